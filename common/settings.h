@@ -114,9 +114,10 @@ inline constexpr Setting kSoftCache{
     "cache of its compiled kernels (below XDG_CACHE_HOME if that is set), or off"};
 inline constexpr Setting kSoftWatchdog{
     "CUSPAN_SOFT_WATCHDOG", "off", "time limit of its kernels in seconds (1 … 1000000), or off"};
-inline constexpr Setting kSoftCheck{
-    "CUSPAN_SOFT_CHECK", "off",
-    "memory: check every memory access of its kernels and report invalid ones (slow); or off"};
+inline constexpr Setting kSoftCheck{"CUSPAN_SOFT_CHECK", "off",
+                                    "what is looked for in its kernels (slow): memory (invalid "
+                                    "accesses), races (unordered accesses "
+                                    "of threads to the same memory), all, or off"};
 inline constexpr Setting kSoftRate{
     "CUSPAN_SOFT_RATE", "off",
     "microseconds that each block of its kernels takes at least (0.001 … 1000000), or off"};

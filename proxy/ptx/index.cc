@@ -35,6 +35,7 @@ class Indexer {
     if (word == "address_size") return AddressSize();
     if (word == "file" || word == "loc") {
       // Debug information, ended by the line, for .file optionally by nothing at all.
+      if (word == "file") NoteSourceFile(lexer_.RestOfLine());
       lexer_.SkipLine();
       return Status::Ok();
     }
@@ -62,6 +63,16 @@ class Indexer {
     if (kind == "shared") return Variables(Space::kShared, external);
     return Status::Unsupported("PTX line {}: the directive '.{}' is not implemented",
                                lexer_.LineOf(token.offset), kind);
+  }
+
+  // .file number "name" {, …}
+  void NoteSourceFile(std::string_view rest) {
+    std::uint32_t number = 0;
+    const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    const std::size_t open = rest.find('"');
+    const std::size_t close = open == std::string_view::npos ? open : rest.find('"', open + 1);
+    if (end.ec == std::errc() && close != std::string_view::npos)
+      module_.source_files.emplace(number, rest.substr(open + 1, close - open - 1));
   }
 
   Status Version() {

@@ -113,13 +113,14 @@ std::string Lexer::Describe() const {
   }
 }
 
+std::string_view Lexer::RestOfLine() const {
+  const std::size_t begin = std::min<std::size_t>(token_.offset, end_);
+  const std::string_view rest = text_.substr(begin, end_ - begin);
+  return rest.substr(0, rest.find('\n'));
+}
+
 void Lexer::SkipLine() {
-  const void* newline = token_.offset < end_
-                            ? std::memchr(text_.data() + token_.offset, '\n', end_ - token_.offset)
-                            : nullptr;
-  position_ = newline == nullptr
-                  ? end_
-                  : static_cast<std::size_t>(static_cast<const char*>(newline) - text_.data()) + 1;
+  position_ = std::min<std::size_t>(token_.offset + RestOfLine().size() + 1, end_);
   Read();
 }
 

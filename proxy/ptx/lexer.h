@@ -58,7 +58,9 @@ class Lexer {
   // An unsigned integer of at most `limit`.
   Result<std::uint64_t> ExpectInteger(std::string_view what, std::uint64_t limit);
 
-  // Skips the rest of the line on which the current token starts.
+  // The rest of the line on which the current token starts.
+  std::string_view RestOfLine() const;
+  // Skips that.
   void SkipLine();
   // The current token is '{': skips to behind the matching '}', minding strings
   // and comments. False when there is none.

@@ -123,6 +123,13 @@ struct Body {
   std::vector<Label> labels;
   std::vector<BranchTable> branch_tables;
   std::vector<Prototype> prototypes;
+  // Where the instructions come from, by .loc: from a line of the PTX on, until the next.
+  struct SourceLine {
+    std::uint32_t ptx_line;
+    std::uint32_t file;  // As .file numbers it.
+    std::uint32_t line;
+  };
+  std::vector<SourceLine> source_lines;
 };
 
 struct Function {
@@ -148,6 +155,7 @@ struct Module {
   std::vector<Function> functions;
   std::unordered_map<std::string_view, std::uint32_t> variable_index;
   std::unordered_map<std::string_view, std::uint32_t> function_index;
+  std::unordered_map<std::uint32_t, std::string_view> source_files;  // By their numbers.
 
   const Variable* FindVariable(std::string_view name) const {
     const auto found = variable_index.find(name);

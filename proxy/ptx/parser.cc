@@ -107,10 +107,21 @@ class BodyParser {
     return Status::Ok();
   }
 
+  // .loc file line column {, function_name label, inlined_at file line column}
+  void NoteSourceLine(std::uint32_t ptx_line, std::string_view numbers) {
+    Body::SourceLine source{ptx_line, 0, 0};
+    const char* const end = numbers.data() + numbers.size();
+    const auto file = std::from_chars(numbers.data(), end, source.file);
+    if (file.ec != std::errc() || file.ptr == end || *file.ptr != ' ') return;
+    if (std::from_chars(file.ptr + 1, end, source.line).ec != std::errc()) return;
+    body_.source_lines.push_back(source);
+  }
+
   Status Directive() {
     const Token token = lexer_.Take();
     const auto word = token.text;
     if (word == "loc" || word == "file") {
+      if (word == "loc") NoteSourceLine(lexer_.LineOf(token.offset), lexer_.RestOfLine());
       lexer_.SkipLine();
       return Status::Ok();
     }

@@ -90,9 +90,12 @@ Status ReadKernelLimit(Configuration* configuration) {
 
 Status ReadCheck(Configuration* configuration) {
   const std::string_view text = SettingText(settings::kSoftCheck);
-  configuration->check_memory = text == "memory";
-  if (configuration->check_memory || IsOff(settings::kSoftCheck)) return Status::Ok();
-  return Status::Invalid("{}='{}' is neither memory nor off", settings::kSoftCheck.name, text);
+  configuration->check_memory = text == "memory" || text == "all";
+  configuration->check_races = text == "races" || text == "all";
+  const bool checks = configuration->check_memory || configuration->check_races;
+  if (checks || IsOff(settings::kSoftCheck)) return Status::Ok();
+  return Status::Invalid("{}='{}' is not memory, races, all or off", settings::kSoftCheck.name,
+                         text);
 }
 
 // How kernels are compiled is read where they are; what can not be meant is told here.

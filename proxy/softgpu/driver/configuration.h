@@ -18,7 +18,8 @@ struct Configuration {
   int Capability() const { return capability_major * 10 + capability_minor; }  // 90 for 9.0.
   unsigned threads;
   std::chrono::seconds kernel_limit;  // How long a kernel may run; 0: for ever.
-  bool check_memory;                  // Every access of a kernel is checked.
+  bool check_memory;                  // Every access of a kernel is checked,
+  bool check_races;                   // and compared with those of other threads.
   double copy_rate;                   // Of copies to and from the host, in bytes a second; 0: any.
   double block_rate;                  // Of kernels, in blocks a second on each device; 0: any.
 };

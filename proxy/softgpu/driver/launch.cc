@@ -11,10 +11,12 @@
 #include "proxy/softgpu/driver/state.h"
 #include "proxy/softgpu/rt/grid.h"
 #include "proxy/softgpu/rt/pace.h"
+#include "proxy/softgpu/rt/races.h"
 
 namespace cuspan::softgpu {
 namespace {
 
+constexpr std::size_t kRaceStack = 32 * 1024;
 constexpr std::size_t kStackScale = 4;  // Host bytes for each byte of CU_LIMIT_STACK_SIZE.
 
 // What a launch keeps alive until its last block ended: code and variables and,
@@ -128,9 +130,14 @@ CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, 
   launch->dynamic_shared_bytes = shape.dynamic_shared;
   launch->stack_of_thread =
       info.local_bytes + info.local_bytes / kLocalPadding + kStackScale * context->stack_limit();
+  // The comparison of accesses is done on the thread's own stack.
+  if (driver.configuration.check_races) launch->stack_of_thread += kRaceStack;
   launch->Use(compiled);
   launch->errors = context;
   if (driver.configuration.check_memory) launch->addresses = &driver.addresses;
+  if (driver.configuration.check_races)
+    launch->races = std::make_shared<LaunchRaces>(driver.races, driver.addresses, context->device(),
+                                                  shape.grid.count());
   launch->device = context->device();
   launch->heap = &context->heap();
   Pace& pace = driver.FindDevice(context->device())->blocks;

@@ -23,6 +23,7 @@
 #include "proxy/softgpu/rt/physical.h"
 #include "proxy/softgpu/rt/pool.h"
 #include "proxy/softgpu/rt/queue.h"
+#include "proxy/softgpu/rt/races.h"
 
 namespace cuspan::softgpu {
 
@@ -90,6 +91,7 @@ class Driver {
 
   const Configuration configuration;
   AddressSpace addresses;
+  RaceTable races;
   HostRegistry host_memory;
   WorkerPool pool;
   WorkerPool copies;

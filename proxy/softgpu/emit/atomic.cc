@@ -132,6 +132,8 @@ void EmitFence(FunctionEmitter& e) {
   const bool block_only = e.instruction().Has("cta") && !e.instruction().Has("sc");
   e.b.CreateFence(block_only ? llvm::AtomicOrdering::AcquireRelease
                              : llvm::AtomicOrdering::SequentiallyConsistent);
+  if (e.module().host().check_accesses)
+    e.CallRuntime("cuspan_rt_check_fence", e.b.getVoidTy(), {e.ContextPointer()});
 }
 
 constexpr std::uint16_t kUpdatable = kIntegers | kFloats | kHalves | kPacked;

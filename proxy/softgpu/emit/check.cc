@@ -3,6 +3,9 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/MDBuilder.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "proxy/softgpu/emit/function_emitter.h"
 #include "proxy/softgpu/rt/abi.h"
 
@@ -15,6 +18,25 @@ using ptx::Space;
 bool Writes(const ptx::Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   return opcode == "st" || opcode == "atom" || opcode == "red" || instruction.Has("store");
+}
+
+// What the access is for others: kCheckStrong and its kin. (PTX ISA, "Memory Consistency Model")
+std::uint32_t OrderOf(const ptx::Instruction& instruction) {
+  const std::string_view opcode = instruction.opcode;
+  const auto has_one = [&](std::initializer_list<std::string_view> modifiers) {
+    return std::any_of(modifiers.begin(), modifiers.end(),
+                       [&](std::string_view modifier) { return instruction.Has(modifier); });
+  };
+  if (opcode == "mbarrier")
+    return kCheckStrong | (has_one({"test_wait", "try_wait"}) ? kCheckLearns : kCheckTellsAll);
+  const bool atomic = opcode == "atom" || opcode == "red";
+  if (!atomic && !has_one({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}))
+    return 0;
+  std::uint32_t order = kCheckStrong;
+  if (opcode == "atom" || opcode == "ld") order |= kCheckLearns;
+  if (atomic || opcode == "st")
+    order |= has_one({"release", "acq_rel"}) ? kCheckTellsAll : kCheckTellsFenced;
+  return order;
 }
 
 constexpr std::uint32_t kMisalignedAddress = 716;  // CUDA_ERROR_MISALIGNED_ADDRESS
@@ -83,7 +105,7 @@ llvm::Value* FunctionEmitter::Address(const ptx::Operand& operand, ptx::Space sp
   if (failed() || bytes == 0 || space == ptx::Space::kParam || operand.elements.empty())
     return address;
   const std::uint32_t alignment = AlignmentOf(bytes);
-  if (!module_.host().check_memory) {
+  if (!module_.host().check_accesses) {
     if (!IsAligned(operand, space, alignment))
       FaultIfMisaligned(IsMisaligned(address, alignment), alignment);
     return address;
@@ -98,6 +120,8 @@ llvm::Value* FunctionEmitter::Address(const ptx::Operand& operand, ptx::Space sp
   const ptx::Space home = names_variable ? SpaceOf(base) : space;
   std::uint32_t kind = Writes(instruction()) ? kCheckWrite : 0;
   if (home == ptx::Space::kShared) kind |= kCheckShared;
+  kind |= OrderOf(instruction());
+  if (instruction().opcode == "cp") kind |= kCheckAsync;
   CallRuntime("cuspan_rt_check", b.getVoidTy(),
               {ContextPointer(), address, b.getInt64(bytes), b.getInt32(alignment),
                b.getInt32(kind), module_.Text(Format("{}: '{}'", Where(), instruction().Name()))});

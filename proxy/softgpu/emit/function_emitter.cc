@@ -248,8 +248,23 @@ Rounding FunctionEmitter::TakeRounding(Rounding otherwise) {
   return otherwise;
 }
 
+// " (file.cu:12)", where the PTX tells.
+std::string FunctionEmitter::SourcePlace() const {
+  const auto& lines = body().source_lines;
+  const auto next = std::upper_bound(
+      lines.begin(), lines.end(), instruction_->line,
+      [](std::uint32_t line, const auto& source) { return line < source.ptx_line; });
+  if (next == lines.begin()) return "";
+  const auto& source = *std::prev(next);
+  const auto file = module_.ptx().source_files.find(source.file);
+  if (file == module_.ptx().source_files.end()) return "";
+  const std::string_view path = file->second;
+  return Format(" ({}:{})", path.substr(path.rfind('/') + 1), source.line);
+}
+
 std::string FunctionEmitter::Where() const {
-  std::string where = Format("kernel '{}', PTX line {}", module_.kernel().name, instruction_->line);
+  std::string where = Format("kernel '{}', PTX line {}{}", module_.kernel().name,
+                             instruction_->line, SourcePlace());
   if (&function() != &module_.kernel()) where += Format(" in function '{}'", function().name);
   return where;
 }

@@ -135,6 +135,7 @@ class FunctionEmitter {
   const ptx::Body& body() const { return *planned_.body; }
   // "kernel 'k', PTX line 12", with the function's name if it is another.
   std::string Where() const;
+  std::string SourcePlace() const;
   // Lets other threads run, every few times that this is passed, if the current
   // instruction is the backward branch of a spin loop.
   void YieldInSpinLoop();

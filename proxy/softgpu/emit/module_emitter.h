@@ -22,7 +22,7 @@ namespace cuspan::softgpu::emit {
 struct Host {
   bool avx512f = false;
   bool avx512fp16 = false;
-  bool check_memory = false;  // Not of the machine: every access is checked before it is made.
+  bool check_accesses = false;  // Not of the machine: every access is checked before it is made.
 };
 
 // Symbols of the LLVM module that its user defines: a variable's address, and a

@@ -15,7 +15,7 @@ namespace cuspan::softgpu::jit {
 std::string CodeForm::Name() const {
   if (warps) return Format("warp {} {} {}", warps->row, warps->full, warps->aligned_x);
   std::string name = "thread";
-  if (check_memory) name += ", checked";
+  if (check_accesses) name += ", checked";
   if (!optimised) name += ", quick";
   return name;
 }
@@ -41,7 +41,7 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
     std::string why;
     const auto warps = analysis::PlanWarps(module, plan, *form.warps, &why);
     if (warps) {
-      object = CompileKernel(module, plan, &*warps, form.check_memory, effort);
+      object = CompileKernel(module, plan, &*warps, form.check_accesses, effort);
       code.needs_fibers = warps->needs_fibers;
       code.warps = true;
     } else {
@@ -52,7 +52,7 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
       LogInfo("software GPU: kernel {} runs thread by thread: {}", name, object.status().message());
   }
   if (!object.ok()) {
-    object = CompileKernel(module, plan, nullptr, form.check_memory, effort);
+    object = CompileKernel(module, plan, nullptr, form.check_accesses, effort);
     code.needs_fibers = plan.needs_fibers;
     code.warps = false;
   }

@@ -163,11 +163,11 @@ Result<std::uint32_t> TakeFrameBytes(std::string* object) {
 }  // namespace
 
 Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                 const analysis::WarpPlan* warps, bool check_memory,
+                                 const analysis::WarpPlan* warps, bool check_accesses,
                                  Effort effort) {
   const std::string what = Format("kernel '{}'", module.functions[plan.functions[0].index].name);
   emit::Host host;
-  host.check_memory = check_memory;
+  host.check_accesses = check_accesses;
   CUSPAN_ASSIGN_OR_RETURN(auto machine, MakeTargetMachine(effort, &host));
   // Leaked with the module if LLVM fails in the middle.
   auto context = std::make_unique<llvm::LLVMContext>();

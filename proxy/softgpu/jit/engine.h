@@ -23,9 +23,10 @@ struct ObjectFile {
 };
 
 // Emits and compiles the kernel of `plan` for this machine, with `warps` for a warp at a
-// time, with `check_memory` with a check before each access. Any thread calls.
+// time, with `check_accesses` with a check before each access. Any thread calls.
 Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                 const analysis::WarpPlan* warps, bool check_memory, Effort effort);
+                                 const analysis::WarpPlan* warps, bool check_accesses,
+                                 Effort effort);
 
 // One program's code; freed with the linker. One thread at a time.
 class Linker {

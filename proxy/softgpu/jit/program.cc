@@ -139,9 +139,9 @@ class LoadedProgram final : public Program {
   // besides the module.
   CodeForm FormFor(const BlockShape& shape) const {
     CodeForm form;
-    form.check_memory = options_.check_memory;
+    form.check_accesses = options_.check_accesses;
     // Checks name the thread, so code with checks is for one thread.
-    if (form.check_memory || options_.model == ExecutionModel::kThread) return form;
+    if (form.check_accesses || options_.model == ExecutionModel::kThread) return form;
     form.warps = shape.x != 0 ? analysis::LayoutOf(shape.x, shape.y, shape.z)
                               : analysis::WarpLayout{1, false, false};
     return form;
@@ -257,7 +257,7 @@ class LoadedProgram final : public Program {
       if (auto kept = FromCache(state, form)) return *std::move(kept);
     }
     CUSPAN_RETURN_IF_ERROR(Plan(state));
-    if (form.optimised && !form.check_memory && options_.tier != CodeTier::kLast) {
+    if (form.optimised && !form.check_accesses && options_.tier != CodeTier::kLast) {
       if (auto quick = StartQuickly(state, form)) return *std::move(quick);
     }
     const CompileNotice notice(
@@ -447,7 +447,7 @@ class LoadedProgram final : public Program {
 ProgramOptions ProgramOptions::OfSettings() {
   ProgramOptions options;
   options.cache = KernelCache::OfProcess();
-  options.check_memory = SettingText(settings::kSoftCheck) == std::string_view("memory");
+  options.check_accesses = SettingText(settings::kSoftCheck) != std::string_view("off");
   const std::string_view model = SettingText(settings::kSoftModel);
   if (model == "vector") options.model = ExecutionModel::kVector;
   if (model == "thread") options.model = ExecutionModel::kThread;

@@ -73,7 +73,7 @@ struct ProgramOptions {
   // Where compiled kernels are kept; must outlive the program. Null: nowhere.
   KernelCache* cache = nullptr;
   // Each access of a kernel is checked by cuspan_rt_check.
-  bool check_memory = false;
+  bool check_accesses = false;
   ExecutionModel model = ExecutionModel::kAuto;
   CodeTier tier = CodeTier::kAuto;
   // What compiles optimised code meanwhile; must outlive the program. Null: kAuto is kLast.

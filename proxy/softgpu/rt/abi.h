@@ -58,6 +58,13 @@ enum class MatchMode : std::uint32_t { kAny, kAll };
 
 // Of an access that cuspan_rt_check looks at, as bits.
 inline constexpr std::uint32_t kCheckWrite = 1, kCheckShared = 2;
+// An atomic, or an access that others may see in order: volatile, relaxed, acquire or release. By
+// it the thread may learn what others did, or tell what it did itself: before its last fence, or
+// all.
+inline constexpr std::uint32_t kCheckStrong = 4, kCheckLearns = 8, kCheckTellsFenced = 16,
+                               kCheckTellsAll = 32;
+// What only the hardware's asynchronous engines do: in an order of their own.
+inline constexpr std::uint32_t kCheckAsync = 64;
 
 extern "C" {
 
@@ -143,6 +150,8 @@ void cuspan_rt_fault(ThreadContext*, std::uint32_t driver_error, const char* wha
 // returns when the thread may make it, else faults. `where` names kernel, line and instruction.
 void cuspan_rt_check(ThreadContext*, const void* address, std::uint64_t bytes,
                      std::uint32_t alignment, std::uint32_t kind, const char* where);
+// In checking mode, at a fence.
+void cuspan_rt_check_fence(ThreadContext*);
 // The device-side functions that nvcc's code calls by name.
 std::uint32_t cuspan_rt_vprintf(ThreadContext*, const char* format, const void* arguments);
 void cuspan_rt_assert_fail(ThreadContext*, const char* message, const char* file,

@@ -57,6 +57,7 @@ class Barrier {
 
   void AddWaiter(std::uint32_t unit) { waiters_.Add(unit); }
   const UnitSet& waiters() const { return waiters_; }
+  const UnitSet& arrived() const { return arrived_; }
   // As new.
   void Reset();
 

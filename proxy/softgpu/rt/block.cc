@@ -86,6 +86,10 @@ bool Block::Prepare(Worker& worker, const Launch& launch, std::uint64_t index) {
   for (std::uint32_t warp = 0; !launch_->compiled.warps && warp < warps; ++warp) {
     warps_[warp].Begin(LanesBelow(threads_ - warp * kWarpLanes));
   }
+  if (launch_->races != nullptr) [[unlikely]]
+    BeginRaces();
+  else
+    races_.reset();
   return true;
 }
 
@@ -300,7 +304,11 @@ void Block::RunLoop(Fiber& fiber) {
       ++context.tid[2];
     }
     context.tid[2] = 0;
+    if (races_ != nullptr) [[unlikely]]
+      races_->Settle();
     if (++index_ >= end_ || launch_->errors->error() != CUDA_SUCCESS) break;
+    if (races_ != nullptr) [[unlikely]]
+      BeginRaces();
     if (++context.ctaid[0] < context.nctaid[0]) continue;
     context.ctaid[0] = 0;
     if (++context.ctaid[1] < context.nctaid[1]) continue;
@@ -347,6 +355,10 @@ void Block::Exit(Fiber* self) {
 void Block::ThreadEnded(Fiber* self) {
   const std::uint32_t warp = launch_->compiled.warps ? self->unit : self->warp();
   --alive_;
+  if (races_ != nullptr) [[unlikely]] {
+    races_->Settle();
+    races_->clocks().Leave(self->unit);
+  }
   if (launch_->compiled.warps) {
     warps_alive_ &= ~(1u << warp);
   } else {
@@ -394,6 +406,8 @@ void Block::CheckMeetings(std::uint32_t warp, const Fiber* self) {
   while (own.HasMeetings()) {
     const std::uint32_t lanes = own.TakeCompleted();
     if (lanes == 0) return;
+    if (races_ != nullptr) [[unlikely]]
+      NoteMeeting(warp, lanes);
     Wake(warp, lanes, self);
   }
 }
@@ -409,6 +423,8 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
   }
   const std::uint32_t lanes = warp.Arrive(at.lane, call);
   if (lanes != 0) {
+    if (races_ != nullptr) [[unlikely]]
+      NoteMeeting(at.warp, lanes);
     Wake(at.warp, lanes, self);
     return warp.result(at.lane);
   }
@@ -427,6 +443,8 @@ void Block::RefuseBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t thre
 // Everybody is there: those who wait can go on, and `self`, if any, goes on at once.
 void Block::Complete(Barrier& barrier, std::uint32_t number, Fiber* self) {
   barriers_used_ &= ~(1u << number);
+  if (races_ != nullptr) [[unlikely]]
+    NoteBarrier(barrier, number, self);
   if (barrier.reduces()) {
     const std::uint32_t results[3] = {barrier.Result(BarrierReduction::kPopulation),
                                       barrier.Result(BarrierReduction::kAnd),
@@ -455,6 +473,8 @@ void Block::ArriveBarrier(Fiber* self, std::uint32_t number, std::uint32_t threa
   Barrier& barrier = barriers_[number];
   // The barrier has not completed since this thread came to it.
   while (barrier.HasArrived(self->unit)) Yield(self);
+  if (races_ != nullptr) [[unlikely]]
+    NoteArrival(self, number);
   barriers_used_ |= 1u << number;
   barrier.Arrive(self->unit, WarpOf(self).alive(), threads, {});
   if (barrier.Complete(warps_alive_)) Complete(barrier, number, nullptr);

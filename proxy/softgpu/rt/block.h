@@ -24,6 +24,7 @@
 #include "proxy/softgpu/rt/fiber.h"
 #include "proxy/softgpu/rt/launch.h"
 #include "proxy/softgpu/rt/pool.h"
+#include "proxy/softgpu/rt/races.h"
 #include "proxy/softgpu/rt/unit_set.h"
 #include "proxy/softgpu/rt/warp.h"
 
@@ -92,6 +93,8 @@ class Block : public Resident {
   const Launch& launch() const { return *launch_; }
   bool suspends() const { return launch_->compiled.needs_fibers; }
   FaultGuard& guard() { return worker_->guard(); }
+  // Null unless races are looked for.
+  BlockRaces* races() { return races_.get(); }
   // Text in the making; kept by the block, so that nothing leaks when its maker faults.
   std::string& scratch() { return scratch_; }
 
@@ -130,6 +133,12 @@ class Block : public Resident {
   }
   void Wake(std::uint32_t warp, std::uint32_t lanes, const Fiber* except);
   void Complete(Barrier& barrier, std::uint32_t number, Fiber* self);
+  void BeginRaces();
+  // Those that came know of each other, of each as far as it came.
+  // Barriers are places below kBarriers, where no memory is.
+  void NoteArrival(const Fiber* self, std::uint32_t number);
+  void NoteBarrier(const Barrier& barrier, std::uint32_t number, const Fiber* self);
+  void NoteMeeting(std::uint32_t warp, std::uint32_t lanes);
   // From the short form of a barrier to the general one.
   void Generalise(std::uint32_t barrier);
   void CheckMeetings(std::uint32_t warp, const Fiber* self);
@@ -169,6 +178,8 @@ class Block : public Resident {
   void (*outside_)(void*) = nullptr;  // What CallOutside asks for.
   void* outside_argument_ = nullptr;
   std::string scratch_;
+
+  std::unique_ptr<BlockRaces> races_;
 
   std::array<Barrier, kBarriers> barriers_;
   // The short form, of what warps do most: which of them wait at a barrier for all of the block.

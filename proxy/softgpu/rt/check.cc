@@ -1,4 +1,4 @@
-// The checking mode's look at each access of a kernel (CUSPAN_SOFT_CHECK=memory).
+// The checking modes' look at each access of a kernel (CUSPAN_SOFT_CHECK).
 #include <cuda.h>
 
 #include "common/format.h"
@@ -7,6 +7,7 @@
 #include "proxy/softgpu/rt/block.h"
 #include "proxy/softgpu/rt/child_launches.h"
 #include "proxy/softgpu/rt/heap.h"
+#include "proxy/softgpu/rt/races.h"
 #include "proxy/softgpu/rt/stack.h"
 
 namespace cuspan::softgpu {
@@ -32,6 +33,23 @@ bool IsOwn(const ThreadContext& at, const Fiber& self, std::uint64_t address, st
           Within(address, bytes, reinterpret_cast<const void*>(workspace), kWorkspaceBytes));
 }
 
+void LookForRace(const ThreadContext& at, const Fiber& self, const void* address,
+                 std::uint64_t bytes, std::uint32_t kind, const char* where) {
+  BlockRaces* const races = self.block->races();
+  if (races == nullptr || (kind & kCheckAsync) != 0) return;
+  const Launch& launch = self.block->launch();
+  const bool writes = (kind & kCheckWrite) != 0;
+  const auto place = reinterpret_cast<std::uint64_t>(address);
+  std::uint64_t offset = place - reinterpret_cast<std::uint64_t>(at.shared);
+  if (offset >= at.shared_bytes) {
+    const bool in_heap = launch.heap != nullptr && launch.heap->Contains(address, bytes);
+    if (!in_heap && !launch.races->Accessible(place, bytes, writes)) return;
+    offset = BlockRaces::kNotShared;
+  }
+  // Threads that never wait are not fibers of their own.
+  races->Access(at.warp * kWarpLanes + at.lane, address, bytes, offset, kind, where);
+}
+
 }  // namespace
 
 extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std::uint64_t bytes,
@@ -48,13 +66,19 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
                                 shared ? "shared " : "", named, alignment));
   }
   if (shared) {
-    if (Within(address, bytes, context->shared, context->shared_bytes)) return;
+    if (Within(address, bytes, context->shared, context->shared_bytes)) {
+      LookForRace(*context, *self, pointer, bytes, kind, where);
+      return;
+    }
     self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
                          Format("{}: {} bytes at shared address {:#x}: the block has {} bytes",
                                 where, bytes, named, context->shared_bytes));
   }
   const Launch& launch = self->block->launch();
-  if (launch.addresses == nullptr || IsOwn(*context, *self, address, bytes)) return;
+  const bool own = IsOwn(*context, *self, address, bytes);
+  if (!own || Within(address, bytes, context->shared, context->shared_bytes))
+    LookForRace(*context, *self, pointer, bytes, kind, where);
+  if (launch.addresses == nullptr || own) return;
   if (launch.addresses->Accessible(address, bytes, launch.device, (kind & kCheckWrite) != 0))
     return;
   if (launch.heap != nullptr && launch.heap->Contains(pointer, bytes)) return;
@@ -64,6 +88,11 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
                        Format("{}: {} bytes {} {:#x}: {}", where, bytes,
                               (kind & kCheckWrite) != 0 ? "written at" : "read at", address,
                               launch.addresses->Describe(address)));
+}
+
+extern "C" void cuspan_rt_check_fence(ThreadContext* context) {
+  BlockRaces* const races = static_cast<Fiber*>(context->fiber)->block->races();
+  if (races != nullptr) races->Fence(context->warp * kWarpLanes + context->lane);
 }
 
 }  // namespace cuspan::softgpu

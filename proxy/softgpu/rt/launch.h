@@ -17,6 +17,7 @@ class AddressSpace;
 class ChildLaunches;
 class DeviceHeap;
 class GraphConditions;
+class LaunchRaces;
 class Pace;
 
 inline constexpr std::uint32_t kWarpLanes = 32;
@@ -55,6 +56,7 @@ struct Launch {
   // In checking mode: what kernels of `device` may access is asked there; else null.
   const AddressSpace* addresses = nullptr;
   int device = 0;
+  std::shared_ptr<LaunchRaces> races;       // Where races are looked for; else null.
   DeviceHeap* heap = nullptr;               // Lives as long as errors; null: device malloc fails.
   Pace* pace = nullptr;                     // Of the device's blocks; null: as fast as it goes.
   std::shared_ptr<ChildLaunches> children;  // Null for kernels that launch nothing.

@@ -37,6 +37,7 @@ const RuntimeSymbol kRuntimeSymbols[] = {
     CUSPAN_RT_SYMBOL(cuspan_rt_tensor_replace),
     CUSPAN_RT_SYMBOL(cuspan_rt_bulk_reduce),
     CUSPAN_RT_SYMBOL(cuspan_rt_check),
+    CUSPAN_RT_SYMBOL(cuspan_rt_check_fence),
     CUSPAN_RT_SYMBOL(cuspan_rt_launch_buffer),
     CUSPAN_RT_SYMBOL(cuspan_rt_launch),
     CUSPAN_RT_SYMBOL(cuspan_rt_make_handle),

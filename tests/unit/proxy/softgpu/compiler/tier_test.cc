@@ -281,7 +281,7 @@ TEST(CodeFormTest, NamesTellFormsApart) {
     const auto found = CodeForm::OfName(form.Name());
     ASSERT_TRUE(found.has_value()) << form.Name();
     EXPECT_EQ(found->warps, form.warps);
-    EXPECT_EQ(found->check_memory, form.check_memory);
+    EXPECT_EQ(found->check_accesses, form.check_accesses);
     EXPECT_EQ(found->optimised, form.optimised);
   }
   EXPECT_FALSE(CodeForm::OfName("warp").has_value());

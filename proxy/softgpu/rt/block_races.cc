@@ -1,0 +1,60 @@
+// What a block tells of itself where races are looked for.
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "proxy/softgpu/rt/block.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// The kernel's name as its author wrote it, where that can be told.
+std::string PlainName(const std::string& kernel) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> plain(
+      abi::__cxa_demangle(kernel.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? plain.get() : kernel;
+}
+
+}  // namespace
+
+void Block::BeginRaces() {
+  if (races_ == nullptr) races_ = std::make_unique<BlockRaces>();
+  // Nothing is there yet, and least of all what the block before it wrote: a write of the same
+  // would be none.
+  const std::size_t shared_bytes =
+      std::size_t{launch_->static_shared_bytes} + launch_->dynamic_shared_bytes;
+  std::memset(shared_, 0xa5, shared_bytes);
+  const Dimensions &block = launch_->block, &grid = launch_->grid;
+  races_->Begin(*launch_->races, index_, threads_, static_cast<std::uint32_t>(shared_bytes),
+                {PlainName(launch_->kernel),
+                 {block.x, block.y, block.z},
+                 {grid.x, grid.y, grid.z},
+                 launch_->device});
+}
+
+void Block::NoteArrival(const Fiber* self, std::uint32_t number) {
+  races_->Settle();
+  races_->clocks().TellAll(self->unit, number);
+}
+
+void Block::NoteBarrier(const Barrier& barrier, std::uint32_t number, const Fiber* self) {
+  races_->Settle();
+  UnitSet wait = barrier.waiters();
+  if (self != nullptr) wait.Add(self->unit);
+  // A barrier of the whole block counts those that have ended as come.
+  const bool all = barrier.expected_threads() == 0;
+  races_->clocks().Meet(wait, all ? races_->clocks().left() : UnitSet(), number);
+}
+
+void Block::NoteMeeting(std::uint32_t warp, std::uint32_t lanes) {
+  races_->Settle();
+  UnitSet all;
+  all.AddWord(warp, lanes);
+  races_->clocks().Meet(all, {}, kBarriers);
+}
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,183 @@
+#include "proxy/softgpu/rt/races.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/format.h"
+#include "common/log.h"
+#include "proxy/softgpu/rt/abi.h"
+#include "proxy/softgpu/rt/address_space.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// Of launches with more blocks only accesses of the same block are compared.
+constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 22;
+
+std::uint32_t NextNumber() {
+  static std::atomic<std::uint32_t> last{0};
+  const std::uint32_t number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number != 0 ? number : NextNumber();
+}
+
+// "PTX line 12 (file.cu:7): 'st.shared.u32'"
+std::string_view PlaceOf(const RaceAccess& access) {
+  const std::string_view where = access.where;
+  const std::size_t place = where.find("PTX line");
+  return place == std::string_view::npos ? where : where.substr(place);
+}
+
+}  // namespace
+
+void RaceTable::Report(const char* first, const char* second, const std::string& text) {
+  {
+    std::lock_guard lock(mutex_);
+    if (reported_.size() >= kMostReports || !reported_.emplace(first, second).second) return;
+  }
+  LogError("{}", text);
+}
+
+LaunchRaces::LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device,
+                         std::uint64_t blocks)
+    : table_(table),
+      addresses_(addresses),
+      device_(device),
+      number_(NextNumber()),
+      signals_(blocks <= kMostBlocks ? blocks : 0) {}
+
+bool LaunchRaces::Accessible(std::uint64_t address, std::uint64_t bytes, bool writes) const {
+  return addresses_.Accessible(address, bytes, device_, writes);
+}
+
+std::uint32_t LaunchRaces::Signals(std::uint64_t block) const {
+  return signals_.empty() ? 0 : signals_[block].load(std::memory_order_relaxed);
+}
+
+void LaunchRaces::AddSignal(std::uint64_t block) {
+  if (!signals_.empty()) signals_[block].fetch_add(1, std::memory_order_relaxed);
+}
+
+void BlockRaces::Begin(LaunchRaces& launch, std::uint64_t block, std::uint32_t threads,
+                       std::uint32_t shared_bytes, const Place& place) {
+  launch_ = &launch;
+  block_ = block;
+  place_ = place;
+  clocks_.Begin(threads);
+  shared_.assign((std::size_t{shared_bytes} + 3) / 4, {});
+  announced_.address = nullptr;
+}
+
+void BlockRaces::Access(std::uint32_t thread, const void* address, std::uint64_t bytes,
+                        std::uint64_t shared_offset, std::uint32_t kind, const char* where) {
+  Settle();
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  const bool writes = (kind & kCheckWrite) != 0, strong = (kind & kCheckStrong) != 0;
+  if ((kind & kCheckLearns) != 0) clocks_.Learn(thread, at);
+  if ((kind & kCheckTellsFenced) != 0) clocks_.TellFenced(thread, at);
+  if ((kind & kCheckTellsAll) != 0) clocks_.TellAll(thread, at);
+  if (strong && shared_offset == kNotShared) launch_->AddSignal(block_);
+  RaceAccess access;
+  access.block = block_;
+  access.launch = launch_->number();
+  access.thread = thread;
+  access.time = clocks_.Now(thread);
+  access.signals = launch_->Signals(block_);
+  access.where = where;
+  access.strong = strong;
+  access.writes = writes;
+  // An atomic has read what it writes, so that it counts however that turns out.
+  if (!writes || strong || bytes > announced_.before.size()) {
+    Note(access, at, bytes, shared_offset);
+    return;
+  }
+  announced_.access = access;
+  announced_.address = static_cast<const std::uint8_t*>(address);
+  announced_.bytes = static_cast<std::uint32_t>(bytes);
+  announced_.shared_offset = shared_offset;
+  std::memcpy(announced_.before.data(), address, bytes);
+}
+
+void BlockRaces::Fence(std::uint32_t thread) {
+  Settle();
+  clocks_.Fence(thread);
+}
+
+void BlockRaces::Settle() {
+  const std::uint8_t* const address = std::exchange(announced_.address, nullptr);
+  if (address == nullptr || std::memcmp(address, announced_.before.data(), announced_.bytes) == 0)
+    return;
+  Note(announced_.access, reinterpret_cast<std::uint64_t>(address), announced_.bytes,
+       announced_.shared_offset);
+}
+
+void BlockRaces::Note(const RaceAccess& access, std::uint64_t address, std::uint64_t bytes,
+                      std::uint64_t shared_offset) {
+  const bool shared = shared_offset != kNotShared;
+  // As the program knows it.
+  const std::uint64_t begin = shared ? shared_offset : address;
+  const std::uint64_t end = begin + bytes;
+  for (std::uint64_t word = begin & ~std::uint64_t{3}; word < end; word += 4) {
+    RaceAccess part = access;
+    for (std::uint64_t byte = 0; byte < 4; ++byte)
+      if (word + byte >= begin && word + byte < end)
+        part.bytes = static_cast<std::uint8_t>(part.bytes | 1u << byte);
+    const std::uint64_t named = std::max(word, begin);
+    if (shared) {
+      if (word / 4 < shared_.size()) Look(shared_[word / 4], part, named, true);
+    } else {
+      launch_->table().At(word, [&](RaceCell& cell) { Look(cell, part, named, false); });
+    }
+  }
+}
+
+void BlockRaces::Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared) {
+  const auto compare = [&](const RaceAccess& before) {
+    if (before.launch != access.launch || (before.bytes & access.bytes) == 0 ||
+        (before.strong && access.strong) || Ordered(before, access))
+      return;
+    launch_->table().Report(before.where, access.where, Text(before, access, named, shared));
+  };
+  compare(cell.write);
+  compare(cell.strong_write);
+  if (access.writes) {
+    for (const RaceAccess& read : cell.reads) compare(read);
+    (access.strong ? cell.strong_write : cell.write) = access;
+    return;
+  }
+  // The latest reads of two threads: one of them is not the thread that writes next.
+  const auto same = [&](const RaceAccess& read) {
+    return read.thread == access.thread && read.block == access.block;
+  };
+  if (same(cell.reads[0])) {
+    cell.reads[0] = access;
+    return;
+  }
+  cell.reads[1] = cell.reads[0];
+  cell.reads[0] = access;
+}
+
+bool BlockRaces::Ordered(const RaceAccess& before, const RaceAccess& now) const {
+  if (before.block == now.block) return clocks_.Knows(now.thread, before.thread, before.time);
+  return !launch_->compares_blocks() ||
+         (launch_->Signals(before.block) != before.signals && launch_->Signals(now.block) != 0);
+}
+
+std::string BlockRaces::Text(const RaceAccess& before, const RaceAccess& now, std::uint64_t named,
+                             bool shared) const {
+  return Format(
+      "software GPU {}: kernel {}: race on {} memory at {:#x}: {} ({}) and {} ({}), and nothing "
+      "orders the two",
+      place_.device, place_.kernel, shared ? "shared" : "global", named, Who(before),
+      PlaceOf(before), Who(now), PlaceOf(now));
+}
+
+std::string BlockRaces::Who(const RaceAccess& access) const {
+  const auto at = [](std::uint64_t index, const std::uint32_t(&size)[3]) {
+    return Format("({},{},{})", index % size[0], index / size[0] % size[1],
+                  index / size[0] / size[1]);
+  };
+  return Format("thread {} of block {} {} it", at(access.thread, place_.ntid),
+                at(access.block, place_.nctaid), access.writes ? "wrote" : "read");
+}
+
+}  // namespace cuspan::softgpu

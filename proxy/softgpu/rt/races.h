@@ -1,0 +1,147 @@
+// CUSPAN_SOFT_CHECK=races: accesses of two threads to the same memory of which one writes, and
+// which nothing keeps in order, are reported. What is right on one run by luck is found, too,
+// since not the order of the accesses counts but what orders them.
+//
+// Within a block barriers, warp-wide operations, atomics and what is volatile order. Between
+// blocks of a launch nobody knows what a fence and an atomic were for, so there two accesses count
+// as unordered only where the first one's block has done nothing since by which it could have
+// told, or the other nothing by which it could have learned. Two atomics, or volatile accesses, are
+// no race; nor is a write of what was there already.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "proxy/softgpu/rt/race_clocks.h"
+
+namespace cuspan::softgpu {
+
+class AddressSpace;
+
+// An access of one thread.
+struct RaceAccess {
+  std::uint64_t block = 0;
+  std::uint32_t launch = 0;  // 0: there was none.
+  std::uint32_t thread = 0;
+  std::uint32_t time = 0;     // The thread's own.
+  std::uint32_t signals = 0;  // What its block had done by then that could tell others.
+  const char* where = nullptr;
+  std::uint8_t bytes = 0;  // Of the four, one bit each.
+  bool strong = false;     // An atomic, or volatile.
+  bool writes = false;
+};
+
+// The latest accesses to four bytes.
+struct RaceCell {
+  RaceAccess write, strong_write;
+  std::array<RaceAccess, 2> reads;  // Of two threads.
+};
+
+// What is known of the memory that all blocks share, and what was reported. Any thread calls.
+class RaceTable {
+ public:
+  // Calls `look(cell)` for the four bytes at `word`, a multiple of 4; no other thread does so then.
+  template <typename Look>
+  void At(std::uint64_t word, Look look) {
+    Part& part = parts_[(word >> 2) * 0x9e3779b97f4a7c15U >> (64 - kPartBits)];
+    std::lock_guard lock(part.mutex);
+    if (part.cells.size() >= kMostCells) part.cells.clear();
+    look(part.cells[word]);
+  }
+  // Logs a race once for each pair of places; `where` in the order of the accesses.
+  void Report(const char* first, const char* second, const std::string& text);
+
+ private:
+  static constexpr int kPartBits = 8;
+  static constexpr std::size_t kMostCells = std::size_t{1} << 16;  // Of each part: 2 GB in all.
+  static constexpr std::size_t kMostReports = 100;
+  struct Part {
+    std::mutex mutex;
+    std::unordered_map<std::uint64_t, RaceCell> cells;
+  };
+  std::array<Part, std::size_t{1} << kPartBits> parts_;
+  std::mutex mutex_;
+  std::set<std::pair<std::string, std::string>> reported_;
+};
+
+// Of one launch: shared by its blocks.
+class LaunchRaces {
+ public:
+  // Both outlive it. Of memory that a kernel of `device` may not access nothing is looked at.
+  LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device, std::uint64_t blocks);
+
+  RaceTable& table() { return table_; }
+  bool Accessible(std::uint64_t address, std::uint64_t bytes, bool writes) const;
+  std::uint32_t number() const { return number_; }
+  // How often a block has done something that other blocks may see in order.
+  std::uint32_t Signals(std::uint64_t block) const;
+  void AddSignal(std::uint64_t block);
+  bool compares_blocks() const { return !signals_.empty(); }
+
+ private:
+  RaceTable& table_;
+  const AddressSpace& addresses_;
+  const int device_;
+  const std::uint32_t number_;
+  std::vector<std::atomic<std::uint32_t>> signals_;  // By block; empty: there are too many.
+};
+
+// Of one block; its worker calls.
+class BlockRaces {
+ public:
+  // Where threads of the block are, for messages.
+  struct Place {
+    std::string kernel;
+    std::uint32_t ntid[3];
+    std::uint32_t nctaid[3];
+    int device;
+  };
+
+  // `place` stays what it is for all blocks of the launch.
+  void Begin(LaunchRaces& launch, std::uint64_t block, std::uint32_t threads,
+             std::uint32_t shared_bytes, const Place& place);
+
+  // A thread is about to access `bytes` bytes at `address`, as `kind` says (kCheck… in abi.h); of
+  // shared memory, its offset there is `shared_offset`, else that is kNotShared.
+  static constexpr std::uint64_t kNotShared = ~std::uint64_t{0};
+  void Access(std::uint32_t thread, const void* address, std::uint64_t bytes,
+              std::uint64_t shared_offset, std::uint32_t kind, const char* where);
+  void Fence(std::uint32_t thread);
+  // Before threads wait or end: the write that was announced last has been done.
+  void Settle();
+  RaceClocks& clocks() { return clocks_; }
+
+ private:
+  struct Announced {  // A write, of which only afterwards is known whether it changed anything.
+    RaceAccess access;
+    const std::uint8_t* address = nullptr;
+    std::uint32_t bytes = 0;
+    std::uint64_t shared_offset = 0;
+    std::array<std::uint8_t, 64> before;
+  };
+
+  void Note(const RaceAccess& access, std::uint64_t address, std::uint64_t bytes,
+            std::uint64_t shared_offset);
+  void Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared);
+  bool Ordered(const RaceAccess& before, const RaceAccess& now) const;
+  std::string Text(const RaceAccess& before, const RaceAccess& now, std::uint64_t named,
+                   bool shared) const;
+  std::string Who(const RaceAccess& access) const;
+
+  LaunchRaces* launch_ = nullptr;
+  std::uint64_t block_ = 0;
+  Place place_{};
+  RaceClocks clocks_;
+  std::vector<RaceCell> shared_;
+  Announced announced_;
+};
+
+}  // namespace cuspan::softgpu
