@@ -43,7 +43,9 @@ void LookForRace(const ThreadContext& at, const Fiber& self, const void* address
   std::uint64_t offset = place - reinterpret_cast<std::uint64_t>(at.shared);
   if (offset >= at.shared_bytes) {
     const bool in_heap = launch.heap != nullptr && launch.heap->Contains(address, bytes);
-    if (!in_heap && !launch.races->Accessible(place, bytes, writes)) return;
+    // Where the blocks of a cooperative launch meet is no memory of the program's.
+    const bool strong = (kind & kCheckStrong) != 0;
+    if (!in_heap && !strong && !launch.races->Accessible(place, bytes, writes)) return;
     offset = BlockRaces::kNotShared;
   }
   // Threads that never wait are not fibers of their own.
@@ -76,7 +78,8 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
   }
   const Launch& launch = self->block->launch();
   const bool own = IsOwn(*context, *self, address, bytes);
-  if (!own || Within(address, bytes, context->shared, context->shared_bytes))
+  if (!own || (kind & kCheckStrong) != 0 ||
+      Within(address, bytes, context->shared, context->shared_bytes))
     LookForRace(*context, *self, pointer, bytes, kind, where);
   if (launch.addresses == nullptr || own) return;
   if (launch.addresses->Accessible(address, bytes, launch.device, (kind & kCheckWrite) != 0))

@@ -29,6 +29,14 @@ std::string_view PlaceOf(const RaceAccess& access) {
 
 }  // namespace
 
+void RaceTable::Find(Part& part, std::uint64_t page) {
+  if (part.pages.size() >= kMostPages && !part.pages.contains(page)) part.pages.clear();
+  std::unique_ptr<Cells>& cells = part.pages[page];
+  if (cells == nullptr) cells = std::make_unique<Cells>();
+  part.last_page = page;
+  part.last_cells = cells.get();
+}
+
 void RaceTable::Report(const char* first, const char* second, const std::string& text) {
   {
     std::lock_guard lock(mutex_);
@@ -77,9 +85,9 @@ void BlockRaces::Access(std::uint32_t thread, const void* address, std::uint64_t
   if ((kind & kCheckTellsAll) != 0) clocks_.TellAll(thread, at);
   if (strong && shared_offset == kNotShared) launch_->AddSignal(block_);
   RaceAccess access;
-  access.block = block_;
+  access.block = static_cast<std::uint32_t>(block_);
   access.launch = launch_->number();
-  access.thread = thread;
+  access.thread = static_cast<std::uint16_t>(thread);
   access.time = clocks_.Now(thread);
   access.signals = launch_->Signals(block_);
   access.where = where;
@@ -132,9 +140,10 @@ void BlockRaces::Note(const RaceAccess& access, std::uint64_t address, std::uint
 
 void BlockRaces::Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared) {
   const auto compare = [&](const RaceAccess& before) {
-    if (before.launch != access.launch || (before.bytes & access.bytes) == 0 ||
-        (before.strong && access.strong) || Ordered(before, access))
-      return;
+    if (before.launch != access.launch || (before.bytes & access.bytes) == 0) return;
+    // Programs look at what others count up before they count, too: that is meant to be old.
+    const bool only_looks = (before.strong && !access.writes) || (access.strong && !before.writes);
+    if ((before.strong && access.strong) || only_looks || Ordered(before, access)) return;
     launch_->table().Report(before.where, access.where, Text(before, access, named, shared));
   };
   compare(cell.write);

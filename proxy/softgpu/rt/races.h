@@ -6,7 +6,7 @@
 // blocks of a launch nobody knows what a fence and an atomic were for, so there two accesses count
 // as unordered only where the first one's block has done nothing since by which it could have
 // told, or the other nothing by which it could have learned. Two atomics, or volatile accesses, are
-// no race; nor is a write of what was there already.
+// no race, nor one and an ordinary read; nor is a write of what was there already.
 #pragma once
 
 #include <array>
@@ -28,16 +28,17 @@ class AddressSpace;
 
 // An access of one thread.
 struct RaceAccess {
-  std::uint64_t block = 0;
+  const char* where = nullptr;
   std::uint32_t launch = 0;  // 0: there was none.
-  std::uint32_t thread = 0;
+  std::uint32_t block = 0;
   std::uint32_t time = 0;     // The thread's own.
   std::uint32_t signals = 0;  // What its block had done by then that could tell others.
-  const char* where = nullptr;
-  std::uint8_t bytes = 0;  // Of the four, one bit each.
-  bool strong = false;     // An atomic, or volatile.
-  bool writes = false;
+  std::uint16_t thread = 0;
+  std::uint8_t bytes = 0;   // Of the four, one bit each.
+  bool strong : 1 = false;  // An atomic, or volatile.
+  bool writes : 1 = false;
 };
+static_assert(sizeof(RaceAccess) == 32);
 
 // The latest accesses to four bytes.
 struct RaceCell {
@@ -51,22 +52,29 @@ class RaceTable {
   // Calls `look(cell)` for the four bytes at `word`, a multiple of 4; no other thread does so then.
   template <typename Look>
   void At(std::uint64_t word, Look look) {
-    Part& part = parts_[(word >> 2) * 0x9e3779b97f4a7c15U >> (64 - kPartBits)];
+    const std::uint64_t page = word / kPageBytes;
+    Part& part = parts_[page * 0x9e3779b97f4a7c15U >> (64 - kPartBits)];
     std::lock_guard lock(part.mutex);
-    if (part.cells.size() >= kMostCells) part.cells.clear();
-    look(part.cells[word]);
+    if (part.last_cells == nullptr || part.last_page != page) Find(part, page);
+    look((*part.last_cells)[word % kPageBytes / 4]);
   }
   // Logs a race once for each pair of places; `where` in the order of the accesses.
   void Report(const char* first, const char* second, const std::string& text);
 
  private:
   static constexpr int kPartBits = 8;
-  static constexpr std::size_t kMostCells = std::size_t{1} << 16;  // Of each part: 2 GB in all.
+  static constexpr std::uint64_t kPageBytes = 4096;
+  // Of each part: what is known of more memory is forgotten. 1 GB in all.
+  static constexpr std::size_t kMostPages = 32;
   static constexpr std::size_t kMostReports = 100;
+  using Cells = std::array<RaceCell, kPageBytes / 4>;
   struct Part {
     std::mutex mutex;
-    std::unordered_map<std::uint64_t, RaceCell> cells;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Cells>> pages;
+    std::uint64_t last_page = 0;
+    Cells* last_cells = nullptr;
   };
+  static void Find(Part& part, std::uint64_t page);
   std::array<Part, std::size_t{1} << kPartBits> parts_;
   std::mutex mutex_;
   std::set<std::pair<std::string, std::string>> reported_;
