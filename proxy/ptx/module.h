@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -155,7 +156,7 @@ struct Module {
   std::vector<Function> functions;
   std::unordered_map<std::string_view, std::uint32_t> variable_index;
   std::unordered_map<std::string_view, std::uint32_t> function_index;
-  std::unordered_map<std::uint32_t, std::string_view> source_files;  // By their numbers.
+  std::map<std::uint32_t, std::string_view> source_files;  // By their numbers.
 
   const Variable* FindVariable(std::string_view name) const {
     const auto found = variable_index.find(name);

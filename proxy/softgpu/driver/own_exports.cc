@@ -5,8 +5,7 @@
 
 #define CUSPAN_SOFT_OWN extern "C" __attribute__((visibility("default")))
 
-// cuspan-kernel-compiler has no code of its own, so that what it makes is always what the library
-// would have made.
+// cuspan-kernel-compiler has no code of its own: what it makes is what the library makes.
 CUSPAN_SOFT_OWN int cuspan_soft_compiler_main(int argument_count, char** arguments) {
   return cuspan::softgpu::jit::CompilerMain(argument_count, arguments);
 }

@@ -109,7 +109,7 @@ std::optional<Element> ElementOf(Type type) {
 void CheckBulk(FunctionEmitter& e, Value* address, Space space, Value* bytes, bool writes) {
   if (!e.module().host().check_accesses) return;
   const std::uint32_t kind =
-      (writes ? kCheckWrite : 0) | (space == Space::kShared ? kCheckShared : 0) | kCheckAsync;
+      (writes ? kCheckWrite : 0) | (space == Space::kShared ? kCheckShared : 0) | kCheckAlone;
   e.CallRuntime(
       "cuspan_rt_check", e.b.getVoidTy(),
       {e.ContextPointer(), address, e.b.CreateZExt(bytes, e.Int(64)), e.b.getInt32(1),

@@ -17,7 +17,8 @@ using ptx::Space;
 
 bool Writes(const ptx::Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
-  return opcode == "st" || opcode == "atom" || opcode == "red" || instruction.Has("store");
+  return opcode == "st" || opcode == "atom" || opcode == "red" || opcode == "stmatrix" ||
+         instruction.Has("store");
 }
 
 // What the access is for others: kCheckStrong and its kin. (PTX ISA, "Memory Consistency Model")
@@ -121,7 +122,8 @@ llvm::Value* FunctionEmitter::Address(const ptx::Operand& operand, ptx::Space sp
   std::uint32_t kind = Writes(instruction()) ? kCheckWrite : 0;
   if (home == ptx::Space::kShared) kind |= kCheckShared;
   kind |= OrderOf(instruction());
-  if (instruction().opcode == "cp") kind |= kCheckAsync;
+  const std::string_view opcode = instruction().opcode;
+  if (opcode == "cp" || opcode == "ldmatrix" || opcode == "stmatrix") kind |= kCheckAlone;
   CallRuntime("cuspan_rt_check", b.getVoidTy(),
               {ContextPointer(), address, b.getInt64(bytes), b.getInt32(alignment),
                b.getInt32(kind), module_.Text(Format("{}: '{}'", Where(), instruction().Name()))});

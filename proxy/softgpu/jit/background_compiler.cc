@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <system_error>
@@ -32,79 +31,87 @@ BackgroundCompiler::~BackgroundCompiler() {
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
-    unwanted_ = true;
-    if (process_ != nullptr) process_->Kill();
+    for (Lane& lane : lanes_) End(lane);
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (Lane& lane : lanes_)
+    if (lane.thread.joinable()) lane.thread.join();
+}
+
+void BackgroundCompiler::End(Lane& lane) {
+  lane.unwanted = true;
+  if (lane.process != nullptr) lane.process->Kill();
 }
 
 bool BackgroundCompiler::Add(Job job) {
   std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) {
+  Lane& lane = lanes_[job.task.form.warps ? 1 : 0];
+  if (!lane.thread.joinable()) {
     // Signals are for the threads of the program.
     sigset_t all, before;
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      thread_ = std::thread([this] { Main(); });
+      lane.thread = std::thread([this, &lane] { Main(lane); });
     } catch (const std::system_error&) {
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!thread_.joinable()) return false;
+    if (!lane.thread.joinable()) return false;
   }
-  const auto place = job.task.form.warps
-                         ? waiting_.end()
-                         : std::find_if(waiting_.begin(), waiting_.end(), [](const Job& other) {
-                             return other.task.form.warps.has_value();
-                           });
-  waiting_.insert(place, std::move(job));
+  lane.waiting.push_back(std::move(job));
   changed_.notify_all();
   return true;
 }
 
 void BackgroundCompiler::Forget(const void* owner) {
   std::unique_lock lock(mutex_);
-  std::erase_if(waiting_, [&](const Job& job) { return job.owner == owner; });
-  if (owner_ != owner) return;
-  unwanted_ = true;
-  if (process_ != nullptr) process_->Kill();
-  changed_.wait(lock, [&] { return owner_ != owner; });
+  const auto forget = [&] {
+    bool at_work = false;
+    for (Lane& lane : lanes_) {
+      // What is at work may add another until it has ended.
+      std::erase_if(lane.waiting, [&](const Job& job) { return job.owner == owner; });
+      if (lane.owner != owner) continue;
+      at_work = true;
+      End(lane);
+    }
+    return !at_work;
+  };
+  changed_.wait(lock, forget);
 }
 
-void BackgroundCompiler::Main() {
+void BackgroundCompiler::Main(Lane& lane) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+    changed_.wait(lock, [&] { return ending_ || !lane.waiting.empty(); });
     if (ending_) return;
-    Job job = std::move(waiting_.front());
-    waiting_.pop_front();
-    owner_ = job.owner;
-    unwanted_ = false;
+    Job job = std::move(lane.waiting.front());
+    lane.waiting.pop_front();
+    lane.owner = job.owner;
+    lane.unwanted = false;
     lock.unlock();
-    Result<KernelCode> code = Compile(job);
+    Result<KernelCode> code = Compile(lane, job);
     lock.lock();
-    if (!unwanted_) {
-      lock.unlock();  // Forget waits for owner_.
+    if (!lane.unwanted) {
+      lock.unlock();  // Forget waits for the owner.
       job.done(std::move(code));
       lock.lock();
     }
-    owner_ = nullptr;
+    lane.owner = nullptr;
     changed_.notify_all();
   }
 }
 
-Result<KernelCode> BackgroundCompiler::Compile(const Job& job) {
+Result<KernelCode> BackgroundCompiler::Compile(Lane& lane, const Job& job) {
   const CompileNotice notice(job.task.kernel, job.task.form.Name(), job.instructions, job.whom);
   CUSPAN_ASSIGN_OR_RETURN(CompilerProcess process, CompilerProcess::Start(program_, job.task));
   {
     std::lock_guard lock(mutex_);
-    if (unwanted_) return Status::Unavailable("nobody waits for it any more");
-    process_ = &process;
+    if (lane.unwanted) return Status::Internal("nobody waits for it any more");
+    lane.process = &process;
   }
   auto code = process.Wait();
   std::lock_guard lock(mutex_);
-  process_ = nullptr;
+  lane.process = nullptr;
   return code;
 }
 

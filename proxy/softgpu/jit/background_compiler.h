@@ -1,6 +1,7 @@
 // Compiles optimised code while kernels run in code that was there at once.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -18,8 +19,8 @@
 
 namespace cuspan::softgpu::jit {
 
-// One compilation at a time, in a process of its own: first those for one thread, which take less
-// time, else in the order of Add. Any thread calls.
+// Two compilations at a time, each in a process of its own: one for a thread, and one for a warp,
+// which takes longer; else in the order of Add. Any thread calls.
 class BackgroundCompiler {
  public:
   // So much processor time a form of a kernel may take.
@@ -40,7 +41,7 @@ class BackgroundCompiler {
     CompilerTask task;
     std::size_t instructions = 0;  // How large the kernel is, for messages, and who waits for it.
     CompileNotice::For whom = CompileNotice::For::kLater;
-    // Called on the compiler's thread with what CompilerProcess::Wait says.
+    // Called on a thread of the compiler's with what CompilerProcess::Wait says.
     std::function<void(Result<KernelCode>)> done;
   };
   // False when there can be no thread for it.
@@ -49,18 +50,24 @@ class BackgroundCompiler {
   void Forget(const void* owner);
 
  private:
-  void Main();
-  Result<KernelCode> Compile(const Job& job);
+  struct Lane {
+    std::deque<Job> waiting;
+    const void* owner = nullptr;         // Whose job is at work.
+    bool unwanted = false;               // That job has been forgotten.
+    CompilerProcess* process = nullptr;  // Its process, while there is one.
+    std::thread thread;                  // Started by the first job.
+  };
+
+  void Main(Lane& lane);
+  Result<KernelCode> Compile(Lane& lane, const Job& job);
+  // What is at work there is not wanted any more.
+  static void End(Lane& lane);
 
   const std::string program_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // Guards the lanes.
   std::condition_variable changed_;
-  std::deque<Job> waiting_;
-  const void* owner_ = nullptr;         // Whose job is at work.
-  bool unwanted_ = false;               // That job has been forgotten.
-  CompilerProcess* process_ = nullptr;  // Its process, while there is one.
+  std::array<Lane, 2> lanes_;
   bool ending_ = false;
-  std::thread thread_;  // Started by the first job.
 };
 
 }  // namespace cuspan::softgpu::jit

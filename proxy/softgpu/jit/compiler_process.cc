@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "common/process_fd.h"
+#include "proxy/softgpu/jit/kernel_key.h"
 #include "proxy/softgpu/jit/parsed_module.h"
 
 namespace cuspan::softgpu::jit {
@@ -45,7 +46,7 @@ void OnUsualSeconds(int) {
 }
 
 Status Errno(std::string_view what) {
-  return Status::Exhausted("starting a compiler: {}: {}", what, std::strerror(errno));
+  return Status::Unavailable("starting a compiler: {}: {}", what, std::strerror(errno));
 }
 
 Status WriteWhole(int file, std::string_view bytes) {
@@ -91,7 +92,7 @@ Result<KernelCode> ReadAnswer(std::string_view kernel, std::string_view answer) 
   if (kind == kFailure && answer.size() >= 2 && answer[1] > static_cast<char>(StatusCode::kOk) &&
       answer[1] <= static_cast<char>(StatusCode::kInternal))
     return Status(static_cast<StatusCode>(answer[1]), std::string(answer.substr(2)));
-  return Status::Internal("kernel '{}': the compiler's answer is not complete", kernel);
+  return Status::Unavailable("kernel '{}': the compiler's answer is not complete", kernel);
 }
 
 Result<KernelCode> Build(std::shared_ptr<const std::string> ptx, std::string_view kernel,
@@ -127,8 +128,8 @@ Result<CompilerProcess> CompilerProcess::Start(const std::string& program,
   std::string parent = std::to_string(::getpid());
   std::string seconds = std::to_string(task.limit.count());
   std::string form = task.form.Name();
-  std::string kernel = task.kernel, name = program;
-  char* const arguments[] = {name.data(), parent.data(), seconds.data(),
+  std::string kernel = task.kernel, name = program, build = BuildName();
+  char* const arguments[] = {name.data(), build.data(),  parent.data(), seconds.data(),
                              form.data(), kernel.data(), nullptr};
   pid_t pid = -1;
   const int error = ::posix_spawn(&pid, program.c_str(), &files, &attributes, arguments, environ);
@@ -165,26 +166,32 @@ Result<KernelCode> CompilerProcess::Wait() {
     if (end.si_status == SIGXCPU)
       return Status::Exhausted("kernel '{}': its compilation took more than {} s of processor time",
                                what_, limit_.count());
-    return Status::Unavailable("kernel '{}': its compiler was killed by signal {} ({})", what_,
-                               end.si_status, ::strsignal(end.si_status));
+    return Status::Internal("kernel '{}': its compiler was killed by signal {} ({})", what_,
+                            end.si_status, ::strsignal(end.si_status));
   }
   CUSPAN_ASSIGN_OR_RETURN(const std::string answer, ReadWhole(answer_.get()));
   return ReadAnswer(what_, answer);
 }
 
 int CompilerMain(int argument_count, char** arguments) {
-  const auto form = argument_count == 5 ? CodeForm::OfName(arguments[3]) : std::nullopt;
+  const auto form = argument_count == 6 ? CodeForm::OfName(arguments[4]) : std::nullopt;
   if (!form) {
     constexpr std::string_view kUsage =
         "cuspan-kernel-compiler is started by the software GPU of cuspan only\n";
     (void)!::write(STDERR_FILENO, kUsage.data(), kUsage.size());
     return EXIT_FAILURE;
   }
+  // The library may have been replaced since its caller was started: its code would not be the
+  // caller's.
+  if (arguments[1] != BuildName()) {
+    const Status other = Status::Unavailable("its compiler is of another build: it was replaced");
+    return WriteWhole(STDOUT_FILENO, WriteAnswer(other)).ok() ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != std::atoi(arguments[1])) return EXIT_FAILURE;
+  if (::getppid() != std::atoi(arguments[2])) return EXIT_FAILURE;
   if (form->warps)
     ::setpriority(PRIO_PROCESS, 0, std::max(kWarpNiceness, ::getpriority(PRIO_PROCESS, 0)));
-  const auto seconds = static_cast<rlim_t>(std::atol(arguments[2]));
+  const auto seconds = static_cast<rlim_t>(std::atol(arguments[3]));
   whole_limit = {seconds, seconds + 1};
   const rlimit usual{std::min(kUsualSeconds, seconds), seconds + 1}, no_core{0, 0};
   if (usual.rlim_cur < seconds) ::signal(SIGXCPU, &OnUsualSeconds);
@@ -193,7 +200,7 @@ int CompilerMain(int argument_count, char** arguments) {
   auto text = ReadWhole(STDIN_FILENO);
   if (!text.ok()) return EXIT_FAILURE;
   const auto code =
-      Build(std::make_shared<const std::string>(std::move(*text)), arguments[4], *form);
+      Build(std::make_shared<const std::string>(std::move(*text)), arguments[5], *form);
   return WriteWhole(STDOUT_FILENO, WriteAnswer(code)).ok() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

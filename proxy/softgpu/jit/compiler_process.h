@@ -26,15 +26,16 @@ struct CompilerTask {
 class CompilerProcess {
  public:
   // Starts `program`, which must be the executable of this build that calls CompilerMain. It ends
-  // with the calling thread.
+  // with the calling thread. kUnavailable when it cannot be started.
   static Result<CompilerProcess> Start(const std::string& program, const CompilerTask& task);
   CompilerProcess(CompilerProcess&&) = default;
   // Kills and waits.
   ~CompilerProcess();
 
   void Kill();
-  // Waits for its end; called once. kExhausted when it took more than the limit, kUnavailable when
-  // it was killed, else what BuildCode says, without `or_thread`.
+  // Waits for its end; called once. kExhausted when it took more than the limit, kInternal when it
+  // was killed, kUnavailable when it can do nothing (it is of another build, or no compiler at
+  // all), else what BuildCode says, without `or_thread`.
   Result<KernelCode> Wait();
 
  private:

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "common/format.h"
@@ -148,7 +149,8 @@ class KeyMaker {
   void Follow(const ptx::Function& function) {
     const auto text = text_.substr(function.text_begin, function.text_end - function.text_begin);
     hasher_.Add(text);
-    hasher_.Add(function.line);  // It stands in messages.
+    hasher_.Add(function.line);                                         // It stands in messages,
+    if (text.find(".loc") != std::string_view::npos) AddSourceFiles();  // and so do these.
     if (!function.defined) return;
     // What an indirect call reaches depends on the whole module.
     if (text.find(".callprototype") != std::string_view::npos ||
@@ -163,6 +165,14 @@ class KeyMaker {
         AddVariable(variable->second);
       }
     });
+  }
+
+  void AddSourceFiles() {
+    if (std::exchange(has_source_files_, true)) return;
+    for (const auto& [number, name] : module_.source_files) {
+      hasher_.Add(number);
+      hasher_.Add(name);
+    }
   }
 
   void AddVariable(std::uint32_t index) {
@@ -181,6 +191,7 @@ class KeyMaker {
   Hasher hasher_;
   std::vector<std::uint32_t> reached_;
   std::unordered_set<std::uint32_t> seen_functions_, seen_variables_;
+  bool has_source_files_ = false;
 };
 
 }  // namespace
@@ -197,9 +208,14 @@ CacheKey KeyOfVariant(const CacheKey& key, std::string_view variant) {
   return hasher.Key();
 }
 
-bool BuildIsKnown() {
-  static const bool known = !BuildId().empty();
-  return known;
+const std::string& BuildName() {
+  static const auto* const name = new std::string([] {
+    std::string text;
+    for (const char byte : BuildId())
+      AppendFormat(text, "{:02x}", static_cast<unsigned char>(byte));
+    return text;
+  }());
+  return *name;
 }
 
 }  // namespace cuspan::softgpu::jit

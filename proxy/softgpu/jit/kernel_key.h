@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "proxy/ptx/module.h"
@@ -19,7 +20,8 @@ CacheKey KeyOfKernel(std::string_view text, const ptx::Module& module, std::uint
 // Another key for each `variant` of what has `key`.
 CacheKey KeyOfVariant(const CacheKey& key, std::string_view variant);
 
-// Whether this build can be told from others; if not, nothing must be kept.
-bool BuildIsKnown();
+// What tells this build from others, in hexadecimal; empty when nothing does: then nothing must be
+// kept.
+const std::string& BuildName();
 
 }  // namespace cuspan::softgpu::jit

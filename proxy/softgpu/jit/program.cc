@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -40,12 +41,11 @@ constexpr std::size_t kLargeKernel = 800;
 
 const CodeForm kThreadForm{std::nullopt, false, true}, kQuickForm{std::nullopt, false, false};
 
-// How long a launch waits for code that an earlier run did not get, and how long ago that must have
-// begun to be another run.
-constexpr std::chrono::seconds kPatience{20}, kOtherRun{60};
+// How long ago a compilation must have begun to be another run's.
+constexpr std::chrono::seconds kOtherRun{60};
 
 // Threads that wait for each other have a stack each.
-constexpr std::size_t kMostFiberFrames = std::size_t{256} << 10;
+constexpr std::size_t kMostFiberFrames = std::size_t{64} << 10;
 constexpr std::size_t kMostFrames = kLargestStack / 2;
 
 class LoadedProgram final : public Program {
@@ -129,8 +129,10 @@ class LoadedProgram final : public Program {
     KernelInfo info;
     std::optional<analysis::KernelPlan> plan;                // Not when the cache had the kernel.
     std::map<std::string, Result<CompiledKernel>> compiled;  // By the form's name.
-    // What waits for optimised code for one thread, which is being compiled if there is any.
-    std::vector<std::shared_ptr<LaterCode>> waiting;
+    // What waits for optimised code for one thread, which is being compiled if there is any; each
+    // with the form that is to come then.
+    std::vector<std::pair<CodeForm, std::shared_ptr<LaterCode>>> waiting;
+    std::set<std::string> given_up;  // Names of forms that take too long to compile.
     // Until then the launch that has begun them waits for the compilations all the same.
     std::optional<std::chrono::steady_clock::time_point> waits_until;
   };
@@ -292,17 +294,31 @@ class LoadedProgram final : public Program {
     if (!start.ok() || start->frame_bytes > (start->needs_fibers ? kMostFiberFrames : kMostFrames))
       return std::nullopt;
     CompiledKernel started = *start;
-    if (only) return started;
+    if (only || IsGivenUp(state, thread ? form : kThreadForm)) return started;
     const bool again = BegunBefore(state, form);
-    if (again) state.waits_until = std::chrono::steady_clock::now() + kPatience;
+    if (again) state.waits_until = std::chrono::steady_clock::now() + options_.patience;
     auto later = std::make_shared<LaterCode>();
     started.later = later;
-    if (!thread) {
-      if (state.waiting.empty() && !CompileLater(state, kThreadForm, nullptr)) return std::nullopt;
-      state.waiting.push_back(later);
+    if (thread) {
+      if (!CompileLater(state, form, later)) return std::nullopt;
+      return started;
     }
-    if (form.warps && !CompileLater(state, form, later)) return std::nullopt;
+    if (state.waiting.empty() && !CompileLater(state, kThreadForm, nullptr)) return std::nullopt;
+    state.waiting.emplace_back(form, later);
     return started;
+  }
+
+  // Whether compiling that takes too long, as this run or an earlier one has found out.
+  bool IsGivenUp(const KernelState& state, const CodeForm& form) const {
+    if (state.given_up.contains(form.Name())) return true;
+    return cache_ != nullptr && cache_->Load(GivenUpKey(state, form)).has_value();
+  }
+  void GiveUp(KernelState& state, const CodeForm& form) {
+    state.given_up.insert(form.Name());
+    if (cache_ != nullptr) cache_->Store(GivenUpKey(state, form), "given up");
+  }
+  static CacheKey GivenUpKey(const KernelState& state, const CodeForm& form) {
+    return jit::KeyOfVariant(state.key, "given up " + form.Name());
   }
 
   // Optimised code for one thread, if that is there already.
@@ -349,9 +365,15 @@ class LoadedProgram final : public Program {
     job.instructions = jit::InstructionCount(*state.plan);
     if (state.waits_until) job.whom = CompileNotice::For::kProgramAndCache;
     job.done = [this, &state, form, later = std::move(later)](Result<jit::KernelCode> code) {
+      // Without a compiler it is done here, where nobody waits for it.
+      if (!code.ok() && code.status().code() == StatusCode::kUnavailable) {
+        LogWarn("software GPU: {}; the proxy compiles it itself", code.status().message());
+        code = jit::BuildCode(module_, *state.plan, form, false);
+      }
       const std::lock_guard lock(mutex_);
       Result<CompiledKernel> linked = code.ok() ? Link(state, *code) : code.status();
       if (linked.ok()) Keep(state, form, *code);
+      if (linked.status().code() == StatusCode::kExhausted) GiveUp(state, form);
       if (form.warps)
         TakeWarpCode(state, form, linked, *later);
       else
@@ -362,14 +384,10 @@ class LoadedProgram final : public Program {
   }
 
   void TakeThreadCode(KernelState& state, const Result<CompiledKernel>& code) {
-    const auto own = state.compiled.find(kThreadForm.Name());
-    for (const auto& waiting : state.waiting) {
+    for (const auto& [form, waiting] : std::exchange(state.waiting, {})) {
       if (code.ok()) waiting->Provide(*code);
-      // A launch that asks for this form gets nothing better.
-      if (own != state.compiled.end() && own->second.ok() && own->second->later == waiting)
-        waiting->End();
+      if (!form.warps || !CompileLater(state, form, waiting)) waiting->End();
     }
-    state.waiting.clear();
     if (code.ok()) {
       LogInfo("software GPU: kernel {} has optimised code for a thread now", state.info.name);
       state.compiled.insert_or_assign(kThreadForm.Name(), code);
@@ -387,10 +405,8 @@ class LoadedProgram final : public Program {
     } else {
       LogInfo("software GPU: kernel {} goes on thread by thread: {}", state.info.name,
               code.status().message());
-      // The next run need not find out again, where the reason is the kernel.
-      const bool by_kernel = code.status().code() == StatusCode::kUnsupported ||
-                             code.status().code() == StatusCode::kExhausted;
-      if (by_kernel && cache_ != nullptr) {
+      // The next run need not find out again.
+      if (code.status().code() == StatusCode::kUnsupported && cache_ != nullptr) {
         if (const auto thread = cache_->Load(CodeKey(state, kThreadForm)))
           cache_->Store(CodeKey(state, form), *thread);
       }
@@ -461,7 +477,10 @@ ProgramOptions ProgramOptions::OfSettings() {
 Result<std::unique_ptr<Program>> Program::Load(std::string ptx, const ProgramOptions& options) {
   ProgramOptions own = options;
   // Code that can not be told from another build's must not be kept.
-  if (!jit::BuildIsKnown()) own.cache = nullptr;
+  if (jit::BuildName().empty()) {
+    own.cache = nullptr;
+    own.background = nullptr;
+  }
   CUSPAN_ASSIGN_OR_RETURN(
       auto parsed, jit::ParsedModule::Parse(std::make_shared<const std::string>(std::move(ptx))));
   auto program = std::make_unique<LoadedProgram>(std::move(parsed), own);

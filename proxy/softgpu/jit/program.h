@@ -1,6 +1,7 @@
 // One PTX module: indexed when loaded, its kernels compiled at first launch.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -78,6 +79,8 @@ struct ProgramOptions {
   CodeTier tier = CodeTier::kAuto;
   // What compiles optimised code meanwhile; must outlive the program. Null: kAuto is kLast.
   jit::BackgroundCompiler* background = nullptr;
+  // How long a launch waits for optimised code that an earlier run did not get.
+  std::chrono::seconds patience{20};
 
   static ProgramOptions OfSettings();
 };

@@ -63,8 +63,9 @@ inline constexpr std::uint32_t kCheckWrite = 1, kCheckShared = 2;
 // all.
 inline constexpr std::uint32_t kCheckStrong = 4, kCheckLearns = 8, kCheckTellsFenced = 16,
                                kCheckTellsAll = 32;
-// What only the hardware's asynchronous engines do: in an order of their own.
-inline constexpr std::uint32_t kCheckAsync = 64;
+// Not compared with accesses of other threads: what asynchronous engines do, and what a warp's
+// threads do together.
+inline constexpr std::uint32_t kCheckAlone = 64;
 
 extern "C" {
 

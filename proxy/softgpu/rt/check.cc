@@ -33,10 +33,21 @@ bool IsOwn(const ThreadContext& at, const Fiber& self, std::uint64_t address, st
           Within(address, bytes, reinterpret_cast<const void*>(workspace), kWorkspaceBytes));
 }
 
+// Faults where the thread's stack is about to end: now, before locks are held that its end would
+// leave so.
+[[gnu::noinline]] void NeedStack() {
+  constexpr std::size_t kNeeded = 16 * 1024;
+  constexpr std::size_t kPage = 4096;
+  std::uint8_t room[kNeeded];
+  for (std::size_t at = kNeeded; at != 0; at -= kPage)
+    *const_cast<volatile std::uint8_t*>(&room[at - kPage]) = 0;
+}
+
 void LookForRace(const ThreadContext& at, const Fiber& self, const void* address,
                  std::uint64_t bytes, std::uint32_t kind, const char* where) {
   BlockRaces* const races = self.block->races();
-  if (races == nullptr || (kind & kCheckAsync) != 0) return;
+  if (races == nullptr || (kind & kCheckAlone) != 0) return;
+  NeedStack();
   const Launch& launch = self.block->launch();
   const bool writes = (kind & kCheckWrite) != 0;
   const auto place = reinterpret_cast<std::uint64_t>(address);

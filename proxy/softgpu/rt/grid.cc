@@ -9,6 +9,7 @@
 #include "proxy/softgpu/rt/block.h"
 #include "proxy/softgpu/rt/child_launches.h"
 #include "proxy/softgpu/rt/pace.h"
+#include "proxy/softgpu/rt/races.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -37,7 +38,13 @@ std::uint64_t BlocksAtATime(const Launch& launch, unsigned workers) {
 
 GridTask::GridTask(Launch launch, int priority, unsigned workers)
     : Task(launch.grid.count(), BlocksAtATime(launch, workers), priority, launch.cooperative),
-      launch_(Numbered(std::move(launch))) {}
+      launch_(Begun(std::move(launch))) {}
+
+// Of a graph each execution is a launch of its own.
+Launch GridTask::Begun(Launch launch) {
+  if (launch.races != nullptr) launch.races = launch.races->Again();
+  return Numbered(std::move(launch));
+}
 
 Launch GridTask::Numbered(Launch launch) {
   static std::atomic<std::uint64_t> last{0};

@@ -25,6 +25,7 @@ class GridTask : public Task {
   std::unique_ptr<Task> Next() override;
 
  private:
+  static Launch Begun(Launch launch);
   static Launch Numbered(Launch launch);
   // With the best code that there is by now.
   const Launch& Current();

@@ -269,6 +269,8 @@ void* cuspan_rt_malloc(ThreadContext* context, std::uint64_t bytes) {
     FaultGuard::Exempt exempt(self->block->guard());
     DeviceHeap* heap = self->block->launch().heap;
     if (heap != nullptr) memory = heap->Allocate(bytes);
+    BlockRaces* const races = self->block->races();
+    if (races != nullptr && memory != nullptr) races->Forget(memory, bytes);
   });
   return memory;
 }
@@ -276,6 +278,7 @@ void* cuspan_rt_malloc(ThreadContext* context, std::uint64_t bytes) {
 void cuspan_rt_free(ThreadContext* context, void* memory) {
   if (memory == nullptr) return;
   Fiber* self = Self(context);
+  if (BlockRaces* const races = self->block->races()) races->Settle();
   bool freed = false;
   CallOutside(self, [&freed, memory, self] {
     FaultGuard::Exempt exempt(self->block->guard());

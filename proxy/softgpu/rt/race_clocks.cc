@@ -6,6 +6,8 @@
 namespace cuspan::softgpu {
 namespace {
 
+constexpr std::size_t kMostPlaces = 4096;
+
 void Raise(std::vector<std::uint32_t>& clock, const std::vector<std::uint32_t>& other) {
   for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
 }
@@ -17,6 +19,7 @@ void RaceClocks::Begin(std::uint32_t threads) {
   known_.assign(threads, nullptr);
   fenced_.assign(threads, nullptr);
   places_.clear();
+  anywhere_ = nullptr;
   left_.Clear();
 }
 
@@ -58,6 +61,14 @@ void RaceClocks::Fence(std::uint32_t thread) {
 }
 
 void RaceClocks::Tell(const Clock& what, std::uint64_t place) {
+  // Where too many places have been told of, one stands for all: some races are missed then.
+  if (places_.size() >= kMostPlaces && !places_.contains(place)) {
+    auto all = std::make_shared<Clock>(now_.size(), 0);
+    if (anywhere_ != nullptr) Raise(*all, *anywhere_);
+    for (const auto& [other, told] : places_) Raise(*all, *told);
+    anywhere_ = std::move(all);
+    places_.clear();
+  }
   Known& told = places_[place];
   auto clock = std::make_shared<Clock>(what);
   if (told != nullptr) Raise(*clock, *told);
@@ -75,10 +86,12 @@ void RaceClocks::TellFenced(std::uint32_t thread, std::uint64_t place) {
 
 void RaceClocks::Learn(std::uint32_t thread, std::uint64_t place) {
   const auto told = places_.find(place);
-  if (told == places_.end()) return;
-  auto clock = std::make_shared<Clock>(*told->second);
-  if (known_[thread] != nullptr) Raise(*clock, *known_[thread]);
-  known_[thread] = std::move(clock);
+  for (const Known& what : {told == places_.end() ? nullptr : told->second, anywhere_}) {
+    if (what == nullptr) continue;
+    auto clock = std::make_shared<Clock>(*what);
+    if (known_[thread] != nullptr) Raise(*clock, *known_[thread]);
+    known_[thread] = std::move(clock);
+  }
 }
 
 }  // namespace cuspan::softgpu

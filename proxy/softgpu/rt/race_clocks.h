@@ -51,6 +51,7 @@ class RaceClocks {
   std::vector<Known> known_;   // Shared by those that met; null: nothing.
   std::vector<Known> fenced_;  // What each knew and had done at its last fence; null: none yet.
   std::unordered_map<std::uint64_t, Known> places_;
+  Known anywhere_;  // What was told at places that are not kept any more.
   UnitSet left_;
 };
 

@@ -38,11 +38,14 @@ void RaceTable::Find(Part& part, std::uint64_t page) {
 }
 
 void RaceTable::Report(const char* first, const char* second, const std::string& text) {
+  bool last = false;
   {
     std::lock_guard lock(mutex_);
     if (reported_.size() >= kMostReports || !reported_.emplace(first, second).second) return;
+    last = reported_.size() == kMostReports;
   }
   LogError("{}", text);
+  if (last) LogError("software GPU: {} races were reported; no others will be", kMostReports);
 }
 
 LaunchRaces::LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device,
@@ -50,8 +53,13 @@ LaunchRaces::LaunchRaces(RaceTable& table, const AddressSpace& addresses, int de
     : table_(table),
       addresses_(addresses),
       device_(device),
+      blocks_(blocks),
       number_(NextNumber()),
       signals_(blocks <= kMostBlocks ? blocks : 0) {}
+
+std::shared_ptr<LaunchRaces> LaunchRaces::Again() const {
+  return std::make_shared<LaunchRaces>(table_, addresses_, device_, blocks_);
+}
 
 bool LaunchRaces::Accessible(std::uint64_t address, std::uint64_t bytes, bool writes) const {
   return addresses_.Accessible(address, bytes, device_, writes);
@@ -108,6 +116,12 @@ void BlockRaces::Access(std::uint32_t thread, const void* address, std::uint64_t
 void BlockRaces::Fence(std::uint32_t thread) {
   Settle();
   clocks_.Fence(thread);
+}
+
+void BlockRaces::Forget(const void* address, std::uint64_t bytes) {
+  const auto begin = reinterpret_cast<std::uint64_t>(address);
+  for (std::uint64_t word = begin & ~std::uint64_t{3}; word < begin + bytes; word += 4)
+    launch_->table().At(word, [](RaceCell& cell) { cell = {}; });
 }
 
 void BlockRaces::Settle() {

@@ -86,6 +86,9 @@ class LaunchRaces {
   // Both outlive it. Of memory that a kernel of `device` may not access nothing is looked at.
   LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device, std::uint64_t blocks);
 
+  // For another launch of the same.
+  std::shared_ptr<LaunchRaces> Again() const;
+
   RaceTable& table() { return table_; }
   bool Accessible(std::uint64_t address, std::uint64_t bytes, bool writes) const;
   std::uint32_t number() const { return number_; }
@@ -98,6 +101,7 @@ class LaunchRaces {
   RaceTable& table_;
   const AddressSpace& addresses_;
   const int device_;
+  const std::uint64_t blocks_;
   const std::uint32_t number_;
   std::vector<std::atomic<std::uint32_t>> signals_;  // By block; empty: there are too many.
 };
@@ -123,6 +127,8 @@ class BlockRaces {
   void Access(std::uint32_t thread, const void* address, std::uint64_t bytes,
               std::uint64_t shared_offset, std::uint32_t kind, const char* where);
   void Fence(std::uint32_t thread);
+  // New memory of the device's heap: what others did there was with other memory.
+  void Forget(const void* address, std::uint64_t bytes);
   // Before threads wait or end: the write that was announced last has been done.
   void Settle();
   RaceClocks& clocks() { return clocks_; }

@@ -67,7 +67,7 @@ class BoxCopy {
     const auto elements = static_cast<std::size_t>(end - begin);
     if (checked_ != nullptr)
       cuspan_rt_check(checked_, tensor, elements * element_bytes_, 1,
-                      (operation_.kind == TensorCopyKind::kLoad ? 0 : kCheckWrite) | kCheckAsync,
+                      (operation_.kind == TensorCopyKind::kLoad ? 0 : kCheckWrite) | kCheckAlone,
                       "a copy by a tensor map");
     switch (operation_.kind) {
       case TensorCopyKind::kLoad:

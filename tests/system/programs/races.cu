@@ -333,6 +333,19 @@ KERNEL(wrong_single_buffer) {
   }
 }
 
+// Memory of the device's heap, which one thread has after another.
+KERNEL(right_heap) {
+  for (const size_t bytes : {size_t{64}, size_t{200'000}}) {
+    if (bytes > 64 && threadIdx.x != 0) continue;
+    auto* const own = static_cast<int*>(malloc(bytes));
+    if (own == nullptr) continue;
+    own[1] = threadIdx.x + blockIdx.x + 1;
+    memory[blockIdx.x * kThreads + threadIdx.x] += own[1];
+    own[1] = -1;
+    free(own);
+  }
+}
+
 struct Test {
   const char* name;
   void (*kernel)(int*);
@@ -381,7 +394,30 @@ const Test kTests[] = {
     TEST(wrong_dynamic),
     TEST(right_double_buffer),
     TEST(wrong_single_buffer),
+    TEST(right_heap),
+    {"right_graph", right_global_neighbour},
 };
+
+// One launch after another, in a graph that is launched again.
+void LaunchGraph(void (*kernel)(int*), int* memory) {
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  for (int i = 0; i < 2; ++i) kernel<<<kBlocks, kThreads, 0, stream>>>(memory);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  for (int i = 0; i < 4; ++i) {
+    CHECK(cudaGraphLaunch(executable, stream));
+    // The next one changes what is there.
+    CHECK(cudaMemsetAsync(memory, i, 4096 * sizeof(int), stream));
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaGraphExecDestroy(executable));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaStreamDestroy(stream));
+}
 
 int main(int argc, char** argv) {
   int* memory = nullptr;
@@ -391,8 +427,12 @@ int main(int argc, char** argv) {
     std::printf("%s\n", test.name);
     std::fflush(stdout);
     CHECK(cudaMemset(memory, 0, 4096 * sizeof(int)));
-    test.kernel<<<kBlocks, kThreads, 64 * sizeof(int)>>>(memory);
-    CHECK(cudaGetLastError());
+    if (std::strcmp(test.name, "right_graph") == 0) {
+      LaunchGraph(test.kernel, memory);
+    } else {
+      test.kernel<<<kBlocks, kThreads, 64 * sizeof(int)>>>(memory);
+      CHECK(cudaGetLastError());
+    }
     CHECK(cudaDeviceSynchronize());
   }
   return 0;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "bench/common/temporary_folder.h"
@@ -28,6 +29,9 @@ namespace {
 using jit::BackgroundCompiler;
 using jit::CodeForm;
 using ::testing::HasSubstr;
+
+// This program: see main. What is built beside the library is of another build for it.
+constexpr const char* kCompiler = "/proc/self/exe";
 
 constexpr BlockShape kShape{64, 1, 1};
 constexpr std::uint32_t kThreads = 128;
@@ -79,7 +83,7 @@ class Tiers : public ::testing::Test {
 constexpr int kLong = 600;
 
 TEST_F(Tiers, ALargeKernelStartsAtOnceAndGoesOnInOptimisedCode) {
-  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  BackgroundCompiler compiler(kCompiler);
   Device device(LongKernel(kLong), Options(compiler));
   const auto first = device.program().Compile("k", kShape);
   ASSERT_TRUE(first.ok()) << first.status().message();
@@ -99,7 +103,7 @@ TEST_F(Tiers, ALargeKernelStartsAtOnceAndGoesOnInOptimisedCode) {
 }
 
 TEST_F(Tiers, ASmallKernelIsOptimisedBeforeItsFirstLaunch) {
-  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  BackgroundCompiler compiler(kCompiler);
   Device device(LongKernel(20), Options(compiler));
   const auto code = device.program().Compile("k", kShape);
   ASSERT_TRUE(code.ok());
@@ -109,7 +113,7 @@ TEST_F(Tiers, ASmallKernelIsOptimisedBeforeItsFirstLaunch) {
 
 // The other shape's blocks start in the thread's optimised code.
 TEST_F(Tiers, ShapesShareWhatIsForOneThread) {
-  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  BackgroundCompiler compiler(kCompiler);
   Device device(LongKernel(kLong), Options(compiler));
   Final(device.program());
   const auto other = device.program().Compile("k", {7, 1, 1});
@@ -120,7 +124,7 @@ TEST_F(Tiers, ShapesShareWhatIsForOneThread) {
 }
 
 TEST_F(Tiers, FirstAndLastAreAskedForAlone) {
-  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  BackgroundCompiler compiler(kCompiler);
   ProgramOptions options = Options(compiler);
   options.tier = CodeTier::kFirst;
   Device first(LongKernel(20), options);
@@ -140,7 +144,7 @@ TEST_F(Tiers, FirstAndLastAreAskedForAlone) {
 }
 
 TEST_F(Tiers, AProgramThatGoesEndsItsCompilation) {
-  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  BackgroundCompiler compiler(kCompiler);
   for (int i = 0; i < 3; ++i) {
     Device device(LongKernel(8000), Options(compiler));
     ASSERT_TRUE(device.program().Compile("k", kShape).ok());
@@ -149,7 +153,7 @@ TEST_F(Tiers, AProgramThatGoesEndsItsCompilation) {
 }
 
 TEST_F(Tiers, ACompilerThatGoesEndsItsCompilation) {
-  auto compiler = std::make_unique<BackgroundCompiler>(CUSPAN_TEST_COMPILER);
+  auto compiler = std::make_unique<BackgroundCompiler>(kCompiler);
   Device device(LongKernel(8000), Options(*compiler));
   ASSERT_TRUE(device.program().Compile("k", kShape).ok());
   while (!HasChildren()) std::this_thread::yield();
@@ -158,17 +162,21 @@ TEST_F(Tiers, ACompilerThatGoesEndsItsCompilation) {
   EXPECT_FALSE(HasChildren());
 }
 
-// The kernel goes on in the code that it has.
-TEST_F(Tiers, WithoutAWorkingCompilerTheFirstCodeStays) {
-  for (const char* const program : {"/bin/false", "/nowhere/compiler", "/bin/true"}) {
+// It is done by this process then.
+TEST_F(Tiers, WithoutAWorkingCompilerTheCodeComesAllTheSame) {
+  for (const char* const program :
+       {"/bin/false", "/nowhere/compiler", "/bin/true", CUSPAN_TEST_COMPILER}) {
     BackgroundCompiler compiler(program);
     Device device(LongKernel(kLong), Options(compiler));
     testing::internal::CaptureStderr();
     const CompiledKernel last = Final(device.program());
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_FALSE(last.warps);
-    EXPECT_GT(last.frame_bytes, 0u);
-    EXPECT_THAT(said, HasSubstr("it goes on in code that is not optimised")) << program;
+    EXPECT_TRUE(last.warps) << program;
+    EXPECT_EQ(last.frame_bytes, 0u);
+    // Later lines are left out for being like the first.
+    if (program == std::string_view("/bin/false")) {
+      EXPECT_THAT(said, HasSubstr("the proxy compiles it itself"));
+    }
     ExpectRight(device, kLong);
   }
 }
@@ -181,7 +189,7 @@ TEST_F(Tiers, AKernelThatIsNotForWarpsEndsInOptimisedCodeForAThread) {
   // More local memory than 32 copies of it may take.
   const std::string ptx = LongKernel(kLong, ".local .align 4 .b8 much[300000];");
   for (int run = 0; run < 2; ++run) {
-    BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+    BackgroundCompiler compiler(kCompiler);
     ProgramOptions options = Options(compiler);
     options.cache = cache->get();
     Device device(ptx, options);
@@ -209,9 +217,10 @@ TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
   const CacheKey note =
       jit::KeyOfVariant(jit::KeyOfKernel(ptx, (*parsed)->module(), 0), "begun " + form.Name());
   const auto start = [&] {
-    BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+    BackgroundCompiler compiler(kCompiler);
     ProgramOptions options = Options(compiler);
     options.cache = cache->get();
+    options.patience = std::chrono::hours(1);
     Device device(ptx, options);
     const auto code = device.program().Compile("k", kShape);
     EXPECT_TRUE(code.ok());
@@ -227,18 +236,67 @@ TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
   EXPECT_TRUE(start()) << "it is in the cache by now";
 }
 
+TEST_F(Tiers, WhatWasGivenUpIsNotBegunAgain) {
+  const auto folder = bench::TemporaryFolder::Create("/tmp");
+  ASSERT_TRUE(folder.ok());
+  const auto cache = KernelCache::Open(folder->path(), 1 << 30);
+  ASSERT_TRUE(cache.ok());
+  const std::string ptx = LongKernel(kLong);
+  const auto parsed = jit::ParsedModule::Parse(std::make_shared<const std::string>(ptx));
+  ASSERT_TRUE(parsed.ok());
+  const CacheKey key = jit::KeyOfKernel(ptx, (*parsed)->module(), 0);
+  (*cache)->Store(jit::KeyOfVariant(key, "given up " + CodeForm{}.Name()), "given up");
+  BackgroundCompiler compiler(kCompiler);
+  ProgramOptions options = Options(compiler);
+  options.cache = cache->get();
+  Device device(ptx, options);
+  const auto code = device.program().Compile("k", kShape);
+  ASSERT_TRUE(code.ok());
+  EXPECT_EQ(code->later, nullptr);
+  EXPECT_GT(code->frame_bytes, 0u);
+  EXPECT_FALSE(HasChildren());
+  ExpectRight(device, kLong);
+}
+
 TEST(CompilerProcessTest, WhatTakesLongerThanItsLimitIsEnded) {
   jit::CompilerTask task;
   task.ptx = std::make_shared<const std::string>(LongKernel(25000));
   task.kernel = "k";
   task.form.warps = analysis::LayoutOf(64, 1, 1);
   task.limit = std::chrono::seconds(1);
-  auto process = jit::CompilerProcess::Start(CUSPAN_TEST_COMPILER, task);
+  auto process = jit::CompilerProcess::Start(kCompiler, task);
   ASSERT_TRUE(process.ok()) << process.status().message();
   const auto code = process->Wait();
   ASSERT_FALSE(code.ok());
   EXPECT_EQ(code.status().code(), StatusCode::kExhausted);
   EXPECT_THAT(code.status().message(), HasSubstr("more than 1 s of processor time"));
+}
+
+TEST(CompilerProcessTest, WhatIsKilledSaysSo) {
+  jit::CompilerTask task;
+  task.ptx = std::make_shared<const std::string>(LongKernel(8000));
+  task.kernel = "k";
+  task.limit = std::chrono::seconds(60);
+  auto process = jit::CompilerProcess::Start(kCompiler, task);
+  ASSERT_TRUE(process.ok()) << process.status().message();
+  process->Kill();
+  const auto code = process->Wait();
+  ASSERT_FALSE(code.ok());
+  EXPECT_EQ(code.status().code(), StatusCode::kInternal);
+  EXPECT_THAT(code.status().message(), HasSubstr("killed by signal 9"));
+}
+
+TEST(CompilerProcessTest, AnotherBuildIsRefused) {
+  jit::CompilerTask task;
+  task.ptx = std::make_shared<const std::string>(LongKernel(8));
+  task.kernel = "k";
+  task.limit = std::chrono::seconds(60);
+  auto process = jit::CompilerProcess::Start(CUSPAN_TEST_COMPILER, task);
+  ASSERT_TRUE(process.ok()) << process.status().message();
+  const auto code = process->Wait();
+  ASSERT_FALSE(code.ok());
+  EXPECT_EQ(code.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(code.status().message(), HasSubstr("of another build"));
 }
 
 TEST(CompilerProcessTest, WhatIsWrongIsToldAsItIsHere) {
@@ -247,7 +305,7 @@ TEST(CompilerProcessTest, WhatIsWrongIsToldAsItIsHere) {
       Module(".visible .entry k() {\n  .reg .b32 %r<2>;\n  frobnicate.u32 %r0, %r1;\n  ret;\n}\n"));
   task.kernel = "k";
   task.limit = std::chrono::seconds(60);
-  auto process = jit::CompilerProcess::Start(CUSPAN_TEST_COMPILER, task);
+  auto process = jit::CompilerProcess::Start(kCompiler, task);
   ASSERT_TRUE(process.ok()) << process.status().message();
   const auto code = process->Wait();
   auto parsed = jit::ParsedModule::Parse(task.ptx);
@@ -289,3 +347,13 @@ TEST(CodeFormTest, NamesTellFormsApart) {
 
 }  // namespace
 }  // namespace cuspan::softgpu
+
+// Also the program that its own tests start as the compiler: with six words, the second of which
+// names its build.
+int main(int argument_count, char** arguments) {
+  using namespace cuspan::softgpu;
+  if (argument_count == 6 && arguments[1] == jit::BuildName())
+    return jit::CompilerMain(argument_count, arguments);
+  testing::InitGoogleTest(&argument_count, arguments);
+  return RUN_ALL_TESTS();
+}
