@@ -42,6 +42,7 @@ constexpr Setting kAll[] = {
     settings::kSoftInstructions,
     settings::kSoftWatchdog,
     settings::kSoftCheck,
+    settings::kSoftSchedule,
     settings::kSoftRate,
     settings::kSoftCopyRate,
     settings::kSoftCache,

@@ -118,6 +118,10 @@ inline constexpr Setting kSoftCheck{"CUSPAN_SOFT_CHECK", "off",
                                     "what is looked for in its kernels (slow): memory (invalid "
                                     "accesses), races (unordered accesses "
                                     "of threads to the same memory), all, or off"};
+inline constexpr Setting kSoftSchedule{
+    "CUSPAN_SOFT_SCHEDULE", "barrier",
+    "when one thread of its kernels makes place for the next: barrier (when it has to wait), "
+    "interleaved (at each memory access, as if all ran at once; slow), or random:SEED (at any)"};
 inline constexpr Setting kSoftRate{
     "CUSPAN_SOFT_RATE", "off",
     "microseconds that each block of its kernels takes at least (0.001 … 1000000), or off"};

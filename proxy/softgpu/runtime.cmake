@@ -3,7 +3,7 @@
 enable_language(ASM)
 add_library(cuspan_softgpu_runtime STATIC
   rt/switch.S rt/stack.cc rt/fiber.cc rt/code_ranges.cc rt/fault.cc
-  rt/barrier.cc rt/warp.cc rt/block.cc rt/block_errors.cc rt/block_races.cc rt/grid.cc rt/launch.cc rt/pace.cc rt/pool.cc
+  rt/barrier.cc rt/warp.cc rt/block.cc rt/block_errors.cc rt/block_order.cc rt/block_races.cc rt/grid.cc rt/launch.cc rt/pace.cc rt/pool.cc
   rt/queue.cc rt/stream.cc rt/physical.cc rt/address_space.cc rt/transfer.cc rt/memory_batch.cc
   rt/check.cc rt/race_clocks.cc rt/races.cc rt/device_runtime.cc rt/heap.cc rt/printf.cc rt/intrinsics.cc rt/symbols.cc
   rt/element.cc rt/matrix.cc rt/tensor_copy.cc rt/tensor_map.cc rt/texture.cc rt/sampler.cc rt/surface.cc)

@@ -98,6 +98,23 @@ Status ReadCheck(Configuration* configuration) {
                          text);
 }
 
+Status ReadSchedule(Configuration* configuration) {
+  const std::string_view text = SettingText(settings::kSoftSchedule);
+  configuration->order.reset();
+  if (text == "barrier" || text == "interleaved") return Status::Ok();
+  constexpr std::string_view kRandom = "random:";
+  const std::string_view number = text.substr(std::min(text.size(), kRandom.size()));
+  std::uint64_t seed = 0;
+  const auto end = std::from_chars(number.data(), number.data() + number.size(), seed);
+  if (!text.starts_with(kRandom) || number.empty() || end.ec != std::errc() ||
+      end.ptr != number.data() + number.size())
+    return Status::Invalid(
+        "{}='{}' is not barrier, interleaved or random:SEED, where SEED is a number",
+        settings::kSoftSchedule.name, text);
+  configuration->order = seed;
+  return Status::Ok();
+}
+
 // How kernels are compiled is read where they are; what can not be meant is told here.
 Status CheckCompilation() {
   const std::string_view tier = SettingText(settings::kSoftTier);
@@ -176,6 +193,7 @@ Result<Configuration> ReadConfiguration() {
   CUSPAN_ASSIGN_OR_RETURN(configuration.threads, ReadThreads());
   CUSPAN_RETURN_IF_ERROR(ReadKernelLimit(&configuration));
   CUSPAN_RETURN_IF_ERROR(ReadCheck(&configuration));
+  CUSPAN_RETURN_IF_ERROR(ReadSchedule(&configuration));
   CUSPAN_RETURN_IF_ERROR(CheckCompilation());
   CUSPAN_RETURN_IF_ERROR(ReadCopyRate(&configuration));
   CUSPAN_RETURN_IF_ERROR(ReadBlockRate(&configuration));

@@ -102,6 +102,9 @@ void FunctionEmitter::FaultIfMisaligned(llvm::Value* misaligned, std::uint32_t a
 
 llvm::Value* FunctionEmitter::Address(const ptx::Operand& operand, ptx::Space space,
                                       std::uint64_t bytes) {
+  const bool elsewhere = space == Space::kParam || space == Space::kLocal || space == Space::kConst;
+  if (module_.host().interleaved && bytes != 0 && !elsewhere)
+    CallRuntime("cuspan_rt_interleave", b.getVoidTy(), {ContextPointer()});
   auto* const address = UncheckedAddress(operand, space, bytes);
   if (failed() || bytes == 0 || space == ptx::Space::kParam || operand.elements.empty())
     return address;

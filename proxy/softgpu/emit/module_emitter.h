@@ -22,6 +22,7 @@ namespace cuspan::softgpu::emit {
 struct Host {
   bool avx512f = false;
   bool avx512fp16 = false;
+  bool interleaved = false;     // Nor this: other threads get on before each access.
   bool check_accesses = false;  // Not of the machine: every access is checked before it is made.
 };
 

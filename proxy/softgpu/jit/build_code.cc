@@ -16,6 +16,7 @@ std::string CodeForm::Name() const {
   if (warps) return Format("warp {} {} {}", warps->row, warps->full, warps->aligned_x);
   std::string name = "thread";
   if (check_accesses) name += ", checked";
+  if (interleaved) name += ", interleaved";
   if (!optimised) name += ", quick";
   return name;
 }
@@ -34,14 +35,15 @@ std::optional<CodeForm> CodeForm::OfName(std::string_view name) {
 Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPlan& plan,
                              const CodeForm& form, bool or_thread) {
   const std::string_view name = module.functions[plan.functions[0].index].name;
-  const Effort effort = form.optimised ? Effort::kOptimised : Effort::kQuick;
+  const CodeOptions options{form.optimised ? Effort::kOptimised : Effort::kQuick,
+                            form.check_accesses, form.interleaved};
   KernelCode code;
   Result<ObjectFile> object = Status::Unsupported("kernel '{}': not compiled", name);
   if (form.warps) {
     std::string why;
     const auto warps = analysis::PlanWarps(module, plan, *form.warps, &why);
     if (warps) {
-      object = CompileKernel(module, plan, &*warps, form.check_accesses, effort);
+      object = CompileKernel(module, plan, &*warps, options);
       code.needs_fibers = warps->needs_fibers;
       code.warps = true;
     } else {
@@ -52,8 +54,8 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
       LogInfo("software GPU: kernel {} runs thread by thread: {}", name, object.status().message());
   }
   if (!object.ok()) {
-    object = CompileKernel(module, plan, nullptr, form.check_accesses, effort);
-    code.needs_fibers = plan.needs_fibers;
+    object = CompileKernel(module, plan, nullptr, options);
+    code.needs_fibers = plan.needs_fibers || form.interleaved;
     code.warps = false;
   }
   if (!object.ok()) return object.status();

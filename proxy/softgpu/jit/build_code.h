@@ -17,7 +17,8 @@ struct CodeForm {
   // For a warp of blocks that lie so; nullopt: for one thread.
   std::optional<analysis::WarpLayout> warps;
   bool check_accesses = false;  // With a check before each access; for one thread only.
-  bool optimised = true;  // Else it is compiled ten times as fast, and runs ten times as long.
+  bool optimised = true;     // Else it is compiled ten times as fast, and runs ten times as long.
+  bool interleaved = false;  // Threads take turns at each access; for one thread only.
 
   // A name that no other form has, made of letters, digits, spaces and commas.
   std::string Name() const;

@@ -163,11 +163,12 @@ Result<std::uint32_t> TakeFrameBytes(std::string* object) {
 }  // namespace
 
 Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                 const analysis::WarpPlan* warps, bool check_accesses,
-                                 Effort effort) {
+                                 const analysis::WarpPlan* warps, const CodeOptions& options) {
   const std::string what = Format("kernel '{}'", module.functions[plan.functions[0].index].name);
   emit::Host host;
-  host.check_accesses = check_accesses;
+  host.check_accesses = options.check_accesses;
+  host.interleaved = options.interleaved;
+  const Effort effort = options.effort;
   CUSPAN_ASSIGN_OR_RETURN(auto machine, MakeTargetMachine(effort, &host));
   // Leaked with the module if LLVM fails in the middle.
   auto context = std::make_unique<llvm::LLVMContext>();

@@ -17,16 +17,21 @@ namespace cuspan::softgpu::jit {
 // kQuick: nothing is optimised, and registers of the program lie on the stack.
 enum class Effort : std::uint8_t { kQuick, kOptimised };
 
+struct CodeOptions {
+  Effort effort = Effort::kOptimised;
+  // For one thread only: with a check before each access, or a turn of other threads.
+  bool check_accesses = false, interleaved = false;
+};
+
 struct ObjectFile {
   std::string bytes;
   std::uint32_t frame_bytes = 0;  // Of all its functions, when made with kQuick; else 0.
 };
 
-// Emits and compiles the kernel of `plan` for this machine, with `warps` for a warp at a
-// time, with `check_accesses` with a check before each access. Any thread calls.
+// Emits and compiles the kernel of `plan` for this machine, with `warps` for a warp at a time. Any
+// thread calls.
 Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                 const analysis::WarpPlan* warps, bool check_accesses,
-                                 Effort effort);
+                                 const analysis::WarpPlan* warps, const CodeOptions& options);
 
 // One program's code; freed with the linker. One thread at a time.
 class Linker {

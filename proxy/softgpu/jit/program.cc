@@ -143,7 +143,9 @@ class LoadedProgram final : public Program {
     CodeForm form;
     form.check_accesses = options_.check_accesses;
     // Checks name the thread, so code with checks is for one thread.
-    if (form.check_accesses || options_.model == ExecutionModel::kThread) return form;
+    form.interleaved = options_.interleaved;
+    if (form.check_accesses || form.interleaved || options_.model == ExecutionModel::kThread)
+      return form;
     form.warps = shape.x != 0 ? analysis::LayoutOf(shape.x, shape.y, shape.z)
                               : analysis::WarpLayout{1, false, false};
     return form;
@@ -259,7 +261,8 @@ class LoadedProgram final : public Program {
       if (auto kept = FromCache(state, form)) return *std::move(kept);
     }
     CUSPAN_RETURN_IF_ERROR(Plan(state));
-    if (form.optimised && !form.check_accesses && options_.tier != CodeTier::kLast) {
+    const bool plain = form.optimised && !form.check_accesses && !form.interleaved;
+    if (plain && options_.tier != CodeTier::kLast) {
       if (auto quick = StartQuickly(state, form)) return *std::move(quick);
     }
     const CompileNotice notice(
@@ -464,6 +467,7 @@ ProgramOptions ProgramOptions::OfSettings() {
   ProgramOptions options;
   options.cache = KernelCache::OfProcess();
   options.check_accesses = SettingText(settings::kSoftCheck) != std::string_view("off");
+  options.interleaved = SettingText(settings::kSoftSchedule) != std::string_view("barrier");
   const std::string_view model = SettingText(settings::kSoftModel);
   if (model == "vector") options.model = ExecutionModel::kVector;
   if (model == "thread") options.model = ExecutionModel::kThread;

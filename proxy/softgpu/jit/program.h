@@ -75,6 +75,8 @@ struct ProgramOptions {
   KernelCache* cache = nullptr;
   // Each access of a kernel is checked by cuspan_rt_check.
   bool check_accesses = false;
+  // Threads take turns at each access (CUSPAN_SOFT_SCHEDULE).
+  bool interleaved = false;
   ExecutionModel model = ExecutionModel::kAuto;
   CodeTier tier = CodeTier::kAuto;
   // What compiles optimised code meanwhile; must outlive the program. Null: kAuto is kLast.

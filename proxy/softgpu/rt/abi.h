@@ -101,6 +101,8 @@ std::uint32_t cuspan_rt_reduce(ThreadContext*, std::uint32_t operation, std::uin
 void cuspan_rt_matrix(ThreadContext*, std::uint64_t operation, std::uint32_t* registers);
 // A spin loop's back edge, nanosleep: lets other threads of the block, then other blocks, run.
 void cuspan_rt_yield(ThreadContext*);
+// Before an access to memory, where threads take turns at these.
+void cuspan_rt_interleave(ThreadContext*);
 // exit from inside a called function. Does not return.
 void cuspan_rt_exit(ThreadContext*);
 

@@ -90,6 +90,8 @@ bool Block::Prepare(Worker& worker, const Launch& launch, std::uint64_t index) {
     BeginRaces();
   else
     races_.reset();
+  // The same in each run.
+  random_ = (launch_->order.value_or(0) + 1) * 0x9e3779b97f4a7c15U + index;
   return true;
 }
 
@@ -232,6 +234,8 @@ Fiber* Block::PickReady() { return ready_.empty() ? nullptr : &fibers_[PickReady
 
 // Of the same warp first: what it touches is still in the cache. There is one.
 inline std::uint32_t Block::PickReadyUnit() {
+  if (launch_->order) [[unlikely]]
+    return ready_.TakeAny(Random());
   const std::uint32_t unit = ready_.Take(current_unit_ / kWarpLanes);
   if (launch_->compiled.warps) return unit;
   const Fiber* const next = &fibers_[unit];
@@ -582,12 +586,6 @@ void Block::Yield(Fiber* self) {
     if (warp.running() == 0) CheckMeetings(self->warp(), nullptr);
   }
   Suspend(self);
-}
-
-void Block::Abandon(Fiber* self, CUresult error, std::string what) {
-  Fail(error, Format("{}: {}", Where(self), what));
-  std::string().swap(what);  // Nothing unwinds this stack.
-  guard().LeaveForGood();
 }
 
 void Block::CallOutside(Fiber* self, void (*function)(void*), void* argument) {

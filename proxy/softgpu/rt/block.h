@@ -84,6 +84,8 @@ class Block : public Resident {
   void SelectLane(ThreadContext* context, std::uint32_t lane) const;
   LaneResult Meet(Fiber* self, const CollectiveCall& call);
   void Yield(Fiber* self);
+  // Before an access to memory, where threads take turns at these.
+  void Interleave(Fiber* self);
   [[noreturn]] void Exit(Fiber* self);
   // Ends the block and poisons the context.
   [[noreturn]] void Abandon(Fiber* self, CUresult error, std::string what);
@@ -134,6 +136,7 @@ class Block : public Resident {
   void Wake(std::uint32_t warp, std::uint32_t lanes, const Fiber* except);
   void Complete(Barrier& barrier, std::uint32_t number, Fiber* self);
   void BeginRaces();
+  std::uint32_t Random();
   // Those that came know of each other, of each as far as it came.
   // Barriers are places below kBarriers, where no memory is.
   void NoteArrival(const Fiber* self, std::uint32_t number);
@@ -180,6 +183,7 @@ class Block : public Resident {
   std::string scratch_;
 
   std::unique_ptr<BlockRaces> races_;
+  std::uint64_t random_ = 0;  // Of a launch whose threads have a random order.
 
   std::array<Barrier, kBarriers> barriers_;
   // The short form, of what warps do most: which of them wait at a barrier for all of the block.

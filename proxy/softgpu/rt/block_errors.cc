@@ -89,4 +89,10 @@ std::string Block::Waiting() const {
   return text;
 }
 
+void Block::Abandon(Fiber* self, CUresult error, std::string what) {
+  Fail(error, Format("{}: {}", Where(self), what));
+  std::string().swap(what);  // Nothing unwinds this stack.
+  guard().LeaveForGood();
+}
+
 }  // namespace cuspan::softgpu

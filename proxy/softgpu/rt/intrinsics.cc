@@ -214,6 +214,10 @@ void cuspan_rt_bulk_reduce(ThreadContext* context, std::uint32_t element, std::u
 
 void cuspan_rt_yield(ThreadContext* context) { Self(context)->block->Yield(Self(context)); }
 
+void cuspan_rt_interleave(ThreadContext* context) {
+  Self(context)->block->Interleave(Self(context));
+}
+
 void cuspan_rt_exit(ThreadContext* context) { Self(context)->block->Exit(Self(context)); }
 
 // The lanes that are at the same place together: those that come to it before

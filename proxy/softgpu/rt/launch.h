@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct Launch {
   // In checking mode: what kernels of `device` may access is asked there; else null.
   const AddressSpace* addresses = nullptr;
   int device = 0;
+  std::optional<std::uint64_t> order;       // The seed of a random order of its threads.
   std::shared_ptr<LaunchRaces> races;       // Where races are looked for; else null.
   DeviceHeap* heap = nullptr;               // Lives as long as errors; null: device malloc fails.
   Pace* pace = nullptr;                     // Of the device's blocks; null: as fast as it goes.

@@ -34,6 +34,20 @@ class UnitSet {
     return near * 32 + static_cast<std::uint32_t>(std::countr_zero(units));
   }
 
+  // Takes out one that `random` chooses. The set is not empty.
+  std::uint32_t TakeAny(std::uint32_t random) {
+    const auto choose = [](std::uint32_t bits, std::uint32_t which) {
+      for (which %= static_cast<std::uint32_t>(std::popcount(bits)); which != 0; --which)
+        bits &= bits - 1;
+      return static_cast<std::uint32_t>(std::countr_zero(bits));
+    };
+    const std::uint32_t index = choose(used_, random & 0xffff);
+    const std::uint32_t bit = choose(words_[index], random >> 16);
+    words_[index] &= ~(1u << bit);
+    if (words_[index] == 0) used_ &= ~(1u << index);
+    return index * 32 + bit;
+  }
+
   void Clear() {
     for (; used_ != 0; used_ &= used_ - 1)
       words_[static_cast<unsigned>(std::countr_zero(used_))] = 0;

@@ -1,0 +1,20 @@
+// In which order a block's threads get on, where that is not left to their barriers
+// (CUSPAN_SOFT_SCHEDULE).
+#include "proxy/softgpu/rt/block.h"
+
+namespace cuspan::softgpu {
+
+// SplitMix64, by Sebastiano Vigna.
+std::uint32_t Block::Random() {
+  std::uint64_t mixed = random_ += 0x9e3779b97f4a7c15U;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebU;
+  return static_cast<std::uint32_t>(mixed ^ mixed >> 31);
+}
+
+void Block::Interleave(Fiber* self) {
+  // Threads in a random order get on at different speeds, too.
+  if (!launch_->order || Random() % 4 == 0) Yield(self);
+}
+
+}  // namespace cuspan::softgpu
