@@ -36,6 +36,6 @@ add_executable(cuspan_kernel_compiler compiler/main.cc)
 set_target_properties(cuspan_kernel_compiler PROPERTIES
   OUTPUT_NAME cuspan-kernel-compiler
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/soft)
-target_link_libraries(cuspan_kernel_compiler PRIVATE ${CMAKE_DL_LIBS})
+target_link_libraries(cuspan_kernel_compiler PRIVATE cuspan::warnings ${CMAKE_DL_LIBS})
 add_dependencies(cuspan_softgpu cuspan_kernel_compiler)
 install(TARGETS cuspan_kernel_compiler RUNTIME DESTINATION lib/cuspan/soft)
