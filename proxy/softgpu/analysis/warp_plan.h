@@ -43,4 +43,9 @@ struct WarpPlan {
 std::optional<WarpPlan> PlanWarps(const ptx::Module& module, const KernelPlan& plan,
                                   const WarpLayout& layout, std::string* why);
 
+// Whether a warp at a time is faster than a thread at a time. It is not where much of what a kernel
+// without barriers does is to use local memory, and each lane another part of it: its accesses
+// are gathers then, and the lanes mostly go different ways.
+bool IsWorthWarps(const KernelPlan& plan, const WarpPlan& warps);
+
 }  // namespace cuspan::softgpu::analysis

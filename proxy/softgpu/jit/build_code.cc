@@ -13,7 +13,9 @@
 namespace cuspan::softgpu::jit {
 
 std::string CodeForm::Name() const {
-  if (warps) return Format("warp {} {} {}", warps->row, warps->full, warps->aligned_x);
+  if (warps)
+    return Format("warp {} {} {}{}", warps->row, warps->full, warps->aligned_x,
+                  always_warps ? ", always" : "");
   std::string name = "thread";
   if (check_accesses) name += ", checked";
   if (interleaved) name += ", interleaved";
@@ -26,7 +28,8 @@ std::optional<CodeForm> CodeForm::OfName(std::string_view name) {
   for (const unsigned row : {1u, 8u, 16u, 32u})
     for (const bool full : {false, true})
       for (const bool aligned_x : {false, true})
-        forms.push_back({analysis::WarpLayout{row, full, aligned_x}, false, true});
+        for (const bool always : {false, true})
+          forms.push_back({analysis::WarpLayout{row, full, aligned_x}, false, true, false, always});
   const auto found = std::find_if(forms.begin(), forms.end(),
                                   [&](const auto& form) { return form.Name() == name; });
   return found == forms.end() ? std::nullopt : std::optional(*found);
@@ -41,7 +44,11 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
   Result<ObjectFile> object = Status::Unsupported("kernel '{}': not compiled", name);
   if (form.warps) {
     std::string why;
-    const auto warps = analysis::PlanWarps(module, plan, *form.warps, &why);
+    auto warps = analysis::PlanWarps(module, plan, *form.warps, &why);
+    if (warps && !form.always_warps && !analysis::IsWorthWarps(plan, *warps)) {
+      why = "each thread uses another part of its local memory";
+      warps.reset();
+    }
     if (warps) {
       object = CompileKernel(module, plan, &*warps, options);
       code.needs_fibers = warps->needs_fibers;

@@ -17,8 +17,9 @@ struct CodeForm {
   // For a warp of blocks that lie so; nullopt: for one thread.
   std::optional<analysis::WarpLayout> warps;
   bool check_accesses = false;  // With a check before each access; for one thread only.
-  bool optimised = true;     // Else it is compiled ten times as fast, and runs ten times as long.
-  bool interleaved = false;  // Threads take turns at each access; for one thread only.
+  bool optimised = true;      // Else it is compiled ten times as fast, and runs ten times as long.
+  bool interleaved = false;   // Threads take turns at each access; for one thread only.
+  bool always_warps = false;  // For a warp even where that is slower.
 
   // A name that no other form has, made of letters, digits, spaces and commas.
   std::string Name() const;

@@ -146,6 +146,7 @@ class LoadedProgram final : public Program {
     form.interleaved = options_.interleaved;
     if (form.check_accesses || form.interleaved || options_.model == ExecutionModel::kThread)
       return form;
+    form.always_warps = options_.model == ExecutionModel::kVector;
     form.warps = shape.x != 0 ? analysis::LayoutOf(shape.x, shape.y, shape.z)
                               : analysis::WarpLayout{1, false, false};
     return form;

@@ -203,6 +203,39 @@ TEST_F(Tiers, AKernelThatIsNotForWarpsEndsInOptimisedCodeForAThread) {
   }
 }
 
+// Searches and interpreters: each thread has a stack of its own, at a place of its own.
+TEST_F(Tiers, ThreadsThatUseTheirLocalMemoryApartRunOnTheirOwn) {
+  const std::string ptx = Module(R"(.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<6>; .reg .b64 %d<6>;
+  .local .align 4 .b8 stack[256];
+  ld.param.u64 %d0, [out];
+  mov.u32 %r0, %tid.x;
+  mul.lo.u32 %r1, %r0, %r0;
+  and.b32 %r1, %r1, 63;
+  mul.wide.u32 %d1, %r1, 4;
+  mov.u64 %d2, stack;
+  add.u64 %d2, %d2, %d1;
+  st.local.u32 [%d2], %r0;
+  ld.local.u32 %r3, [%d2];
+  mul.wide.u32 %d3, %r0, 4;
+  add.u64 %d0, %d0, %d3;
+  st.global.u32 [%d0], %r3;
+  ret;
+}
+)");
+  for (const auto model : {ExecutionModel::kAuto, ExecutionModel::kVector}) {
+    ProgramOptions options;
+    options.model = model;
+    Device device(ptx, options);
+    const auto code = device.program().Compile("k", kShape);
+    ASSERT_TRUE(code.ok()) << code.status().message();
+    EXPECT_EQ(code->warps, model == ExecutionModel::kVector);
+    std::vector<std::uint32_t> out(64, ~0u);
+    ASSERT_EQ(device.Launch("k", {1}, {64}, 0, out.data()), CUDA_SUCCESS) << device.message();
+    for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], i);
+  }
+}
+
 // A run that was too short for its compilation leaves a note; the next one waits, once.
 TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
   const auto folder = bench::TemporaryFolder::Create("/tmp");
@@ -334,13 +367,15 @@ TEST(CodeFormTest, NamesTellFormsApart) {
                             {std::nullopt, false, false},
                             {analysis::LayoutOf(64, 1, 1), false, true},
                             {analysis::LayoutOf(8, 8, 1), false, true},
-                            {analysis::LayoutOf(7, 1, 1), false, true}};
+                            {analysis::LayoutOf(7, 1, 1), false, true},
+                            {analysis::LayoutOf(7, 1, 1), false, true, false, true}};
   for (const CodeForm& form : forms) {
     const auto found = CodeForm::OfName(form.Name());
     ASSERT_TRUE(found.has_value()) << form.Name();
     EXPECT_EQ(found->warps, form.warps);
     EXPECT_EQ(found->check_accesses, form.check_accesses);
     EXPECT_EQ(found->optimised, form.optimised);
+    EXPECT_EQ(found->always_warps, form.always_warps);
   }
   EXPECT_FALSE(CodeForm::OfName("warp").has_value());
 }
