@@ -121,7 +121,7 @@ inline constexpr Setting kSoftCheck{"CUSPAN_SOFT_CHECK", "off",
 inline constexpr Setting kSoftSchedule{
     "CUSPAN_SOFT_SCHEDULE", "barrier",
     "when one thread of its kernels makes place for the next: barrier (when it has to wait), "
-    "interleaved (at each memory access, as if all ran at once; slow), or random:SEED (at any)"};
+    "interleaved (at each access to memory, as if all ran at once; slow), or random:SEED (at any)"};
 inline constexpr Setting kSoftRate{
     "CUSPAN_SOFT_RATE", "off",
     "microseconds that each block of its kernels takes at least (0.001 … 1000000), or off"};

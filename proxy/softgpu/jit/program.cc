@@ -38,6 +38,8 @@ using ptx::Space;
 // From so many PTX instructions on a kernel has code that is compiled quickly at first. Optimised
 // code for a warp takes about a millisecond an instruction.
 constexpr std::size_t kLargeKernel = 800;
+// Up to so many the proxy compiles itself where there is no compiler.
+constexpr std::size_t kMostInline = 5000;
 
 const CodeForm kThreadForm{std::nullopt, false, true}, kQuickForm{std::nullopt, false, false};
 
@@ -369,8 +371,10 @@ class LoadedProgram final : public Program {
     job.instructions = jit::InstructionCount(*state.plan);
     if (state.waits_until) job.whom = CompileNotice::For::kProgramAndCache;
     job.done = [this, &state, form, later = std::move(later)](Result<jit::KernelCode> code) {
-      // Without a compiler it is done here, where nobody waits for it.
-      if (!code.ok() && code.status().code() == StatusCode::kUnavailable) {
+      // Without a compiler it is done here, where no launch waits for it; but for what may take
+      // long, since it can not be ended.
+      if (!code.ok() && code.status().code() == StatusCode::kUnavailable &&
+          jit::InstructionCount(*state.plan) < kMostInline) {
         LogWarn("software GPU: {}; the proxy compiles it itself", code.status().message());
         code = jit::BuildCode(module_, *state.plan, form, false);
       }
@@ -390,7 +394,10 @@ class LoadedProgram final : public Program {
   void TakeThreadCode(KernelState& state, const Result<CompiledKernel>& code) {
     for (const auto& [form, waiting] : std::exchange(state.waiting, {})) {
       if (code.ok()) waiting->Provide(*code);
-      if (!form.warps || !CompileLater(state, form, waiting)) waiting->End();
+      // What took too long for a thread takes longer for a warp.
+      const bool goes_on =
+          form.warps && code.status().code() != StatusCode::kExhausted && !IsGivenUp(state, form);
+      if (!goes_on || !CompileLater(state, form, waiting)) waiting->End();
     }
     if (code.ok()) {
       LogInfo("software GPU: kernel {} has optimised code for a thread now", state.info.name);

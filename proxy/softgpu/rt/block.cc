@@ -90,8 +90,7 @@ bool Block::Prepare(Worker& worker, const Launch& launch, std::uint64_t index) {
     BeginRaces();
   else
     races_.reset();
-  // The same in each run.
-  random_ = (launch_->order.value_or(0) + 1) * 0x9e3779b97f4a7c15U + index;
+  if (launch_->order) BeginOrder(*launch_->order);
   return true;
 }
 
@@ -188,6 +187,7 @@ void Block::SelectLane(ThreadContext* context, std::uint32_t lane) const {
 
 // Executes until the block ended (true) or yields.
 bool Block::Run() {
+  unsigned turns = 0;
   for (;;) {
     Fiber* next = current_;
     if (outside_ == nullptr) {
@@ -205,6 +205,9 @@ bool Block::Run() {
         yielded_.ForEachWord([this](auto warp, auto lanes) { warps_[warp].GoAll(lanes); });
       ready_.AddAll(yielded_);
       yielded_.Clear();
+      // Turns get the block on; other blocks have theirs now and then.
+      constexpr unsigned kMostTurns = 64;
+      if (std::exchange(took_turn_, false) && ++turns < kMostTurns) continue;
       return false;
     }
     outside_ = nullptr;
@@ -574,11 +577,7 @@ void Block::SyncWarpBarrier(Fiber* self, std::uint32_t number, std::uint32_t thr
 }
 
 void Block::Yield(Fiber* self) {
-  // The poll that lets a spinning block end when its launch has failed elsewhere.
-  if (launch_->errors->error() != CUDA_SUCCESS) {
-    failed_ = true;
-    guard().LeaveForGood();
-  }
+  LeaveIfCancelled();
   yielded_.Add(self->unit);
   if (!launch_->compiled.warps) {
     Warp& warp = WarpOf(self);

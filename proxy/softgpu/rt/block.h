@@ -136,7 +136,10 @@ class Block : public Resident {
   void Wake(std::uint32_t warp, std::uint32_t lanes, const Fiber* except);
   void Complete(Barrier& barrier, std::uint32_t number, Fiber* self);
   void BeginRaces();
+  void BeginOrder(std::uint64_t seed);
   std::uint32_t Random();
+  // Ends the running thread's block when its launch has failed elsewhere.
+  void LeaveIfCancelled();
   // Those that came know of each other, of each as far as it came.
   // Barriers are places below kBarriers, where no memory is.
   void NoteArrival(const Fiber* self, std::uint32_t number);
@@ -184,6 +187,7 @@ class Block : public Resident {
 
   std::unique_ptr<BlockRaces> races_;
   std::uint64_t random_ = 0;  // Of a launch whose threads have a random order.
+  bool took_turn_ = false;    // A thread has let others get on that might have gone on itself.
 
   std::array<Barrier, kBarriers> barriers_;
   // The short form, of what warps do most: which of them wait at a barrier for all of the block.

@@ -4,6 +4,19 @@
 
 namespace cuspan::softgpu {
 
+// The same for each run, and another for each block.
+void Block::BeginOrder(std::uint64_t seed) {
+  random_ = seed;
+  const std::uint64_t mixed = std::uint64_t{Random()} << 32 | Random();
+  random_ = mixed + index_;
+}
+
+void Block::LeaveIfCancelled() {
+  if (launch_->errors->error() == CUDA_SUCCESS) return;
+  failed_ = true;
+  guard().LeaveForGood();
+}
+
 // SplitMix64, by Sebastiano Vigna.
 std::uint32_t Block::Random() {
   std::uint64_t mixed = random_ += 0x9e3779b97f4a7c15U;
@@ -14,7 +27,12 @@ std::uint32_t Block::Random() {
 
 void Block::Interleave(Fiber* self) {
   // Threads in a random order get on at different speeds, too.
-  if (!launch_->order || Random() % 4 == 0) Yield(self);
+  if (launch_->order && Random() % 4 != 0) return;
+  LeaveIfCancelled();
+  // It waits for nothing: who asks which threads of a warp are active still counts it.
+  took_turn_ = true;
+  yielded_.Add(self->unit);
+  Suspend(self);
 }
 
 }  // namespace cuspan::softgpu

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "bench/common/temporary_folder.h"
 #include "proxy/softgpu/jit/background_compiler.h"
@@ -291,26 +293,32 @@ TEST_F(Tiers, WhatWasGivenUpIsNotBegunAgain) {
   ExpectRight(device, kLong);
 }
 
-TEST(CompilerProcessTest, WhatTakesLongerThanItsLimitIsEnded) {
+// One that compiles the kernel k of `ptx` for a thread.
+jit::CompilerTask TaskFor(std::string ptx, std::chrono::seconds limit = std::chrono::seconds(60)) {
   jit::CompilerTask task;
-  task.ptx = std::make_shared<const std::string>(LongKernel(25000));
+  task.ptx = std::make_shared<const std::string>(std::move(ptx));
   task.kernel = "k";
+  task.limit = limit;
+  return task;
+}
+
+// What becomes of it where `program` is the compiler.
+Result<jit::KernelCode> Compile(const jit::CompilerTask& task, const char* program = kCompiler) {
+  CUSPAN_ASSIGN_OR_RETURN(auto process, jit::CompilerProcess::Start(program, task));
+  return process.Wait();
+}
+
+TEST(CompilerProcessTest, WhatTakesLongerThanItsLimitIsEnded) {
+  jit::CompilerTask task = TaskFor(LongKernel(25000), std::chrono::seconds(1));
   task.form.warps = analysis::LayoutOf(64, 1, 1);
-  task.limit = std::chrono::seconds(1);
-  auto process = jit::CompilerProcess::Start(kCompiler, task);
-  ASSERT_TRUE(process.ok()) << process.status().message();
-  const auto code = process->Wait();
+  const auto code = Compile(task);
   ASSERT_FALSE(code.ok());
   EXPECT_EQ(code.status().code(), StatusCode::kExhausted);
   EXPECT_THAT(code.status().message(), HasSubstr("more than 1 s of processor time"));
 }
 
 TEST(CompilerProcessTest, WhatIsKilledSaysSo) {
-  jit::CompilerTask task;
-  task.ptx = std::make_shared<const std::string>(LongKernel(8000));
-  task.kernel = "k";
-  task.limit = std::chrono::seconds(60);
-  auto process = jit::CompilerProcess::Start(kCompiler, task);
+  auto process = jit::CompilerProcess::Start(kCompiler, TaskFor(LongKernel(8000)));
   ASSERT_TRUE(process.ok()) << process.status().message();
   process->Kill();
   const auto code = process->Wait();
@@ -320,27 +328,16 @@ TEST(CompilerProcessTest, WhatIsKilledSaysSo) {
 }
 
 TEST(CompilerProcessTest, AnotherBuildIsRefused) {
-  jit::CompilerTask task;
-  task.ptx = std::make_shared<const std::string>(LongKernel(8));
-  task.kernel = "k";
-  task.limit = std::chrono::seconds(60);
-  auto process = jit::CompilerProcess::Start(CUSPAN_TEST_COMPILER, task);
-  ASSERT_TRUE(process.ok()) << process.status().message();
-  const auto code = process->Wait();
+  const auto code = Compile(TaskFor(LongKernel(8)), CUSPAN_TEST_COMPILER);
   ASSERT_FALSE(code.ok());
   EXPECT_EQ(code.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(code.status().message(), HasSubstr("of another build"));
 }
 
 TEST(CompilerProcessTest, WhatIsWrongIsToldAsItIsHere) {
-  jit::CompilerTask task;
-  task.ptx = std::make_shared<const std::string>(
+  const jit::CompilerTask task = TaskFor(
       Module(".visible .entry k() {\n  .reg .b32 %r<2>;\n  frobnicate.u32 %r0, %r1;\n  ret;\n}\n"));
-  task.kernel = "k";
-  task.limit = std::chrono::seconds(60);
-  auto process = jit::CompilerProcess::Start(kCompiler, task);
-  ASSERT_TRUE(process.ok()) << process.status().message();
-  const auto code = process->Wait();
+  const auto code = Compile(task);
   auto parsed = jit::ParsedModule::Parse(task.ptx);
   ASSERT_TRUE(parsed.ok());
   const auto plan = (*parsed)->Plan(0);
