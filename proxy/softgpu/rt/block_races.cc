@@ -1,25 +1,9 @@
 // What a block tells of itself where races are looked for.
-#include <cxxabi.h>
-
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <string>
 
 #include "proxy/softgpu/rt/block.h"
 
 namespace cuspan::softgpu {
-namespace {
-
-// The kernel's name as its author wrote it, where that can be told.
-std::string PlainName(const std::string& kernel) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> plain(
-      abi::__cxa_demangle(kernel.c_str(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? plain.get() : kernel;
-}
-
-}  // namespace
 
 void Block::BeginRaces() {
   if (races_ == nullptr) races_ = std::make_unique<BlockRaces>();
@@ -29,11 +13,9 @@ void Block::BeginRaces() {
       std::size_t{launch_->static_shared_bytes} + launch_->dynamic_shared_bytes;
   std::memset(shared_, 0xa5, shared_bytes);
   const Dimensions &block = launch_->block, &grid = launch_->grid;
-  races_->Begin(*launch_->races, index_, threads_, static_cast<std::uint32_t>(shared_bytes),
-                {PlainName(launch_->kernel),
-                 {block.x, block.y, block.z},
-                 {grid.x, grid.y, grid.z},
-                 launch_->device});
+  races_->Begin(
+      *launch_->races, index_, threads_, static_cast<std::uint32_t>(shared_bytes),
+      {&launch_->kernel, {block.x, block.y, block.z}, {grid.x, grid.y, grid.z}, launch_->device});
 }
 
 void Block::NoteArrival(const Fiber* self, std::uint32_t number) {

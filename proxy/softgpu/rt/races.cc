@@ -1,7 +1,12 @@
 #include "proxy/softgpu/rt/races.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "common/format.h"
 #include "common/log.h"
@@ -18,6 +23,14 @@ std::uint32_t NextNumber() {
   static std::atomic<std::uint32_t> last{0};
   const std::uint32_t number = last.fetch_add(1, std::memory_order_relaxed) + 1;
   return number != 0 ? number : NextNumber();
+}
+
+// The kernel's name as its author wrote it, where that can be told.
+std::string PlainName(const std::string& kernel) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> plain(
+      abi::__cxa_demangle(kernel.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? plain.get() : kernel;
 }
 
 // "PTX line 12 (file.cu:7): 'st.shared.u32'"
@@ -37,15 +50,16 @@ void RaceTable::Find(Part& part, std::uint64_t page) {
   part.last_cells = cells.get();
 }
 
-void RaceTable::Report(const char* first, const char* second, const std::string& text) {
-  bool last = false;
-  {
-    std::lock_guard lock(mutex_);
-    if (reported_.size() >= kMostReports || !reported_.emplace(first, second).second) return;
-    last = reported_.size() == kMostReports;
-  }
+bool RaceTable::IsNew(const char* first, const char* second) {
+  std::lock_guard lock(mutex_);
+  return reported_.size() < kMostReports && reported_.emplace(first, second).second;
+}
+
+void RaceTable::Log(const std::string& text) {
   LogError("{}", text);
-  if (last) LogError("software GPU: {} races were reported; no others will be", kMostReports);
+  std::lock_guard lock(mutex_);
+  if (reported_.size() >= kMostReports && !std::exchange(told_, true))
+    LogError("software GPU: {} races were reported; no others will be", kMostReports);
 }
 
 LaunchRaces::LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device,
@@ -158,7 +172,8 @@ void BlockRaces::Look(RaceCell& cell, const RaceAccess& access, std::uint64_t na
     // Programs look at what others count up before they count, too: that is meant to be old.
     const bool only_looks = (before.strong && !access.writes) || (access.strong && !before.writes);
     if ((before.strong && access.strong) || only_looks || Ordered(before, access)) return;
-    launch_->table().Report(before.where, access.where, Text(before, access, named, shared));
+    launch_->table().Report(before.where, access.where,
+                            [&] { return Text(before, access, named, shared); });
   };
   compare(cell.write);
   compare(cell.strong_write);
@@ -190,7 +205,7 @@ std::string BlockRaces::Text(const RaceAccess& before, const RaceAccess& now, st
   return Format(
       "software GPU {}: kernel {}: race on {} memory at {:#x}: {} ({}) and {} ({}), and nothing "
       "orders the two",
-      place_.device, place_.kernel, shared ? "shared" : "global", named, Who(before),
+      place_.device, PlainName(*place_.kernel), shared ? "shared" : "global", named, Who(before),
       PlaceOf(before), Who(now), PlaceOf(now));
 }
 

@@ -58,8 +58,12 @@ class RaceTable {
     if (part.last_cells == nullptr || part.last_page != page) Find(part, page);
     look((*part.last_cells)[word % kPageBytes / 4]);
   }
-  // Logs a race once for each pair of places; `where` in the order of the accesses.
-  void Report(const char* first, const char* second, const std::string& text);
+  // Logs what `text()` says of a race, once for each pair of places in the code, in the order of
+  // the accesses.
+  template <typename Text>
+  void Report(const char* first, const char* second, Text text) {
+    if (IsNew(first, second)) Log(text());
+  }
 
  private:
   static constexpr int kPartBits = 8;
@@ -75,9 +79,12 @@ class RaceTable {
     Cells* last_cells = nullptr;
   };
   static void Find(Part& part, std::uint64_t page);
+  bool IsNew(const char* first, const char* second);
+  void Log(const std::string& text);
   std::array<Part, std::size_t{1} << kPartBits> parts_;
   std::mutex mutex_;
   std::set<std::pair<std::string, std::string>> reported_;
+  bool told_ = false;  // That there are no more reports.
 };
 
 // Of one launch: shared by its blocks.
@@ -111,7 +118,7 @@ class BlockRaces {
  public:
   // Where threads of the block are, for messages.
   struct Place {
-    std::string kernel;
+    const std::string* kernel;  // As PTX names it.
     std::uint32_t ntid[3];
     std::uint32_t nctaid[3];
     int device;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -59,6 +60,14 @@ std::uint32_t Expected(std::uint32_t i, int steps) {
 
 class Tiers : public ::testing::Test {
  protected:
+  void SetUp() override {
+    auto folder = bench::TemporaryFolder::Create("/tmp");
+    ASSERT_TRUE(folder.ok());
+    folder_.emplace(std::move(*folder));
+    auto cache = KernelCache::Open(folder_->path(), 1 << 30);
+    ASSERT_TRUE(cache.ok());
+    cache_ = std::move(*cache);
+  }
   ProgramOptions Options(BackgroundCompiler& compiler) {
     ProgramOptions options;
     options.background = &compiler;
@@ -80,6 +89,9 @@ class Tiers : public ::testing::Test {
     }
   }
   static bool HasChildren() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
+
+  std::optional<bench::TemporaryFolder> folder_;
+  std::unique_ptr<KernelCache> cache_;  // For those that use one.
 };
 
 constexpr int kLong = 600;
@@ -184,16 +196,12 @@ TEST_F(Tiers, WithoutAWorkingCompilerTheCodeComesAllTheSame) {
 }
 
 TEST_F(Tiers, AKernelThatIsNotForWarpsEndsInOptimisedCodeForAThread) {
-  const auto folder = bench::TemporaryFolder::Create("/tmp");
-  ASSERT_TRUE(folder.ok());
-  const auto cache = KernelCache::Open(folder->path(), 1 << 30);
-  ASSERT_TRUE(cache.ok());
   // More local memory than 32 copies of it may take.
   const std::string ptx = LongKernel(kLong, ".local .align 4 .b8 much[300000];");
   for (int run = 0; run < 2; ++run) {
     BackgroundCompiler compiler(kCompiler);
     ProgramOptions options = Options(compiler);
-    options.cache = cache->get();
+    options.cache = cache_.get();
     Device device(ptx, options);
     const auto first = device.program().Compile("k", kShape);
     ASSERT_TRUE(first.ok());
@@ -240,10 +248,6 @@ TEST_F(Tiers, ThreadsThatUseTheirLocalMemoryApartRunOnTheirOwn) {
 
 // A run that was too short for its compilation leaves a note; the next one waits, once.
 TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
-  const auto folder = bench::TemporaryFolder::Create("/tmp");
-  ASSERT_TRUE(folder.ok());
-  const auto cache = KernelCache::Open(folder->path(), 1 << 30);
-  ASSERT_TRUE(cache.ok());
   const std::string ptx = LongKernel(kLong);
   const auto parsed = jit::ParsedModule::Parse(std::make_shared<const std::string>(ptx));
   ASSERT_TRUE(parsed.ok());
@@ -254,7 +258,7 @@ TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
   const auto start = [&] {
     BackgroundCompiler compiler(kCompiler);
     ProgramOptions options = Options(compiler);
-    options.cache = cache->get();
+    options.cache = cache_.get();
     options.patience = std::chrono::hours(1);
     Device device(ptx, options);
     const auto code = device.program().Compile("k", kShape);
@@ -262,28 +266,24 @@ TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
     return code.ok() && code->later == nullptr;
   };
   EXPECT_FALSE(start());
-  const auto begun = (*cache)->Load(note);
+  const auto begun = cache_->Load(note);
   ASSERT_TRUE(begun.has_value());
   EXPECT_FALSE(start()) << "the other run may be this one";
   const std::int64_t long_ago = 1000;
-  (*cache)->Store(note, {reinterpret_cast<const char*>(&long_ago), sizeof long_ago});
+  cache_->Store(note, {reinterpret_cast<const char*>(&long_ago), sizeof long_ago});
   EXPECT_TRUE(start());
   EXPECT_TRUE(start()) << "it is in the cache by now";
 }
 
 TEST_F(Tiers, WhatWasGivenUpIsNotBegunAgain) {
-  const auto folder = bench::TemporaryFolder::Create("/tmp");
-  ASSERT_TRUE(folder.ok());
-  const auto cache = KernelCache::Open(folder->path(), 1 << 30);
-  ASSERT_TRUE(cache.ok());
   const std::string ptx = LongKernel(kLong);
   const auto parsed = jit::ParsedModule::Parse(std::make_shared<const std::string>(ptx));
   ASSERT_TRUE(parsed.ok());
   const CacheKey key = jit::KeyOfKernel(ptx, (*parsed)->module(), 0);
-  (*cache)->Store(jit::KeyOfVariant(key, "given up " + CodeForm{}.Name()), "given up");
+  cache_->Store(jit::KeyOfVariant(key, "given up " + CodeForm{}.Name()), "given up");
   BackgroundCompiler compiler(kCompiler);
   ProgramOptions options = Options(compiler);
-  options.cache = cache->get();
+  options.cache = cache_.get();
   Device device(ptx, options);
   const auto code = device.program().Compile("k", kShape);
   ASSERT_TRUE(code.ok());
