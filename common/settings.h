@@ -56,7 +56,8 @@ inline constexpr Setting kNccl{
 inline constexpr Setting kManaged{
     "CUSPAN_MANAGED", "auto",
     "auto: managed memory of a program that sees one GPU of its own node is on that GPU and "
-    "migrates on access; with several GPUs it is in host memory; host: always in host memory"};
+    "migrates on access; with several GPUs, or a software GPU, it is in host memory; device, host: "
+    "always the first, where one GPU is seen, or always the second"};
 inline constexpr Setting kStrict{
     "CUSPAN_STRICT", "off",
     "on: the program ends at the first use of an unsupported feature (exit status 69)"};

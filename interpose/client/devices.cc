@@ -16,6 +16,26 @@ namespace {
 // Other reasons than work to look again are rare, and this is soon enough for them.
 constexpr std::chrono::milliseconds kWatchedNap{1};
 
+// Where devices of the program's node have managed memory: not in the program's own if there is one
+// device, of which kernels work faster in its own memory.
+bool MirrorsManaged(const std::vector<DeviceDescription>& devices) {
+  const char* const wanted = SettingText(settings::kManaged);
+  if (std::strcmp(wanted, "auto") != 0 && std::strcmp(wanted, "device") != 0 &&
+      std::strcmp(wanted, "host") != 0)
+    LogWarn("{} must be auto, device or host, not '{}': it is taken for auto",
+            settings::kManaged.name, wanted);
+  // Of several devices one at a time could work on it.
+  if (devices.size() != 1 || std::strcmp(wanted, "host") == 0) return false;
+  return !devices.front().in_host_memory || std::strcmp(wanted, "device") == 0;
+}
+
+std::vector<DeviceDescription> Described(std::vector<DeviceDescription> devices,
+                                         bool mirrors_managed) {
+  if (mirrors_managed)
+    for (DeviceDescription& device : devices) device.in_host_memory = false;
+  return devices;
+}
+
 }  // namespace
 
 int CurrentDevice() {
@@ -27,7 +47,8 @@ Devices::Devices(std::unique_ptr<DeviceOpener> opener, Bell bell,
                  std::vector<DeviceDescription> descriptions, DeviceParts parts)
     : opener_(std::move(opener)),
       bell_(std::move(bell)),
-      descriptions_(std::move(descriptions)),
+      mirrors_managed_here_(MirrorsManaged(descriptions)),
+      descriptions_(Described(std::move(descriptions), mirrors_managed_here_)),
       parts_(std::move(parts)) {
   for (std::size_t device = 0; device < descriptions_.size(); ++device)
     primary_.push_back(
@@ -135,12 +156,6 @@ CUresult Devices::Destroy(Context& context) {
   return Reset(context);
 }
 
-bool Devices::MirrorsManagedHere() const {
-  // Of several devices one at a time could work on it.
-  if (count() != 1) return false;
-  return std::strcmp(SettingText(settings::kManaged), "host") != 0;
-}
-
 Result<std::unique_ptr<Channel>> Devices::Attach(DeviceOpener::Opened& opened) {
   Result<Bell> peer = Bell::Open(std::move(opened.bell));
   if (!peer.ok()) return peer.status();
@@ -167,7 +182,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   request.context = context.agent_number();
   request.device = static_cast<std::uint32_t>(device);
   request.shared = parts_.region->window();
-  request.file_bytes = parts_.region->FileBytes(MirrorsManagedHere());
+  request.file_bytes = parts_.region->FileBytes(mirrors_managed_here_);
   Result<DeviceOpener::Opened> asked = opener_->Open(request, parts_.region->file());
   if (!asked.ok() || asked->answer.result != CUDA_SUCCESS) {
     LogError("device {} cannot be opened: {}", device,
@@ -191,7 +206,8 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   parts.place.exchange = opened.exchange;
   if (opened.shared) {
     parts.place.sharing = opened.relayed ? Sharing::kMirrored : Sharing::kMemory;
-    parts.place.mirrors_managed = opened.relayed || MirrorsManagedHere();
+    parts.place.mirrors_managed = opened.relayed || mirrors_managed_here_;
+    parts.place.places_variables = known.in_host_memory && !parts.place.mirrors_managed;
   }
   parts.number = next_link_.fetch_add(1);
   parts.window = opened.window;

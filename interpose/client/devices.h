@@ -132,8 +132,6 @@ class Devices {
   Context* ContextFor(int device);
   CUresult OpenNew(Context& context, std::shared_ptr<Link>* link);
   Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
-  // Whether devices of this node have memory of their own for managed memory.
-  bool MirrorsManagedHere() const;
   void SetLinks(Context& context, std::shared_ptr<Link> link, std::shared_ptr<Link> starting);
   void StartReceiving();
   void ReceiveLoop();
@@ -143,6 +141,8 @@ class Devices {
 
   const std::unique_ptr<DeviceOpener> opener_;
   Bell bell_;
+  // Whether devices of this node have memory of their own for managed memory.
+  const bool mirrors_managed_here_;
   const std::vector<DeviceDescription> descriptions_;
   const DeviceParts parts_;
   std::vector<std::unique_ptr<Context>> primary_;  // By device.

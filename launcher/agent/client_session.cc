@@ -154,6 +154,10 @@ Status ClientSession::Introduce(const Frame& frame) {
   const int fds[] = {trace.get()};
   std::vector<DeviceDescription> devices;
   for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
+  const bool in_host_memory = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
+    return device.software && !IsRelayed(device);
+  });
+  for (DeviceDescription& device : devices) device.in_host_memory = in_host_memory;
   Answer(Welcome{id_, visible.result, std::move(devices), trace.valid()},
          std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
@@ -210,7 +214,7 @@ Status ClientSession::Open(const OpenDevice& open) {
   const Result<AddressWindow> window = WindowFor(open);
   Device& device = devices_[open.context];
   device.number = open.device;
-  device.relayed = context_.relay != nullptr && RankOf(device) != context_.rank;
+  device.relayed = IsRelayed(Description(device));
   if (!window.ok()) {
     AnswerFailed(open.context, kOutOfMemory, window.status().message());
     return Status::Ok();

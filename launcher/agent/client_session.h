@@ -82,6 +82,10 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   }
   // Of the agent that has the proxy.
   std::uint32_t RankOf(const Device& device) const { return Description(device).agent; }
+  // Whether another agent serves it.
+  bool IsRelayed(const DeviceDescription& description) const {
+    return context_.relay != nullptr && description.agent != context_.rank;
+  }
   std::string Describe(const Device& device) const;
   template <typename T>
   void Answer(const T& message, std::span<const int> fds = {});

@@ -95,6 +95,8 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
         "the driver {} is for CUDA {}.{}; 12.4 or newer is needed: update it, or use --device soft",
         loaded.path, loaded.version / 1000, loaded.version % 1000 / 10);
   CUSPAN_RETURN_IF_ERROR(FillTable(library, loaded.path, loaded.functions));
+  loaded.functions.place_variable =
+      reinterpret_cast<softgpu::PlaceVariable>(::dlsym(library, softgpu::kPlaceVariable));
   loaded.watch_compilations =
       reinterpret_cast<softgpu::WatchCompilations>(::dlsym(library, softgpu::kWatchCompilations));
   if (const CUresult result = loaded.functions.cuInit(0); result != CUDA_SUCCESS)

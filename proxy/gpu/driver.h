@@ -10,6 +10,7 @@
 
 #include "common/status.h"
 #include "proxy/softgpu/compilations.h"
+#include "proxy/softgpu/placed_variables.h"
 
 namespace cuspan::proxy {
 
@@ -23,6 +24,8 @@ struct Driver {
 #undef CUSPAN_DRIVER_FUNCTION
 
   bool software = false;  // The software GPU's.
+  // Of the software GPU. Null for others.
+  softgpu::PlaceVariable place_variable = nullptr;
 
   // "CUDA_ERROR_… (700, what it means)".
   std::string Describe(CUresult result) const;

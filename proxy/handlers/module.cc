@@ -173,6 +173,25 @@ Status Handle(DeviceSession& session, const Origin& origin, const VariableFind& 
   });
 }
 
+Status Handle(DeviceSession& session, const Origin& origin, const VariablePlace& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
+  if (!module->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
+  return OnWorker<VariablePlace>(session, origin, [&session, op, module] {
+    if (module->result != CUDA_SUCCESS) return VariablePlace::Reply{module->result};
+    if (session.driver.place_variable == nullptr)
+      return VariablePlace::Reply{CUDA_ERROR_NOT_SUPPORTED};
+    CUdeviceptr now = 0;
+    std::size_t bytes = 0;
+    CUresult result = session.faults.Check(
+        session.driver.cuModuleGetGlobal(&now, &bytes, module->driver, op.name.c_str()));
+    if (result == CUDA_SUCCESS && !session.device.InFile(op.address, bytes))
+      result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+      result = session.driver.place_variable(module->driver, op.name.c_str(), op.address);
+    return VariablePlace::Reply{result};
+  });
+}
+
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleKernels& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
   if (!module->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);

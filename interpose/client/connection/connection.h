@@ -45,6 +45,8 @@ struct ProxyPlace {
   // Whether it has memory of its own for managed memory, kept equal to the program's: with
   // kMirrored always.
   bool mirrors_managed = false;
+  // Whether its kernels can have __managed__ variables in the program's own memory.
+  bool places_variables = false;
 
   bool SameNode(const ProxyPlace& other) const {
     return agent == other.agent && relayed == other.relayed && !exchange.empty() &&

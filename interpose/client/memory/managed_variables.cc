@@ -25,6 +25,17 @@ bool ManagedVariables::Has(const Variable& variable, const Connection& link) {
                      [&](const Place& place) { return place.number == link.number(); });
 }
 
+bool ManagedVariables::PlaceAt(Connection& link, const FatbinRecord& fatbin,
+                               const ManagedRecord& record, std::uint64_t address) {
+  if (!link.place().places_variables) return false;
+  VariablePlace place;
+  place.module = fatbin.module;
+  place.name = record.name;
+  place.address = address;
+  VariablePlace::Reply reply;
+  return link.Call(place, &reply) == CUDA_SUCCESS;
+}
+
 CUresult ManagedVariables::Read(Connection& link, std::uint64_t address,
                                 std::vector<std::byte>* bytes) {
   auto incoming = std::make_shared<Incoming>();
@@ -81,18 +92,22 @@ CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) 
     // further device has of it counts no more than its definition.
     place.ran = variable == nullptr && record->host == &record->place;
     if (variable != nullptr && Has(*variable, link)) continue;
+    bool in_place = false;
     if (variable == nullptr) {
       std::uint64_t address = 0;
       result = region_->Allocate(SharedRegion::Kind::kManaged, reply.bytes, &address);
       if (result != CUDA_SUCCESS) return result;
+      in_place = PlaceAt(link, fatbin, *record, address);
       // What the program gave it at its definition is in the image alone.
       place.last.resize(reply.bytes);
       if ((result = Read(link, reply.address, &place.last)) != CUDA_SUCCESS) return result;
       std::memcpy(Pointer(address), place.last.data(), reply.bytes);
       variable = &variables_.emplace_back(Variable{&fatbin, address, reply.bytes, {}});
       *record->host = Pointer(address);
+    } else {
+      in_place = PlaceAt(link, fatbin, *record, variable->address);
     }
-    variable->places.push_back(std::move(place));
+    if (!in_place) variable->places.push_back(std::move(place));
     any_.store(true, std::memory_order_release);
   }
   return CUDA_SUCCESS;

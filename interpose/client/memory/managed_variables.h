@@ -2,7 +2,8 @@
 // the memory that each driver gave the variable when it loaded the module, which is what kernels
 // reach by its name.
 //
-// A driver's place can not be chosen, so the two are kept equal as CUDA lets one see them: what the
+// The software GPU of the program's node can have a variable at the program's address. Else a
+// driver's place can not be chosen, so the two are kept equal as CUDA lets one see them: what the
 // host wrote goes to the driver's memory before a launch, and what kernels wrote comes back at a
 // synchronisation. Within that, a kernel that reads a variable by name does not see what was
 // written through its address since the last synchronisation, nor the other way round.
@@ -73,6 +74,9 @@ class ManagedVariables {
   std::vector<Quiet> OthersThatRan(const Connection& link) CUSPAN_REQUIRES(mutex_);
   Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record) CUSPAN_REQUIRES(mutex_);
   static bool Has(const Variable& variable, const Connection& link);
+  // Whether kernels of the device have the variable at `address` from now on.
+  static bool PlaceAt(Connection& link, const FatbinRecord& fatbin, const ManagedRecord& record,
+                      std::uint64_t address);
   CUresult Read(Connection& link, std::uint64_t address, std::vector<std::byte>* bytes);
   CUresult Write(Connection& link, std::uint64_t address, const std::vector<std::byte>& bytes);
   CUresult Pull(Variable& variable, Place& place, Connection& link);

@@ -169,8 +169,8 @@ CUresult Module::PlaceVariables() {
 
 Status Module::Relocate(const ModuleVariable& variable) {
   for (const ModuleVariable::Relocation& relocation : variable.relocations) {
-    const Variable* target = FindVariable(relocation.symbol);
-    if (target == nullptr) {
+    const std::optional<Variable> target = FindVariable(relocation.symbol);
+    if (!target) {
       return Status::Unsupported(
           "variable {} holds the address of {}, which is no variable of its module", variable.name,
           relocation.symbol);
@@ -186,17 +186,48 @@ Status Module::Relocate(const ModuleVariable& variable) {
   return Status::Ok();
 }
 
-const Module::Variable* Module::FindVariable(const std::string& name) const {
+std::optional<Module::Variable> Module::FindVariable(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
   const auto found = variables_.find(name);
-  return found == variables_.end() ? nullptr : &found->second;
+  return found == variables_.end() ? std::nullopt : std::optional(found->second);
 }
 
-const Module::Variable* Module::VariableAt(std::uint64_t address) const {
+std::optional<Module::Variable> Module::VariableAt(std::uint64_t address) const {
+  const std::lock_guard lock(mutex_);
   for (const auto& [name, variable] : variables_) {
     const auto start = reinterpret_cast<std::uint64_t>(variable.address);
-    if (address >= start && address - start < variable.bytes) return &variable;
+    if (address >= start && address - start < variable.bytes) return variable;
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+CUresult Module::Place(const std::string& name, std::uint8_t* address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = variables_.find(name);
+  if (found == variables_.end() || !found->second.managed) return CUDA_ERROR_NOT_FOUND;
+  if (!program_->Bind(name, address)) return CUDA_ERROR_NOT_PERMITTED;
+  Readdress(name, found->second.address, address);
+  found->second.address = address;
+  return CUDA_SUCCESS;
+}
+
+void Module::Readdress(const std::string& name, const std::uint8_t* from, const std::uint8_t* to) {
+  for (const ModuleVariable& variable : program_->variables()) {
+    for (const ModuleVariable::Relocation& relocation : variable.relocations) {
+      if (relocation.symbol != name) continue;
+      const auto with_addend = [&](const std::uint8_t* address) {
+        return reinterpret_cast<std::uint64_t>(address) +
+               static_cast<std::uint64_t>(relocation.addend);
+      };
+      // One that is placed already may have been changed by the program since.
+      std::uint8_t* const place = variables_[variable.name].address + relocation.offset;
+      std::uint64_t value = 0;
+      std::memcpy(&value, place, sizeof value);
+      if (value != with_addend(from)) continue;
+      value = with_addend(to);
+      std::memcpy(place, &value, sizeof value);
+    }
+  }
 }
 
 }  // namespace cuspan::softgpu

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,10 +98,11 @@ class Module : public std::enable_shared_from_this<Module> {
   Program& program() { return *program_; }
   // Of its .const variables, one behind the other as they are aligned.
   std::uint64_t constant_bytes() const { return constant_bytes_; }
-  // Null when there is none of that name.
-  const Variable* FindVariable(const std::string& name) const;
-  // The variable that holds `address`; null when none does.
-  const Variable* VariableAt(std::uint64_t address) const;
+  std::optional<Variable> FindVariable(const std::string& name) const;
+  // The variable that holds `address`.
+  std::optional<Variable> VariableAt(std::uint64_t address) const;
+  // As PlaceVariable in proxy/softgpu/placed_variables.h.
+  CUresult Place(const std::string& name, std::uint8_t* address);
 
   // The handle of a kernel, the same for each call; `make` makes it at the first.
   template <typename Make>
@@ -114,14 +116,16 @@ class Module : public std::enable_shared_from_this<Module> {
  private:
   CUresult PlaceVariables();
   Status Relocate(const ModuleVariable& variable);
+  // Has initial values that hold the address of a variable hold another.
+  void Readdress(const std::string& name, const std::uint8_t* from, const std::uint8_t* to);
 
   const std::shared_ptr<Context> context_;
   VariableMemory variable_memory_;
   // After the memory, so that no code outlives what it refers to.
   const std::unique_ptr<Program> program_;
   std::uint64_t constant_bytes_ = 0;
+  mutable std::mutex mutex_;  // Guards what follows.
   std::map<std::string, Variable> variables_;
-  std::mutex mutex_;
   std::map<std::string, std::uint64_t> functions_;
 };
 

@@ -123,8 +123,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* address, std::si
   const std::shared_ptr<Module> module = driver->modules.Find(Number(handle));
   if (module == nullptr) return driver->InvalidHandle();
   CUSPAN_SOFT_RETURN_IF_ERROR(module->context()->error());
-  const Module::Variable* variable = module->FindVariable(name);
-  if (variable == nullptr) {
+  const std::optional<Module::Variable> variable = module->FindVariable(name);
+  if (!variable) {
     // A kernel is no variable, which is not the same as nothing (measured natively, driver 580).
     const std::vector<std::string> kernels = module->program().kernel_names();
     return std::find(kernels.begin(), kernels.end(), name) != kernels.end()
@@ -143,8 +143,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuPointerGetAttribute(void* data, CUpointer_att
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_NOT_SUPPORTED;
   const auto managed = driver->modules.FindIf([&](const Module& module) {
-    const Module::Variable* const variable = module.VariableAt(address);
-    return variable != nullptr && variable->managed;
+    const std::optional<Module::Variable> variable = module.VariableAt(address);
+    return variable && variable->managed;
   });
   *static_cast<unsigned*>(data) = managed != nullptr ? 1 : 0;
   return CUDA_SUCCESS;

@@ -106,9 +106,11 @@ class LoadedProgram final : public Program {
     return &state->info;
   }
 
-  void Bind(std::string_view name, void* address) override {
+  bool Bind(std::string_view name, void* address) override {
     const std::lock_guard lock(mutex_);
+    if (linker_ != nullptr) return false;
     addresses_[std::string(name)] = address;
+    return true;
   }
 
   Result<CompiledKernel> Compile(std::string_view name, const BlockShape& shape) override {

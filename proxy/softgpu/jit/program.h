@@ -112,8 +112,9 @@ class Program {
   // Parses the kernel if that has not happened yet and the cache does not have it. kNotFound
   // when there is none of that name.
   virtual Result<const KernelInfo*> Kernel(std::string_view name) = 0;
-  // Where variable `name` lies. To be called for every variable before the first Compile.
-  virtual void Bind(std::string_view name, void* address) = 0;
+  // Where variable `name` lies. To be called for every variable before the first Compile; the last
+  // call counts. False, and without effect, once there is code that has the addresses.
+  virtual bool Bind(std::string_view name, void* address) = 0;
   // Compiles the kernel for blocks of `shape`, once for all shapes that may share code; later
   // calls return the same, or better code that has come since.
   virtual Result<CompiledKernel> Compile(std::string_view name, const BlockShape& shape = {}) = 0;

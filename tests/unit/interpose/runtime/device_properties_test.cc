@@ -98,6 +98,13 @@ TEST(DeviceProperties, PromiseNothingThatIsNotKept) {
   EXPECT_EQ(VisibleAttribute(device, cudaDevAttrUnifiedAddressing), 1);
 }
 
+TEST(DeviceProperties, SayThatKernelsShareManagedMemoryWithTheHostWhereTheyDo) {
+  DeviceDescription device = Numbered();
+  device.in_host_memory = true;
+  EXPECT_NE(VisibleAttribute(device, cudaDevAttrConcurrentManagedAccess), 0);
+  EXPECT_NE(MakeProperties(device).concurrentManagedAccess, 0);
+}
+
 TEST(DeviceProperties, AttributesBeyondTheSnapshotAreZero) {
   DeviceDescription device;
   device.attributes = {0, 1024};

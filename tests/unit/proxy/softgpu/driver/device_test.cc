@@ -1,10 +1,13 @@
 // Initialisation, devices, contexts, modules, errors' names.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <thread>
 
+#include "proxy/softgpu/placed_variables.h"
 #include "tests/unit/proxy/softgpu/driver/driver_harness.h"
 
 namespace cuspan::softgpu {
@@ -211,6 +214,59 @@ TEST_F(DeviceTest, AManagedVariableIsTold) {
   EXPECT_EQ(managed("shared", 7), 1U);
   EXPECT_EQ(managed("own", 0), 0U);
   EXPECT_CUDA(cuModuleUnload(module));
+}
+
+TEST_F(DeviceTest, AManagedVariableCanBePlacedInMemoryOfTheHost) {
+  const auto place = reinterpret_cast<PlaceVariable>(::dlsym(RTLD_DEFAULT, kPlaceVariable));
+  if (place == nullptr) GTEST_SKIP() << "only the software GPU's driver can";
+  CUmodule module = nullptr;
+  ASSERT_CUDA(cuModuleLoadData(
+      &module,
+      ".version 8.0\n.target sm_80\n.address_size 64\n"
+      ".visible .global .attribute(.managed) .align 8 .u64 shared[2] = {7, shared};\n"
+      ".visible .global .attribute(.managed) .align 8 .u64 later = 3;\n"
+      ".visible .global .align 8 .u64 own = shared+8;\n"
+      ".visible .entry Double() {\n"
+      "  .reg .b64 %v;\n"
+      "  ld.global.u64 %v, [shared];\n"
+      "  add.u64 %v, %v, %v;\n"
+      "  st.global.u64 [shared], %v;\n"
+      "  ret;\n"
+      "}\n"));
+  CUdeviceptr before = 0;
+  ASSERT_CUDA(cuModuleGetGlobal(&before, nullptr, module, "shared"));
+  alignas(8) std::array<std::uint64_t, 2> words = {50, 0};
+  const auto wanted = reinterpret_cast<CUdeviceptr>(words.data());
+  EXPECT_EQ(place(module, "own", wanted), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(place(module, "nothing", wanted), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(place(nullptr, "shared", wanted), CUDA_ERROR_INVALID_HANDLE);
+  ASSERT_CUDA(cuMemHostRegister(words.data(), sizeof words, CU_MEMHOSTREGISTER_PORTABLE));
+  ASSERT_CUDA(place(module, "shared", wanted));
+
+  CUdeviceptr now = 0, own = 0;
+  ASSERT_CUDA(cuModuleGetGlobal(&now, nullptr, module, "shared"));
+  EXPECT_EQ(now, wanted);
+  ASSERT_CUDA(cuModuleGetGlobal(&own, nullptr, module, "own"));
+  std::uint64_t pointer = 0;
+  ASSERT_CUDA(cuMemcpyDtoHAsync(&pointer, own, sizeof pointer, nullptr));
+  ASSERT_CUDA(cuCtxSynchronize());
+  EXPECT_EQ(pointer, wanted + 8);
+  // Whoever has it placed copies what it began with, its own address included.
+  std::array<std::uint64_t, 2> initial{};
+  ASSERT_CUDA(cuMemcpyDtoHAsync(initial.data(), before, sizeof initial, nullptr));
+  ASSERT_CUDA(cuCtxSynchronize());
+  EXPECT_THAT(initial, testing::ElementsAre(7, wanted));
+
+  CUfunction function = nullptr;
+  ASSERT_CUDA(cuModuleGetFunction(&function, module, "Double"));
+  ASSERT_CUDA(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  ASSERT_CUDA(cuCtxSynchronize());
+  EXPECT_EQ(words[0], 100U);
+  EXPECT_EQ(place(module, "later", wanted), CUDA_ERROR_NOT_PERMITTED);
+  ASSERT_CUDA(cuModuleGetGlobal(&now, nullptr, module, "later"));
+  EXPECT_NE(now, wanted);
+  ASSERT_CUDA(cuModuleUnload(module));
+  ASSERT_CUDA(cuMemHostUnregister(words.data()));
 }
 
 TEST_F(DeviceTest, ImagesThatCanNotRunAreRefused) {
