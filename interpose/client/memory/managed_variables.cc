@@ -91,6 +91,8 @@ CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) 
     // A library's is placed when the program asks for it; kernels may have run before. What a
     // further device has of it counts no more than its definition.
     place.ran = variable == nullptr && record->host == &record->place;
+    // Placed there by an earlier call.
+    if (variable != nullptr && reply.address == variable->address) continue;
     if (variable != nullptr && Has(*variable, link)) continue;
     bool in_place = false;
     if (variable == nullptr) {
