@@ -16,8 +16,8 @@ namespace {
 // Other reasons than work to look again are rare, and this is soon enough for them.
 constexpr std::chrono::milliseconds kWatchedNap{1};
 
-// Where devices of the program's node have managed memory: not in the program's own if there is one
-// device, of which kernels work faster in its own memory.
+// Whether devices of the program's node have managed memory in memory of their own: one GPU does,
+// since its kernels are faster there; a software GPU has no other memory than the program's.
 bool MirrorsManaged(const std::vector<DeviceDescription>& devices) {
   const char* const wanted = SettingText(settings::kManaged);
   if (std::strcmp(wanted, "auto") != 0 && std::strcmp(wanted, "device") != 0 &&
