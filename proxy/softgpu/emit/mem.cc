@@ -227,16 +227,12 @@ Value* IsShared(FunctionEmitter& e, Value* address) {
   return e.b.CreateICmpULT(e.b.CreateSub(address, base), bytes);
 }
 
-// Local memory is what lies above the stack's end, as far as frames of this kernel may reach.
 Value* IsLocal(FunctionEmitter& e, Value* address) {
-  constexpr std::uint64_t kFrames =
-      64 << 10;  // Registers and call parameters of the frames in between.
-  auto* const here = e.b.CreatePtrToInt(e.Frame(e.Int(64), 8), e.Int(64));
-  const std::uint64_t lanes = e.warp() == nullptr ? 1 : 32;
-  const std::uint64_t local = e.module().plan().local_bytes;
-  const std::uint64_t reach = lanes * (local + local / kLocalPadding) + kFrames;
-  auto* const lowest = e.b.CreateSub(here, e.ConstInt(64, reach));
-  return e.b.CreateICmpULT(e.b.CreateSub(address, lowest), e.ConstInt(64, 2 * reach));
+  // Nothing that it reads changes while the thread runs.
+  constexpr bool kPure = true;
+  auto* const is_local =
+      e.CallRuntime("cuspan_rt_is_local", e.Int(32), {e.ContextPointer(), address}, kPure);
+  return e.b.CreateICmpNE(is_local, e.ConstInt(32, 0));
 }
 
 Value* IsConstant(FunctionEmitter& e, Value* address) {

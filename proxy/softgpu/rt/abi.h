@@ -183,6 +183,8 @@ std::uint32_t cuspan_rt_cuda_malloc(ThreadContext*, void** memory, std::uint64_t
 std::uint32_t cuspan_rt_cuda_free(ThreadContext*, void* memory);
 // Sets a condition of the graph that the kernel is part of; any other handle is a fault.
 void cuspan_rt_set_condition(ThreadContext*, std::uint64_t handle, std::uint32_t value);
+// 1 when `address` lies in the thread's own stack, where its .local memory is; else 0.
+std::uint32_t cuspan_rt_is_local(ThreadContext*, std::uint64_t address);
 // %clock64 and %globaltimer: nanoseconds of the device's clock.
 std::uint64_t cuspan_rt_clock(ThreadContext*);
 

@@ -295,6 +295,11 @@ void cuspan_rt_free(ThreadContext* context, void* memory) {
   }
 }
 
+std::uint32_t cuspan_rt_is_local(ThreadContext* context, std::uint64_t address) {
+  const Execution& execution = Self(context)->execution;
+  return address - reinterpret_cast<std::uint64_t>(execution.low) < execution.bytes ? 1 : 0;
+}
+
 std::uint64_t cuspan_rt_clock(ThreadContext*) {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                         std::chrono::steady_clock::now().time_since_epoch())

@@ -30,6 +30,7 @@ const RuntimeSymbol kRuntimeSymbols[] = {
     CUSPAN_RT_SYMBOL(cuspan_rt_select_lane),
     CUSPAN_RT_SYMBOL(cuspan_rt_warp_match),
     CUSPAN_RT_SYMBOL(cuspan_rt_warp_reduce),
+    CUSPAN_RT_SYMBOL(cuspan_rt_is_local),
     CUSPAN_RT_SYMBOL(cuspan_rt_clock),
     CUSPAN_RT_SYMBOL(cuspan_rt_matrix),
     CUSPAN_RT_SYMBOL(cuspan_rt_matrix_warp),

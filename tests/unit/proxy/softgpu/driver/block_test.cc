@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "proxy/softgpu/rt/block.h"
 #include "tests/unit/proxy/softgpu/driver/kernel_harness.h"
 
 namespace cuspan::softgpu {
@@ -238,6 +239,31 @@ TEST(BlockTest, SpinningThreadsLetTheHolderRun) {
   Lock lock;
   ASSERT_EQ(RunLaunch(&SpinLock, {8, 1, 1}, {64, 1, 1}, &lock).error, CUDA_SUCCESS);
   EXPECT_EQ(lock.counter, 8 * 64);
+}
+
+// What is next to a stack, as device memory may be, is not local.
+void LookBesideTheStack(ThreadContext* c) {
+  const Execution& execution = static_cast<Fiber*>(c->fiber)->execution;
+  const auto low = reinterpret_cast<std::uint64_t>(execution.low);
+  const std::uint64_t end = low + execution.bytes;
+  const int local = 0;
+  cuspan_rt_barrier(c, 0, 0);
+  auto& wrong = Argument<std::atomic<int>>(c);
+  wrong += cuspan_rt_is_local(c, reinterpret_cast<std::uint64_t>(&local)) != 1;
+  wrong += cuspan_rt_is_local(c, low) != 1;
+  wrong += cuspan_rt_is_local(c, low - 1) != 0;
+  wrong += cuspan_rt_is_local(c, end - 1) != 1;
+  wrong += cuspan_rt_is_local(c, end) != 0;
+}
+
+TEST(BlockTest, LocalIsTheThreadsOwnStackAndNoMore) {
+  for (const bool fibers : {false, true}) {
+    std::atomic<int> wrong{0};
+    Launch launch = MakeLaunch(&LookBesideTheStack, {4, 1, 1}, {fibers ? 64u : 1u, 1, 1}, &wrong);
+    launch.compiled.needs_fibers = fibers;
+    ASSERT_EQ(RunLaunch(std::move(launch)).error, CUDA_SUCCESS);
+    EXPECT_EQ(wrong, 0);
+  }
 }
 
 struct GridSync {
