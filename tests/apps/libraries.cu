@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -23,8 +24,8 @@ int failures = 0;
 
 constexpr int kCount = 1000;
 constexpr int kThreads = 128;
-constexpr const char* kKernels[] = {"scale", "count_up", "sum_in_shared", "mixed"};
-constexpr unsigned kKernelCount = 4;
+constexpr const char* kKernels[] = {"scale", "count_up", "answer_all", "sum_in_shared", "mixed"};
+constexpr unsigned kKernelCount = 5;
 
 #define EXPECT_ERROR(call, wanted)                                                     \
   do {                                                                                 \
@@ -227,6 +228,51 @@ void TestManaged(cudaLibrary_t library, int expected) {
                          nullptr));
   CHECK(cudaDeviceSynchronize());
   EXPECT(*counter == expected + 22, "%d", *counter);
+}
+
+int* Managed(cudaLibrary_t library, const char* name) {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  CHECK(cudaLibraryGetManaged(&address, &bytes, library, name));
+  EXPECT(bytes == sizeof(int), "%s has %zu bytes", name, bytes);
+  return static_cast<int*>(address);
+}
+
+// Host and kernel use variables at the same time, another one was asked for after a launch, and
+// kernels are launched meanwhile. Where the device lets them.
+void TestManagedConcurrently(const std::string& image, int device) {
+  int concurrent = 0;
+  CHECK(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, device));
+  if (concurrent == 0) return;
+  cudaLibrary_t library;
+  CHECK(LoadData(&library, image.data()));
+  volatile int* const question = Managed(library, "question");
+  volatile int* const answer = Managed(library, "answer");
+  int by = 1, rounds = 0;
+  void* by_argument[] = {&by};
+  void* rounds_argument[] = {&rounds};
+  const void* const answer_all = Function(Kernel(library, "answer_all"));
+  const void* const count_up = Function(Kernel(library, "count_up"));
+  CHECK(cudaLaunchKernel(answer_all, dim3(1), dim3(1), rounds_argument, 0, nullptr));
+  volatile int* const counter = Managed(library, "counter");
+  cudaStream_t answers, counts;
+  CHECK(cudaStreamCreateWithFlags(&answers, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&counts, cudaStreamNonBlocking));
+  rounds = 20;
+  CHECK(cudaLaunchKernel(answer_all, dim3(1), dim3(1), rounds_argument, 0, answers));
+  for (int round = 1; round <= rounds; ++round) {
+    *question = round;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    CHECK(cudaLaunchKernel(count_up, dim3(1), dim3(1), by_argument, 0, counts));
+    while (*answer != 2 * round) {
+    }
+  }
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(*counter == 100 + rounds, "%d", *counter);
+  EXPECT(*question == rounds && *answer == 2 * rounds, "%d and %d", *question, *answer);
+  CHECK(cudaStreamDestroy(answers));
+  CHECK(cudaStreamDestroy(counts));
+  CHECK(cudaLibraryUnload(library));
 }
 
 // More dynamic shared memory than a launch may have without asking for it.
@@ -447,6 +493,7 @@ int main(int argc, char** argv) {
     TestKernels(library);
     TestParameters(library);
     TestAttributeForDevice(library, device);
+    TestManagedConcurrently(thrice, device);
   }
   CHECK(cudaSetDevice(0));
   CHECK(cudaLibraryUnload(library));

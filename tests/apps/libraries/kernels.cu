@@ -8,6 +8,8 @@ extern "C" {
 __device__ int bias = 5;
 __constant__ int offsets[4];
 __managed__ int counter = 100;
+__managed__ int question;
+__managed__ int answer;
 
 __global__ void scale(int* values, int count) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -15,6 +17,16 @@ __global__ void scale(int* values, int count) {
 }
 
 __global__ void count_up(int by) { atomicAdd(&counter, by); }
+
+// Waits for each question and answers it.
+__global__ void answer_all(int rounds) {
+  for (int round = 1; round <= rounds; ++round) {
+    while (*static_cast<volatile int*>(&question) < round) {
+    }
+    *static_cast<volatile int*>(&answer) = 2 * round;
+    __threadfence_system();
+  }
+}
 
 // The sum of 0 … blockDim.x - 1, by way of dynamic shared memory, of which the last byte is used.
 __global__ void sum_in_shared(int* sum, int ints) {
