@@ -203,7 +203,7 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
                   "GPUs per node as possible), fastest, pair (with --share: GPUs whose run "
                   "complements this "
                   "one: compute beside memory, by --kind)")
-      ->type_name("POLICY");
+      ->type_name("local-first|pack|spread|fastest|pair");
   CLI::Option* wait =
       command
           .add_option(
@@ -229,7 +229,7 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
       .add_option("--priority", texts.priority,
                   "with --share: priority among the runs that share a GPU: low, normal (the "
                   "default), high, or -20 (highest) to 19 (lowest), as nice has it")
-      ->type_name("PRIORITY");
+      ->type_name("low|normal|high|N");
   command
       .add_option("--quota", texts.quota,
                   "with --share: part of each GPU's time that this run gets at least, such as 30%")
@@ -253,7 +253,7 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
   command
       .add_option("--kind", texts.kind,
                   "with --share: what limits the program: compute or memory (default: not known)")
-      ->type_name("KIND");
+      ->type_name("compute|memory");
 }
 
 Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {

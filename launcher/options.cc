@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "common/settings.h"
+#include "launcher/completion.h"
 #include "launcher/nearest.h"
 #include "launcher/starter/agent_command.h"
 #include "protocol/channel/channel.h"
@@ -55,7 +56,7 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
   command
       .add_option("--device", texts.device,
                   "driver to use: cuda, soft (the software GPU), or auto (cuda where it works)")
-      ->type_name("DRIVER");
+      ->type_name("cuda|soft|auto");
   command
       .add_option("--same-node", texts.same_node,
                   "auto: program and GPU share memory if they are on one node; never: always use "
@@ -337,9 +338,15 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App* bench_command = app.add_subcommand(
       "bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks");
   bench_command->prefix_command();
+  std::string shell;
+  CLI::App* completion_command = app.add_subcommand(
+      "completion", "print the script by which a shell completes cuspan's command line");
+  completion_command->add_option("shell", shell, "bash, zsh or fish")
+      ->type_name("SHELL")
+      ->required();
   CLI::App* version_command = app.add_subcommand("version", "print the version");
-  for (CLI::App* command :
-       {devices_command, queue_command, top_command, support_command, version_command})
+  for (CLI::App* command : {devices_command, queue_command, top_command, support_command,
+                            completion_command, version_command})
     command->allow_extras();  // CheckExtras names them.
   CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
@@ -366,6 +373,11 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
 
   if (version_command->parsed()) {
     line.text = kVersionLine;
+    return line;
+  }
+
+  if (completion_command->parsed()) {
+    CUSPAN_ASSIGN_OR_RETURN(line.text, CompletionScript(app, shell));
     return line;
   }
 

@@ -53,6 +53,12 @@ class Install(SystemTest):
         self.prefix.rename(moved)
         self.check_runs(moved)
 
+    def test_shells_find_what_completes_the_command_line(self):
+        for shell, place in (("bash", "bash-completion/completions/cuspan"), ("zsh", "zsh/site-functions/_cuspan"),
+                             ("fish", "fish/vendor_completions.d/cuspan.fish")):
+            script = self.run_command([str(self.prefix / "bin/cuspan"), "completion", shell]).stdout
+            self.assertEqual((self.prefix / "share" / place).read_text(), script)
+
     def test_names_no_folder_of_the_build(self):
         """No file asks the dynamic loader to look into the build tree, or in a place that anyone could fill."""
         for path in self.prefix.rglob("*"):
