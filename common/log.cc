@@ -8,13 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
+#include "common/json_log.h"
 #include "common/log_limiter.h"
 #include "common/mutex.h"
+#include "common/settings.h"
 
 namespace cuspan {
 namespace {
@@ -31,6 +34,61 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
       return spdlog::level::debug;
   }
   return spdlog::level::err;
+}
+
+const char* LevelText(LogLevel level) {
+  switch (level) {
+    case LogLevel::kError:
+      return "error";
+    case LogLevel::kWarn:
+      return "warn";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kDebug:
+      return "debug";
+  }
+  return "error";
+}
+
+bool IsForMachines() {
+  static const bool is = std::strcmp(SettingText(settings::kLogFormat), "json") == 0;
+  return is;
+}
+
+// What lines for machines say of this process.
+struct Identity {
+  Mutex mutex;
+  std::string name CUSPAN_GUARDED_BY(mutex) = "cuspan";
+  std::string component CUSPAN_GUARDED_BY(mutex) = "client";
+  std::string run CUSPAN_GUARDED_BY(mutex);
+  std::optional<std::uint32_t> session CUSPAN_GUARDED_BY(mutex);
+  std::optional<std::uint32_t> device CUSPAN_GUARDED_BY(mutex);
+};
+
+Identity& OwnIdentity() {
+  static auto* const identity = new Identity;
+  return *identity;
+}
+
+std::string LineForMachines(LogLevel level, std::string_view message, std::uint64_t omitted) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  Identity& own = OwnIdentity();
+  const MutexLock lock(own.mutex);
+  JsonLogLine line;
+  line.time = std::chrono::system_clock::now();
+  line.level = LevelText(level);
+  line.name = own.name;
+  line.component = own.component;
+  line.process = program_invocation_short_name;
+  line.pid = ::getpid();
+  line.host = host.data();
+  line.run = own.run;
+  line.session = own.session;
+  line.device = own.device;
+  line.message = message;
+  line.omitted = omitted;
+  return ToJson(line);
 }
 
 // Standard error, one write a line.
@@ -65,8 +123,10 @@ class StandardError final : public spdlog::sinks::base_sink<Mutex> {
  private:
   void WriteLocked(std::string_view text) CUSPAN_REQUIRES(mutex_) {
     if (left_out_ != 0) {
-      const std::string notice = Format(
-          "cuspan: {} lines were omitted here because nobody read standard error\n", left_out_);
+      const std::string text =
+          Format("{} lines were omitted here because nobody read standard error", left_out_);
+      const std::string notice = IsForMachines() ? LineForMachines(LogLevel::kWarn, text, 0)
+                                                 : Format("cuspan: {}\n", text);
       if (!WriteOnce(notice)) return static_cast<void>(++left_out_);
       left_out_ = 0;
     }
@@ -106,12 +166,17 @@ StandardError& Output() {
 
 std::shared_ptr<StandardError> SharedOutput() { return {std::shared_ptr<void>(), &Output()}; }
 
+std::optional<spdlog::level::level_enum> LevelNamed(const char* name) {
+  const spdlog::level::level_enum level = spdlog::level::from_str(name);
+  const bool known = level != spdlog::level::off || std::strcmp(name, "off") == 0;
+  return known ? std::optional(level) : std::nullopt;
+}
+
 spdlog::logger* MakeLogger() {
   auto* logger = new spdlog::logger("cuspan", SharedOutput());
   logger->set_pattern("%n: %v");
   logger->flush_on(spdlog::level::trace);
-  const char* wanted = std::getenv("CUSPAN_LOG");
-  logger->set_level(wanted == nullptr ? spdlog::level::warn : spdlog::level::from_str(wanted));
+  logger->set_level(LevelNamed(SettingText(settings::kLog)).value_or(spdlog::level::warn));
   return logger;
 }
 
@@ -151,19 +216,31 @@ bool LogEnabled(LogLevel level) { return Logger()->should_log(ToSpdlog(level)); 
 
 void LogLine(LogLevel level, std::string_view kind, std::string_view message) {
   const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
+  LogLimiter::Verdict verdict;
+  if (level == LogLevel::kError || level == LogLevel::kWarn)
+    verdict = CountLine(kind == "{}" ? message : kind);
+  if (!verdict.write) return;
+  if (IsForMachines()) {
+    if (LogEnabled(level)) Output().Write(LineForMachines(level, message, verdict.left_out));
+    return;
+  }
   std::string whole;
-  if (level == LogLevel::kError || level == LogLevel::kWarn) {
-    const LogLimiter::Verdict verdict = CountLine(kind == "{}" ? message : kind);
-    if (!verdict.write) return;
-    if (verdict.left_out != 0) {
-      whole = WithLeftOut(message, verdict.left_out);
-      message = whole;
-    }
+  if (verdict.left_out != 0) {
+    whole = WithLeftOut(message, verdict.left_out);
+    message = whole;
   }
   Logger()->log(spdlog_level, spdlog::string_view_t(message.data(), message.size()));
 }
 
-void SetLogName(std::string_view name) {
+void SetLogName(std::string_view name, std::string_view component,
+                std::optional<std::uint32_t> device) {
+  Identity& own = OwnIdentity();
+  {
+    const MutexLock lock(own.mutex);
+    own.name = name;
+    own.component = component;
+    own.device = device;
+  }
   auto* renamed =
       new spdlog::logger(std::string(name), Logger()->sinks().begin(), Logger()->sinks().end());
   renamed->set_pattern("%n: %v");
@@ -172,15 +249,56 @@ void SetLogName(std::string_view name) {
   Logger() = renamed;
 }
 
+void SetLogRun(std::string_view run, std::optional<std::uint32_t> session) {
+  Identity& own = OwnIdentity();
+  const MutexLock lock(own.mutex);
+  own.run = run;
+  if (session) own.session = session;
+}
+
+Status CheckLogSettings() {
+  if (!LevelNamed(SettingText(settings::kLog)))
+    return Status::Invalid("{} must be error, warn, info or debug, not '{}'", settings::kLog.name,
+                           SettingText(settings::kLog));
+  const std::string_view format = SettingText(settings::kLogFormat);
+  if (format != "text" && format != "json")
+    return Status::Invalid("{} must be text or json, not '{}'", settings::kLogFormat.name, format);
+  return Status::Ok();
+}
+
 void KeepLogFromWaiting() { Output().KeepFromWaiting(); }
 
 void LogPassedOn(std::string_view line) {
-  if (!line.starts_with("cuspan") || LogEnabled(LogLevel::kInfo)) return Output().Write(line);
-  const LogLimiter::Verdict verdict = CountLine(WithoutNumbers(line));
+  const std::optional<std::string> of_object =
+      IsForMachines() ? TextOfJsonLine(line) : std::nullopt;
+  const std::string_view text = of_object ? std::string_view(*of_object) : line;
+  LogLimiter::Verdict verdict;
+  if (text.starts_with("cuspan") && !LogEnabled(LogLevel::kInfo))
+    verdict = CountLine(WithoutNumbers(text));
   if (!verdict.write) return;
+  if (of_object)
+    return Output().Write(verdict.left_out == 0 ? std::string(line)
+                                                : WithOmitted(line, verdict.left_out));
+  const std::string_view message = line.substr(0, line.find_last_not_of('\n') + 1);
+  if (IsForMachines())
+    return Output().Write(
+        LineForMachines(text.starts_with("cuspan") ? LogLevel::kError : LogLevel::kInfo, message,
+                        verdict.left_out));
   if (verdict.left_out == 0) return Output().Write(line);
-  if (line.ends_with('\n')) line.remove_suffix(1);
-  Output().Write(WithLeftOut(line, verdict.left_out) + "\n");
+  Output().Write(WithLeftOut(message, verdict.left_out) + "\n");
+}
+
+std::string LogText(std::string_view lines) {
+  if (!IsForMachines()) return std::string(lines);
+  std::string text;
+  while (!lines.empty()) {
+    const std::size_t end = lines.find('\n');
+    const std::string_view line = lines.substr(0, end == std::string_view::npos ? end : end + 1);
+    lines.remove_prefix(line.size());
+    const std::optional<std::string> of_object = TextOfJsonLine(line);
+    text += of_object ? *of_object : line;
+  }
+  return text;
 }
 
 }  // namespace cuspan

@@ -10,6 +10,7 @@ namespace {
 
 constexpr Setting kAll[] = {
     settings::kLog,
+    settings::kLogFormat,
     settings::kDevice,
     settings::kSameNode,
     settings::kStagingBuffers,

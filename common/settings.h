@@ -19,6 +19,10 @@ struct Setting {
 namespace settings {
 inline constexpr Setting kLog{"CUSPAN_LOG", "warn",
                               "log level on stderr: error, warn, info or debug"};
+inline constexpr Setting kLogFormat{
+    "CUSPAN_LOG_FORMAT", "text",
+    "text: lines on stderr for a person; json: a JSON object a line, with run, session, host and "
+    "device"};
 inline constexpr Setting kDevice{
     "CUSPAN_DEVICE", "auto",
     "driver that the proxies use: cuda, soft (the software GPU), or auto (cuda where it works)"};

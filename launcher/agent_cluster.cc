@@ -67,6 +67,7 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
                                                           const InstallPaths& paths,
                                                           const RunKey& key,
                                                           const InheritedSignals& signals) {
+  SetLogRun(key.Id());
   CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(key.LauncherAddress()));
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentStarter> starter,
                           AgentStarter::Make(options, paths, key));
@@ -158,7 +159,7 @@ Result<RunReady> AgentCluster::WaitReady() {
       if (!home_)
         return Status::Unavailable("the agents did not start within {} s{}",
                                    kAgentsStartLimit.count() / 1000,
-                                   kept_.empty() ? "" : ": " + FirstLine(kept_));
+                                   kept_.empty() ? "" : ": " + FirstLine(LogText(kept_)));
       PassOnKept();
       return Status::Unavailable("the home agent found no devices within {} s",
                                  kInventoryLimit.count() / 1000);
@@ -256,13 +257,13 @@ void AgentCluster::PassOnKept() {
   std::istringstream lines(std::exchange(kept_, {}));
   if (LogEnabled(LogLevel::kInfo)) return;  // They have been.
   for (std::string line; std::getline(lines, line);)
-    if (starter_->IsForUser(line, true)) LogPassedOn(line + "\n");
+    if (starter_->IsForUser(LogText(line), true)) LogPassedOn(line + "\n");
 }
 
 bool AgentCluster::ShouldStartAgain() {
   if (starts_ >= kMostStarts || !WaitGone(kAgentsTerminateLimit)) return false;
   if (output_.valid()) ReadOutput();
-  return starter_->MayStartAgain(kept_ + partial_line_);
+  return starter_->MayStartAgain(LogText(kept_ + partial_line_));
 }
 
 void AgentCluster::ReadOutput() {
@@ -285,7 +286,7 @@ void AgentCluster::ReadOutput() {
 }
 
 void AgentCluster::PassOn(const std::string& line) {
-  const bool for_user = starter_->IsForUser(line, ready_);
+  const bool for_user = starter_->IsForUser(LogText(line), ready_);
   if (for_user || LogEnabled(LogLevel::kInfo)) LogPassedOn(line);
   if (for_user) return;
   kept_ += line;
@@ -296,7 +297,7 @@ std::string AgentCluster::ExplainEnd() {
   // What they wrote is complete, and their status known, when they are gone.
   WaitGone(kAgentsTerminateLimit);
   if (output_.valid()) ReadOutput();
-  return starter_->ExplainEnd(kept_ + partial_line_,
+  return starter_->ExplainEnd(LogText(kept_ + partial_line_),
                               gone_ ? std::optional(wait_status_) : std::nullopt);
 }
 

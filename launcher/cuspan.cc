@@ -11,7 +11,12 @@
 #include "launcher/top.h"
 
 int main(int argc, char** argv) {
+  cuspan::SetLogName("cuspan", "launcher");
   cuspan::KeepLogFromWaiting();
+  if (const cuspan::Status settings = cuspan::CheckLogSettings(); !settings.ok()) {
+    cuspan::LogError("{}", settings.message());
+    return cuspan::kExitUsage;
+  }
   const cuspan::InheritedSignals signals = cuspan::InheritedSignals::Take();
   cuspan::Result<cuspan::CommandLine> line = cuspan::ParseCommandLine(argc, argv);
   if (!line.ok()) {

@@ -31,7 +31,9 @@ struct RunKey {
   // "id:secret" in hexadecimal; never to be shown or logged.
   std::string Text() const;
   // The abstract socket address at which the home agent serves clients.
-  std::string Address() const { return "cuspan-" + ToHex(id); }
+  std::string Address() const { return "cuspan-" + Id(); }
+  // Of the run, as users see it.
+  std::string Id() const { return ToHex(id); }
   // The abstract socket address at which the launcher waits for the home agent.
   std::string LauncherAddress() const { return Address() + "-launcher"; }
 };

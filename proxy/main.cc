@@ -232,15 +232,25 @@ void TellCompilations(Place& place) {
       place.channel.get());
 }
 
+// The software GPU has a log of its own.
+void NameSoftwareDriver(const ProxyStart& start, const LoadedDriver& driver) {
+  const softgpu::LogIdentity identity{start.run.c_str(), start.session, start.ordinal};
+  if (driver.set_log_identity != nullptr) driver.set_log_identity(&identity);
+}
+
 int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
-  SetLogName(Format("cuspan proxy[{}]", start.name));
+  SetLogName(Format("cuspan proxy[{}]", start.name), "proxy", start.ordinal);
+  SetLogRun(start.run, start.session);
   auto* place = new Place;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
   std::unique_ptr<ShareSeat> seat;
   if (ready.ok() && start.share) ready = TakeSeat(start, *place, seat);
   if (ready.ok()) ready = OpenDriver(start, *place);
-  if (ready.ok()) TellCompilations(*place);
+  if (ready.ok()) {
+    NameSoftwareDriver(start, place->driver);
+    TellCompilations(*place);
+  }
   if (ready.ok()) ready = KernelOutput::Install(*place->channel);
   if (ready.ok() && seat != nullptr) {
     Result<std::unique_ptr<ShareMemory>> memory = seat->OpenMemory();
@@ -283,7 +293,8 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
 }
 
 int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
-  SetLogName(Format("cuspan proxy[{}]", start.name));
+  SetLogName(Format("cuspan proxy[{}]", start.name), "proxy", start.ordinal);
+  SetLogRun(start.run, start.session);
   auto* place = new Place;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
@@ -347,7 +358,7 @@ int main(int argc, char** argv) {
       ->excludes(from_agent);
   app.require_option(1);
   CLI11_PARSE(app, argc, argv);
-  cuspan::SetLogName("cuspan proxy");
+  cuspan::SetLogName("cuspan proxy", "proxy");
   cuspan::KeepLogFromWaiting();
   // What a limit of file sizes forbids is an error like any other.
   ::signal(SIGXFSZ, SIG_IGN);

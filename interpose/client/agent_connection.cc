@@ -90,6 +90,7 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
   bell->CloseFd();
   Result<Welcome> welcome = socket->Expect<Welcome>(std::chrono::seconds(30));
   if (!welcome.ok()) return welcome.status();
+  SetLogRun(welcome->run, observer ? std::nullopt : std::optional(welcome->session));
   if (welcome->trace) {
     const UniqueFd memory = socket->TakeFd();
     Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());

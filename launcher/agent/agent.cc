@@ -108,7 +108,7 @@ int RunHomeOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunK
   if (setup.options.serve.value_or(0) != 0) inventory.Begin();
   Result<UcxRun> run = HoldUcxRun(setup.options, setup.paths, setup.environment, key);
   if (!run.ok()) return Fail(run.status());
-  SetLogName(Format("cuspan agent[{} rank 0]", OwnHostName()));
+  SetLogName(Format("cuspan agent[{} rank 0]", OwnHostName()), "agent");
   return RunHome(setup, std::move(app), key, run->Links(), inventory);
 }
 
@@ -119,7 +119,7 @@ int RunAwayOverUcx(Setup setup, InventoryQuery& inventory) {
   setup.key = invitation->key;
   Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
   if (!run.ok()) return Fail(run.status());
-  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()));
+  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()), "agent");
   return RunAway(setup, run->Links(), inventory);
 }
 
@@ -131,7 +131,8 @@ int RunAgent(int argc, char** argv) {
     std::fputs(line->text.c_str(), stdout);
     return 0;
   }
-  SetLogName(Format("cuspan agent[{}]", OwnHostName()));
+  SetLogName(Format("cuspan agent[{}]", OwnHostName()), "agent");
+  if (const Status settings = CheckLogSettings(); !settings.ok()) return Fail(settings);
   const bool ucx = !line->options->others.empty() || line->options->rank != 0;
   if (ucx) {
     if (const Status became = BecomeUcxAgent(argv); !became.ok()) return Fail(became);
@@ -198,7 +199,7 @@ int RunAgent(int argc, char** argv) {
   if (!mpi) return RunHome(setup, std::move(app), key, {}, inventory);
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());
-  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), (*transport)->rank()));
+  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), (*transport)->rank()), "agent");
   const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
   const Result<Ranks> ranks =
       lanes.ok() ? Ranks::Of((*transport)->size(), *lanes) : Result<Ranks>(lanes.status());

@@ -85,6 +85,7 @@ void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTe
                      bool traced) {
   context_.secret = secret;
   context_.run = run;
+  SetLogRun(run);
   context_.share = share;
   context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret, share);
   if (traced) context_.trace = &trace_.emplace(context_.host);

@@ -158,7 +158,7 @@ Status ClientSession::Introduce(const Frame& frame) {
     return device.software && !IsRelayed(device);
   });
   for (DeviceDescription& device : devices) device.in_host_memory = in_host_memory;
-  Answer(Welcome{id_, visible.result, std::move(devices), trace.valid()},
+  Answer(Welcome{id_, context_.run, visible.result, std::move(devices), trace.valid()},
          std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
 }
@@ -235,6 +235,8 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   request.driver = DriverOf(description);
   request.ordinal = description.ordinal;
   request.name = Format("{}:{} session {}", description.host, description.ordinal, id_);
+  request.run = context_.run;
+  request.session = id_;
   request.window = device.window;
   request.channel = device.channel_fd.get();
   request.peer_bell = bell_->fd();

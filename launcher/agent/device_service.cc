@@ -94,6 +94,8 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   request.driver = DriverOf(*description);
   request.ordinal = open.ordinal;
   request.name = Format("{}:{} session {}", context_.host, open.ordinal, open.session);
+  request.run = context_.run;
+  request.session = open.session;
   request.window = open.window;
   request.shared = open.shared;
   request.channel = fd.get();

@@ -46,7 +46,7 @@ Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options
   Transport* const transport = links.transport;
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
                           AgentNode::Create(paths, proxy_environment, std::move(links)));
-  node->Join(key.secret, ToHex(key.id), options.wish.share, !options.trace.empty());
+  node->Join(key.secret, key.Id(), options.wish.share, !options.trace.empty());
   CUSPAN_RETURN_IF_ERROR(node->clients().Listen(key.Address()));
   return std::unique_ptr<HomeAgent>(
       new HomeAgent(options, key, transport, std::move(node), inventory));

@@ -52,6 +52,8 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   start.driver = request.driver;
   start.ordinal = request.ordinal;
   start.name = request.name;
+  start.run = request.run;
+  start.session = request.session;
   start.window = request.window;
   start.shared = request.shared;
   start.shared_file = request.shared_file >= 0;

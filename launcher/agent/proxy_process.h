@@ -27,7 +27,9 @@ inline constexpr std::int32_t kOutOfMemory = 2;
 struct ProxyRequest {
   std::string driver;
   std::uint32_t ordinal = 0;
-  std::string name;
+  std::string name;  // What it is called in the log, and what it works for there.
+  std::string run;
+  std::uint32_t session = 0;
   AddressWindow window;
   int channel = -1;
   int peer_bell = -1;             // Rung by the proxy for the other end of the channel.

@@ -97,6 +97,8 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
   CUSPAN_RETURN_IF_ERROR(FillTable(library, loaded.path, loaded.functions));
   loaded.functions.place_variable =
       reinterpret_cast<softgpu::PlaceVariable>(::dlsym(library, softgpu::kPlaceVariable));
+  loaded.set_log_identity =
+      reinterpret_cast<softgpu::SetLogIdentity>(::dlsym(library, softgpu::kSetLogIdentity));
   loaded.watch_compilations =
       reinterpret_cast<softgpu::WatchCompilations>(::dlsym(library, softgpu::kWatchCompilations));
   if (const CUresult result = loaded.functions.cuInit(0); result != CUDA_SUCCESS)

@@ -10,6 +10,7 @@
 
 #include "common/status.h"
 #include "proxy/softgpu/compilations.h"
+#include "proxy/softgpu/log_identity.h"
 #include "proxy/softgpu/placed_variables.h"
 
 namespace cuspan::proxy {
@@ -49,6 +50,7 @@ struct LoadedDriver {
   std::string path;  // Of the library that answers.
   int version = 0;   // As cuDriverGetVersion says.
   // Of the software GPU: tells of what it compiles. Null for others.
+  softgpu::SetLogIdentity set_log_identity = nullptr;
   softgpu::WatchCompilations watch_compilations = nullptr;
 };
 

@@ -1,8 +1,10 @@
 // What the library exports beside the driver's functions.
+#include "common/log.h"
 #include "proxy/softgpu/compilations.h"
 #include "proxy/softgpu/driver/state.h"
 #include "proxy/softgpu/jit/compile_notice.h"
 #include "proxy/softgpu/jit/compiler_process.h"
+#include "proxy/softgpu/log_identity.h"
 #include "proxy/softgpu/placed_variables.h"
 
 #define CUSPAN_SOFT_OWN extern "C" __attribute__((visibility("default")))
@@ -20,6 +22,11 @@ CUSPAN_SOFT_OWN CUresult cuspan_soft_place_variable(CUmodule handle, const char*
   const auto module = driver->modules.Find(Number(handle));
   if (module == nullptr) return driver->InvalidHandle();
   return module->Place(name, reinterpret_cast<std::uint8_t*>(address));
+}
+
+CUSPAN_SOFT_OWN void cuspan_soft_set_log_identity(const cuspan::softgpu::LogIdentity* identity) {
+  cuspan::SetLogName("cuspan", "proxy", identity->device);
+  cuspan::SetLogRun(identity->run, identity->session);
 }
 
 CUSPAN_SOFT_OWN void cuspan_soft_watch_compilations(cuspan::softgpu::CompilationWatcher watcher,

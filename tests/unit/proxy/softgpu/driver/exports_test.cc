@@ -16,7 +16,8 @@ namespace {
 #define CUSPAN_DRIVER_FUNCTION(name) CUSPAN_TEXT(name),
 const std::vector<std::string> kListed = {
 #include "proxy/gpu/driver_functions.def"
-    "cuspan_soft_compiler_main", "cuspan_soft_place_variable", "cuspan_soft_watch_compilations"};
+    "cuspan_soft_compiler_main", "cuspan_soft_place_variable", "cuspan_soft_set_log_identity",
+    "cuspan_soft_watch_compilations"};
 
 TEST(ExportsTest, TheListAndNothingElse) {
   std::FILE* output = popen("nm -D --defined-only --extern-only " CUSPAN_TEST_LIBRARY, "r");
