@@ -17,11 +17,7 @@ struct VisibleChoice {
 };
 
 // A rank of an MPI program that has devices of its own sees those; kRefused when the run has none
-// for it. Of these CUDA_VISIBLE_DEVICES chooses as the CUDA C++ Programming Guide says: numbers, or
-// beginnings of GPU-… and MIG-… identifiers, separated by commas; what is not there ends the list.
-// As the driver does it (580.159): the first entry says which of the two kinds the list is of, one
-// of the other kind ends it, and a device that is there twice before the end is
-// CUDA_ERROR_INVALID_DEVICE.
+// for it. Of these CUDA_VISIBLE_DEVICES chooses (common/visible_list.h).
 Result<VisibleChoice> ChooseVisible(std::span<const DeviceDescription> devices,
                                     const VisibleDevices& visible);
 

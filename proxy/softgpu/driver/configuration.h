@@ -12,7 +12,7 @@
 namespace cuspan::softgpu {
 
 struct Configuration {
-  int devices;
+  int devices;                 // Of this host.
   std::uint64_t memory_bytes;  // Of each device.
   std::string name;
   int capability_major, capability_minor;

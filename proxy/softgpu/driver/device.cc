@@ -1,18 +1,14 @@
 // Devices and the driver itself: cuInit, cuDevice*, cuGetError*.
 #include <cuda.h>
-#include <unistd.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "common/log.h"
+#include "proxy/softgpu/driver/device_identity.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/limits.h"
 #include "proxy/softgpu/driver/state.h"
@@ -55,29 +51,6 @@ CUresult CopyText(const std::string& text, char* buffer, int bytes) {
   std::memcpy(buffer, text.data(), length);
   buffer[length] = '\0';
   return CUDA_SUCCESS;
-}
-
-// Where real devices have PCI addresses, these have ones in a domain of their own.
-constexpr int kPciDomain = 0xc0;
-int PciBus(int ordinal) { return ordinal + 1; }
-
-// One identity for each (host, device), the same in all processes of the host.
-CUuuid Uuid(int ordinal) {
-  char host[256] = {};
-  gethostname(host, sizeof(host) - 1);
-  std::string identity;
-  std::getline(std::ifstream("/etc/machine-id"), identity);
-  identity += '\0';
-  identity += host;
-  const XXH128_hash_t hash =
-      XXH3_128bits_withSeed(identity.data(), identity.size(), static_cast<XXH64_hash_t>(ordinal));
-  CUuuid uuid;
-  static_assert(sizeof(hash) == sizeof(uuid.bytes));
-  std::memcpy(uuid.bytes, &hash, sizeof(hash));
-  // Marks of a name-based identifier (RFC 9562, version 8).
-  uuid.bytes[6] = static_cast<char>((uuid.bytes[6] & 0x0f) | 0x80);
-  uuid.bytes[8] = static_cast<char>((uuid.bytes[8] & 0x3f) | 0x80);
-  return uuid;
 }
 
 // The attributes that are not 0: what is not listed is not there.
@@ -217,7 +190,7 @@ int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
     case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
       return kPciDomain;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      return PciBus(ordinal);
+      return PciBus(driver.devices[static_cast<std::size_t>(ordinal)]->number);
     case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
       return ordinal;
     case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
@@ -244,6 +217,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuInit(unsigned flags) {
   switch (status.code()) {
     case StatusCode::kInvalid:
       return CUDA_ERROR_INVALID_VALUE;
+    case StatusCode::kRefused:
+      return CUDA_ERROR_INVALID_DEVICE;
     case StatusCode::kExhausted:
       return CUDA_ERROR_OUT_OF_MEMORY;
     default:
@@ -289,16 +264,18 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetName(char* name, int bytes, CUdevice
 CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   CUSPAN_SOFT_ENTER(driver);
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (driver->FindDevice(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  *uuid = Uuid(device);
+  const Device* found = driver->FindDevice(device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *uuid = Uuid(found->number);
   return CUDA_SUCCESS;
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetPCIBusId(char* text, int bytes, CUdevice device) {
   CUSPAN_SOFT_ENTER(driver);
-  if (driver->FindDevice(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  const Device* found = driver->FindDevice(device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   char address[32];
-  std::snprintf(address, sizeof(address), "%04x:%02x:00.0", kPciDomain, PciBus(device));
+  std::snprintf(address, sizeof(address), "%04x:%02x:00.0", kPciDomain, PciBus(found->number));
   return CopyText(address, text, bytes);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proxy/softgpu/driver/array.h"
+#include "proxy/softgpu/driver/device_identity.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/graph.h"
 #include "proxy/softgpu/driver/linker.h"
@@ -70,11 +71,13 @@ Status Driver::Initialize() {
         "the software GPU cannot be used in a child process created by fork");
   }
   CUSPAN_ASSIGN_OR_RETURN(Configuration configuration, ReadConfiguration());
-  if (configuration.devices == 0) return Status::NotFound("this host has no software GPU");
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<int> visible, VisibleDevices(configuration.devices));
   auto driver = std::unique_ptr<Driver>(new Driver(configuration));
-  for (int ordinal = 0; ordinal < configuration.devices; ++ordinal) {
+  for (const int number : visible) {
+    const int ordinal = static_cast<int>(driver->devices.size());
     auto device = std::make_unique<Device>(configuration);
     device->ordinal = ordinal;
+    device->number = number;
     device->context_handle =
         MakeHandle(HandleKind::kContext, static_cast<std::uint64_t>(ordinal) + 1);
     CUSPAN_ASSIGN_OR_RETURN(device->memory,

@@ -35,6 +35,7 @@ struct Device {
         blocks(configuration.block_rate) {}
 
   int ordinal = 0;
+  int number = 0;  // On the host.
   std::shared_ptr<PhysicalMemory> memory;
   std::uint64_t context_handle = 0;  // The same each time the context is made.
   Pace to_device, from_device;       // Of its copies to and from the host.

@@ -280,7 +280,12 @@ class PairProcessTest : public ProcessTest {
   }
   ProxyReady StartOn(const std::string& driver) {
     ProcessTest::SetUp();
+    EXPECT_TRUE(socket->Send(InventoryRequest{"soft"}).ok());
+    const InventoryAnswer known = Must(socket->Expect<InventoryAnswer>(kPatience));
+    EXPECT_EQ(Exit(), 0);
+    ProcessTest::SetUp();
     ProxyStart start = Start(driver);
+    start.uuid = known.devices.at(0).uuid;
     start.share = true;
     start.share_place = Must(table->FindRun("run"));
     return SendStart(start, Must(table->OpenAgain()).get());

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "tests/unit/proxy/softgpu/driver/driver_harness.h"
@@ -25,6 +26,36 @@ void InitWith(const char* name, const char* value) {
   int count = 0;
   EXPECT_EQ(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
   Finish();
+}
+
+// Of three devices those that CUDA_VISIBLE_DEVICES chooses are there, by their PCI addresses.
+void InitSeeing(const char* choice, const std::vector<std::string>& addresses, CUresult result) {
+  setenv("CUSPAN_SOFT_GPUS", "3", 1);
+  setenv("CUDA_VISIBLE_DEVICES", choice, 1);
+  EXPECT_EQ(cuInit(0), result);
+  std::vector<std::string> seen;
+  int count = 0;
+  if (result == CUDA_SUCCESS) {
+    EXPECT_CUDA(cuDeviceGetCount(&count));
+  }
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    char address[32] = {};
+    EXPECT_CUDA(cuDeviceGetPCIBusId(address, sizeof address, ordinal));
+    seen.emplace_back(address);
+  }
+  EXPECT_EQ(seen, addresses);
+  Finish();
+}
+
+TEST_F(ProcessTest, VisibleDevicesAreThoseThatAreChosen) {
+  const std::string first = "00c0:01:00.0", second = "00c0:02:00.0", third = "00c0:03:00.0";
+  EXPECT_EXIT(InitSeeing("1", {second}, CUDA_SUCCESS), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(InitSeeing("2,0", {third, first}, CUDA_SUCCESS), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(InitSeeing("1,3,0", {second}, CUDA_SUCCESS), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(InitSeeing("", {}, CUDA_ERROR_NO_DEVICE), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(InitSeeing("3", {}, CUDA_ERROR_NO_DEVICE), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(InitSeeing("1,1", {}, CUDA_ERROR_INVALID_DEVICE), testing::ExitedWithCode(0),
+              "names a device twice");
 }
 
 // cuInit says no, and one line says why.
