@@ -339,7 +339,8 @@ void AgentCluster::Stop() {
     }
   }
   if (output_.valid()) ReadOutput();
-  if (gone_ && WIFSIGNALED(wait_status_)) starter_->RemoveTemporaryFiles();
+  // An mpirun that was signalled twice leaves as much as one that was killed.
+  if (gone_) starter_->RemoveTemporaryFiles();
 }
 
 }  // namespace cuspan

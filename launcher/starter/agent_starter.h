@@ -45,7 +45,7 @@ class AgentStarter {
   virtual bool MayStartAgain(std::string_view) const { return false; }
   // Why it ended, in one sentence; `wait_status` as waitpid gives it, none while it lives.
   virtual std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const = 0;
-  // What it has left: it was killed.
+  // What it may have left. It is gone.
   virtual void RemoveTemporaryFiles() {}
 
  protected:
