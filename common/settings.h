@@ -44,6 +44,10 @@ inline constexpr Setting kRelay{
     "CUSPAN_RELAY", "mpi",
     "what brings messages from host to host: mpi; ucx, which needs no mpirun; or auto (ucx where "
     "it is installed, but for CUSPAN_MPIRUN_ARGS, and in batch jobs without --remote-shell)"};
+inline constexpr Setting kBatch{
+    "CUSPAN_BATCH", "auto",
+    "auto: inside a Slurm job its nodes and GPUs are used unless hosts are named; off: it counts "
+    "nothing"};
 inline constexpr Setting kHeartbeat{
     "CUSPAN_HEARTBEAT_SECONDS", "10",
     "heartbeat timeout: seconds without a message after which a host is lost (1 … 3600), or off"};

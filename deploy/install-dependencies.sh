@@ -15,8 +15,10 @@ packages=(
   openmpi-bin libucx0 openssh-client
   # Gates of style; the compiler of the preset fuzz.
   clang-format-16 clang-tidy-16 shellcheck clang-16 libclang-rt-16-dev
-  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots; shells.
+  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots; shells;
+  # Slurm, whose services have no configuration and so are not started.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox fish zsh
+  slurmctld slurmd slurm-client munge
 )
 # For wheels: of the tests' clients, and of the CUDA Toolkit where there is none.
 if ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi

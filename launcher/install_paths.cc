@@ -15,6 +15,7 @@ Result<InstallPaths> InstallPaths::Find() {
   InstallPaths paths;
   paths.agent = bin / "cuspan-agent";
   paths.proxy = library / "cuspan-proxy";
+  paths.slurm_shell = library / "cuspan-slurm-shell";
   paths.client = library / "libcuspan.so";
   paths.runtime = library / "runtime";
   return paths;

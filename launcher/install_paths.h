@@ -9,10 +9,11 @@
 namespace cuspan {
 
 struct InstallPaths {
-  std::string agent;    // bin/cuspan-agent
-  std::string proxy;    // lib/cuspan/cuspan-proxy
-  std::string client;   // lib/cuspan/libcuspan.so, to be preloaded
-  std::string runtime;  // lib/cuspan/runtime, where the app finds libcudart and libcuda
+  std::string agent;        // bin/cuspan-agent
+  std::string proxy;        // lib/cuspan/cuspan-proxy
+  std::string client;       // lib/cuspan/libcuspan.so, to be preloaded
+  std::string runtime;      // lib/cuspan/runtime, where the app finds libcudart and libcuda
+  std::string slurm_shell;  // lib/cuspan/cuspan-slurm-shell, which starts agents in Slurm jobs
 
   static Result<InstallPaths> Find();
 };

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "launcher/batch/slurm_run.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/direct_starter.h"
@@ -12,12 +13,15 @@
 
 namespace cuspan {
 
-Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& options,
+Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& wanted,
                                                          const InstallPaths& paths,
                                                          const RunKey& key) {
+  ClusterOptions options = wanted;
+  Environment environment = Environment::OfThisProcess();
+  if (options.hosts.empty() && InsideSlurmJob(environment))
+    CUSPAN_RETURN_IF_ERROR(UseSlurmJob(paths, options, environment));
   Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
   plan.lanes = options.lanes;
-  Environment environment = Environment::OfThisProcess();
   if (options.relay) {
     plan.relay = *options.relay;
   } else if (plan.relayed()) {

@@ -9,7 +9,8 @@ namespace {
 using testing::UnorderedElementsAre;
 
 const InstallPaths kPaths{"/p/bin/cuspan-agent", "/p/lib/cuspan/cuspan-proxy",
-                          "/p/lib/cuspan/libcuspan.so", "/p/lib/cuspan/runtime"};
+                          "/p/lib/cuspan/libcuspan.so", "/p/lib/cuspan/runtime",
+                          "/p/lib/cuspan/cuspan-slurm-shell"};
 
 RunKey Key() {
   RunKey key;

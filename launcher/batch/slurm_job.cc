@@ -1,0 +1,166 @@
+#include "launcher/batch/slurm_job.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include "common/trim.h"
+#include "launcher/starter/agent_command.h"
+
+namespace cuspan {
+namespace {
+
+std::optional<std::uint32_t> Number(std::string_view text) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number)
+                                                                  : std::nullopt;
+}
+
+// Parts between commas that stand in no parentheses.
+std::vector<std::string_view> Items(std::string_view list) {
+  std::vector<std::string_view> items;
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    if (i < list.size() && list[i] == '(') ++depth;
+    if (i < list.size() && list[i] == ')') --depth;
+    if (i < list.size() && (list[i] != ',' || depth > 0)) continue;
+    if (i > begin) items.push_back(list.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return items;
+}
+
+// "gpu:2(IDX:0-1)", "gpu:a100:1(IDX:3)", "gpu:2"; others count nothing.
+Status AddGres(std::string_view item, SlurmNode& node) {
+  const std::size_t parenthesis = std::min(item.find('('), item.size());
+  const std::string_view name = item.substr(0, parenthesis);
+  if (!name.starts_with("gpu:")) return Status::Ok();
+  const std::optional<std::uint32_t> count = Number(name.substr(name.rfind(':') + 1));
+  if (!count) return Status::Invalid("'{}' is no number of GPUs", item);
+  node.gpus += *count;
+  constexpr std::string_view kIndices = "(IDX:";
+  std::string_view details = item.substr(parenthesis);
+  if (!details.starts_with(kIndices) || !details.ends_with(')') || *count == 0) return Status::Ok();
+  details.remove_prefix(kIndices.size());
+  details.remove_suffix(1);
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> indices, ParseIndices(details));
+  node.indices.insert(node.indices.end(), indices.begin(), indices.end());
+  return Status::Ok();
+}
+
+std::string_view ValueOf(std::string_view word, std::string_view name) {
+  return word.starts_with(name) ? word.substr(name.size()) : std::string_view();
+}
+
+// What a command prints; kUnavailable, with what it says of itself, when it fails.
+Result<std::string> OutputOf(const std::vector<std::string>& words) {
+  const std::string command = QuoteForShell(words) + " 2>&1";
+  std::FILE* const pipe = ::popen(command.c_str(), "re");
+  if (pipe == nullptr) return Status::Exhausted("{}: {}", words.front(), std::strerror(errno));
+  std::string output;
+  std::array<char, 4096> part{};
+  for (std::size_t got = 0; (got = std::fread(part.data(), 1, part.size(), pipe)) > 0;)
+    output.append(part.data(), got);
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
+  const std::vector<std::string_view> lines = OutputLines(output);
+  return Status::Unavailable("{}: {}", QuoteForShell(words),
+                             lines.empty() ? "it failed without a message" : lines.front());
+}
+
+Result<std::vector<std::string>> ExpandByScontrol(const std::string& list) {
+  if (list.find('[') == std::string::npos && list.find(',') == std::string::npos)
+    return std::vector<std::string>{list};
+  CUSPAN_ASSIGN_OR_RETURN(const std::string output,
+                          OutputOf({"scontrol", "show", "hostnames", list}));
+  const std::vector<std::string_view> lines = OutputLines(output);
+  return std::vector<std::string>(lines.begin(), lines.end());
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> ParseIndices(std::string_view list) {
+  constexpr std::uint32_t kMost = 4096;
+  std::vector<std::uint32_t> indices;
+  for (const std::string_view item : Items(list)) {
+    const std::size_t dash = std::min(item.find('-'), item.size());
+    const std::optional<std::uint32_t> first = Number(item.substr(0, dash));
+    const std::optional<std::uint32_t> last =
+        dash == item.size() ? first : Number(item.substr(dash + 1));
+    if (!first || !last || *last < *first || *last >= kMost)
+      return Status::Invalid("'{}' is no list of numbers such as 0,2-3", list);
+    for (std::uint32_t index = *first; index <= *last; ++index) indices.push_back(index);
+  }
+  return indices;
+}
+
+Result<std::vector<SlurmNode>> ParseSlurmJob(std::string_view text, const ExpandNodes& expand) {
+  std::vector<SlurmNode> nodes;
+  std::uint32_t component = 0;
+  for (const std::string_view line : OutputLines(text)) {
+    SlurmNode described;
+    std::string list;
+    for (std::string_view rest = line; !rest.empty();) {
+      const std::size_t blank = std::min(rest.find(' '), rest.size());
+      const std::string_view word = rest.substr(0, blank);
+      rest = Trim(rest.substr(blank));
+      if (const std::string_view value = ValueOf(word, "HetJobOffset="); !value.empty())
+        component = Number(value).value_or(0);
+      if (!line.starts_with("Nodes=")) continue;
+      if (const std::string_view value = ValueOf(word, "Nodes="); !value.empty()) list = value;
+      for (const std::string_view item : Items(ValueOf(word, "GRES="))) {
+        CUSPAN_RETURN_IF_ERROR(AddGres(item, described));
+      }
+    }
+    if (list.empty()) continue;
+    described.component = component;
+    CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> names, expand(list));
+    for (const std::string& name : names) {
+      nodes.push_back(described);
+      nodes.back().name = name;
+    }
+  }
+  if (nodes.empty()) return Status::Invalid("it has no nodes");
+  return nodes;
+}
+
+std::vector<std::string_view> SlurmSetting(std::string_view text, std::string_view name) {
+  for (const std::string_view line : OutputLines(text)) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string_view::npos && Trim(line.substr(0, equals)) == name)
+      return Items(Trim(line.substr(equals + 1)));
+  }
+  return {};
+}
+
+Result<SlurmJob> AskSlurm(const Environment& environment) {
+  SlurmJob job;
+  job.id = environment.Get("SLURM_JOB_ID").value_or("");
+  // Of a heterogeneous job only this one tells of all components.
+  const std::string leader(environment.Get("SLURM_JOB_ID_HET_GROUP_0").value_or(job.id));
+  CUSPAN_ASSIGN_OR_RETURN(const std::string text,
+                          OutputOf({"scontrol", "--details", "show", "job", leader}));
+  Result<std::vector<SlurmNode>> nodes = ParseSlurmJob(text, &ExpandByScontrol);
+  if (!nodes.ok())
+    return Status::Unavailable("scontrol --details show job {}: {}", leader,
+                               nodes.status().message());
+  job.nodes = std::move(*nodes);
+  CUSPAN_ASSIGN_OR_RETURN(const std::string configuration,
+                          OutputOf({"scontrol", "show", "config"}));
+  const auto has = [&configuration](std::string_view setting, std::string_view word) {
+    const std::vector<std::string_view> words = SlurmSetting(configuration, setting);
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  job.counts_gpus = has("GresTypes", "gpu");
+  job.binds = has("TaskPlugin", "task/affinity") || has("TaskPlugin", "affinity");
+  return job;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,52 @@
+// The job of Slurm's in which a command runs: its nodes, and the GPUs that it has on each.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "launcher/environment.h"
+
+namespace cuspan {
+
+struct SlurmNode {
+  std::string name;
+  std::uint32_t component = 0;  // Of a heterogeneous job.
+  std::uint32_t gpus = 0;
+  // Which ones, as CUDA_VISIBLE_DEVICES counts on that node; empty where Slurm does not number
+  // them.
+  std::vector<std::uint32_t> indices;
+
+  bool operator==(const SlurmNode&) const = default;
+};
+
+struct SlurmJob {
+  std::string id;
+  std::vector<SlurmNode> nodes;
+  // Slurm gives out GPUs here (GresTypes); else a job has all that its nodes have.
+  bool counts_gpus = true;
+  // A step is bound to processors, unless it asks for none of that.
+  bool binds = false;
+};
+
+// Names of the nodes of a list such as "n[1-3,7],m1".
+using ExpandNodes = std::function<Result<std::vector<std::string>>(const std::string& list)>;
+
+// The nodes of all components, of what `scontrol --details show job` prints of a job, or of the
+// first component of a heterogeneous one. kInvalid when it names none.
+Result<std::vector<SlurmNode>> ParseSlurmJob(std::string_view text, const ExpandNodes& expand);
+
+// The words of a setting that `scontrol show config` prints: "GresTypes               = gpu,shard".
+std::vector<std::string_view> SlurmSetting(std::string_view text, std::string_view name);
+
+// The numbers of a list such as "0,2-3"; kInvalid for anything else.
+Result<std::vector<std::uint32_t>> ParseIndices(std::string_view list);
+
+// Asks Slurm about the job that `environment` names, by its commands. kUnavailable says what
+// failed.
+Result<SlurmJob> AskSlurm(const Environment& environment);
+
+}  // namespace cuspan

@@ -1,0 +1,148 @@
+#include "launcher/batch/slurm_run.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "launcher/own_host.h"
+#include "launcher/starter/agent_command.h"
+
+namespace cuspan {
+namespace {
+
+// Of the batch script and of salloc's own step ("interactive"), which have all that the job has:
+// slurm.h, SLURM_BATCH_SCRIPT and the like.
+constexpr std::uint32_t kFirstSpecialStep = 0xfffffff0;
+
+// The GPUs of the step in which this process is, as the user asked for them; 0 when there is none.
+std::size_t GpusOfStep(const Environment& environment) {
+  const std::string_view step = environment.Get("SLURM_STEP_ID").value_or("");
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
+  if (step.empty() || error != std::errc{} || end != step.data() + step.size() ||
+      number >= kFirstSpecialStep)
+    return 0;
+  const Result<std::vector<std::uint32_t>> indices =
+      ParseIndices(environment.Get("SLURM_STEP_GPUS").value_or(""));
+  return indices.ok() ? indices->size() : 0;
+}
+
+HostRequest ThisHost(std::uint32_t devices) { return {"localhost", devices}; }
+
+std::string Joined(const std::vector<std::uint32_t>& numbers) {
+  std::string text;
+  for (const std::uint32_t number : numbers)
+    text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
+}
+
+}  // namespace
+
+bool InsideSlurmJob(const Environment& environment) {
+  return environment.Get("SLURM_JOB_ID") &&
+         environment.Get(settings::kBatch.name).value_or("auto") != "off";
+}
+
+Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
+  if (const std::size_t gpus = GpusOfStep(environment); gpus != 0) {
+    LogInfo("Slurm: the {} GPUs of this step on this node", gpus);
+    options.hosts = {ThisHost(static_cast<std::uint32_t>(gpus))};
+    return Status::Ok();
+  }
+  Result<SlurmJob> job = AskSlurm(environment);
+  if (!job.ok()) {
+    LogWarn("Slurm job {}: {}; this node alone is used: name others with --hosts, or set {}=off",
+            environment.Get("SLURM_JOB_ID").value_or(""), job.status().message(),
+            settings::kBatch.name);
+    return Status::Ok();
+  }
+  return UseSlurmJob(*job, OwnHostName(), paths, options, environment);
+}
+
+Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const InstallPaths& paths,
+                   ClusterOptions& options, Environment& environment) {
+  const std::optional<std::string_view> node_name = environment.Get("SLURMD_NODENAME");
+  const auto is_own = [&](const SlurmNode& node) {
+    return node_name ? node.name == *node_name : IsThisHost(node.name, own_name);
+  };
+  for (const SlurmNode& node : job.nodes) {
+    if (job.counts_gpus && node.gpus == 0) continue;
+    const std::uint32_t devices = job.counts_gpus ? node.gpus : kAllDevices;
+    if (!is_own(node)) {
+      options.hosts.push_back({node.name, devices});
+      continue;
+    }
+    options.hosts.push_back(ThisHost(devices));
+    // Outside a step of Slurm's, as in salloc's shell, nothing says which ones they are.
+    if (!environment.Get("CUDA_VISIBLE_DEVICES") && !node.indices.empty())
+      environment.Set("CUDA_VISIBLE_DEVICES", Joined(node.indices));
+  }
+  if (options.hosts.empty()) {
+    if (options.device == "soft") return Status::Ok();
+    return Status::Unavailable(
+        "Slurm job {} has no GPUs: ask for some (--gres=gpu:N), name other hosts with --hosts, use "
+        "--device soft, or set {}=off for what this node has",
+        job.id, settings::kBatch.name);
+  }
+  LogInfo("Slurm job {}: {} of its {} nodes have GPUs", job.id, options.hosts.size(),
+          job.nodes.size());
+  if (!options.remote_shell.empty()) return Status::Ok();
+  std::vector<std::string> shell = {paths.slurm_shell};
+  if (job.binds) shell.emplace_back("--cpu-bind=none");
+  shell.push_back(SlurmNodesText(job.nodes));
+  options.remote_shell = QuoteForShell(shell);
+  return Status::Ok();
+}
+
+std::string SlurmNodesText(const std::vector<SlurmNode>& nodes) {
+  std::string text;
+  for (const SlurmNode& node : nodes)
+    text += Format("{}{}={}@{}", text.empty() ? "" : ",", node.name, node.gpus, node.component);
+  return text;
+}
+
+Result<std::vector<SlurmNode>> ParseSlurmNodes(std::string_view text) {
+  const auto number = [](std::string_view digits, std::uint32_t& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc{} && end == digits.data() + digits.size();
+  };
+  std::vector<SlurmNode> nodes;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view item = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const std::size_t equals = item.find('='), at = item.find('@');
+    SlurmNode node;
+    if (equals == 0 || equals == std::string_view::npos || at == std::string_view::npos ||
+        at < equals || !number(item.substr(equals + 1, at - equals - 1), node.gpus) ||
+        !number(item.substr(at + 1), node.component))
+      return Status::Invalid("'{}' is not NODE=GPUS@COMPONENT", item);
+    node.name = item.substr(0, equals);
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+std::vector<std::string> SrunCommand(const SlurmNode& node, const std::vector<std::string>& options,
+                                     const std::string& command) {
+  std::vector<std::string> words = {"srun", "--nodes=1", "--ntasks=1", "--nodelist=" + node.name};
+  words.insert(words.end(), options.begin(), options.end());
+  // The step takes nothing from the user's own: no processors, memory and GPUs are its alone.
+  words.insert(words.end(), {"--overlap", "--mem=0", "--mpi=none",
+                             node.gpus == 0 ? "--gres=none" : Format("--gres=gpu:{}", node.gpus),
+                             "--job-name=cuspan", "--quiet", "--unbuffered", "--export=ALL"});
+  words.insert(words.end(), {"/bin/sh", "-c", command});
+  return words;
+}
+
+bool IsSrunOption(std::string_view variable) {
+  constexpr std::string_view kOfTheJob[] = {
+      "SLURM_CONF",      "SLURM_JOB_ID",       "SLURM_JOBID",   "SLURM_HET_SIZE",
+      "SLURM_PACK_SIZE", "SLURM_JOB_NODELIST", "SLURM_NODELIST"};
+  if (!variable.starts_with("SLURM_")) return false;
+  return std::none_of(std::begin(kOfTheJob), std::end(kOfTheJob),
+                      [variable](std::string_view own) { return variable.starts_with(own); });
+}
+
+}  // namespace cuspan

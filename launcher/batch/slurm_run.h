@@ -1,0 +1,43 @@
+// A run inside a job of Slurm's: on the job's nodes, with the job's GPUs, its agents started by
+// srun.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "launcher/batch/slurm_job.h"
+#include "launcher/cluster_options.h"
+#include "launcher/environment.h"
+#include "launcher/install_paths.h"
+
+namespace cuspan {
+
+// Whether `environment` is that of a job, and CUSPAN_BATCH lets that count.
+bool InsideSlurmJob(const Environment& environment);
+
+// Fills in what the user has left open: the hosts, and how they are reached. In a step that has
+// GPUs of its own those of this node are taken. Takes from the agents' environment what would let
+// them see GPUs of this node that the job does not have. kUnavailable when the job has no GPUs.
+Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
+
+// Pure: the same with what Slurm says. `own_name` is this host's.
+Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const InstallPaths& paths,
+                   ClusterOptions& options, Environment& environment);
+
+// --- Between the launcher and cuspan-slurm-shell
+
+// How a step gets onto a node with its GPUs: "n1=2@0,n2=0@1", GPUs and component.
+std::string SlurmNodesText(const std::vector<SlurmNode>& nodes);
+// kInvalid for what that does not write; indices are not part of it.
+Result<std::vector<SlurmNode>> ParseSlurmNodes(std::string_view text);
+
+// The command line that runs `command`, which a shell on the node reads, as a step of its own on
+// that node: beside all other steps, with the job's GPUs of the node. `options` are more of srun's.
+std::vector<std::string> SrunCommand(const SlurmNode& node, const std::vector<std::string>& options,
+                                     const std::string& command);
+// The variables that srun takes options from, without those that say which job it is for.
+bool IsSrunOption(std::string_view variable);
+
+}  // namespace cuspan

@@ -1,0 +1,236 @@
+"""Runs inside jobs of a real Slurm: its nodes and GPUs, nobody else's, and nothing left behind."""
+import json
+import os
+import pathlib
+import re
+import signal
+import time
+
+from box import Box, BoxTest
+from harness import DEADLINE_S, app, build, program, wait_until
+from slurm_cluster import SlurmCluster
+
+DEVICES = (0, 2, 3)
+BOX = None
+SLURM = None
+
+
+def setUpModule():
+    global BOX, SLURM
+    BOX = Box(DEVICES)
+    try:
+        SLURM = SlurmCluster(BOX, DEVICES)
+    except BaseException:
+        BOX.down()
+        raise
+
+
+def tearDownModule():
+    SLURM.down()
+    BOX.down()
+
+
+class SlurmTest(BoxTest):
+    """Each test ends with no job, and with nothing of its own on any host."""
+
+    def setUp(self):
+        super().setUp()
+        self.box = BOX
+        self.addCleanup(SLURM.restore)
+
+    def variables(self, **more):
+        return {name: value for name, value in self.environment(**more).items()
+                if name in more or name.startswith(("CUSPAN_", "OMPI_ALLOW", "HWLOC_")) or name == "MPIRUN"}
+
+    def salloc(self, options, *command, status=0, host="n0", **more):
+        line = SLURM.on(host, "salloc", "--quiet", *options, *command, **self.variables(**more))
+        result = self.run_command(line, self.environment(), status)
+        self.assert_no_job_left()
+        return result
+
+    def batch_script(self, *lines, options=()):
+        script = self.folder / "script"
+        script.write_text("\n".join(["#!/bin/bash", *(f"#SBATCH {option}" for option in options), *lines]) + "\n")
+        return str(script)
+
+    def sbatch(self, script, *options, **more):
+        """Submits; the job's id, and the file of its output."""
+        output = self.folder / "output"
+        line = SLURM.on("n0", "sbatch", "--parsable", f"--output={output}-%j", *options, script, **self.variables(**more))
+        job = self.run_command(line, self.environment()).stdout.strip()
+        return job, self.folder / f"output-{job}"
+
+    def wait_for_job(self, job):
+        wait_until(lambda: job not in " ".join(SLURM.jobs()), lambda: f"job {job} has ended: {SLURM.jobs()}")
+
+    def assert_no_job_left(self):
+        wait_until(lambda: not SLURM.jobs(), lambda: f"no job is left: {SLURM.jobs()}")
+        self.assert_nothing_left()
+
+    @staticmethod
+    def places(devices):
+        """Of the output of `cuspan devices --json`: where the devices are."""
+        return [(device["host"], device["uuid"]) for device in json.loads(devices)]
+
+    def cuspan_line(self, *arguments):
+        return " ".join(self.cuspan(*arguments))
+
+
+class Jobs(SlurmTest):
+    def test_one_node(self):
+        job, output = self.sbatch(self.batch_script(self.cuspan_line("run", "--", app("vector_add", "shared"))),
+                                  "--partition=gpu", "--nodelist=n2", "--gres=gpu:2")
+        self.wait_for_job(job)
+        self.assertEqual(output.read_text(), "vector_add: 1048576 elements on 2 devices: PASS\n")
+        self.assert_no_job_left()
+
+    def test_two_nodes(self):
+        result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:2"], *self.cuspan("run", "--"),
+                             app("vector_add", "shared"))
+        self.assertEqual(result.stdout, "vector_add: 1048576 elements on 4 devices: PASS\n")
+
+    def test_as_many_as_there_are_on_each_node(self):
+        result = self.salloc(["--partition=gpu", "--nodes=2", "--gpus=4"], *self.cuspan("devices", "--json"))
+        self.assertEqual(len(self.places(result.stdout)), 4)
+
+    def test_a_node_without_gpus_and_two_with(self):
+        for relay in ("mpi", "ucx"):
+            with self.subTest(relay):
+                result = self.salloc(["--partition=cpu", "--nodes=1", ":", "--partition=gpu", "--nodes=2", "--gres=gpu:2"],
+                                     *self.cuspan("run", "--"), app("vector_add", "static"), CUSPAN_RELAY=relay)
+                self.assertEqual((result.stdout, result.stderr),
+                                 ("vector_add: 1048576 elements on 4 devices: PASS\n", ""))
+
+    def test_the_same_as_a_script(self):
+        script = self.batch_script("hostname", self.cuspan_line("run", "--", app("vector_add", "shared")),
+                                   options=["--partition=cpu --nodes=1", "hetjob",
+                                            "--partition=gpu --nodes=2 --gres=gpu:2"])
+        job, output = self.sbatch(script)
+        self.wait_for_job(job)
+        self.assertEqual(output.read_text(), "n0\nvector_add: 1048576 elements on 4 devices: PASS\n")
+        self.assert_no_job_left()
+
+    def test_the_scripts_of_the_documentation(self):
+        text = (pathlib.Path(__file__).parents[2] / "docs/slurm.md").read_text(encoding="utf-8")
+        scripts = re.findall(r"^```bash\n(#!/bin/bash\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        devices = [[2], [4], [4], [1, 1]]
+        self.assertEqual(len(scripts), len(devices))
+        (self.folder / "app").symlink_to(app("vector_add", "shared"))
+        for script, runs in zip(scripts, devices):
+            with self.subTest(script):
+                (self.folder / "script").write_text(script)
+                job, output = self.sbatch("script", f"--chdir={self.folder}", PATH=f"{build() / 'bin'}:{os.environ['PATH']}")
+                self.wait_for_job(job)
+                lines = [f"vector_add: 1048576 elements on {count} device{'s' * (count > 1)}: PASS\n" for count in runs]
+                self.assertEqual(output.read_text(), "".join(lines))
+                self.assert_no_job_left()
+
+    def test_named_hosts_and_the_switch_come_first(self):
+        for arguments, variables in ((["--hosts", "localhost"], {}), ([], {"CUSPAN_BATCH": "off"})):
+            with self.subTest(arguments):
+                result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:1"], "srun", "--nodes=1", "--ntasks=1",
+                                     "--gres=none", *self.cuspan("devices", "--json", *arguments), **variables)
+                # All that the node has: Slurm's own limits are what keeps them away, and here are none.
+                self.assertEqual({host for host, _ in self.places(result.stdout)}, {"n1"})
+
+    def test_a_job_without_gpus(self):
+        result = self.salloc(["--partition=cpu"], *self.cuspan("devices", "--device", "auto"), status=None,
+                             CUSPAN_DEVICE="auto")
+        self.assertRegex(result.stderr, r"cuspan: Slurm job \d+ has no GPUs: ask for some \(--gres=gpu:N\), .*CUSPAN_BATCH=off")
+
+    def test_slurm_does_not_answer(self):
+        result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:2"], "env", "SLURM_JOB_ID=4000000",
+                             *self.cuspan("run", "--", app("vector_add", "shared")), host="n1")
+        self.assertIn("on 2 devices: PASS", result.stdout)
+        self.assertIn("cuspan: Slurm job 4000000: scontrol --details show job 4000000: ", result.stderr)
+        self.assertIn("this node alone is used", result.stderr)
+
+
+class Sharing(SlurmTest):
+    def test_two_jobs_see_their_own_gpus(self):
+        devices = self.cuspan_line("devices", "--json")
+        first, second = self.folder / "first", self.folder / "second"
+        # Each waits until both run.
+        script = self.batch_script('touch "$1"; until [ -e "$2" ]; do sleep 0.1; done', devices)
+        jobs = []
+        for gpus, (own, other) in ((1, (first, second)), (2, (second, first))):
+            line = SLURM.on("n0", "sbatch", "--parsable", f"--output={self.folder}/output-%j", "--partition=gpu",
+                            "--nodelist=n2", f"--gres=gpu:{gpus}", script, own, other, **self.variables())
+            jobs.append(self.run_command(list(map(str, line)), self.environment()).stdout.strip())
+        seen = []
+        for job in jobs:
+            self.wait_for_job(job)
+            seen.append(self.places((self.folder / f"output-{job}").read_text()))
+        self.assertEqual([len(places) for places in seen], [1, 2])
+        self.assertEqual(len({uuid for places in seen for _, uuid in places}), 3)
+        self.assert_no_job_left()
+
+    def test_steps_side_by_side(self):
+        """Steps of the job's own start and end while a run has all of its GPUs, and a step with a GPU has that one."""
+        holds = self.cuspan_line("run", "--", program("holds", "shared"))
+        devices = self.cuspan_line("devices", "--json")
+        script = self.batch_script(
+            f"cd {self.folder} && mkfifo orders", f"{holds} < orders > answers &", "exec 3> orders", "echo use 3 >&3",
+            "until grep right answers; do sleep 0.1; done", "srun --nodes=2 --ntasks=2 hostname | sort",
+            f"srun --exact --nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:1 {devices} > devices", "exec 3>&-", "wait")
+        job, output = self.sbatch(script, "--partition=gpu", "--nodes=2", "--gres=gpu:2")
+        self.wait_for_job(job)
+        self.assertEqual(output.read_text().split(), ["right", "n1", "n2"])
+        self.assertEqual([host for host, _ in self.places((self.folder / "devices").read_text())], ["n1"])
+        self.assert_no_job_left()
+
+
+class Ends(SlurmTest):
+    def start_held(self, *options, relay="mpi"):
+        """A job whose run has all of its GPUs; its id."""
+        script = self.batch_script(self.cuspan_line("run", "--", program("long_kernel", "shared"), "64 64 4") + " < /dev/zero")
+        job, output = self.sbatch(script, "--partition=gpu", "--nodes=2", "--gres=gpu:2", *options, CUSPAN_RELAY=relay,
+                                  CUSPAN_SOFT_RATE="1000")
+        wait_until(lambda: len(self.processes("cuspan-proxy")) == 1, lambda: f"the run uses a GPU: {self.processes()}\n"
+                   + output.read_text() if output.exists() else SLURM.logs())
+        return job
+
+    def test_scancel_in_a_kernel(self):
+        for relay in ("mpi", "ucx"):
+            with self.subTest(relay):
+                job = self.start_held(relay=relay)
+                self.run_command(SLURM.on("n0", "scancel", job))
+                self.wait_for_job(job)
+                self.assert_no_job_left()
+
+    def test_time_limit(self):
+        job = self.start_held("--time=1")
+        # A minute is the shortest that there is.
+        end = time.monotonic() + 2 * DEADLINE_S
+        while job in SLURM.jobs() and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertIn("TIMEOUT", SLURM.ask("scontrol", "show", "job", job))
+        self.assert_no_job_left()
+
+    def lose_a_node(self, relay):
+        """A program on n0 with a GPU of n1 and one of n2, of which the latter's slurmd and agent are killed."""
+        command = SLURM.on("n0", "salloc", "--quiet", "--no-kill", "--partition=cpu", ":", "--no-kill", "--partition=gpu",
+                           "--nodes=2", "--gres=gpu:1", *self.cuspan("run", "--"), program("holds", "shared"),
+                           **self.variables(CUSPAN_RELAY=relay))
+        run = self.start(command, self.environment())
+        self.assertEqual([self.ask(run, "use 0"), self.ask(run, "use 1")], ["right", "right"])
+        lost = [pid for pid, _ in self.processes_on("n2", "cuspan-agent")]
+        self.assertTrue(lost)
+        SLURM.kill_daemon("n2", "slurmd")
+        for pid in lost:
+            os.kill(pid, signal.SIGKILL)
+        self.assertNotEqual(self.ask(run, "use 1"), "right")
+        return run
+
+    def test_a_node_that_is_lost_costs_its_gpus(self):
+        run = self.lose_a_node("ucx")
+        self.assertEqual(self.ask(run, "use 0"), "right")
+        self.ends(run)
+        SLURM.restore()
+        self.assert_no_job_left()
+
+    def test_over_mpi_a_node_that_is_lost_ends_the_run(self):
+        run = self.lose_a_node("mpi")
+        self.ends(run)
+        SLURM.restore()
+        self.assert_no_job_left()

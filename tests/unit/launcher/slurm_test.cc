@@ -1,0 +1,167 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/batch/slurm_run.h"
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Of Slurm 22.05.
+constexpr const char* kOneComponent = R"(JobId=8 JobName=wrap
+   UserId=root(0) GroupId=root(0) MCS_label=N/A
+   NumNodes=2 NumCPUs=2 NumTasks=2 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
+   NodeList=n[1-2]
+   JOB_GRES=gpu:3
+     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)
+     Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:2)
+)";
+constexpr const char* kTwoComponents = R"(JobId=17 HetJobId=17 HetJobOffset=0 JobName=interactive
+   HetJobIdSet=17-18
+     Nodes=n0 CPU_IDs=0 Mem=0 GRES=
+
+JobId=18 HetJobId=17 HetJobOffset=1 JobName=interactive
+     Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,3),gpu:v100:1(IDX:5),shard:0
+)";
+
+Result<std::vector<std::string>> Expand(const std::string& list) {
+  if (list == "n[1-2]") return std::vector<std::string>{"n1", "n2"};
+  return std::vector<std::string>{list};
+}
+
+Result<std::vector<SlurmNode>> Parse(const char* text) { return ParseSlurmJob(text, &Expand); }
+
+TEST(SlurmJob, NodesHaveTheirOwnGpus) {
+  const Result<std::vector<SlurmNode>> nodes = Parse(kOneComponent);
+  ASSERT_TRUE(nodes.ok()) << nodes.status().message();
+  EXPECT_THAT(*nodes, ElementsAre(SlurmNode{"n1", 0, 2, {0, 1}}, SlurmNode{"n2", 0, 1, {2}}));
+}
+
+TEST(SlurmJob, ComponentsAreKnownApart) {
+  const Result<std::vector<SlurmNode>> nodes = Parse(kTwoComponents);
+  ASSERT_TRUE(nodes.ok()) << nodes.status().message();
+  EXPECT_THAT(*nodes, ElementsAre(SlurmNode{"n0", 0, 0, {}}, SlurmNode{"n1", 1, 3, {0, 3, 5}},
+                                  SlurmNode{"n2", 1, 3, {0, 3, 5}}));
+}
+
+TEST(SlurmJob, GpusMayHaveNoNumbers) {
+  const Result<std::vector<SlurmNode>> nodes = Parse("   Nodes=n1 CPU_IDs=0-7 GRES=gpu:4(CNT:4)\n");
+  ASSERT_TRUE(nodes.ok()) << nodes.status().message();
+  EXPECT_THAT(*nodes, ElementsAre(SlurmNode{"n1", 0, 4, {}}));
+}
+
+TEST(SlurmJob, WhatNamesNoNodesIsNone) {
+  for (const char* text :
+       {"", "slurm_load_jobs error", "Nodes=n1 GRES=gpu:many",
+        "Nodes=n1 GRES=gpu:", "Nodes=n1 GRES=gpu:2(IDX:1-0)", "Nodes=n1 GRES=gpu:2(IDX:x)",
+        "Nodes=n1 GRES=gpu:2(IDX:0-4294967295)", "Nodes= CPU_IDs=0"})
+    EXPECT_FALSE(Parse(text).ok()) << text;
+}
+
+TEST(SlurmJob, SettingsAreLists) {
+  constexpr const char* kText =
+      "GresTypes               = gpu,shard\nTaskPlugin = task/affinity\nX\n";
+  EXPECT_THAT(SlurmSetting(kText, "GresTypes"), ElementsAre("gpu", "shard"));
+  EXPECT_THAT(SlurmSetting(kText, "TaskPlugin"), ElementsAre("task/affinity"));
+  EXPECT_TRUE(SlurmSetting(kText, "Gres").empty());
+}
+
+// What UseSlurmJob makes of a job.
+struct Used {
+  Status status;
+  ClusterOptions options;
+  Environment environment;
+};
+Used Use(const SlurmJob& job, std::vector<std::string> environment, ClusterOptions options = {}) {
+  Used used{Status::Ok(), std::move(options), Environment(std::move(environment))};
+  InstallPaths paths;
+  paths.slurm_shell = "/p/cuspan-slurm-shell";
+  used.status = UseSlurmJob(job, "n0", paths, used.options, used.environment);
+  return used;
+}
+std::vector<std::pair<std::string, std::uint32_t>> Hosts(const Used& used) {
+  std::vector<std::pair<std::string, std::uint32_t>> hosts;
+  for (const HostRequest& request : used.options.hosts)
+    hosts.emplace_back(request.host, request.devices);
+  return hosts;
+}
+
+TEST(SlurmRun, HasTheGpusOfTheJob) {
+  const Used used = Use({"7", {{"n0", 0, 0, {}}, {"n1", 1, 2, {0, 1}}, {"n2", 1, 1, {2}}}}, {});
+  ASSERT_TRUE(used.status.ok());
+  EXPECT_THAT(Hosts(used), ElementsAre(std::pair("n1", 2u), std::pair("n2", 1u)));
+  EXPECT_EQ(used.options.remote_shell, "/p/cuspan-slurm-shell n0=0@0,n1=2@1,n2=1@1");
+  EXPECT_FALSE(used.environment.Get("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST(SlurmRun, KnowsItsOwnNode) {
+  const SlurmJob job{"7", {{"n0", 0, 2, {1, 3}}, {"n1", 0, 2, {0, 1}}}};
+  const Used outside = Use(job, {});
+  EXPECT_THAT(Hosts(outside), ElementsAre(std::pair("localhost", 2u), std::pair("n1", 2u)));
+  EXPECT_EQ(outside.environment.Get("CUDA_VISIBLE_DEVICES"), "1,3");
+  // Where Slurm has said it, that counts: with control groups the numbers are others.
+  const Used inside = Use(job, {"SLURMD_NODENAME=n0", "CUDA_VISIBLE_DEVICES=0,1"});
+  EXPECT_EQ(inside.environment.Get("CUDA_VISIBLE_DEVICES"), "0,1");
+  // A node may have another name than its host.
+  EXPECT_THAT(Hosts(Use(job, {"SLURMD_NODENAME=n1"})),
+              ElementsAre(std::pair("n0", 2u), std::pair("localhost", 2u)));
+}
+
+TEST(SlurmRun, WithoutGpusSaysWhatToDo) {
+  const SlurmJob job{"7", {{"n0", 0, 0, {}}}};
+  const Used used = Use(job, {});
+  EXPECT_EQ(used.status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(used.status.message(), HasSubstr("--gres=gpu:N"));
+  ClusterOptions soft;
+  soft.device = "soft";
+  EXPECT_TRUE(Use(job, {}, soft).status.ok());
+}
+
+TEST(SlurmRun, HasAllGpusWhereSlurmCountsNone) {
+  const Used used = Use({"7", {{"n0", 0, 0, {}}, {"n1", 0, 0, {}}}, false}, {});
+  EXPECT_THAT(Hosts(used),
+              ElementsAre(std::pair("localhost", kAllDevices), std::pair("n1", kAllDevices)));
+}
+
+TEST(SlurmRun, ANamedRemoteShellStays) {
+  ClusterOptions options;
+  options.remote_shell = "ssh -v";
+  EXPECT_EQ(Use({"7", {{"n1", 0, 1, {0}}}}, {}, options).options.remote_shell, "ssh -v");
+}
+
+TEST(SlurmRun, TheSwitchTurnsItOff) {
+  EXPECT_TRUE(InsideSlurmJob(Environment({"SLURM_JOB_ID=7"})));
+  EXPECT_FALSE(InsideSlurmJob(Environment({"SLURM_JOB_ID=7", "CUSPAN_BATCH=off"})));
+  EXPECT_FALSE(InsideSlurmJob(Environment({"PATH=/bin"})));
+}
+
+TEST(SlurmShell, ReadsWhatTheLauncherWrites) {
+  const std::vector<SlurmNode> nodes = {{"n0", 0, 0, {}}, {"n-1.a", 12, 4, {}}};
+  const Result<std::vector<SlurmNode>> read = ParseSlurmNodes(SlurmNodesText(nodes));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, nodes);
+  for (const char* wrong :
+       {"n1", "n1=2", "=2@0", "n1=@0", "n1=2@", "n1@0=2", "n1=2@0,,n2=1@0", "n1=2@x"})
+    EXPECT_FALSE(ParseSlurmNodes(wrong).ok()) << wrong;
+}
+
+TEST(SlurmShell, AStepTakesNothingFromOthers) {
+  const std::vector<std::string> words =
+      SrunCommand({"n1", 1, 2, {}}, {"--het-group=1"}, "a 'b c'");
+  for (const char* word : {"--nodelist=n1", "--overlap", "--gres=gpu:2", "--het-group=1"})
+    EXPECT_THAT(words, testing::Contains(word));
+  EXPECT_THAT(SrunCommand({"n1", 0, 0, {}}, {}, "a"), testing::Contains("--gres=none"));
+  EXPECT_EQ(words.back(), "a 'b c'");
+}
+
+TEST(SlurmShell, OptionsOfTheJobAreNotTheSteps) {
+  for (const char* option : {"SLURM_GPUS", "SLURM_NTASKS", "SLURM_CPU_BIND", "SLURM_STEP_ID"})
+    EXPECT_TRUE(IsSrunOption(option)) << option;
+  for (const char* other : {"SLURM_JOB_ID", "SLURM_JOB_ID_HET_GROUP_1", "SLURM_CONF", "PATH"})
+    EXPECT_FALSE(IsSrunOption(other)) << other;
+}
+
+}  // namespace
+}  // namespace cuspan
