@@ -46,8 +46,9 @@ inline constexpr Setting kRelay{
     "it is installed, but for CUSPAN_MPIRUN_ARGS, and in batch jobs without --remote-shell)"};
 inline constexpr Setting kBatch{
     "CUSPAN_BATCH", "auto",
-    "auto: inside a Slurm job its nodes and GPUs are used unless hosts are named; off: it counts "
-    "nothing"};
+    "inside a Slurm job: auto (its nodes and GPUs are used unless hosts are named; in a step that "
+    "has "
+    "GPUs those), job (also there all of the job), or off (the job does not count)"};
 inline constexpr Setting kHeartbeat{
     "CUSPAN_HEARTBEAT_SECONDS", "10",
     "heartbeat timeout: seconds without a message after which a host is lost (1 … 3600), or off"};

@@ -18,7 +18,7 @@ packages=(
   # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots; shells;
   # Slurm, whose services have no configuration and so are not started.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox fish zsh
-  slurmctld slurmd slurm-client munge
+  slurmctld slurmd slurm-client munge libslurm-dev
 )
 # For wheels: of the tests' clients, and of the CUDA Toolkit where there is none.
 if ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi

@@ -48,9 +48,17 @@ std::uint32_t RankOfThisProcess() {
   return 0;
 }
 
+// Of a step of Slurm's, which sets both for each: about the GPUs of the step's node, not the run's.
+bool IsOfSlurm(const char* choice) {
+  const char* const ordinals = std::getenv("GPU_DEVICE_ORDINAL");
+  return std::getenv("SLURM_STEP_ID") != nullptr && ordinals != nullptr &&
+         std::strcmp(ordinals, choice) == 0;
+}
+
 VisibleDevices Visible(bool all) {
   VisibleDevices visible;
-  if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES"); choice != nullptr && !all) {
+  if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES");
+      choice != nullptr && !all && !IsOfSlurm(choice)) {
     visible.chosen = true;
     visible.choice = choice;
   }

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import wait_until
+from harness import build, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "scontrol", "squeue", "scancel")
 # As a limit of CPUs only: they share the machine's.
@@ -59,6 +59,9 @@ class SlurmCluster:
         (folder / "gres.conf").write_text("\n".join(gres) + "\n")
         # A host of the box has no control groups of its own; with this plugin none are looked for.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        # As a site would have it.
+        plugin = build() / "lib/cuspan/cuspan-spank.so"
+        (folder / "plugstack.conf").write_text(f"optional {plugin}\n" if plugin.exists() else "")
         (folder / "slurm.conf").write_text("\n".join([
             "ClusterName=box", f"SlurmctldHost={self.box.hosts[0]}({ADDRESS.format(1)})", "SlurmUser=root",
             "SlurmdUser=root", "AuthType=auth/munge", f"AuthInfo=socket={folder}/munge.socket",
@@ -68,6 +71,7 @@ class SlurmCluster:
             "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SwitchType=switch/none", "MpiDefault=none",
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core", "GresTypes=gpu", "ReturnToService=2",
             "SlurmdTimeout=10", "KillWait=10", "TCPTimeout=2", "SlurmdParameters=config_overrides",
+            f"PlugStackConfig={folder}/plugstack.conf",
             "SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0", *nodes,
             *(f"PartitionName={name} Nodes={','.join(hosts)} Default={'YES' if name == 'cpu' else 'NO'}"
               for name, hosts in partitions.items() if hosts)]) + "\n")
