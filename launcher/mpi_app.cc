@@ -1,11 +1,26 @@
 #include "launcher/mpi_app.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string_view>
 
 #include "launcher/starter/agent_command.h"
 
 namespace cuspan {
+namespace {
+
+// Whether the user has told mpirun where the ranks shall be, or by what it starts them.
+bool SaysWhere(const std::vector<std::string>& mpirun) {
+  constexpr std::string_view kWords[] = {
+      "ras", "plm",        "--host",    "-host", "-hosts",        "--hosts",
+      "-H",  "--hostfile", "-hostfile", "-f",    "--machinefile", "-machinefile"};
+  return std::any_of(mpirun.begin(), mpirun.end(), [&kWords](const std::string& word) {
+    return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
+  });
+}
+
+}  // namespace
 
 Result<MpiKind> FindMpiKind(const MpiApp& app) {
   const std::string command = Format("{} --version 2>&1", QuoteForShell({app.mpirun.front()}));
@@ -29,6 +44,13 @@ std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
                                        const std::vector<std::string>& program) {
   std::vector<std::string> command = app.mpirun;
   command.insert(command.end(), {"-np", std::to_string(app.ranks)});
+  if (app.hosts.empty() && app.in_job && !SaysWhere(app.mpirun)) {
+    if (kind == MpiKind::kOpenMpi)
+      command.insert(command.end(), {"--mca", "ras", "^slurm", "--mca", "plm", "isolated", "--host",
+                                     Format("localhost:{}", app.ranks)});
+    else
+      command.insert(command.end(), {"-hosts", "localhost"});
+  }
   if (!app.hosts.empty()) {
     std::string hosts;
     for (const HostRequest& host : app.hosts) {

@@ -17,6 +17,8 @@ struct MpiApp {
   std::uint32_t devices_a_rank = 0;  // 0: each rank sees all devices of the run.
   std::vector<HostRequest> hosts;    // Where its ranks run, how many on each; none: here.
   std::vector<std::string> mpirun = {"mpirun"};  // With what the user adds to it.
+  // In the job of a batch system, where mpirun by itself would have ranks on all of its nodes.
+  bool in_job = false;
 };
 
 // How an mpirun hands a rank the environment, and is told hosts.

@@ -14,6 +14,7 @@
 #include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
+#include "launcher/batch/slurm_run.h"
 #include "launcher/program_check.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/tables.h"
@@ -127,15 +128,20 @@ Result<std::vector<std::string>> CommandOf(const RunOptions& options,
                                            const Environment& environment) {
   if (options.mpi.ranks == 0) return options.command;
   MpiKind kind = MpiKind::kOpenMpi;
+  MpiApp app = options.mpi;
+  app.in_job = InsideSlurmJob(environment);
   // One that is not there is told of later, as any program is.
-  if (!options.mpi.hosts.empty() &&
-      FindCommand(options.mpi.mpirun.front(), environment.Get("PATH").value_or("")).ok()) {
-    CUSPAN_ASSIGN_OR_RETURN(kind, FindMpiKind(options.mpi));
+  const bool there = FindCommand(app.mpirun.front(), environment.Get("PATH").value_or("")).ok();
+  if (there && (!app.hosts.empty() || app.in_job)) {
+    const Result<MpiKind> found = FindMpiKind(app);
+    if (!found.ok() && !app.hosts.empty()) return found.status();
+    app.in_job = app.in_job && found.ok();
+    if (found.ok()) kind = *found;
   }
   std::vector<std::string> names = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET",
                                     "CUSPAN_SECRET"};
   for (std::string& name : SettingNames(environment)) names.push_back(std::move(name));
-  return MpiAppCommand(options.mpi, kind, names, options.command);
+  return MpiAppCommand(app, kind, names, options.command);
 }
 
 // What a run would start: the agents, by host, and the commands.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "common/log.h"
 #include "common/settings.h"
@@ -45,7 +46,8 @@ bool InsideSlurmJob(const Environment& environment) {
 }
 
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
-  if (const std::size_t gpus = GpusOfStep(environment); gpus != 0) {
+  const bool whole_job = environment.Get(settings::kBatch.name) == "job";
+  if (const std::size_t gpus = GpusOfStep(environment); gpus != 0 && !whole_job) {
     LogInfo("Slurm: the {} GPUs of this step on this node", gpus);
     options.hosts = {ThisHost(static_cast<std::uint32_t>(gpus))};
     return Status::Ok();
@@ -97,42 +99,71 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
 
 std::string SlurmNodesText(const std::vector<SlurmNode>& nodes) {
   std::string text;
-  for (const SlurmNode& node : nodes)
-    text += Format("{}{}={}@{}", text.empty() ? "" : ",", node.name, node.gpus, node.component);
+  for (const SlurmNode& node : nodes) {
+    text += Format("{}{}={}", text.empty() ? "" : ",", node.name, node.gpus);
+    for (const std::uint32_t index : node.indices) text += Format(".{}", index);
+    text += Format("@{}", node.component);
+  }
   return text;
 }
 
 Result<std::vector<SlurmNode>> ParseSlurmNodes(std::string_view text) {
-  const auto number = [](std::string_view digits, std::uint32_t& value) {
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return error == std::errc{} && end == digits.data() + digits.size();
+  // Takes the number at the start of `rest`.
+  const auto take = [](std::string_view& rest, std::uint32_t& value) {
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    return error == std::errc{};
   };
   std::vector<SlurmNode> nodes;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
     const std::string_view item = text.substr(0, comma);
     text.remove_prefix(std::min(comma + 1, text.size()));
-    const std::size_t equals = item.find('='), at = item.find('@');
+    const std::size_t equals = std::min(item.find('='), item.size());
     SlurmNode node;
-    if (equals == 0 || equals == std::string_view::npos || at == std::string_view::npos ||
-        at < equals || !number(item.substr(equals + 1, at - equals - 1), node.gpus) ||
-        !number(item.substr(at + 1), node.component))
-      return Status::Invalid("'{}' is not NODE=GPUS@COMPONENT", item);
     node.name = item.substr(0, equals);
+    std::string_view rest = item.substr(std::min(equals + 1, item.size()));
+    bool right = !node.name.empty() && take(rest, node.gpus);
+    while (right && rest.starts_with('.')) {
+      rest.remove_prefix(1);
+      right = take(rest, node.indices.emplace_back());
+    }
+    right = right && rest.starts_with('@');
+    if (right) rest.remove_prefix(1);
+    if (!right || !take(rest, node.component) || !rest.empty())
+      return Status::Invalid("'{}' is not NODE=GPUS[.INDEX…]@COMPONENT", item);
     nodes.push_back(std::move(node));
   }
   return nodes;
 }
 
-std::vector<std::string> SrunCommand(const SlurmNode& node, const std::vector<std::string>& options,
+StepGpus GpusForStep(const std::vector<SlurmNode>& nodes, const SlurmNode& node) {
+  if (node.gpus == 0) return {{"--gres=none"}, ""};
+  std::uint32_t least = node.gpus;
+  std::optional<std::uint32_t> first;
+  for (const SlurmNode& other : nodes) {
+    if (other.component != node.component) continue;
+    least = std::min(least, other.gpus);
+    if (!first) first = other.gpus;
+  }
+  if (node.gpus <= least) return {{Format("--gres=gpu:{}", node.gpus)}, ""};
+  if (node.gpus <= first.value_or(0)) return {{Format("--gpus={}", node.gpus)}, ""};
+  return {
+      {"--gres=none"},
+      Format("CUDA_VISIBLE_DEVICES={} && export CUDA_VISIBLE_DEVICES && ", Joined(node.indices))};
+}
+
+std::vector<std::string> SrunCommand(const std::vector<SlurmNode>& nodes, const SlurmNode& node,
+                                     const std::vector<std::string>& options,
                                      const std::string& command) {
+  const StepGpus gpus = GpusForStep(nodes, node);
   std::vector<std::string> words = {"srun", "--nodes=1", "--ntasks=1", "--nodelist=" + node.name};
   words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), gpus.options.begin(), gpus.options.end());
   // The step takes nothing from the user's own: no processors, memory and GPUs are its alone.
-  words.insert(words.end(), {"--overlap", "--mem=0", "--mpi=none",
-                             node.gpus == 0 ? "--gres=none" : Format("--gres=gpu:{}", node.gpus),
-                             "--job-name=cuspan", "--quiet", "--unbuffered", "--export=ALL"});
-  words.insert(words.end(), {"/bin/sh", "-c", command});
+  words.insert(words.end(), {"--overlap", "--mem=0", "--mpi=none", "--job-name=cuspan", "--quiet",
+                             "--unbuffered", "--export=ALL"});
+  words.insert(words.end(), {"/bin/sh", "-c", gpus.prefix + command});
   return words;
 }
 
@@ -140,6 +171,7 @@ bool IsSrunOption(std::string_view variable) {
   constexpr std::string_view kOfTheJob[] = {
       "SLURM_CONF",      "SLURM_JOB_ID",       "SLURM_JOBID",   "SLURM_HET_SIZE",
       "SLURM_PACK_SIZE", "SLURM_JOB_NODELIST", "SLURM_NODELIST"};
+  if (variable.starts_with("_SLURM_SPANK_OPTION_cuspan")) return true;
   if (!variable.starts_with("SLURM_")) return false;
   return std::none_of(std::begin(kOfTheJob), std::end(kOfTheJob),
                       [variable](std::string_view own) { return variable.starts_with(own); });

@@ -18,8 +18,9 @@ namespace cuspan {
 bool InsideSlurmJob(const Environment& environment);
 
 // Fills in what the user has left open: the hosts, and how they are reached. In a step that has
-// GPUs of its own those of this node are taken. Takes from the agents' environment what would let
-// them see GPUs of this node that the job does not have. kUnavailable when the job has no GPUs.
+// GPUs of its own those of this node are taken, unless CUSPAN_BATCH says "job". Takes from the
+// agents' environment what would let them see GPUs of this node that the job does not have.
+// kUnavailable when the job has no GPUs.
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
 // Pure: the same with what Slurm says. `own_name` is this host's.
@@ -28,16 +29,29 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
 
 // --- Between the launcher and cuspan-slurm-shell
 
-// How a step gets onto a node with its GPUs: "n1=2@0,n2=0@1", GPUs and component.
+// How a step gets onto a node with its GPUs: "n1=2.0.1@0,n2=0@1", their number, which ones, and the
+// component.
 std::string SlurmNodesText(const std::vector<SlurmNode>& nodes);
-// kInvalid for what that does not write; indices are not part of it.
+// kInvalid for what that does not write.
 Result<std::vector<SlurmNode>> ParseSlurmNodes(std::string_view text);
+
+struct StepGpus {
+  std::vector<std::string> options;  // Of srun.
+  std::string prefix;                // Of the shell's command.
+};
+// How a step on one node of the job's `nodes` gets all GPUs that the job has there. Slurm 22.05
+// gives a step of one node no more GPUs by --gres than the least that a node of the component has,
+// and none by --gpus than its first node has (both seen). Beyond, the step asks for none and is
+// told by their numbers, which does where Slurm does not keep steps from devices.
+StepGpus GpusForStep(const std::vector<SlurmNode>& nodes, const SlurmNode& node);
 
 // The command line that runs `command`, which a shell on the node reads, as a step of its own on
 // that node: beside all other steps, with the job's GPUs of the node. `options` are more of srun's.
-std::vector<std::string> SrunCommand(const SlurmNode& node, const std::vector<std::string>& options,
+std::vector<std::string> SrunCommand(const std::vector<SlurmNode>& nodes, const SlurmNode& node,
+                                     const std::vector<std::string>& options,
                                      const std::string& command);
-// The variables that srun takes options from, without those that say which job it is for.
+// The variables that srun takes options from, its own and those of cuspan's plugin, without those
+// that say which job it is for.
 bool IsSrunOption(std::string_view variable);
 
 }  // namespace cuspan

@@ -53,7 +53,7 @@ int Run(int argc, char** argv) {
   }
   if (own.Get("SLURM_HET_SIZE")) options.push_back(Format("--het-group={}", node->component));
   std::vector<char*> arguments;
-  const std::vector<std::string> srun = SrunCommand(*node, options, command);
+  const std::vector<std::string> srun = SrunCommand(*nodes, *node, options, command);
   for (const std::string& word : srun) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const std::vector<char*> variables = environment.Pointers();

@@ -90,8 +90,13 @@ class Jobs(SlurmTest):
         self.assertEqual(result.stdout, "vector_add: 1048576 elements on 4 devices: PASS\n")
 
     def test_as_many_as_there_are_on_each_node(self):
-        result = self.salloc(["--partition=gpu", "--nodes=2", "--gpus=4"], *self.cuspan("devices", "--json"))
-        self.assertEqual(len(self.places(result.stdout)), 4)
+        for options, where in ((["--gpus=3"], [2, 1]), (["--ntasks=3", "--gpus-per-task=1"], [1, 2]),
+                               (["--exclusive", "--gres=gpu:2"], [2, 3])):
+            with self.subTest(options):
+                result = self.salloc(["--partition=cpu", ":", "--partition=gpu", "--nodes=2", *options],
+                                     *self.cuspan("devices", "--json"))
+                hosts = [host for host, _ in self.places(result.stdout)]
+                self.assertEqual([hosts.count("n1"), hosts.count("n2")], where)
 
     def test_a_node_without_gpus_and_two_with(self):
         for relay in ("mpi", "ucx"):
@@ -123,6 +128,17 @@ class Jobs(SlurmTest):
                 self.wait_for_job(job)
                 lines = [f"vector_add: 1048576 elements on {count} device{'s' * (count > 1)}: PASS\n" for count in runs]
                 self.assertEqual(output.read_text(), "".join(lines))
+                self.assert_no_job_left()
+
+    def test_ranks_of_an_mpi_program(self):
+        """On the node of the command, or on those that are named, where Open MPI has them started by srun."""
+        for name, hosts in (("here", []), ("on both nodes", ["--app-hosts", "n1:2,n2:2"])):
+            with self.subTest(name):
+                script = self.batch_script(self.cuspan_line("run", "-np", "4", "--gpus-per-rank", "1", *hosts, "--",
+                                                            program("ranks", "shared"), "1"))
+                job, output = self.sbatch(script, "--partition=gpu", "--nodes=2", "--ntasks-per-node=2", "--gres=gpu:2")
+                self.wait_for_job(job)
+                self.assertIn("PASS", output.read_text())
                 self.assert_no_job_left()
 
     def test_named_hosts_and_the_switch_come_first(self):
@@ -178,6 +194,48 @@ class Sharing(SlurmTest):
         self.assertEqual(output.read_text().split(), ["right", "n1", "n2"])
         self.assertEqual([host for host, _ in self.places((self.folder / "devices").read_text())], ["n1"])
         self.assert_no_job_left()
+
+
+class Plugin(SlurmTest):
+    """--cuspan-gpus of sbatch and srun."""
+
+    def setUp(self):
+        if not (build() / "lib/cuspan/cuspan-spank.so").exists():
+            self.skipTest("built without slurm/spank.h")
+        super().setUp()
+
+    def srun(self, *arguments, status=0):
+        result = self.run_command(SLURM.on("n0", "srun", "--partition=gpu", *arguments, **self.variables()),
+                                  self.environment(), status)
+        self.assert_no_job_left()
+        return result
+
+    def test_a_script(self):
+        script = self.batch_script(app("vector_add", "shared"), f"srun --nodes=1 --ntasks=1 {app('vector_add', 'static')}",
+                                   options=["--partition=gpu --nodes=2 --gres=gpu:2"])
+        for gpus, count in (("3", 3), ("all", 4)):
+            with self.subTest(gpus):
+                job, output = self.sbatch(script, f"--cuspan-gpus={gpus}")
+                self.wait_for_job(job)
+                self.assertEqual(output.read_text(), f"vector_add: 1048576 elements on {count} devices: PASS\n" * 2)
+                self.assert_no_job_left()
+
+    def test_a_step(self):
+        result = self.srun("--gres=gpu:2", "--cuspan-gpus=1", app("vector_add", "static"))
+        self.assertEqual((result.stdout, result.stderr), ("vector_add: 1048576 elements on 1 device: PASS\n", ""))
+        self.assertEqual(self.srun("--gres=gpu:2", "--cuspan-gpus=1", "sh", "-c", "exit 7", status=7).stdout, "")
+
+    def test_without_the_option_nothing_changes(self):
+        self.assertEqual(self.srun("--nodelist=n1", "sh", "-c", "hostname; echo $LD_PRELOAD").stdout.split(), ["n1"])
+
+    def test_mistakes(self):
+        for gpus in ("0", "many", "4097", "2x"):
+            result = self.srun(f"--cuspan-gpus={gpus}", "hostname", status=None)
+            self.assertIn(f"--cuspan-gpus={gpus}: use a number of GPUs from 1 to 4096, or all", result.stderr)
+            self.assertEqual(result.stdout, "")
+        result = self.srun("--ntasks=2", "--gres=gpu:1", "--cuspan-gpus=1", "hostname", status=None)
+        self.assertIn("--cuspan-gpus is for one task", result.stderr)
+        self.assertEqual(result.stdout, "")
 
 
 class Ends(SlurmTest):

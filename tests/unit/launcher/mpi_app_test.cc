@@ -15,6 +15,20 @@ TEST(MpiApp, RanksOnThisHostNeedNothingElse) {
             (Words{"mpirun", "--oversubscribe", "-np", "4", "./app", "-x"}));
 }
 
+TEST(MpiApp, RanksStayOnThisHostInAJobOfABatchSystem) {
+  MpiApp app;
+  app.ranks = 4;
+  app.in_job = true;
+  EXPECT_EQ(MpiAppCommand(app, MpiKind::kOpenMpi, {}, {"./app"}),
+            (Words{"mpirun", "-np", "4", "--mca", "ras", "^slurm", "--mca", "plm", "isolated",
+                   "--host", "localhost:4", "./app"}));
+  EXPECT_EQ(MpiAppCommand(app, MpiKind::kHydra, {}, {"./app"}),
+            (Words{"mpirun", "-np", "4", "-hosts", "localhost", "./app"}));
+  app.mpirun = {"mpirun", "--host", "n1:4"};
+  EXPECT_EQ(MpiAppCommand(app, MpiKind::kOpenMpi, {}, {"./app"}),
+            (Words{"mpirun", "--host", "n1:4", "-np", "4", "./app"}));
+}
+
 TEST(MpiApp, OpenMpiIsToldWhichVariablesGoToOtherHosts) {
   MpiApp app;
   app.ranks = 4;

@@ -92,7 +92,7 @@ TEST(SlurmRun, HasTheGpusOfTheJob) {
   const Used used = Use({"7", {{"n0", 0, 0, {}}, {"n1", 1, 2, {0, 1}}, {"n2", 1, 1, {2}}}}, {});
   ASSERT_TRUE(used.status.ok());
   EXPECT_THAT(Hosts(used), ElementsAre(std::pair("n1", 2u), std::pair("n2", 1u)));
-  EXPECT_EQ(used.options.remote_shell, "/p/cuspan-slurm-shell n0=0@0,n1=2@1,n2=1@1");
+  EXPECT_EQ(used.options.remote_shell, "/p/cuspan-slurm-shell n0=0@0,n1=2.0.1@1,n2=1.2@1");
   EXPECT_FALSE(used.environment.Get("CUDA_VISIBLE_DEVICES"));
 }
 
@@ -138,26 +138,41 @@ TEST(SlurmRun, TheSwitchTurnsItOff) {
 }
 
 TEST(SlurmShell, ReadsWhatTheLauncherWrites) {
-  const std::vector<SlurmNode> nodes = {{"n0", 0, 0, {}}, {"n-1.a", 12, 4, {}}};
+  const std::vector<SlurmNode> nodes = {{"n0", 0, 0, {}}, {"n-1.a", 12, 2, {0, 31}}};
   const Result<std::vector<SlurmNode>> read = ParseSlurmNodes(SlurmNodesText(nodes));
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(*read, nodes);
-  for (const char* wrong :
-       {"n1", "n1=2", "=2@0", "n1=@0", "n1=2@", "n1@0=2", "n1=2@0,,n2=1@0", "n1=2@x"})
+  for (const char* wrong : {"n1", "n1=2", "=2@0", "n1=@0", "n1=2@", "n1@0=2", "n1=2@0,,n2=1@0",
+                            "n1=2@x", "n1=2.@0", "n1=2.a@0", "n1=2@0x"})
     EXPECT_FALSE(ParseSlurmNodes(wrong).ok()) << wrong;
 }
 
 TEST(SlurmShell, AStepTakesNothingFromOthers) {
-  const std::vector<std::string> words =
-      SrunCommand({"n1", 1, 2, {}}, {"--het-group=1"}, "a 'b c'");
+  const std::vector<SlurmNode> nodes = {{"n0", 0, 0, {}}, {"n1", 1, 2, {0, 1}}};
+  const std::vector<std::string> words = SrunCommand(nodes, nodes[1], {"--het-group=1"}, "a 'b c'");
   for (const char* word : {"--nodelist=n1", "--overlap", "--gres=gpu:2", "--het-group=1"})
     EXPECT_THAT(words, testing::Contains(word));
-  EXPECT_THAT(SrunCommand({"n1", 0, 0, {}}, {}, "a"), testing::Contains("--gres=none"));
   EXPECT_EQ(words.back(), "a 'b c'");
 }
 
+TEST(SlurmShell, AStepGetsAllGpusOfItsNode) {
+  const std::vector<SlurmNode> nodes = {
+      {"n1", 0, 2, {0, 1}}, {"n2", 0, 1, {0}}, {"n3", 0, 3, {1, 2, 5}}, {"n4", 1, 0, {}}};
+  const auto options = [&nodes](std::size_t i) {
+    return GpusForStep(nodes, nodes[i]).options.front();
+  };
+  EXPECT_EQ(options(0), "--gpus=2");
+  EXPECT_EQ(options(1), "--gres=gpu:1");
+  EXPECT_EQ(options(2), "--gres=none");
+  EXPECT_EQ(options(3), "--gres=none");
+  EXPECT_EQ(GpusForStep(nodes, nodes[2]).prefix,
+            "CUDA_VISIBLE_DEVICES=1,2,5 && export CUDA_VISIBLE_DEVICES && ");
+  EXPECT_EQ(GpusForStep(nodes, nodes[3]).prefix, "");
+}
+
 TEST(SlurmShell, OptionsOfTheJobAreNotTheSteps) {
-  for (const char* option : {"SLURM_GPUS", "SLURM_NTASKS", "SLURM_CPU_BIND", "SLURM_STEP_ID"})
+  for (const char* option : {"SLURM_GPUS", "SLURM_NTASKS", "SLURM_CPU_BIND", "SLURM_STEP_ID",
+                             "_SLURM_SPANK_OPTION_cuspan_cuspan_gpus"})
     EXPECT_TRUE(IsSrunOption(option)) << option;
   for (const char* other : {"SLURM_JOB_ID", "SLURM_JOB_ID_HET_GROUP_1", "SLURM_CONF", "PATH"})
     EXPECT_FALSE(IsSrunOption(other)) << other;
