@@ -2,7 +2,9 @@
 # Installs the Debian or Ubuntu packages that cuspan is built, run and tested with. Does nothing when
 # all are there. Runs as root, or uses sudo.
 #
-#   deploy/install-dependencies.sh
+#   deploy/install-dependencies.sh            all that is needed
+#   deploy/install-dependencies.sh --slurm    also Slurm and MUNGE, whose services are not started
+#                                             without a configuration, for the tests with them
 set -euo pipefail
 
 packages=(
@@ -15,11 +17,16 @@ packages=(
   openmpi-bin libucx0 openssh-client
   # Gates of style; the compiler of the preset fuzz.
   clang-format-16 clang-tidy-16 shellcheck clang-16 libclang-rt-16-dev
-  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots; shells;
-  # Slurm, whose services have no configuration and so are not started.
+  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots; shells.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox fish zsh
-  slurmctld slurmd slurm-client munge libslurm-dev
 )
+if (($# > 0)); then
+  if [[ $# -gt 1 || $1 != --slurm ]]; then
+    echo "usage: $0 [--slurm]" >&2
+    exit 2
+  fi
+  packages+=(slurmctld slurmd slurm-client munge libslurm-dev)
+fi
 # For wheels: of the tests' clients, and of the CUDA Toolkit where there is none.
 if ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds cuspan and runs its tests. CI runs this with --torch.
+# Installs what is missing, builds cuspan and runs its tests. CI runs this with --torch --slurm.
 #
 #   tests/run.sh            all tests, and before them the fuzz tests with the address sanitizer
 #   tests/run.sh --all      before them all tests of the parts, with the address and then with the
 #                           thread sanitizer
 #   tests/run.sh --torch    also the tests that need PyTorch and Triton, 3 GB more of wheels
+#   tests/run.sh --slurm    also the tests that need Slurm, whose packages are installed
 #
 # CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
@@ -14,6 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # are the summary of the longest run.
 sanitized_presets=(fuzz)
 with_torch=
+more_packages=()
 for argument; do
   case $argument in
     --all)
@@ -22,8 +24,11 @@ for argument; do
     --torch)
       with_torch=1
       ;;
+    --slurm)
+      more_packages=(--slurm)
+      ;;
     *)
-      echo "usage: $0 [--all] [--torch]" >&2
+      echo "usage: $0 [--all] [--torch] [--slurm]" >&2
       exit 2
       ;;
   esac
@@ -38,7 +43,7 @@ processors=$(nproc)
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 4 ? processors : 4))}
 
 begin "install packages"
-quietly deploy/install-dependencies.sh
+quietly deploy/install-dependencies.sh "${more_packages[@]}"
 
 begin "find the CUDA Toolkit"
 toolkit=$(deploy/toolkit.sh 2> >(tee "$step_log" >&2)) || failed
