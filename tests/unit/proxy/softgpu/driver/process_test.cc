@@ -31,6 +31,7 @@ void InitWith(const char* name, const char* value) {
 // Of three devices those that CUDA_VISIBLE_DEVICES chooses are there, by their PCI addresses.
 void InitSeeing(const char* choice, const std::vector<std::string>& addresses, CUresult result) {
   setenv("CUSPAN_SOFT_GPUS", "3", 1);
+  setenv("CUSPAN_SOFT_VISIBLE", "chosen", 1);
   setenv("CUDA_VISIBLE_DEVICES", choice, 1);
   EXPECT_EQ(cuInit(0), result);
   std::vector<std::string> seen;
@@ -58,6 +59,19 @@ TEST_F(ProcessTest, VisibleDevicesAreThoseThatAreChosen) {
               "names a device twice");
 }
 
+TEST_F(ProcessTest, ByDefaultTheVariableIsAboutOtherDevices) {
+  const auto see_all = [] {
+    setenv("CUSPAN_SOFT_GPUS", "3", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+    EXPECT_CUDA(cuInit(0));
+    int count = 0;
+    EXPECT_CUDA(cuDeviceGetCount(&count));
+    EXPECT_EQ(count, 3);
+    Finish();
+  };
+  EXPECT_EXIT(see_all(), testing::ExitedWithCode(0), "");
+}
+
 // cuInit says no, and one line says why.
 TEST_F(ProcessTest, WrongSettingsAreNamed) {
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "0"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
@@ -77,6 +91,8 @@ TEST_F(ProcessTest, WrongSettingsAreNamed) {
               "CUSPAN_SOFT_THREADS");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_WATCHDOG", "0"), testing::ExitedWithCode(0),
               "CUSPAN_SOFT_WATCHDOG");
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_VISIBLE", "1"), testing::ExitedWithCode(0),
+              "CUSPAN_SOFT_VISIBLE");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_CHECK", "yes"), testing::ExitedWithCode(0),
               "CUSPAN_SOFT_CHECK");
   for (const char* wrong : {"0", "-1", "fast", "1GB", "nan"}) {
@@ -416,11 +432,19 @@ void ReadUnmapped() {
   CUfunction increment = nullptr;
   EXPECT_CUDA(cuModuleLoadData(&module, image.data()));
   EXPECT_CUDA(cuModuleGetFunction(&increment, module, "Increment"));
+  // The address stays reserved, so that nothing else of the process comes to be there.
   CUdeviceptr address = 0;
-  {
-    DeviceMemory memory(4);
-    address = memory.address();
-  }
+  CUmemGenericAllocationHandle memory = 0;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  EXPECT_CUDA(cuMemCreate(&memory, 2 * kMiB, &properties, 0));
+  EXPECT_CUDA(cuMemAddressReserve(&address, 2 * kMiB, 0, 0, 0));
+  EXPECT_CUDA(cuMemMap(address, 2 * kMiB, 0, memory, 0));
+  EXPECT_CUDA(cuMemSetAccess(address, 2 * kMiB, &access, 1));
+  EXPECT_CUDA(cuMemUnmap(address, 2 * kMiB));
+  EXPECT_CUDA(cuMemRelease(memory));
   void* args[] = {&address};
   EXPECT_CUDA(cuLaunchKernel(increment, 1, 1, 1, 1, 1, 1, 0, nullptr, args, nullptr));
   EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
