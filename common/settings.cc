@@ -35,6 +35,7 @@ constexpr Setting kAll[] = {
     settings::kGpusPerRank,
     settings::kMpirunArguments,
     settings::kSoftGpus,
+    settings::kSoftVisible,
     settings::kSoftMemory,
     settings::kSoftName,
     settings::kSoftCapability,

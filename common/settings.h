@@ -101,6 +101,10 @@ inline constexpr Setting kMpirunArguments{
 inline constexpr Setting kSoftGpus{"CUSPAN_SOFT_GPUS", "1",
                                    "software GPUs per node (1 … 64), or by host: HOST=N,…,N, where "
                                    "the last applies to all other hosts"};
+inline constexpr Setting kSoftVisible{
+    "CUSPAN_SOFT_VISIBLE", "all",
+    "software GPUs that there are: all of the node; or chosen: those of them that "
+    "CUDA_VISIBLE_DEVICES names, for batch systems that give them out"};
 inline constexpr Setting kSoftMemory{"CUSPAN_SOFT_MEMORY", "4G", "memory of a software GPU"};
 inline constexpr Setting kSoftName{"CUSPAN_SOFT_NAME", "cuspan software GPU",
                                    "name of the software GPU"};

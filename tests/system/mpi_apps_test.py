@@ -80,9 +80,14 @@ class MpiApps(SystemTest):
         self.assertIn("cudaErrorInvalidDevice", count("1,1").stderr)
 
     def test_visible_devices_of_the_node(self):
-        """What is set where cuspan is started is about that node's devices, not the program's, which has no second one."""
+        """What is set where cuspan is started is about that node's devices, not the program's."""
         result = self.run_command(self.cuspan("run", "--", program("inspect", "static"), "count"),
-                                  self.environment(2, CUDA_VISIBLE_DEVICES="1"))
+                                  self.environment(2, CUDA_VISIBLE_DEVICES="7"))
+        self.assertEqual(result.stdout.strip(), "2")
+
+    def test_software_gpus_may_be_those_that_are_given_out(self):
+        result = self.run_command(self.cuspan("run", "--", program("inspect", "static"), "count"),
+                                  self.environment(2, CUDA_VISIBLE_DEVICES="1", CUSPAN_SOFT_VISIBLE="chosen"))
         self.assertEqual(result.stdout.strip(), "1")
 
     def test_dry_run(self):

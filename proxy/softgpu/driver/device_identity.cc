@@ -10,8 +10,10 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <string_view>
 
 #include "common/format.h"
+#include "common/settings.h"
 #include "common/visible_list.h"
 
 namespace cuspan::softgpu {
@@ -38,8 +40,12 @@ Result<std::vector<int>> VisibleDevices(int devices) {
   if (devices == 0) return Status::NotFound("this host has no software GPU");
   std::vector<int> numbers(static_cast<std::size_t>(devices));
   std::iota(numbers.begin(), numbers.end(), 0);
+  const std::string_view visible = SettingText(settings::kSoftVisible);
+  if (visible != "all" && visible != "chosen")
+    return Status::Invalid("{}='{}' is neither all nor chosen", settings::kSoftVisible.name,
+                           visible);
   const char* const choice = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (choice == nullptr) return numbers;
+  if (choice == nullptr || visible == "all") return numbers;
   std::vector<std::string> identifiers;
   for (const int number : numbers) {
     const CUuuid uuid = Uuid(number);

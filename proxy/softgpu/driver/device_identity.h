@@ -16,8 +16,9 @@ constexpr int PciBus(int number) { return number + 1; }
 // Of the host's device `number`; the same in all processes of the host.
 CUuuid Uuid(int number);
 
-// The host's devices that this process sees, of `devices`: as CUDA_VISIBLE_DEVICES says, or all.
-// kNotFound when there is none, kRefused when one is there twice.
+// The host's devices that this process sees, of `devices`: all, or with CUSPAN_SOFT_VISIBLE=chosen
+// as CUDA_VISIBLE_DEVICES says. kNotFound when there is none, kRefused when one is there twice,
+// kInvalid for a wrong setting.
 Result<std::vector<int>> VisibleDevices(int devices);
 
 }  // namespace cuspan::softgpu
