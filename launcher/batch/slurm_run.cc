@@ -54,9 +54,14 @@ Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environme
   }
   Result<SlurmJob> job = AskSlurm(environment);
   if (!job.ok()) {
-    LogWarn("Slurm job {}: {}; this node alone is used: name others with --hosts, or set {}=off",
-            environment.Get("SLURM_JOB_ID").value_or(""), job.status().message(),
-            settings::kBatch.name);
+    // Of one node nothing is missed.
+    const bool one_node =
+        environment.Get("SLURM_JOB_NUM_NODES") == "1" && !environment.Get("SLURM_HET_SIZE");
+    LogLine(
+        one_node ? LogLevel::kInfo : LogLevel::kWarn, "{}",
+        Format("Slurm job {}: {}; this node alone is used: name others with --hosts, or set {}=off",
+               environment.Get("SLURM_JOB_ID").value_or(""), job.status().message(),
+               settings::kBatch.name));
     return Status::Ok();
   }
   return UseSlurmJob(*job, OwnHostName(), paths, options, environment);
@@ -94,6 +99,9 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
   if (job.binds) shell.emplace_back("--cpu-bind=none");
   shell.push_back(SlurmNodesText(job.nodes));
   options.remote_shell = QuoteForShell(shell);
+  // Open MPI would have its daemons start further ones, where this environment is not.
+  if (!environment.Get("OMPI_MCA_plm_rsh_no_tree_spawn"))
+    environment.Set("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
   return Status::Ok();
 }
 

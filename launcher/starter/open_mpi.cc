@@ -111,8 +111,6 @@ void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
     }
     for (const char* const name : {"OMPI_MCA_ras", "PRTE_MCA_ras"})
       set_unless_chosen(name, "^slurm,tm,lsf,gridengine");
-    // From another host than this one the shell may not lead further.
-    set_unless_chosen("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
   }
   // Naming both cuts the start of MPI from 0.25 s to 0.05 s (DESIGN.md 7).
   if (!environment.Get("OMPI_MCA_pml")) {

@@ -39,7 +39,7 @@ class SlurmTest(BoxTest):
         self.addCleanup(SLURM.restore)
 
     def variables(self, **more):
-        return {name: value for name, value in self.environment(**more).items()
+        return {name: value for name, value in self.environment(CUSPAN_SOFT_VISIBLE="chosen", **more).items()
                 if name in more or name.startswith(("CUSPAN_", "OMPI_ALLOW", "HWLOC_")) or name == "MPIRUN"}
 
     def salloc(self, options, *command, status=0, host="n0", **more):
