@@ -155,6 +155,7 @@ void AddClient(Environment& environment, const InstallPaths& paths, const RunKey
   environment.Set("CUSPAN_SECRET", ToHex(key.secret));
   // It was about this node's GPUs. What the program's own script sets is about the run's.
   environment.Unset("CUDA_VISIBLE_DEVICES");
+  environment.Unset("GPU_DEVICE_ORDINAL");
 }
 
 std::vector<std::string> SettingNames(const Environment& environment) {

@@ -40,8 +40,8 @@ void StripMpi(Environment& environment);
 bool InsideMpiJob(const Environment& environment);
 
 // What the client library needs in the app's environment, and nothing else: LD_PRELOAD,
-// LD_LIBRARY_PATH, CUSPAN_SOCKET, CUSPAN_SECRET. CUDA_VISIBLE_DEVICES, which was about this node's
-// GPUs, goes: what the app's own scripts set is about the run's.
+// LD_LIBRARY_PATH, CUSPAN_SOCKET, CUSPAN_SECRET. CUDA_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL, which
+// were about this node's GPUs, go: what the app's own scripts set is about the run's.
 void AddClient(Environment& environment, const InstallPaths& paths, const RunKey& key);
 
 // The names of the CUSPAN_* settings that are set, for agents on other hosts; without secrets.

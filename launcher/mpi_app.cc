@@ -49,7 +49,7 @@ std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
       command.insert(command.end(), {"--mca", "ras", "^slurm", "--mca", "plm", "isolated", "--host",
                                      Format("localhost:{}", app.ranks)});
     else
-      command.insert(command.end(), {"-hosts", "localhost"});
+      command.insert(command.end(), {"-launcher", "fork", "-hosts", "localhost"});
   }
   if (!app.hosts.empty()) {
     std::string hosts;

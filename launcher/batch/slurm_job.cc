@@ -59,9 +59,21 @@ std::string_view ValueOf(std::string_view word, std::string_view name) {
   return word.starts_with(name) ? word.substr(name.size()) : std::string_view();
 }
 
-// What a command prints; kUnavailable, with what it says of itself, when it fails.
-Result<std::string> OutputOf(const std::vector<std::string>& words) {
-  const std::string command = QuoteForShell(words) + " 2>&1";
+// Why a command ended with `status`; `output` is what it has said.
+Status Failure(const std::vector<std::string>& words, int status, std::string_view output) {
+  constexpr int kNoCommand = 127;
+  const std::vector<std::string_view> lines = OutputLines(output);
+  const std::string why = Format("{}: {}", QuoteForShell(words),
+                                 lines.empty() ? "it failed without a message" : lines.front());
+  const bool unknown = output.find("Invalid job id") != std::string_view::npos;
+  if (unknown || (WIFEXITED(status) && WEXITSTATUS(status) == kNoCommand))
+    return Status::NotFound("{}", why);
+  return Status::Unavailable("{}", why);
+}
+
+// What a command prints, with what it says on standard error if `both`.
+Result<std::string> OutputOf(const std::vector<std::string>& words, bool both = true) {
+  const std::string command = QuoteForShell(words) + (both ? " 2>&1" : " 2>/dev/null");
   std::FILE* const pipe = ::popen(command.c_str(), "re");
   if (pipe == nullptr) return Status::Exhausted("{}: {}", words.front(), std::strerror(errno));
   std::string output;
@@ -70,16 +82,14 @@ Result<std::string> OutputOf(const std::vector<std::string>& words) {
     output.append(part.data(), got);
   const int status = ::pclose(pipe);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
-  const std::vector<std::string_view> lines = OutputLines(output);
-  return Status::Unavailable("{}: {}", QuoteForShell(words),
-                             lines.empty() ? "it failed without a message" : lines.front());
+  return Failure(words, status, output);
 }
 
 Result<std::vector<std::string>> ExpandByScontrol(const std::string& list) {
   if (list.find('[') == std::string::npos && list.find(',') == std::string::npos)
     return std::vector<std::string>{list};
   CUSPAN_ASSIGN_OR_RETURN(const std::string output,
-                          OutputOf({"scontrol", "show", "hostnames", list}));
+                          OutputOf({"scontrol", "show", "hostnames", list}, false));
   const std::vector<std::string_view> lines = OutputLines(output);
   return std::vector<std::string>(lines.begin(), lines.end());
 }
@@ -101,19 +111,26 @@ Result<std::vector<std::uint32_t>> ParseIndices(std::string_view list) {
   return indices;
 }
 
-Result<std::vector<SlurmNode>> ParseSlurmJob(std::string_view text, const ExpandNodes& expand) {
+Result<std::vector<SlurmNode>> ParseSlurmJob(std::string_view text, std::string_view id,
+                                             const ExpandNodes& expand) {
   std::vector<SlurmNode> nodes;
+  bool is_the_job = false;
   std::uint32_t component = 0;
   for (const std::string_view line : OutputLines(text)) {
+    if (line.starts_with("JobId=")) {
+      is_the_job = false;
+      component = 0;
+    }
     SlurmNode described;
     std::string list;
     for (std::string_view rest = line; !rest.empty();) {
       const std::size_t blank = std::min(rest.find(' '), rest.size());
       const std::string_view word = rest.substr(0, blank);
       rest = Trim(rest.substr(blank));
+      if (ValueOf(word, "JobId=") == id || ValueOf(word, "HetJobId=") == id) is_the_job = true;
       if (const std::string_view value = ValueOf(word, "HetJobOffset="); !value.empty())
         component = Number(value).value_or(0);
-      if (!line.starts_with("Nodes=")) continue;
+      if (!is_the_job || !line.starts_with("Nodes=")) continue;
       if (const std::string_view value = ValueOf(word, "Nodes="); !value.empty()) list = value;
       for (const std::string_view item : Items(ValueOf(word, "GRES="))) {
         CUSPAN_RETURN_IF_ERROR(AddGres(item, described));
@@ -147,7 +164,7 @@ Result<SlurmJob> AskSlurm(const Environment& environment) {
   const std::string leader(environment.Get("SLURM_JOB_ID_HET_GROUP_0").value_or(job.id));
   CUSPAN_ASSIGN_OR_RETURN(const std::string text,
                           OutputOf({"scontrol", "--details", "show", "job", leader}));
-  Result<std::vector<SlurmNode>> nodes = ParseSlurmJob(text, &ExpandByScontrol);
+  Result<std::vector<SlurmNode>> nodes = ParseSlurmJob(text, leader, &ExpandByScontrol);
   if (!nodes.ok())
     return Status::Unavailable("scontrol --details show job {}: {}", leader,
                                nodes.status().message());
@@ -159,6 +176,7 @@ Result<SlurmJob> AskSlurm(const Environment& environment) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };
   job.counts_gpus = has("GresTypes", "gpu");
+  job.constrains = has("ConstrainDevices", "yes");
   job.binds = has("TaskPlugin", "task/affinity") || has("TaskPlugin", "affinity");
   return job;
 }

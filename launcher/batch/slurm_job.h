@@ -30,14 +30,18 @@ struct SlurmJob {
   bool counts_gpus = true;
   // A step is bound to processors, unless it asks for none of that.
   bool binds = false;
+  // A process of the job cannot open other devices (ConstrainDevices), and counts its own from 0.
+  bool constrains = false;
 };
 
 // Names of the nodes of a list such as "n[1-3,7],m1".
 using ExpandNodes = std::function<Result<std::vector<std::string>>(const std::string& list)>;
 
-// The nodes of all components, of what `scontrol --details show job` prints of a job, or of the
-// first component of a heterogeneous one. kInvalid when it names none.
-Result<std::vector<SlurmNode>> ParseSlurmJob(std::string_view text, const ExpandNodes& expand);
+// The nodes of job `id`, or of all components of the heterogeneous job that it leads, of what
+// `scontrol --details show job` prints of it; for the last task of a job array that tells of all
+// others as well. kInvalid when it names none.
+Result<std::vector<SlurmNode>> ParseSlurmJob(std::string_view text, std::string_view id,
+                                             const ExpandNodes& expand);
 
 // The words of a setting that `scontrol show config` prints: "GresTypes               = gpu,shard".
 std::vector<std::string_view> SlurmSetting(std::string_view text, std::string_view name);
@@ -45,8 +49,8 @@ std::vector<std::string_view> SlurmSetting(std::string_view text, std::string_vi
 // The numbers of a list such as "0,2-3"; kInvalid for anything else.
 Result<std::vector<std::uint32_t>> ParseIndices(std::string_view list);
 
-// Asks Slurm about the job that `environment` names, by its commands. kUnavailable says what
-// failed.
+// Asks Slurm about the job that `environment` names, by its commands. kNotFound: they are not
+// there, or do not know the job; kUnavailable says what else failed.
 Result<SlurmJob> AskSlurm(const Environment& environment);
 
 }  // namespace cuspan

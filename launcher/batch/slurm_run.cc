@@ -16,17 +16,24 @@ namespace {
 // slurm.h, SLURM_BATCH_SCRIPT and the like.
 constexpr std::uint32_t kFirstSpecialStep = 0xfffffff0;
 
-// The GPUs of the step in which this process is, as the user asked for them; 0 when there is none.
-std::size_t GpusOfStep(const Environment& environment) {
+// The GPUs of the step in which this process is, as the user asked for them; none when it is in
+// none.
+std::vector<std::uint32_t> GpusOfStep(const Environment& environment) {
   const std::string_view step = environment.Get("SLURM_STEP_ID").value_or("");
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
   if (step.empty() || error != std::errc{} || end != step.data() + step.size() ||
       number >= kFirstSpecialStep)
-    return 0;
-  const Result<std::vector<std::uint32_t>> indices =
+    return {};
+  Result<std::vector<std::uint32_t>> indices =
       ParseIndices(environment.Get("SLURM_STEP_GPUS").value_or(""));
-  return indices.ok() ? indices->size() : 0;
+  return indices.ok() ? std::move(*indices) : std::vector<std::uint32_t>();
+}
+
+bool AllAmong(const std::vector<std::uint32_t>& some, const std::vector<std::uint32_t>& all) {
+  return !some.empty() && std::all_of(some.begin(), some.end(), [&all](std::uint32_t index) {
+    return std::find(all.begin(), all.end(), index) != all.end();
+  });
 }
 
 HostRequest ThisHost(std::uint32_t devices) { return {"localhost", devices}; }
@@ -38,6 +45,18 @@ std::string Joined(const std::vector<std::uint32_t>& numbers) {
   return text;
 }
 
+// Lets the home agent open GPUs of the job alone. What is set may be the user's own, or of an outer
+// job: it counts where it names GPUs of this one, and where Slurm keeps this process from others.
+void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environment) {
+  if (own.indices.empty()) return;
+  const std::optional<std::string_view> set = environment.Get("CUDA_VISIBLE_DEVICES");
+  if (set && job.constrains && environment.Get("SLURMD_NODENAME")) return;
+  const bool whole_job = environment.Get(settings::kBatch.name) == "job";
+  const Result<std::vector<std::uint32_t>> chosen = ParseIndices(set.value_or(""));
+  if (!whole_job && chosen.ok() && AllAmong(*chosen, own.indices)) return;
+  environment.Set("CUDA_VISIBLE_DEVICES", Joined(own.indices));
+}
+
 }  // namespace
 
 bool InsideSlurmJob(const Environment& environment) {
@@ -46,25 +65,20 @@ bool InsideSlurmJob(const Environment& environment) {
 }
 
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
-  const bool whole_job = environment.Get(settings::kBatch.name) == "job";
-  if (const std::size_t gpus = GpusOfStep(environment); gpus != 0 && !whole_job) {
-    LogInfo("Slurm: the {} GPUs of this step on this node", gpus);
-    options.hosts = {ThisHost(static_cast<std::uint32_t>(gpus))};
-    return Status::Ok();
-  }
   Result<SlurmJob> job = AskSlurm(environment);
-  if (!job.ok()) {
-    // Of one node nothing is missed.
-    const bool one_node =
-        environment.Get("SLURM_JOB_NUM_NODES") == "1" && !environment.Get("SLURM_HET_SIZE");
-    LogLine(
-        one_node ? LogLevel::kInfo : LogLevel::kWarn, "{}",
-        Format("Slurm job {}: {}; this node alone is used: name others with --hosts, or set {}=off",
-               environment.Get("SLURM_JOB_ID").value_or(""), job.status().message(),
-               settings::kBatch.name));
-    return Status::Ok();
-  }
-  return UseSlurmJob(*job, OwnHostName(), paths, options, environment);
+  if (job.ok()) return UseSlurmJob(*job, OwnHostName(), paths, options, environment);
+  const std::string why = Format("Slurm job {}: {}", environment.Get("SLURM_JOB_ID").value_or(""),
+                                 job.status().message());
+  if (job.status().code() != StatusCode::kNotFound)
+    return Status::Unavailable("{}; name hosts with --hosts, or set {}=off", why,
+                               settings::kBatch.name);
+  // Of one node nothing is missed.
+  const bool one_node =
+      environment.Get("SLURM_JOB_NUM_NODES") == "1" && !environment.Get("SLURM_HET_SIZE");
+  LogLine(one_node ? LogLevel::kInfo : LogLevel::kWarn, "{}",
+          Format("{}; this node alone is used: name others with --hosts, or set {}=off", why,
+                 settings::kBatch.name));
+  return Status::Ok();
 }
 
 Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const InstallPaths& paths,
@@ -73,17 +87,21 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
   const auto is_own = [&](const SlurmNode& node) {
     return node_name ? node.name == *node_name : IsThisHost(node.name, own_name);
   };
+  const auto own = std::find_if(job.nodes.begin(), job.nodes.end(), is_own);
+  // Of another job, in whose step this one was begun, it counts nothing.
+  const std::vector<std::uint32_t> step = GpusOfStep(environment);
+  if (own != job.nodes.end() && AllAmong(step, own->indices) &&
+      environment.Get(settings::kBatch.name) != "job") {
+    LogInfo("Slurm job {}: the {} GPUs of this step on this node", job.id, step.size());
+    options.hosts = {ThisHost(static_cast<std::uint32_t>(step.size()))};
+    SetVisible(job, SlurmNode{own->name, own->component, own->gpus, step}, environment);
+    return Status::Ok();
+  }
   for (const SlurmNode& node : job.nodes) {
     if (job.counts_gpus && node.gpus == 0) continue;
     const std::uint32_t devices = job.counts_gpus ? node.gpus : kAllDevices;
-    if (!is_own(node)) {
-      options.hosts.push_back({node.name, devices});
-      continue;
-    }
-    options.hosts.push_back(ThisHost(devices));
-    // Outside a step of Slurm's, as in salloc's shell, nothing says which ones they are.
-    if (!environment.Get("CUDA_VISIBLE_DEVICES") && !node.indices.empty())
-      environment.Set("CUDA_VISIBLE_DEVICES", Joined(node.indices));
+    options.hosts.push_back(is_own(node) ? ThisHost(devices) : HostRequest{node.name, devices});
+    if (is_own(node)) SetVisible(job, node, environment);
   }
   if (options.hosts.empty()) {
     if (options.device == "soft") return Status::Ok();
@@ -156,6 +174,7 @@ StepGpus GpusForStep(const std::vector<SlurmNode>& nodes, const SlurmNode& node)
   }
   if (node.gpus <= least) return {{Format("--gres=gpu:{}", node.gpus)}, ""};
   if (node.gpus <= first.value_or(0)) return {{Format("--gpus={}", node.gpus)}, ""};
+  if (node.indices.empty()) return {{"--gres=none"}, ""};
   return {
       {"--gres=none"},
       Format("CUDA_VISIBLE_DEVICES={} && export CUDA_VISIBLE_DEVICES && ", Joined(node.indices))};
@@ -179,7 +198,8 @@ bool IsSrunOption(std::string_view variable) {
   constexpr std::string_view kOfTheJob[] = {
       "SLURM_CONF",      "SLURM_JOB_ID",       "SLURM_JOBID",   "SLURM_HET_SIZE",
       "SLURM_PACK_SIZE", "SLURM_JOB_NODELIST", "SLURM_NODELIST"};
-  if (variable.starts_with("_SLURM_SPANK_OPTION_cuspan")) return true;
+  if (variable.starts_with("SRUN_") || variable.starts_with("_SLURM_SPANK_OPTION_cuspan"))
+    return true;
   if (!variable.starts_with("SLURM_")) return false;
   return std::none_of(std::begin(kOfTheJob), std::end(kOfTheJob),
                       [variable](std::string_view own) { return variable.starts_with(own); });

@@ -7,7 +7,7 @@ import signal
 import time
 
 from box import Box, BoxTest
-from harness import DEADLINE_S, app, build, program, wait_until
+from harness import DEADLINE_S, OWN_FAILURE, app, build, program, wait_until
 from slurm_cluster import SlurmCluster
 
 DEVICES = (0, 2, 3)
@@ -160,6 +160,32 @@ class Jobs(SlurmTest):
         self.assertIn("on 2 devices: PASS", result.stdout)
         self.assertIn("cuspan: Slurm job 4000000: scontrol --details show job 4000000: ", result.stderr)
         self.assertIn("this node alone is used", result.stderr)
+        result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:2"], "env", "SLURM_CONF=/nonexistent",
+                             *self.cuspan("run", "--", "true"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, "cuspan: Slurm job .*scontrol.*; name hosts with --hosts, or set CUSPAN_BATCH=off")
+
+    def test_tasks_of_an_array(self):
+        """The last one has the array's own id, for which Slurm tells of all."""
+        script = self.batch_script(self.cuspan_line("devices", "--json"), "sleep 2",
+                                   options=["--array=0-1 --partition=gpu --gres=gpu:1"])
+        line = SLURM.on("n0", "sbatch", "--parsable", f"--output={self.folder}/output-%a", script, **self.variables())
+        array = self.run_command(line, self.environment()).stdout.strip()
+        wait_until(lambda: not SLURM.jobs(), lambda: f"array {array} has ended: {SLURM.jobs()}")
+        seen = [self.places((self.folder / f"output-{task}").read_text()) for task in (0, 1)]
+        self.assertEqual([len(places) for places in seen], [1, 1])
+        self.assertNotEqual(seen[0], seen[1])
+        self.assert_no_job_left()
+
+    def test_a_variable_of_the_users_opens_no_other_gpus(self):
+        """In the shell of salloc nothing is Slurm's; on n2 another job has the first GPU."""
+        holder, _ = self.sbatch(self.batch_script("sleep 60"), "--partition=gpu", "--nodelist=n2", "--gres=gpu:1")
+        wait_until(lambda: "RUNNING" in SLURM.ask("scontrol", "show", "job", holder), SLURM.jobs)
+        line = SLURM.on("n2", "salloc", "--quiet", "--partition=gpu", "--nodelist=n2", "--gres=gpu:1",
+                        *self.cuspan("devices", "--json"), **self.variables(CUDA_VISIBLE_DEVICES="0"))
+        devices = json.loads(self.run_command(line, self.environment()).stdout)
+        self.assertEqual([device["pci_bus_id"] for device in devices], ["00c0:02:00.0"])
+        self.run_command(SLURM.on("n0", "scancel", holder))
+        self.assert_no_job_left()
 
 
 class Sharing(SlurmTest):

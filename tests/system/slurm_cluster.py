@@ -86,8 +86,9 @@ class SlurmCluster:
 
     def restore(self):
         """To no jobs, and a slurmd on each host."""
+        wait_until(lambda: self.try_to_ask("scontrol", "ping").returncode == 0, "slurmctld answers")
         for job in self.jobs():
-            self.ask("scancel", job)
+            self.try_to_ask("scancel", job)
         for host in self.box.hosts:
             if ("slurmd", host) not in self.daemons:
                 self.start_daemon(host, "slurmd", "-N", host)
@@ -112,13 +113,24 @@ class SlurmCluster:
                  *(f"{name}={value}" for name, value in variables.items())]
         return self.box.on(host, *words, *command)
 
-    def ask(self, *command):
+    def try_to_ask(self, *command):
         return subprocess.run(self.on(self.box.hosts[0], *command), capture_output=True, text=True, check=False,
-                              stdin=subprocess.DEVNULL).stdout
+                              stdin=subprocess.DEVNULL)
+
+    def ask(self, *command):
+        """What a command prints; on a busy machine the controller may answer at the second time only."""
+        results = []
+
+        def answered():
+            results.append(self.try_to_ask(*command))
+            return results[-1].returncode == 0
+        wait_until(answered, lambda: f"{command} succeeds: {results[-1].stderr}")
+        return results[-1].stdout
 
     def states(self):
-        """Of each node, as sinfo has it."""
-        return dict(line.split() for line in self.ask("sinfo", "-h", "-p", "all", "-N", "-o", "%N %T").splitlines())
+        """Of each node, as sinfo has it; none while the controller does not answer."""
+        answer = self.try_to_ask("sinfo", "-h", "-p", "all", "-N", "-o", "%N %T").stdout
+        return dict(line.split() for line in answer.splitlines())
 
     def jobs(self):
         return self.ask("squeue", "-h", "-o", "%i").split()

@@ -23,7 +23,7 @@ TEST(MpiApp, RanksStayOnThisHostInAJobOfABatchSystem) {
             (Words{"mpirun", "-np", "4", "--mca", "ras", "^slurm", "--mca", "plm", "isolated",
                    "--host", "localhost:4", "./app"}));
   EXPECT_EQ(MpiAppCommand(app, MpiKind::kHydra, {}, {"./app"}),
-            (Words{"mpirun", "-np", "4", "-hosts", "localhost", "./app"}));
+            (Words{"mpirun", "-np", "4", "-launcher", "fork", "-hosts", "localhost", "./app"}));
   app.mpirun = {"mpirun", "--host", "n1:4"};
   EXPECT_EQ(MpiAppCommand(app, MpiKind::kOpenMpi, {}, {"./app"}),
             (Words{"mpirun", "--host", "n1:4", "-np", "4", "./app"}));

@@ -31,7 +31,9 @@ Result<std::vector<std::string>> Expand(const std::string& list) {
   return std::vector<std::string>{list};
 }
 
-Result<std::vector<SlurmNode>> Parse(const char* text) { return ParseSlurmJob(text, &Expand); }
+Result<std::vector<SlurmNode>> Parse(const char* text, const char* id = "8") {
+  return ParseSlurmJob(text, id, &Expand);
+}
 
 TEST(SlurmJob, NodesHaveTheirOwnGpus) {
   const Result<std::vector<SlurmNode>> nodes = Parse(kOneComponent);
@@ -40,24 +42,38 @@ TEST(SlurmJob, NodesHaveTheirOwnGpus) {
 }
 
 TEST(SlurmJob, ComponentsAreKnownApart) {
-  const Result<std::vector<SlurmNode>> nodes = Parse(kTwoComponents);
+  const Result<std::vector<SlurmNode>> nodes = Parse(kTwoComponents, "17");
   ASSERT_TRUE(nodes.ok()) << nodes.status().message();
   EXPECT_THAT(*nodes, ElementsAre(SlurmNode{"n0", 0, 0, {}}, SlurmNode{"n1", 1, 3, {0, 3, 5}},
                                   SlurmNode{"n2", 1, 3, {0, 3, 5}}));
 }
 
 TEST(SlurmJob, GpusMayHaveNoNumbers) {
-  const Result<std::vector<SlurmNode>> nodes = Parse("   Nodes=n1 CPU_IDs=0-7 GRES=gpu:4(CNT:4)\n");
+  const Result<std::vector<SlurmNode>> nodes =
+      Parse("JobId=8\n   Nodes=n1 CPU_IDs=0-7 GRES=gpu:4(CNT:4)\n");
   ASSERT_TRUE(nodes.ok()) << nodes.status().message();
   EXPECT_THAT(*nodes, ElementsAre(SlurmNode{"n1", 0, 4, {}}));
 }
 
 TEST(SlurmJob, WhatNamesNoNodesIsNone) {
-  for (const char* text :
-       {"", "slurm_load_jobs error", "Nodes=n1 GRES=gpu:many",
-        "Nodes=n1 GRES=gpu:", "Nodes=n1 GRES=gpu:2(IDX:1-0)", "Nodes=n1 GRES=gpu:2(IDX:x)",
-        "Nodes=n1 GRES=gpu:2(IDX:0-4294967295)", "Nodes= CPU_IDs=0"})
-    EXPECT_FALSE(Parse(text).ok()) << text;
+  for (const std::string nodes : {"", "GRES=gpu:2", "Nodes=n1 GRES=gpu:many", "Nodes=n1 GRES=gpu:",
+                                  "Nodes=n1 GRES=gpu:2(IDX:1-0)", "Nodes=n1 GRES=gpu:2(IDX:x)",
+                                  "Nodes=n1 GRES=gpu:2(IDX:0-4294967295)", "Nodes= CPU_IDs=0"})
+    EXPECT_FALSE(Parse(("JobId=8\n" + nodes).c_str()).ok()) << nodes;
+  EXPECT_FALSE(Parse("slurm_load_jobs error").ok());
+}
+
+// For the id of an array's last task, which is the array's, Slurm tells of all tasks.
+TEST(SlurmJob, OtherTasksOfAnArrayAreOtherJobs) {
+  constexpr const char* kArray = R"(JobId=8 ArrayJobId=8 ArrayTaskId=1 JobName=script
+     Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:1)
+
+JobId=9 ArrayJobId=8 ArrayTaskId=0 JobName=script
+     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0)
+)";
+  const Result<std::vector<SlurmNode>> nodes = Parse(kArray);
+  ASSERT_TRUE(nodes.ok());
+  EXPECT_THAT(*nodes, ElementsAre(SlurmNode{"n2", 0, 1, {1}}));
 }
 
 TEST(SlurmJob, SettingsAreLists) {
@@ -101,12 +117,40 @@ TEST(SlurmRun, KnowsItsOwnNode) {
   const Used outside = Use(job, {});
   EXPECT_THAT(Hosts(outside), ElementsAre(std::pair("localhost", 2u), std::pair("n1", 2u)));
   EXPECT_EQ(outside.environment.Get("CUDA_VISIBLE_DEVICES"), "1,3");
-  // Where Slurm has said it, that counts: with control groups the numbers are others.
-  const Used inside = Use(job, {"SLURMD_NODENAME=n0", "CUDA_VISIBLE_DEVICES=0,1"});
-  EXPECT_EQ(inside.environment.Get("CUDA_VISIBLE_DEVICES"), "0,1");
   // A node may have another name than its host.
   EXPECT_THAT(Hosts(Use(job, {"SLURMD_NODENAME=n1"})),
               ElementsAre(std::pair("n0", 2u), std::pair("localhost", 2u)));
+}
+
+TEST(SlurmRun, OpensNoGpuThatTheJobDoesNotHave) {
+  SlurmJob job{"7", {{"n0", 0, 2, {1, 3}}}};
+  const auto visible = [&job](std::vector<std::string> environment) {
+    return std::string(
+        Use(job, std::move(environment)).environment.Get("CUDA_VISIBLE_DEVICES").value_or("none"));
+  };
+  EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=3"}), "3");
+  EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=0"}), "1,3");
+  EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=0,1"}), "1,3");
+  EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=GPU-01234567"}), "1,3");
+  EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=3", "CUSPAN_BATCH=job"}), "1,3");
+  // Where Slurm keeps the process from others, it counts from 0.
+  job.constrains = true;
+  EXPECT_EQ(visible({"SLURMD_NODENAME=n0", "CUDA_VISIBLE_DEVICES=0,1"}), "0,1");
+  EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=0,1"}), "1,3");
+}
+
+TEST(SlurmRun, AStepHasItsOwnGpus) {
+  const SlurmJob job{"7", {{"n0", 0, 2, {1, 3}}, {"n1", 0, 2, {0, 1}}}};
+  const std::vector<std::string> step = {"SLURMD_NODENAME=n0", "SLURM_STEP_ID=4",
+                                         "SLURM_STEP_GPUS=3", "CUDA_VISIBLE_DEVICES=3"};
+  EXPECT_THAT(Hosts(Use(job, step)), ElementsAre(std::pair("localhost", 1u)));
+  const auto all = ElementsAre(std::pair("localhost", 2u), std::pair("n1", 2u));
+  std::vector<std::string> whole = step;
+  whole.emplace_back("CUSPAN_BATCH=job");
+  EXPECT_THAT(Hosts(Use(job, whole)), all);
+  // What is left of the step of another job counts nothing; the script of a job is no step.
+  EXPECT_THAT(Hosts(Use(job, {"SLURM_STEP_ID=4", "SLURM_STEP_GPUS=0"})), all);
+  EXPECT_THAT(Hosts(Use(job, {"SLURM_STEP_ID=4294967290", "SLURM_STEP_GPUS=1,3"})), all);
 }
 
 TEST(SlurmRun, WithoutGpusSaysWhatToDo) {
@@ -156,8 +200,9 @@ TEST(SlurmShell, AStepTakesNothingFromOthers) {
 }
 
 TEST(SlurmShell, AStepGetsAllGpusOfItsNode) {
-  const std::vector<SlurmNode> nodes = {
-      {"n1", 0, 2, {0, 1}}, {"n2", 0, 1, {0}}, {"n3", 0, 3, {1, 2, 5}}, {"n4", 1, 0, {}}};
+  const std::vector<SlurmNode> nodes = {{"n1", 0, 2, {0, 1}},    {"n2", 0, 1, {0}},
+                                        {"n3", 0, 3, {1, 2, 5}}, {"n4", 1, 0, {}},
+                                        {"n5", 2, 1, {}},        {"n6", 2, 4, {}}};
   const auto options = [&nodes](std::size_t i) {
     return GpusForStep(nodes, nodes[i]).options.front();
   };
@@ -168,11 +213,12 @@ TEST(SlurmShell, AStepGetsAllGpusOfItsNode) {
   EXPECT_EQ(GpusForStep(nodes, nodes[2]).prefix,
             "CUDA_VISIBLE_DEVICES=1,2,5 && export CUDA_VISIBLE_DEVICES && ");
   EXPECT_EQ(GpusForStep(nodes, nodes[3]).prefix, "");
+  EXPECT_EQ(GpusForStep(nodes, nodes[5]).prefix, "");
 }
 
 TEST(SlurmShell, OptionsOfTheJobAreNotTheSteps) {
   for (const char* option : {"SLURM_GPUS", "SLURM_NTASKS", "SLURM_CPU_BIND", "SLURM_STEP_ID",
-                             "_SLURM_SPANK_OPTION_cuspan_cuspan_gpus"})
+                             "SRUN_CPUS_PER_TASK", "_SLURM_SPANK_OPTION_cuspan_cuspan_gpus"})
     EXPECT_TRUE(IsSrunOption(option)) << option;
   for (const char* other : {"SLURM_JOB_ID", "SLURM_JOB_ID_HET_GROUP_1", "SLURM_CONF", "PATH"})
     EXPECT_FALSE(IsSrunOption(other)) << other;
