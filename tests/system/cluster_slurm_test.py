@@ -68,6 +68,12 @@ class SlurmTest(BoxTest):
         self.assert_nothing_left()
 
     @staticmethod
+    def said(output):
+        """What a script has written, without that Slurm had a step wait until the controller knew of another's end."""
+        return re.sub(r"^srun: (Job \d+ step creation temporarily disabled|Step created for).*\n", "", output.read_text(),
+                      flags=re.MULTILINE)
+
+    @staticmethod
     def places(devices):
         """Of the output of `cuspan devices --json`: where the devices are."""
         return [(device["host"], device["uuid"]) for device in json.loads(devices)]
@@ -127,7 +133,7 @@ class Jobs(SlurmTest):
                 job, output = self.sbatch("script", f"--chdir={self.folder}", PATH=f"{build() / 'bin'}:{os.environ['PATH']}")
                 self.wait_for_job(job)
                 lines = [f"vector_add: 1048576 elements on {count} device{'s' * (count > 1)}: PASS\n" for count in runs]
-                self.assertEqual(output.read_text(), "".join(lines))
+                self.assertEqual(self.said(output), "".join(lines))
                 self.assert_no_job_left()
 
     def test_ranks_of_an_mpi_program(self):
@@ -217,7 +223,7 @@ class Sharing(SlurmTest):
             f"srun --exact --nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:1 {devices} > devices", "exec 3>&-", "wait")
         job, output = self.sbatch(script, "--partition=gpu", "--nodes=2", "--gres=gpu:2")
         self.wait_for_job(job)
-        self.assertEqual(output.read_text().split(), ["right", "n1", "n2"])
+        self.assertEqual(self.said(output).split(), ["right", "n1", "n2"])
         self.assertEqual([host for host, _ in self.places((self.folder / "devices").read_text())], ["n1"])
         self.assert_no_job_left()
 
@@ -243,7 +249,7 @@ class Plugin(SlurmTest):
             with self.subTest(gpus):
                 job, output = self.sbatch(script, f"--cuspan-gpus={gpus}")
                 self.wait_for_job(job)
-                self.assertEqual(output.read_text(), f"vector_add: 1048576 elements on {count} devices: PASS\n" * 2)
+                self.assertEqual(self.said(output), f"vector_add: 1048576 elements on {count} devices: PASS\n" * 2)
                 self.assert_no_job_left()
 
     def test_a_step(self):
