@@ -36,6 +36,9 @@ class SlurmCluster:
         try:
             self.configure(devices)
             self.start()
+        except PermissionError as error:
+            self.down()
+            raise unittest.SkipTest(f"no device files here: {error}") from error
         except BaseException:
             self.down()
             raise
