@@ -65,6 +65,9 @@ bool InsideSlurmJob(const Environment& environment) {
 }
 
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
+  const std::string_view batch = environment.Get(settings::kBatch.name).value_or("auto");
+  if (batch != "auto" && batch != "job")
+    return Status::Invalid("{} must be auto, job or off, not '{}'", settings::kBatch.name, batch);
   Result<SlurmJob> job = AskSlurm(environment);
   if (job.ok()) return UseSlurmJob(*job, OwnHostName(), paths, options, environment);
   const std::string why = Format("Slurm job {}: {}", environment.Get("SLURM_JOB_ID").value_or(""),

@@ -20,8 +20,8 @@ bool InsideSlurmJob(const Environment& environment);
 // Fills in what the user has left open: the hosts, and how they are reached. In a step that has
 // GPUs of its own those of this node are taken, unless CUSPAN_BATCH says "job". Lets the agents see
 // no GPUs of this node that the job does not have. kUnavailable when the job has no GPUs, or Slurm
-// does not answer. Where Slurm's commands are not, or do not know the job, a line says that this
-// node alone is used.
+// does not answer; kInvalid for a wrong CUSPAN_BATCH. Where Slurm's commands are not, or do not
+// know the job, a line says that this node alone is used.
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
 // Pure: the same with what Slurm says. `own_name` is this host's.

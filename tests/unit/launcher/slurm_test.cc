@@ -181,6 +181,14 @@ TEST(SlurmRun, TheSwitchTurnsItOff) {
   EXPECT_FALSE(InsideSlurmJob(Environment({"PATH=/bin"})));
 }
 
+TEST(SlurmRun, AWrongSwitchIsNamed) {
+  ClusterOptions options;
+  Environment environment({"SLURM_JOB_ID=7", "CUSPAN_BATCH=of"});
+  const Status status = UseSlurmJob({}, options, environment);
+  EXPECT_EQ(status.code(), StatusCode::kInvalid);
+  EXPECT_EQ(status.message(), "CUSPAN_BATCH must be auto, job or off, not 'of'");
+}
+
 TEST(SlurmShell, ReadsWhatTheLauncherWrites) {
   const std::vector<SlurmNode> nodes = {{"n0", 0, 0, {}}, {"n-1.a", 12, 2, {0, 31}}};
   const Result<std::vector<SlurmNode>> read = ParseSlurmNodes(SlurmNodesText(nodes));
