@@ -18,6 +18,7 @@ constexpr Setting kAll[] = {
     settings::kSendsInFlight,
     settings::kLanes,
     settings::kRelay,
+    settings::kMetrics,
     settings::kBatch,
     settings::kHeartbeat,
     settings::kPipeline,

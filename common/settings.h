@@ -44,6 +44,9 @@ inline constexpr Setting kRelay{
     "CUSPAN_RELAY", "mpi",
     "what brings messages from host to host: mpi; ucx, which needs no mpirun; or auto (ucx where "
     "it is installed, but for CUSPAN_MPIRUN_ARGS, and in batch jobs without --remote-shell)"};
+inline constexpr Setting kMetrics{
+    "CUSPAN_METRICS", "",
+    "where runs serve or write metrics, as --metrics has it; %r in a path is the id of the run"};
 inline constexpr Setting kBatch{
     "CUSPAN_BATCH", "auto",
     "inside a Slurm job: auto (its nodes and GPUs are used unless hosts are named; in a step that "

@@ -2,9 +2,10 @@
 # Installs the Debian or Ubuntu packages that cuspan is built, run and tested with. Does nothing when
 # all are there. Runs as root, or uses sudo.
 #
-#   deploy/install-dependencies.sh            all that is needed
-#   deploy/install-dependencies.sh --slurm    also Slurm and MUNGE, whose services are not started
-#                                             without a configuration, for the tests with them
+#   deploy/install-dependencies.sh                 all that is needed
+#   deploy/install-dependencies.sh --slurm         also Slurm and MUNGE, whose services are not started
+#                                                  without a configuration, for the tests with them
+#   deploy/install-dependencies.sh --monitoring    also Prometheus, for the tests with it
 set -euo pipefail
 
 packages=(
@@ -12,7 +13,7 @@ packages=(
   g++ cmake ninja-build pkg-config python3
   # Libraries.
   libopenmpi-dev libucx-dev libprotobuf-dev protobuf-compiler libssl-dev libcli11-dev libfmt-dev libspdlog-dev
-  libxxhash-dev nlohmann-json3-dev libzstd-dev liblz4-dev llvm-16-dev
+  libxxhash-dev nlohmann-json3-dev libzstd-dev liblz4-dev prometheus-cpp-dev libcpp-httplib-dev llvm-16-dev
   # Running: mpirun, the transports under it, and the way it starts processes on other nodes.
   openmpi-bin libucx0 openssh-client
   # Gates of style; the compiler of the preset fuzz.
@@ -20,13 +21,20 @@ packages=(
   # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots; shells.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox fish zsh
 )
-if (($# > 0)); then
-  if [[ $# -gt 1 || $1 != --slurm ]]; then
-    echo "usage: $0 [--slurm]" >&2
-    exit 2
-  fi
-  packages+=(slurmctld slurmd slurm-client munge libslurm-dev)
-fi
+for argument; do
+  case $argument in
+    --slurm)
+      packages+=(slurmctld slurmd slurm-client munge libslurm-dev)
+      ;;
+    --monitoring)
+      packages+=(prometheus)
+      ;;
+    *)
+      echo "usage: $0 [--slurm] [--monitoring]" >&2
+      exit 2
+      ;;
+  esac
+done
 # For wheels: of the tests' clients, and of the CUDA Toolkit where there is none.
 if ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi
 

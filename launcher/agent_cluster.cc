@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "common/log.h"
 #include "common/process_fd.h"
@@ -196,31 +198,45 @@ void AgentCluster::TakeSignal(EndingSignals& signals) {
   if (number == 0) return;
   // No program uses anything: a place in the queues is given back, and all is over.
   Stop();
+  if (farewell_) farewell_();
   EndLike(number);
 }
 
-Result<RunReady> AgentCluster::LookAgain(milliseconds pause) {
-  CUSPAN_ASSIGN_OR_RETURN(EndingSignals signals, EndingSignals::Take());
+Result<RunReady> AgentCluster::LookAgain(milliseconds pause) { return Look(-1, pause); }
+
+Result<RunReady> AgentCluster::LookWhenReadable(int fd) { return Look(fd, milliseconds(-1)); }
+
+Result<RunReady> AgentCluster::Look(int fd, milliseconds pause) {
+  if (!look_signals_) {
+    CUSPAN_ASSIGN_OR_RETURN(EndingSignals taken, EndingSignals::Take());
+    look_signals_.emplace(std::move(taken));
+  }
+  EndingSignals& signals = *look_signals_;
   auto deadline = std::chrono::steady_clock::now() + pause;
+  bool timed = pause.count() >= 0;
+  bool wanted = false;
   bool asked = false;
   for (;;) {
     Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
     if (!message.ok()) return Status::Unavailable("{}", ExplainEnd());
     if (message->has_value()) return TakeReady((*message)->frame);
-    if (MillisecondsUntil(deadline) == 0) {
+    if (wanted || (timed && MillisecondsUntil(deadline) == 0)) {
       if (asked)
         return Status::Unavailable("the home agent did not answer within {} s",
                                    kLookLimit.count() / 1000);
       if (!home_->Send(cuspan::LookAgain{}).ok()) return Status::Unavailable("{}", ExplainEnd());
-      asked = true;
+      asked = timed = true;
+      wanted = false;
       deadline = std::chrono::steady_clock::now() + kLookLimit;
     }
-    pollfd waited[4] = {{home_->fd(), POLLIN, 0},
+    pollfd waited[5] = {{home_->fd(), POLLIN, 0},
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0},
-                        {signals.fd(), POLLIN, 0}};
-    ::poll(waited, 4, MillisecondsUntil(deadline));
+                        {signals.fd(), POLLIN, 0},
+                        {asked ? -1 : fd, POLLIN, 0}};
+    ::poll(waited, 5, timed ? MillisecondsUntil(deadline) : -1);
     if (waited[3].revents != 0) TakeSignal(signals);
+    wanted = waited[4].revents != 0;
     if (waited[1].revents != 0) ReadOutput();
     // What the home agent said last comes first.
     if (waited[0].revents == 0 && waited[2].revents != 0)
@@ -318,10 +334,45 @@ bool AgentCluster::WaitGone(milliseconds limit) {
   return true;
 }
 
+Status AgentCluster::AskMetrics() {
+  if (!home_) return Status::Unavailable("the agents did not start");
+  answers_.clear();
+  return home_->Send(MetricsAsk{++question_});
+}
+
+Result<std::optional<std::vector<AgentMetrics>>> AgentCluster::TakeMetrics() {
+  for (;;) {
+    CUSPAN_ASSIGN_OR_RETURN(const std::optional<ControlSocket::Message> message,
+                            home_->TryReceive());
+    if (!message) return std::optional<std::vector<AgentMetrics>>();
+    if (message->frame.op() == Op::kMetricsEnd) {
+      CUSPAN_ASSIGN_OR_RETURN(const MetricsEnd end, ParseMessage<MetricsEnd>(message->frame));
+      if (end.number == question_) return std::optional(std::exchange(answers_, {}));
+      continue;
+    }
+    CUSPAN_ASSIGN_OR_RETURN(MetricsPart part, ParseMessage<MetricsPart>(message->frame));
+    if (part.number != question_) continue;
+    const auto known =
+        std::find_if(answers_.begin(), answers_.end(),
+                     [&](const AgentMetrics& other) { return other.rank == part.agent.rank; });
+    if (known == answers_.end())
+      answers_.push_back(std::move(part.agent));
+    else
+      std::move(part.agent.devices.begin(), part.agent.devices.end(),
+                std::back_inserter(known->devices));
+  }
+}
+
 Result<RunStatistics> AgentCluster::End() {
   if (!home_) return Status::Unavailable("the agents did not start");
   CUSPAN_RETURN_IF_ERROR(home_->Send(RunEnd{}));
-  Result<RunStatistics> statistics = home_->Expect<RunStatistics>(kAgentsEndLimit);
+  const auto deadline = std::chrono::steady_clock::now() + kAgentsEndLimit;
+  Result<ControlSocket::Message> last = home_->Receive(kAgentsEndLimit, "its statistics");
+  // What it was asked before and nobody has taken.
+  while (last.ok() && (last->frame.op() == Op::kMetricsPart || last->frame.op() == Op::kMetricsEnd))
+    last = home_->Receive(milliseconds(MillisecondsUntil(deadline)), "its statistics");
+  Result<RunStatistics> statistics =
+      last.ok() ? ParseMessage<RunStatistics>(last->frame) : Result<RunStatistics>(last.status());
   WaitGone(traced_ ? kTraceLimit : kAgentsEndLimit);
   return statistics;
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,8 +37,12 @@ class AgentCluster {
   // the user ends it ends the agents, and then this process as that signal does.
   Result<RunReady> WaitReady();
   // After WaitReady, of agents that only look: waits so long, and then asks what there is now.
-  // Signals as in WaitReady.
+  // Signals as in WaitReady, also between two of them.
   Result<RunReady> LookAgain(std::chrono::milliseconds pause);
+  // The same when `fd` is readable.
+  Result<RunReady> LookWhenReadable(int fd);
+  // Called before a signal ends this process in one of these.
+  void SetFarewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
 
   // To poll while the app runs: what the agents write, and the end of their process.
   int output_fd() const { return output_.get(); }
@@ -47,6 +52,14 @@ class AgentCluster {
   void ReadOutput();
   // After process_fd() became readable: why the agents ended, in one sentence.
   std::string ExplainEnd();
+
+  // Asks what the agents saw until now. After WaitReady. kUnavailable: the home agent is gone.
+  Status AskMetrics();
+  // To poll for the answer.
+  int home_fd() const { return home_ ? home_->fd() : -1; }
+  // The answer to the last question, when all of it has come: one entry an agent that has answered.
+  // kUnavailable: the home agent is gone, or says what it must not.
+  Result<std::optional<std::vector<AgentMetrics>>> TakeMetrics();
 
   // Ends the run; the home agent's report of what each session did. kUnavailable when it gives
   // none.
@@ -63,6 +76,8 @@ class AgentCluster {
   void MeetHome();
   // What it has found, or why it has not.
   Result<RunReady> TakeReady(const Frame& frame);
+  // Asks again when `fd` is readable, if it is one, or after `pause`, if it is not negative.
+  Result<RunReady> Look(int fd, std::chrono::milliseconds pause);
   // Ends the agents, and then this process, if a signal has come.
   void TakeSignal(EndingSignals& signals);
   // The run may begin.
@@ -79,6 +94,8 @@ class AgentCluster {
   const RunKey key_;
   const bool traced_;
   const InheritedSignals& signals_;
+  std::function<void()> farewell_;
+  std::optional<EndingSignals> look_signals_;  // From the first Look on.
   int starts_ = 0;
   Reception reception_;
   std::optional<ControlSocket> home_;
@@ -89,6 +106,8 @@ class AgentCluster {
   bool ready_ = false;
   bool waits_ = false;  // For devices that others have.
   UniqueFd output_;
+  std::uint32_t question_ = 0;
+  std::vector<AgentMetrics> answers_;
   std::string partial_line_;
   std::string kept_;
 };

@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "launcher/bench.h"
 #include "launcher/devices.h"
+#include "launcher/metrics/node_metrics.h"
 #include "launcher/options.h"
 #include "launcher/queue.h"
 #include "launcher/run.h"
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
   if (line->devices) return cuspan::Devices(*line->devices, signals);
   if (line->queue) return cuspan::ShowQueue(*line->queue, signals);
   if (line->top) return cuspan::Top(*line->top, signals);
+  if (line->metrics) return cuspan::ServeNodeMetrics(*line->metrics, signals);
   if (line->bench) return cuspan::Bench(*line->bench, signals);
   if (line->support) return cuspan::ShowSupport(*line->support);
   std::fputs(line->text.c_str(), stdout);

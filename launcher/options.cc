@@ -294,6 +294,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   RunOptions run;
   MpiTexts mpi;
   std::string trace;
+  std::string metrics = SettingText(settings::kMetrics);
   DevicesOptions devices;
   TopOptions top;
   std::string every = "2";
@@ -311,6 +312,13 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
                    "write a timeline of all transfers and kernels on all hosts to FILE, for "
                    "Perfetto and Chrome")
       ->type_name("FILE");
+  run_command
+      ->add_option(
+          "--metrics", metrics,
+          "serve metrics of the run for Prometheus at PORT (of this host; :PORT: of all its "
+          "addresses), HOST:PORT, or unix:PATH; or write them to a file every 15 s, for "
+          "node_exporter")
+      ->type_name("WHERE");
   run_command->add_flag(
       "--strict", run.strict,
       "end the program at the first use of an unsupported feature (exit status 69)");
@@ -330,6 +338,15 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       "top", "show what the runs that share GPUs are doing: their parts, waits and memory");
   AddClusterOptions(*top_command, texts);
   AddTopOptions(*top_command, top, every);
+  NodeMetricsOptions node_metrics;
+  std::string node_target;
+  CLI::App* metrics_command = app.add_subcommand(
+      "metrics",
+      "print metrics of the hosts' GPUs, and of the runs that hold them, for Prometheus: cuspan "
+      "metrics [WHERE]; with WHERE, as of run --metrics, serve them");
+  AddClusterOptions(*metrics_command, texts);
+  metrics_command->add_option("where", node_target, "[HOST:]PORT, unix:PATH, or a file")
+      ->type_name("WHERE");
   SupportOptions support;
   CLI::App* support_command = app.add_subcommand(
       "support", "list which functions of CUDA and NVML are supported: cuspan support [NAMES]");
@@ -345,8 +362,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       ->type_name("SHELL")
       ->required();
   CLI::App* version_command = app.add_subcommand("version", "print the version");
-  for (CLI::App* command : {devices_command, queue_command, top_command, support_command,
-                            completion_command, version_command})
+  for (CLI::App* command : {devices_command, queue_command, top_command, metrics_command,
+                            support_command, completion_command, version_command})
     command->allow_extras();  // CheckExtras names them.
   CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
@@ -400,13 +417,21 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
 
   CUSPAN_ASSIGN_OR_RETURN(ClusterOptions cluster, CheckClusterOptions(texts));
-  for (const CLI::App* looking : {devices_command, queue_command, top_command})
+  for (const CLI::App* looking : {devices_command, queue_command, top_command, metrics_command})
     if (looking->parsed() && !command.empty())
       return Status::Invalid("{0} takes no program; see cuspan {0} --help", looking->get_name());
   if (top_command->parsed()) {
     CUSPAN_ASSIGN_OR_RETURN(top.every, ParseEvery(every));
     top.cluster = std::move(cluster);
     line.top = std::move(top);
+    return line;
+  }
+  if (metrics_command->parsed()) {
+    if (!node_target.empty()) {
+      CUSPAN_ASSIGN_OR_RETURN(node_metrics.target, ParseMetricsTarget(node_target));
+    }
+    node_metrics.cluster = std::move(cluster);
+    line.metrics = std::move(node_metrics);
     return line;
   }
   if (devices_command->parsed() || queue_command->parsed()) {
@@ -430,6 +455,9 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   if (!run.mpi.hosts.empty() && !cluster.remote_prefix.empty())
     return Status::Invalid(
         "--app-hosts needs cuspan in the same directory on these hosts: omit --remote-prefix");
+  if (!metrics.empty()) {
+    CUSPAN_ASSIGN_OR_RETURN(run.metrics, ParseMetricsTarget(metrics));
+  }
   cluster.app_hosts = run.mpi.hosts;
   run.cluster = std::move(cluster);
   if (!trace.empty()) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/agent_cluster.h"
+#include "launcher/metrics/node_metrics.h"
 #include "launcher/mpi_app.h"
 #include "launcher/support.h"
 
@@ -17,6 +18,7 @@ struct RunOptions {
   bool statistics = false;
   bool strict = false;
   bool dry_run = false;  // Says what would be started, and starts nothing.
+  std::optional<MetricsTarget> metrics;
   MpiApp mpi;
   std::vector<std::string> command;
 };
@@ -39,13 +41,14 @@ struct BenchOptions {
   std::vector<std::string> arguments;
 };
 
-// What the command line asks for: exactly one of run, devices, queue, top, bench, support and text
-// is there.
+// What the command line asks for: exactly one of run, devices, queue, top, metrics, bench, support
+// and text is there.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;
   std::optional<DevicesOptions> queue;  // `cuspan queue`, which has the same options.
   std::optional<TopOptions> top;
+  std::optional<NodeMetricsOptions> metrics;
   std::optional<BenchOptions> bench;
   std::optional<SupportOptions> support;
   std::string text;  // To print: of --help and --version.

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/slurm_run.h"
+#include "launcher/metrics/run_metrics.h"
 #include "launcher/program_check.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/tables.h"
@@ -53,24 +54,30 @@ bool IsStopped(pid_t pid) {
 // Watches the app until it ends; its status as waitpid gives it.
 class AppWatch {
  public:
-  AppWatch(pid_t app, int signals, AgentCluster& agents)
-      : app_(app), signals_(signals), agents_(agents) {}
+  // `metrics` may be null.
+  AppWatch(pid_t app, int signals, AgentCluster& agents, RunMetrics* metrics)
+      : app_(app), signals_(signals), agents_(agents), metrics_(metrics) {}
 
   int WaitEnd() {
     while (!ended_) {
-      pollfd waited[3] = {{signals_, POLLIN, 0},
-                          {agents_.output_fd(), POLLIN, 0},
-                          {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0}};
+      pollfd waited[5] = {
+          {signals_, POLLIN, 0},
+          {agents_.output_fd(), POLLIN, 0},
+          {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0},
+          {metrics_ != nullptr ? metrics_->wish_fd() : -1, POLLIN, 0},
+          {metrics_ != nullptr && !agents_lost_ ? agents_.home_fd() : -1, POLLIN, 0}};
       // A stop is believed only if it lasts: the terminal stops and continues the app and us at
       // once.
       const int limit = app_stopped_ ? 20 : -1;
-      const int ready = ::poll(waited, 3, limit);
+      const int ready = ::poll(waited, 5, limit);
       if (waited[0].revents != 0) TakeSignal();
       if (waited[1].revents != 0) agents_.ReadOutput();
       if (waited[2].revents != 0 && !ended_) {
         agents_lost_ = true;
         LogError("{}; its devices were lost", agents_.ExplainEnd());
       }
+      if (waited[3].revents != 0) metrics_->TakeWish(agents_);
+      if (waited[4].revents != 0) metrics_->TakeAnswer(agents_);
       if (ready == 0 && app_stopped_) StopWithApp();
     }
     return wait_status_;
@@ -112,6 +119,7 @@ class AppWatch {
   const pid_t app_;
   const int signals_;
   AgentCluster& agents_;
+  RunMetrics* const metrics_;
   bool agents_lost_ = false;
   bool app_stopped_ = false;
   bool ended_ = false;
@@ -197,6 +205,14 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   ClusterOptions cluster = options.cluster;
   cluster.wish.order = started;
   cluster.wish.program = std::filesystem::path(options.command.front()).filename().string();
+  // Before GPUs are waited for: what can not be opened is told at once.
+  std::unique_ptr<RunMetrics> metrics;
+  if (options.metrics) {
+    Result<std::unique_ptr<RunMetrics>> opened =
+        RunMetrics::Open(*options.metrics, {key->Id(), cluster.wish.program, started});
+    if (!opened.ok()) return Fail(opened.status(), kExitOwnFailure);
+    metrics = std::move(*opened);
+  }
   Result<std::unique_ptr<AgentCluster>> agents =
       AgentCluster::Start(cluster, *paths, *key, signals);
   if (!agents.ok()) return Fail(agents.status(), kExitOwnFailure);
@@ -211,9 +227,11 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (const Status started = app->Start(); !started.ok())
     return Fail(started, ExitStatusOf(started));
 
-  AppWatch watch(app->pid(), signal_fd->get(), **agents);
+  if (metrics) metrics->Begin(*ready);
+  AppWatch watch(app->pid(), signal_fd->get(), **agents, metrics.get());
   const int wait_status = watch.WaitEnd();
 
+  if (metrics && !watch.agents_lost()) metrics->End(**agents);
   Result<RunStatistics> statistics = (*agents)->End();
   if (!statistics.ok() && !watch.agents_lost()) {
     // They ended first, and the app because of it.
@@ -223,6 +241,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, table.data(), table.size());
   }
   agents->reset();
+  metrics.reset();
   EndLike(wait_status);
 }
 

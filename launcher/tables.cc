@@ -143,7 +143,7 @@ struct OpsOfClass {
 };
 OpsOfClass CountOps(const DeviceReport& report, OpClass wanted) {
   std::vector<OpCount> counts;
-  for (const OpCount& count : report.ops) {
+  for (const OpCount& count : report.use.ops) {
     WithOp(static_cast<Op>(count.op), [&]<typename T>() {
       if (T::kClass == wanted) counts.push_back(count);
     });
@@ -166,7 +166,7 @@ std::string SecondsText(std::uint64_t nanoseconds) {
 // "ncclAllReduce 400 (1.2 GiB), …"
 std::string CollectivesText(const DeviceReport& report) {
   std::string text;
-  for (const CollectiveCount& count : report.collectives) {
+  for (const CollectiveCount& count : report.use.collectives) {
     if (count.kind >= nccl::kCallKinds) continue;
     AppendFormat(text, "{}{} {} ({})", text.empty() ? "" : ", ",
                  nccl::NameOf(static_cast<nccl::CallKind>(count.kind)), count.calls,
@@ -183,7 +183,7 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
                                                  "waited"}};
   // Of software GPUs only.
   const bool compiled = std::any_of(reports.begin(), reports.end(), [](const DeviceReport& report) {
-    return report.compile_nanoseconds != 0;
+    return report.use.compile_nanoseconds != 0;
   });
   if (compiled) rows[0].emplace_back("compiled");
   std::string ops;
@@ -203,9 +203,10 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
                    collectives);
     rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
                     report.name, PathText(report.relayed, relay), std::to_string(posted.total),
-                    std::to_string(calls.total), ByteText(report.bytes_to_device),
-                    ByteText(report.bytes_from_device), SecondsText(report.wait_nanoseconds)});
-    if (compiled) rows.back().push_back(SecondsText(report.compile_nanoseconds));
+                    std::to_string(calls.total), ByteText(report.use.bytes_to_device),
+                    ByteText(report.use.bytes_from_device),
+                    SecondsText(report.use.wait_nanoseconds)});
+    if (compiled) rows.back().push_back(SecondsText(report.use.compile_nanoseconds));
   }
   return AlignColumns(rows) + ops;
 }

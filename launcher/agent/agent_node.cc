@@ -143,6 +143,7 @@ std::string AgentNode::NameOf(std::uint32_t rank) const {
 }
 
 void AgentNode::Lose(std::uint32_t rank, const std::string& reason) {
+  ++context_.errors.agents_lost;
   LogError("{}; its devices are lost", reason);
   for (std::uint32_t other = 1; other < context_.agents; ++other)
     if (other != rank) relay()->SendControl(other, AgentLost{rank, reason});

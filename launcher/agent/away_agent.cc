@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "common/log.h"
+#include "launcher/agent/agent_metrics.h"
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/startup.h"
 #include "launcher/app_process.h"
@@ -124,6 +125,14 @@ bool AwayAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
       node_->relay()->SendControl(0, TraceClock{question->asked, TraceNow()});
     else
       LogError("invalid message from the home agent: {}", question.status().message());
+  } else if (frame.op() == Op::kMetricsAsk) {
+    const Result<MetricsAsk> ask = ParseMessage<MetricsAsk>(frame);
+    if (!ask.ok()) {
+      LogError("invalid message from the home agent: {}", ask.status().message());
+      return true;
+    }
+    for (const MetricsPart& part : MeasureAgent(*node_, ask->number))
+      node_->relay()->SendControl(0, part);
   } else if (frame.op() == Op::kAgentShutdown) {
     ++ends_;
   } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "launcher/agent/device_use.h"
 
 namespace cuspan {
 namespace {
@@ -36,10 +37,12 @@ void ClientService::Admit() {
   if (!arrival) return;
   Result<std::shared_ptr<ClientSession>> session =
       ClientSession::Start(context_, std::move(*arrival), NewId(), reports_);
-  if (session.ok())
-    sessions_.push_back(std::move(*session));
-  else
-    LogError("connection refused: {}", session.status().message());
+  if (!session.ok()) {
+    ++context_.errors.connections_refused;
+    return LogError("connection refused: {}", session.status().message());
+  }
+  ++started_;
+  sessions_.push_back(std::move(*session));
 }
 
 ClientSession* ClientService::Find(std::uint32_t id) {
@@ -88,6 +91,41 @@ void ClientService::TakeBroken(RouteKey route, const std::string& reason) {
 
 void ClientService::LoseAgent(std::uint32_t rank, const std::string& reason) {
   for (const std::shared_ptr<ClientSession>& session : sessions_) session->LoseAgent(rank, reason);
+}
+
+std::vector<DeviceReport> ClientService::TakeReports() {
+  CountReports();
+  counted_reports_ = 0;
+  return std::exchange(reports_, {});
+}
+
+void ClientService::CountReports() {
+  for (; counted_reports_ < reports_.size(); ++counted_reports_) {
+    const DeviceReport& report = reports_[counted_reports_];
+    AddUse(ended_use_[{report.device, report.relayed}], report.use);
+  }
+}
+
+void ClientService::Measure(AgentMetrics& metrics) {
+  ForgetEnded();
+  CountReports();
+  metrics.sessions = static_cast<std::uint32_t>(sessions_.size());
+  metrics.sessions_started = started_;
+  metrics.errors = context_.errors;
+  std::map<std::pair<std::uint32_t, bool>, DeviceMetrics> devices;
+  for (const auto& [key, use] : ended_use_)
+    devices[key] = DeviceMetrics{key.first, key.second, 0, 0, use};
+  std::vector<DeviceMetrics> live;
+  for (const std::shared_ptr<ClientSession>& session : sessions_) session->Measure(live);
+  for (const DeviceMetrics& one : live) {
+    DeviceMetrics& sum = devices[{one.device, one.relayed}];
+    sum.device = one.device;
+    sum.relayed = one.relayed;
+    sum.sessions += one.sessions;
+    sum.queued_bytes += one.queued_bytes;
+    AddUse(sum.use, one.use);
+  }
+  for (auto& [key, sum] : devices) metrics.devices.push_back(std::move(sum));
 }
 
 void ClientService::ForgetEnded() {

@@ -1,8 +1,10 @@
 // The processes of the app on an agent's node: accepts them, and knows their sessions.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/agent/client_session.h"
@@ -31,13 +33,18 @@ class ClientService {
   // The agent can not be reached any more, and its devices with it.
   void LoseAgent(std::uint32_t rank, const std::string& reason);
 
+  // What the processes of this node did until now: sessions, errors and devices of it are filled
+  // in.
+  void Measure(AgentMetrics& metrics);
+
   void ForgetEnded();
   void EndAll();
   // What ended sessions did, and was not asked for yet.
-  std::vector<DeviceReport> TakeReports() { return std::move(reports_); }
+  std::vector<DeviceReport> TakeReports();
 
  private:
   void Admit();
+  void CountReports();
   ClientSession* Find(std::uint32_t id);
   std::uint32_t NewId();
 
@@ -45,6 +52,11 @@ class ClientService {
   std::optional<Reception> reception_;
   std::vector<std::shared_ptr<ClientSession>> sessions_;
   std::vector<DeviceReport> reports_;
+  // Of ended sessions, by the number of the device, and whether it is relayed; with those of so
+  // many of the reports.
+  std::map<std::pair<std::uint32_t, bool>, DeviceUse> ended_use_;
+  std::size_t counted_reports_ = 0;
+  std::uint64_t started_ = 0;
   std::uint32_t last_number_ = 0;
 };
 

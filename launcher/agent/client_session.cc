@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
+#include "launcher/agent/device_use.h"
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/share_place.h"
 #include "launcher/agent/visible_devices.h"
@@ -379,6 +380,7 @@ void ClientSession::AnswerOpened(std::uint32_t context, const Opened& opened, in
 
 void ClientSession::AnswerFailed(std::uint32_t context, std::int32_t result,
                                  const std::string& why) {
+  ++context_.errors.devices_refused;
   const auto found = devices_.find(context);
   const bool relayed = found->second.relayed;
   if (found->second.proxy) found->second.proxy->End({});
@@ -425,6 +427,7 @@ void ClientSession::Lose(std::uint32_t context, const std::string& reason) {
   Device& device = devices_[context];
   if (device.state != State::kOpen) return;
   device.state = State::kLost;
+  ++context_.errors.devices_lost;
   device.channel->Lose(reason);
   LogError("session {}: {} of {} is lost: {}", id_, Describe(device), program_, reason);
 }
@@ -463,61 +466,34 @@ void ClientSession::AnswerClosed(std::uint32_t context) {
   Answer(DeviceClosed{context});
 }
 
-namespace {
-
-// What the client, which may write there whatever it likes, noted.
-std::vector<WaitTime> WaitTimes(const ChannelStatistics& statistics) {
-  constexpr std::size_t kMost = 5;
-  std::vector<WaitTime> waits;
-  for (const WaitPlace& place : statistics.wait_places) {
-    const std::size_t bytes =
-        std::min<std::size_t>(place.text_bytes.load(std::memory_order_acquire), sizeof place.text);
-    if (bytes == 0) continue;
-    waits.push_back({Printable({place.text, bytes}, sizeof place.text), place.nanoseconds});
-  }
-  std::stable_sort(waits.begin(), waits.end(), [](const WaitTime& a, const WaitTime& b) {
-    return a.nanoseconds > b.nanoseconds;
-  });
-  if (waits.size() > kMost) waits.resize(kMost);
-  return waits;
-}
-
-}  // namespace
-
 void ClientSession::Report(const Device& device) {
   if (!device.channel || observer_) return;
   const DeviceDescription& description = Description(device);
   const ChannelStatistics& statistics = device.channel->statistics();
-  DeviceReport report;
-  report.session = id_;
-  report.device = visible_[device.number];
-  report.host = description.host;
-  report.name = description.name;
-  report.relayed = device.relayed;
-  for (std::size_t i = 0; i < kOpCount; ++i) {
-    if (const std::uint64_t count = statistics.ops[i]; count != 0)
-      report.ops.push_back({static_cast<std::uint16_t>(kAllOps[i]), count});
+  reports_.push_back({id_, visible_[device.number], description.host, description.name,
+                      device.relayed, ReadUse(statistics), ReadWaits(statistics),
+                      statistics.ranks});
+}
+
+void ClientSession::Measure(std::vector<DeviceMetrics>& devices) const {
+  if (observer_) return;
+  for (const auto& [context, device] : devices_) {
+    if (!device.channel) continue;
+    devices.push_back({visible_[device.number], device.relayed, 1,
+                       device.channel->UntakenRequestBytes(),
+                       ReadUse(device.channel->statistics())});
   }
-  report.bytes_to_device = statistics.bytes_to_device;
-  report.bytes_from_device = statistics.bytes_from_device;
-  report.wait_nanoseconds = statistics.wait_nanoseconds;
-  report.compile_nanoseconds = statistics.compile_nanoseconds;
-  report.waits = WaitTimes(statistics);
-  for (std::uint32_t kind = 0; kind < nccl::kCallKinds; ++kind) {
-    if (const std::uint64_t calls = statistics.collective_calls[kind]; calls != 0)
-      report.collectives.push_back({kind, calls, statistics.collective_bytes[kind]});
-  }
-  report.ranks = statistics.ranks;
-  reports_.push_back(std::move(report));
 }
 
 void ClientSession::End(const std::string& reason) {
   if (ended_) return;
   ended_ = true;
-  if (!reason.empty())
+  if (!reason.empty()) {
+    ++context_.errors.sessions_terminated;
     LogError("session {} of {} was terminated: {}", id_, program_, reason);
-  else
+  } else {
     LogInfo("session {} has ended", id_);
+  }
   context_.poller.Forget(socket_.fd());
   socket_ = ControlSocket(UniqueFd());
   for (auto& [context, device] : devices_) {

@@ -28,6 +28,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   bool ended() const { return ended_; }
   // Ends proxies, keeps their statistics, hangs up. `reason` is logged; empty: the client has left.
   void End(const std::string& reason);
+  // Adds what the process did until now with each device that it has open.
+  void Measure(std::vector<DeviceMetrics>& devices) const;
 
   // From the agent of a device of this session.
   void TakeRemoteOpened(const RemoteOpened& opened);

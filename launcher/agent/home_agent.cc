@@ -33,6 +33,8 @@ HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* 
       key_(key),
       transport_(transport),
       node_(std::move(node)),
+      metrics_(*node_, {[this](const MetricsPart& part) { AnswerLauncher(part); },
+                        [this](const MetricsEnd& end) { AnswerLauncher(end); }}),
       inventory_(inventory) {
   node_->SetControl(
       [this](std::uint32_t rank, const Frame& frame) { return TakeControl(rank, frame); });
@@ -213,15 +215,41 @@ int HomeAgent::Serve(const AppProcess* app) {
   return app_status;
 }
 
-void HomeAgent::ReadLauncher() {
-  Result<std::optional<ControlSocket::Message>> message = launcher_->TryReceive();
-  while (message.ok() && message->has_value() && options_.wish.look &&
-         (*message)->frame.op() == Op::kLookAgain) {
+template <typename T>
+void HomeAgent::AnswerLauncher(const T& message) {
+  if (run_ended_) return;
+  if (const Status sent = launcher_->Post(message); !sent.ok())
+    return LogInfo("{}", sent.message());
+  if (launcher_->kept() != 0)
+    node_->poller().SetInterest(launcher_->fd(), Poller::Interest::kWrite);
+}
+
+bool HomeAgent::TakeQuestion(const Frame& frame) {
+  if (options_.wish.look && frame.op() == Op::kLookAgain) {
     look_wanted_ = true;
-    message = launcher_->TryReceive();
+    return true;
   }
+  if (frame.op() != Op::kMetricsAsk) return false;
+  const Result<MetricsAsk> ask = ParseMessage<MetricsAsk>(frame);
+  if (ask.ok())
+    metrics_.Ask(ask->number);
+  else
+    LogError("invalid message from the launcher: {}", ask.status().message());
+  return true;
+}
+
+void HomeAgent::ReadLauncher() {
+  if (launcher_->kept() != 0) {
+    // Nothing is read until it has taken what it asked for.
+    if (launcher_->Flush().ok() && launcher_->kept() != 0) return;
+    node_->poller().SetInterest(launcher_->fd(), Poller::Interest::kRead);
+  }
+  Result<std::optional<ControlSocket::Message>> message = launcher_->TryReceive();
+  while (message.ok() && message->has_value() && TakeQuestion((*message)->frame))
+    message = launcher_->TryReceive();
   if (message.ok() && !message->has_value()) return;
   run_ended_ = true;
+  metrics_.Stop();
   node_->poller().Forget(launcher_->fd());
   // Its end is the run's end as well, but nobody asks for a report.
   if (!message.ok()) return;
@@ -252,6 +280,10 @@ bool HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
     const Result<TracePart> part = ParseMessage<TracePart>(frame);
     if (!part.ok()) return wrong(part.status());
     if (node_->trace() != nullptr && part->rank == rank) node_->trace()->Take(*part);
+  } else if (frame.op() == Op::kMetricsPart) {
+    Result<MetricsPart> part = ParseMessage<MetricsPart>(frame);
+    if (!part.ok()) return wrong(part.status());
+    metrics_.TakePart(rank, std::move(*part));
   } else if (frame.op() == Op::kAgentShutdown) {
     agents_left_.erase(rank);
   } else {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/agent_metrics.h"
 #include "launcher/agent/agent_node.h"
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/inventory.h"
@@ -52,6 +53,11 @@ class HomeAgent {
   // Tells the other agents what was planned.
   void TellPlan();
   void ReadLauncher();
+  // Whether it is for this agent while it serves; else the launcher ends the run.
+  bool TakeQuestion(const Frame& frame);
+  // Posts an answer: what the launcher has no room for goes when it has some.
+  template <typename T>
+  void AnswerLauncher(const T& message);
   // Answers a launcher that wants to look again.
   void TellLook();
   bool TakeControl(std::uint32_t rank, const Frame& frame);
@@ -74,6 +80,7 @@ class HomeAgent {
   const RunKey key_;
   Transport* const transport_;
   const std::unique_ptr<AgentNode> node_;
+  MetricsQuery metrics_;
   InventoryQuery& inventory_;
   std::optional<ControlSocket> launcher_;
   std::unique_ptr<RunAllocation> allocation_;

@@ -33,6 +33,7 @@ struct NodeContext {
   Key128 secret{};
   std::string run;  // Its id.
   ShareTerms share;
+  AgentErrors errors;
 
   // Of the run, by the number that the launcher shows.
   std::vector<DeviceDescription> devices;

@@ -334,6 +334,16 @@ bool Channel::lost() const {
 
 ChannelStatistics& Channel::statistics() const { return header()->statistics; }
 
+std::uint64_t Channel::UntakenRequestBytes() const {
+  const RingControl& ring = header()->rings[0];
+  // In this order: what is given back meanwhile was taken before.
+  const std::uint64_t released = ring.released.load(std::memory_order_acquire);
+  const std::uint64_t ticket = ring.ticket.load(std::memory_order_acquire);
+  return ticket < released
+             ? 0
+             : std::min<std::uint64_t>(ticket - released, layout_.ring_slots) * kSlotBytes;
+}
+
 std::span<std::byte> Channel::StagingArea(int direction) const {
   const std::size_t bytes = layout_.staging_slots * layout_.staging_bytes;
   return {staging_.data() + static_cast<std::size_t>(direction) * bytes, bytes};

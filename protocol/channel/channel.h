@@ -176,6 +176,9 @@ class Channel {
   int fd() const { return fd_.get(); }
   const ChannelLayout& layout() const { return layout_; }
   ChannelStatistics& statistics() const;
+  // Of what the client has sent, as far as its receiver has not shown that it was taken. For
+  // people: both ends go on meanwhile, and may write there what they like.
+  std::uint64_t UntakenRequestBytes() const;
   // The staging areas, for a proxy that pins them: [0] client to proxy, [1] back.
   std::span<std::byte> StagingArea(int direction) const;
 

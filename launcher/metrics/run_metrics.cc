@@ -1,0 +1,107 @@
+#include "launcher/metrics/run_metrics.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "common/log.h"
+#include "launcher/metrics/metrics_outlet.h"
+#include "launcher/metrics/run_families.h"
+
+namespace cuspan {
+namespace {
+
+// For the agents to answer once more, which have a second.
+constexpr std::chrono::milliseconds kLastLimit{1'500};
+
+class OpenRunMetrics final : public RunMetrics {
+ public:
+  OpenRunMetrics(std::unique_ptr<MetricsOutlet> outlet, const RunIdentity& run)
+      : outlet_(std::move(outlet)) {
+    facts_.run = run.run;
+    facts_.version = CUSPAN_VERSION;
+    facts_.program = run.program;
+    facts_.started_ns = run.started_ns;
+  }
+
+  void Begin(const RunReady& ready) override {
+    facts_.devices = ready.devices;
+    facts_.relay = ready.relay;
+    // Before any has answered it is known where they are.
+    for (const DeviceDescription& device : ready.devices) {
+      AgentState& agent = agents_[device.agent];
+      agent.metrics.rank = device.agent;
+      agent.metrics.host = device.host;
+    }
+  }
+
+  int wish_fd() const override { return outlet_->fd(); }
+
+  void TakeWish(AgentCluster& agents) override {
+    outlet_->TakeWish();
+    if (asked_) return;  // The answer that comes is for this one, too.
+    asked_ = !lost_ && agents.AskMetrics().ok();
+    if (!asked_) Lose();
+  }
+
+  void TakeAnswer(AgentCluster& agents) override {
+    Result<std::optional<std::vector<AgentMetrics>>> answer = agents.TakeMetrics();
+    if (!answer.ok()) return Lose();
+    if (!answer->has_value()) return;
+    asked_ = false;
+    for (auto& [rank, agent] : agents_) agent.up = false;
+    for (AgentMetrics& metrics : **answer) {
+      AgentState& agent = agents_[metrics.rank];
+      agent.up = true;
+      agent.metrics = std::move(metrics);
+    }
+    Publish();
+  }
+
+  void End(AgentCluster& agents) override {
+    if (!outlet_->lasts()) return;
+    const auto deadline = std::chrono::steady_clock::now() + kLastLimit;
+    TakeWish(agents);
+    while (asked_) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      pollfd home{agents.home_fd(), POLLIN, 0};
+      if (left.count() <= 0 || ::poll(&home, 1, static_cast<int>(left.count())) <= 0) return;
+      TakeAnswer(agents);
+    }
+  }
+
+ private:
+  void Lose() {
+    lost_ = true;
+    asked_ = false;
+    for (auto& [rank, agent] : agents_) agent.up = false;
+    Publish();
+  }
+
+  void Publish() {
+    std::vector<AgentState> states;
+    for (const auto& [rank, agent] : agents_) states.push_back(agent);
+    outlet_->Publish(RunFamilies(facts_, states));
+  }
+
+  const std::unique_ptr<MetricsOutlet> outlet_;
+  RunFacts facts_;
+  std::map<std::uint32_t, AgentState> agents_;  // By rank; those that are gone stay.
+  bool asked_ = false;
+  bool lost_ = false;  // Nobody can be asked any more.
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RunMetrics>> RunMetrics::Open(const MetricsTarget& target,
+                                                     const RunIdentity& run) {
+  const MetricsTarget own = ForRun(target, run.run);
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<MetricsOutlet> outlet, MetricsOutlet::Open(own));
+  LogInfo("metrics: {}", TargetText(own));
+  return std::unique_ptr<RunMetrics>(std::make_unique<OpenRunMetrics>(std::move(outlet), run));
+}
+
+}  // namespace cuspan

@@ -1,0 +1,26 @@
+// In place of all that needs prometheus-cpp and cpp-httplib, where cuspan is built without them.
+#include "common/log.h"
+#include "launcher/metrics/node_metrics.h"
+#include "launcher/metrics/run_metrics.h"
+
+namespace cuspan {
+namespace {
+
+Status BuiltWithout() {
+  return Status::NotFound(
+      "this cuspan was built without prometheus-cpp and cpp-httplib, so it has no metrics; install "
+      "prometheus-cpp-dev and libcpp-httplib-dev and build it again");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunMetrics>> RunMetrics::Open(const MetricsTarget&, const RunIdentity&) {
+  return BuiltWithout();
+}
+
+int ServeNodeMetrics(const NodeMetricsOptions&, const InheritedSignals&) {
+  LogError("{}", BuiltWithout().message());
+  return kExitOwnFailure;
+}
+
+}  // namespace cuspan
