@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds cuspan and runs its tests. CI runs this with --torch --slurm.
+# Installs what is missing, builds cuspan and runs its tests. CI runs this with --torch --slurm
+# --monitoring.
 #
 #   tests/run.sh            all tests, and before them the fuzz tests with the address sanitizer
 #   tests/run.sh --all      before them all tests of the parts, with the address and then with the
 #                           thread sanitizer
 #   tests/run.sh --torch    also the tests that need PyTorch and Triton, 3 GB more of wheels
 #   tests/run.sh --slurm    also the tests that need Slurm, whose packages are installed
+#   tests/run.sh --monitoring    the same for Prometheus
 #
 # CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
@@ -24,11 +26,11 @@ for argument; do
     --torch)
       with_torch=1
       ;;
-    --slurm)
-      more_packages=(--slurm)
+    --slurm | --monitoring)
+      more_packages+=("$argument")
       ;;
     *)
-      echo "usage: $0 [--all] [--torch] [--slurm]" >&2
+      echo "usage: $0 [--all] [--torch] [--slurm] [--monitoring]" >&2
       exit 2
       ;;
   esac
