@@ -18,6 +18,7 @@ constexpr Setting kAll[] = {
     settings::kSendsInFlight,
     settings::kLanes,
     settings::kRelay,
+    settings::kSecure,
     settings::kMetrics,
     settings::kBatch,
     settings::kHeartbeat,

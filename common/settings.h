@@ -44,6 +44,10 @@ inline constexpr Setting kRelay{
     "CUSPAN_RELAY", "mpi",
     "what brings messages from host to host: mpi; ucx, which needs no mpirun; or auto (ucx where "
     "it is installed, but for CUSPAN_MPIRUN_ARGS, and in batch jobs without --remote-shell)"};
+inline constexpr Setting kSecure{
+    "CUSPAN_SECURE", "off",
+    "what goes from host to host: off (over any interface), auto (only over interfaces of "
+    "WireGuard), or the names of the interfaces that encrypt"};
 inline constexpr Setting kMetrics{
     "CUSPAN_METRICS", "",
     "where runs serve or write metrics, as --metrics has it; %r in a path is the id of the run"};

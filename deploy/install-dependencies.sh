@@ -18,8 +18,8 @@ packages=(
   openmpi-bin libucx0 openssh-client
   # Gates of style; the compiler of the preset fuzz.
   clang-format-16 clang-tidy-16 shellcheck clang-16 libclang-rt-16-dev
-  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots; shells.
-  libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox fish zsh
+  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; tunnels; ps; plots; shells.
+  libgtest-dev libgmock-dev tmux bsdutils iproute2 wireguard-go wireguard-tools procps gnuplot-nox fish zsh
 )
 for argument; do
   case $argument in

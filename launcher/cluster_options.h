@@ -8,6 +8,7 @@
 
 #include "launcher/gpu_wish.h"
 #include "launcher/plan.h"
+#include "launcher/secure_network.h"
 
 namespace cuspan {
 
@@ -24,7 +25,8 @@ struct ClusterOptions {
   std::optional<RelayKind> relay = RelayKind::kMpi;  // None: what suits (relay_choice.h).
   std::string remote_shell;   // How mpirun reaches other hosts; empty: as it does by itself.
   std::string remote_prefix;  // Where cuspan is installed on other hosts; empty: as here.
-  std::string trace;          // The whole path of a file for a timeline of the run; empty: none.
+  SecurePolicy secure;
+  std::string trace;  // The whole path of a file for a timeline of the run; empty: none.
 };
 
 }  // namespace cuspan

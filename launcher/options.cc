@@ -39,6 +39,7 @@ struct Texts {
   std::string remote_shell;
   std::string remote_prefix;
   std::string relay = SettingText(settings::kRelay);
+  std::string secure = SettingText(settings::kSecure);
   std::string lanes = SettingText(settings::kLanes);
 };
 
@@ -69,6 +70,11 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
           "(ucx where it is installed, but for --mpirun-args, and in batch jobs without "
           "--remote-shell)")
       ->type_name("mpi|ucx|auto");
+  command
+      .add_option("--secure", texts.secure,
+                  "use no interface between hosts but those that encrypt: auto (WireGuard's), or "
+                  "their names")
+      ->type_name("auto|INTERFACES");
   command
       .add_option("--lanes", texts.lanes,
                   "lanes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
@@ -203,6 +209,9 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   const Result<std::optional<RelayKind>> relay = ParseRelay(texts.relay);
   if (!relay.ok()) return Status::Invalid("--{}", relay.status().message());
   options.relay = *relay;
+  const Result<SecurePolicy> secure = ParseSecure(texts.secure);
+  if (!secure.ok()) return Status::Invalid("--{}", secure.status().message());
+  options.secure = *secure;
   if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')
     options.mpirun = mpirun;
   options.remote_shell = texts.remote_shell;

@@ -6,8 +6,9 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/agent/agent_loop.h"
-#include "launcher/agent/route.h"
 #include "launcher/own_host.h"
+#include "launcher/route.h"
+#include "launcher/secure_network.h"
 
 namespace cuspan {
 namespace {
@@ -93,7 +94,15 @@ void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTe
 
 void AgentNode::MeetHost(const std::string& host) {
   const std::string interface = InterfaceTowards(host);
-  if (!interface.empty()) proxies_->SetDefault("NCCL_SOCKET_IFNAME", "=" + interface);
+  if (interface.empty()) return;
+  const Result<SecurePolicy> policy = SecureFromSettings();
+  if (policy.ok() && policy->on) {
+    // Whatever else the user has named would go past it.
+    proxies_->Set("NCCL_SOCKET_IFNAME", "=" + interface);
+    proxies_->Set("NCCL_NET", "Socket");
+    return;
+  }
+  proxies_->SetDefault("NCCL_SOCKET_IFNAME", "=" + interface);
 }
 
 void AgentNode::StartHeartbeats() {

@@ -64,9 +64,11 @@ class ProxyHouse {
   };
   Result<std::shared_ptr<ProxyProcess>> Start(const ProxyRequest& request, Handlers handlers);
 
-  // A variable of the proxies that are started from now on, unless their environment has it.
+  // A variable of the proxies that are started from now on,
+  void Set(std::string_view name, std::string_view value) { environment_.Set(name, value); }
+  // unless their environment has it.
   void SetDefault(std::string_view name, std::string_view value) {
-    if (!environment_.Get(name)) environment_.Set(name, value);
+    if (!environment_.Get(name)) Set(name, value);
   }
 
   // Waits until those that were told to end are gone, at most `limit`.

@@ -1,5 +1,7 @@
 #include "launcher/agent/startup.h"
 
+#include "launcher/secure_network.h"
+
 namespace cuspan {
 namespace {
 
@@ -24,6 +26,16 @@ Status CheckHello(const AgentHello& hello, const Key128& secret, const std::stri
     return Status::Refused("the agents on hosts {} and {} are not of one run", own_host,
                            hello.host);
   return Status::Ok();
+}
+
+// With --secure, that what goes to the home agent's host is encrypted. Its name need not be known
+// here; then what brings messages, which is kept to such interfaces, finds it by its address.
+Status CheckWayHome(const std::string& home, const std::string& own_host) {
+  CUSPAN_ASSIGN_OR_RETURN(const SecurePolicy policy, SecureFromSettings());
+  if (!policy.on || home == own_host) return Status::Ok();
+  const Result<std::string> way = SecureInterfaceTowards(home, policy);
+  if (way.ok() || way.status().code() == StatusCode::kNotFound) return Status::Ok();
+  return Status::Refused("on host {}: {}", own_host, way.status().message());
 }
 
 }  // namespace
@@ -70,6 +82,7 @@ Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
   if (home.ok()) {
     const Key128& told = key != nullptr ? key->secret : home->secret;
     checked = CheckHello(*home, proved ? Key128{} : told, own_host);
+    if (checked.ok()) checked = CheckWayHome(home->host, own_host);
   }
   if (!checked.ok()) {
     // Where that fails, the home agent is gone.

@@ -12,6 +12,26 @@
 #include "launcher/starter/relay_choice.h"
 
 namespace cuspan {
+namespace {
+
+// That each host is reached by an interface that encrypts, and by a shell that does.
+Status CheckSecure(const Plan& plan, const ClusterOptions& options, const ClusterOptions& wanted,
+                   const Environment& environment) {
+  for (const AgentPlan& agent : plan.agents) {
+    if (agent.host == kThisHost) continue;
+    if (const Result<std::string> way = SecureInterfaceTowards(agent.host, options.secure);
+        !way.ok())
+      return way.status();
+  }
+  if (wanted.remote_shell.empty() && !options.remote_shell.empty() && !plan.mpi() &&
+      InsideSlurmJob(environment))
+    return Status::Refused(
+        "--secure: in a Slurm job the secret of the run would go through srun, which does not "
+        "encrypt: name another way with --remote-shell ssh, or use --relay mpi");
+  return Status::Ok();
+}
+
+}  // namespace
 
 Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& wanted,
                                                          const InstallPaths& paths,
@@ -30,6 +50,10 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
     LogInfo("--relay auto: {}: {}", NameOf(choice.kind), choice.reason);
     plan.relay = choice.kind;
   }
+  if (plan.relayed() && options.secure.on) {
+    CUSPAN_RETURN_IF_ERROR(CheckSecure(plan, options, wanted, environment));
+  }
+  if (options.secure.on) environment.Set(settings::kSecure.name, SecureText(options.secure));
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
   environment.Set(settings::kDevice.name, options.device);

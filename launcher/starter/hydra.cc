@@ -93,6 +93,13 @@ std::vector<std::string> Hydra::Command(const std::vector<RankGroup>& ranks,
   return command;
 }
 
+Status Hydra::Confine(Environment&, const std::vector<std::string>&,
+                      const std::vector<std::string>&) const {
+  return Status::Invalid(
+      "--secure cannot keep MPICH to an interface: use --relay ucx, or a cuspan that is built with "
+      "Open MPI");
+}
+
 void Hydra::AddSettings(Environment& environment, const Plan&,
                         const std::vector<std::string>& extra, const std::string& remote_shell,
                         bool) const {

@@ -22,6 +22,9 @@ class Hydra final : public MpiLauncher {
   void AddSettings(Environment& environment, const Plan& plan,
                    const std::vector<std::string>& extra, const std::string& remote_shell,
                    bool root) const override;
+  // MPICH has several network layers, each with words of its own for it: refused.
+  Status Confine(Environment& environment, const std::vector<std::string>& networks,
+                 const std::vector<std::string>& extra) const override;
   std::vector<Folder> Folders(const Environment&, std::string_view, unsigned, int) const override {
     return {};
   }

@@ -39,6 +39,11 @@ class MpiLauncher {
                            const std::vector<std::string>& extra, const std::string& remote_shell,
                            bool root) const = 0;
 
+  // Keeps what it sends to other hosts in these networks ("10.8.0.0/24"). kInvalid says what the
+  // user has chosen that goes another way.
+  virtual Status Confine(Environment& environment, const std::vector<std::string>& networks,
+                         const std::vector<std::string>& extra) const = 0;
+
   // Whether a variable is of this MPI or its network layers, and ranks on other hosts have it only
   // if it is passed by name.
   virtual bool MustPass(std::string_view variable) const = 0;

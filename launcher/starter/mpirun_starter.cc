@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 #include "common/find_command.h"
@@ -21,6 +22,23 @@ bool IsOwnFolder(const std::filesystem::path& path) {
   struct stat about {};
   return ::lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) &&
          about.st_uid == ::geteuid();
+}
+
+// Of the interfaces by which the other hosts are reached.
+Result<std::vector<std::string>> SecureNetworks(const Plan& plan, const SecurePolicy& policy) {
+  std::vector<std::string> networks;
+  std::set<std::string> interfaces;
+  for (const AgentPlan& agent : plan.agents) {
+    if (agent.host == kThisHost) continue;
+    CUSPAN_ASSIGN_OR_RETURN(const std::string interface,
+                            SecureInterfaceTowards(agent.host, policy));
+    if (interface.empty() || !interfaces.insert(interface).second) continue;
+    CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> own, NetworksOf(interface));
+    networks.insert(networks.end(), own.begin(), own.end());
+  }
+  // Agents of this host alone need none.
+  if (networks.empty()) networks.emplace_back("127.0.0.0/8");
+  return networks;
 }
 
 class MpirunStarter final : public AgentStarter {
@@ -84,6 +102,11 @@ Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment e
   CUSPAN_RETURN_IF_ERROR(mpi.CheckReach(environment, plan, options.mpirun_arguments));
   mpi.AddSettings(environment, plan, options.mpirun_arguments, options.remote_shell,
                   ::geteuid() == 0);
+  if (options.secure.on) {
+    CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> networks,
+                            SecureNetworks(plan, options.secure));
+    CUSPAN_RETURN_IF_ERROR(mpi.Confine(environment, networks, options.mpirun_arguments));
+  }
   std::vector<std::string> variables = SettingNames(environment);
   for (const std::string& entry : environment.entries())
     if (mpi.MustPass(entry)) variables.push_back(entry.substr(0, entry.find('=')));

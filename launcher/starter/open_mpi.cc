@@ -141,6 +141,30 @@ void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
       environment.Set(of_prrte, std::string(*value));
 }
 
+Status OpenMpi::Confine(Environment& environment, const std::vector<std::string>& networks,
+                        const std::vector<std::string>& extra) const {
+  // After AddSettings: what is not the user's is there.
+  for (const char* const layer : {"pml", "btl", "mtl", "oob"})
+    if (NamesNetworkLayer(extra, layer))
+      return Status::Invalid(
+          "--secure chooses Open MPI's network layers itself: remove '{}' from --mpirun-args",
+          layer);
+  for (const char* const name : {"OMPI_MCA_pml", "OMPI_MCA_mtl"})
+    if (const auto value = environment.Get(name); value && *value != "ob1")
+      return Status::Invalid("--secure keeps Open MPI to TCP: unset {}={}", name, *value);
+  // Shared memory of a node is "vader" in 4, "sm" in 5.
+  environment.Set("OMPI_MCA_btl", "tcp,vader,self");
+  std::string list;
+  for (const std::string& network : networks) list += (list.empty() ? "" : ",") + network;
+  for (const char* const name : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
+                                 "PRTE_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"})
+    environment.Set(name, list);
+  for (const char* const name : {"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude",
+                                 "PRTE_MCA_oob_tcp_if_exclude", "PRTE_MCA_prte_if_exclude"})
+    environment.Unset(name);
+  return Status::Ok();
+}
+
 std::vector<MpiLauncher::Folder> OpenMpi::Folders(const Environment& environment,
                                                   std::string_view host, unsigned user,
                                                   int pid) const {

@@ -16,6 +16,8 @@ class OpenMpi final : public MpiLauncher {
   void AddSettings(Environment& environment, const Plan& plan,
                    const std::vector<std::string>& extra, const std::string& remote_shell,
                    bool root) const override;
+  Status Confine(Environment& environment, const std::vector<std::string>& networks,
+                 const std::vector<std::string>& extra) const override;
   std::vector<Folder> Folders(const Environment& environment, std::string_view host, unsigned user,
                               int pid) const override;
   bool MustPass(std::string_view) const override { return false; }

@@ -146,9 +146,14 @@ void SendAtOnce(int fd) {
 
 }  // namespace
 
-std::string Text(const Address& address) {
+std::string HostText(const Address& address) {
   char text[INET6_ADDRSTRLEN] = "?";
   ::inet_ntop(address.family, address.bytes, text, sizeof(text));
+  return text;
+}
+
+std::string Text(const Address& address) {
+  const std::string text = HostText(address);
   const int port = ntohs(address.port);
   return address.family == AF_INET6 ? Format("[{}]:{}", text, port) : Format("{}:{}", text, port);
 }

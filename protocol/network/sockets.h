@@ -31,6 +31,8 @@ static_assert(std::is_trivially_copyable_v<Address>);
 
 // "10.0.0.1:4242", "[fd00::1]:4242"
 std::string Text(const Address& address);
+// Without the port: "10.0.0.1", "fd00::1"
+std::string HostText(const Address& address);
 // kInvalid for what Text would not write.
 Result<Address> ParseAddress(std::string_view text);
 bool IsLoopback(const Address& address);

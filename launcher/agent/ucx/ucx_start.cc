@@ -2,8 +2,10 @@
 
 #include <sys/prctl.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +14,8 @@
 #include "launcher/agent/ucx/lane_threads.h"
 #include "launcher/agent/ucx/ucx_transport.h"
 #include "launcher/own_host.h"
+#include "launcher/route.h"
+#include "launcher/secure_network.h"
 
 namespace cuspan {
 namespace {
@@ -56,6 +60,23 @@ Result<Meeting::Attendee> SelfAt(const Workers& workers) {
   return self;
 }
 
+// With --secure: keeps UCX to the interfaces by which these hosts are reached, which are what it
+// returns; none without. kRefused where one does not encrypt.
+Result<std::set<std::string>> Confine(const std::vector<std::string>& hosts) {
+  std::set<std::string> interfaces;
+  CUSPAN_ASSIGN_OR_RETURN(const SecurePolicy policy, SecureFromSettings());
+  if (!policy.on) return interfaces;
+  for (const std::string& host : hosts) {
+    CUSPAN_ASSIGN_OR_RETURN(const std::string interface, SecureInterfaceTowards(host, policy));
+    if (!interface.empty()) interfaces.insert(interface);
+  }
+  std::string list;
+  for (const std::string& interface : interfaces) list += (list.empty() ? "" : ",") + interface;
+  // Agents of one host share memory. What the user has named would go past it.
+  ::setenv("UCX_NET_DEVICES", list.empty() ? "lo" : list.c_str(), 1);
+  return interfaces;
+}
+
 // The transport and the lanes of a run whose agents have met.
 Status Join(UcxRun& run, Workers workers, Meeting meeting) {
   std::unique_ptr<UcxWorker> own = std::move(workers.front());
@@ -80,11 +101,20 @@ Status BecomeUcxAgent(char**) {
 
 Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
                           const Environment& environment, const RunKey& key) {
+  std::vector<std::string> towards;
+  for (const AgentPlan& other : options.others)
+    if (other.host != kThisHost) towards.push_back(other.host);
+  CUSPAN_ASSIGN_OR_RETURN(const std::set<std::string> interfaces, Confine(towards));
   CUSPAN_ASSIGN_OR_RETURN(Workers workers, CreateWorkers());
   CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(workers));
   CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener, net::Listener::OpenOnAll(SOMAXCONN));
-  CUSPAN_ASSIGN_OR_RETURN(const std::vector<net::Address> places,
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<net::Address> places,
                           net::OwnAddresses(listener.address().port));
+  // Others are told of the encrypted ones alone.
+  if (!interfaces.empty())
+    std::erase_if(places, [&interfaces](const net::Address& place) {
+      return !net::IsLoopback(place) && !interfaces.contains(InterfaceWith(place));
+    });
   const std::vector<std::string> told = {"--device", options.device};
   UcxRun run;
   CUSPAN_ASSIGN_OR_RETURN(
@@ -107,6 +137,10 @@ Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths
 }
 
 Result<UcxRun> AttendUcxRun(const AgentOptions& options, const Invitation& invitation) {
+  std::vector<std::string> towards;
+  for (const net::Address& place : invitation.places)
+    if (!net::IsLoopback(place)) towards.push_back(net::HostText(place));
+  CUSPAN_RETURN_IF_ERROR(Confine(towards).status());
   CUSPAN_ASSIGN_OR_RETURN(Workers workers, CreateWorkers());
   CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(workers));
   CUSPAN_ASSIGN_OR_RETURN(

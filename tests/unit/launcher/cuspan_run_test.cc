@@ -474,7 +474,8 @@ TEST(CuspanAgent, HelpShowsWhatAUserSets) {
 
 // A command line of which cuspan can do nothing: one line, with the commands that there are.
 TEST(CuspanCommand, WithoutACommandItNamesThem) {
-  const std::string commands = "run, devices, queue, top, metrics, support, bench, completion, version";
+  const std::string commands =
+      "run, devices, queue, top, metrics, support, bench, completion, version";
   const std::vector<std::pair<Words, std::string>> cases = {
       {{}, "cuspan: no command given; "},
       {{"--"}, "cuspan: no command given; "},

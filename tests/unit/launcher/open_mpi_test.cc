@@ -41,6 +41,23 @@ TEST(OpenMpiCommand, StartsTheLanesBehindAllAgents) {
                   "-np", "3", "--host", "b", "-x", "CUSPAN_LANES", "/p/cuspan-agent"));
 }
 
+TEST(OpenMpiSettings, AreKeptToTheNetworksThatEncrypt) {
+  Environment environment({"OMPI_MCA_btl=tcp,openib", "OMPI_MCA_btl_tcp_if_exclude=lo",
+                           "OMPI_MCA_oob_tcp_if_include=eth0"});
+  ASSERT_TRUE(OpenMpi().Confine(environment, {"10.8.0.0/24", "10.9.0.0/24"}, {"-v"}).ok());
+  EXPECT_EQ(environment.Get("OMPI_MCA_btl"), "tcp,vader,self");
+  for (const char* name : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
+                           "PRTE_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"})
+    EXPECT_EQ(environment.Get(name), "10.8.0.0/24,10.9.0.0/24") << name;
+  EXPECT_FALSE(environment.Get("OMPI_MCA_btl_tcp_if_exclude"));
+  for (const char* layer : {"ucx", "cm"}) {
+    Environment other({Format("OMPI_MCA_pml={}", layer)});
+    EXPECT_THAT(OpenMpi().Confine(other, {"10.8.0.0/24"}, {}).message(), HasSubstr(layer));
+  }
+  EXPECT_THAT(OpenMpi().Confine(environment, {}, {"--mca", "btl_tcp_if_include", "eth0"}).message(),
+              HasSubstr("remove 'btl'"));
+}
+
 TEST(OpenMpiSettings, NamesTheNetworkUnlessTheUserDid) {
   const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
   Environment plain;
