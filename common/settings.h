@@ -53,9 +53,9 @@ inline constexpr Setting kMetrics{
     "where runs serve or write metrics, as --metrics has it; %r in a path is the id of the run"};
 inline constexpr Setting kBatch{
     "CUSPAN_BATCH", "auto",
-    "inside a Slurm job: auto (its nodes and GPUs are used unless hosts are named; in a step that "
-    "has "
-    "GPUs those), job (also there all of the job), or off (the job does not count)"};
+    "inside a job of Slurm, PBS or LSF: auto (its nodes and GPUs are used unless hosts are named; "
+    "in a step of Slurm's that has GPUs those), job (also there all of the job), or off (the job "
+    "does not count)"};
 inline constexpr Setting kHeartbeat{
     "CUSPAN_HEARTBEAT_SECONDS", "10",
     "heartbeat timeout: seconds without a message after which a host is lost (1 … 3600), or off"};

@@ -16,6 +16,7 @@ Result<InstallPaths> InstallPaths::Find() {
   paths.agent = bin / "cuspan-agent";
   paths.proxy = library / "cuspan-proxy";
   paths.slurm_shell = library / "cuspan-slurm-shell";
+  paths.job_shell = library / "cuspan-job-shell";
   paths.client = library / "libcuspan.so";
   paths.runtime = library / "runtime";
   return paths;

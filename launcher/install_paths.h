@@ -14,6 +14,7 @@ struct InstallPaths {
   std::string client;       // lib/cuspan/libcuspan.so, to be preloaded
   std::string runtime;      // lib/cuspan/runtime, where the app finds libcudart and libcuda
   std::string slurm_shell;  // lib/cuspan/cuspan-slurm-shell, which starts agents in Slurm jobs
+  std::string job_shell;    // lib/cuspan/cuspan-job-shell, the same in jobs of PBS and LSF
 
   static Result<InstallPaths> Find();
 };

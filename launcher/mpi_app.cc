@@ -46,8 +46,8 @@ std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
   command.insert(command.end(), {"-np", std::to_string(app.ranks)});
   if (app.hosts.empty() && app.in_job && !SaysWhere(app.mpirun)) {
     if (kind == MpiKind::kOpenMpi)
-      command.insert(command.end(), {"--mca", "ras", "^slurm", "--mca", "plm", "isolated", "--host",
-                                     Format("localhost:{}", app.ranks)});
+      command.insert(command.end(), {"--mca", "ras", "^slurm,tm,lsf,gridengine", "--mca", "plm",
+                                     "isolated", "--host", Format("localhost:{}", app.ranks)});
     else
       command.insert(command.end(), {"-launcher", "fork", "-hosts", "localhost"});
   }

@@ -16,14 +16,6 @@ std::optional<std::uint32_t> ParseCount(std::string_view text) {
   return count;
 }
 
-// Host names, and addresses of IPv4: nothing that a shell or mpirun would read otherwise.
-bool IsHostName(std::string_view text) {
-  return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-  });
-}
-
 // "host" or "host:N".
 std::optional<HostRequest> ParseHost(std::string_view text) {
   HostRequest request;
@@ -188,6 +180,13 @@ std::uint32_t StagingBuffersFor(std::uint32_t lanes) {
 std::uint32_t SendsInFlightFor(std::uint32_t lanes) {
   // Measured with four lanes: 17 GB/s with 4 sends on each, 15 with 8; with one 7.3 and 7.2.
   return lanes > 2 ? 4 : 8;
+}
+
+bool IsHostName(std::string_view text) {
+  return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
 }
 
 bool IsThisHost(std::string_view host, std::string_view own_name) {

@@ -57,6 +57,9 @@ Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores);
 std::uint32_t StagingBuffersFor(std::uint32_t lanes);
 std::uint32_t SendsInFlightFor(std::uint32_t lanes);
 
+// Host names, and addresses of IPv4: nothing that a shell or mpirun would read otherwise.
+bool IsHostName(std::string_view text);
+
 // True for the names under which the node calls itself.
 bool IsThisHost(std::string_view host, std::string_view own_name);
 

@@ -14,7 +14,7 @@
 #include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/batch/slurm_run.h"
+#include "launcher/batch/batch_job.h"
 #include "launcher/metrics/run_metrics.h"
 #include "launcher/program_check.h"
 #include "launcher/starter/agent_command.h"
@@ -137,7 +137,7 @@ Result<std::vector<std::string>> CommandOf(const RunOptions& options,
   if (options.mpi.ranks == 0) return options.command;
   MpiKind kind = MpiKind::kOpenMpi;
   MpiApp app = options.mpi;
-  app.in_job = InsideSlurmJob(environment);
+  app.in_job = BatchSystemAround(environment) != BatchSystem::kNone;
   // One that is not there is told of later, as any program is.
   const bool there = FindCommand(app.mpirun.front(), environment.Get("PATH").value_or("")).ok();
   if (there && (!app.hosts.empty() || app.in_job)) {

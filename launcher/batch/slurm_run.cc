@@ -6,8 +6,8 @@
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "launcher/batch/batch_job.h"
 #include "launcher/own_host.h"
-#include "launcher/starter/agent_command.h"
 
 namespace cuspan {
 namespace {
@@ -30,21 +30,6 @@ std::vector<std::uint32_t> GpusOfStep(const Environment& environment) {
   return indices.ok() ? std::move(*indices) : std::vector<std::uint32_t>();
 }
 
-bool AllAmong(const std::vector<std::uint32_t>& some, const std::vector<std::uint32_t>& all) {
-  return !some.empty() && std::all_of(some.begin(), some.end(), [&all](std::uint32_t index) {
-    return std::find(all.begin(), all.end(), index) != all.end();
-  });
-}
-
-HostRequest ThisHost(std::uint32_t devices) { return {"localhost", devices}; }
-
-std::string Joined(const std::vector<std::uint32_t>& numbers) {
-  std::string text;
-  for (const std::uint32_t number : numbers)
-    text += (text.empty() ? "" : ",") + std::to_string(number);
-  return text;
-}
-
 // Lets the home agent open GPUs of the job alone. What is set may be the user's own, or of an outer
 // job: it counts where it names GPUs of this one, and where Slurm keeps this process from others.
 void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environment) {
@@ -54,34 +39,24 @@ void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environm
   const bool whole_job = environment.Get(settings::kBatch.name) == "job";
   const Result<std::vector<std::uint32_t>> chosen = ParseIndices(set.value_or(""));
   if (!whole_job && chosen.ok() && AllAmong(*chosen, own.indices)) return;
-  environment.Set("CUDA_VISIBLE_DEVICES", Joined(own.indices));
+  environment.Set("CUDA_VISIBLE_DEVICES", NumbersText(own.indices));
 }
 
 }  // namespace
 
 bool InsideSlurmJob(const Environment& environment) {
-  return environment.Get("SLURM_JOB_ID") &&
-         environment.Get(settings::kBatch.name).value_or("auto") != "off";
+  return BatchSystemAround(environment) == BatchSystem::kSlurm;
 }
 
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
-  const std::string_view batch = environment.Get(settings::kBatch.name).value_or("auto");
-  if (batch != "auto" && batch != "job")
-    return Status::Invalid("{} must be auto, job or off, not '{}'", settings::kBatch.name, batch);
+  CUSPAN_RETURN_IF_ERROR(CheckBatchSetting(environment));
   Result<SlurmJob> job = AskSlurm(environment);
   if (job.ok()) return UseSlurmJob(*job, OwnHostName(), paths, options, environment);
-  const std::string why = Format("Slurm job {}: {}", environment.Get("SLURM_JOB_ID").value_or(""),
-                                 job.status().message());
-  if (job.status().code() != StatusCode::kNotFound)
-    return Status::Unavailable("{}; name hosts with --hosts, or set {}=off", why,
-                               settings::kBatch.name);
   // Of one node nothing is missed.
   const bool one_node =
       environment.Get("SLURM_JOB_NUM_NODES") == "1" && !environment.Get("SLURM_HET_SIZE");
-  LogLine(one_node ? LogLevel::kInfo : LogLevel::kWarn, "{}",
-          Format("{}; this node alone is used: name others with --hosts, or set {}=off", why,
-                 settings::kBatch.name));
-  return Status::Ok();
+  return WithoutNodes(Format("Slurm job {}", environment.Get("SLURM_JOB_ID").value_or("")),
+                      job.status(), one_node);
 }
 
 Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const InstallPaths& paths,
@@ -96,14 +71,14 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
   if (own != job.nodes.end() && AllAmong(step, own->indices) &&
       environment.Get(settings::kBatch.name) != "job") {
     LogInfo("Slurm job {}: the {} GPUs of this step on this node", job.id, step.size());
-    options.hosts = {ThisHost(static_cast<std::uint32_t>(step.size()))};
+    options.hosts = {OwnNode(static_cast<std::uint32_t>(step.size()))};
     SetVisible(job, SlurmNode{own->name, own->component, own->gpus, step}, environment);
     return Status::Ok();
   }
   for (const SlurmNode& node : job.nodes) {
     if (job.counts_gpus && node.gpus == 0) continue;
     const std::uint32_t devices = job.counts_gpus ? node.gpus : kAllDevices;
-    options.hosts.push_back(is_own(node) ? ThisHost(devices) : HostRequest{node.name, devices});
+    options.hosts.push_back(is_own(node) ? OwnNode(devices) : HostRequest{node.name, devices});
     if (is_own(node)) SetVisible(job, node, environment);
   }
   if (options.hosts.empty()) {
@@ -119,10 +94,7 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
   std::vector<std::string> shell = {paths.slurm_shell};
   if (job.binds) shell.emplace_back("--cpu-bind=none");
   shell.push_back(SlurmNodesText(job.nodes));
-  options.remote_shell = QuoteForShell(shell);
-  // Open MPI would have its daemons start further ones, where this environment is not.
-  if (!environment.Get("OMPI_MCA_plm_rsh_no_tree_spawn"))
-    environment.Set("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
+  ReachBy(shell, options, environment);
   return Status::Ok();
 }
 
@@ -178,9 +150,9 @@ StepGpus GpusForStep(const std::vector<SlurmNode>& nodes, const SlurmNode& node)
   if (node.gpus <= least) return {{Format("--gres=gpu:{}", node.gpus)}, ""};
   if (node.gpus <= first.value_or(0)) return {{Format("--gpus={}", node.gpus)}, ""};
   if (node.indices.empty()) return {{"--gres=none"}, ""};
-  return {
-      {"--gres=none"},
-      Format("CUDA_VISIBLE_DEVICES={} && export CUDA_VISIBLE_DEVICES && ", Joined(node.indices))};
+  return {{"--gres=none"},
+          Format("CUDA_VISIBLE_DEVICES={} && export CUDA_VISIBLE_DEVICES && ",
+                 NumbersText(node.indices))};
 }
 
 std::vector<std::string> SrunCommand(const std::vector<SlurmNode>& nodes, const SlurmNode& node,

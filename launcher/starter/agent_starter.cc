@@ -4,7 +4,7 @@
 
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/batch/slurm_run.h"
+#include "launcher/batch/batch_job.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/direct_starter.h"
@@ -38,8 +38,7 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
                                                          const RunKey& key) {
   ClusterOptions options = wanted;
   Environment environment = Environment::OfThisProcess();
-  if (options.hosts.empty() && InsideSlurmJob(environment))
-    CUSPAN_RETURN_IF_ERROR(UseSlurmJob(paths, options, environment));
+  if (options.hosts.empty()) CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
   Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
   plan.lanes = options.lanes;
   if (options.relay) {

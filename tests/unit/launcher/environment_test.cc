@@ -8,9 +8,9 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-const InstallPaths kPaths{"/p/bin/cuspan-agent", "/p/lib/cuspan/cuspan-proxy",
-                          "/p/lib/cuspan/libcuspan.so", "/p/lib/cuspan/runtime",
-                          "/p/lib/cuspan/cuspan-slurm-shell"};
+const InstallPaths kPaths{
+    "/p/bin/cuspan-agent",   "/p/lib/cuspan/cuspan-proxy",       "/p/lib/cuspan/libcuspan.so",
+    "/p/lib/cuspan/runtime", "/p/lib/cuspan/cuspan-slurm-shell", "/p/lib/cuspan/cuspan-job-shell"};
 
 RunKey Key() {
   RunKey key;

@@ -20,8 +20,8 @@ TEST(MpiApp, RanksStayOnThisHostInAJobOfABatchSystem) {
   app.ranks = 4;
   app.in_job = true;
   EXPECT_EQ(MpiAppCommand(app, MpiKind::kOpenMpi, {}, {"./app"}),
-            (Words{"mpirun", "-np", "4", "--mca", "ras", "^slurm", "--mca", "plm", "isolated",
-                   "--host", "localhost:4", "./app"}));
+            (Words{"mpirun", "-np", "4", "--mca", "ras", "^slurm,tm,lsf,gridengine", "--mca", "plm",
+                   "isolated", "--host", "localhost:4", "./app"}));
   EXPECT_EQ(MpiAppCommand(app, MpiKind::kHydra, {}, {"./app"}),
             (Words{"mpirun", "-np", "4", "-launcher", "fork", "-hosts", "localhost", "./app"}));
   app.mpirun = {"mpirun", "--host", "n1:4"};

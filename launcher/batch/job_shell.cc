@@ -1,0 +1,73 @@
+// Runs a command on a node of the PBS or LSF job around, called as ssh is: the remote shell of
+// agents.
+//
+//   cuspan-job-shell [--tell] NODES LAUNCHER… -- NODE COMMAND…
+//
+// NODES is as ListedNodesText writes it, and LAUNCHER pbs_tmrsh, pbsdsh, blaunch, or a remote shell
+// with its options. Becomes the launcher; exit status 255, as of ssh, where none starts.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/log.h"
+#include "launcher/batch/listed_run.h"
+
+namespace cuspan {
+namespace {
+
+constexpr int kNotReached = 255;
+
+int Run(int argc, char** argv) {
+  SetLogName("cuspan", "launcher");
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const bool tells = !words.empty() && words[0] == "--tell";
+  if (tells) words.erase(words.begin());
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  if (mark - words.begin() < 2 || words.end() - mark < 3) {
+    LogError("usage: cuspan-job-shell [--tell] NODES LAUNCHER... -- NODE COMMAND...");
+    return kNotReached;
+  }
+  const Result<std::vector<ListedNode>> nodes = ParseListedNodes(words[0]);
+  if (!nodes.ok()) {
+    LogError("{}", nodes.status().message());
+    return kNotReached;
+  }
+  const std::vector<std::string> launcher(words.begin() + 1, mark);
+  const std::string& host = mark[1];
+  const auto node = std::find_if(nodes->begin(), nodes->end(),
+                                 [&](const ListedNode& known) { return known.name == host; });
+  if (node == nodes->end()) {
+    LogError("host {} cannot be reached: it is no node of this job", host);
+    return kNotReached;
+  }
+
+  Environment environment;
+  const Environment own = Environment::OfThisProcess();
+  for (const std::string& entry : own.entries()) {
+    const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
+    // As through ssh, nothing of the run's goes this way: it has secrets. The GPUs are this node's.
+    if (!name.starts_with("CUSPAN_") && !name.starts_with("CUDA_VISIBLE_DEVICES"))
+      environment.Set(name, entry.substr(std::min(name.size() + 1, entry.size())));
+  }
+  // Another remote shell has an environment there of its own.
+  std::string command =
+      NodePrefix(*node, IsOfBatchSystem(launcher.front()) ? own : Environment(), tells);
+  for (auto word = mark + 2; word != words.end(); ++word)
+    command += (word == mark + 2 ? "" : " ") + *word;
+  const std::vector<std::string> line = LauncherCommand(launcher, node->name, command);
+  std::vector<char*> arguments;
+  for (const std::string& word : line) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const std::vector<char*> variables = environment.Pointers();
+  ::execvpe(arguments[0], arguments.data(), variables.data());
+  LogError("host {} cannot be reached: starting {} failed: {}", node->name, launcher.front(),
+           std::strerror(errno));
+  return kNotReached;
+}
+
+}  // namespace
+}  // namespace cuspan
+
+int main(int argc, char** argv) { return cuspan::Run(argc, argv); }
