@@ -24,10 +24,11 @@ Status CheckSecure(const Plan& plan, const ClusterOptions& options, const Cluste
       return way.status();
   }
   if (wanted.remote_shell.empty() && !options.remote_shell.empty() && !plan.mpi() &&
-      InsideSlurmJob(environment))
+      BatchSystemAround(environment) != BatchSystem::kNone)
     return Status::Refused(
-        "--secure: in a Slurm job the secret of the run would go through srun, which does not "
-        "encrypt: name another way with --remote-shell ssh, or use --relay mpi");
+        "--secure: in a job of a batch system the secret of the run would go through what starts "
+        "the agents (srun, blaunch), which need not encrypt: name another way with --remote-shell "
+        "ssh, or use --relay mpi");
   return Status::Ok();
 }
 
