@@ -34,14 +34,33 @@ std::optional<std::uint64_t> NumberIn(const fs::path& path) {
   return std::nullopt;  // "max", or no such file.
 }
 
-// Of the group at `folder`: its caches of files can be given up.
-std::uint64_t LeftIn(const fs::path& folder) {
-  const auto most = NumberIn(folder / "memory.max");
-  const auto used = NumberIn(folder / "memory.current");
+// How a version of the memory controller calls its numbers.
+struct Names {
+  const char* most;
+  const char* used;
+  const char* caches;  // In memory.stat: of files, which can be given up.
+};
+constexpr Names kOfVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes",
+                            "total_inactive_file "};
+constexpr Names kOfVersion2{"memory.max", "memory.current", "inactive_file "};
+
+// Of the group at `folder`.
+std::uint64_t LeftIn(const fs::path& folder, const Names& names) {
+  const auto most = NumberIn(folder / names.most);
+  const auto used = NumberIn(folder / names.used);
   if (!most || !used) return kUnknown;
-  const std::uint64_t caches = NumberOf(folder / "memory.stat", "inactive_file ").value_or(0);
+  const std::uint64_t caches = NumberOf(folder / "memory.stat", names.caches).value_or(0);
   const std::uint64_t kept = *used - std::min(*used, caches);
   return *most - std::min(*most, kept);
+}
+
+// Of the group of that path, and of those that it is in.
+std::uint64_t LeftInAll(const fs::path& top, const fs::path& group, const Names& names) {
+  std::uint64_t left = kUnknown;
+  for (fs::path own = group;; own = own.parent_path()) {
+    left = std::min(left, LeftIn(own.empty() ? top : top / own, names));
+    if (own.empty()) return left;
+  }
 }
 
 }  // namespace
@@ -50,15 +69,17 @@ std::uint64_t AvailableMemory(const fs::path& root) {
   std::uint64_t available = kUnknown;
   if (const auto kilobytes = NumberOf(root / "proc/meminfo", "MemAvailable:"))
     available = *kilobytes * 1024;
-  // "0::/path" is the group of version 2.
+  // "0::/path" is the group of version 2, "4:memory:/path" one of version 1.
   std::ifstream groups(root / "proc/self/cgroup");
+  const fs::path top = root / "sys/fs/cgroup";
   for (std::string line; std::getline(groups, line);) {
-    if (line.compare(0, 4, "0::/") != 0) continue;
-    const fs::path top = root / "sys/fs/cgroup";
-    for (fs::path own = line.substr(4);; own = own.parent_path()) {
-      available = std::min(available, LeftIn(own.empty() ? top : top / own));
-      if (own.empty()) break;
-    }
+    const std::size_t path = line.find(":/");
+    if (path == std::string::npos) continue;
+    const std::string kind = line.substr(0, path);
+    const std::string group = line.substr(path + 2);
+    if (kind == "0:") available = std::min(available, LeftInAll(top, group, kOfVersion2));
+    if (kind.ends_with(":memory"))
+      available = std::min(available, LeftInAll(top / "memory", group, kOfVersion1));
   }
   return available;
 }

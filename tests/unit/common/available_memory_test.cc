@@ -51,6 +51,16 @@ TEST_F(AvailableMemoryTest, IsWhatTheGroupHasLeftIfThatIsLess) {
   EXPECT_EQ(AvailableMemory(root_), 0U);
 }
 
+TEST_F(AvailableMemoryTest, IsWhatAGroupOfVersion1HasLeft) {
+  Write("proc/meminfo", "MemAvailable: 1000 kB\n");
+  Write("proc/self/cgroup", "9:name=systemd:/\n4:memory:/job/step\n1:cpu:/\n0::/\n");
+  const fs::path job = "sys/fs/cgroup/memory/job";
+  Write(job / "memory.limit_in_bytes", "500000\n");
+  Write(job / "memory.usage_in_bytes", "300000\n");
+  Write(job / "memory.stat", "inactive_file 7\ntotal_inactive_file 100000\n");
+  EXPECT_EQ(AvailableMemory(root_), 300000U);
+}
+
 TEST_F(AvailableMemoryTest, IsTheHostsWhereTheGroupHasMore) {
   Write("proc/meminfo", "MemAvailable: 10 kB\n");
   Write("proc/self/cgroup", "1:name=systemd:/x\n0::/\n");
