@@ -77,6 +77,14 @@ std::vector<std::string> SplitWords(std::string_view text) {
   return words;
 }
 
+std::string RemoteShellText(const ClusterOptions& options, const Environment& environment) {
+  if (!options.remote_shell.empty()) return options.remote_shell;
+  if (const auto chosen = environment.Get("OMPI_MCA_plm_rsh_agent"))
+    return std::string(chosen->substr(0, chosen->find(':')));  // The first that Open MPI may take.
+  // Nothing of ours has a terminal, so a question of ssh could not be answered.
+  return "ssh -oBatchMode=yes -oConnectTimeout=10";
+}
+
 std::vector<std::string_view> OutputLines(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

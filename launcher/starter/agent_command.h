@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/cluster_options.h"
+#include "launcher/environment.h"
 #include "launcher/plan.h"
 
 namespace cuspan {
@@ -32,6 +34,10 @@ std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent);
 std::string QuoteForShell(const std::vector<std::string>& words);
 // Words separated by blanks; "…" and '…' keep blanks.
 std::vector<std::string> SplitWords(std::string_view text);
+
+// What reaches other hosts where cuspan does it itself, called as ssh is: the user's choice, or an
+// ssh that asks nothing.
+std::string RemoteShellText(const ClusterOptions& options, const Environment& environment);
 
 // The lines of a command's output without blanks around them; empty ones are left out.
 std::vector<std::string_view> OutputLines(std::string_view text);

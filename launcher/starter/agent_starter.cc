@@ -15,7 +15,8 @@ namespace cuspan {
 namespace {
 
 // That each host is reached by an interface that encrypts, and by a shell that does.
-Status CheckSecure(const Plan& plan, const ClusterOptions& options, const ClusterOptions& wanted,
+// `own_shell`: the user has named it.
+Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
                    const Environment& environment) {
   for (const AgentPlan& agent : plan.agents) {
     if (agent.host == kThisHost) continue;
@@ -23,7 +24,7 @@ Status CheckSecure(const Plan& plan, const ClusterOptions& options, const Cluste
         !way.ok())
       return way.status();
   }
-  if (wanted.remote_shell.empty() && !options.remote_shell.empty() && !plan.mpi() &&
+  if (!own_shell && !options.remote_shell.empty() && !plan.mpi() &&
       BatchSystemAround(environment) != BatchSystem::kNone)
     return Status::Refused(
         "--secure: in a job of a batch system the secret of the run would go through what starts "
@@ -34,11 +35,8 @@ Status CheckSecure(const Plan& plan, const ClusterOptions& options, const Cluste
 
 }  // namespace
 
-Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& wanted,
-                                                         const InstallPaths& paths,
-                                                         const RunKey& key) {
-  ClusterOptions options = wanted;
-  Environment environment = Environment::OfThisProcess();
+Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
+  const bool own_shell = !options.remote_shell.empty();
   if (options.hosts.empty()) CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
   Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
   plan.lanes = options.lanes;
@@ -51,8 +49,17 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
     plan.relay = choice.kind;
   }
   if (plan.relayed() && options.secure.on) {
-    CUSPAN_RETURN_IF_ERROR(CheckSecure(plan, options, wanted, environment));
+    CUSPAN_RETURN_IF_ERROR(CheckSecure(plan, options, own_shell, environment));
   }
+  return plan;
+}
+
+Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& wanted,
+                                                         const InstallPaths& paths,
+                                                         const RunKey& key) {
+  ClusterOptions options = wanted;
+  Environment environment = Environment::OfThisProcess();
+  CUSPAN_ASSIGN_OR_RETURN(Plan plan, PlanRun(paths, options, environment));
   if (options.secure.on) environment.Set(settings::kSecure.name, SecureText(options.secure));
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());

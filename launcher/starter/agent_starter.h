@@ -19,6 +19,10 @@
 
 namespace cuspan {
 
+// Which agents a run with these options has, and by which relay. Completes the options, and the
+// environment, by what the job of a batch system around says; a failure is its own.
+Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
+
 // One thread. Each has a command to be executed in an environment; its output are lines.
 class AgentStarter {
  public:

@@ -14,15 +14,9 @@ namespace {
 std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand& agent,
                                             const ClusterOptions& options,
                                             const Environment& environment) {
-  // The agents have no terminal, so a question of ssh could not be answered.
-  std::string shell = "ssh -oBatchMode=yes -oConnectTimeout=10";
-  if (!options.remote_shell.empty())
-    shell = options.remote_shell;
-  else if (const auto chosen = environment.Get("OMPI_MCA_plm_rsh_agent"))
-    shell = chosen->substr(0, chosen->find(':'));  // The first of those that Open MPI may take.
   return {"--others",       AgentsText(std::span(plan.agents).subspan(1)),
           "--remote-agent", agent.remote_path,
-          "--remote-shell", shell};
+          "--remote-shell", RemoteShellText(options, environment)};
 }
 
 class DirectStarter final : public AgentStarter {
