@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "launcher/bench.h"
 #include "launcher/devices.h"
+#include "launcher/doctor/doctor.h"
 #include "launcher/metrics/node_metrics.h"
 #include "launcher/options.h"
 #include "launcher/queue.h"
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   if (line->queue) return cuspan::ShowQueue(*line->queue, signals);
   if (line->top) return cuspan::Top(*line->top, signals);
   if (line->metrics) return cuspan::ServeNodeMetrics(*line->metrics, signals);
+  if (line->doctor) return cuspan::Doctor(*line->doctor);
   if (line->bench) return cuspan::Bench(*line->bench, signals);
   if (line->support) return cuspan::ShowSupport(*line->support);
   std::fputs(line->text.c_str(), stdout);

@@ -173,6 +173,16 @@ void AddTopOptions(CLI::App& command, TopOptions& top, std::string& every) {
       ->type_name("SECONDS");
 }
 
+void AddDoctorOptions(CLI::App& command, DoctorOptions& doctor, std::string& limit) {
+  command.add_flag("--json", doctor.json, "print JSON");
+  command
+      .add_option("--timeout", limit,
+                  "seconds within which each host must answer, 1 to 4096 (default: 60)")
+      ->type_name("SECONDS");
+  // For other doctors alone; an option of no group is not shown.
+  command.add_flag("--probe", doctor.probe, "print what this host is")->group("");
+}
+
 Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
@@ -307,6 +317,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   DevicesOptions devices;
   TopOptions top;
   std::string every = "2";
+  DoctorOptions doctor;
+  std::string doctor_limit = "60";
 
   CLI::App* run_command =
       app.add_subcommand("run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
@@ -356,6 +368,10 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   AddClusterOptions(*metrics_command, texts);
   metrics_command->add_option("where", node_target, "[HOST:]PORT, unix:PATH, or a file")
       ->type_name("WHERE");
+  CLI::App* doctor_command = app.add_subcommand(
+      "doctor", "say what a run would need and does not find, and what to do about it");
+  AddClusterOptions(*doctor_command, texts);
+  AddDoctorOptions(*doctor_command, doctor, doctor_limit);
   SupportOptions support;
   CLI::App* support_command = app.add_subcommand(
       "support", "list which functions of CUDA and NVML are supported: cuspan support [NAMES]");
@@ -372,7 +388,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       ->required();
   CLI::App* version_command = app.add_subcommand("version", "print the version");
   for (CLI::App* command : {devices_command, queue_command, top_command, metrics_command,
-                            support_command, completion_command, version_command})
+                            doctor_command, support_command, completion_command, version_command})
     command->allow_extras();  // CheckExtras names them.
   CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
@@ -426,7 +442,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
 
   CUSPAN_ASSIGN_OR_RETURN(ClusterOptions cluster, CheckClusterOptions(texts));
-  for (const CLI::App* looking : {devices_command, queue_command, top_command, metrics_command})
+  for (const CLI::App* looking :
+       {devices_command, queue_command, top_command, metrics_command, doctor_command})
     if (looking->parsed() && !command.empty())
       return Status::Invalid("{0} takes no program; see cuspan {0} --help", looking->get_name());
   if (top_command->parsed()) {
@@ -441,6 +458,14 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     }
     node_metrics.cluster = std::move(cluster);
     line.metrics = std::move(node_metrics);
+    return line;
+  }
+  if (doctor_command->parsed()) {
+    CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t seconds,
+                            ParseNumber(doctor_limit, "--timeout", "seconds are"));
+    doctor.limit = std::chrono::seconds(seconds);
+    doctor.cluster = std::move(cluster);
+    line.doctor = std::move(doctor);
     return line;
   }
   if (devices_command->parsed() || queue_command->parsed()) {

@@ -35,20 +35,28 @@ struct TopOptions {
   std::chrono::milliseconds every{};
 };
 
+struct DoctorOptions {
+  ClusterOptions cluster;
+  bool json = false;
+  bool probe = false;            // Says what this host is, for another one's doctor.
+  std::chrono::seconds limit{};  // For a host to answer.
+};
+
 // `cuspan bench NAME ARGUMENTS`
 struct BenchOptions {
   std::string name;
   std::vector<std::string> arguments;
 };
 
-// What the command line asks for: exactly one of run, devices, queue, top, metrics, bench, support
-// and text is there.
+// What the command line asks for: exactly one of run, devices, queue, top, metrics, doctor, bench,
+// support and text is there.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;
   std::optional<DevicesOptions> queue;  // `cuspan queue`, which has the same options.
   std::optional<TopOptions> top;
   std::optional<NodeMetricsOptions> metrics;
+  std::optional<DoctorOptions> doctor;
   std::optional<BenchOptions> bench;
   std::optional<SupportOptions> support;
   std::string text;  // To print: of --help and --version.

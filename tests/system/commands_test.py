@@ -62,7 +62,7 @@ class Errors(SystemTest):
         self.fails(self.cuspan("run", "--same-node", "maybe", "--", "/bin/true"), OWN_FAILURE, "maybe")
 
     def test_unknown_commands(self):
-        commands = ("run", "devices", "queue", "top", "support", "bench", "version")
+        commands = ("run", "devices", "queue", "top", "doctor", "support", "bench", "version")
         self.fails(self.cuspan(), USAGE, *commands)
         self.fails(self.cuspan("no-such-command"), USAGE, "no-such-command", *commands)
         self.fails(self.cuspan("rn"), USAGE, "unknown command 'rn'", "did you mean 'run'?")

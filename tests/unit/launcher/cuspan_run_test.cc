@@ -455,7 +455,8 @@ TEST(CuspanCommand, HelpAndVersion) {
 
 TEST(CuspanCommand, HelpNamesEveryCommand) {
   const Outcome help = RunCommand({kCuspan, "--help"});
-  for (const char* command : {"run", "devices", "queue", "top", "support", "bench", "version"}) {
+  for (const char* command :
+       {"run", "devices", "queue", "top", "doctor", "support", "bench", "version"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
     const Outcome own = RunCommand({kCuspan, command, "--help"});
     EXPECT_EQ(own.exit_status, 0) << command;
@@ -474,8 +475,8 @@ TEST(CuspanAgent, HelpShowsWhatAUserSets) {
 
 // A command line of which cuspan can do nothing: one line, with the commands that there are.
 TEST(CuspanCommand, WithoutACommandItNamesThem) {
-  const std::string commands =
-      "run, devices, queue, top, metrics, support, bench, completion, version";
+  const std::string all =
+      "run, devices, queue, top, metrics, doctor, support, bench, completion, version";
   const std::vector<std::pair<Words, std::string>> cases = {
       {{}, "cuspan: no command given; "},
       {{"--"}, "cuspan: no command given; "},
@@ -487,7 +488,7 @@ TEST(CuspanCommand, WithoutACommandItNamesThem) {
     EXPECT_EQ(outcome.exit_status, 2) << line;
     EXPECT_THAT(outcome.out, IsEmpty());
     EXPECT_THAT(outcome.err, StartsWith(line));
-    EXPECT_THAT(outcome.err, HasSubstr(commands));
+    EXPECT_THAT(outcome.err, HasSubstr(all));
     EXPECT_EQ(CountLines(outcome.err), 1U) << outcome.err;
   }
 }

@@ -1,0 +1,76 @@
+#include "launcher/doctor/doctor.h"
+
+#include <csignal>
+#include <cstdio>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "launcher/app_process.h"
+#include "launcher/doctor/probe.h"
+#include "launcher/doctor/reach.h"
+#include "launcher/doctor/report.h"
+#include "launcher/own_host.h"
+#include "launcher/starter/agent_command.h"
+#include "launcher/starter/agent_starter.h"
+#include "launcher/starter/mpi_launcher.h"
+#include "launcher/starter/relay_choice.h"
+
+namespace cuspan {
+namespace {
+
+constexpr int kFound = 1;
+
+doctor::Needs NeedsOf(const InstallPaths& paths, const ClusterOptions& options, const Plan& plan,
+                      const Environment& environment) {
+  doctor::Needs needs;
+  needs.device = options.device;
+  needs.relay = plan.relay;
+  needs.relayed = plan.relayed();
+  needs.mpi = OwnMpiLauncher().name();
+  needs.remote_shell = RemoteShellText(options, environment);
+  needs.cuspan = doctor::CommandThere(paths, options);
+  needs.may_lack_shell = plan.mpi() && options.remote_shell.empty() &&
+                         !BatchVariable(environment).empty() &&
+                         !environment.Get("OMPI_MCA_plm_rsh_agent");
+  return needs;
+}
+
+// What the options leave open is what a run would fill in.
+Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
+                                        std::vector<doctor::Finding>& findings) {
+  CUSPAN_ASSIGN_OR_RETURN(const InstallPaths paths, InstallPaths::Find());
+  ClusterOptions options = wanted.cluster;
+  Environment environment = Environment::OfThisProcess();
+  const Result<Plan> plan = PlanRun(paths, options, environment);
+  if (!plan.ok()) {
+    findings.push_back({"batch-job", doctor::Severity::kError, OwnHostName(),
+                        plan.status().message(), "correct the job, or name hosts with --hosts"});
+    return std::vector<doctor::Visit>();
+  }
+  StripOuterRun(environment);
+  environment.Set(settings::kDevice.name, options.device);
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<doctor::Visit> visits,
+                          doctor::VisitAll(paths, options, *plan, environment, wanted.limit));
+  findings = doctor::CheckAll(NeedsOf(paths, options, *plan, environment), visits);
+  return visits;
+}
+
+}  // namespace
+
+int Doctor(const DoctorOptions& options) {
+  if (options.probe) return doctor::RunProbe(options.cluster);
+  // A remote shell may end before it is told anything.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::vector<doctor::Finding> findings;
+  const Result<std::vector<doctor::Visit>> visits = Look(options, findings);
+  if (!visits.ok()) {
+    LogError("{}", visits.status().message());
+    return kExitOwnFailure;
+  }
+  const std::string text =
+      options.json ? doctor::ReportJson(*visits, findings) : doctor::ReportText(*visits, findings);
+  std::fputs(text.c_str(), stdout);
+  return doctor::IsHealthy(findings) ? 0 : kFound;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,141 @@
+// Checks of how hosts are reached.
+#include <cmath>
+
+#include "launcher/doctor/checks.h"
+#include "launcher/starter/agent_command.h"
+#include "launcher/wait_status.h"
+
+namespace cuspan::doctor {
+namespace {
+
+// How much apart clocks may be before that confuses who compares logs.
+constexpr double kClockSeconds = 1;
+// As shells end where there is no such command, and where it cannot be run.
+constexpr int kNotFoundStatus = 127;
+constexpr int kNotExecutableStatus = 126;
+
+// What the remote shell, or the cuspan there, said last of itself.
+std::string LastLine(const std::string& text) {
+  const std::vector<std::string_view> lines = OutputLines(text);
+  return lines.empty() ? "" : Printable(lines.back(), 200);
+}
+
+bool Has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// What ssh asks for that nobody is there to answer.
+std::string ShellAction(const Needs& needs, const Visit& visit) {
+  if (Has(visit.errors, "Host key verification failed"))
+    return Format("accept its host key once: ssh {} true (ssh-keyscan adds many)", visit.host);
+  if (Has(visit.errors, "Permission denied"))
+    return Format("let the remote shell in without a password: ssh-copy-id {}", visit.host);
+  return Format(
+      "'{} {} true' must work from here and ask nothing; --remote-shell names another "
+      "command",
+      needs.remote_shell, visit.host);
+}
+
+Finding Unreached(const Needs& needs, const Visit& visit) {
+  const Severity severity = needs.may_lack_shell ? Severity::kWarning : Severity::kError;
+  const std::string said = LastLine(visit.errors);
+  if (visit.own) {
+    const std::string how = visit.wait_status ? DescribeExit(*visit.wait_status)
+                                              : Format("did not end in {} s", visit.waited_seconds);
+    return {"probe-failed", Severity::kError, visit.host,
+            Format("what looks at this host {}{}{}", how, said.empty() ? "" : ": ", said),
+            "a driver that hangs is a cause: nvidia-smi must answer; --timeout gives it more time"};
+  }
+  if (!visit.wait_status)
+    return {"remote-shell-timeout", severity, visit.host,
+            Format("the remote shell did not answer within {} s{}{}", visit.waited_seconds,
+                   said.empty() ? "" : ": ", said),
+            Format("try '{} {} true'; it must ask nothing. For hosts that are slow: --timeout",
+                   needs.remote_shell, visit.host)};
+  const int status = WIFEXITED(*visit.wait_status) ? WEXITSTATUS(*visit.wait_status) : -1;
+  if (Has(visit.errors, "unknown command 'doctor'"))
+    return {"cuspan-version", Severity::kError, visit.host,
+            Format("{} is of an older version, without this command", needs.cuspan),
+            "install the same version on every host, or name its directory with --remote-prefix"};
+  if ((status == kNotFoundStatus || status == kNotExecutableStatus) &&
+      Has(visit.errors, needs.cuspan))
+    return {"cuspan-missing", Severity::kError, visit.host,
+            Format("{} cannot be run there: {}", needs.cuspan, said),
+            "install cuspan in the same directory on every host, or name its directory with "
+            "--remote-prefix"};
+  if (!visit.resolves)
+    return {"name-unresolved", severity, visit.host, "its name has no address here",
+            "correct the name, or add it to /etc/hosts or to DNS"};
+  return {"remote-shell-failed", severity, visit.host,
+          Format("the remote shell {}{}{}", DescribeExit(*visit.wait_status),
+                 said.empty() ? "" : ": ", said),
+          ShellAction(needs, visit)};
+}
+
+// Reached by none of its addresses, for what is most likely one reason.
+std::string Joined(const std::vector<const Reached*>& all) {
+  std::string text;
+  for (const Reached* const one : all)
+    text += Format("{}{} ({})", text.empty() ? "" : ", ", one->host, one->problem);
+  return text;
+}
+
+std::string RateText(double bytes_per_second) {
+  const double megabits = bytes_per_second * 8 / 1e6;
+  return megabits < 1000 ? Format("{:.0f} Mbit/s", megabits)
+                         : Format("{:.1f} Gbit/s", megabits / 1000);
+}
+
+}  // namespace
+
+std::vector<Finding> CheckReached(const Needs& needs, const Visit& visit) {
+  std::vector<Finding> found;
+  if (!visit.facts) found.push_back(Unreached(needs, visit));
+  if (const std::string said = LastLine(visit.stray); visit.facts && !said.empty())
+    found.push_back(
+        {"remote-shell-output", Severity::kWarning, visit.host,
+         Format("the remote shell prints on standard output: {}", said),
+         "let what it reads at its start (~/.bashrc) print for interactive shells only"});
+  if (std::abs(visit.clock_apart) > kClockSeconds)
+    found.push_back(
+        {"clock-apart", Severity::kWarning, visit.host,
+         Format("its clock is {:.0f} s {} this host's, so times in logs and traces do "
+                "not fit",
+                std::abs(visit.clock_apart), visit.clock_apart > 0 ? "ahead of" : "behind"),
+         "synchronise the clocks (chrony, systemd-timesyncd)"});
+  return found;
+}
+
+std::vector<Finding> CheckLinks(const Visit& visit, const Visit& own) {
+  std::vector<Finding> found;
+  std::vector<const Reached*> blocked;
+  std::vector<const Reached*> stalled;
+  for (const Reached& reached : visit.reached)
+    if (!reached.problem.empty()) (reached.stalled ? stalled : blocked).push_back(&reached);
+  if (!blocked.empty())
+    found.push_back({"connection-blocked", Severity::kError, visit.host,
+                     Format("no TCP connection from {} to {}", visit.host, Joined(blocked)),
+                     "let these hosts connect to each other's ports above 1023, or to those that "
+                     "MPI or UCX are told to use (docs/operations.md)"});
+  if (!stalled.empty())
+    found.push_back(
+        {"path-mtu", Severity::kError, visit.host,
+         Format("small packets pass from {} to {}, large ones do not", visit.host, Joined(stalled)),
+         "give all interfaces and switches on the way one MTU, and let ICMP pass"});
+  if (!visit.measured || !visit.measured->problem.empty()) return found;
+  const Reached& link = *visit.measured;
+  if (link.mtu != 0 && link.peer_mtu != 0 && link.mtu != link.peer_mtu)
+    found.push_back({"mtu-differs", Severity::kWarning, visit.host,
+                     Format("the MTU is {} from {} to it, and {} on the way back", link.mtu,
+                            own.host, link.peer_mtu),
+                     "give the interfaces of all hosts one MTU (ip link set dev … mtu …)"});
+  if (link.bytes_per_second < kEnoughBytesPerSecond)
+    found.push_back(
+        {"link-slow", Severity::kWarning, visit.host,
+         Format("from {} to it there are {}", own.host, RateText(link.bytes_per_second)),
+         "use the address of a faster interface as its name; copies to its GPUs go "
+         "no faster"});
+  return found;
+}
+
+}  // namespace cuspan::doctor
