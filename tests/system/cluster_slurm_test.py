@@ -112,6 +112,16 @@ class Jobs(SlurmTest):
                 self.assertEqual((result.stdout, result.stderr),
                                  ("vector_add: 1048576 elements on 4 devices: PASS\n", ""))
 
+    def test_doctor(self):
+        """It asks the nodes of the job, by srun, and their GPUs."""
+        for relay in ("mpi", "ucx"):
+            with self.subTest(relay):
+                result = self.salloc(["--partition=cpu", "--nodes=1", ":", "--partition=gpu", "--nodes=2", "--gres=gpu:2"],
+                                     *self.cuspan("doctor"), CUSPAN_RELAY=relay)
+                self.assertEqual([line.split()[0] for line in result.stdout.splitlines()[:3]], ["n0", "n1", "n2"])
+                self.assertEqual(result.stdout.splitlines()[3:],
+                                 ["nothing found: cuspan run can use 4 GPUs on 2 hosts"])
+
     def test_the_same_as_a_script(self):
         script = self.batch_script("hostname", self.cuspan_line("run", "--", app("vector_add", "shared")),
                                    options=["--partition=cpu --nodes=1", "hetjob",
