@@ -3,17 +3,19 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 
 #include "common/trim.h"
+#include "launcher/batch/command_output.h"
+#include "launcher/own_host.h"
+#include "launcher/plan.h"
 #include "launcher/starter/agent_command.h"
 
 namespace cuspan {
 namespace {
+
+using std::chrono::milliseconds;
 
 std::optional<std::uint32_t> Number(std::string_view text) {
   std::uint32_t number = 0;
@@ -59,37 +61,29 @@ std::string_view ValueOf(std::string_view word, std::string_view name) {
   return word.starts_with(name) ? word.substr(name.size()) : std::string_view();
 }
 
-// Why a command ended with `status`; `output` is what it has said.
-Status Failure(const std::vector<std::string>& words, int status, std::string_view output) {
-  constexpr int kNoCommand = 127;
-  const std::vector<std::string_view> lines = OutputLines(output);
+// What a command prints, with what it says on standard error if `both`.
+Result<std::string> OutputOf(const std::vector<std::string>& words, milliseconds limit,
+                             bool both = true) {
+  Result<CommandOutput> output = RunForOutput(words, both, limit);
+  if (!output.ok()) {
+    const std::string why = Format("{}: {}", QuoteForShell(words), output.status().message());
+    return output.status().code() == StatusCode::kNotFound ? Status::NotFound("{}", why)
+                                                           : Status::Unavailable("{}", why);
+  }
+  if (WIFEXITED(output->wait_status) && WEXITSTATUS(output->wait_status) == 0)
+    return std::move(output->text);
+  const std::vector<std::string_view> lines = OutputLines(output->text);
   const std::string why = Format("{}: {}", QuoteForShell(words),
                                  lines.empty() ? "it failed without a message" : lines.front());
-  const bool unknown = output.find("Invalid job id") != std::string_view::npos;
-  if (unknown || (WIFEXITED(status) && WEXITSTATUS(status) == kNoCommand))
-    return Status::NotFound("{}", why);
-  return Status::Unavailable("{}", why);
+  const bool unknown = output->text.find("Invalid job id") != std::string::npos;
+  return unknown ? Status::NotFound("{}", why) : Status::Unavailable("{}", why);
 }
 
-// What a command prints, with what it says on standard error if `both`.
-Result<std::string> OutputOf(const std::vector<std::string>& words, bool both = true) {
-  const std::string command = QuoteForShell(words) + (both ? " 2>&1" : " 2>/dev/null");
-  std::FILE* const pipe = ::popen(command.c_str(), "re");
-  if (pipe == nullptr) return Status::Exhausted("{}: {}", words.front(), std::strerror(errno));
-  std::string output;
-  std::array<char, 4096> part{};
-  for (std::size_t got = 0; (got = std::fread(part.data(), 1, part.size(), pipe)) > 0;)
-    output.append(part.data(), got);
-  const int status = ::pclose(pipe);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
-  return Failure(words, status, output);
-}
-
-Result<std::vector<std::string>> ExpandByScontrol(const std::string& list) {
+Result<std::vector<std::string>> ExpandByScontrol(const std::string& list, milliseconds limit) {
   if (list.find('[') == std::string::npos && list.find(',') == std::string::npos)
     return std::vector<std::string>{list};
   CUSPAN_ASSIGN_OR_RETURN(const std::string output,
-                          OutputOf({"scontrol", "show", "hostnames", list}, false));
+                          OutputOf({"scontrol", "show", "hostnames", list}, limit, false));
   const std::vector<std::string_view> lines = OutputLines(output);
   return std::vector<std::string>(lines.begin(), lines.end());
 }
@@ -157,20 +151,35 @@ std::vector<std::string_view> SlurmSetting(std::string_view text, std::string_vi
   return {};
 }
 
-Result<SlurmJob> AskSlurm(const Environment& environment) {
+const SlurmNode* FindNode(const std::vector<SlurmNode>& nodes, std::string_view host,
+                          std::string_view own_name) {
+  const bool here = IsThisHost(host, own_name);
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const SlurmNode& node) {
+    return here ? IsThisHost(node.name, own_name) : IsThisHost(host, node.name);
+  });
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+std::string OwnNodeName(const Environment& environment) {
+  const std::optional<std::string_view> name = environment.Get("SLURMD_NODENAME");
+  return name ? std::string(*name) : OwnHostName();
+}
+
+Result<SlurmJob> AskSlurm(const Environment& environment, milliseconds limit) {
   SlurmJob job;
-  job.id = environment.Get("SLURM_JOB_ID").value_or("");
-  // Of a heterogeneous job only this one tells of all components.
-  const std::string leader(environment.Get("SLURM_JOB_ID_HET_GROUP_0").value_or(job.id));
+  // Of a heterogeneous job only the first one tells of all components.
+  job.id = environment.Get("SLURM_JOB_ID_HET_GROUP_0")
+               .value_or(environment.Get("SLURM_JOB_ID").value_or(""));
   CUSPAN_ASSIGN_OR_RETURN(const std::string text,
-                          OutputOf({"scontrol", "--details", "show", "job", leader}));
-  Result<std::vector<SlurmNode>> nodes = ParseSlurmJob(text, leader, &ExpandByScontrol);
+                          OutputOf({"scontrol", "--details", "show", "job", job.id}, limit));
+  Result<std::vector<SlurmNode>> nodes = ParseSlurmJob(
+      text, job.id, [limit](const std::string& list) { return ExpandByScontrol(list, limit); });
   if (!nodes.ok())
-    return Status::Unavailable("scontrol --details show job {}: {}", leader,
+    return Status::Unavailable("scontrol --details show job {}: {}", job.id,
                                nodes.status().message());
   job.nodes = std::move(*nodes);
   CUSPAN_ASSIGN_OR_RETURN(const std::string configuration,
-                          OutputOf({"scontrol", "show", "config"}));
+                          OutputOf({"scontrol", "show", "config"}, limit));
   const auto has = [&configuration](std::string_view setting, std::string_view word) {
     const std::vector<std::string_view> words = SlurmSetting(configuration, setting);
     return std::find(words.begin(), words.end(), word) != words.end();

@@ -1,6 +1,7 @@
 // The job of Slurm's in which a command runs: its nodes, and the GPUs that it has on each.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -24,7 +25,7 @@ struct SlurmNode {
 };
 
 struct SlurmJob {
-  std::string id;
+  std::string id;  // Of a heterogeneous job, that of the first component.
   std::vector<SlurmNode> nodes;
   // Slurm gives out GPUs here (GresTypes); else a job has all that its nodes have.
   bool counts_gpus = true;
@@ -49,8 +50,17 @@ std::vector<std::string_view> SlurmSetting(std::string_view text, std::string_vi
 // The numbers of a list such as "0,2-3"; kInvalid for anything else.
 Result<std::vector<std::uint32_t>> ParseIndices(std::string_view list);
 
+// The node that a user calls `host`, by its name, the short form of that, or as this host, whose
+// node is `own_name`; null when there is none. It is one of `nodes`.
+const SlurmNode* FindNode(const std::vector<SlurmNode>& nodes, std::string_view host,
+                          std::string_view own_name);
+// What Slurm calls this host: in a step by its environment, else by the host's own name.
+std::string OwnNodeName(const Environment& environment);
+
 // Asks Slurm about the job that `environment` names, by its commands. kNotFound: they are not
-// there, or do not know the job; kUnavailable says what else failed.
-Result<SlurmJob> AskSlurm(const Environment& environment);
+// there, or do not know the job; kUnavailable says what else failed, as when one of them does not
+// answer within `limit`.
+Result<SlurmJob> AskSlurm(const Environment& environment,
+                          std::chrono::milliseconds limit = std::chrono::seconds(20));
 
 }  // namespace cuspan

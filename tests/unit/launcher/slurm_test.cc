@@ -1,5 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "launcher/batch/slurm_run.h"
 
@@ -82,6 +86,58 @@ TEST(SlurmJob, SettingsAreLists) {
   EXPECT_THAT(SlurmSetting(kText, "GresTypes"), ElementsAre("gpu", "shard"));
   EXPECT_THAT(SlurmSetting(kText, "TaskPlugin"), ElementsAre("task/affinity"));
   EXPECT_TRUE(SlurmSetting(kText, "Gres").empty());
+}
+
+// A scontrol of the test's own, first in PATH.
+class FakeScontrol {
+ public:
+  explicit FakeScontrol(const std::string& script) {
+    std::ofstream(folder_ / "scontrol") << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(folder_ / "scontrol", std::filesystem::perms::owner_all);
+    ::setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);
+  }
+  ~FakeScontrol() {
+    ::setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  static std::filesystem::path NewFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "scontrol-XXXXXX";
+    return ::mkdtemp(name.data());
+  }
+  const std::string path_ = std::getenv("PATH");
+  const std::filesystem::path folder_ = NewFolder();
+};
+
+TEST(SlurmCommands, OneThatHangsIsGivenUp) {
+  // What it has started keeps its output open.
+  const FakeScontrol scontrol("sleep 1000 & wait");
+  const Result<SlurmJob> job =
+      AskSlurm(Environment({"SLURM_JOB_ID=7"}), std::chrono::milliseconds(100));
+  EXPECT_EQ(job.status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(job.status().message(), "scontrol --details show job 7: no answer within 1 s");
+}
+
+TEST(SlurmCommands, SayWhatTheyHaveAgainstTheQuestion) {
+  const Environment environment({"SLURM_JOB_ID=7"});
+  {
+    const FakeScontrol scontrol(
+        "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+    EXPECT_EQ(AskSlurm(environment).status().code(), StatusCode::kNotFound);
+  }
+  {
+    const FakeScontrol scontrol("echo no controller >&2; exit 1");
+    const Status status = AskSlurm(environment).status();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_EQ(status.message(), "scontrol --details show job 7: no controller");
+  }
+  const FakeScontrol scontrol(
+      "test $1 = --details && echo 'JobId=7\n Nodes=n1 GRES=gpu:2(IDX:0-1)' || echo 'GresTypes = "
+      "gpu'");
+  const Result<SlurmJob> job = AskSlurm(environment);
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_THAT(job->nodes, ElementsAre(SlurmNode{"n1", 0, 2, {0, 1}}));
 }
 
 // What UseSlurmJob makes of a job.
