@@ -20,6 +20,8 @@ struct ClusterOptions {
   SameNode same_node = SameNode::kAuto;
   std::uint32_t lanes = 1;             // Of each node.
   std::vector<HostRequest> app_hosts;  // Where the app's processes may be, besides this node.
+  // Slurm places the app's processes on nodes of the job around, of its first component.
+  bool app_in_job = false;
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_arguments;
   std::optional<RelayKind> relay = RelayKind::kMpi;  // None: what suits (relay_choice.h).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 
@@ -33,10 +34,16 @@ Result<MpiKind> FindMpiKind(const MpiApp& app) {
     if (text.find(name) != std::string::npos) return MpiKind::kOpenMpi;
   for (const char* name : {"HYDRA", "Intel(R) MPI"})
     if (text.find(name) != std::string::npos) return MpiKind::kHydra;
+  if (text.starts_with("slurm")) return MpiKind::kSrun;
   return Status::NotFound(
-      "{} is not recognised as the mpirun of Open MPI, MPICH or Intel MPI, so --app-hosts cannot "
-      "be used: name another one with --app-mpirun, or start it yourself: cuspan run -- mpirun …",
+      "{} is not recognised as the mpirun of Open MPI, MPICH or Intel MPI, or as srun, so "
+      "--app-hosts cannot be used: name another one with --app-mpirun, or start it yourself: "
+      "cuspan run -- mpirun …",
       app.mpirun.front());
+}
+
+bool IsNamedSrun(const MpiApp& app) {
+  return std::filesystem::path(app.mpirun.front()).filename() == "srun";
 }
 
 std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,

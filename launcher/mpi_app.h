@@ -21,13 +21,16 @@ struct MpiApp {
   bool in_job = false;
 };
 
-// How an mpirun hands a rank the environment, and is told hosts.
-enum class MpiKind { kOpenMpi, kHydra };
+// How an mpirun hands a rank the environment, and is told hosts. Slurm's srun starts ranks, too.
+enum class MpiKind { kOpenMpi, kHydra, kSrun };
 
 // Asks the app's mpirun for its version. A failure says what to do.
 Result<MpiKind> FindMpiKind(const MpiApp& app);
+// Whether the app's mpirun is an srun by its name.
+bool IsNamedSrun(const MpiApp& app);
 
-// The whole command line for `program`. Variables `names` reach ranks on other hosts.
+// The whole command line for `program`; that of srun has a place of its own
+// (batch/slurm_ranks.h). Variables `names` reach ranks on other hosts.
 std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
                                        const std::vector<std::string>& names,
                                        const std::vector<std::string>& program);

@@ -117,8 +117,10 @@ void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
                   "hosts on which the ranks run: HOST[:RANKS],… (default: this node)")
       ->type_name("HOSTS");
   command
-      .add_option("--app-mpirun", texts.mpirun,
-                  "mpirun command for the program, with options (default: mpirun)")
+      .add_option(
+          "--app-mpirun", texts.mpirun,
+          "mpirun command for the program, with options (default: mpirun); in a Slurm job srun, "
+          "too, which places the ranks on the job's nodes")
       ->type_name("COMMAND");
 }
 

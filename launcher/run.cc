@@ -15,6 +15,8 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
+#include "launcher/batch/slurm_ranks.h"
+#include "launcher/batch/slurm_run.h"
 #include "launcher/metrics/run_metrics.h"
 #include "launcher/program_check.h"
 #include "launcher/starter/agent_command.h"
@@ -131,16 +133,41 @@ int Fail(const Status& status, int exit_status) {
   return exit_status;
 }
 
-// The command line of the app: the user's, or that of an mpirun with the user's behind it.
-Result<std::vector<std::string>> CommandOf(const RunOptions& options,
-                                           const Environment& environment) {
-  if (options.mpi.ranks == 0) return options.command;
+struct AppCommand {
+  std::vector<std::string> words;
+  bool in_job = false;  // Slurm chooses the nodes of its processes.
+};
+
+// That of ranks which srun starts.
+Result<AppCommand> CommandOfSrun(const MpiApp& app, const std::vector<std::string>& names,
+                                 const std::vector<std::string>& program,
+                                 Environment& environment) {
+  if (!InsideSlurmJob(environment))
+    return Status::Invalid(
+        "--app-mpirun {}: srun starts ranks in a Slurm job only (salloc, sbatch), where {} is not "
+        "off",
+        app.mpirun.front(), settings::kBatch.name);
+  SlurmJob job;
+  if (!app.hosts.empty()) {
+    CUSPAN_ASSIGN_OR_RETURN(job, AskSlurm(environment));
+  }
+  AppCommand command{{}, app.hosts.empty()};
+  CUSPAN_ASSIGN_OR_RETURN(
+      command.words, SlurmRanksCommand(app, job.nodes, OwnNodeName(environment), names, program));
+  StripForRanks(environment);
+  return command;
+}
+
+// The command line of the app: the user's, or that of an mpirun with the user's behind it, for
+// which `environment` may be changed.
+Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment) {
+  if (options.mpi.ranks == 0) return AppCommand{options.command};
   MpiKind kind = MpiKind::kOpenMpi;
   MpiApp app = options.mpi;
   app.in_job = BatchSystemAround(environment) != BatchSystem::kNone;
   // One that is not there is told of later, as any program is.
   const bool there = FindCommand(app.mpirun.front(), environment.Get("PATH").value_or("")).ok();
-  if (there && (!app.hosts.empty() || app.in_job)) {
+  if (there && (!app.hosts.empty() || app.in_job || IsNamedSrun(app))) {
     const Result<MpiKind> found = FindMpiKind(app);
     if (!found.ok() && !app.hosts.empty()) return found.status();
     app.in_job = app.in_job && found.ok();
@@ -149,14 +176,14 @@ Result<std::vector<std::string>> CommandOf(const RunOptions& options,
   std::vector<std::string> names = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET",
                                     "CUSPAN_SECRET"};
   for (std::string& name : SettingNames(environment)) names.push_back(std::move(name));
-  return MpiAppCommand(app, kind, names, options.command);
+  if (kind == MpiKind::kSrun) return CommandOfSrun(app, names, options.command, environment);
+  return AppCommand{MpiAppCommand(app, kind, names, options.command)};
 }
 
 // What a run would start: the agents, by host, and the commands.
-int TellPlan(const RunOptions& options, const InstallPaths& paths, const RunKey& key,
+int TellPlan(const ClusterOptions& cluster, const InstallPaths& paths, const RunKey& key,
              const std::vector<std::string>& command) {
-  const Result<std::unique_ptr<AgentStarter>> made =
-      AgentStarter::Make(options.cluster, paths, key);
+  const Result<std::unique_ptr<AgentStarter>> made = AgentStarter::Make(cluster, paths, key);
   if (!made.ok()) return Fail(made.status(), kExitOwnFailure);
   const AgentStarter& starter = **made;
   for (const AgentPlan& agent : starter.plan().agents) {
@@ -190,19 +217,21 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (options.statistics) environment.Set(settings::kStats.name, "on");
   if (options.mpi.devices_a_rank != 0)
     environment.Set(settings::kGpusPerRank.name, std::to_string(options.mpi.devices_a_rank));
-  Result<std::vector<std::string>> command = CommandOf(options, environment);
+  Result<AppCommand> command = CommandOf(options, environment);
   if (!command.ok()) return Fail(command.status(), kExitOwnFailure);
   const std::string search_path(environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
-  if (const Result<std::string> starter = FindCommand(command->front(), search_path); !starter.ok())
+  if (const Result<std::string> starter = FindCommand(command->words.front(), search_path);
+      !starter.ok())
     return Fail(starter.status(), ExitStatusOf(starter.status()));
   const Result<std::string> program = FindCommand(options.command.front(), search_path);
   if (const Status enters = program.ok() ? CheckEntered(*program) : program.status(); !enters.ok())
     return Fail(enters, ExitStatusOf(enters));
   if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
     LogWarn("{}", warning);
-  if (options.dry_run) return TellPlan(options, *paths, *key, *command);
 
   ClusterOptions cluster = options.cluster;
+  cluster.app_in_job = command->in_job;
+  if (options.dry_run) return TellPlan(cluster, *paths, *key, command->words);
   cluster.wish.order = started;
   cluster.wish.program = std::filesystem::path(options.command.front()).filename().string();
   // Before GPUs are waited for: what can not be opened is told at once.
@@ -220,7 +249,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (!ready.ok()) return Fail(ready.status(), kExitOwnFailure);
   for (const std::string& note : ready->notes) LogWarn("{}", note);
 
-  Result<AppProcess> app = AppProcess::Prepare(*command, environment, signals);
+  Result<AppProcess> app = AppProcess::Prepare(command->words, environment, signals);
   if (!app.ok()) return Fail(app.status(), kExitOwnFailure);
   Result<UniqueFd> signal_fd = TakeSignals();
   if (!signal_fd.ok()) return Fail(signal_fd.status(), kExitOwnFailure);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
-#include "launcher/own_host.h"
+#include "launcher/plan.h"
+#include "launcher/starter/agent_command.h"
 
 namespace cuspan {
 namespace {
@@ -42,6 +44,38 @@ void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environm
   environment.Set("CUDA_VISIBLE_DEVICES", NumbersText(own.indices));
 }
 
+// Of the hosts that the user names, those GPUs that the job has there, `nodes` says which; under
+// the names that Slurm has for them.
+Status LimitToJob(const SlurmJob& job, const std::vector<SlurmNode>& nodes,
+                  std::string_view own_name, ClusterOptions& options) {
+  std::vector<HostRequest> hosts;
+  std::map<std::string_view, std::uint32_t> taken;
+  for (const HostRequest& named : options.hosts) {
+    const SlurmNode* const node = FindNode(nodes, named.host, own_name);
+    if (node == nullptr)
+      return Status::Invalid(
+          "host {} is no node of Slurm job {}: name nodes of the job, or set {}=off to reach any "
+          "host by ssh",
+          named.host, job.id, settings::kBatch.name);
+    // Software GPUs are nobody's where Slurm does not know them.
+    const bool limited = job.counts_gpus && (node->gpus > 0 || options.device != "soft");
+    if (limited && node->gpus == 0)
+      return Status::Unavailable(
+          "Slurm job {} has no GPUs on host {}: ask for some (--gres=gpu:N), or name other nodes",
+          job.id, named.host);
+    HostRequest host{IsThisHost(node->name, own_name) ? "localhost" : node->name, named.devices};
+    if (limited) {
+      std::uint32_t& others = taken[node->name];
+      host.devices = std::min(host.devices, node->gpus - others);
+      if (host.devices == 0) continue;
+      others += host.devices;
+    }
+    hosts.push_back(std::move(host));
+  }
+  options.hosts = std::move(hosts);
+  return Status::Ok();
+}
+
 }  // namespace
 
 bool InsideSlurmJob(const Environment& environment) {
@@ -51,7 +85,18 @@ bool InsideSlurmJob(const Environment& environment) {
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
   CUSPAN_RETURN_IF_ERROR(CheckBatchSetting(environment));
   Result<SlurmJob> job = AskSlurm(environment);
-  if (job.ok()) return UseSlurmJob(*job, OwnHostName(), paths, options, environment);
+  if (job.ok()) return UseSlurmJob(*job, OwnNodeName(environment), paths, options, environment);
+  if (!job.ok() && job.status().code() != StatusCode::kNotFound)
+    return Status::Unavailable(
+        "Slurm job {}: {}; try again, or set {}=off and name hosts with --hosts, which are reached "
+        "by ssh then",
+        environment.Get("SLURM_JOB_ID").value_or(""), job.status().message(),
+        settings::kBatch.name);
+  if (!options.hosts.empty()) {
+    LogInfo("Slurm job {}: {}; the hosts are reached as if there were no job",
+            environment.Get("SLURM_JOB_ID").value_or(""), job.status().message());
+    return Status::Ok();
+  }
   // Of one node nothing is missed.
   const bool one_node =
       environment.Get("SLURM_JOB_NUM_NODES") == "1" && !environment.Get("SLURM_HET_SIZE");
@@ -61,35 +106,42 @@ Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environme
 
 Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const InstallPaths& paths,
                    ClusterOptions& options, Environment& environment) {
-  const std::optional<std::string_view> node_name = environment.Get("SLURMD_NODENAME");
-  const auto is_own = [&](const SlurmNode& node) {
-    return node_name ? node.name == *node_name : IsThisHost(node.name, own_name);
-  };
-  const auto own = std::find_if(job.nodes.begin(), job.nodes.end(), is_own);
+  const SlurmNode* const own = FindNode(job.nodes, own_name, own_name);
+  std::vector<SlurmNode> nodes = job.nodes;
   // Of another job, in whose step this one was begun, it counts nothing.
   const std::vector<std::uint32_t> step = GpusOfStep(environment);
-  if (own != job.nodes.end() && AllAmong(step, own->indices) &&
-      environment.Get(settings::kBatch.name) != "job") {
+  const bool in_step = own != nullptr && AllAmong(step, own->indices) &&
+                       environment.Get(settings::kBatch.name) != "job";
+  SlurmNode* const here = own == nullptr ? nullptr : &nodes[own - job.nodes.data()];
+  if (in_step) {
     LogInfo("Slurm job {}: the {} GPUs of this step on this node", job.id, step.size());
-    options.hosts = {OwnNode(static_cast<std::uint32_t>(step.size()))};
-    SetVisible(job, SlurmNode{own->name, own->component, own->gpus, step}, environment);
-    return Status::Ok();
+    here->gpus = static_cast<std::uint32_t>(step.size());
+    here->indices = step;
   }
-  for (const SlurmNode& node : job.nodes) {
-    if (job.counts_gpus && node.gpus == 0) continue;
-    const std::uint32_t devices = job.counts_gpus ? node.gpus : kAllDevices;
-    options.hosts.push_back(is_own(node) ? OwnNode(devices) : HostRequest{node.name, devices});
-    if (is_own(node)) SetVisible(job, node, environment);
+  if (!options.hosts.empty()) {
+    CUSPAN_RETURN_IF_ERROR(LimitToJob(job, nodes, own_name, options));
+  } else {
+    for (const SlurmNode& node : nodes) {
+      if ((job.counts_gpus && node.gpus == 0) || (in_step && &node != here)) continue;
+      options.hosts.push_back({&node == here ? std::string(kThisHost) : node.name,
+                               job.counts_gpus ? node.gpus : kAllDevices});
+    }
   }
-  if (options.hosts.empty()) {
-    if (options.device == "soft") return Status::Ok();
+  if (options.hosts.empty() && options.device != "soft")
     return Status::Unavailable(
-        "Slurm job {} has no GPUs: ask for some (--gres=gpu:N), name other hosts with --hosts, use "
-        "--device soft, or set {}=off for what this node has",
+        "Slurm job {} has no GPUs: ask for some (--gres=gpu:N), use --device soft, or set {}=off "
+        "for what this node has",
         job.id, settings::kBatch.name);
-  }
-  LogInfo("Slurm job {}: {} of its {} nodes have GPUs", job.id, options.hosts.size(),
+  LogInfo("Slurm job {}: GPUs of {} hosts; it has {} nodes", job.id, options.hosts.size(),
           job.nodes.size());
+  if (here != nullptr) SetVisible(job, *here, environment);
+  for (HostRequest& host : options.app_hosts)
+    if (const SlurmNode* const node = FindNode(nodes, host.host, own_name)) host.host = node->name;
+  if (options.app_in_job)
+    for (const SlurmNode& node : nodes)
+      if (node.component == 0) options.app_hosts.push_back({node.name, kAllDevices});
+  std::erase_if(options.app_hosts,
+                [own_name](const HostRequest& host) { return IsThisHost(host.host, own_name); });
   if (!options.remote_shell.empty()) return Status::Ok();
   std::vector<std::string> shell = {paths.slurm_shell};
   if (job.binds) shell.emplace_back("--cpu-bind=none");

@@ -18,13 +18,16 @@ namespace cuspan {
 bool InsideSlurmJob(const Environment& environment);
 
 // Fills in what the user has left open: the hosts, and how they are reached. In a step that has
-// GPUs of its own those of this node are taken, unless CUSPAN_BATCH says "job". Lets the agents see
-// no GPUs of this node that the job does not have. kUnavailable when the job has no GPUs, or Slurm
-// does not answer; kInvalid for a wrong CUSPAN_BATCH. Where Slurm's commands are not, or do not
-// know the job, a line says that this node alone is used.
+// GPUs of its own those of this node are taken, unless CUSPAN_BATCH says "job". Of hosts that the
+// user names, which must be nodes of the job, no other GPUs than the job's are left. Lets the
+// agents see no GPUs of this node that the job does not have. Where Slurm places the program's
+// processes, there is an agent on each of the nodes. kUnavailable when the job has no GPUs, or
+// Slurm does not answer; kInvalid for a wrong CUSPAN_BATCH, and for a host that is not of the job.
+// Where Slurm's commands are not, or do not know the job, a line says that this node alone is used,
+// or named hosts are left as they are.
 Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
-// Pure: the same with what Slurm says. `own_name` is this host's.
+// Pure: the same with what Slurm says. `own_name` is this host's, as Slurm has it.
 Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const InstallPaths& paths,
                    ClusterOptions& options, Environment& environment);
 

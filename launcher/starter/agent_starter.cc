@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
+#include "launcher/batch/slurm_run.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/direct_starter.h"
@@ -37,7 +38,10 @@ Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_she
 
 Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
   const bool own_shell = !options.remote_shell.empty();
-  if (options.hosts.empty()) CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
+  // Of Slurm's job hosts that are named are reached the same way; but a remote shell of the user's
+  // reaches those that it is for, of a job or not.
+  if (options.hosts.empty() || (InsideSlurmJob(environment) && !own_shell))
+    CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
   Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
   plan.lanes = options.lanes;
   if (options.relay) {

@@ -102,8 +102,8 @@ void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
   const auto set_unless_chosen = [&](const char* name, const char* value) {
     if (!environment.Get(name)) environment.Set(name, value);
   };
-  if (!remote_shell.empty()) {
-    environment.Set("OMPI_MCA_plm_rsh_agent", remote_shell);
+  if (!remote_shell.empty()) environment.Set("OMPI_MCA_plm_rsh_agent", remote_shell);
+  if (!remote_shell.empty() || environment.Get(settings::kBatch.name) == "off") {
     // Also in a job of a batch system, which has a way of its own and may not know all hosts.
     if (!OnThisHost(plan) && !NamesNetworkLayer(extra, "plm")) {
       set_unless_chosen("OMPI_MCA_plm", "rsh");

@@ -8,19 +8,22 @@
 #include <cerrno>
 
 #include "common/format.h"
+#include "common/settings.h"
 
 namespace cuspan {
 namespace {
 
 // As Slurm, PBS, LSF and Grid Engine set them in a job.
-constexpr std::string_view kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+constexpr std::string_view kSlurmVariable = "SLURM_JOB_ID";
+constexpr std::string_view kJobVariables[] = {kSlurmVariable, "PBS_JOBID", "LSB_JOBID",
                                               "PE_HOSTFILE"};
 
 }  // namespace
 
 std::string_view BatchVariable(const Environment& environment) {
+  const bool slurm_counts = environment.Get(settings::kBatch.name) != "off";
   for (const std::string_view variable : kJobVariables)
-    if (environment.Get(variable)) return variable;
+    if (environment.Get(variable) && (slurm_counts || variable != kSlurmVariable)) return variable;
   return {};
 }
 

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import sys
 import time
 
 from box import Box, BoxTest
@@ -42,10 +43,12 @@ class SlurmTest(BoxTest):
         return {name: value for name, value in self.environment(CUSPAN_SOFT_VISIBLE="chosen", **more).items()
                 if name in more or name.startswith(("CUSPAN_", "OMPI_ALLOW", "HWLOC_")) or name == "MPIRUN"}
 
-    def salloc(self, options, *command, status=0, host="n0", **more):
+    def salloc(self, options, *command, status=0, host="n0", alone=True, **more):
+        """Runs a command in a job, to the end; where it is alone nothing is left then."""
         line = SLURM.on(host, "salloc", "--quiet", *options, *command, **self.variables(**more))
         result = self.run_command(line, self.environment(), status)
-        self.assert_no_job_left()
+        if alone:
+            self.assert_no_job_left()
         return result
 
     def batch_script(self, *lines, options=()):
@@ -157,13 +160,23 @@ class Jobs(SlurmTest):
                 self.assertIn("PASS", output.read_text())
                 self.assert_no_job_left()
 
-    def test_named_hosts_and_the_switch_come_first(self):
-        for arguments, variables in ((["--hosts", "localhost"], {}), ([], {"CUSPAN_BATCH": "off"})):
-            with self.subTest(arguments):
-                result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:1"], "srun", "--nodes=1", "--ntasks=1",
-                                     "--gres=none", *self.cuspan("devices", "--json", *arguments), **variables)
-                # All that the node has: Slurm's own limits are what keeps them away, and here are none.
-                self.assertEqual({host for host, _ in self.places(result.stdout)}, {"n1"})
+    def test_the_switch_comes_first(self):
+        result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:1"], "srun", "--nodes=1", "--ntasks=1",
+                             "--gres=none", *self.cuspan("devices", "--json"), CUSPAN_BATCH="off")
+        # All that the node has: Slurm's own limits are what keeps them away, and here are none.
+        self.assertEqual([host for host, _ in self.places(result.stdout)], ["n1"] * 2)
+
+    def test_named_hosts(self):
+        """From a node of the job and from another one; they have the GPUs of the job, and no others."""
+        gpus = ["--partition=gpu", "--nodes=2", "--gres=gpu:1"]
+        for options, hosts, places in ((["--partition=cpu", ":", *gpus], "n2,n1:4", ["n2", "n1"]), (gpus, "n2", ["n2"])):
+            with self.subTest(options):
+                result = self.salloc(options, *self.cuspan("devices", "--json", "--hosts", hosts))
+                self.assertEqual([host for host, _ in self.places(result.stdout)], places)
+        result = self.salloc(gpus, *self.cuspan("run", "--hosts", "n1,n2", "--", app("vector_add", "shared")), host="n0")
+        self.assertEqual(result.stdout, "vector_add: 1048576 elements on 2 devices: PASS\n")
+        result = self.salloc(gpus, *self.cuspan("run", "--hosts", "n1,n0", "--", "true"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"cuspan: host n0 is no node of Slurm job \d+: name nodes of the job, .*CUSPAN_BATCH=off")
 
     def test_a_job_without_gpus(self):
         result = self.salloc(["--partition=cpu"], *self.cuspan("devices", "--device", "auto"), status=None,
@@ -178,7 +191,7 @@ class Jobs(SlurmTest):
         self.assertIn("this node alone is used", result.stderr)
         result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:2"], "env", "SLURM_CONF=/nonexistent",
                              *self.cuspan("run", "--", "true"), status=OWN_FAILURE)
-        self.assertRegex(result.stderr, "cuspan: Slurm job .*scontrol.*; name hosts with --hosts, or set CUSPAN_BATCH=off")
+        self.assertRegex(result.stderr, "cuspan: Slurm job .*scontrol.*; try again, or set CUSPAN_BATCH=off and ")
 
     def test_tasks_of_an_array(self):
         """The last one has the array's own id, for which Slurm tells of all."""
@@ -202,6 +215,68 @@ class Jobs(SlurmTest):
         self.assertEqual([device["pci_bus_id"] for device in devices], ["00c0:02:00.0"])
         self.run_command(SLURM.on("n0", "scancel", holder))
         self.assert_no_job_left()
+
+
+class Ranks(SlurmTest):
+    """Of an MPI program, started by srun."""
+    JOB = ("--partition=gpu", "--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--gres=gpu:2")
+
+    def setUp(self):
+        super().setUp()
+        self.types = SLURM.ask("srun", "--mpi=list").split()
+
+    def of_a_job(self, mpi, hosts, *command):
+        """Four ranks with a GPU each, on each of these lists of hosts; they have those of the job in its order."""
+        if mpi not in self.types:
+            self.skipTest(f"this Slurm has no {mpi}")
+        runs = [self.cuspan_line("run", "-np", "4", "--gpus-per-rank", "1", "--app-mpirun", f"'srun --mpi={mpi}'", *where,
+                                 "--", *command) for where in hosts]
+        job, output = self.sbatch(self.batch_script(self.cuspan_line("devices", "--json") + " > devices", *runs),
+                                  f"--chdir={self.folder}", *self.JOB)
+        self.wait_for_job(job)
+        devices = [uuid for _, uuid in self.places((self.folder / "devices").read_text())]
+        self.assertEqual(len(set(devices)), 4)
+        lines = [f"rank {rank}: {uuid}" for rank, uuid in enumerate(devices)]
+        said = self.said(output)
+        self.assertEqual([line for line in said.splitlines() if line.startswith("rank ")], lines * len(hosts), said)
+        self.assert_no_job_left()
+        return said
+
+    def test_pmix(self):
+        """Where Slurm places them, on one node, and on two in another order."""
+        hosts = ([], ["--app-hosts", "n1:4"], ["--app-hosts", "n2:1,n1"])
+        said = self.of_a_job("pmix", hosts, program("ranks", "shared"), "1")
+        self.assertEqual(said.count("world size 4, devices a rank 1, pi 3.1415926536: PASS"), len(hosts), said)
+
+    def test_pmi2(self):
+        rank = pathlib.Path(__file__).with_name("pmi2_rank.py")
+        self.of_a_job("pmi2", ([], ["--app-hosts", "n2:4"]), sys.executable, "-BS", str(rank))
+
+    def test_ends(self):
+        """As srun ends: with the code of a rank, or what stands for its signal; and the others with it."""
+        job = ["--partition=gpu", "--nodes=2", "--gres=gpu:1"]
+        for end, status in (("exit 7", 7), ("kill -KILL $$", 137)):
+            with self.subTest(end):
+                rank = f"[ $SLURM_PROCID = 1 ] && {end}; [ $SLURM_PROCID = 1 ] || exec sleep 1000"
+                self.salloc(job, *self.cuspan("run", "-np", "2", "--app-mpirun", "srun", "--", "sh", "-c", rank),
+                            status=max(status, 143))
+        # What is sent to cuspan goes to srun, and from there to the ranks.
+        ready = self.folder / "ready"
+        rank = f"trap 'exit 5' USR1; touch {ready}; while :; do sleep 0.1; done"
+        run = self.start(SLURM.on("n1", "salloc", "--quiet", "--partition=gpu", "--gres=gpu:1",
+                                  *self.cuspan("run", "-np", "1", "--app-mpirun", "srun", "--", "sh", "-c", rank),
+                                  **self.variables()), self.environment())
+        wait_until(ready.exists, "the rank is ready")
+        os.kill(self.processes("cuspan")[0][0], signal.SIGUSR1)
+        self.assertEqual(self.ends(run)[0], 5)
+        self.assert_no_job_left()
+
+    def test_outside_a_job(self):
+        for variables in ({}, {"SLURM_JOB_ID": "7", "CUSPAN_BATCH": "off"}):
+            line = SLURM.on("n0", *self.cuspan("run", "-np", "2", "--app-mpirun", "srun", "--", "true"),
+                            **self.variables(**variables))
+            result = self.run_command(line, self.environment(), OWN_FAILURE)
+            self.assertIn("srun starts ranks in a Slurm job only", result.stderr)
 
 
 class Sharing(SlurmTest):
@@ -267,6 +342,17 @@ class Plugin(SlurmTest):
         self.assertEqual((result.stdout, result.stderr), ("vector_add: 1048576 elements on 1 device: PASS\n", ""))
         self.assertEqual(self.srun("--gres=gpu:2", "--cuspan-gpus=1", "sh", "-c", "exit 7", status=7).stdout, "")
 
+    def test_ranks_in_a_script(self):
+        """They belong to the run that starts them, and begin no other."""
+        if "pmix" not in SLURM.ask("srun", "--mpi=list").split():
+            self.skipTest("this Slurm has no pmix")
+        script = self.batch_script(self.cuspan_line("run", "-np", "2", "--gpus-per-rank", "1", "--app-mpirun",
+                                                    "'srun --mpi=pmix'", "--", program("ranks", "shared"), "1"))
+        job, output = self.sbatch(script, "--cuspan-gpus=2", "--partition=gpu", "--nodes=2", "--gres=gpu:1")
+        self.wait_for_job(job)
+        self.assertEqual(self.said(output).count("world size 2, devices a rank 1, pi 3.1415926536: PASS"), 1)
+        self.assert_no_job_left()
+
     def test_without_the_option_nothing_changes(self):
         self.assertEqual(self.srun("--nodelist=n1", "sh", "-c", "hostname; echo $LD_PRELOAD").stdout.split(), ["n1"])
 
@@ -281,9 +367,9 @@ class Plugin(SlurmTest):
 
 
 class Ends(SlurmTest):
-    def start_held(self, *options, relay="mpi"):
-        """A job whose run has all of its GPUs; its id."""
-        script = self.batch_script(self.cuspan_line("run", "--", program("long_kernel", "shared"), "64 64 4") + " < /dev/zero")
+    def start_held(self, *options, relay="mpi", before="true"):
+        """A job whose run has all of its GPUs, after a command; its id."""
+        script = self.batch_script(before, self.cuspan_line("run", "--", program("long_kernel", "shared"), "64 64 4") + " < /dev/zero")
         job, output = self.sbatch(script, "--partition=gpu", "--nodes=2", "--gres=gpu:2", *options, CUSPAN_RELAY=relay,
                                   CUSPAN_SOFT_RATE="1000")
         wait_until(lambda: len(self.processes("cuspan-proxy")) == 1, lambda: f"the run uses a GPU: {self.processes()}\n"

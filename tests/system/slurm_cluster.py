@@ -51,6 +51,7 @@ class SlurmCluster:
         nodes, gres, partitions = [], [], {"cpu": [], "gpu": [], "all": []}
         for number, (host, gpus) in enumerate(zip(self.box.hosts, devices)):
             (folder / f"spool-{host}").mkdir()
+            (folder / f"tmp-{host}").mkdir()
             for gpu in range(gpus):
                 os.mknod(folder / f"{host}-gpu{gpu}", 0o20666, NULL_DEVICE)
             nodes.append(f"NodeName={host} NodeAddr={ADDRESS.format(number + 1)} CPUs={CPUS} RealMemory=2000"
@@ -70,7 +71,7 @@ class SlurmCluster:
             "SlurmdUser=root", "AuthType=auth/munge", f"AuthInfo=socket={folder}/munge.socket",
             f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool-%n",
             f"SlurmctldPidFile={folder}/slurmctld.pid", f"SlurmdPidFile={folder}/slurmd-%n.pid",
-            f"SlurmctldLogFile={folder}/slurmctld.log", f"SlurmdLogFile={folder}/slurmd-%n.log",
+            f"TmpFS={folder}/tmp-%n", f"SlurmctldLogFile={folder}/slurmctld.log", f"SlurmdLogFile={folder}/slurmd-%n.log",
             "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SwitchType=switch/none", "MpiDefault=none",
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core", "GresTypes=gpu", "ReturnToService=2",
             "SlurmdTimeout=10", "KillWait=10", "TCPTimeout=2", "SlurmdParameters=config_overrides",

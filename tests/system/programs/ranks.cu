@@ -1,6 +1,6 @@
 // An MPI program as people write them: each rank integrates its part of 4 / (1 + x²) over 0 … 1 on
 // a device, and all add up their parts; then each passes what it computed to the next, from and to
-// device memory by way of the host.
+// device memory by way of the host. Says which devices the ranks have as their first.
 //
 //   ranks [DEVICES]     how many devices each rank shall see
 
@@ -76,6 +76,17 @@ int main(int argc, char** argv) {
   CHECK(cudaMemcpy(back.data(), sums, kBlocks * sizeof(double), cudaMemcpyDeviceToHost));
   EXPECT(back == theirs, "rank %d: what came from rank %d is damaged", rank, previous);
   CHECK(cudaFree(sums));
+
+  cudaDeviceProp properties{};
+  CHECK(cudaGetDeviceProperties(&properties, 0));
+  std::vector<cudaUUID_t> firsts(size);
+  MPI_Gather(&properties.uuid, sizeof(cudaUUID_t), MPI_BYTE, firsts.data(), sizeof(cudaUUID_t),
+             MPI_BYTE, 0, MPI_COMM_WORLD);
+  for (int other = 0; rank == 0 && other < size; ++other) {
+    std::printf("rank %d: ", other);
+    for (const char byte : firsts[other].bytes) std::printf("%02x", byte & 0xff);
+    std::printf("\n");
+  }
 
   int all_failures = 0;
   MPI_Allreduce(&failures, &all_failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -45,6 +45,16 @@ TEST(MpiApp, HydraHandsThemOnByItself) {
             (Words{"mpirun", "-np", "2", "-hosts", "a:1,b:1", "./app"}));
 }
 
+TEST(MpiApp, SrunIsKnownByItsName) {
+  MpiApp app;
+  for (const char* name : {"srun", "/usr/bin/srun"}) {
+    app.mpirun = {name, "--mpi=pmix"};
+    EXPECT_TRUE(IsNamedSrun(app));
+  }
+  app.mpirun = {"mpirun"};
+  EXPECT_FALSE(IsNamedSrun(app));
+}
+
 TEST(MpiApp, AnUnknownMpirunIsNamed) {
   MpiApp app;
   app.mpirun = {"echo"};

@@ -23,6 +23,7 @@ TEST(ChooseRelay, TakesMpiForWhatIsSaidToMpirun) {
 TEST(ChooseRelay, TakesMpiInABatchJobWithoutARemoteShell) {
   ClusterOptions options;
   EXPECT_EQ(Choose(options, {"SLURM_JOB_ID=7"}, true), RelayKind::kMpi);
+  EXPECT_EQ(Choose(options, {"SLURM_JOB_ID=7", "CUSPAN_BATCH=off"}, true), RelayKind::kUcx);
   EXPECT_EQ(Choose(options, {"LSB_JOBID=7"}, true), RelayKind::kMpi);
   options.remote_shell = "ssh";
   EXPECT_EQ(Choose(options, {"SLURM_JOB_ID=7"}, true), RelayKind::kUcx);

@@ -146,11 +146,12 @@ struct Used {
   ClusterOptions options;
   Environment environment;
 };
-Used Use(const SlurmJob& job, std::vector<std::string> environment, ClusterOptions options = {}) {
+Used Use(const SlurmJob& job, std::vector<std::string> environment, ClusterOptions options = {},
+         std::string_view own_name = "n0") {
   Used used{Status::Ok(), std::move(options), Environment(std::move(environment))};
   InstallPaths paths;
   paths.slurm_shell = "/p/cuspan-slurm-shell";
-  used.status = UseSlurmJob(job, "n0", paths, used.options, used.environment);
+  used.status = UseSlurmJob(job, own_name, paths, used.options, used.environment);
   return used;
 }
 std::vector<std::pair<std::string, std::uint32_t>> Hosts(const Used& used) {
@@ -173,9 +174,10 @@ TEST(SlurmRun, KnowsItsOwnNode) {
   const Used outside = Use(job, {});
   EXPECT_THAT(Hosts(outside), ElementsAre(std::pair("localhost", 2u), std::pair("n1", 2u)));
   EXPECT_EQ(outside.environment.Get("CUDA_VISIBLE_DEVICES"), "1,3");
-  // A node may have another name than its host.
-  EXPECT_THAT(Hosts(Use(job, {"SLURMD_NODENAME=n1"})),
+  EXPECT_THAT(Hosts(Use(job, {}, {}, "n1")),
               ElementsAre(std::pair("n0", 2u), std::pair("localhost", 2u)));
+  // A node may have another name than its host.
+  EXPECT_EQ(OwnNodeName(Environment({"SLURMD_NODENAME=n1"})), "n1");
 }
 
 TEST(SlurmRun, OpensNoGpuThatTheJobDoesNotHave) {
@@ -229,6 +231,43 @@ TEST(SlurmRun, ANamedRemoteShellStays) {
   ClusterOptions options;
   options.remote_shell = "ssh -v";
   EXPECT_EQ(Use({"7", {{"n1", 0, 1, {0}}}}, {}, options).options.remote_shell, "ssh -v");
+}
+
+TEST(SlurmRun, NamedHostsHaveTheGpusOfTheJob) {
+  SlurmJob job{"7", {{"n0", 0, 2, {1, 3}}, {"n1", 0, 2, {0, 1}}, {"n2", 0, 0, {}}}};
+  const auto named = [&job](std::vector<HostRequest> hosts, const char* device = "auto") {
+    ClusterOptions options;
+    options.hosts = std::move(hosts);
+    options.device = device;
+    return Use(job, {}, options);
+  };
+  const Used used = named({{"n1.example.org", kAllDevices}, {"localhost", 1}});
+  ASSERT_TRUE(used.status.ok()) << used.status.message();
+  EXPECT_THAT(Hosts(used), ElementsAre(std::pair("n1", 2u), std::pair("localhost", 1u)));
+  EXPECT_EQ(used.environment.Get("CUDA_VISIBLE_DEVICES"), "1,3");
+  EXPECT_THAT(used.options.remote_shell, HasSubstr("cuspan-slurm-shell"));
+  // One that is named several times has no more.
+  EXPECT_THAT(Hosts(named({{"n1", 1}, {"n1", kAllDevices}, {"n1", 4}})),
+              ElementsAre(std::pair("n1", 1u), std::pair("n1", 1u)));
+  EXPECT_EQ(named({{"n1", 1}, {"n7", 1}}).status.message(),
+            "host n7 is no node of Slurm job 7: name nodes of the job, or set CUSPAN_BATCH=off to "
+            "reach any host by ssh");
+  EXPECT_THAT(named({{"n2", 1}}).status.message(), HasSubstr("job 7 has no GPUs on host n2"));
+  EXPECT_THAT(Hosts(named({{"n2", 1}}, "soft")), ElementsAre(std::pair("n2", 1u)));
+  job.counts_gpus = false;
+  EXPECT_THAT(Hosts(named({{"n2", kAllDevices}})), ElementsAre(std::pair("n2", kAllDevices)));
+}
+
+TEST(SlurmRun, ThereIsAnAgentWhereverSlurmMayPlaceRanks) {
+  const SlurmJob job{"7", {{"n0", 0, 0, {}}, {"n1", 0, 0, {}}, {"n2", 1, 2, {0, 1}}}};
+  ClusterOptions options;
+  options.app_in_job = true;
+  const Used used = Use(job, {}, options);
+  EXPECT_THAT(Hosts(used), ElementsAre(std::pair("n2", 2u)));
+  EXPECT_THAT(used.options.app_hosts, ElementsAre(HostRequest{"n1", kAllDevices}));
+  options.app_in_job = false;
+  options.app_hosts = {{"n2.example.org", 2}, {"localhost", 1}};
+  EXPECT_THAT(Use(job, {}, options).options.app_hosts, ElementsAre(HostRequest{"n2", 2}));
 }
 
 TEST(SlurmRun, TheSwitchTurnsItOff) {
