@@ -324,6 +324,7 @@ std::vector<std::string> GpuWishOptions(const GpuWish& wish) {
   if (wish.look) options.emplace_back("--look");
   if (wish.order != 0) add("--order", std::to_string(wish.order));
   if (!wish.program.empty()) options.push_back("--program=" + wish.program);
+  if (!wish.job.empty()) add("--job", wish.job);
   return options;
 }
 

@@ -26,6 +26,7 @@ struct GpuWish {
   bool look = false;        // Nothing is wished for: only what there is, and who has it.
   std::uint64_t order = 0;  // When the run was started, in ns since 1970; 0: it starts now.
   std::string program;      // What it runs, for people.
+  std::string job;          // Of Slurm's, which gave out the GPUs that there are; empty: none.
 };
 
 // The options as they are written.

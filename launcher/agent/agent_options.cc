@@ -37,6 +37,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   bool look = false;
   std::uint64_t order = 0;
   std::string program;
+  std::string job;
   options.device = SettingText(settings::kDevice);
   app.add_flag("--alone", options.alone, "no other agents, and no MPI")->group(internal);
   // Of the home agent of a run without MPI, which starts the others.
@@ -57,6 +58,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   app.add_option("--process-niceness", wish.process_niceness, "niceness of the launcher")
       ->group(internal);
   app.add_option("--program", program, "program name shown to other users")->group(internal);
+  app.add_option("--job", job, "Slurm job that has the GPUs")->group(internal);
   app.add_option("--device", options.device,
                  "driver to use: cuda, soft (the software GPU), or auto (cuda where it works)")
       ->type_name("DRIVER");
@@ -90,6 +92,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   CUSPAN_ASSIGN_OR_RETURN(options.wish, CheckGpuWish(wish));
   options.wish.look = look;
   options.wish.order = order;
+  options.wish.job = job;
   options.wish.program = program.empty() && separated ? options.command.front() : program;
   if (options.device != "auto" && options.device != "cuda" && options.device != "soft")
     return Status::Invalid("--device must be auto, cuda or soft, not '{}'", options.device);

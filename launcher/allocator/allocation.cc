@@ -173,6 +173,39 @@ void Allocation::GiveUp(const std::string& why) {
   Finish(Status::Unavailable("{}: {}", why, text));
 }
 
+std::string Allocation::Disagreement() const {
+  if (plan_.job.empty()) return {};
+  std::string text;
+  std::size_t more = 0;
+  for (std::uint32_t number = 0; number < hosts_.size(); ++number) {
+    if (!hosts_[number].view) continue;
+    const LeaseView& view = *hosts_[number].view;
+    const std::set<std::string> held(view.held.begin(), view.held.end());
+    const PoolHost& host = plan_.pool.hosts[number];
+    for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu) {
+      if (!held.contains(plan_.keys[gpu])) continue;
+      const auto holder =
+          std::find_if(view.tickets.begin(), view.tickets.end(), [&](const LeaseTicket& ticket) {
+            return ticket.job != plan_.job && std::find(ticket.gpus.begin(), ticket.gpus.end(),
+                                                        plan_.keys[gpu]) != ticket.gpus.end();
+          });
+      if (holder == view.tickets.end() || !text.empty()) {
+        more += holder == view.tickets.end() ? 0 : 1;
+        continue;
+      }
+      const std::string job =
+          holder->job.empty() ? std::string("no job") : Format("job {}", holder->job);
+      text = Format(
+          "Slurm gave {} of host {} to job {}, but run {} of {} ({}), which is of {}, has a lease "
+          "of it: end that run, or start it in a job of its own",
+          plan_.names[gpu], plan_.hosts[number], plan_.job, holder->run, holder->user,
+          holder->program.empty() ? "unknown program" : holder->program, job);
+    }
+  }
+  if (more != 0) AppendFormat(text, " (and so for {} more)", more);
+  return text;
+}
+
 std::string Allocation::WaitedFor() const {
   std::vector<std::string> names;
   std::map<std::pair<std::uint64_t, std::string>, std::string> ahead;  // To its user.
@@ -226,6 +259,8 @@ std::string Allocation::WaitedFor() const {
                  ahead.size() == 1
                      ? Format("run {} of {} is", ahead.begin()->first.second, ahead.begin()->second)
                      : Format("{} runs are", ahead.size()));
+  if (const std::string disagreement = Disagreement(); !disagreement.empty())
+    AppendFormat(text, "; {}", disagreement);
   return text;
 }
 

@@ -54,6 +54,10 @@ bool IsGpuKey(std::string_view key) {
          std::all_of(key.begin(), key.end(), [](char c) { return IsLetterOrDigit(c) || c == '-'; });
 }
 
+bool IsJobId(std::string_view id) {
+  return !id.empty() && id.size() <= 32 && std::all_of(id.begin(), id.end(), IsLetterOrDigit);
+}
+
 std::string QueueName(std::string_view host) {
   return Format("cuspan-queue-{}", HostForNames(host));
 }
@@ -91,6 +95,7 @@ std::optional<LeaseTicket> ParseTicketName(std::string_view name, std::string_vi
 std::string TicketText(const LeaseTicket& ticket) {
   std::string text = Format("cuspan 1\nprogram {}\nwanted {}\n",
                             Printable(ticket.program, kProgramBytes), ticket.wanted);
+  if (IsJobId(ticket.job)) AppendFormat(text, "job {}\n", ticket.job);
   for (const std::string& gpu : ticket.gpus) AppendFormat(text, "gpu {}\n", gpu);
   return text + "end\n";
 }
@@ -105,6 +110,11 @@ void ReadTicketText(std::string_view text, LeaseTicket& ticket) {
   const auto [end, error] =
       std::from_chars(wanted->data(), wanted->data() + wanted->size(), number);
   if (error != std::errc{} || end != wanted->data() + wanted->size()) return;
+  std::optional<std::string_view> job;
+  if (text.starts_with("job ")) {
+    job = TakeField(text, "job");
+    if (!job || !IsJobId(*job)) return;
+  }
   std::vector<std::string> gpus;
   while (!text.starts_with("end\n")) {
     const std::optional<std::string_view> gpu = TakeField(text, "gpu");
@@ -113,6 +123,7 @@ void ReadTicketText(std::string_view text, LeaseTicket& ticket) {
   }
   ticket.program = Printable(*program, kProgramBytes);
   ticket.wanted = number;
+  ticket.job = job.value_or("");
   ticket.gpus = std::move(gpus);
 }
 

@@ -25,6 +25,8 @@ inline constexpr std::size_t kTicketBytes = 8192;
 std::string HostForNames(std::string_view host);
 // Whether a text may stand for a GPU in a name: letters, digits and '-', at most 64.
 bool IsGpuKey(std::string_view key);
+// Whether a text may stand for a job: letters and digits, at most 32.
+bool IsJobId(std::string_view id);
 
 std::string QueueName(std::string_view host);
 std::string LeasePrefix(std::string_view host);
@@ -35,7 +37,7 @@ std::string TicketName(const LeaseTicket& ticket);
 std::optional<LeaseTicket> ParseTicketName(std::string_view name, std::string_view host,
                                            bool waiting);
 
-// The text of a ticket: its program, how many GPUs it wants, and those that it holds.
+// The text of a ticket: its program, how many GPUs it wants, its job, and the GPUs that it holds.
 std::string TicketText(const LeaseTicket& ticket);
 // Adds to `ticket` what such a text says. Anybody may have written it: what is not exactly as
 // TicketText writes it is left out, and nothing but printable characters comes through.

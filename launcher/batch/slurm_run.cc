@@ -134,6 +134,12 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
         job.id, settings::kBatch.name);
   LogInfo("Slurm job {}: GPUs of {} hosts; it has {} nodes", job.id, options.hosts.size(),
           job.nodes.size());
+  // GPUs that are limited by their count alone may be others'.
+  const bool knows_gpus =
+      job.counts_gpus && std::all_of(nodes.begin(), nodes.end(), [](const SlurmNode& node) {
+        return node.gpus == 0 || !node.indices.empty();
+      });
+  if (knows_gpus) options.wish.job = job.id;
   if (here != nullptr) SetVisible(job, *here, environment);
   for (HostRequest& host : options.app_hosts)
     if (const SlurmNode* const node = FindNode(nodes, host.host, own_name)) host.host = node->name;

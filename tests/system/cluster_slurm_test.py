@@ -279,6 +279,40 @@ class Ranks(SlurmTest):
             self.assertIn("srun starts ranks in a Slurm job only", result.stderr)
 
 
+class Leases(SlurmTest):
+    def test_a_run_outside_has_a_gpu_of_the_job(self):
+        """Slurm and the leases disagree: the job's run waits, fails, or takes others, and says why."""
+        leases = {"CUSPAN_LEASES": "on", "CUSPAN_LEASE_FOLDER": str(self.folder)}
+        outside = self.start_on("n1", "--gpus", "1", "--", "sh", "-c", "echo here; cat", **leases)
+        self.assertEqual(outside.stdout.readline(), "here\n")
+        job = ["--partition=gpu", "--nodelist=n1", "--gres=gpu:2"]
+        told = (r"Slurm gave GPU \S+ of host n1 to job \d+, but run [0-9a-f]{16} of \S+ \(sh\), which is of no job, "
+                r"has a lease of it: end that run, or start it in a job of its own\b")
+        result = self.salloc(job, *self.cuspan("run", "--gpus", "2", "--no-wait", "--", "true"), status=OWN_FAILURE,
+                             alone=False, **leases)
+        self.assertRegex(result.stderr, "^cuspan: not available now: 2 GPUs of n1: held by .*; " + told)
+        result = self.salloc(job, *self.cuspan("run", "--", app("vector_add", "shared")), alone=False, **leases)
+        self.assertIn("on 1 device: PASS", result.stdout)
+        self.assertRegex(result.stderr, "^cuspan: " + told + "\n$")
+        waiting = self.start(SLURM.on("n0", "salloc", "--quiet", *job, *self.cuspan("run", "--gpus", "2", "--", "echo", "mine"),
+                                      **self.variables(**leases)), self.environment())
+        self.assertRegex(waiting.stderr.readline(), "^cuspan: waiting for 2 GPUs of n1: held by .*; " + told)
+        self.assertEqual(self.ends(outside)[0], 0)
+        self.assertEqual(self.ends(waiting)[:2], (0, "mine\n"))
+        self.assert_no_job_left()
+
+    def test_runs_of_one_job_share_what_it_has(self):
+        leases = {"CUSPAN_LEASES": "on", "CUSPAN_LEASE_FOLDER": str(self.folder)}
+        devices = self.cuspan_line("run", "--gpus", "1", "--", program("inspect", "shared"), "count")
+        script = self.batch_script(f"cd {self.folder}; mkfifo end; " + self.cuspan_line(
+            "run", "--gpus", "1", "--", "sh", "-c", "'touch there; cat end'") + " &",
+            "until [ -e there ]; do sleep 0.1; done", devices, "echo > end; wait")
+        job, output = self.sbatch(script, "--partition=gpu", "--nodelist=n1", "--gres=gpu:2", **leases)
+        self.wait_for_job(job)
+        self.assertEqual(self.said(output).split(), ["1"])
+        self.assert_no_job_left()
+
+
 class Sharing(SlurmTest):
     def test_two_jobs_see_their_own_gpus(self):
         devices = self.cuspan_line("devices", "--json")

@@ -165,6 +165,7 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
   ticket.order = enter.order;
   ticket.run = enter.run;
   ticket.program = enter.program;
+  ticket.job = enter.job;
   ticket.wanted = enter.wanted;
   Add([this, ticket, terms = enter.terms, memory = std::move(memory)] {
     Status opened = Open();

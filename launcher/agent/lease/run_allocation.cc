@@ -42,6 +42,7 @@ Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
   ticket.order = wish.order != 0 ? wish.order : RealTimeNow();
   ticket.run = run;
   ticket.program = wish.program;
+  ticket.job = wish.job;
   ticket.wanted = wish.number.value_or(0);
   const std::uint64_t order = ticket.order;
   std::unique_ptr<RunAllocation> made(
@@ -57,6 +58,9 @@ Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
   plan.request = MakeRequest(made->pool_, wish, node.host());
   plan.order = order;
   plan.run = run;
+  plan.job = wish.job;
+  for (const std::vector<DeviceDescription>& device : made->pool_.devices)
+    plan.names.push_back(Format("GPU {}", device.front().pci_bus_id));
   plan.wait = wish.wait_seconds != 0U;
   const bool never =
       Decide(plan.pool, PoolLeases(plan.pool), plan.request).verdict == Decision::Verdict::kNever;
@@ -94,6 +98,9 @@ Result<std::vector<DeviceDescription>> RunAllocation::Allocate(
     });
   }
   if (!allocation.outcome().ok()) return allocation.outcome().status();
+  // The others may do for this run, and the user should know all the same.
+  if (std::string disagreement = allocation.Disagreement(); !disagreement.empty())
+    pool_.notes.push_back(std::move(disagreement));
   return AssignAgents(pool_, *allocation.outcome());
 }
 

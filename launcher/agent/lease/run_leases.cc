@@ -67,8 +67,8 @@ void RunLeases::Enter(std::uint32_t host, const std::vector<std::string>& gpus) 
   for (const std::string& gpu : gpus) memory.push_back(memory_[{host, gpu}]);
   Ask(
       host, [this](const LeaseEnter& enter) { own_.Enter(enter); },
-      LeaseEnter{ticket_.order, ticket_.run, ticket_.user, ticket_.program, ticket_.wanted, gpus,
-                 std::move(memory), terms_});
+      LeaseEnter{ticket_.order, ticket_.run, ticket_.user, ticket_.program, ticket_.job,
+                 ticket_.wanted, gpus, std::move(memory), terms_});
 }
 
 void RunLeases::Look(std::uint32_t host, const std::vector<std::string>& gpus) {

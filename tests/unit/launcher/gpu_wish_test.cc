@@ -36,9 +36,11 @@ TEST(GpuWish, GoesToTheAgentAsItWasWritten) {
   EXPECT_EQ(wish->least_capability, 80U);
   wish->order = 7;
   wish->program = "-p";
-  EXPECT_THAT(GpuWishOptions(*wish), ElementsAre("--gpus", "3", "--policy", "spread", "--wait=60",
-                                                 "--min-memory", "42949672960", "--min-capability",
-                                                 "8.0", "--order", "7", "--program=-p"));
+  wish->job = "12";
+  EXPECT_THAT(
+      GpuWishOptions(*wish),
+      ElementsAre("--gpus", "3", "--policy", "spread", "--wait=60", "--min-memory", "42949672960",
+                  "--min-capability", "8.0", "--order", "7", "--program=-p", "--job", "12"));
   GpuWishTexts all;
   all.gpus = "all";
   all.no_wait = true;

@@ -89,6 +89,37 @@ TEST(Allocation, TakesWhatIsFreeAndSettles) {
   EXPECT_THAT(*allocation.outcome(), ElementsAre(0, 1, 2));
 }
 
+TEST(Allocation, SaysWhereRunsHaveWhatSlurmGaveToItsJob) {
+  AllocationPlan plan = PlanFor(3);
+  plan.job = "12";
+  plan.names = {"GPU 0", "GPU 1", "GPU 2"};
+  const auto disagreement = [&plan](LeaseView first, LeaseView second) {
+    FakeStore store;
+    Allocation allocation(plan, store);
+    allocation.Start();
+    allocation.TakeView(0, first);
+    allocation.TakeView(1, second);
+    const std::string text = allocation.Disagreement();
+    EXPECT_THAT(allocation.WaitedFor(), HasSubstr(text));
+    return text;
+  };
+  const LeaseTicket outside = TicketOf(1, false, {"g1"});
+  LeaseTicket inside = TicketOf(2, false, {"g1"});
+  inside.job = "12";
+  LeaseTicket of_another = TicketOf(3, false, {"g2"});
+  of_another.job = "11";
+  EXPECT_EQ(disagreement(ViewOf({"g1"}, {outside}), ViewOf()),
+            "Slurm gave GPU 1 of host n0 to job 12, but run run1 of alice (train), which is of no "
+            "job, has a lease of it: end that run, or start it in a job of its own");
+  EXPECT_THAT(disagreement(ViewOf(), ViewOf({"g2"}, {of_another})), HasSubstr("is of job 11"));
+  EXPECT_THAT(disagreement(ViewOf({"g1"}, {outside}), ViewOf({"g2"}, {of_another})),
+              HasSubstr("(and so for 1 more)"));
+  // Runs of one job share what it has.
+  EXPECT_EQ(disagreement(ViewOf({"g1"}, {inside}), ViewOf()), "");
+  plan.job.clear();
+  EXPECT_EQ(disagreement(ViewOf({"g1"}, {outside}), ViewOf()), "");
+}
+
 TEST(Allocation, GivesBackWhatItHasWhenAnotherHostRefuses) {
   const AllocationPlan plan = PlanFor(3);
   FakeStore store;

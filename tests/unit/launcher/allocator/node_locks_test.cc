@@ -390,6 +390,18 @@ TEST(TicketText, ComesBackAsItWas) {
   EXPECT_EQ(read.program, "a b");
   EXPECT_EQ(read.wanted, 3U);
   EXPECT_EQ(read.gpus, ticket.gpus);
+  EXPECT_EQ(read.job, "");
+  ticket.job = "12";
+  ReadTicketText(TicketText(ticket), read);
+  EXPECT_EQ(read.job, "12");
+  EXPECT_EQ(read.gpus, ticket.gpus);
+  // What is no job is left out, and taken from nobody.
+  ticket.job = "1\n2";
+  ReadTicketText(TicketText(ticket), read);
+  EXPECT_EQ(read.job, "");
+  LeaseTicket other;
+  ReadTicketText("cuspan 1\nprogram a\nwanted 1\njob 1 2\nend\n", other);
+  EXPECT_EQ(other.program, "");
 }
 
 TEST(HostForNames, HasNothingThatAPathReadsOtherwise) {
