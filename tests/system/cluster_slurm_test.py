@@ -418,6 +418,19 @@ class Ends(SlurmTest):
                 self.wait_for_job(job)
                 self.assert_no_job_left()
 
+    def test_requeued_in_a_kernel(self):
+        """Its run leaves nothing behind, and the job runs again, to the end."""
+        again = self.cuspan_line("run", "--", app("vector_add", "shared"))
+        job = self.start_held("--requeue", before=f"[ -n \"$SLURM_RESTART_COUNT\" ] && exec {again}")
+        SLURM.ask("scontrol", "requeue", job)
+        wait_until(lambda: "JobState=PENDING" in SLURM.ask("scontrol", "show", "job", job), "the job waits again")
+        self.assert_nothing_left()
+        # Slurm has it wait for two minutes.
+        SLURM.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+        self.wait_for_job(job)
+        self.assertEqual((self.folder / f"output-{job}").read_text(), "vector_add: 1048576 elements on 4 devices: PASS\n")
+        self.assert_no_job_left()
+
     def test_time_limit(self):
         job = self.start_held("--time=1")
         # A minute is the shortest that there is.
