@@ -135,6 +135,18 @@ TEST(OpenMpiSettings, NoSshWhereAllAgentsAreOnThisNode) {
   EXPECT_FALSE(chosen.Get("OMPI_MCA_plm"));
 }
 
+TEST(OpenMpiSettings, InASlurmJobThatCountsForNothingHostsAreReachedBySsh) {
+  const Plan plan{{{"localhost", 0}, {"n1", 1}}, 0};
+  Environment job({"SLURM_JOB_ID=7"});
+  OpenMpi().AddSettings(job, plan, {}, "", false);
+  EXPECT_FALSE(job.Get("OMPI_MCA_plm"));
+  Environment off({"SLURM_JOB_ID=7", "CUSPAN_BATCH=off"});
+  OpenMpi().AddSettings(off, plan, {}, "", false);
+  EXPECT_EQ(off.Get("OMPI_MCA_plm"), "rsh");
+  EXPECT_EQ(off.Get("OMPI_MCA_ras"), "^slurm,tm,lsf,gridengine");
+  EXPECT_FALSE(off.Get("OMPI_MCA_plm_rsh_agent"));
+}
+
 // The outputs are those of Open MPI 4.1.4.
 
 TEST(OpenMpiExplain, NamesTheHostThatSshCouldNotReach) {
