@@ -50,7 +50,7 @@ CommandWords WordsOf(const CLI::App& command, bool is_root) {
   words.description = Brief(command.get_description());
   words.runs_program = !is_root && words.name == "run";
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group().empty()) continue;  // Not for people.
+    if (option->get_group().empty()) continue;  // It is not in --help, either.
     OptionWords known;
     for (const std::string& name : option->get_snames()) known.names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) known.names.push_back("--" + name);

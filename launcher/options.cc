@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <thread>
 
 #include "common/settings.h"
 #include "launcher/completion.h"
+#include "launcher/man_page.h"
 #include "launcher/nearest.h"
 #include "launcher/starter/agent_command.h"
 #include "protocol/channel/channel.h"
@@ -236,13 +238,19 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   return options;
 }
 
-std::string SettingsHelp() {
+std::vector<Setting> Variables() {
+  const std::span<const Setting> settings = AllSettings();
+  std::vector<Setting> variables(settings.begin(), settings.end());
+  variables.push_back({"MPIRUN", "mpirun", "the mpirun of the agents' MPI"});
+  return variables;
+}
+
+std::string VariablesHelp() {
   std::string text =
       "Environment variables, with their defaults (an option of the same meaning takes "
       "precedence):\n";
-  for (const Setting& setting : AllSettings())
-    text += Format("  {:24} {} [{}]\n", setting.name, setting.help, setting.default_value);
-  text += Format("  {:24} {} [{}]\n", "MPIRUN", "the mpirun of the agents' MPI", "mpirun");
+  for (const Setting& variable : Variables())
+    text += Format("  {:24} {} [{}]\n", variable.name, variable.help, variable.default_value);
   return text;
 }
 
@@ -310,7 +318,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.set_help_flag("-h,--help", "print this help and exit");
   app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit");
-  app.footer(SettingsHelp());
+  app.footer(VariablesHelp());
   Texts texts;
   RunOptions run;
   MpiTexts mpi;
@@ -392,6 +400,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   for (CLI::App* command : {devices_command, queue_command, top_command, metrics_command,
                             doctor_command, support_command, completion_command, version_command})
     command->allow_extras();  // CheckExtras names them.
+  AddManualPageOption(app);
   CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
   CommandLine line;
@@ -402,6 +411,9 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
     line.text = app.help();
+    return line;
+  } catch (const CLI::CallForAllHelp&) {
+    line.text = ManualPage(app, Variables());
     return line;
   } catch (const CLI::CallForVersion&) {
     line.text = kVersionLine;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/settings.h"
+#include "launcher/man_page.h"
 #include "launcher/starter/agent_command.h"
 
 namespace cuspan {
@@ -27,6 +28,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
       "cuspan-agent");
   app.set_help_flag("-h,--help", "print this help and exit");
   app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit");
+  AddManualPageOption(app);
   // What only cuspan run sets: not in --help.
   constexpr const char* internal = "";
   std::string serve;
@@ -77,6 +79,9 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
     line.text = app.help();
+    return line;
+  } catch (const CLI::CallForAllHelp&) {
+    line.text = ManualPage(app, {});
     return line;
   } catch (const CLI::CallForVersion&) {
     line.text = "cuspan " CUSPAN_VERSION "\n";

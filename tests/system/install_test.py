@@ -59,6 +59,11 @@ class Install(SystemTest):
             script = self.run_command([str(self.prefix / "bin/cuspan"), "completion", shell]).stdout
             self.assertEqual((self.prefix / "share" / place).read_text(), script)
 
+    def test_man_finds_the_pages(self):
+        pages = sorted(path.name for path in (build() / "man").iterdir())
+        self.assertEqual(sorted(path.name for path in (self.prefix / "share/man/man1").iterdir()), pages)
+        self.assertIn("cuspan-run.1", pages)
+
     def test_names_no_folder_of_the_build(self):
         """No file asks the dynamic loader to look into the build tree, or in a place that anyone could fill."""
         for path in self.prefix.rglob("*"):

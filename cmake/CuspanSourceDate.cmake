@@ -1,0 +1,10 @@
+# CUSPAN_SOURCE_DATE: when the sources were changed last, in seconds since 1970, for what carries a date.
+# SOURCE_DATE_EPOCH, by which builders of packages set it, or the date of the last commit, or of CMakeLists.txt.
+set(CUSPAN_SOURCE_DATE "$ENV{SOURCE_DATE_EPOCH}")
+if(NOT CUSPAN_SOURCE_DATE)
+  execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} log -1 --format=%ct -- . RESULT_VARIABLE result
+                  OUTPUT_VARIABLE CUSPAN_SOURCE_DATE OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(NOT CUSPAN_SOURCE_DATE MATCHES "^[0-9]+$")
+  file(TIMESTAMP ${CMAKE_SOURCE_DIR}/CMakeLists.txt CUSPAN_SOURCE_DATE "%s" UTC)
+endif()

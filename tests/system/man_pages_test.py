@@ -1,0 +1,62 @@
+"""Manual pages: of every command, with every option, and without warnings."""
+import re
+import shutil
+import subprocess
+import unittest
+
+from harness import SystemTest, build
+
+HIDDEN = "--manual-page"
+
+
+class ManPages(SystemTest):
+    def commands(self):
+        """All with the name of their page."""
+        listed = self.run_command(self.cuspan("--help")).stdout.split("\nSubcommands:\n")[1].split("\n\n")[0]
+        names = re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
+        self.assertIn("run", names)
+        return {"cuspan": self.cuspan(), "cuspan-agent": [str(build() / "bin/cuspan-agent")],
+                **{f"cuspan-{name}": self.cuspan(name) for name in names}}
+
+    def check(self, *command):
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        return result.stdout
+
+    def test_each_command_has_one(self):
+        self.assertEqual(sorted(path.name for path in (build() / "man").iterdir()),
+                         sorted(f"{name}.1" for name in self.commands()))
+
+    def test_the_same_sources_make_the_same_page(self):
+        environment = self.environment() | {"SOURCE_DATE_EPOCH": "86400"}
+        for name, command in self.commands().items():
+            page = self.run_command([*command, HIDDEN], environment).stdout
+            heading, rest = page.split("\n", 1)
+            self.assertIn(" 1 1970-01-02 ", heading)
+            self.assertEqual((build() / "man" / f"{name}.1").read_text(encoding="utf-8").split("\n", 1)[1], rest)
+
+    @unittest.skipUnless(shutil.which("groff"), "groff is not installed")
+    def test_has_what_help_has(self):
+        for name, command in self.commands().items():
+            with self.subTest(name):
+                text = self.check("groff", "-ww", "-man", "-Tutf8", "-P-cbou", "-rLL=200n", str(build() / "man" / f"{name}.1"))
+                self.assertIn(f"{name} - ", text)
+                own, variables = self.run_command([*command, "--help"]).stdout.partition("\nEnvironment ")[::2]
+                options = re.findall(r"(?:^  |,)(--?[a-z-]+)", own, re.MULTILINE)
+                self.assertIn("--help", options)
+                shown = re.findall(r"(?:^ {7}|, )(--?[a-z-]+)", text.partition("\nOPTIONS\n")[2], re.MULTILINE)
+                self.assertEqual(shown, options)
+                self.assertNotIn(HIDDEN, own + text)
+                if name == "cuspan":
+                    named = re.findall(r"^  ([A-Z_]+) ", variables, re.MULTILINE)
+                    self.assertIn("CUSPAN_LOG", named)
+                    self.assertEqual(re.findall(r"^ {7}([A-Z_]+) \[", text, re.MULTILINE), named)
+
+    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
+    def test_mandoc_finds_nothing(self):
+        for name in self.commands():
+            self.assertEqual(self.check("mandoc", "-Tlint", str(build() / "man" / f"{name}.1")), "", name)
+
+    def test_shells_do_not_complete_its_option(self):
+        for shell in ("bash", "zsh", "fish"):
+            self.assertNotIn("manual-page", self.run_command(self.cuspan("completion", shell)).stdout)
