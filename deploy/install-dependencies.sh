@@ -6,6 +6,7 @@
 #   deploy/install-dependencies.sh --slurm         also Slurm and MUNGE, whose services are not started
 #                                                  without a configuration, for the tests with them
 #   deploy/install-dependencies.sh --monitoring    also Prometheus, for the tests with it
+#   deploy/install-dependencies.sh --packaging     also what deploy/package.sh makes and tries packages with
 set -euo pipefail
 
 packages=(
@@ -31,8 +32,11 @@ for argument; do
     --monitoring)
       packages+=(prometheus)
       ;;
+    --packaging)
+      packages+=(dpkg-dev lintian debootstrap)
+      ;;
     *)
-      echo "usage: $0 [--slurm] [--monitoring]" >&2
+      echo "usage: $0 [--slurm] [--monitoring] [--packaging]" >&2
       exit 2
       ;;
   esac

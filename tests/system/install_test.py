@@ -18,6 +18,10 @@ def is_elf(path):
         return file.read(4) == b"\x7fELF"
 
 
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+
+
 class Install(SystemTest):
     def setUp(self):
         super().setUp()
@@ -95,6 +99,23 @@ class Install(SystemTest):
         # Where ldconfig looks there must be nothing that a program could take for the vendor's.
         for folder in (self.prefix / "bin", self.prefix / "lib"):
             self.assertEqual([path.name for path in folder.iterdir() if VENDOR_NAMES.match(path.name)], [])
+
+    def test_each_file_is_in_one_part(self):
+        """Packages are made of the parts: what is in none of them would be in no package."""
+        parts = {}
+        for part in ("cuspan", "software-gpu", "slurm", "benchmarks", "licences"):
+            manifest = build() / f"install_manifest_{part}.txt"
+            if not manifest.exists():
+                self.addCleanup(manifest.unlink)
+            folder = self.folder / part
+            self.run_command(["cmake", "--install", str(build()), "--component", part, "--prefix", str(folder)])
+            parts[part] = files_below(folder)
+        self.assertEqual(sorted(name for part in parts.values() for name in part), files_below(self.prefix))
+        self.assertTrue(parts["software-gpu"])
+        self.assertEqual({name for part, names in parts.items() for name in names if name.startswith("lib/cuspan/soft/")},
+                         set(parts["software-gpu"]))
+        self.assertEqual([name for name in parts["cuspan"] if "bench" in pathlib.Path(name).name],
+                         ["share/man/man1/cuspan-bench.1"])
 
     def test_a_name_that_is_missing_is_not_found_elsewhere(self):
         """The node's own driver may have the same names: a program would use that one."""
