@@ -1,0 +1,58 @@
+# Spack's recipe for cuspan. There is no repository of Spack's that has it: docs/install.md says how to use it.
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
+from spack.package import *
+
+
+class Cuspan(CMakePackage):
+    """Runs unmodified CUDA programs on the GPUs of a whole cluster."""
+
+    license("Apache-2.0")
+
+    version("0.1.0")
+
+    variant("softgpu", default=True, description="Build the software GPU, which runs programs without any GPU")
+    variant("ucx", default=True, description="Let agents use UCX, which needs no mpirun")
+    variant("slurm", default=False, description="Build the plugin for Slurm's srun")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("cmake@3.25:", type="build")
+    depends_on("ninja", type="build")
+    depends_on("pkgconfig", type="build")
+    depends_on("python@3.9:", type="build")
+    # Headers, and the compiler of the benchmarks; the programs that cuspan runs bring a runtime of their own.
+    depends_on("cuda@13.0:", type="build")
+
+    # Of these only headers are used, or archives.
+    depends_on("cli11@2.1:", type="build")
+    depends_on("fmt@9.1:9", type="build")
+    depends_on("spdlog@1.10:1.12", type="build")
+    depends_on("nlohmann-json@3.11:", type="build")
+    depends_on("xxhash@0.8:", type="build")
+
+    depends_on("lz4")
+    depends_on("zstd")
+    depends_on("mpi@3:")
+    depends_on("llvm@16 +llvm_dylib", when="+softgpu")
+    with when("+ucx"):
+        depends_on("openssl@3:")
+        depends_on("protobuf@3.21 ~shared", type="build")
+        depends_on("ucx@1.12:")
+    depends_on("slurm", when="+slurm", type="build")
+
+    requires("platform=linux target=x86_64:", msg="cuspan is for x86-64 Linux")
+
+    generator("ninja")
+
+    def cmake_args(self):
+        arguments = [
+            self.define_from_variant("CUSPAN_SOFTGPU", "softgpu"),
+            self.define_from_variant("CUSPAN_UCX", "ucx"),
+            self.define("CUSPAN_NVCC", self.spec["cuda"].prefix.bin.nvcc),
+            # The tests need what deploy/install-dependencies.sh installs.
+            self.define("CUSPAN_TESTS", False),
+        ]
+        if self.spec.satisfies("~slurm"):
+            arguments.append(self.define("CUSPAN_SPANK_INCLUDE", False))
+        return arguments
