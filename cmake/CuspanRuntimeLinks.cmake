@@ -1,7 +1,9 @@
 # cuspan_runtime_links(TARGET [FOLDER folder] [NO_INSTALL]): puts a client library
 # where it is found: FOLDER (lib/cuspan of the build tree, which is what is
 # installed), with links to it under the names of libcudart in FOLDER/runtime.
-# The links are relative, so that the folder can be moved.
+# The links are relative, so that the folder can be moved. Without CUSPAN_LINKS
+# small libraries are installed in their place: a copy of the library would be
+# another one, with other devices.
 function(cuspan_runtime_links target)
   cmake_parse_arguments(arg "NO_INSTALL" "FOLDER" "" ${ARGN})
   if(NOT arg_FOLDER)
@@ -16,8 +18,29 @@ function(cuspan_runtime_links target)
     set(link ${arg_FOLDER}/runtime/libcudart.so.${version})
     add_custom_command(TARGET ${target} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink ../$<TARGET_FILE_NAME:${target}> ${link} VERBATIM)
-    if(NOT arg_NO_INSTALL)
+    if(arg_NO_INSTALL)
+      continue()
+    endif()
+    if(CUSPAN_LINKS)
       install(FILES ${link} DESTINATION lib/cuspan/runtime)
+    else()
+      cuspan_runtime_library(${target} ${version})
     endif()
   endforeach()
+endfunction()
+
+# cuspan_runtime_library(TARGET VERSION): a library of that name of libcudart that needs TARGET, which every
+# process of a run has loaded, and has nothing but the version's name, for which programs ask it.
+function(cuspan_runtime_library target version)
+  set(name ${target}_cudart_${version})
+  set(versions ${CMAKE_CURRENT_BINARY_DIR}/${name}.map)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.c)
+  file(CONFIGURE OUTPUT ${versions} CONTENT "libcudart.so.${version} { local: *; };\n" @ONLY)
+  file(CONFIGURE OUTPUT ${source} CONTENT "typedef int nothing;\n" @ONLY)
+  add_library(${name} SHARED ${source})
+  target_link_libraries(${name} PRIVATE ${target})
+  target_link_options(${name} PRIVATE -nostdlib -Wl,--no-as-needed -Wl,--version-script=${versions})
+  set_target_properties(${name} PROPERTIES
+    OUTPUT_NAME cudart SUFFIX .so.${version} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/runtime INSTALL_RPATH $ORIGIN/..)
+  install(TARGETS ${name} LIBRARY DESTINATION lib/cuspan/runtime)
 endfunction()

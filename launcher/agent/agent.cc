@@ -137,6 +137,11 @@ int RunAgent(int argc, char** argv) {
   if (ucx) {
     if (const Status became = BecomeUcxAgent(argv); !became.ok()) return Fail(became);
   }
+  const Environment environment = Environment::OfThisProcess();
+  const bool mpi = !line->options->alone && !ucx && InsideMpiJob(environment);
+  if (mpi) {
+    if (const Status became = BecomeMpiAgent(argv); !became.ok()) return Fail(became);
+  }
   KeepLogFromWaiting();
   // What a limit of file sizes forbids is an error like any other.
   ::signal(SIGXFSZ, SIG_IGN);
@@ -145,8 +150,7 @@ int RunAgent(int argc, char** argv) {
   Result<std::optional<RunKey>> told = KeyFromEnvironment();
   if (!told.ok()) return Fail(told.status());
 
-  Setup setup{*line->options, *paths, Environment::OfThisProcess(), {}, *told};
-  const bool mpi = !setup.options.alone && !ucx && InsideMpiJob(setup.environment);
+  Setup setup{*line->options, *paths, environment, {}, *told};
   const bool home = ucx ? setup.options.rank == 0 : !mpi || IsFirstRank(setup.environment);
   setup.proxy_environment = setup.environment;
   StripOuterRun(setup.proxy_environment);
@@ -167,9 +171,9 @@ int RunAgent(int argc, char** argv) {
   }
   if (!setup.options.command.empty()) {
     if (const Status client = CheckClient(*paths); !client.ok()) return Fail(client);
-    Environment environment = setup.proxy_environment;
+    Environment of_app = setup.proxy_environment;
     const Result<std::string> program =
-        FindCommand(setup.options.command.front(), environment.Get("PATH").value_or(""));
+        FindCommand(setup.options.command.front(), of_app.Get("PATH").value_or(""));
     const Status enters = program.ok() ? CheckEntered(*program) : program.status();
     if (!enters.ok()) {
       LogError("{}", enters.message());
@@ -177,10 +181,10 @@ int RunAgent(int argc, char** argv) {
     }
     if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
       LogWarn("{}", warning);
-    AddClient(environment, *paths, key);
-    if (setup.options.statistics) environment.Set(settings::kStats.name, "on");
+    AddClient(of_app, *paths, key);
+    if (setup.options.statistics) of_app.Set(settings::kStats.name, "on");
     // Forked before MPI is there, of which a child must inherit nothing.
-    Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, environment, signals);
+    Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, of_app, signals);
     if (!prepared.ok()) return Fail(prepared.status());
     app.emplace(std::move(*prepared));
   }

@@ -1,5 +1,15 @@
 # The PTX compiler of the software GPU: text in, callable kernels out.
 find_package(LLVM 16 REQUIRED CONFIG)
+set(llvm LLVM)
+if(CUSPAN_STATIC_LIBRARIES)
+  execute_process(COMMAND ${LLVM_TOOLS_BINARY_DIR}/llvm-config --link-static --libfiles native orcjit passes
+                  OUTPUT_VARIABLE llvm OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(llvm)
+  # Of what LLVM itself is linked with, these parts of it need these alone. Debian's archive of the last one is not for
+  # shared libraries; every system has the library.
+  cuspan_archives(below zstd z)
+  list(APPEND llvm ${below} -ltinfo)
+endif()
 # Header-only, so only its include folder matters.
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
@@ -51,5 +61,5 @@ add_library(cuspan_softgpu_compiler STATIC
   jit/pipeline.cc
   jit/program.cc)
 target_include_directories(cuspan_softgpu_compiler SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${XXHASH_INCLUDE_DIRS})
-target_link_libraries(cuspan_softgpu_compiler PUBLIC cuspan::ptx PRIVATE LLVM)
+target_link_libraries(cuspan_softgpu_compiler PUBLIC cuspan::ptx PRIVATE ${llvm})
 cuspan_precompile(cuspan_softgpu_compiler WITH <llvm/IR/IRBuilder.h> <llvm/IR/Intrinsics.h> <llvm/IR/Module.h>)

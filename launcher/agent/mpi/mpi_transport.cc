@@ -1,6 +1,7 @@
 #include "launcher/agent/mpi/mpi_transport.h"
 
 #include <mpi.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -276,6 +277,12 @@ Status CheckMpirun() {
 }
 
 }  // namespace
+
+Status BecomeMpiAgent(char**) {
+  // As the one without MPI is called.
+  ::prctl(PR_SET_NAME, "cuspan-agent");
+  return Status::Ok();
+}
 
 Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv) {
   int provided = 0;
