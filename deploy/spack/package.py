@@ -13,6 +13,7 @@ class Cuspan(CMakePackage):
 
     variant("softgpu", default=True, description="Build the software GPU, which runs programs without any GPU")
     variant("ucx", default=True, description="Let agents use UCX, which needs no mpirun")
+    variant("metrics", default=True, description="Give metrics to Prometheus")
     variant("slurm", default=False, description="Build the plugin for Slurm's srun")
 
     depends_on("c", type="build")
@@ -39,6 +40,9 @@ class Cuspan(CMakePackage):
         depends_on("openssl@3:")
         depends_on("protobuf@3.21 ~shared", type="build")
         depends_on("ucx@1.12:")
+    with when("+metrics"):
+        depends_on("prometheus-cpp@1:")
+        depends_on("cpp-httplib@0.11:")
     depends_on("slurm", when="+slurm", type="build")
 
     requires("platform=linux target=x86_64:", msg="cuspan is for x86-64 Linux")
@@ -49,6 +53,7 @@ class Cuspan(CMakePackage):
         arguments = [
             self.define_from_variant("CUSPAN_SOFTGPU", "softgpu"),
             self.define_from_variant("CUSPAN_UCX", "ucx"),
+            self.define_from_variant("CUSPAN_METRICS", "metrics"),
             self.define("CUSPAN_NVCC", self.spec["cuda"].prefix.bin.nvcc),
             # The tests need what deploy/install-dependencies.sh installs.
             self.define("CUSPAN_TESTS", False),

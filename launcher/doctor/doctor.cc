@@ -52,6 +52,11 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
   CUSPAN_ASSIGN_OR_RETURN(std::vector<doctor::Visit> visits,
                           doctor::VisitAll(paths, options, *plan, environment, wanted.limit));
   findings = doctor::CheckAll(NeedsOf(paths, options, *plan, environment), visits);
+  if (const Status secure =
+          CheckSecure(*plan, options, !wanted.cluster.remote_shell.empty(), environment);
+      !secure.ok())
+    findings.push_back({"not-secure", doctor::Severity::kError, OwnHostName(), secure.message(),
+                        "do without --secure only where you trust the network"});
   return visits;
 }
 

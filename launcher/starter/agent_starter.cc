@@ -13,12 +13,28 @@
 #include "launcher/starter/relay_choice.h"
 
 namespace cuspan {
-namespace {
 
-// That each host is reached by an interface that encrypts, and by a shell that does.
-// `own_shell`: the user has named it.
+Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
+  // Of Slurm's job hosts that are named are reached the same way; but a remote shell of the user's
+  // reaches those that it is for, of a job or not.
+  if (options.hosts.empty() || (InsideSlurmJob(environment) && options.remote_shell.empty()))
+    CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
+  Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
+  plan.lanes = options.lanes;
+  if (options.relay) {
+    plan.relay = *options.relay;
+  } else if (plan.relayed()) {
+    const RelayChoice choice =
+        ChooseRelay(options, environment, [&paths] { return HasUcx(paths); });
+    LogInfo("--relay auto: {}: {}", NameOf(choice.kind), choice.reason);
+    plan.relay = choice.kind;
+  }
+  return plan;
+}
+
 Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
                    const Environment& environment) {
+  if (!plan.relayed() || !options.secure.on) return Status::Ok();
   for (const AgentPlan& agent : plan.agents) {
     if (agent.host == kThisHost) continue;
     if (const Result<std::string> way = SecureInterfaceTowards(agent.host, options.secure);
@@ -34,36 +50,13 @@ Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_she
   return Status::Ok();
 }
 
-}  // namespace
-
-Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
-  const bool own_shell = !options.remote_shell.empty();
-  // Of Slurm's job hosts that are named are reached the same way; but a remote shell of the user's
-  // reaches those that it is for, of a job or not.
-  if (options.hosts.empty() || (InsideSlurmJob(environment) && !own_shell))
-    CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
-  Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
-  plan.lanes = options.lanes;
-  if (options.relay) {
-    plan.relay = *options.relay;
-  } else if (plan.relayed()) {
-    const RelayChoice choice =
-        ChooseRelay(options, environment, [&paths] { return HasUcx(paths); });
-    LogInfo("--relay auto: {}: {}", NameOf(choice.kind), choice.reason);
-    plan.relay = choice.kind;
-  }
-  if (plan.relayed() && options.secure.on) {
-    CUSPAN_RETURN_IF_ERROR(CheckSecure(plan, options, own_shell, environment));
-  }
-  return plan;
-}
-
 Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& wanted,
                                                          const InstallPaths& paths,
                                                          const RunKey& key) {
   ClusterOptions options = wanted;
   Environment environment = Environment::OfThisProcess();
   CUSPAN_ASSIGN_OR_RETURN(Plan plan, PlanRun(paths, options, environment));
+  CUSPAN_RETURN_IF_ERROR(CheckSecure(plan, options, !wanted.remote_shell.empty(), environment));
   if (options.secure.on) environment.Set(settings::kSecure.name, SecureText(options.secure));
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());

@@ -23,6 +23,11 @@ namespace cuspan {
 // environment, by what the job of a batch system around says; a failure is its own.
 Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
+// With --secure, that each host is reached by an interface that encrypts, and by a shell that does,
+// for which the user answers who has named it (`own_shell`). kRefused or kNotFound says what to do.
+Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
+                   const Environment& environment);
+
 // One thread. Each has a command to be executed in an environment; its output are lines.
 class AgentStarter {
  public:

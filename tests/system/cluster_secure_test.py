@@ -134,6 +134,10 @@ class Secure(BoxTest):
                             ("auto", "which is no interface of WireGuard")):
             result = self.run_on("n0", "--hosts", "n1,n2", "--secure", secure, "--", "true", status=OWN_FAILURE)
             self.assertIn(f"cuspan: --secure {secure}: host n1 is reached by eth0, {why}", result.stderr)
+            doctor = self.run_command(self.box.on("n0", *self.cuspan("doctor", "--hosts", "n1,n2", "--secure", secure)),
+                                      self.environment(), 1)
+            self.assertIn(f"error  n0: --secure {secure}: host n1 is reached by eth0, {why}", doctor.stdout)
+            self.assertIn("[not-secure]", doctor.stdout)
         self.assert_nothing_left()
 
     def test_a_site_can_demand_it(self):
