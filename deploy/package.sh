@@ -147,6 +147,7 @@ begin "run the programs, on one node and without mpirun"
 run_there() {
   as_user cuspan --version
   as_user cuspan devices --device soft
+  as_user cuspan doctor --device soft
   as_user cuspan run --device soft --stats -- /tmp/programs/matmul 512
   as_user cuspan run --device soft --stats -- /tmp/programs/fft 14 32
 }
@@ -161,6 +162,7 @@ run_remote() {
     as_user cuspan run --gpus 2 --device soft --hosts localhost:1,localhost:1 --same-node never --stats -- \
       /tmp/programs/$program
   done
+  as_user cuspan metrics --device soft | grep -v '^#'
 }
 visibly run_remote
 

@@ -35,6 +35,13 @@ Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environ
 Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
                    const Environment& environment) {
   if (!plan.relayed() || !options.secure.on) return Status::Ok();
+  const std::string own_name = OwnHostName();
+  for (const HostRequest& host : options.app_hosts)
+    if (!IsThisHost(host.host, own_name))
+      return Status::Refused(
+          "--secure: ranks on host {} would get the secret of the run from their mpirun or srun, "
+          "which need not encrypt: start all ranks on this host",
+          host.host);
   for (const AgentPlan& agent : plan.agents) {
     if (agent.host == kThisHost) continue;
     if (const Result<std::string> way = SecureInterfaceTowards(agent.host, options.secure);

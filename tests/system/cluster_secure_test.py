@@ -170,6 +170,11 @@ class Secure(BoxTest):
             result = self.run_on("n0", "--hosts", "n1", "--secure", secure, *arguments, "--", "true", status=OWN_FAILURE, **more)
             self.assertIn(why, result.stderr)
 
+    def test_ranks_on_other_hosts_are_refused(self):
+        result = self.run_on("n0", "--hosts", "n1", "--secure", ",".join(self.box.tunnels), "-np", "2", "--app-hosts",
+                             "n0:1,n2:1", "--", "true", status=OWN_FAILURE)
+        self.assertIn("--secure: ranks on host n2 would get the secret", result.stderr)
+
     def test_wrong_words_are_named(self):
         for wrong in ("", "a/b", "wg0,"):
             result = self.run_command(self.cuspan("run", "--secure", wrong, "--", "true"), status=OWN_FAILURE)
