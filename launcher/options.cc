@@ -505,6 +505,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
         "--app-hosts needs cuspan in the same directory on these hosts: omit --remote-prefix");
   if (!metrics.empty()) {
     CUSPAN_ASSIGN_OR_RETURN(run.metrics, ParseMetricsTarget(metrics));
+    run.metrics_demanded = run_command->count("--metrics") > 0;
   }
   cluster.app_hosts = run.mpi.hosts;
   run.cluster = std::move(cluster);

@@ -19,6 +19,7 @@ struct RunOptions {
   bool strict = false;
   bool dry_run = false;  // Says what would be started, and starts nothing.
   std::optional<MetricsTarget> metrics;
+  bool metrics_demanded = false;  // On the command line, not by the site.
   MpiApp mpi;
   std::vector<std::string> command;
 };

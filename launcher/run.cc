@@ -62,12 +62,11 @@ class AppWatch {
 
   int WaitEnd() {
     while (!ended_) {
-      pollfd waited[5] = {
-          {signals_, POLLIN, 0},
-          {agents_.output_fd(), POLLIN, 0},
-          {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0},
-          {metrics_ != nullptr ? metrics_->wish_fd() : -1, POLLIN, 0},
-          {metrics_ != nullptr && !agents_lost_ ? agents_.home_fd() : -1, POLLIN, 0}};
+      pollfd waited[5] = {{signals_, POLLIN, 0},
+                          {agents_.output_fd(), POLLIN, 0},
+                          {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0},
+                          {metrics_ != nullptr ? metrics_->wish_fd() : -1, POLLIN, 0},
+                          {metrics_ != nullptr ? metrics_->answer_fd(agents_) : -1, POLLIN, 0}};
       // A stop is believed only if it lasts: the terminal stops and continues the app and us at
       // once.
       const int limit = app_stopped_ ? 20 : -1;
@@ -77,9 +76,10 @@ class AppWatch {
       if (waited[2].revents != 0 && !ended_) {
         agents_lost_ = true;
         LogError("{}; its devices were lost", agents_.ExplainEnd());
+        if (metrics_ != nullptr) metrics_->LoseAgents();
       }
       if (waited[3].revents != 0) metrics_->TakeWish(agents_);
-      if (waited[4].revents != 0) metrics_->TakeAnswer(agents_);
+      if (waited[4].revents != 0 && !agents_lost_) metrics_->TakeAnswer(agents_);
       if (ready == 0 && app_stopped_) StopWithApp();
     }
     return wait_status_;
@@ -165,6 +165,10 @@ Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment
   MpiKind kind = MpiKind::kOpenMpi;
   MpiApp app = options.mpi;
   app.in_job = BatchSystemAround(environment) != BatchSystem::kNone;
+  if (options.cluster.secure.on && SaysWhere(app.mpirun))
+    return Status::Refused(
+        "--secure: --app-mpirun says where ranks are, which would get the secret of the run there "
+        "from a starter that need not encrypt: start all ranks on this host");
   // One that is not there is told of later, as any program is.
   const bool there = FindCommand(app.mpirun.front(), environment.Get("PATH").value_or("")).ok();
   if (there && (!app.hosts.empty() || app.in_job || IsNamedSrun(app))) {
@@ -239,12 +243,18 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (options.metrics) {
     Result<std::unique_ptr<RunMetrics>> opened =
         RunMetrics::Open(*options.metrics, {key->Id(), cluster.wish.program, started});
-    if (!opened.ok()) return Fail(opened.status(), kExitOwnFailure);
-    metrics = std::move(*opened);
+    if (opened.ok())
+      metrics = std::move(*opened);
+    else if (options.metrics_demanded)
+      return Fail(opened.status(), kExitOwnFailure);
+    else
+      LogWarn("{}: {}; the run has no metrics", settings::kMetrics.name, opened.status().message());
   }
   Result<std::unique_ptr<AgentCluster>> agents =
       AgentCluster::Start(cluster, *paths, *key, signals);
   if (!agents.ok()) return Fail(agents.status(), kExitOwnFailure);
+  // A socket must not stay.
+  (*agents)->SetFarewell([&metrics] { metrics.reset(); });
   Result<RunReady> ready = (*agents)->WaitReady();
   if (!ready.ok()) return Fail(ready.status(), kExitOwnFailure);
   for (const std::string& note : ready->notes) LogWarn("{}", note);

@@ -40,9 +40,7 @@ class Cuspan(CMakePackage):
         depends_on("openssl@3:")
         depends_on("protobuf@3.21 ~shared", type="build")
         depends_on("ucx@1.12:")
-    with when("+metrics"):
-        depends_on("prometheus-cpp@1:")
-        depends_on("cpp-httplib@0.11:")
+    depends_on("prometheus-cpp@1:", when="+metrics")
     depends_on("slurm", when="+slurm", type="build")
 
     requires("platform=linux target=x86_64:", msg="cuspan is for x86-64 Linux")

@@ -1,5 +1,6 @@
 #include "launcher/agent/home_agent.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ constexpr int kClockQuestions = 64;
 // So many devices with all their attributes fit into a message.
 constexpr std::size_t kDevicesAMessage = 32;
 constexpr std::size_t kMostReportsWithWaits = 256;
+constexpr int kReportsLimitMs = 1'000;
 
 }  // namespace
 
@@ -330,6 +332,19 @@ bool HomeAgent::Owes(const std::set<std::uint32_t>& ranks) {
                      [this](std::uint32_t rank) { return !node_->relay()->gave_up(rank); });
 }
 
+void HomeAgent::SendReports() {
+  Status sent = launcher_->Post(RunStatistics{reports_});
+  // Behind what it was told before and has not taken.
+  while (sent.ok() && launcher_->kept() != 0) {
+    pollfd launcher{launcher_->fd(), POLLOUT, 0};
+    if (::poll(&launcher, 1, kReportsLimitMs) <= 0)
+      sent = Status::Unavailable("the launcher does not take the statistics");
+    else
+      sent = launcher_->Flush();
+  }
+  if (!sent.ok()) LogInfo("{}", sent.message());
+}
+
 void HomeAgent::Shutdown() {
   const bool traced = node_->trace() != nullptr;
   ::alarm(traced ? kTracedEndSeconds : kEndSeconds);
@@ -339,9 +354,7 @@ void HomeAgent::Shutdown() {
   // One message holds all: of very many sessions it has the figures alone.
   if (reports_.size() > kMostReportsWithWaits)
     for (DeviceReport& report : reports_) report.waits.clear();
-  if (reports_wanted_)
-    if (const Status sent = launcher_->Send(RunStatistics{reports_}); !sent.ok())
-      LogInfo("{}", sent.message());
+  if (reports_wanted_) SendReports();
   if (traced) EndTrace();
   node_->EndAll(traced ? kTracedEndLimit : std::chrono::milliseconds(0));
   EndOthers();

@@ -70,6 +70,7 @@ class HomeAgent {
   bool Owes(const std::set<std::uint32_t>& ranks);
   void TakeClock(std::uint32_t rank, const TraceClock& answer);
   void KeepReports(std::vector<DeviceReport> reports);
+  void SendReports();
   template <typename T>
   void SendToOthers(const T& message) {
     for (std::uint32_t rank = 1; rank < node_->context().agents; ++rank)

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "common/log.h"
 #include "launcher/metrics/exposition.h"
@@ -38,8 +40,11 @@ Result<std::unique_ptr<MetricsOutlet>> MetricsFile::Open(const MetricsTarget& ta
   if (!timer.valid() || ::timerfd_settime(timer.get(), 0, &every, nullptr) != 0)
     return Status::Exhausted("--metrics: timerfd: {}", std::strerror(errno));
   std::unique_ptr<MetricsFile> file(new MetricsFile(std::move(timer), target.path));
-  if (std::filesystem::is_directory(target.path))
-    return Status::Invalid("--metrics: {} is a directory; name a file in it", target.path);
+  // Another file takes its place, which a device must not lose.
+  std::error_code none;
+  if (const auto kind = std::filesystem::symlink_status(target.path, none).type();
+      kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular)
+    return Status::Invalid("--metrics: {} is no plain file: name another one", target.path);
   if (const Status written = file->Write(""); !written.ok())
     return Status::Invalid("--metrics: cannot write {}: {}", target.path, written.message());
   return std::unique_ptr<MetricsOutlet>(std::move(file));

@@ -23,6 +23,8 @@ class MetricsOutlet {
   int fd() const { return wish_.get(); }
   // After fd() has become readable: it is not any more, until the next wish.
   void TakeWish();
+  // Whether wishes are heard. Else who asks gets what was published last, at once.
+  virtual void SetLive(bool) {}
   // The metrics as they are now, for all who have asked.
   virtual void Publish(const std::vector<prometheus::MetricFamily>& families) = 0;
   // Whether what is published last is kept, for readers that come later.

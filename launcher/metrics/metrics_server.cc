@@ -1,7 +1,7 @@
 #include "launcher/metrics/metrics_server.h"
 
-#include <fcntl.h>
-#include <httplib.h>
+#include <netdb.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -9,23 +9,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "launcher/metrics/exposition.h"
+#include "launcher/metrics/http_request.h"
 
 namespace cuspan {
 namespace {
 
-// For one request to come whole, and its answer to be taken. What holds a thread longer holds up
-// the end of a run.
-constexpr std::chrono::seconds kClientLimit{1};
-// For the agents to answer, which have a second, and the launcher to be woken.
-constexpr std::chrono::seconds kFreshLimit{5};
-constexpr std::size_t kThreads = 2;
-
-using Families = std::shared_ptr<const std::vector<prometheus::MetricFamily>>;
+// For a request to come, the agents to answer, which have a second, and the answer to be taken.
+constexpr std::chrono::seconds kConnectionLimit{5};
+constexpr std::size_t kMostConnections = 16;
+constexpr int kBacklog = 16;
+// Before it is tried again where a process can have no more descriptors.
+constexpr std::chrono::milliseconds kRest{100};
 
 // Blocks all signals of the calling thread, for threads that it starts meanwhile.
 class WithoutSignals {
@@ -43,87 +43,88 @@ class WithoutSignals {
   sigset_t before_{};
 };
 
+Status CannotListen(const MetricsTarget& target, const char* why) {
+  return Status::Invalid("--metrics: cannot listen at {}: {}: choose another one",
+                         target.kind == MetricsTarget::Kind::kUnix
+                             ? target.path
+                             : Format("{}:{}", target.host, target.port),
+                         why);
+}
+
 // A socket that a process has left which was killed: nobody listens there.
-void RemoveLeftSocket(const std::string& path) {
+void RemoveLeftSocket(const sockaddr_un& address) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
+  if (::lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return;
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
       errno == ECONNREFUSED)
-    ::unlink(path.c_str());
+    ::unlink(address.sun_path);
+}
+
+Result<UniqueFd> ListenAtPath(const MetricsTarget& target) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (target.path.size() >= sizeof address.sun_path)
+    return CannotListen(target, "the path is too long for a socket");
+  std::copy(target.path.begin(), target.path.end(), address.sun_path);
+  RemoveLeftSocket(address);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // For this user alone.
+  const mode_t mask = ::umask(0177);
+  const bool bound = fd.valid() && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                                          sizeof address) == 0;
+  const int error = errno;
+  ::umask(mask);
+  if (!bound || ::listen(fd.get(), kBacklog) != 0)
+    return CannotListen(target, std::strerror(bound ? errno : error));
+  return fd;
+}
+
+Result<UniqueFd> ListenAtPort(const MetricsTarget& target) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error =
+          ::getaddrinfo(target.host.c_str(), std::to_string(target.port).c_str(), &wanted, &found);
+      error != 0)
+    return CannotListen(target, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, &::freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    UniqueFd fd(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
+    // A run after another one may have its port.
+    if (fd.valid() && ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        ::bind(fd.get(), one->ai_addr, one->ai_addrlen) == 0 && ::listen(fd.get(), kBacklog) == 0)
+      return fd;
+    error = errno;
+  }
+  return CannotListen(target, std::strerror(error));
 }
 
 }  // namespace
 
-MetricsServer::MetricsServer(UniqueFd wish, const MetricsTarget& target)
+MetricsServer::MetricsServer(UniqueFd wish, UniqueFd listener, UniqueFd wake,
+                             const MetricsTarget& target)
     : MetricsOutlet(std::move(wish)),
       target_(target),
-      server_(std::make_unique<httplib::Server>()) {
-  server_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  // A connection that stays open would hold a thread.
-  server_->set_keep_alive_max_count(1);
-  server_->set_keep_alive_timeout(kClientLimit.count());
-  server_->set_read_timeout(kClientLimit);
-  server_->set_write_timeout(kClientLimit);
-  server_->set_payload_max_length(0);
-  // The library would let several processes have one port.
-  server_->set_socket_options([](int fd) {
-    const int on = 1;
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  });
-  server_->Get("/metrics", [this](const httplib::Request& request, httplib::Response& response) {
-    const Families families = Fresh();
-    if (families == nullptr) {
-      response.status = 503;
-      response.set_content("the run did not answer\n", "text/plain");
-      return;
-    }
-    const MetricsFormat format = ChooseFormat(request.get_header_value("Accept"));
-    response.set_content(Expose(*families, format), ContentType(format));
-  });
-  server_->Get("/", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content("cuspan: metrics for Prometheus are at /metrics\n", "text/plain");
-  });
+      listener_(std::move(listener)),
+      wake_(std::move(wake)) {
+  const WithoutSignals blocked;
+  thread_ = std::thread([this] { Serve(); });
 }
 
 Result<std::unique_ptr<MetricsOutlet>> MetricsServer::Open(const MetricsTarget& target) {
   UniqueFd wish(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wish.valid()) return Status::Exhausted("--metrics: eventfd: {}", std::strerror(errno));
-  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(wish), target));
-  CUSPAN_RETURN_IF_ERROR(server->Listen());
-  return std::unique_ptr<MetricsOutlet>(std::move(server));
-}
-
-Status MetricsServer::Listen() {
-  const bool local = target_.kind == MetricsTarget::Kind::kUnix;
-  bool bound = false;
-  errno = 0;
-  if (local) {
-    RemoveLeftSocket(target_.path);
-    server_->set_address_family(AF_UNIX);
-    // For this user alone.
-    const mode_t mask = ::umask(0177);
-    // The library wants a port here, too.
-    bound = server_->bind_to_port(target_.path, 80);
-    ::umask(mask);
-  } else {
-    bound = server_->bind_to_port(target_.host, target_.port);
-  }
-  if (!bound) {
-    const int error = errno;
-    return Status::Invalid("--metrics: cannot listen at {}{}{}: choose another one",
-                           local ? target_.path : Format("{}:{}", target_.host, target_.port),
-                           error != 0 ? ": " : "", error != 0 ? std::strerror(error) : "");
-  }
-  const WithoutSignals blocked;
-  listener_ = std::thread([this] { server_->listen_after_bind(); });
-  // Only then it can be stopped.
-  while (!server_->is_running()) std::this_thread::yield();
-  return Status::Ok();
+  UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wish.valid() || !wake.valid())
+    return Status::Exhausted("--metrics: eventfd: {}", std::strerror(errno));
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd listener, target.kind == MetricsTarget::Kind::kUnix
+                                                 ? ListenAtPath(target)
+                                                 : ListenAtPort(target));
+  return std::unique_ptr<MetricsOutlet>(
+      new MetricsServer(std::move(wish), std::move(listener), std::move(wake), target));
 }
 
 MetricsServer::~MetricsServer() {
@@ -131,11 +132,14 @@ MetricsServer::~MetricsServer() {
     const MutexLock lock(mutex_);
     ends_ = true;
   }
-  published_.notify_all();
-  if (!listener_.joinable()) return;
-  server_->stop();
-  listener_.join();
+  Wake();
+  thread_.join();
   if (target_.kind == MetricsTarget::Kind::kUnix) ::unlink(target_.path.c_str());
+}
+
+void MetricsServer::Wake() const {
+  const std::uint64_t once = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &once, sizeof once);
 }
 
 void MetricsServer::Publish(const std::vector<prometheus::MetricFamily>& families) {
@@ -144,18 +148,119 @@ void MetricsServer::Publish(const std::vector<prometheus::MetricFamily>& familie
     families_ = std::make_shared<const std::vector<prometheus::MetricFamily>>(families);
     ++publications_;
   }
-  published_.notify_all();
+  Wake();
 }
 
-Families MetricsServer::Fresh() {
-  MutexLock lock(mutex_);
-  const std::uint64_t before = publications_;
+void MetricsServer::SetLive(bool live) {
+  {
+    const MutexLock lock(mutex_);
+    live_ = live;
+  }
+  Wake();
+}
+
+std::pair<MetricsServer::Families, std::uint64_t> MetricsServer::Published() {
+  const MutexLock lock(mutex_);
+  // What is not live is as fresh as it will be.
+  return {families_, live_ ? publications_ : ~std::uint64_t{0}};
+}
+
+void MetricsServer::Serve() {
+  Clock::time_point rest_until{};
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      if (ends_) return;
+    }
+    const Clock::time_point now = Clock::now();
+    std::erase_if(connections_, [now](const Connection& one) { return one.until <= now; });
+    const bool listens = connections_.size() < kMostConnections && rest_until <= now;
+    std::vector<pollfd> waited = {{wake_.get(), POLLIN, 0},
+                                  {listens ? listener_.get() : -1, POLLIN, 0}};
+    Clock::time_point until = now + kConnectionLimit;
+    for (const Connection& one : connections_) {
+      until = std::min(until, one.until);
+      // One that waits for what is published is looked at when it goes away.
+      waited.push_back({one.fd.get(),
+                        static_cast<short>(!one.answer.empty() ? POLLOUT
+                                           : one.wants == 0    ? POLLIN
+                                                               : 0),
+                        0});
+    }
+    if (!listens && rest_until > now) until = std::min(until, rest_until);
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+    ::poll(waited.data(), waited.size(), static_cast<int>(limit.count()));
+    if (waited[0].revents != 0) {
+      std::uint64_t times = 0;
+      [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &times, sizeof times);
+    }
+    for (std::size_t i = connections_.size(); i-- > 0;) {
+      Connection& one = connections_[i];
+      const short ready = waited[i + 2].revents;
+      bool keep = (ready & (POLLERR | POLLHUP | POLLNVAL)) == 0 || (ready & POLLIN) != 0;
+      if (keep && one.answer.empty() && one.wants == 0 && ready != 0) keep = Read(one);
+      if (keep && one.answer.empty() && one.wants != 0) keep = Answer(one);
+      if (keep && !one.answer.empty()) keep = Write(one);
+      if (!keep) connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (waited[1].revents != 0) {
+      UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (fd.valid())
+        connections_.push_back({std::move(fd), Clock::now() + kConnectionLimit, {}, 0, {}});
+      else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        rest_until = Clock::now() + kRest;
+    }
+  }
+}
+
+bool MetricsServer::Read(Connection& connection) {
+  char chunk[1024];
+  const ssize_t got = ::recv(connection.fd.get(), chunk, sizeof chunk, 0);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got == 0) return false;
+  connection.received.append(chunk, static_cast<std::size_t>(got));
+  if (!IsWhole(connection.received)) {
+    if (connection.received.size() <= kMostOfRequest) return true;
+    connection.answer =
+        HttpAnswer("431 Request Header Fields Too Large", "text/plain", "too long\n", false);
+    return true;
+  }
+  const HttpRequest request = ParseRequest(connection.received);
+  const bool head = request.method == "HEAD";
+  if (request.method != "GET" && !head) {
+    connection.answer = HttpAnswer("405 Method Not Allowed", "text/plain", "only GET\n", false);
+  } else if (request.path == "/") {
+    connection.answer = HttpAnswer("200 OK", "text/plain",
+                                   "cuspan: metrics for Prometheus are at /metrics\n", head);
+  } else if (request.path != "/metrics") {
+    connection.answer = HttpAnswer("404 Not Found", "text/plain", "see /metrics\n", head);
+  } else {
+    const MutexLock lock(mutex_);
+    connection.wants = publications_ + 1;
+  }
   const std::uint64_t once = 1;
-  if (::write(fd(), &once, sizeof once) < 0) return nullptr;
-  const auto deadline = std::chrono::steady_clock::now() + kFreshLimit;
-  while (publications_ == before && !ends_)
-    if (published_.wait_until(lock, deadline) == std::cv_status::timeout) return nullptr;
-  return families_;
+  // The launcher is to publish.
+  if (connection.wants != 0 && ::write(fd(), &once, sizeof once) < 0 && errno != EAGAIN)
+    return false;
+  return true;
+}
+
+bool MetricsServer::Answer(Connection& connection) {
+  const auto [families, publications] = Published();
+  if (publications < connection.wants || families == nullptr) return true;
+  const HttpRequest request = ParseRequest(connection.received);
+  const MetricsFormat format = ChooseFormat(request.accept);
+  connection.answer = HttpAnswer("200 OK", ContentType(format), Expose(*families, format),
+                                 request.method == "HEAD");
+  return true;
+}
+
+bool MetricsServer::Write(Connection& connection) {
+  const ssize_t put =
+      ::send(connection.fd.get(), connection.answer.data(), connection.answer.size(), MSG_NOSIGNAL);
+  if (put < 0) return errno == EAGAIN || errno == EINTR;
+  connection.answer.erase(0, static_cast<std::size_t>(put));
+  return !connection.answer.empty();
 }
 
 }  // namespace cuspan

@@ -27,6 +27,8 @@ Status ServeForEver(const NodeMetricsOptions& options, const InheritedSignals& s
   CUSPAN_ASSIGN_OR_RETURN(RunReady found, agents->WaitReady());
   for (const std::string& note : found.notes) LogWarn("{}", note);
   LogInfo("metrics: {}", TargetText(*options.target));
+  outlet->Publish(NodeFamilies(found));
+  outlet->SetLive(true);
   for (;;) {
     CUSPAN_ASSIGN_OR_RETURN(found, agents->LookWhenReadable(outlet->fd()));
     outlet->TakeWish();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/log.h"
 #include "launcher/metrics/families.h"
 #include "launcher/run_key.h"
 #include "ops.gen.h"
@@ -11,6 +12,8 @@
 namespace cuspan {
 namespace {
 
+// What a file is called may be any bytes, and metrics are UTF-8.
+constexpr std::size_t kMostOfName = 255;
 constexpr Op kLaunches[] = {Op::kLaunch, Op::kLaunchShaped, Op::kGraphLaunch};
 
 void AddRun(const RunFacts& facts, std::vector<prometheus::MetricFamily>& families) {
@@ -18,7 +21,7 @@ void AddRun(const RunFacts& facts, std::vector<prometheus::MetricFamily>& famili
   Family info = Family::Gauge("cuspan_run_info", "What the run is; the value is always 1.");
   info.Add({{"run", facts.run},
             {"version", facts.version},
-            {"program", facts.program},
+            {"program", Printable(facts.program, kMostOfName)},
             {"relay", facts.relay}},
            1);
   std::move(info).MoveTo(families);
@@ -94,13 +97,14 @@ class DeviceFamilies {
  public:
   explicit DeviceFamilies(const RunFacts& facts) : facts_(facts) {}
 
-  void Add(const std::string& program_host, const DeviceMetrics& metrics) {
+  void Add(const AgentMetrics& agent, const DeviceMetrics& metrics) {
     const bool known = metrics.device < facts_.devices.size();
     labels_ = {{"run", facts_.run},
                {"device", std::to_string(metrics.device)},
                {"host", known ? facts_.devices[metrics.device].host : ""},
                {"path", metrics.relayed ? facts_.relay : "same-node"},
-               {"program_host", program_host}};
+               {"agent", std::to_string(agent.rank)},
+               {"program_host", agent.host}};
     sessions_.Add(labels_, metrics.sessions);
     queued_.Add(labels_, static_cast<double>(metrics.queued_bytes));
     AddUse(metrics.use);
@@ -176,8 +180,7 @@ std::vector<prometheus::MetricFamily> RunFamilies(const RunFacts& facts,
   AddAgents(facts.run, agents, families);
   DeviceFamilies devices(facts);
   for (const AgentState& agent : agents)
-    for (const DeviceMetrics& metrics : agent.metrics.devices)
-      devices.Add(agent.metrics.host, metrics);
+    for (const DeviceMetrics& metrics : agent.metrics.devices) devices.Add(agent.metrics, metrics);
   devices.MoveTo(families);
   return families;
 }

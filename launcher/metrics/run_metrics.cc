@@ -24,6 +24,7 @@ class OpenRunMetrics final : public RunMetrics {
     facts_.version = CUSPAN_VERSION;
     facts_.program = run.program;
     facts_.started_ns = run.started_ns;
+    Publish();
   }
 
   void Begin(const RunReady& ready) override {
@@ -35,6 +36,7 @@ class OpenRunMetrics final : public RunMetrics {
       agent.metrics.rank = device.agent;
       agent.metrics.host = device.host;
     }
+    outlet_->SetLive(true);
   }
 
   int wish_fd() const override { return outlet_->fd(); }
@@ -42,13 +44,18 @@ class OpenRunMetrics final : public RunMetrics {
   void TakeWish(AgentCluster& agents) override {
     outlet_->TakeWish();
     if (asked_) return;  // The answer that comes is for this one, too.
-    asked_ = !lost_ && agents.AskMetrics().ok();
-    if (!asked_) Lose();
+    if (lost_) return Publish();
+    asked_ = agents.AskMetrics().ok();
+    if (!asked_) LoseAgents();
+  }
+
+  int answer_fd(const AgentCluster& agents) const override {
+    return asked_ ? agents.home_fd() : -1;
   }
 
   void TakeAnswer(AgentCluster& agents) override {
     Result<std::optional<std::vector<AgentMetrics>>> answer = agents.TakeMetrics();
-    if (!answer.ok()) return Lose();
+    if (!answer.ok()) return LoseAgents();
     if (!answer->has_value()) return;
     asked_ = false;
     for (auto& [rank, agent] : agents_) agent.up = false;
@@ -61,7 +68,11 @@ class OpenRunMetrics final : public RunMetrics {
   }
 
   void End(AgentCluster& agents) override {
+    // Nobody looks at wishes any more.
+    outlet_->SetLive(false);
     if (!outlet_->lasts()) return;
+    // One that was asked before is of before.
+    asked_ = false;
     const auto deadline = std::chrono::steady_clock::now() + kLastLimit;
     TakeWish(agents);
     while (asked_) {
@@ -73,14 +84,14 @@ class OpenRunMetrics final : public RunMetrics {
     }
   }
 
- private:
-  void Lose() {
+  void LoseAgents() override {
     lost_ = true;
     asked_ = false;
     for (auto& [rank, agent] : agents_) agent.up = false;
     Publish();
   }
 
+ private:
   void Publish() {
     std::vector<AgentState> states;
     for (const auto& [rank, agent] : agents_) states.push_back(agent);

@@ -29,10 +29,14 @@ class RunMetrics {
   virtual void Begin(const RunReady& ready) = 0;
   // Readable when somebody wants to know how the run is.
   virtual int wish_fd() const = 0;
-  // After that: asks the agents. Where they are gone, what they told last is published.
+  // After that: asks the agents.
   virtual void TakeWish(AgentCluster& agents) = 0;
-  // After the agents' home_fd() has become readable: publishes what they tell.
+  // To poll for what the agents answer; -1 while they are not asked.
+  virtual int answer_fd(const AgentCluster& agents) const = 0;
+  // After that: publishes what they tell.
   virtual void TakeAnswer(AgentCluster& agents) = 0;
+  // They are gone: what they told last stays.
+  virtual void LoseAgents() = 0;
   // The run has ended: where what is published lasts, it is made as it is now.
   virtual void End(AgentCluster& agents) = 0;
 };

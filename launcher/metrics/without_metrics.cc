@@ -1,4 +1,4 @@
-// In place of all that needs prometheus-cpp and cpp-httplib, where cuspan is built without them.
+// In place of all that needs prometheus-cpp, where cuspan is built without it.
 #include "common/log.h"
 #include "launcher/metrics/node_metrics.h"
 #include "launcher/metrics/run_metrics.h"
@@ -8,8 +8,8 @@ namespace {
 
 Status BuiltWithout() {
   return Status::NotFound(
-      "this cuspan was built without prometheus-cpp and cpp-httplib, so it has no metrics; install "
-      "prometheus-cpp-dev and libcpp-httplib-dev and build it again");
+      "this cuspan was built without prometheus-cpp, so it has no metrics; install "
+      "prometheus-cpp-dev and build it again");
 }
 
 }  // namespace

@@ -135,8 +135,15 @@ class Run(SystemTest):
         self.assertEqual([status for status, _, _ in answers], [200] * 16)
         self.assertEqual({Samples(text).value("cuspan_launches_total") for _, _, text in answers}, {1})
         self.assertEqual(get(http.client.HTTPConnection("127.0.0.1", port), "/other")[0], 404)
-        # One who says nothing keeps nobody from the end of the run.
-        with socket.create_connection(("127.0.0.1", port)):
+        for wrong, answer in ((b"POST /metrics HTTP/1.1\r\n\r\n", b"405 "), (b"\0" * 9216, b"431 "),
+                              (b"GET /metrics\r\n\r\n", b"405 "), (b"HEAD /metrics HTTP/1.0\r\n\r\n", b"200 ")):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(wrong)
+                said = connection.makefile("rb").read()
+                self.assertTrue(said.startswith(b"HTTP/1.1 " + answer), (wrong[:40], said))
+        # Who says nothing, or never enough, keeps nobody from the end of the run.
+        with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)) as slow:
+            slow.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
             process.stdin.close()
             self.assertEqual(process.wait(), 0)
 
@@ -177,6 +184,18 @@ class Run(SystemTest):
             # As it was at the end.
             self.assertEqual(samples.value("cuspan_launches_total"), 1)
             check_by_promtool(file.read_text())
+
+    def test_what_is_no_plain_file_stays(self):
+        for path in (self.folder, "/dev/null"):
+            result = self.run_command(self.cuspan("run", "--metrics", str(path), "--", "true"), status=OWN_FAILURE)
+            self.assertEqual(result.stderr, f"cuspan: --metrics: {path} is no plain file: name another one\n")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+
+    def test_what_a_site_wants_and_can_not_be_ends_no_run(self):
+        result = self.run_command(self.cuspan("run", "--", app("vector_add", "shared")),
+                                  self.environment(CUSPAN_METRICS="/no/such/folder/%r.prom"))
+        self.assertIn("PASS", result.stdout)
+        self.assertIn("cuspan: CUSPAN_METRICS: --metrics: cannot write /no/such/folder/", result.stderr)
 
     def test_a_file_while_the_run_goes_on(self):
         file = self.folder / "run.prom"
