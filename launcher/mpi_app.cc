@@ -9,19 +9,18 @@
 #include "launcher/starter/agent_command.h"
 
 namespace cuspan {
-namespace {
 
-// Whether the user has told mpirun where the ranks shall be, or by what it starts them.
 bool SaysWhere(const std::vector<std::string>& mpirun) {
   constexpr std::string_view kWords[] = {
-      "ras", "plm",        "--host",    "-host", "-hosts",        "--hosts",
-      "-H",  "--hostfile", "-hostfile", "-f",    "--machinefile", "-machinefile"};
+      "ras",         "plm",        "--host",    "-host",     "-hosts",        "--hosts",
+      "-H",          "--hostfile", "-hostfile", "-f",        "--machinefile", "-machinefile",
+      "--rankfile",  "-rankfile",  "-rf",       "-launcher", "--launcher",    "-bootstrap",
+      "--bootstrap", "-rmk",       "--rmk"};
   return std::any_of(mpirun.begin(), mpirun.end(), [&kWords](const std::string& word) {
-    return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
+    const std::string_view name = std::string_view(word).substr(0, word.find('='));
+    return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
   });
 }
-
-}  // namespace
 
 Result<MpiKind> FindMpiKind(const MpiApp& app) {
   const std::string command = Format("{} --version 2>&1", QuoteForShell({app.mpirun.front()}));

@@ -24,6 +24,9 @@ struct MpiApp {
 // How an mpirun hands a rank the environment, and is told hosts. Slurm's srun starts ranks, too.
 enum class MpiKind { kOpenMpi, kHydra, kSrun };
 
+// Whether the user has told mpirun where the ranks shall be, or by what it starts them.
+bool SaysWhere(const std::vector<std::string>& mpirun);
+
 // Asks the app's mpirun for its version. A failure says what to do.
 Result<MpiKind> FindMpiKind(const MpiApp& app);
 // Whether the app's mpirun is an srun by its name.

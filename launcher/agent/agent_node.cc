@@ -1,6 +1,7 @@
 #include "launcher/agent/agent_node.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "common/log.h"
@@ -89,20 +90,23 @@ void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTe
   SetLogRun(run);
   context_.share = share;
   context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret, share);
+  if (std::getenv(kSecureHostsVariable) != nullptr) KeepProxiesSecure();
   if (traced) context_.trace = &trace_.emplace(context_.host);
+}
+
+void AgentNode::KeepProxiesSecure() {
+  // An agent that has none does not come so far; and whatever the user has named goes past them.
+  const Result<std::set<std::string>> interfaces = SecureInterfacesOfRun();
+  std::string list;
+  if (interfaces.ok())
+    for (const std::string& name : *interfaces) list += (list.empty() ? "=" : ",") + name;
+  proxies_->Set("NCCL_SOCKET_IFNAME", list.empty() ? "lo" : list);
+  proxies_->Set("NCCL_NET", "Socket");
 }
 
 void AgentNode::MeetHost(const std::string& host) {
   const std::string interface = InterfaceTowards(host);
-  if (interface.empty()) return;
-  const Result<SecurePolicy> policy = SecureFromSettings();
-  if (policy.ok() && policy->on) {
-    // Whatever else the user has named would go past it.
-    proxies_->Set("NCCL_SOCKET_IFNAME", "=" + interface);
-    proxies_->Set("NCCL_NET", "Socket");
-    return;
-  }
-  proxies_->SetDefault("NCCL_SOCKET_IFNAME", "=" + interface);
+  if (!interface.empty()) proxies_->SetDefault("NCCL_SOCKET_IFNAME", "=" + interface);
 }
 
 void AgentNode::StartHeartbeats() {

@@ -84,6 +84,8 @@ class AgentNode {
  private:
   AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
             const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell);
+  // With --secure: what proxies say to those of other hosts is encrypted as well.
+  void KeepProxiesSecure();
   Status StartSleep(bool home);
   void TakeControl(std::uint32_t rank, const Frame& frame);
   void TakeBroken(RouteKey route, const std::string& reason);

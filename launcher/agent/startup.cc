@@ -28,16 +28,6 @@ Status CheckHello(const AgentHello& hello, const Key128& secret, const std::stri
   return Status::Ok();
 }
 
-// With --secure, that what goes to the home agent's host is encrypted. Its name need not be known
-// here; then what brings messages, which is kept to such interfaces, finds it by its address.
-Status CheckWayHome(const std::string& home, const std::string& own_host) {
-  CUSPAN_ASSIGN_OR_RETURN(const SecurePolicy policy, SecureFromSettings());
-  if (!policy.on || home == own_host) return Status::Ok();
-  const Result<std::string> way = SecureInterfaceTowards(home, policy);
-  if (way.ok() || way.status().code() == StatusCode::kNotFound) return Status::Ok();
-  return Status::Refused("on host {}: {}", own_host, way.status().message());
-}
-
 }  // namespace
 
 Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32_t agents,
@@ -82,7 +72,8 @@ Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
   if (home.ok()) {
     const Key128& told = key != nullptr ? key->secret : home->secret;
     checked = CheckHello(*home, proved ? Key128{} : told, own_host);
-    if (checked.ok()) checked = CheckWayHome(home->host, own_host);
+    // With --secure, that what this agent sends to others is encrypted.
+    if (checked.ok()) checked = SecureInterfacesOfRun().status();
   }
   if (!checked.ok()) {
     // Where that fails, the home agent is gone.

@@ -1,5 +1,6 @@
 #include "launcher/starter/agent_starter.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/log.h"
@@ -32,29 +33,28 @@ Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environ
   return plan;
 }
 
-Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
-                   const Environment& environment) {
-  if (!plan.relayed() || !options.secure.on) return Status::Ok();
+Result<SecureHosts> CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
+                                const Environment& environment) {
+  if (!options.secure.on) return SecureHosts();
   const std::string own_name = OwnHostName();
-  for (const HostRequest& host : options.app_hosts)
-    if (!IsThisHost(host.host, own_name))
-      return Status::Refused(
-          "--secure: ranks on host {} would get the secret of the run from their mpirun or srun, "
-          "which need not encrypt: start all ranks on this host",
-          host.host);
-  for (const AgentPlan& agent : plan.agents) {
-    if (agent.host == kThisHost) continue;
-    if (const Result<std::string> way = SecureInterfaceTowards(agent.host, options.secure);
-        !way.ok())
-      return way.status();
-  }
+  const bool ranks_elsewhere = std::any_of(
+      options.app_hosts.begin(), options.app_hosts.end(),
+      [&own_name](const HostRequest& host) { return !IsThisHost(host.host, own_name); });
+  if (options.app_in_job || ranks_elsewhere)
+    return Status::Refused(
+        "--secure: ranks on other hosts would get the secret of the run from their mpirun or srun, "
+        "which need not encrypt: start all ranks on this host");
+  if (!plan.relayed()) return SecureHosts();
   if (!own_shell && !options.remote_shell.empty() && !plan.mpi() &&
       BatchSystemAround(environment) != BatchSystem::kNone)
     return Status::Refused(
         "--secure: in a job of a batch system the secret of the run would go through what starts "
         "the agents (srun, blaunch), which need not encrypt: name another way with --remote-shell "
         "ssh, or use --relay mpi");
-  return Status::Ok();
+  std::vector<std::string> named;
+  for (const AgentPlan& agent : plan.agents)
+    if (agent.host != kThisHost) named.push_back(agent.host);
+  return FindSecureHosts(named, options.secure);
 }
 
 Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& wanted,
@@ -63,8 +63,12 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
   ClusterOptions options = wanted;
   Environment environment = Environment::OfThisProcess();
   CUSPAN_ASSIGN_OR_RETURN(Plan plan, PlanRun(paths, options, environment));
-  CUSPAN_RETURN_IF_ERROR(CheckSecure(plan, options, !wanted.remote_shell.empty(), environment));
-  if (options.secure.on) environment.Set(settings::kSecure.name, SecureText(options.secure));
+  CUSPAN_ASSIGN_OR_RETURN(const SecureHosts secure,
+                          CheckSecure(plan, options, !wanted.remote_shell.empty(), environment));
+  // Also "off", which the environment need not say.
+  environment.Set(settings::kSecure.name, SecureText(options.secure));
+  environment.Unset(kSecureHostsVariable);
+  if (!secure.empty()) environment.Set(kSecureHostsVariable, SecureHostsText(secure));
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
   environment.Set(settings::kDevice.name, options.device);

@@ -23,10 +23,11 @@ namespace cuspan {
 // environment, by what the job of a batch system around says; a failure is its own.
 Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
-// With --secure, that each host is reached by an interface that encrypts, and by a shell that does,
-// for which the user answers who has named it (`own_shell`). kRefused or kNotFound says what to do.
-Status CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
-                   const Environment& environment);
+// With --secure, the hosts of the run with their addresses in networks that encrypt; none without.
+// `own_shell`: the user has named the remote shell, and answers for it. kRefused or kNotFound says
+// which host is reached otherwise, or what else would go past it, and what to do.
+Result<SecureHosts> CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
+                                const Environment& environment);
 
 // One thread. Each has a command to be executed in an environment; its output are lines.
 class AgentStarter {

@@ -54,6 +54,8 @@ class DirectStarter final : public AgentStarter {
       if (line.starts_with("cuspan")) {
         const std::size_t text = line.find(": ");
         own = text == std::string_view::npos ? line : line.substr(text + 2);
+        // Its end is that of all others, who say other things of it.
+        if (IsOfSecurePath(own)) return own;
       } else if (!line.empty()) {
         others = line;
       }

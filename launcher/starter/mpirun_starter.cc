@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "common/find_command.h"
+#include "common/settings.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/mpi_launcher.h"
 #include "launcher/wait_status.h"
@@ -24,20 +25,20 @@ bool IsOwnFolder(const std::filesystem::path& path) {
          about.st_uid == ::geteuid();
 }
 
-// Of the interfaces by which the other hosts are reached.
-Result<std::vector<std::string>> SecureNetworks(const Plan& plan, const SecurePolicy& policy) {
+// Of this host's interfaces that encrypt: what Open MPI takes in place of names, which may differ
+// from host to host.
+Result<std::vector<std::string>> SecureNetworks(const Environment& environment) {
+  CUSPAN_ASSIGN_OR_RETURN(const SecurePolicy policy,
+                          ParseSecure(environment.Get(settings::kSecure.name).value_or("off")));
+  CUSPAN_ASSIGN_OR_RETURN(
+      const std::set<std::string> interfaces,
+      SecureInterfaces(ParseSecureHosts(environment.Get(kSecureHostsVariable).value_or("")),
+                       policy));
   std::vector<std::string> networks;
-  std::set<std::string> interfaces;
-  for (const AgentPlan& agent : plan.agents) {
-    if (agent.host == kThisHost) continue;
-    CUSPAN_ASSIGN_OR_RETURN(const std::string interface,
-                            SecureInterfaceTowards(agent.host, policy));
-    if (interface.empty() || !interfaces.insert(interface).second) continue;
+  for (const std::string& interface : interfaces) {
     CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> own, NetworksOf(interface));
     networks.insert(networks.end(), own.begin(), own.end());
   }
-  // Agents of this host alone need none.
-  if (networks.empty()) networks.emplace_back("127.0.0.0/8");
   return networks;
 }
 
@@ -102,9 +103,8 @@ Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment e
   CUSPAN_RETURN_IF_ERROR(mpi.CheckReach(environment, plan, options.mpirun_arguments));
   mpi.AddSettings(environment, plan, options.mpirun_arguments, options.remote_shell,
                   ::geteuid() == 0);
-  if (options.secure.on) {
-    CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> networks,
-                            SecureNetworks(plan, options.secure));
+  if (environment.Get(kSecureHostsVariable)) {
+    CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> networks, SecureNetworks(environment));
     CUSPAN_RETURN_IF_ERROR(mpi.Confine(environment, networks, options.mpirun_arguments));
   }
   std::vector<std::string> variables = SettingNames(environment);

@@ -144,14 +144,19 @@ void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
 Status OpenMpi::Confine(Environment& environment, const std::vector<std::string>& networks,
                         const std::vector<std::string>& extra) const {
   // After AddSettings: what is not the user's is there.
-  for (const char* const layer : {"pml", "btl", "mtl", "oob"})
-    if (NamesNetworkLayer(extra, layer))
-      return Status::Invalid(
-          "--secure chooses Open MPI's network layers itself: remove '{}' from --mpirun-args",
-          layer);
+  if (!extra.empty())
+    return Status::Invalid(
+        "--secure chooses what mpirun sends by itself: remove --mpirun-args ({})",
+        QuoteForShell(extra));
   for (const char* const name : {"OMPI_MCA_pml", "OMPI_MCA_mtl"})
     if (const auto value = environment.Get(name); value && *value != "ob1")
       return Status::Invalid("--secure keeps Open MPI to TCP: unset {}={}", name, *value);
+  // Hosts are reached by the remote shell also where a batch system has a way of its own.
+  if (environment.Get("OMPI_MCA_plm") != "isolated") environment.Set("OMPI_MCA_plm", "rsh");
+  environment.Set("PRTE_MCA_plm", "ssh");
+  environment.Set("OMPI_MCA_plm_rsh_disable_qrsh", "1");
+  for (const char* const name : {"OMPI_MCA_ras", "PRTE_MCA_ras"})
+    environment.Set(name, "^slurm,tm,lsf,gridengine");
   // Shared memory of a node is "vader" in 4, "sm" in 5.
   environment.Set("OMPI_MCA_btl", "tcp,vader,self");
   std::string list;

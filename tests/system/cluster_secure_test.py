@@ -5,13 +5,13 @@ import subprocess
 import sys
 import unittest
 
-from box import Box, BoxTest
+from box import SCRIPT, Box, BoxTest
 from harness import OF_MPICH, OWN_FAILURE, app, of_open_mpi
 
 # MPICH cannot be kept to an interface.
 RELAYS = ("ucx",) if OF_MPICH else ("mpi", "ucx")
 PORT = 51820
-# Prints what crosses the host's cable and is neither WireGuard's nor ARP or ICMPv6: protocol and ports. First a line when
+# Prints what crosses the host's cable and is neither WireGuard's nor the kernel's own (ARP, IGMP, ICMPv6): protocol and ports. First a line when
 # it listens; at the end of its input how many packets were WireGuard's.
 SNIFFER = """
 import socket, struct, sys, threading
@@ -35,7 +35,7 @@ while not ended.is_set():
     source, target = struct.unpack("!HH", payload[:4])
     if protocol == 17 and PORT in (source, target):
         encrypted += 1
-    else:
+    elif protocol != 2:
         print("plain", protocol, source, target, flush=True)
 print("encrypted", encrypted, flush=True)
 """.replace("PORT", str(PORT))
@@ -146,34 +146,58 @@ class Secure(BoxTest):
         result = self.run_on("n0", "--hosts", "n1", "--", "true", status=OWN_FAILURE, CUSPAN_SECURE="auto")
         self.assertIn("host n1 is reached by eth0", result.stderr)
 
-    def test_an_agent_that_reaches_home_otherwise_is_refused(self):
-        # n1 has the name of n0 for its plain address.
+    def test_an_agent_that_reaches_others_otherwise_is_refused(self):
+        for address in ("10.78.0.1", "10.78.0.3"):  # The home agent's host, and another one's.
+            with self.subTest(address):
+                # By its plain cable.
+                subprocess.run(self.box.on("n1", "ip", "route", "add", f"{address}/32", "dev", "eth0"), check=True)
+                for relay in RELAYS:
+                    result = self.run_on("n0", "--hosts", "n1,n2", "--relay", relay, "--secure", ",".join(self.box.tunnels),
+                                         "--", "true", status=OWN_FAILURE)
+                    self.assertIn(f"host {address} is reached by eth0", result.stderr)
+                    self.assertIn("n1", result.stderr)
+                subprocess.run(self.box.on("n1", "ip", "route", "del", f"{address}/32", "dev", "eth0"), check=True)
+
+    def test_hosts_may_be_named_by_addresses(self):
+        # Their names lead past the tunnels.
+        self.box.use_names("10.77.0.")
+        self.addCleanup(self.box.use_names, "10.78.0.")
+        shell = self.folder / "shell"
+        shell.write_text("#!/bin/sh\n"
+                         "while case $1 in -*) true;; *) false;; esac; do shift; done\n"
+                         "case $1 in 10.78.0.2) host=n1;; 10.78.0.3) host=n2;; *) host=$1;; esac\n"
+                         f"shift\nexec {SCRIPT} --name {self.box.name} remote-shell $host \"$@\"\n")
+        shell.chmod(0o755)
         for relay in RELAYS:
-            hosts = self.folder / "hosts"
-            hosts.write_text(self.box.plain_names)
-            shell = self.folder / "shell"
-            shell.write_text("#!/bin/sh\n"
-                             f"while [ \"$1\" != n1 ]; do shift; done; shift\n"
-                             f"exec {' '.join(self.box.on('n1', 'sh', '-c'))} "
-                             f"'mount --bind {hosts} /etc/hosts && exec sh -c \"$1\"' sh \"$*\"\n")
-            shell.chmod(0o755)
-            result = self.run_on("n0", "--hosts", "n1", "--relay", relay, "--remote-shell", str(shell), "--secure",
-                                 ",".join(self.box.tunnels), "--", "true", status=OWN_FAILURE)
-            self.assertIn("on host n1: --secure", result.stderr)
-            self.assertIn("host n0 is reached by eth0", result.stderr)
+            with self.subTest(relay):
+                sniffers = self.sniff()
+                run = self.start_on("n0", "--hosts", "10.78.0.2,10.78.0.3", "--relay", relay, "--remote-shell", str(shell),
+                                    "--secure", ",".join(self.box.tunnels), "--", app("collectives", "shared"))
+                status, out, err = self.ends(run)
+                self.assertEqual((status, "PASS" in out), (0, True), out + err)
+                for plain, encrypted in self.seen(sniffers):
+                    self.assertEqual(plain, [])
+                    self.assertGreater(encrypted, 100)
+
+    def test_an_option_comes_before_the_variable(self):
+        self.box.use_names("10.77.0.")
+        self.addCleanup(self.box.use_names, "10.78.0.")
+        result = self.run_on("n0", "--hosts", "n1", "--secure", "off", "--", app("vector_add", "shared"), CUSPAN_SECURE="auto")
+        self.assertIn("PASS", result.stdout)
 
     @of_open_mpi
     def test_what_would_go_past_it_is_refused(self):
         secure = ",".join(self.box.tunnels)
         for more, arguments, why in (({"OMPI_MCA_pml": "ucx"}, [], "unset OMPI_MCA_pml=ucx"),
-                                     ({}, ["--mpirun-args", "--mca btl self,tcp"], "remove 'btl' from --mpirun-args")):
+                                     ({}, ["--mpirun-args", "--mca btl self,tcp"], "remove --mpirun-args"),
+                                     ({}, ["-np", "2", "--app-mpirun", "mpirun --host n1:2"], "start all ranks on this host")):
             result = self.run_on("n0", "--hosts", "n1", "--secure", secure, *arguments, "--", "true", status=OWN_FAILURE, **more)
             self.assertIn(why, result.stderr)
 
     def test_ranks_on_other_hosts_are_refused(self):
         result = self.run_on("n0", "--hosts", "n1", "--secure", ",".join(self.box.tunnels), "-np", "2", "--app-hosts",
                              "n0:1,n2:1", "--", "true", status=OWN_FAILURE)
-        self.assertIn("--secure: ranks on host n2 would get the secret", result.stderr)
+        self.assertIn("--secure: ranks on other hosts would get the secret", result.stderr)
 
     def test_wrong_words_are_named(self):
         for wrong in ("", "a/b", "wg0,"):

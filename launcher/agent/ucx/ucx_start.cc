@@ -60,21 +60,26 @@ Result<Meeting::Attendee> SelfAt(const Workers& workers) {
   return self;
 }
 
-// With --secure: keeps UCX to the interfaces by which these hosts are reached, which are what it
-// returns; none without. kRefused where one does not encrypt.
-Result<std::set<std::string>> Confine(const std::vector<std::string>& hosts) {
-  std::set<std::string> interfaces;
-  CUSPAN_ASSIGN_OR_RETURN(const SecurePolicy policy, SecureFromSettings());
-  if (!policy.on) return interfaces;
-  for (const std::string& host : hosts) {
-    CUSPAN_ASSIGN_OR_RETURN(const std::string interface, SecureInterfaceTowards(host, policy));
-    if (!interface.empty()) interfaces.insert(interface);
-  }
+// With --secure: keeps UCX to the interfaces that encrypt, which are what it returns; none without.
+Result<std::set<std::string>> Confine() {
+  CUSPAN_ASSIGN_OR_RETURN(std::set<std::string> interfaces, SecureInterfacesOfRun());
+  if (std::getenv(kSecureHostsVariable) == nullptr) return interfaces;
   std::string list;
   for (const std::string& interface : interfaces) list += (list.empty() ? "" : ",") + interface;
   // Agents of one host share memory. What the user has named would go past it.
   ::setenv("UCX_NET_DEVICES", list.empty() ? "lo" : list.c_str(), 1);
   return interfaces;
+}
+
+// Those of the home agent's places to which a way leads that encrypts.
+std::vector<net::Address> SecurePlaces(const std::vector<net::Address>& places,
+                                       const std::set<std::string>& interfaces) {
+  std::vector<net::Address> secure;
+  for (const net::Address& place : places) {
+    const std::string way = InterfaceTowards(net::HostText(place));
+    if (net::IsLoopback(place) || interfaces.contains(way)) secure.push_back(place);
+  }
+  return secure;
 }
 
 // The transport and the lanes of a run whose agents have met.
@@ -101,10 +106,7 @@ Status BecomeUcxAgent(char**) {
 
 Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
                           const Environment& environment, const RunKey& key) {
-  std::vector<std::string> towards;
-  for (const AgentPlan& other : options.others)
-    if (other.host != kThisHost) towards.push_back(other.host);
-  CUSPAN_ASSIGN_OR_RETURN(const std::set<std::string> interfaces, Confine(towards));
+  CUSPAN_ASSIGN_OR_RETURN(const std::set<std::string> interfaces, Confine());
   CUSPAN_ASSIGN_OR_RETURN(Workers workers, CreateWorkers());
   CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(workers));
   CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener, net::Listener::OpenOnAll(SOMAXCONN));
@@ -137,15 +139,14 @@ Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths
 }
 
 Result<UcxRun> AttendUcxRun(const AgentOptions& options, const Invitation& invitation) {
-  std::vector<std::string> towards;
-  for (const net::Address& place : invitation.places)
-    if (!net::IsLoopback(place)) towards.push_back(net::HostText(place));
-  CUSPAN_RETURN_IF_ERROR(Confine(towards).status());
+  CUSPAN_ASSIGN_OR_RETURN(const std::set<std::string> interfaces, Confine());
+  const std::vector<net::Address> places =
+      interfaces.empty() ? invitation.places : SecurePlaces(invitation.places, interfaces);
   CUSPAN_ASSIGN_OR_RETURN(Workers workers, CreateWorkers());
   CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(workers));
-  CUSPAN_ASSIGN_OR_RETURN(
-      Meeting meeting, Meeting::Attend(invitation.places, invitation.key.secret, options.rank, self,
-                                       std::chrono::steady_clock::now() + kConnectLimit));
+  CUSPAN_ASSIGN_OR_RETURN(Meeting meeting,
+                          Meeting::Attend(places, invitation.key.secret, options.rank, self,
+                                          std::chrono::steady_clock::now() + kConnectLimit));
   UcxRun run;
   CUSPAN_RETURN_IF_ERROR(Join(run, std::move(workers), std::move(meeting)));
   return run;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,25 +47,56 @@ TEST(SecureNetwork, TheKernelTellsWhatIsWireGuard) {
 
 TEST(SecureNetwork, ThisHostNeedsNone) {
   for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3"}) {
-    const Result<std::string> interface = SecureInterfaceTowards(host, {true, {}});
-    ASSERT_TRUE(interface.ok()) << interface.status().message();
-    EXPECT_EQ(*interface, "");
+    const Result<SecureHosts> hosts = FindSecureHosts({host}, {true, {}});
+    ASSERT_TRUE(hosts.ok()) << hosts.status().message();
+    EXPECT_TRUE(hosts->empty());
   }
 }
 
 TEST(SecureNetwork, AHostThatIsNotKnownIsNamed) {
-  const Result<std::string> interface = SecureInterfaceTowards("no.such.host.invalid", {true, {}});
-  EXPECT_EQ(interface.status().code(), StatusCode::kNotFound);
-  EXPECT_NE(interface.status().message().find("no.such.host.invalid is not known here"),
+  const Result<SecureHosts> hosts = FindSecureHosts({"no.such.host.invalid"}, {true, {}});
+  EXPECT_EQ(hosts.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(hosts.status().message().find("no.such.host.invalid is not known here"),
             std::string::npos)
-      << interface.status().message();
+      << hosts.status().message();
+}
+
+TEST(SecureNetwork, AgentsAreToldTheAddresses) {
+  const SecureHosts hosts = {{"10.8.0.1"}, {"10.8.0.2", "fd00::2"}};
+  EXPECT_EQ(SecureHostsText(hosts), "10.8.0.1;10.8.0.2,fd00::2");
+  EXPECT_EQ(ParseSecureHosts(SecureHostsText(hosts)), hosts);
+  EXPECT_TRUE(ParseSecureHosts("").empty());
+}
+
+TEST(SecureNetwork, OneOfThisHostsAddressesIsEnough) {
+  // The other one is of nobody, or of a network that does not encrypt.
+  const Result<std::set<std::string>> interfaces =
+      SecureInterfaces({{"127.0.0.1", "192.0.2.1"}}, {true, {"none"}});
+  ASSERT_TRUE(interfaces.ok()) << interfaces.status().message();
+  EXPECT_TRUE(interfaces->empty());
+}
+
+TEST(SecureNetwork, WithoutADemandAnyInterfaceWillDo) {
+  ::setenv(kSecureHostsVariable, "192.0.2.1", 1);
+  const Result<std::set<std::string>> interfaces = SecureInterfacesOfRun();
+  ::unsetenv(kSecureHostsVariable);
+  ASSERT_TRUE(interfaces.ok());
+  EXPECT_TRUE(interfaces->empty());
 }
 
 TEST(SecureNetwork, NetworksAreThoseOfTheAddresses) {
   const Result<std::vector<std::string>> loopback = NetworksOf("lo");
   ASSERT_TRUE(loopback.ok());
   EXPECT_EQ(*loopback, (std::vector<std::string>{"127.0.0.0/8"}));
-  EXPECT_EQ(NetworksOf("no-such-one").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(NetworksOf("no-such-one").status().code(), StatusCode::kRefused);
+}
+
+TEST(Route, ThisHostsOwnAddressesHaveNone) {
+  const Result<std::vector<Route>> routes = RoutesTowards("127.0.0.1");
+  ASSERT_TRUE(routes.ok()) << routes.status().message();
+  ASSERT_EQ(routes->size(), 1U);
+  EXPECT_EQ(routes->front().address, "127.0.0.1");
+  EXPECT_EQ(routes->front().interface, "");
 }
 
 TEST(Route, AnAddressHasItsInterface) {
