@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "common/descriptor_limit.h"
 #include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/away_agent.h"
-#include "launcher/agent/descriptors.h"
 #include "launcher/agent/home_agent.h"
 #include "launcher/agent/mpi/lane_processes.h"
 #include "launcher/agent/mpi/mpi_transport.h"

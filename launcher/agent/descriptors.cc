@@ -1,7 +1,6 @@
 #include "launcher/agent/descriptors.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
@@ -27,13 +26,6 @@ std::size_t CountDescriptors() {
 }
 
 }  // namespace
-
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 Status CheckDescriptorsFor(std::size_t wanted) {
   const std::size_t used = CountDescriptors();

@@ -11,8 +11,6 @@ namespace cuspan {
 inline constexpr std::size_t kSessionDescriptors = 4;
 inline constexpr std::size_t kDeviceDescriptors = 16;
 
-// Raises the limit of open files as far as this process may. Its children inherit it.
-void RaiseDescriptorLimit();
 // kExhausted, with the numbers and what to do, where fewer than `wanted` are left, beside some for
 // what can not be refused.
 Status CheckDescriptorsFor(std::size_t wanted);

@@ -115,11 +115,23 @@ Result<std::vector<std::string>> SlurmRanksCommand(const MpiApp& app,
 
 void StripForRanks(Environment& environment) {
   // How many tasks, and where; GPUs, which the agents have; memory.
-  constexpr std::string_view kOfTheJob[] = {
-      "SLURM_NTASKS",       "SLURM_NPROCS",   "SLURM_NNODES",     "SLURM_JOB_NUM_NODES",
-      "SLURM_DISTRIBUTION", "SLURM_HOSTFILE", "SLURM_GPU",        "SLURM_GRES",
-      "SLURM_TRES",         "SLURM_MEM_",     "SLURM_EXACT",      "SLURM_EXCLUSIVE",
-      "SLURM_STEP_GRES",    "SLURM_WHOLE",    "SLURM_EXPORT_ENV", "_SLURM_SPANK_OPTION_cuspan"};
+  constexpr std::string_view kOfTheJob[] = {"SLURM_NTASKS",
+                                            "SLURM_NPROCS",
+                                            "SLURM_NNODES",
+                                            "SLURM_JOB_NUM_NODES",
+                                            "SLURM_DISTRIBUTION",
+                                            "SLURM_HOSTFILE",
+                                            "SLURM_GPU",
+                                            "SLURM_GRES",
+                                            "SLURM_TRES",
+                                            "SLURM_MEM_",
+                                            "SLURM_EXACT",
+                                            "SLURM_EXCLUSIVE",
+                                            "SLURM_STEP_GRES",
+                                            "SLURM_CPUS_PER_GPU",
+                                            "SLURM_WHOLE",
+                                            "SLURM_EXPORT_ENV",
+                                            "_SLURM_SPANK_OPTION_cuspan"};
   constexpr std::string_view kOfTheStep[] = {"SLURM_MPI_TYPE", "SLURM_CPU_BIND", "SLURM_PMIX",
                                              "SLURM_STEP_", "SLURM_OVERCOMMIT"};
   const bool in_step = environment.Get("SLURM_STEP_ID").has_value();

@@ -41,6 +41,8 @@ void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environm
   const bool whole_job = environment.Get(settings::kBatch.name) == "job";
   const Result<std::vector<std::uint32_t>> chosen = ParseIndices(set.value_or(""));
   if (!whole_job && chosen.ok() && AllAmong(*chosen, own.indices)) return;
+  // Slurm counts by their device files.
+  environment.Set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   environment.Set("CUDA_VISIBLE_DEVICES", NumbersText(own.indices));
 }
 
@@ -139,7 +141,8 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
       job.counts_gpus && std::all_of(nodes.begin(), nodes.end(), [](const SlurmNode& node) {
         return node.gpus == 0 || !node.indices.empty();
       });
-  if (knows_gpus) options.wish.job = job.id;
+  // A remote shell of the user's may reach more than the job has.
+  if (knows_gpus && options.remote_shell.empty()) options.wish.job = job.id;
   if (here != nullptr) SetVisible(job, *here, environment);
   for (HostRequest& host : options.app_hosts)
     if (const SlurmNode* const node = FindNode(nodes, host.host, own_name)) host.host = node->name;
@@ -208,9 +211,11 @@ StepGpus GpusForStep(const std::vector<SlurmNode>& nodes, const SlurmNode& node)
   if (node.gpus <= least) return {{Format("--gres=gpu:{}", node.gpus)}, ""};
   if (node.gpus <= first.value_or(0)) return {{Format("--gpus={}", node.gpus)}, ""};
   if (node.indices.empty()) return {{"--gres=none"}, ""};
-  return {{"--gres=none"},
-          Format("CUDA_VISIBLE_DEVICES={} && export CUDA_VISIBLE_DEVICES && ",
-                 NumbersText(node.indices))};
+  return {
+      {"--gres=none"},
+      Format("CUDA_DEVICE_ORDER=PCI_BUS_ID && CUDA_VISIBLE_DEVICES={} && export CUDA_DEVICE_ORDER "
+             "CUDA_VISIBLE_DEVICES && ",
+             NumbersText(node.indices))};
 }
 
 std::vector<std::string> SrunCommand(const std::vector<SlurmNode>& nodes, const SlurmNode& node,

@@ -26,10 +26,11 @@ struct Finding {
 struct Needs {
   std::string device = "auto";  // As in ClusterOptions.
   RelayKind relay = RelayKind::kMpi;
-  bool relayed = false;      // Agents of several hosts, or of this one alone, talk to each other.
-  std::string mpi;           // The MPI of the agents, as users know it.
-  std::string remote_shell;  // By which other hosts are reached.
-  std::string cuspan;        // Its path on other hosts.
+  bool relayed = false;  // Agents of several hosts, or of this one alone, talk to each other.
+  std::string mpi;       // The MPI of the agents, as users know it.
+  bool mpi_has_prefix = false;  // Its mpirun is called by its path, and so are its daemons.
+  std::string remote_shell;     // By which other hosts are reached.
+  std::string cuspan;           // Its path on other hosts.
   bool may_lack_shell = false;  // A batch system has a way of its own.
   bool mpi_relay() const { return relayed && relay == RelayKind::kMpi; }
   bool ucx_relay() const { return relayed && relay == RelayKind::kUcx; }
@@ -50,6 +51,7 @@ struct Visit {
   std::string stray;                // what came on standard output that is no fact.
   double clock_apart = 0;           // Seconds by which its clock is ahead of ours, at least.
   std::vector<Reached> reached;     // Others, from there.
+  bool unanswered = false;          // It was asked about them, and did not answer in time.
   std::optional<Reached> measured;  // From the first host to there.
 };
 

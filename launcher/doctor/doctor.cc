@@ -1,8 +1,10 @@
 #include "launcher/doctor/doctor.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
+#include "common/descriptor_limit.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/app_process.h"
@@ -27,12 +29,27 @@ doctor::Needs NeedsOf(const InstallPaths& paths, const ClusterOptions& options, 
   needs.relay = plan.relay;
   needs.relayed = plan.relayed();
   needs.mpi = OwnMpiLauncher().name();
+  needs.mpi_has_prefix = options.mpirun.find('/') != std::string::npos;
   needs.remote_shell = RemoteShellText(options, environment);
   needs.cuspan = doctor::CommandThere(paths, options);
   needs.may_lack_shell = plan.mpi() && options.remote_shell.empty() &&
                          !BatchVariable(environment).empty() &&
                          !environment.Get("OMPI_MCA_plm_rsh_agent");
   return needs;
+}
+
+// PBS's commands put what a process writes into the job's files (docs/batch.md).
+bool IsSilentShell(const std::string& remote_shell) {
+  const std::vector<std::string> words = SplitWords(remote_shell);
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "pbs_tmrsh" || word == "pbsdsh";
+  });
+}
+
+Plan OwnPart(const Plan& plan) {
+  Plan own = plan;
+  std::erase_if(own.agents, [](const AgentPlan& agent) { return agent.host != kThisHost; });
+  return own;
 }
 
 // What the options leave open is what a run would fill in.
@@ -44,18 +61,27 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
   const Result<Plan> plan = PlanRun(paths, options, environment);
   if (!plan.ok()) {
     findings.push_back({"batch-job", doctor::Severity::kError, OwnHostName(),
-                        plan.status().message(), "correct the job, or name hosts with --hosts"});
+                        plan.status().message(), "without that nothing else was looked at"});
     return std::vector<doctor::Visit>();
   }
   StripOuterRun(environment);
   environment.Set(settings::kDevice.name, options.device);
-  CUSPAN_ASSIGN_OR_RETURN(std::vector<doctor::Visit> visits,
-                          doctor::VisitAll(paths, options, *plan, environment, wanted.limit));
+  const bool silent = IsSilentShell(options.remote_shell);
+  CUSPAN_ASSIGN_OR_RETURN(
+      std::vector<doctor::Visit> visits,
+      doctor::VisitAll(paths, options, silent ? OwnPart(*plan) : *plan, environment, wanted.limit));
   findings = doctor::CheckAll(NeedsOf(paths, options, *plan, environment), visits);
-  if (const Status secure =
+  if (silent)
+    for (const AgentPlan& agent : plan->agents)
+      if (agent.host != kThisHost)
+        findings.push_back({"not-looked-at", doctor::Severity::kWarning, agent.host,
+                            "what starts agents there passes nothing back to who asks",
+                            "start cuspan doctor on that host, in the job"});
+  if (const Result<SecureHosts> secure =
           CheckSecure(*plan, options, !wanted.cluster.remote_shell.empty(), environment);
       !secure.ok())
-    findings.push_back({"not-secure", doctor::Severity::kError, OwnHostName(), secure.message(),
+    findings.push_back({"not-secure", doctor::Severity::kError, OwnHostName(),
+                        secure.status().message(),
                         "do without --secure only where you trust the network"});
   return visits;
 }
@@ -63,6 +89,8 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
 }  // namespace
 
 int Doctor(const DoctorOptions& options) {
+  // A host takes four.
+  RaiseDescriptorLimit();
   if (options.probe) return doctor::RunProbe(options.cluster);
   // A remote shell may end before it is told anything.
   std::signal(SIGPIPE, SIG_IGN);

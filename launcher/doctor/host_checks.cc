@@ -106,9 +106,9 @@ std::vector<Finding> CheckPrograms(const Needs& needs, const Visit& visit) {
                       facts.mpirun_kind, needs.mpi),
                Format("set MPIRUN to the mpirun of {}", needs.mpi));
   else if (!visit.own && facts.mpi_daemon.empty())
-    list.Error("mpi-daemon-missing",
-               Format("{}'s mpirun starts its daemon there, which is not in PATH", needs.mpi),
-               Format("install {} there, or set PATH where the remote shell reads it", needs.mpi));
+    list.Add(!needs.mpi_has_prefix, "mpi-daemon-missing",
+             Format("{}'s mpirun starts its daemon there, which is not in PATH", needs.mpi),
+             Format("install {} there, or set PATH where the remote shell reads it", needs.mpi));
   return list.found;
 }
 

@@ -115,8 +115,13 @@ std::vector<Finding> CheckLinks(const Visit& visit, const Visit& own) {
   if (!blocked.empty())
     found.push_back({"connection-blocked", Severity::kError, visit.host,
                      Format("no TCP connection from {} to {}", visit.host, Joined(blocked)),
-                     "let these hosts connect to each other's ports above 1023, or to those that "
-                     "MPI or UCX are told to use (docs/operations.md)"});
+                     "let these hosts connect to each other's ports above 1023; where MPI and UCX "
+                     "are told to use others, which a firewall lets pass, this does no harm "
+                     "(docs/operations.md)"});
+  if (visit.unanswered)
+    found.push_back({"connection-unknown", Severity::kWarning, visit.host,
+                     Format("the connections from {} to others were not tried in time", visit.host),
+                     "packets that a firewall drops are a cause: try fewer hosts"});
   if (!stalled.empty())
     found.push_back(
         {"path-mtu", Severity::kError, visit.host,

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/tcp.h>
+#include <poll.h>
 #include <sys/random.h>
 
 #include <algorithm>

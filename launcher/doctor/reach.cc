@@ -20,7 +20,7 @@ namespace {
 using std::chrono::steady_clock;
 
 // For an answer about other hosts, whose silence a probe waits for.
-constexpr std::chrono::seconds kReachLimit{15};
+constexpr std::chrono::seconds kReachLimit{40};
 // A second for each host that is measured is more than it takes.
 constexpr std::chrono::seconds kMeasureLimit{1};
 // For a probe that was told to end.
@@ -145,8 +145,9 @@ void AskForLinks(std::vector<Asked>& hosts) {
     Request request;
     for (const Asked& other : hosts)
       if (&other != &asked && Listens(other)) request.reach.push_back(TargetOf(other));
-    if (std::optional<Answer> answer = Ask(asked, request, kReachLimit))
-      asked.visit.reached = std::move(answer->reached);
+    std::optional<Answer> answer = Ask(asked, request, kReachLimit);
+    asked.visit.unanswered = !answer && !request.reach.empty();
+    if (answer) asked.visit.reached = std::move(answer->reached);
   });
   Asked& own = hosts.front();
   Request request;

@@ -67,11 +67,18 @@ std::string ReportText(const std::vector<Visit>& visits, const std::vector<Findi
     hosts += usable != 0 ? 1 : 0;
   }
   std::string text = AlignColumns(rows);
+  const auto add = [&text](const Finding& finding) {
+    text += Format("{}  {}: {}; {} [{}]\n", NameOfSeverity(finding.severity), finding.host,
+                   finding.message, finding.action, finding.id);
+  };
   for (const Visit& visit : visits)
     for (const Finding& finding : findings)
-      if (finding.host == visit.host)
-        text += Format("{}  {}: {}; {} [{}]\n", NameOfSeverity(finding.severity), finding.host,
-                       finding.message, finding.action, finding.id);
+      if (finding.host == visit.host) add(finding);
+  // Of hosts that were not visited.
+  for (const Finding& finding : findings)
+    if (std::none_of(visits.begin(), visits.end(),
+                     [&finding](const Visit& visit) { return visit.host == finding.host; }))
+      add(finding);
   const std::string can =
       Format("cuspan run can use {} on {}", Counted(devices, "GPU"), Counted(hosts, "host"));
   if (findings.empty()) return text + Format("nothing found: {}\n", can);

@@ -313,8 +313,10 @@ TEST(SlurmShell, AStepGetsAllGpusOfItsNode) {
   EXPECT_EQ(options(1), "--gres=gpu:1");
   EXPECT_EQ(options(2), "--gres=none");
   EXPECT_EQ(options(3), "--gres=none");
-  EXPECT_EQ(GpusForStep(nodes, nodes[2]).prefix,
-            "CUDA_VISIBLE_DEVICES=1,2,5 && export CUDA_VISIBLE_DEVICES && ");
+  EXPECT_EQ(
+      GpusForStep(nodes, nodes[2]).prefix,
+      "CUDA_DEVICE_ORDER=PCI_BUS_ID && CUDA_VISIBLE_DEVICES=1,2,5 && export CUDA_DEVICE_ORDER "
+      "CUDA_VISIBLE_DEVICES && ");
   EXPECT_EQ(GpusForStep(nodes, nodes[3]).prefix, "");
   EXPECT_EQ(GpusForStep(nodes, nodes[5]).prefix, "");
 }
