@@ -5,19 +5,14 @@
 //
 // NODES is as ListedNodesText writes it, and LAUNCHER pbs_tmrsh, pbsdsh, blaunch, or a remote shell
 // with its options. Becomes the launcher; exit status 255, as of ssh, where none starts.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "common/log.h"
 #include "launcher/batch/listed_run.h"
+#include "launcher/batch/shell_exec.h"
 
 namespace cuspan {
 namespace {
-
-constexpr int kNotReached = 255;
 
 int Run(int argc, char** argv) {
   SetLogName("cuspan", "launcher");
@@ -43,28 +38,16 @@ int Run(int argc, char** argv) {
     return kNotReached;
   }
 
-  Environment environment;
   const Environment own = Environment::OfThisProcess();
-  for (const std::string& entry : own.entries()) {
-    const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
-    // As through ssh, nothing of the run's goes this way: it has secrets. The GPUs are this node's.
-    if (!name.starts_with("CUSPAN_") && !name.starts_with("CUDA_VISIBLE_DEVICES"))
-      environment.Set(name, entry.substr(std::min(name.size() + 1, entry.size())));
-  }
+  // The GPUs are this node's.
+  const Environment environment = LauncherEnvironment(
+      own, [](std::string_view name) { return name.starts_with("CUDA_VISIBLE_DEVICES"); });
   // Another remote shell has an environment there of its own.
   std::string command =
       NodePrefix(*node, IsOfBatchSystem(launcher.front()) ? own : Environment(), tells);
   for (auto word = mark + 2; word != words.end(); ++word)
     command += (word == mark + 2 ? "" : " ") + *word;
-  const std::vector<std::string> line = LauncherCommand(launcher, node->name, command);
-  std::vector<char*> arguments;
-  for (const std::string& word : line) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  const std::vector<char*> variables = environment.Pointers();
-  ::execvpe(arguments[0], arguments.data(), variables.data());
-  LogError("host {} cannot be reached: starting {} failed: {}", node->name, launcher.front(),
-           std::strerror(errno));
-  return kNotReached;
+  return BecomeLauncher(LauncherCommand(launcher, node->name, command), environment, node->name);
 }
 
 }  // namespace

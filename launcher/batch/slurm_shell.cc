@@ -4,19 +4,14 @@
 //
 // OPTIONs are srun's, NODES as SlurmNodesText writes it. Becomes an srun; exit status 255, as of
 // ssh, where none starts.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "common/log.h"
+#include "launcher/batch/shell_exec.h"
 #include "launcher/batch/slurm_run.h"
 
 namespace cuspan {
 namespace {
-
-constexpr int kNotReached = 255;
 
 int Run(int argc, char** argv) {
   SetLogName("cuspan", "launcher");
@@ -43,23 +38,12 @@ int Run(int argc, char** argv) {
   std::string command;
   for (std::size_t i = 2; i < words.size(); ++i) command += (i == 2 ? "" : " ") + words[i];
 
-  Environment environment;
   const Environment own = Environment::OfThisProcess();
-  for (const std::string& entry : own.entries()) {
-    const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
-    // As through ssh, nothing of the run's goes this way: it has secrets.
-    if (!IsSrunOption(name) && !name.starts_with("CUSPAN_") && name != "CUDA_VISIBLE_DEVICES")
-      environment.Set(name, entry.substr(name.size() + 1));
-  }
+  const Environment environment = LauncherEnvironment(own, [](std::string_view name) {
+    return IsSrunOption(name) || name == "CUDA_VISIBLE_DEVICES";
+  });
   if (own.Get("SLURM_HET_SIZE")) options.push_back(Format("--het-group={}", node->component));
-  std::vector<char*> arguments;
-  const std::vector<std::string> srun = SrunCommand(*nodes, *node, options, command);
-  for (const std::string& word : srun) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  const std::vector<char*> variables = environment.Pointers();
-  ::execvpe(arguments[0], arguments.data(), variables.data());
-  LogError("host {} cannot be reached: starting srun failed: {}", node->name, std::strerror(errno));
-  return kNotReached;
+  return BecomeLauncher(SrunCommand(*nodes, *node, options, command), environment, node->name);
 }
 
 }  // namespace
