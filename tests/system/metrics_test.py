@@ -1,10 +1,12 @@
 """cuspan run --metrics, and cuspan metrics: what Prometheus reads. With Prometheus itself: cluster_metrics_test."""
 import http.client
 import os
+import shutil
 import signal
 import socket
 import stat
 import threading
+import unittest
 
 from harness import OWN_FAILURE, SystemTest, app, program, wait_until
 from metrics_case import OPENMETRICS, Samples, UnixConnection, check_by_promtool, get
@@ -15,7 +17,7 @@ def free_port():
         return taken.getsockname()[1]
 
 
-class Run(SystemTest):
+class MetricsOfRuns(SystemTest):
     def held(self, where, *options, devices=1, **more):
         """A run of `holds` with metrics at `where`."""
         command = self.cuspan("run", "--metrics", where, *options, "--", program("holds", "shared"))
@@ -26,6 +28,13 @@ class Run(SystemTest):
         self.assertEqual((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"), text)
         return text
 
+    def device_at_rest(self):
+        """The samples, if the proxy of device 1 has taken all that the program sent."""
+        samples = Samples(self.scrape())
+        return samples if samples.value("cuspan_device_queued_bytes", device="1") == 0 else None
+
+
+class Run(MetricsOfRuns):
     def test_what_a_program_does(self):
         for same_node in ("auto", "never"):
             with self.subTest(same_node):
@@ -33,16 +42,14 @@ class Run(SystemTest):
                 process = self.held(f"unix:{self.folder}/socket", "--same-node", same_node, devices=2,
                                     CUSPAN_SOFT_CACHE=str(self.folder / same_node))
                 self.assertEqual(self.ask(process, "use 1"), "right")
-                before = Samples(self.scrape())
+                before = wait_until(self.device_at_rest, "the proxy has taken all")
                 self.assertEqual(sum(value for _, value in before.of("cuspan_sessions")), 1)
                 device, = before.of("cuspan_launches_total", device="1")
                 self.assertEqual(device[0]["path"], "same-node" if same_node == "auto" else self.relay)
                 self.assertEqual({has["host"] for has, _ in before.of("cuspan_device_info")}, {os.uname().nodename})
                 self.assertEqual(before.value("cuspan_device_sessions", device="1"), 1)
-                self.assertEqual(before.value("cuspan_device_queued_bytes", device="1"), 0)
                 self.assertEqual(self.ask(process, "use 1"), "right")
-                text = self.scrape()
-                after = Samples(text)
+                after = wait_until(self.device_at_rest, "the proxy has taken all")
                 # The same again.
                 for name, labels in (("cuspan_launches_total", {"device": "1"}),
                                      ("cuspan_copied_bytes_total", {"device": "1", "direction": "from_device"})):
@@ -59,7 +66,6 @@ class Run(SystemTest):
                     self.assertGreater(value, 1 << 20)
                 self.assertGreater(after.value("cuspan_compiled_seconds_total", device="1"), 0)
                 self.assertEqual({has["program"] for has, _ in after.of("cuspan_run_info")}, {"holds"})
-                check_by_promtool(text)
                 process.stdin.close()
                 self.assertEqual(process.wait(), 0)
                 self.assert_nothing_left()
@@ -183,7 +189,6 @@ class Run(SystemTest):
             self.assertEqual({has["run"] for _, has, _ in samples.all}, {file.name[7:-5]})
             # As it was at the end.
             self.assertEqual(samples.value("cuspan_launches_total"), 1)
-            check_by_promtool(file.read_text())
 
     def test_what_is_no_plain_file_stays(self):
         for path in (self.folder, "/dev/null"):
@@ -222,9 +227,7 @@ class Node(SystemTest):
         self.assertEqual((empty.value("cuspan_runs", state="running"), empty.value("cuspan_runs", state="waiting")), (0, 0))
         run = self.start(self.cuspan("run", "--gpus", "1", "--", program("holds", "shared")), self.environment(2))
         self.assertEqual(self.ask(run, "use 0"), "right")
-        text = self.run_command(self.cuspan("metrics"), self.environment(2)).stdout
-        check_by_promtool(text)
-        samples = Samples(text)
+        samples = Samples(self.run_command(self.cuspan("metrics"), self.environment(2)).stdout)
         self.assertEqual((samples.value("cuspan_gpus", state="free"), samples.value("cuspan_gpus", state="leased")), (1, 1))
         self.assertEqual(sum(value for _, value in samples.of("cuspan_gpu_leased")), 1)
         (labels, gpus), = samples.of("cuspan_run_gpus")
@@ -250,3 +253,21 @@ class Node(SystemTest):
         self.assertEqual(exporter.wait(), -signal.SIGTERM)
         self.assertFalse((self.folder / "socket").exists())
         self.assert_nothing_left()
+
+
+@unittest.skipUnless(shutil.which("promtool"), "no promtool: install prometheus (tests/run.sh --monitoring)")
+class Promtool(MetricsOfRuns):
+    """Prometheus' own check finds no fault in any text."""
+
+    def test_of_a_run(self):
+        process = self.held(f"unix:{self.folder}/socket", "--same-node", "never")
+        self.assertEqual(self.ask(process, "use 0"), "right")
+        check_by_promtool(self.scrape())
+
+    def test_of_a_file(self):
+        file = self.folder / "run.prom"
+        self.run_command(self.cuspan("run", "--metrics", str(file), "--", app("vector_add", "shared")))
+        check_by_promtool(file.read_text())
+
+    def test_of_a_host(self):
+        check_by_promtool(self.run_command(self.cuspan("metrics"), self.environment(2)).stdout)
