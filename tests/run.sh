@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds cuspan and runs its tests. CI runs this with --torch --slurm
-# --monitoring.
+# Installs missing packages, builds cuspan and runs its tests.
 #
 #   tests/run.sh            all tests, and before them the fuzz tests with the address sanitizer
 #   tests/run.sh --all      before them all tests of the parts, with the address and then with the
@@ -8,6 +7,10 @@
 #   tests/run.sh --torch    also the tests that need PyTorch and Triton, 3 GB more of wheels
 #   tests/run.sh --slurm    also the tests that need Slurm, whose packages are installed
 #   tests/run.sh --monitoring    the same for Prometheus
+#   tests/run.sh --only OPTIONS  no other tests than those of --torch, --slurm and --monitoring
+#
+# Slurm and Prometheus are hidden from the tests unless their option is given, so that a run is the
+# same wherever they happen to be installed.
 #
 # CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
@@ -18,6 +21,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sanitized_presets=(fuzz)
 with_torch=
 more_packages=()
+only=
+labels=()
 for argument; do
   case $argument in
     --all)
@@ -25,16 +30,33 @@ for argument; do
       ;;
     --torch)
       with_torch=1
+      labels+=(torch)
       ;;
     --slurm | --monitoring)
       more_packages+=("$argument")
+      labels+=("${argument#--}")
+      ;;
+    --only)
+      only=1
       ;;
     *)
-      echo "usage: $0 [--all] [--torch] [--slurm] [--monitoring]" >&2
+      echo "usage: $0 [--all] [--only] [--torch] [--slurm] [--monitoring]" >&2
       exit 2
       ;;
   esac
 done
+ctest_options=()
+if [[ $only ]]; then
+  if ((${#labels[@]} == 0)); then
+    echo "$0: --only needs --torch, --slurm or --monitoring" >&2
+    exit 2
+  fi
+  sanitized_presets=()
+  ctest_options=(--label-regex "^($(IFS='|'; echo "${labels[*]}"))\$")
+fi
+hidden_tools=()
+[[ " ${labels[*]} " == *" slurm "* ]] || hidden_tools+=(srun)
+[[ " ${labels[*]} " == *" monitoring "* ]] || hidden_tools+=(prometheus promtool)
 
 step_total=$((3 + ${with_torch:-0} + 3 * (1 + ${#sanitized_presets[@]})))
 step_logs=$PWD/build/test-logs
@@ -77,7 +99,8 @@ failed_presets=()
 # test_preset PRESET: runs its tests; CTest shows progress and summary.
 test_preset() {
   begin "test preset $1"
-  ctest --preset "$1" --no-tests=error 2>&1 | tee "$step_log" ||
+  python3 -B tests/system/hidden_tools.py "${hidden_tools[@]}" -- \
+    ctest --preset "$1" --no-tests=error "${ctest_options[@]}" 2>&1 | tee "$step_log" ||
     failed_presets+=("$1 ($step_log)")
 }
 

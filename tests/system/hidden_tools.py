@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Runs a command that does not find some tools, as on a machine without them.
+
+Usage: hidden_tools.py TOOL… -- COMMAND…
+
+Each folder of PATH with one of the tools is replaced by a folder of links to everything else in it.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def path_without(tools, folder):
+    """The value of PATH without `tools`; links are made in `folder`."""
+    entries = []
+    for number, entry in enumerate(os.environ["PATH"].split(os.pathsep)):
+        path = pathlib.Path(entry)
+        if any((path / tool).exists() for tool in tools):
+            links = pathlib.Path(folder) / str(number)
+            links.mkdir()
+            for file in path.iterdir():
+                if file.name not in tools:
+                    (links / file.name).symlink_to(file)
+            path = links
+        entries.append(str(path))
+    return os.pathsep.join(entries)
+
+
+def main():
+    arguments = sys.argv[1:]
+    if "--" not in arguments[:-1]:
+        sys.exit(__doc__)
+    split = arguments.index("--")
+    with tempfile.TemporaryDirectory(prefix="hidden-tools-") as folder:
+        environment = {**os.environ, "PATH": path_without(arguments[:split], folder)}
+        sys.exit(subprocess.run(arguments[split + 1:], env=environment, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()
