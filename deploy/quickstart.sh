@@ -24,10 +24,9 @@ begin "configure"
 quietly cmake --preset release -DCUSPAN_NVCC="$toolkit/bin/nvcc"
 
 begin "build"
-# All but the tests, and the two programs.
+# The parts of a run on software GPUs over MPI, and the two programs.
 building cmake --build "$build" --parallel "$(build_jobs)" --target \
-  common/all protocol/all interpose/all proxy/all launcher/all bench/all \
-  test_app_matmul test_app_fft
+  cuspan cuspan-agent cuspan-proxy interpose/all cuspan_softgpu cuspan_kernel_compiler test_app_matmul test_app_fft
 
 # Two GPUs, each on a host of its own; both hosts are this one, and shared memory between program
 # and GPU is not used, so that all goes the way it would go between machines.
