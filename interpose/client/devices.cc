@@ -15,6 +15,8 @@ namespace {
 
 // Other reasons than work to look again are rare, and this is soon enough for them.
 constexpr std::chrono::milliseconds kWatchedNap{1};
+// The end of the agent rings no bell: it is looked for.
+constexpr std::chrono::milliseconds kAgentCheck{250};
 
 // Whether devices of the program's node have managed memory in memory of their own: one GPU does,
 // since its kernels are faster there; a software GPU has no other memory than the program's.
@@ -307,6 +309,8 @@ void Devices::ReceiveLoop() {
   std::vector<std::shared_ptr<Link>> links;
   std::vector<std::shared_ptr<Link>> failed;
   std::uint64_t version = 0;
+  bool agent_gone = false;
+  auto checked = std::chrono::steady_clock::now();
   const auto lately_failed = [&](const std::shared_ptr<Link>& link) {
     return link->fault() != CUDA_SUCCESS &&
            std::find(failed.begin(), failed.end(), link) == failed.end();
@@ -326,14 +330,14 @@ void Devices::ReceiveLoop() {
     // device beside theirs it still does: somebody has to hear of that one.
     if (all_watched()) bell_.Nap(all_watched, kWatchedNap);
     // The time-out is for the agent's death alone: whatever else happens rings.
-    const bool woken = bell_.Wait(
+    bell_.Wait(
         [&] {
           if (links_version_.load(std::memory_order_relaxed) != version) return true;
           for (const auto& link : links)
             if (link->receiver().HasWork() || lately_failed(link)) return true;
           return all_watched();
         },
-        std::chrono::milliseconds(250), stages);
+        kAgentCheck, stages);
     for (const auto& link : links) {
       while (link->receiver().Receive() && link->fault() == CUDA_SUCCESS &&
              links_version_.load() == version) {
@@ -343,15 +347,23 @@ void Devices::ReceiveLoop() {
         SayLost(*link);
       }
     }
-    if (!woken && opener_->Gone()) {
-      LogError("the agent of this node has exited; all devices are lost");
-      for (const auto& link : Links()) {
-        link->Lose(link->LossSentence("the agent of this node has exited"));
-        SayLost(*link);
+    // Also while other things happen all the time: they need not be what somebody waits for.
+    if (const auto now = std::chrono::steady_clock::now(); now - checked >= kAgentCheck) {
+      checked = now;
+      if (!agent_gone && opener_->Gone()) {
+        agent_gone = true;
+        LogError("the agent of this node has exited; all devices are lost");
       }
-      return;
+      if (agent_gone) LoseAll();
     }
   }
+}
+
+// Again and again: one may have been opened while the agent ended.
+void Devices::LoseAll() {
+  for (const auto& link : Links())
+    if (link->fault() == CUDA_SUCCESS)
+      link->Lose(link->LossSentence("the agent of this node has exited"));
 }
 
 }  // namespace cuspan

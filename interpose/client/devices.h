@@ -134,7 +134,10 @@ class Devices {
   Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
   void SetLinks(Context& context, std::shared_ptr<Link> link, std::shared_ptr<Link> starting);
   void StartReceiving();
+  // Ends never: every wait of the program relies on it to end when the agent does.
   void ReceiveLoop();
+  // The agent has ended, and with it what all links lead to.
+  void LoseAll();
   // All tables hear of it.
   void SayLost(const Link& link);
   std::vector<ContextTable*> Tables() const;

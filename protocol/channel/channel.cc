@@ -168,10 +168,10 @@ std::optional<RingProducer::Reservation> Channel::WaitForRoom(std::size_t frame_
     own_->Wait(
         [&] {
           outgoing_.WantSpace();
-          return closed() || outgoing_.HasRoom(frame_bytes);
+          return over() || outgoing_.HasRoom(frame_bytes);
         },
         std::chrono::milliseconds(100), stages_);
-    if (closed()) return std::nullopt;
+    if (over()) return std::nullopt;
     room = outgoing_.TryReserve(frame_bytes);
   }
   return room;
@@ -191,7 +191,7 @@ bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
 
 void Channel::AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit) {
   if (outgoing_.Taken(sequence - 1)) return;
-  own_->Wait([&] { return outgoing_.Taken(sequence) || closed(); }, limit,
+  own_->Wait([&] { return outgoing_.Taken(sequence) || over(); }, limit,
              WaitStages{std::min(stages_.spin, limit), limit});
 }
 
@@ -228,8 +228,8 @@ std::optional<std::uint32_t> Channel::TakeSlot() {
   WaitStages stages = stages_;
   stages.yield =
       std::min<std::chrono::nanoseconds>(std::max(stages.yield, stages.await), kSlotSoon);
-  while (!slot && !closed()) {
-    own_->Wait([&] { return closed() || (slot = TryTakeSlot()).has_value(); },
+  while (!slot && !over()) {
+    own_->Wait([&] { return over() || (slot = TryTakeSlot()).has_value(); },
                std::chrono::milliseconds(100), stages);
   }
   return slot;
@@ -297,6 +297,11 @@ void Channel::Pop() {
 
 void Channel::Flush() {
   if (incoming_.UnpublishedReleaseSlots() != 0 && incoming_.PublishReleased()) peer_.Ring();
+}
+
+void Channel::GiveUp() {
+  given_up_.store(true, std::memory_order_release);
+  own_->Ring();
 }
 
 void Channel::Lose(std::string_view reason) {

@@ -95,7 +95,7 @@ class Channel {
   // --- Sending; any thread.
 
   // Posts a message and returns its sequence; waits while the ring is full.
-  // 0 when the channel is closed. `request` as in FrameHeader.
+  // 0 when the channel is closed or given up. `request` as in FrameHeader.
   template <typename T>
   std::uint64_t Post(const T& message, std::uint32_t request = 0) {
     return PostEncoded(static_cast<std::uint16_t>(T::kOp), 0, request, message);
@@ -127,7 +127,7 @@ class Channel {
 
   // A free slot of the outgoing staging area, or nothing; then the bell rings when one comes free.
   std::optional<std::uint32_t> TryTakeSlot();
-  // Waits for a free slot; nothing when the channel is closed.
+  // Waits for a free slot; nothing when the channel is closed or given up.
   std::optional<std::uint32_t> TakeSlot();
   std::byte* OutgoingSlot(std::uint32_t slot) const;
   // How many slots of the outgoing area are not free now.
@@ -163,6 +163,9 @@ class Channel {
 
   // Ends the channel for both sides; `lost` says that the other side did not do so willingly.
   void Close(bool lost);
+  // Ends all waits of this side, those under way and those to come: each returns as on a closed
+  // channel. The other side, which may be gone or stopped, is not told. Any thread.
+  void GiveUp();
   // Close(true), with a sentence for the other side that says why: its first 511 bytes arrive. By
   // the agent that made the channel, or by the proxy when that agent is gone.
   void Lose(std::string_view reason);
@@ -211,8 +214,10 @@ class Channel {
     peer_.Ring();
     return room->sequence;
   }
-  // Nothing when closed.
+  // Nothing when closed or given up.
   std::optional<RingProducer::Reservation> WaitForRoom(std::size_t frame_bytes);
+  // True if nothing is to be waited for any more: every wait below ends with it.
+  bool over() const { return given_up_.load(std::memory_order_acquire) || closed(); }
 
   const ChannelLayout layout_;
   const ChannelSide side_;
@@ -225,6 +230,7 @@ class Channel {
   const SharedSync sync_;
   RingProducer outgoing_;
   RingConsumer incoming_;
+  std::atomic<bool> given_up_{false};  // By this side, for this side.
   const WaitStages stages_ = WaitStages::ForThisMachine();
 };
 

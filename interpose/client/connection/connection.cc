@@ -94,7 +94,8 @@ void Connection::Fail(CUresult result, const std::string* lost) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   OnFailed(result);
   transfers_.FailAll(result);
-  channel_->own_bell().Ring();
+  // Last: who returns from a wait finds why.
+  channel_->GiveUp();
 }
 
 std::string Connection::LossSentence(std::string_view why) const {

@@ -70,8 +70,12 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
     // The proxy, which has posted why, takes no bytes of it.
     if (refused) return CUDA_SUCCESS;
   }
-  return SendChunks(*channel_, common_->copy_in, {transfer, source, bytes, rows, device_}, 0,
-                    bytes);
+  const CUresult sent =
+      SendChunks(*channel_, common_->copy_in, {transfer, source, bytes, rows, device_}, 0, bytes);
+  if (sent == CUDA_SUCCESS) return sent;
+  // The device's fault is the better answer, where it is known already.
+  const MutexLock lock(mutex_);
+  return failed_ != CUDA_SUCCESS ? failed_ : sent;
 }
 
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,

@@ -267,6 +267,28 @@ TEST(Channel, ClosesForBothSides) {
   }
 }
 
+TEST(Channel, WaitsEndWhenTheirSideGivesUp) {
+  ChannelEnds ends;
+  // Nobody receives: the ring has no more room, and the area no more slots.
+  while (ends.client->HasRoom(sizeof(FrameHeader) + kMaxInlineBytes))
+    ends.client->Post(Output(std::vector<std::byte>(kMaxInlineBytes)));
+  while (ends.client->TryTakeSlot()) {
+  }
+  std::thread posts(
+      [&] { EXPECT_EQ(ends.client->Post(Output(std::vector<std::byte>(kLargestOutput))), 0U); });
+  std::thread takes([&] { EXPECT_FALSE(ends.client->TakeSlot()); });
+  std::thread awaits([&] { ends.client->AwaitTaken(ends.client->LastSequence(), kForEver); });
+  ends.client->GiveUp();
+  posts.join();
+  takes.join();
+  awaits.join();
+  // And those to come.
+  EXPECT_EQ(ends.client->Post(Output(std::vector<std::byte>(kLargestOutput))), 0U);
+  EXPECT_FALSE(ends.client->TakeSlot());
+  // The other side is not told.
+  EXPECT_FALSE(ends.proxy->closed());
+}
+
 TEST(Channel, TheFirstCloseSaysWhy) {
   ChannelEnds ends;
   ends.client->Close(false);
