@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "common/find_command.h"
 #include "common/log.h"
@@ -17,6 +17,7 @@
 #include "launcher/batch/batch_job.h"
 #include "launcher/batch/slurm_ranks.h"
 #include "launcher/batch/slurm_run.h"
+#include "launcher/job_control.h"
 #include "launcher/metrics/run_metrics.h"
 #include "launcher/program_check.h"
 #include "launcher/starter/agent_command.h"
@@ -37,6 +38,7 @@ Result<UniqueFd> TakeSignals() {
   sigemptyset(&taken);
   sigaddset(&taken, SIGCHLD);
   for (const int number : kForwarded) sigaddset(&taken, number);
+  for (const int number : JobControl::kJobSignals) sigaddset(&taken, number);
   if (::sigprocmask(SIG_BLOCK, &taken, nullptr) != 0)
     return Status::Internal("sigprocmask: {}", std::strerror(errno));
   UniqueFd fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -44,21 +46,12 @@ Result<UniqueFd> TakeSignals() {
   return fd;
 }
 
-// Whether a process is stopped at this moment: the third field of its stat.
-bool IsStopped(pid_t pid) {
-  std::ifstream file(Format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
-}
-
 // Watches the app until it ends; its status as waitpid gives it.
 class AppWatch {
  public:
   // `metrics` may be null.
   AppWatch(pid_t app, int signals, AgentCluster& agents, RunMetrics* metrics)
-      : app_(app), signals_(signals), agents_(agents), metrics_(metrics) {}
+      : app_(app), job_(app), signals_(signals), agents_(agents), metrics_(metrics) {}
 
   int WaitEnd() {
     while (!ended_) {
@@ -67,11 +60,9 @@ class AppWatch {
                           {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0},
                           {metrics_ != nullptr ? metrics_->wish_fd() : -1, POLLIN, 0},
                           {metrics_ != nullptr ? metrics_->answer_fd(agents_) : -1, POLLIN, 0}};
-      // A stop is believed only if it lasts: the terminal stops and continues the app and us at
-      // once.
-      const int limit = app_stopped_ ? 20 : -1;
-      const int ready = ::poll(waited, 5, limit);
-      if (waited[0].revents != 0) TakeSignal();
+      // Ended by a signal, the end of the program's process among them: SIGCHLD.
+      ::poll(waited, 5, -1);
+      if (waited[0].revents != 0) TakeSignals();
       if (waited[1].revents != 0) agents_.ReadOutput();
       if (waited[2].revents != 0 && !ended_) {
         agents_lost_ = true;
@@ -80,7 +71,6 @@ class AppWatch {
       }
       if (waited[3].revents != 0) metrics_->TakeWish(agents_);
       if (waited[4].revents != 0 && !agents_lost_) metrics_->TakeAnswer(agents_);
-      if (ready == 0 && app_stopped_) StopWithApp();
     }
     return wait_status_;
   }
@@ -88,22 +78,25 @@ class AppWatch {
   bool agents_lost() const { return agents_lost_; }
 
  private:
-  void TakeSignal() {
+  void TakeSignals() {
     signalfd_siginfo information{};
     while (::read(signals_, &information, sizeof information) == sizeof information) {
       const int number = static_cast<int>(information.ssi_signo);
       if (number == SIGCHLD) continue;
+      if (std::ranges::find(JobControl::kJobSignals, number) != std::end(JobControl::kJobSignals)) {
+        job_.Take(information);
+        continue;
+      }
       // Of a terminal that hangs up the kernel tells only the leader of its session; where that
       // is a shell, the shell tells us and the app.
       const bool app_has_it = information.ssi_code == SI_KERNEL && ::getsid(0) != ::getpid();
       if (!app_has_it && static_cast<pid_t>(information.ssi_pid) != app_) ::kill(app_, number);
+      if (number == SIGTERM || number == SIGHUP) job_.LetEnd();
     }
     int status = 0;
-    while (!ended_ && ::waitpid(app_, &status, WNOHANG | WUNTRACED | WCONTINUED) == app_) {
+    while (!ended_ && ::waitpid(app_, &status, WNOHANG | WUNTRACED) == app_) {
       if (WIFSTOPPED(status)) {
-        app_stopped_ = true;
-      } else if (WIFCONTINUED(status)) {
-        app_stopped_ = false;
+        job_.FollowStop(WSTOPSIG(status));
       } else {
         wait_status_ = status;
         ended_ = true;
@@ -111,19 +104,12 @@ class AppWatch {
     }
   }
 
-  void StopWithApp() {
-    app_stopped_ = false;
-    if (!IsStopped(app_)) return;
-    ::kill(::getpid(), SIGSTOP);
-    ::kill(app_, SIGCONT);  // Whoever continues us means the app.
-  }
-
   const pid_t app_;
+  JobControl job_;
   const int signals_;
   AgentCluster& agents_;
   RunMetrics* const metrics_;
   bool agents_lost_ = false;
-  bool app_stopped_ = false;
   bool ended_ = false;
   int wait_status_ = 0;
 };

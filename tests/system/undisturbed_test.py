@@ -345,13 +345,13 @@ class Terminal(SystemTest):
         self.assertEqual(self.ended(process), -signal.SIGHUP)
         self.assert_nothing_left()
 
-    def test_control_z_and_on(self):
+    def test_stopped_without_a_shell(self):
         process = self.open()
         self.expect("ready")
         app_pid = wait_until(lambda: self.processes("terminal"), "the program is there")[0][0]
-        # The terminal stops the program; cuspan stops with it, so that a shell takes over.
+        # No shell is there that could let cuspan go on: the program stops alone.
         os.kill(app_pid, signal.SIGSTOP)
-        wait_until(lambda: state_of(process.pid) == "T", "cuspan stops with its program")
+        wait_until(lambda: state_of(app_pid) == "T", "the program is stopped")
         process.send_signal(signal.SIGCONT)
         wait_until(lambda: state_of(app_pid) not in ("T", None), "the program goes on with cuspan")
         self.type("1\n")

@@ -97,11 +97,6 @@ bool Command::WaitFor(const std::string& text) {
   return true;
 }
 
-bool Command::WaitStopped() {
-  int status = 0;
-  return ::waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status);
-}
-
 void Command::ReadAll() {
   char chunk[4096];
   pollfd waited[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};

@@ -29,8 +29,6 @@ class Command {
   pid_t pid() const { return pid_; }
   // Reads standard output until `text` has come; false when it ends before.
   bool WaitFor(const std::string& text);
-  // Waits until the process is stopped (by a signal of job control).
-  bool WaitStopped();
   Outcome Wait();
   // A process that stems from the command and has exactly this command line; it must be there.
   pid_t FindDescendant(const std::vector<std::string>& words) const;

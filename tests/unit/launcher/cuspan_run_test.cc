@@ -367,13 +367,6 @@ TEST(CuspanRun, LeavesTheTerminalsSignalsToTheProgram) {
   EXPECT_EQ(command.Wait().exit_status, 4);
 }
 
-TEST(CuspanRun, StopsAndContinuesWithTheProgram) {
-  Command command({kCuspan, "run", "--device", "soft", "--", "sh", "-c", "kill -STOP $$; exit 5"});
-  ASSERT_TRUE(command.WaitStopped());
-  ::kill(command.pid(), SIGCONT);
-  EXPECT_EQ(command.Wait().exit_status, 5);
-}
-
 TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
   Command command({kCuspan, "run", "--device", "soft", "--same-node", "never", "--", "sh", "-c",
                    kClient + " linger; exit 6"});

@@ -1,0 +1,57 @@
+#include "common/process_state.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+namespace cuspan {
+namespace {
+
+// A status has some 1,500 bytes, and a stat fewer.
+constexpr std::size_t kMaxBytes = 4096;
+
+// The file `name` of the process in /proc, as far as `text` has room; empty if it cannot be read.
+std::string_view ReadFile(pid_t pid, std::string_view name, char (&text)[kMaxBytes]) {
+  constexpr std::string_view kFolder = "/proc/";
+  char path[64] = {};
+  char* end = path + kFolder.copy(path, kFolder.size());
+  end = std::to_chars(end, path + 32, pid).ptr;
+  *end++ = '/';
+  name.copy(end, name.size());
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  ssize_t got = 0;
+  do got = ::read(file, text, sizeof text);
+  while (got < 0 && errno == EINTR);
+  ::close(file);
+  return {text, got > 0 ? static_cast<std::size_t>(got) : 0};
+}
+
+}  // namespace
+
+bool IsStopped(pid_t pid) {
+  char text[kMaxBytes];
+  const std::string_view stat = ReadFile(pid, "stat", text);
+  // The state follows the name, which may hold anything.
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
+  return stat[name_end + 2] == 'T' || stat[name_end + 2] == 't';
+}
+
+std::uint64_t PendingSignals(pid_t pid) {
+  constexpr std::string_view kLine = "\nShdPnd:\t";
+  char text[kMaxBytes];
+  const std::string_view status = ReadFile(pid, "status", text);
+  const std::size_t line = status.find(kLine);
+  if (line == std::string_view::npos) return 0;
+  const std::string_view mask = status.substr(line + kLine.size());
+  std::uint64_t pending = 0;
+  std::from_chars(mask.data(), mask.data() + mask.size(), pending, 16);
+  return pending;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,19 @@
+// What the kernel says about another process of this node.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cuspan {
+
+// True if the process is stopped at this moment, by a signal or a debugger; false if it runs, has
+// ended, or cannot be asked about. Async-signal-safe. Any thread.
+bool IsStopped(pid_t pid);
+
+// Signals that are pending for the process as a whole, bit n - 1 for signal n; 0 if it cannot be
+// asked about. Async-signal-safe. Any thread.
+std::uint64_t PendingSignals(pid_t pid);
+
+}  // namespace cuspan
