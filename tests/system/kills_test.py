@@ -1,0 +1,53 @@
+"""Processes of runs are killed at random moments: no run hangs, computes wrong numbers or leaves anything.
+
+KILLS says how many, KILLS_SEED which ones; the seed of a run without is printed.
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+
+from harness import STARTER, SystemTest, program, wait_until
+
+KILLS = int(os.environ.get("KILLS", "50"))
+SEED = int(os.environ.get("KILLS_SEED", str(random.SystemRandom().randrange(1 << 32))))
+# How a run reaches its device: on its own node, and through agents over MPI and over UCX.
+WAYS = (("auto", "mpi"), ("never", "mpi"), ("never", "ucx"))
+VICTIMS = ("waits", "cuspan", "cuspan-agent", "cuspan-proxy", STARTER)
+# Of a run on an idle machine, from its start to the midst of its work.
+LATEST_S = 1.5
+# What a program may take to end: a wait that lasts longer hangs.
+LIMIT_S = 10
+
+
+class Kills(SystemTest):
+    def test_at_random_moments(self):
+        print(f"KILLS_SEED={SEED}", flush=True)
+        choices = random.Random(SEED)
+        for number in range(KILLS):
+            way = choices.choice(WAYS)
+            moment = choices.uniform(0, LATEST_S)
+            choice = choices.random()
+            with self.subTest(number=number, same_node=way[0], relay=way[1], moment=moment, choice=choice, seed=SEED):
+                self.round(way, moment, choice)
+        self.assert_nothing_left()
+
+    def round(self, way, moment, choice):
+        path, self.relay = way
+        self.kill_leftovers()
+        process = self.start(self.cuspan("run", "--same-node", path, "--", program("waits", "static"), "work"))
+        time.sleep(moment)
+        living = wait_until(lambda: [victim for victim in self.processes() if victim[1].removesuffix("-ucx") in VICTIMS],
+                            "something of the run is there")
+        pid, name = living[int(choice * len(living))]
+        os.kill(pid, signal.SIGKILL)
+        try:
+            out, err = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.fail(f"{name} was killed, and after {LIMIT_S} s there are still {self.processes()}")
+        # It may have ended before it said anything, and by the death of the launcher alone.
+        self.assertIn([line for line in out.splitlines() if line != "waits"],
+                      ([], ["cudaErrorDevicesUnavailable"], ["cudaErrorNoDevice"]), f"{name} was killed; {err}")
+        self.assertNotEqual(process.returncode, 1, err)
+        self.assert_nothing_left()
