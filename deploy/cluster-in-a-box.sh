@@ -156,8 +156,8 @@ up() {
   if ((${#hosts[@]} == 0 || ${#hosts[@]} > 99)); then misused "a box has 1 to 99 hosts"; fi
   for host in "${hosts[@]}"; do
     # Interfaces of the switch are named after them.
-    if [[ ! $host =~ ^[a-z][a-z0-9-]{0,13}$ || $host == switch || $host == lo || $host == localhost ]]; then
-      misused "'$host' is no name for a host: up to 14 letters, digits and dashes, beginning with a letter"
+    if [[ ! $host =~ ^[a-z][a-z0-9.-]{0,13}$ || $host == switch || $host == lo || $host == localhost ]]; then
+      misused "'$host' is no name for a host: up to 14 letters, digits, dots and dashes, beginning with a letter"
     fi
   done
   host=$(printf '%s\n' "${hosts[@]}" | sort | uniq --repeated | head -n 1)

@@ -1,8 +1,10 @@
 #include "launcher/plan.h"
-#include "common/trim.h"
 
 #include <algorithm>
 #include <charconv>
+
+#include "common/trim.h"
+#include "launcher/host_names.h"
 
 namespace cuspan {
 namespace {
@@ -187,15 +189,6 @@ bool IsHostName(std::string_view text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_';
   });
-}
-
-bool IsThisHost(std::string_view host, std::string_view own_name) {
-  if (host == "localhost" || host.starts_with("127.") || host == own_name) return true;
-  // A full name and the short one mean the same node; two different full names do not.
-  const auto short_name = [](std::string_view name) { return name.substr(0, name.find('.')); };
-  const bool one_is_short =
-      host.find('.') == std::string_view::npos || own_name.find('.') == std::string_view::npos;
-  return one_is_short && short_name(host) == short_name(own_name);
 }
 
 namespace {

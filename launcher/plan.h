@@ -60,9 +60,6 @@ std::uint32_t SendsInFlightFor(std::uint32_t lanes);
 // Host names, and addresses of IPv4: nothing that a shell or mpirun would read otherwise.
 bool IsHostName(std::string_view text);
 
-// True for the names under which the node calls itself.
-bool IsThisHost(std::string_view host, std::string_view own_name);
-
 // What a plan calls this node.
 inline constexpr std::string_view kThisHost = "localhost";
 

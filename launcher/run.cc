@@ -21,6 +21,7 @@
 #include "launcher/metrics/run_metrics.h"
 #include "launcher/program_check.h"
 #include "launcher/starter/agent_command.h"
+#include "launcher/starter/open_mpi.h"
 #include "launcher/tables.h"
 
 namespace cuspan {
@@ -166,6 +167,11 @@ Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment
   std::vector<std::string> names = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET",
                                     "CUSPAN_SECRET"};
   for (std::string& name : SettingNames(environment)) names.push_back(std::move(name));
+  if (kind == MpiKind::kOpenMpi) {
+    std::vector<std::string> hosts;
+    for (const HostRequest& host : app.hosts) hosts.push_back(host.host);
+    KeepFullHostNames(hosts, environment);
+  }
   if (kind == MpiKind::kSrun) return CommandOfSrun(app, names, options.command, environment);
   return AppCommand{MpiAppCommand(app, kind, names, options.command)};
 }

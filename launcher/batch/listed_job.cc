@@ -15,7 +15,7 @@
 #include "common/format.h"
 #include "common/trim.h"
 #include "common/unique_fd.h"
-#include "launcher/plan.h"
+#include "launcher/host_names.h"
 
 namespace cuspan {
 namespace {
@@ -80,17 +80,6 @@ class NodeList {
   std::unordered_set<std::string> names_;
   std::vector<ListedNode> nodes_;
 };
-
-ListedNode* FindNode(std::vector<ListedNode>& nodes, std::string_view host) {
-  auto found = std::find_if(nodes.begin(), nodes.end(),
-                            [host](const ListedNode& node) { return node.name == host; });
-  // One list may have full names, the other short ones.
-  if (found == nodes.end() && host != kThisHost)
-    found = std::find_if(nodes.begin(), nodes.end(), [host](const ListedNode& node) {
-      return node.name != kThisHost && IsThisHost(host, node.name);
-    });
-  return found == nodes.end() ? nullptr : &*found;
-}
 
 // The text of a file that `variable` names. kNotFound: there is none.
 Result<std::string> ReadListing(std::string_view variable, const std::string& path) {
@@ -162,7 +151,7 @@ Status AddGpuLines(std::string_view text, std::string_view source, std::vector<L
                                        : NumberUpTo(line.substr(mark + kMark.size()), kMostGpu);
     if (!gpu)
       return Status::Invalid("{}: line {} is not HOST-gpuN: '{}'", source, number, InMessage(line));
-    ListedNode* const node = FindNode(nodes, line.substr(0, mark));
+    ListedNode* const node = FindHost(nodes, line.substr(0, mark));
     if (node == nullptr)
       return Status::Invalid("{}: line {} is of no node of the job: '{}'", source, number,
                              InMessage(line));

@@ -9,6 +9,7 @@
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
 #include "launcher/batch/slurm_job.h"
+#include "launcher/host_names.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/agent_command.h"
 
@@ -85,8 +86,12 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
   const bool own_has_none = set && set->empty();
   bool told = true;
   bool others = false;
+  const ListedNode* const here = FindHost(job.nodes, own_name);
+  const auto is_own = [&](const ListedNode& node) {
+    return &node == here || IsThisHost(node.name, own_name);
+  };
   for (const ListedNode& node : job.nodes) {
-    const bool own = IsThisHost(node.name, own_name);
+    const bool own = is_own(node);
     if (job.lists_gpus ? node.gpus.empty() : own && own_has_none) continue;
     const std::uint32_t devices =
         job.lists_gpus ? static_cast<std::uint32_t>(node.gpus.size()) : kAllDevices;
@@ -107,7 +112,7 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
   }
   if (job.lists_gpus)
     for (const ListedNode& node : job.nodes)
-      if (IsThisHost(node.name, own_name) && !node.gpus.empty()) SetOwnGpus(node.gpus, environment);
+      if (is_own(node) && !node.gpus.empty()) SetOwnGpus(node.gpus, environment);
   LogInfo("{}: {} of its {} nodes are used", job.name, options.hosts.size(), job.nodes.size());
   if (!told && options.device != "soft")
     LogWarn("{}: nothing says which GPUs it has, so all that its nodes let you open are used: {}",

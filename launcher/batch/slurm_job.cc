@@ -8,8 +8,8 @@
 
 #include "common/trim.h"
 #include "launcher/batch/command_output.h"
+#include "launcher/host_names.h"
 #include "launcher/own_host.h"
-#include "launcher/plan.h"
 #include "launcher/starter/agent_command.h"
 
 namespace cuspan {
@@ -153,11 +153,7 @@ std::vector<std::string_view> SlurmSetting(std::string_view text, std::string_vi
 
 const SlurmNode* FindNode(const std::vector<SlurmNode>& nodes, std::string_view host,
                           std::string_view own_name) {
-  const bool here = IsThisHost(host, own_name);
-  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const SlurmNode& node) {
-    return here ? IsThisHost(node.name, own_name) : IsThisHost(host, node.name);
-  });
-  return found == nodes.end() ? nullptr : &*found;
+  return FindHost(nodes, IsThisHost(host, own_name) ? own_name : host);
 }
 
 std::string OwnNodeName(const Environment& environment) {

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
+#include "launcher/host_names.h"
 #include "launcher/plan.h"
 #include "launcher/starter/agent_command.h"
 
@@ -59,13 +60,19 @@ Status LimitToJob(const SlurmJob& job, const std::vector<SlurmNode>& nodes,
           "host {} is no node of Slurm job {}: name nodes of the job, or set {}=off to reach any "
           "host by ssh",
           named.host, job.id, settings::kBatch.name);
+    const bool own = node == FindNode(nodes, own_name, own_name);
+    if (!own && LeadApart(named.host, node->name))
+      return Status::Invalid(
+          "host {} is no node of Slurm job {}, whose node {} has another address: name nodes of "
+          "the job, or set {}=off to reach any host by ssh",
+          named.host, job.id, node->name, settings::kBatch.name);
     // Software GPUs are nobody's where Slurm does not know them.
     const bool limited = job.counts_gpus && (node->gpus > 0 || options.device != "soft");
     if (limited && node->gpus == 0)
       return Status::Unavailable(
           "Slurm job {} has no GPUs on host {}: ask for some (--gres=gpu:N), or name other nodes",
           job.id, named.host);
-    HostRequest host{IsThisHost(node->name, own_name) ? "localhost" : node->name, named.devices};
+    HostRequest host{own ? std::string(kThisHost) : node->name, named.devices};
     if (limited) {
       std::uint32_t& others = taken[node->name];
       host.devices = std::min(host.devices, node->gpus - others);
@@ -149,8 +156,9 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
   if (options.app_in_job)
     for (const SlurmNode& node : nodes)
       if (node.component == 0) options.app_hosts.push_back({node.name, kAllDevices});
-  std::erase_if(options.app_hosts,
-                [own_name](const HostRequest& host) { return IsThisHost(host.host, own_name); });
+  std::erase_if(options.app_hosts, [own_name, here](const HostRequest& host) {
+    return IsThisHost(host.host, own_name) || (here != nullptr && host.host == here->name);
+  });
   if (!options.remote_shell.empty()) return Status::Ok();
   std::vector<std::string> shell = {paths.slurm_shell};
   if (job.binds) shell.emplace_back("--cpu-bind=none");

@@ -77,6 +77,11 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
         findings.push_back({"not-looked-at", doctor::Severity::kWarning, agent.host,
                             "what starts agents there passes nothing back to who asks",
                             "start cuspan doctor on that host, in the job"});
+  if (const Status names =
+          plan->mpi() ? OwnMpiLauncher().CheckNames(*plan, OwnHostName()) : Status::Ok();
+      !names.ok())
+    findings.push_back({"host-name", doctor::Severity::kError, OwnHostName(), names.message(),
+                        "a run with these hosts does not start"});
   if (const Result<SecureHosts> secure =
           CheckSecure(*plan, options, !wanted.cluster.remote_shell.empty(), environment);
       !secure.ok())

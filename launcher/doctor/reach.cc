@@ -45,7 +45,7 @@ std::vector<Asked> HostsOf(const Plan& plan) {
   std::vector<Asked> hosts;
   const std::string own_name = OwnHostName();
   for (const AgentPlan& agent : plan.agents) {
-    const bool own = agent.host == kThisHost || IsThisHost(agent.host, own_name);
+    const bool own = agent.host == kThisHost;
     const std::string name = own ? own_name : agent.host;
     const auto known = std::find_if(hosts.begin(), hosts.end(),
                                     [&](const Asked& other) { return other.visit.host == name; });

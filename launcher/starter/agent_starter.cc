@@ -7,6 +7,7 @@
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
 #include "launcher/batch/slurm_run.h"
+#include "launcher/host_names.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/direct_starter.h"
@@ -20,7 +21,10 @@ Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environ
   // reaches those that it is for, of a job or not.
   if (options.hosts.empty() || (InsideSlurmJob(environment) && options.remote_shell.empty()))
     CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
-  Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
+  const std::string own_name = OwnHostName();
+  RenameThisHost(options.hosts, own_name);
+  RenameThisHost(options.app_hosts, own_name);
+  Plan plan = MakePlan(options.hosts, options.same_node, own_name, options.app_hosts);
   plan.lanes = options.lanes;
   if (options.relay) {
     plan.relay = *options.relay;

@@ -32,6 +32,9 @@ class MpiLauncher {
   virtual Status CheckReach(const Environment& environment, const Plan& plan,
                             const std::vector<std::string>& extra) const = 0;
 
+  // kInvalid when it would take another host of the plan for this one, whose name is `own_name`.
+  virtual Status CheckNames(const Plan&, std::string_view) const { return Status::Ok(); }
+
   // Completes its environment: the network layers (unless the user chose), permission to run as
   // root, and a way to other hosts, `remote_shell` if that is not empty, that asks nothing and
   // gives up soon.

@@ -101,6 +101,7 @@ Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment e
   if (InsideMpiJob(environment)) StripMpi(environment);
   const MpiLauncher& mpi = OwnMpiLauncher();
   CUSPAN_RETURN_IF_ERROR(mpi.CheckReach(environment, plan, options.mpirun_arguments));
+  CUSPAN_RETURN_IF_ERROR(mpi.CheckNames(plan, OwnHostName()));
   mpi.AddSettings(environment, plan, options.mpirun_arguments, options.remote_shell,
                   ::geteuid() == 0);
   if (environment.Get(kSecureHostsVariable)) {

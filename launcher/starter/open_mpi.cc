@@ -1,11 +1,15 @@
 #include "launcher/starter/open_mpi.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "common/settings.h"
+#include "launcher/host_names.h"
 
 namespace cuspan {
 namespace {
@@ -61,6 +65,22 @@ bool NamesNetworkLayer(const std::vector<std::string>& extra, std::string_view n
   });
 }
 
+// The second is of PRRTE, the mpirun of Open MPI 5.
+constexpr std::array<const char*, 2> kKeepsFullNames = {"OMPI_MCA_orte_keep_fqdn_hostnames",
+                                                        "PRTE_MCA_prte_keep_fqdn_hostnames"};
+
+// Addresses are not cut.
+bool IsFullName(const std::string& host) {
+  in_addr address{};
+  return host.find('.') != std::string::npos && ::inet_pton(AF_INET, host.c_str(), &address) != 1;
+}
+
+std::vector<std::string> HostsOf(const Plan& plan) {
+  std::vector<std::string> hosts;
+  for (const AgentPlan& agent : plan.agents) hosts.push_back(agent.host);
+  return hosts;
+}
+
 bool OnThisHost(const Plan& plan) {
   return std::all_of(plan.agents.begin(), plan.agents.end(),
                      [](const AgentPlan& agent) { return agent.host == kThisHost; });
@@ -96,12 +116,30 @@ Status OpenMpi::CheckReach(const Environment& environment, const Plan& plan,
       "OMPI_MCA_plm=isolated keeps mpirun on this host: unset it to use other hosts");
 }
 
+void KeepFullHostNames(const std::vector<std::string>& hosts, Environment& environment) {
+  if (std::none_of(hosts.begin(), hosts.end(), IsFullName)) return;
+  for (const char* const name : kKeepsFullNames) environment.Set(name, "1");
+}
+
+Status OpenMpi::CheckNames(const Plan& plan, std::string_view own_name) const {
+  const std::vector<std::string> hosts = HostsOf(plan);
+  // It keeps full names only where another host has one.
+  if (std::any_of(hosts.begin(), hosts.end(), IsFullName)) return Status::Ok();
+  for (const std::string& host : hosts)
+    if (host != kThisHost && MayBeSameHost(host, own_name))
+      return Status::Invalid(
+          "Open MPI takes host {} for this one, {}: name it by its full name, or use --relay ucx",
+          host, own_name);
+  return Status::Ok();
+}
+
 void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
                           const std::vector<std::string>& extra, const std::string& remote_shell,
                           bool root) const {
   const auto set_unless_chosen = [&](const char* name, const char* value) {
     if (!environment.Get(name)) environment.Set(name, value);
   };
+  KeepFullHostNames(HostsOf(plan), environment);
   if (!remote_shell.empty()) environment.Set("OMPI_MCA_plm_rsh_agent", remote_shell);
   if (!remote_shell.empty() || environment.Get(settings::kBatch.name) == "off") {
     // Also in a job of a batch system, which has a way of its own and may not know all hosts.
@@ -177,8 +215,12 @@ std::vector<MpiLauncher::Folder> OpenMpi::Folders(const Environment& environment
   std::string_view base = "/tmp";
   for (const char* name : {"TMP", "TEMP", "TMPDIR", "OMPI_MCA_orte_tmpdir_base"})
     if (const auto value = environment.Get(name); value && !value->empty()) base = *value;
-  return {{Format("{}/ompi.{}.{}/pid.{}", base, host.substr(0, host.find('.')), user, pid), true},
-          {Format("{}/ompi.{}", base, pid), false}};
+  std::vector<Folder> folders = {
+      {Format("{}/ompi.{}.{}/pid.{}", base, host.substr(0, host.find('.')), user, pid), true},
+      {Format("{}/ompi.{}", base, pid), false}};
+  if (host.find('.') != std::string_view::npos)  // Where it keeps full names.
+    folders.push_back({Format("{}/ompi.{}.{}/pid.{}", base, host, user, pid), true});
+  return folders;
 }
 
 bool OpenMpi::MayStartAgain(std::string_view output) const {

@@ -5,6 +5,10 @@
 
 namespace cuspan {
 
+// Has an mpirun of Open MPI tell hosts apart by their full names, if one of `hosts` has a full
+// name: by itself it cuts each at the first dot, and takes a.x and a.y for one host.
+void KeepFullHostNames(const std::vector<std::string>& hosts, Environment& environment);
+
 class OpenMpi final : public MpiLauncher {
  public:
   std::string_view name() const override { return "Open MPI"; }
@@ -13,6 +17,7 @@ class OpenMpi final : public MpiLauncher {
                                    const std::vector<std::string>& variables) const override;
   Status CheckReach(const Environment& environment, const Plan& plan,
                     const std::vector<std::string>& extra) const override;
+  Status CheckNames(const Plan& plan, std::string_view own_name) const override;
   void AddSettings(Environment& environment, const Plan& plan,
                    const std::vector<std::string>& extra, const std::string& remote_shell,
                    bool root) const override;

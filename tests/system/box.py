@@ -12,17 +12,18 @@ IMPOSSIBLE = 77
 
 
 class Box:
-    """Hosts n0 … of network namespaces, with these numbers of software GPUs. Skips where there can be none."""
+    """Hosts of network namespaces, n0 … or of these names, with these numbers of software GPUs. Skips where there can
+    be none."""
 
-    def __init__(self, devices):
+    def __init__(self, devices, hosts=None):
         self.name = "t" + uuid.uuid4().hex[:10]
-        result = self.call("up", "--hosts", str(len(devices)), "--devices", ",".join(map(str, devices)),
+        self.hosts = hosts or [f"n{i}" for i in range(len(devices))]
+        result = self.call("up", "--hosts", ",".join(self.hosts), "--devices", ",".join(map(str, devices)),
                            "--keep", f"{MARK},TMPDIR", check=False)
         if result.returncode == IMPOSSIBLE:
             raise unittest.SkipTest(f"no cluster in a box: {result.stderr.strip()}")
         if result.returncode != 0:
             raise AssertionError(result.stderr)
-        self.hosts = [f"n{i}" for i in range(len(devices))]
 
     def call(self, command, *arguments, check=True):
         result = subprocess.run([SCRIPT, "--name", self.name, command, *arguments], capture_output=True, text=True,

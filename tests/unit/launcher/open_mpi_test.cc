@@ -104,6 +104,30 @@ TEST(OpenMpiSettings, HostsThatAreCutOffAreTheAgentsToNotice) {
   EXPECT_EQ(chosen.Get(kKeepalive), "60");
 }
 
+TEST(OpenMpiNames, AreKeptWholeWhereOneIsFull) {
+  constexpr const char* kKeeps[] = {"OMPI_MCA_orte_keep_fqdn_hostnames",
+                                    "PRTE_MCA_prte_keep_fqdn_hostnames"};
+  for (const char* const name : kKeeps) {
+    Environment full({Format("{}=0", name)});
+    OpenMpi().AddSettings(full, Plan{{{"localhost", 0}, {"g.b", 1}, {"g.a", 1}}}, {}, "", false);
+    EXPECT_EQ(full.Get(name), "1");
+    Environment plain;
+    OpenMpi().AddSettings(plain, Plan{{{"localhost", 0}, {"g", 1}, {"10.0.0.1", 1}}}, {}, "",
+                          false);
+    EXPECT_EQ(plain.Get(name), std::nullopt);
+  }
+}
+
+TEST(OpenMpiNames, RefuseAHostThatItWouldTakeForThisOne) {
+  const auto check = [](const char* other, const char* own) {
+    return OpenMpi().CheckNames(Plan{{{"localhost", 0}, {"n1", 1}, {other, 1}}}, own);
+  };
+  EXPECT_TRUE(check("g", "h.a").ok());
+  EXPECT_TRUE(check("g.b", "g.a").ok());
+  EXPECT_TRUE(check("g.b", "g").ok());
+  EXPECT_THAT(check("g", "g.a").message(), HasSubstr("name it by its full name"));
+}
+
 TEST(OpenMpiFolders, AreWhereOpenMpiHasThem) {
   const std::vector<MpiLauncher::Folder> plain = OpenMpi().Folders(Environment(), "n1", 1000, 7);
   ASSERT_EQ(plain.size(), 2U);
@@ -111,8 +135,11 @@ TEST(OpenMpiFolders, AreWhereOpenMpiHasThem) {
   EXPECT_TRUE(plain[0].in_own);
   EXPECT_EQ(plain[1].path, "/tmp/ompi.7");
   EXPECT_FALSE(plain[1].in_own);
-  EXPECT_EQ(OpenMpi().Folders(Environment({"TMP=/a", "TMPDIR=/b"}), "n1.cluster.org", 0, 7)[0].path,
-            "/b/ompi.n1.0/pid.7");
+  const std::vector<MpiLauncher::Folder> full =
+      OpenMpi().Folders(Environment({"TMP=/a", "TMPDIR=/b"}), "n1.cluster.org", 0, 7);
+  ASSERT_EQ(full.size(), 3U);
+  EXPECT_EQ(full[0].path, "/b/ompi.n1.0/pid.7");
+  EXPECT_EQ(full[2].path, "/b/ompi.n1.cluster.org.0/pid.7");
 }
 
 TEST(OpenMpiSettings, AreThoseOfOpenMpi5Too) {

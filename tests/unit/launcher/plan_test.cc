@@ -91,16 +91,6 @@ TEST(ParseHostfile, NamesFileAndLine) {
   EXPECT_THAT(none.status().message(), HasSubstr("my.hosts names no host"));
 }
 
-TEST(IsThisHost, KnowsTheNamesOfTheNode) {
-  EXPECT_TRUE(IsThisHost("localhost", "n1"));
-  EXPECT_TRUE(IsThisHost("127.0.0.1", "n1"));
-  EXPECT_TRUE(IsThisHost("n1", "n1"));
-  EXPECT_TRUE(IsThisHost("n1.cluster.org", "n1"));
-  EXPECT_TRUE(IsThisHost("n1", "n1.cluster.org"));
-  EXPECT_FALSE(IsThisHost("n1.other.org", "n1.cluster.org"));
-  EXPECT_FALSE(IsThisHost("n10", "n1"));
-}
-
 TEST(MakePlan, WithoutHostsThisNodeServesAll) {
   const Plan plan = MakePlan({}, SameNode::kAuto, "n1");
   EXPECT_FALSE(plan.mpi());
