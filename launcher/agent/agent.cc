@@ -17,6 +17,7 @@
 #include "launcher/agent/mpi/lane_processes.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent/ucx/ucx_start.h"
+#include "launcher/agent/ucx_transports.h"
 #include "launcher/allocator/lease_sweeper.h"
 #include "launcher/lease_key.h"
 #include "launcher/own_host.h"
@@ -188,8 +189,9 @@ int RunAgent(int argc, char** argv) {
     if (!prepared.ok()) return Fail(prepared.status());
     app.emplace(std::move(*prepared));
   }
-  // The program, which is forked already, keeps the limit that it was given.
+  // The program, which is forked already, keeps the limit and the variable that it was given.
   RaiseDescriptorLimit();
+  ExcludeSharedSegments();
   std::optional<LeaseSweeper> sweeper;
   if (NeedsSweeper(setup.options)) {
     Result<LeaseSweeper> started = LeaseSweeper::Start(OwnHostName());

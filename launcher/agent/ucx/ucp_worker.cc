@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "launcher/agent/ucx_transports.h"
+
 namespace cuspan {
 namespace {
 
@@ -35,7 +37,9 @@ UcpWorker::~UcpWorker() {
 Status UcpWorker::Open() {
   // An agent has no memory of GPUs, and shall not open one. To exclude what is not there is a
   // warning. In the environment, as the user would; no other thread is there yet.
-  if (HasCuda()) ::setenv("UCX_TLS", "^cuda", 0);
+  const char* const transports = std::getenv("UCX_TLS");
+  if (HasCuda() && (transports == nullptr || transports == UcxTransports(std::nullopt)))
+    ::setenv("UCX_TLS", (UcxTransports(std::nullopt) + ",cuda").c_str(), 1);
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK)
     return Failed("its configuration", status);
