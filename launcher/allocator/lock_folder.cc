@@ -9,9 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "common/settings.h"
+#include "launcher/allocator/folder_trust.h"
 
 namespace cuspan {
 namespace {
@@ -57,13 +60,24 @@ Result<LockFolder> LockFolder::Open(const std::string& path) {
   struct stat found {};
   if (!folder.folder_.valid() || ::fstat(folder.folder_.get(), &found) != 0)
     return folder.Explain("opening the directory", "", errno);
+  // The path without links, of the very folder that was opened.
+  std::error_code unknown;
+  const std::string real =
+      std::filesystem::read_symlink(Format("/proc/self/fd/{}", folder.folder_.get()), unknown);
+  const UserNamespace users = UserNamespace::OfThisProcess();
   const bool others_write = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-  if ((found.st_uid != 0 && found.st_uid != ::geteuid()) ||
+  if (!HasTrustedOwner(real, found.st_uid, ::geteuid(), users) ||
       (others_write && (found.st_mode & S_ISVTX) == 0))
     return Status::Refused(
         "{} is not safe for GPU locks: it must be owned by root and, where others may write, "
-        "sticky (as /tmp is, chmod 1777); set {} to such a directory",
-        path, settings::kLeaseFolder.name);
+        "sticky (as /tmp is, chmod 1777){}; set {} to such a directory",
+        path,
+        users.HidesRoot()
+            ? Format(". The owners of directories are not known in this user "
+                     "namespace (a rootless container), except of {}, {}, {} and {}",
+                     kFoldersOfRoot[0], kFoldersOfRoot[1], kFoldersOfRoot[2], kFoldersOfRoot[3])
+            : "",
+        settings::kLeaseFolder.name);
   return folder;
 }
 

@@ -25,8 +25,8 @@ class LockFolder {
  public:
   enum class Mode { kExclusive, kShared };
 
-  // kRefused unless others can not remove our files: its owner is root or this user, and where
-  // others may write it is sticky.
+  // kRefused unless others can not remove our files: its owner is root or this user
+  // (folder_trust.h), and where others may write it is sticky.
   static Result<LockFolder> Open(const std::string& path);
 
   // The lock on a file, had now; nothing when another has it, unless both share it. The file is

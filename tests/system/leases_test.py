@@ -5,8 +5,10 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
+import unittest
 
-from harness import OWN_FAILURE, SystemTest, own_lines, wait_until
+from harness import OWN_FAILURE, SystemTest, app, build, own_lines, wait_until
 
 PATHS = ("auto", "never")
 INTERRUPTED = -signal.SIGINT
@@ -208,3 +210,42 @@ class Leases(SystemTest):
             with self.subTest(options=options):
                 result = self.run_command(self.run_app(*options), status=OWN_FAILURE)
                 self.assertIn(options[0].split("=")[0], result.stderr)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+class RootlessContainer(SystemTest):
+    """A user namespace in which root has no number, and its folders seem to be the overflow user's."""
+    USER, STRANGER = 4242, 4243
+    relay = "mpi"
+
+    def contained(self, folder, *options, status=0):
+        """A run there, with its locks in a folder; /run/lock is a new one of root's."""
+        for path in (self.folder, self.temporary):
+            os.chown(path, self.USER, self.USER)
+            path.chmod(0o755)
+        os.chown(self.temporary, self.USER, self.USER)
+        user = ["setpriv", f"--reuid={self.USER}", f"--regid={self.USER}", "--clear-groups",
+                "unshare", "--user", "--map-current-user"]
+        inside = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o mode=1777 none /run/lock && exec "$@"', "sh", *user]
+        tried = subprocess.run([*inside, build() / "bin/cuspan", "--version"], capture_output=True, check=False)
+        if tried.returncode != 0:
+            self.skipTest(f"user {self.USER} has no user namespace here, or cannot start cuspan: {tried.stderr}")
+        environment = self.environment(CUSPAN_LEASES="on", CUSPAN_LEASE_FOLDER=str(folder), HOME=str(self.temporary))
+        return self.run_command([*inside, *self.cuspan("run", *options, "--", app("vector_add", "shared"))], environment,
+                                status=status)
+
+    def test_the_systems_folder_has_locks(self):
+        for options in ([], ["--same-node", "never", "--hosts", "localhost"]):
+            with self.subTest(options=options):
+                result = self.contained("/run/lock", *options)
+                self.assertIn("PASS", result.stdout)
+                self.assertEqual(own_lines(result.stderr), [])
+
+    def test_a_strangers_folder_is_refused(self):
+        locks = self.folder / "locks"
+        locks.mkdir()
+        locks.chmod(0o1777)
+        os.chown(locks, self.STRANGER, self.STRANGER)
+        result = self.contained(locks, status=OWN_FAILURE)
+        self.assertIn(f"{locks} is not safe for GPU locks", result.stderr)
+        self.assertIn("user namespace", result.stderr)
