@@ -97,7 +97,9 @@ void StripOuterRun(Environment& environment) {
   });
   FilterVariable(environment, "LD_LIBRARY_PATH", ":;", ':',
                  [](std::string_view entry) { return !entry.ends_with(kRuntimeFolder); });
-  environment.Unset("CUSPAN_SOCKET");
+  // An empty one says that a process is outside of any run: where the launcher itself is a process
+  // of the outer run, its library would otherwise add that run's variables again.
+  if (environment.Get("CUSPAN_SOCKET")) environment.Set("CUSPAN_SOCKET", "");
   environment.Unset("CUSPAN_SECRET");
   environment.Unset(RunKey::kVariable);
 }

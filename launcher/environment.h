@@ -30,7 +30,7 @@ class Environment {
   std::vector<std::string> entries_;
 };
 
-// Removes what an outer `cuspan run` put there for its app.
+// Removes what an outer `cuspan run` put there for its app. CUSPAN_SOCKET stays, empty.
 void StripOuterRun(Environment& environment);
 
 // Removes what the mpirun of Open MPI or MPICH adds for its ranks, and keeps what the user chose

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "common/trace.h"
+#include "interpose/client/run_environment.h"
 
 namespace cuspan {
 namespace {
@@ -76,9 +77,9 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce() { return Introd
 Result<AgentConnection::Introduced> AgentConnection::IntroduceObserver() { return Introduce(true); }
 
 Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
-  const char* address = std::getenv("CUSPAN_SOCKET");
-  const std::optional<Key128> secret = ParseSecret(std::getenv("CUSPAN_SECRET"));
-  if (address == nullptr || !secret)
+  const char* const address = RunSocket();
+  const std::optional<Key128> secret = ParseSecret(RunSecret());
+  if (*address == 0 || !secret)
     return Status::Unavailable(
         "CUSPAN_SOCKET and CUSPAN_SECRET are not set: start the program with `cuspan run -- "
         "PROGRAM`");

@@ -86,7 +86,7 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
   for (; *variables != nullptr; ++variables) {
     const std::string_view variable = *variables;
     // A step of a job whose script is a run already: its program belongs to that.
-    if (variable.starts_with("CUSPAN_SOCKET=")) return 0;
+    if (variable.starts_with("CUSPAN_SOCKET=") && !variable.ends_with('=')) return 0;
     if (!variable.starts_with("CUSPAN_BATCH=")) environment.push_back(*variables);
   }
   environment.push_back(nullptr);

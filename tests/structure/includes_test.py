@@ -30,6 +30,7 @@ ROOMS_OF_INTERPOSE = {
     "driver": {"client", "calls", "driver", "load"},
     "nccl": {"client", "calls", "nccl", "load"},
     "nvml": {"client", "calls", "nvml"},
+    "process": {"client", "process"},
     "load": {"load"},
 }
 DOOR_OF_LOAD = "interpose/load/load.h"

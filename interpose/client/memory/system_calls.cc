@@ -3,7 +3,6 @@
 // handler of SIGSEGV. See faults.h. For memory that is not ours each costs one comparison.
 //
 // Only in the library that is loaded into programs, not in tests of its parts.
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -14,10 +13,9 @@
 #include <atomic>
 #include <cerrno>
 
+#include "interpose/client/before_libc.h"
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/faults.h"
-
-#define CUSPAN_BEFORE_LIBC extern "C" __attribute__((visibility("default")))
 
 // Other names of the C library's functions: usable in signal handlers from the first call on.
 extern "C" {
@@ -43,17 +41,6 @@ using CheckedReceiveFunction = ssize_t(int, void*, size_t, size_t, int);
 using CheckedFreadFunction = size_t(void*, size_t, size_t, size_t, FILE*);
 using SignalFunction = sighandler_t(int, sighandler_t);
 using MaskFunction = int(int, const sigset_t*, sigset_t*);
-
-// The next definition of a function that has no other name. Several threads may look at once.
-template <typename Function>
-Function* Next(std::atomic<Function*>& known, const char* name) {
-  Function* function = known.load(std::memory_order_acquire);
-  if (function == nullptr) {
-    function = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-    known.store(function, std::memory_order_release);
-  }
-  return function;
-}
 
 // Makes the buffer ready and calls. A launch in another thread may take the buffer away in
 // between: then once more, a few times.

@@ -1,0 +1,73 @@
+"""A program belongs to its run, whatever the process that started it did to its environment."""
+import sys
+
+from harness import SystemTest, app, build, own_lines
+
+# How a program of the run starts another one, which prints PASS: {} is that program's path.
+PYTHON = sys.executable
+COMMANDS = {
+    "no environment": ["env", "-i", "{}"],
+    "no preload": ["env", "-u", "LD_PRELOAD", "{}"],
+    "another preload": ["env", "LD_PRELOAD=libm.so.6", "{}"],
+    "another path": ["env", "LD_LIBRARY_PATH=/nowhere", "{}"],
+    "neither": ["env", "-u", "LD_PRELOAD", "-u", "LD_LIBRARY_PATH", "{}"],
+    "no secret": ["env", "-u", "CUSPAN_SECRET", "{}"],
+    "in the shell": ["sh", "-c", "unset LD_PRELOAD CUSPAN_SOCKET; LD_LIBRARY_PATH=/nowhere {}"],
+    "twice": ["env", "-i", "sh", "-c", "env -i {}"],
+    "subprocess": [PYTHON, "-c", "import subprocess; subprocess.run(['{}'], env={{}}, check=True)"],
+    "in a new session": [PYTHON, "-c", "import subprocess; subprocess.run(['{}'], env={{}}, check=True, "
+                         "start_new_session=True)"],
+    "posix_spawn": [PYTHON, "-c", "import os; os.waitpid(os.posix_spawn('{}', ['{}'], {{}}), 0)"],
+    "execve": [PYTHON, "-c", "import os; os.execve('{}', ['{}'], {{'A': 'b'}})"],
+    "fexecve": [PYTHON, "-c", "import os; os.execve(os.open('{}', os.O_RDONLY), ['{}'], {{}})"],
+    "execvpe": [PYTHON, "-c", "import os; os.execvpe('{}', ['{}'], {{}})"],
+    "its own, cleared": [PYTHON, "-c", "import os; os.environ.clear(); os.execv('{}', ['{}'])"],
+    "a large one": [PYTHON, "-c", "import os; os.execve('{}', ['{}'], {{f'V{{i}}': 'x' * 100 for i in range(5000)}})"],
+}
+PROGRAMS = {"static": app("vector_add", "static"), "shared": app("vector_add", "shared"),
+            "driver": app("driver_launches", "static")}
+
+
+class Environments(SystemTest):
+    def check(self, name, program):
+        command = [word.format(program, program) for word in COMMANDS[name]]
+        result = self.run_command(self.cuspan("run", "--", *command))
+        self.assertIn("PASS", result.stdout, result.stderr)
+        self.assertEqual(own_lines(result.stderr), [])
+
+    def test_what_was_set_is_kept(self):
+        shown = self.run_command(self.cuspan("run", "--", "env", "LD_PRELOAD=libm.so.6", "LD_LIBRARY_PATH=/nowhere", "env"))
+        variables = dict(line.split("=", 1) for line in shown.stdout.splitlines() if "=" in line)
+        library = build() / "lib/cuspan"
+        self.assertEqual(variables["LD_PRELOAD"], f"{library / 'libcuspan.so'}:libm.so.6")
+        self.assertEqual(variables["LD_LIBRARY_PATH"], f"{library / 'runtime'}:/nowhere")
+
+    def test_settings_of_the_run_come_back(self):
+        shown = self.run_command(self.cuspan("run", "--strict", "--", "env", "-i", "A=1", "env"))
+        names = {line.partition("=")[0] for line in shown.stdout.splitlines()}
+        self.assertLessEqual({"A", "CUSPAN_STRICT", "CUSPAN_SOCKET", "CUSPAN_SECRET", "LD_PRELOAD", "LD_LIBRARY_PATH"}, names)
+        # Settings that the program's own environment has are the program's.
+        shown = self.run_command(self.cuspan("run", "--strict", "--", "env", "-i", "CUSPAN_STRICT=off", "env"))
+        self.assertIn("CUSPAN_STRICT=off\n", shown.stdout)
+        self.assertNotIn("CUSPAN_STRICT=on\n", shown.stdout)
+
+    def test_a_process_that_clears_its_environment_uses_the_devices(self):
+        code = ("import os, ctypes; os.environ.clear(); "
+                "print(ctypes.CDLL('libcuda.so.1').cuInit(0))")
+        self.assertEqual(self.run_command(self.cuspan("run", "--", PYTHON, "-c", code)).stdout, "0\n")
+
+    def test_a_process_can_leave_the_run(self):
+        """By an empty CUSPAN_SOCKET: nothing is added then."""
+        shown = self.run_command(self.cuspan("run", "--", "env", "-i", "CUSPAN_SOCKET=", "env"))
+        self.assertEqual(shown.stdout, "CUSPAN_SOCKET=\n")
+
+
+def _add_cases():
+    for name in COMMANDS:
+        for kind, program in PROGRAMS.items():
+            def case(self, name=name, program=program):
+                self.check(name, program)
+            setattr(Environments, f"test_{name.replace(' ', '_').replace(',', '')}_{kind}", case)
+
+
+_add_cases()
