@@ -62,6 +62,43 @@ class Environments(SystemTest):
         self.assertEqual(shown.stdout, "CUSPAN_SOCKET=\n")
 
 
+class AddressSanitizer(SystemTest):
+    """Programs of -fsanitize=address, whose runtime wants to be the process's first library."""
+    SOURCE = """
+    #include <dlfcn.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    int main(int argc, char** argv) {
+      void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+      int (*init)(unsigned) = driver != NULL ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
+      printf("cuInit: %d\\n", init != NULL ? init(0) : -1);
+      fflush(stdout);
+      char* memory = malloc(4);
+      memory[argc > 1 ? 4 : 0] = 1;
+      free(memory);
+      return 0;
+    }
+    """
+
+    def built(self, *flags):
+        source = self.folder / "program.c"
+        source.write_text(self.SOURCE, encoding="utf-8")
+        self.run_command(["gcc", "-g", *flags, str(source), "-o", str(self.folder / "program"), "-ldl"])
+        return str(self.folder / "program")
+
+    def test_it_runs_and_still_finds_errors(self):
+        for flags in (["-fsanitize=address"], ["-fsanitize=address", "-static-libasan"], ["-fsanitize=undefined"],
+                      ["-fsanitize=leak"]):
+            program = self.built(*flags)
+            with self.subTest(flags=flags):
+                for command in ([program], ["sh", "-c", program], ["env", "-i", program]):
+                    result = self.run_command(self.cuspan("run", "--", *command), self.environment(ASAN_OPTIONS="detect_leaks=0"))
+                    self.assertEqual((result.stdout, own_lines(result.stderr)), ("cuInit: 0\n", []))
+                if "address" in flags[0]:
+                    result = self.run_command(self.cuspan("run", "--", program, "beyond"), status=None)
+                    self.assertIn("heap-buffer-overflow", result.stderr)
+
+
 def _add_cases():
     for name in COMMANDS:
         for kind, program in PROGRAMS.items():
