@@ -24,13 +24,13 @@ COMMANDS = {
     "its own, cleared": [PYTHON, "-c", "import os; os.environ.clear(); os.execv('{}', ['{}'])"],
     "a large one": [PYTHON, "-c", "import os; os.execve('{}', ['{}'], {{f'V{{i}}': 'x' * 100 for i in range(5000)}})"],
 }
-PROGRAMS = {"static": app("vector_add", "static"), "shared": app("vector_add", "shared"),
-            "driver": app("driver_launches", "static")}
+PROGRAMS = {"static": ("vector_add", "static"), "shared": ("vector_add", "shared"), "driver": ("driver_launches", "static")}
 
 
 class Environments(SystemTest):
     def check(self, name, program):
-        command = [word.format(program, program) for word in COMMANDS[name]]
+        path = app(*program)
+        command = [word.format(path, path) for word in COMMANDS[name]]
         result = self.run_command(self.cuspan("run", "--", *command))
         self.assertIn("PASS", result.stdout, result.stderr)
         self.assertEqual(own_lines(result.stderr), [])
