@@ -20,9 +20,9 @@ packages=(
   # Gates of style; the compiler of the preset fuzz.
   clang-format-16 clang-tidy-16 shellcheck clang-16 libclang-rt-16-dev
   # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; tunnels; ps; plots; shells; what
-  # manual pages are checked with.
+  # manual pages are checked with; a debugger.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 wireguard-go wireguard-tools procps gnuplot-nox fish zsh
-  groff-base mandoc
+  groff-base mandoc gdb
 )
 for argument; do
   case $argument in

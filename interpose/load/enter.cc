@@ -100,11 +100,17 @@ void EnterNewObjects() {
 
 void OnLoaderState() { EnterNewObjects(); }
 
+// The same where a debugger has its breakpoint in the loader's function.
+void OnLoaderStateDebugged() {
+  EnterNewObjects();
+  reinterpret_cast<void (*)()>(_r_debug.r_brk)();
+}
+
 void WatchLoader() {
   for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
     if (map->l_addr != _r_debug.r_ldbase) continue;
     HookLoader(Describe(map, map->l_name, map->l_name), _r_debug.r_brk, &OnLoaderState,
-               &lesser_warning);
+               &OnLoaderStateDebugged, &lesser_warning);
     return;
   }
 }

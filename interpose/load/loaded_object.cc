@@ -168,7 +168,7 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
 }
 
 bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*function)(),
-                Warning* warning) {
+                void (*debugged)(), Warning* warning) {
   const MappedFile file(loader.path);
   ElfImage image;
   PatchReport report{PatchVerdict::kChanged, 0, 0};
@@ -188,6 +188,9 @@ bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*fun
       if (Contains(code, kMarkedReturn)) entry.size = kMarkedReturnSize;
       entry.limit = (entry.address | 15) + 1;
       if (entry.size != 0) report = PatchEntries(image, loader.bias, file.fd(), &entry, 1);
+      if (report.verdict == PatchVerdict::kChanged)
+        report = PatchCalls(image, loader.bias, entry.address,
+                            reinterpret_cast<std::uint64_t>(debugged));
     }
   }
   if (report.verdict == PatchVerdict::kDone) return true;

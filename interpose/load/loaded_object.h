@@ -37,9 +37,10 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
 
 // Makes the dynamic loader call `function` wherever it tells debuggers that its
 // list of objects changed: `breakpoint` is the function it calls for that
-// (r_debug.r_brk), which does nothing. False, and a line in `warning`, when it
-// can not be done.
+// (r_debug.r_brk), which does nothing. If a debugger has its own breakpoint there already, it calls
+// `debugged` instead, which is to call `breakpoint` in the end. False, and a line in `warning`,
+// when it can not be done.
 bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*function)(),
-                Warning* warning);
+                void (*debugged)(), Warning* warning);
 
 }  // namespace cuspan::load

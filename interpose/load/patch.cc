@@ -202,4 +202,54 @@ PatchReport PatchEntries(const ElfImage& image, std::uint64_t bias, int fd, Entr
   return {};
 }
 
+PatchReport PatchCalls(const ElfImage& image, std::uint64_t bias, std::uint64_t function,
+                       std::uint64_t destination) {
+  constexpr std::uint8_t kReturn = 0xc3;
+  constexpr std::uint8_t kBreakpoint = 0xcc;
+  constexpr std::uint8_t kCall = 0xe8;
+  constexpr std::size_t kCallSize = 5;
+  constexpr std::size_t kSlot = 16;
+  Elf64_Phdr segment;
+  if (!image.FindSegment(function, kSlot, &segment) || (segment.p_flags & PF_X) == 0 ||
+      !image.file().Holds(segment.p_offset, segment.p_filesz))
+    return {PatchVerdict::kNoCode, 0, 0};
+  const Bytes code = image.file().Part(segment.p_offset, segment.p_filesz);
+  std::uint8_t* const memory = InMemory(bias, segment.p_vaddr);
+  const std::size_t at = function - segment.p_vaddr;
+  if (code.data[at] != kReturn || !IsPadding(code.Part(at + 1, kSlot - 1), kJumpSize))
+    return {PatchVerdict::kTooShort, 0, 0};
+  if (memory[at] != kBreakpoint) return {PatchVerdict::kChanged, 0, 0};
+  for (std::size_t i = 1; i < kSlot; ++i)
+    if (memory[at + i] != code.data[at + i]) return {PatchVerdict::kChanged, 0, 0};
+  // Calls visit(distance) for each call of the function, as the file has it.
+  const auto visit_calls = [&](auto visit) {
+    for (std::size_t call = 0; call + kCallSize <= code.size; ++call) {
+      std::int32_t distance;
+      __builtin_memcpy(&distance, code.data + call + 1, sizeof distance);
+      const auto target = static_cast<std::int64_t>(call + kCallSize) + distance;
+      if (code.data[call] == kCall && target == static_cast<std::int64_t>(at) &&
+          memory[call] == kCall)
+        visit(memory + call + 1, distance);
+    }
+  };
+  std::size_t calls = 0;
+  visit_calls([&](std::uint8_t*, std::int32_t) { ++calls; });
+  if (calls == 0) return {PatchVerdict::kNoCode, 0, 0};
+  const std::uint64_t begin = (bias + segment.p_vaddr) & ~(kPage - 1);
+  const std::uint64_t end = (bias + segment.p_vaddr + segment.p_filesz + kPage - 1) & ~(kPage - 1);
+  const int protection = ProtectionOf(segment);
+  if (const long result = SysProtect(begin, end - begin, PROT_READ | PROT_WRITE); result != 0) {
+    SysProtect(begin, end - begin, protection);
+    return {PatchVerdict::kRefused, 0, static_cast<int>(-result)};
+  }
+  WriteJump(memory + at + 1, destination);
+  visit_calls([](std::uint8_t* where, std::int32_t distance) {
+    ++distance;
+    __builtin_memcpy(where, &distance, sizeof distance);
+  });
+  const long result = SysProtect(begin, end - begin, protection);
+  if (result == 0) return {};
+  return {PatchVerdict::kBroken, 0, static_cast<int>(-result)};
+}
+
 }  // namespace cuspan::load

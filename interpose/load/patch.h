@@ -60,4 +60,10 @@ struct PatchReport {
 PatchReport PatchEntries(const ElfImage& image, std::uint64_t bias, int fd, Entry* entries,
                          std::size_t count);
 
+// The same for a function that only returns, and whose first byte is now a debugger's breakpoint,
+// which has to stay: the image's own calls of it lead to `destination`, by a jump in the padding
+// behind it. `function` is a virtual address in the file.
+PatchReport PatchCalls(const ElfImage& image, std::uint64_t bias, std::uint64_t function,
+                       std::uint64_t destination);
+
 }  // namespace cuspan::load
