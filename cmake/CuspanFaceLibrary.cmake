@@ -1,12 +1,12 @@
 # The library by whose name programs find a face, and the functions of it that only refuse.
 
-# cuspan_face_library(NAME LIBRARY VERSION): the functions of NAME_exports.txt that the object library
+# cuspan_face_library(NAME LIBRARY VERSION ALONE): the functions of NAME_exports.txt that the object library
 # cuspan_NAME_face does not define call cuspan_NAME_not_supported. LIBRARY is the name of NVIDIA's
-# library without "lib", VERSION that of its name: each of its functions is libcuspan.so's, which every process of a run has
-# loaded. It has no library of its own, so that a program that is linked statically as a whole, and has
-# none to share, gets the loader's error instead of a second C library, whose thread-local storage glibc
-# puts where there is none.
-function(cuspan_face_library name library version)
+# library without "lib", VERSION that of its name: each of its functions is libcuspan.so's, which a run
+# preloads, and which it loads otherwise. It needs no library by itself: a program that is linked
+# statically as a whole would get a second C library, whose thread-local storage glibc puts where there is
+# none. There each function returns ALONE.
+function(cuspan_face_library name library version alone)
   set(load ${PROJECT_SOURCE_DIR}/interpose/load)
   set(exports ${CMAKE_CURRENT_SOURCE_DIR}/${name}_exports.txt)
   set(table cuspan_${name}_exports)
@@ -22,7 +22,7 @@ function(cuspan_face_library name library version)
     VERBATIM)
   add_custom_command(
     OUTPUT ${forwarding}
-    COMMAND ${generate} ${forwarding} --forward-to ${table}
+    COMMAND ${generate} ${forwarding} --forward-to ${table} --alone ${alone}
     DEPENDS ${needs}
     COMMENT "Generating lib${library}.so.${version}"
     VERBATIM)

@@ -12,6 +12,7 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include "interpose/load/elf_image.h"
 #include "interpose/load/entered.h"
@@ -29,9 +30,10 @@ constinit Warning main_warning;
 constinit Warning lesser_warning;
 constinit ObjectList objects;
 constinit bool loaded_by_cuspan = false;
+constinit bool loaded_late = false;  // While the objects are entered that were there before.
 
 LoadedObject Describe(const link_map* map, const char* path, const char* name) {
-  return {path, name, map->l_addr, reinterpret_cast<std::uint64_t>(map->l_ld), false};
+  return {path, name, map->l_addr, reinterpret_cast<std::uint64_t>(map->l_ld), false, loaded_late};
 }
 
 // The main executable has no path in the loader's list. Of the places where its
@@ -138,7 +140,10 @@ __attribute__((constructor(101))) void Enter(int count, char** arguments, char**
   loaded_by_cuspan = HasSocket(environment);
   if (!loaded_by_cuspan || !SingleThreaded()) return;
   if (count > 0) first_argument = arguments[0];
+  // The C library sets it before other code of the program runs.
+  loaded_late = environ != nullptr;
   EnterNewObjects();
+  loaded_late = false;
   WatchLoader();
 }
 

@@ -7,7 +7,8 @@ strcmp's order, with the addresses of the definitions that were linked in the en
 each has the version that brought it, and whether it is to be taken for absent.
 
 With --forward-to the functions are instead those of another library, which has such a table with versions: each
-jumps to its row's. That library must be loaded already: without the table this one is not loaded.
+jumps to its row's. If that library is not loaded yet, libcuspan.so beside the folder of this one is. If there is
+none to be had, each returns the number of --alone.
 """
 
 import argparse
@@ -34,13 +35,32 @@ def definition(export, refuse):
             f"  return result;\n}}")
 
 
-def forwarding(exports, table):
+FINDING = """
+/* The table of the library that has the functions. A run preloads it. A process that lost LD_PRELOAD on
+   the way gets it here; without a dynamic loader of its own there is none, and each function fails. */
+extern const char TABLE[] __attribute__((weak));
+extern void* dlopen(const char* name, int flags) __attribute__((weak));
+extern void* dlsym(void* library, const char* name) __attribute__((weak));
+__attribute__((visibility("hidden"))) const void* cuspan_rows = TABLE;
+__attribute__((constructor)) static void Find(void) {
+  enum { kNow = 2, kGlobal = 0x100 };
+  if (cuspan_rows != 0 || dlopen == 0 || dlsym == 0) return;
+  void* const library = dlopen("$ORIGIN/../libcuspan.so", kNow | kGlobal);
+  if (library != 0) cuspan_rows = dlsym(library, "TABLE");
+}
+"""
+
+
+def forwarding(exports, table, alone):
     """Each function takes its row's address and goes there, with the caller's arguments and return address."""
     function, size = 8, 24  # Of struct entry: where the address is, and how long a row.
-    lines = ['__asm__(".text\\n");']
+    lines = [FINDING.replace("TABLE", table), '__asm__(".text\\n");',
+             f'__asm__("cuspan_alone: mov ${alone}, %eax\\nret\\n");',
+             '__asm__("cuspan_alone_pointer: xor %eax, %eax\\nret\\n");']
     for row, export in enumerate(exports):
+        otherwise = "cuspan_alone_pointer" if export.kind == "pointer" else "cuspan_alone"
         lines.append(f'__asm__(".globl {export.name}\\n.type {export.name}, @function\\n"\n'
-                     f'        "{export.name}: mov {table}@GOTPCREL(%rip), %r11\\n"\n'
+                     f'        "{export.name}: mov cuspan_rows(%rip), %r11\\ntest %r11, %r11\\nje {otherwise}\\n"\n'
                      f'        "jmp *{row * size + function}(%r11)\\n.size {export.name}, . - {export.name}");')
     return lines
 
@@ -50,6 +70,7 @@ def main():
     parser.add_argument("list", help="function names, one per line")
     parser.add_argument("output", help="the C file to write")
     parser.add_argument("--forward-to", metavar="TABLE", help="the table of the library that has the functions")
+    parser.add_argument("--alone", type=int, help="what functions return without that library")
     parser.add_argument("--refuse",
                         help="the function called with the name; its int result is returned")
     parser.add_argument("--table", help="name of the table; its length is NAME_count")
@@ -59,7 +80,7 @@ def main():
     exports = exports_list.read(options.list)
     if options.forward_to:
         with open(options.output, "w", encoding="ascii") as output:
-            output.write("\n".join(forwarding(exports, options.forward_to)) + "\n")
+            output.write("\n".join(forwarding(exports, options.forward_to, options.alone)) + "\n")
         return
     lines = ["#include <stddef.h>", "", f"extern int {options.refuse}(const char* name);", ""]
     lines += [definition(export, options.refuse) for export in exports]

@@ -148,6 +148,16 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
       warning->Add(remedy).Publish();
       return Entered::kNotEntered;
   }
+  // What the runtime has been told so far, its kernels above all, is not known here.
+  if (!is_replaced && object.has_run) {
+    warning->Add(object.name)
+        .Add(
+            " ran before cuspan's library was loaded, since a process on the way to it dropped "
+            "LD_PRELOAD")
+        .Add(kRemedy)
+        .Publish();
+    return Entered::kNotEntered;
+  }
   for (std::size_t i = 0; i < target_list.count; ++i) {
     const Target& target = target_list.targets[i];
     const auto function = exports.entries[target.export_index].function;

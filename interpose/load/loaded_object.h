@@ -18,6 +18,7 @@ struct LoadedObject {
   std::uint64_t bias;     // Added to the file's virtual addresses.
   std::uint64_t dynamic;  // Where its dynamic section lies in memory.
   bool is_program;        // The main executable.
+  bool has_run;           // Some of its code ran before this library was loaded.
 };
 
 enum class Entered {

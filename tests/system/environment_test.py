@@ -62,6 +62,41 @@ class Environments(SystemTest):
         self.assertEqual(shown.stdout, "CUSPAN_SOCKET=\n")
 
 
+class DroppedPreload(SystemTest):
+    """A process without the library, as a static one, starts programs with all of its environment but LD_PRELOAD."""
+    SOURCE = """
+    #include <string.h>
+    #include <unistd.h>
+    int main(int count, char** words, char** environment) {
+      char* kept[1000] = {0};
+      for (int i = 0, n = 0; environment[i] != 0 && n < 999; ++i)
+        if (strncmp(environment[i], "LD_PRELOAD=", 11) != 0) kept[n++] = environment[i];
+      return count > 1 ? execve(words[1], words + 1, kept) : 1;
+    }
+    """
+
+    def starts(self, *command, status=0):
+        source = self.folder / "starts.c"
+        source.write_text(self.SOURCE, encoding="utf-8")
+        self.run_command(["gcc", "-static", str(source), "-o", str(self.folder / "starts")])
+        return self.run_command(self.cuspan("run", "--", str(self.folder / "starts"), *command), status=status)
+
+    def test_a_shared_runtime(self):
+        self.assertIn("PASS", self.starts(app("vector_add", "shared")).stdout)
+
+    def test_the_driver_by_name(self):
+        code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+        self.assertEqual(self.starts(PYTHON, "-c", code).stdout, "0\n")
+
+    def test_management_by_name(self):
+        code = "import ctypes; print(ctypes.CDLL('libnvidia-ml.so.1').nvmlInit_v2())"
+        self.assertEqual(self.starts(PYTHON, "-c", code).stdout, "0\n")
+
+    def test_a_static_runtime_hears_why(self):
+        result = self.starts(app("vector_add", "static"), status=None)
+        self.assertRegex(result.stderr, r"cuspan: .*/vector_add ran before cuspan's library was loaded, since a process on the way")
+
+
 class AddressSanitizer(SystemTest):
     """Programs of -fsanitize=address, whose runtime wants to be the process's first library."""
     SOURCE = """

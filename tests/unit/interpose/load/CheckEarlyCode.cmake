@@ -13,7 +13,7 @@ endif()
 foreach(line IN LISTS undefined)
   string(SUBSTRING "${line}" 3 -1 symbol)
   if(NOT symbol MATCHES
-     "^(cuspan::load::.*|cuspan_runtime_exports(_count)?|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_r_debug|getauxval)$")
+     "^(cuspan::load::.*|cuspan_runtime_exports(_count)?|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_r_debug|environ|getauxval)$")
     message(SEND_ERROR "code that runs before the C library is set up uses ${symbol}")
   endif()
 endforeach()
