@@ -96,6 +96,35 @@ Search FindInStripped(const ElfImage& image, const ExportTable& exports, TargetL
   return {LooksStripped(image, imports) ? Finding::kStripped : Finding::kNone};
 }
 
+// The code of a target, as far as it is looked at.
+Bytes CodeOf(const ElfImage& image, const Target& target) {
+  constexpr std::size_t kMaxBytes = 128;
+  Bytes code = image.BytesFrom(target.address);
+  const std::size_t room = target.limit - target.address;
+  const std::size_t size = target.size != 0 && target.size < room ? target.size : room;
+  if (code.size > size) code.size = size;
+  if (code.size > kMaxBytes) code.size = kMaxBytes;
+  return code;
+}
+
+// True for code that goes on at an address from memory or from a register.
+bool JumpsThroughTable(Bytes code) {
+  for (std::size_t at = 0; at + 1 < code.size; ++at) {
+    const std::uint8_t second = code.data[at + 1];
+    if (code.data[at] == 0xff && (second == 0x25 || (second & 0xf8) == 0xe0)) return true;
+  }
+  return false;
+}
+
+// True for functions that have the runtime's names and only jump through a table, which dlsym fills
+// from a runtime elsewhere. No function of a real one does (0 of 422, CUDA 13.0).
+bool AreLazyStubs(const ElfImage& image, const TargetList& list) {
+  std::size_t stubs = 0;
+  for (std::size_t i = 0; i < list.count; ++i)
+    if (JumpsThroughTable(CodeOf(image, list.targets[i]))) ++stubs;
+  return 2 * stubs > list.count;
+}
+
 // Makes targets of the collected functions, one for each address.
 Search Complete(const SymbolTable& symbols, const ExportTable& exports, TargetList* out) {
   std::size_t conflict = 0;
@@ -127,7 +156,10 @@ Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool 
   if (!has_marker) {  // Only used here: a program linked with -cudart shared.
     return FindInStripped(image, exports, out);
   }
-  return Complete(symbols, exports, out);
+  const Search search = Complete(symbols, exports, out);
+  // The runtime that they lead to is entered where it is loaded.
+  if (search.finding == Finding::kFound && AreLazyStubs(image, *out)) return {Finding::kNone};
+  return search;
 }
 
 Search FindExported(const ElfImage& image, const ExportTable& exports, TargetList* out) {

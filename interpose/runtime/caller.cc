@@ -1,8 +1,10 @@
 #include "interpose/runtime/caller.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "interpose/load/load.h"
@@ -32,6 +34,24 @@ int FindObject(dl_phdr_info* info, std::size_t /*bytes*/, void* context) {
   return 1;
 }
 
+// 0: it is no file of the runtime's.
+int ReleaseOfFile(const char* path) {
+  const char* const slash = std::strrchr(path, '/');
+  const char* const name = slash != nullptr ? slash + 1 : path;
+  if (std::strncmp(name, "libcudart.so.", 13) != 0) return 0;
+  switch (std::atoi(name + 13)) {
+    case 11:
+      return 11;
+    case 12:
+      return 12;
+    case 13:
+      return 13;
+    default:
+      return 0;
+  }
+}
+
+// 0: it needs no runtime.
 int NeededRelease(const void* object, std::uintptr_t base) {
   const auto* const first = static_cast<const ElfW(Dyn)*>(object);
   const char* names = nullptr;
@@ -41,14 +61,56 @@ int NeededRelease(const void* object, std::uintptr_t base) {
     const std::uintptr_t at = entry->d_un.d_ptr;
     names = reinterpret_cast<const char*>(at < base ? base + at : at);
   }
-  if (names == nullptr) return 13;
+  if (names == nullptr) return 0;
   for (const auto* entry = first; entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag != DT_NEEDED) continue;
-    const char* const name = names + entry->d_un.d_val;
-    if (std::strcmp(name, "libcudart.so.12") == 0) return 12;
-    if (std::strcmp(name, "libcudart.so.11.0") == 0) return 11;
+    if (const int release = ReleaseOfFile(names + entry->d_un.d_val); release != 0) return release;
   }
-  return 13;
+  return 0;
+}
+
+// The loader's record of an object as glibc has it since 2.3, behind the public part: names under
+// which the object was asked for.
+struct ObjectNames {
+  const char* name;
+  const ObjectNames* next;
+};
+struct ObjectRecord {
+  link_map shown;
+  const void* real;  // The record itself, but for copies that dlmopen makes.
+  long space;
+  const ObjectNames* names;
+};
+
+// A bit for each release by whose name this library was asked for: it is one file under all names.
+unsigned ReleasesOfThisLibrary() {
+  Dl_info ignored;
+  void* map = nullptr;
+  if (::dladdr1(reinterpret_cast<const void*>(&ReleasesOfThisLibrary), &ignored, &map,
+                RTLD_DL_LINKMAP) == 0 ||
+      map == nullptr)
+    return 0;
+  const auto* const record = static_cast<const ObjectRecord*>(map);
+  if (record->real != record || record->space != 0) return 0;
+  unsigned releases = 0;
+  for (const ObjectNames* each = record->names; each != nullptr; each = each->next)
+    releases |= 1U << static_cast<unsigned>(ReleaseOfFile(each->name));
+  return releases;
+}
+
+int AddRelease(dl_phdr_info* info, std::size_t /*bytes*/, void* releases) {
+  *static_cast<unsigned*>(releases) |= 1U << static_cast<unsigned>(ReleaseOfFile(info->dlpi_name));
+  return 0;
+}
+
+// The release of the runtime that callers have found by dlsym: the one of which there is a
+// libcudart in the process. 13 where there are several, or none.
+int OpenedRelease() {
+  unsigned releases = ReleasesOfThisLibrary();
+  ::dl_iterate_phdr(AddRelease, &releases);
+  releases &= ~1U;
+  if (releases == 1U << 11U) return 11;
+  return releases == 1U << 12U ? 12 : 13;
 }
 
 }  // namespace
@@ -56,8 +118,9 @@ int NeededRelease(const void* object, std::uintptr_t base) {
 int CallerRelease(const void* address) {
   if (const int linked = LinkedRuntimeRelease(address); linked != 0) return linked;
   Search search{reinterpret_cast<std::uintptr_t>(address)};
-  if (::dl_iterate_phdr(FindObject, &search) == 0 || search.object == nullptr) return 13;
-  return NeededRelease(search.object, search.base);
+  const bool found = ::dl_iterate_phdr(FindObject, &search) != 0 && search.object != nullptr;
+  const int needed = found ? NeededRelease(search.object, search.base) : 0;
+  return needed != 0 ? needed : OpenedRelease();
 }
 
 }  // namespace cuspan

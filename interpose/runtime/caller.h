@@ -9,7 +9,8 @@
 namespace cuspan {
 
 // The major release of CUDA, 11, 12 or 13, whose runtime the program or library with the code at
-// `address` was linked with, by whatever way. 13 where that is not known.
+// `address` was linked with. If it was linked with none, as a caller that uses dlsym: that of the
+// libcudart in this process. 13 where that is not known.
 int CallerRelease(const void* address);
 inline bool CallerIsBefore13(const void* address) { return CallerRelease(address) < 13; }
 

@@ -25,6 +25,11 @@ class Kinds(SystemTest):
         self.assertIn("CUDA error 209 (cudaErrorNoKernelImageForDevice)", result.stdout)
         self.assertRegex(result.stderr, "the fat binary holds .* the software GPU runs PTX")
 
+    def test_lazy_stubs(self):
+        for name, release in (("libcudart.so.11.0", "11"), ("libcudart.so.12", "12"), ("libcudart.so.13", "13")):
+            with self.subTest(name=name):
+                self.check_pass(kind("lazy"), name, release)
+
     def test_loaded_libraries(self):
         self.check_pass(kind("loads"), *map(kind, ("libadds.so", "libadds_stripped.so", "libadds_shared.so")))
 
