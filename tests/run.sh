@@ -4,7 +4,7 @@
 #   tests/run.sh            all tests, and before them the fuzz tests with the address sanitizer
 #   tests/run.sh --all      before them all tests of the parts, with the address and then with the
 #                           thread sanitizer
-#   tests/run.sh --torch    also the tests that need PyTorch and Triton, 3 GB more of wheels
+#   tests/run.sh --torch    also the tests that need PyTorch, Triton and JAX, 3 GB more of wheels
 #   tests/run.sh --slurm    also the tests that need Slurm, whose packages are installed
 #   tests/run.sh --monitoring    the same for Prometheus
 #   tests/run.sh --only OPTIONS  no other tests than those of --torch, --slurm and --monitoring
@@ -58,7 +58,7 @@ hidden_tools=()
 [[ " ${labels[*]} " == *" slurm "* ]] || hidden_tools+=(srun)
 [[ " ${labels[*]} " == *" monitoring "* ]] || hidden_tools+=(prometheus promtool)
 
-step_total=$((3 + ${with_torch:-0} + 3 * (1 + ${#sanitized_presets[@]})))
+step_total=$((3 + 2 * ${with_torch:-0} + 3 * (1 + ${#sanitized_presets[@]})))
 step_logs=$PWD/build/test-logs
 step_shown_lines=40
 # shellcheck source=deploy/steps.sh
@@ -78,17 +78,21 @@ clients=$(tests/clients/install.sh 2> >(tee "$step_log" >&2)) || failed
 echo "      $clients"
 
 torch=
+jax=
 if [[ $with_torch ]]; then
   begin "install PyTorch"
   torch=$(tests/clients/install.sh torch.txt 2> >(tee "$step_log" >&2)) || failed
   echo "      $torch"
+  begin "install JAX"
+  jax=$(tests/clients/install.sh jax.txt 2> >(tee "$step_log" >&2)) || failed
+  echo "      $jax"
 fi
 
 # build_preset PRESET: configures and builds it.
 build_preset() {
   begin "configure preset $1"
   quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc" -DCUSPAN_CLIENTS="$clients" \
-    -DCUSPAN_TORCH="$torch"
+    -DCUSPAN_TORCH="$torch" -DCUSPAN_JAX="$jax"
   begin "build preset $1"
   building cmake --build --preset "$1" --parallel "$(build_jobs)"
 }

@@ -57,6 +57,9 @@ class Clients(SystemTest):
     def test_torch(self):
         self.use("torch", "native", wheels="CUSPAN_TORCH")
 
+    def test_jax(self):
+        self.use("jax", wheels="CUSPAN_JAX")
+
     def test_torch_with_expandable_segments(self):
         self.use("torch", "expandable", wheels="CUSPAN_TORCH")
 
