@@ -17,6 +17,7 @@
 
 #include "common/log.h"
 #include "common/process_fd.h"
+#include "launcher/starter/agent_command.h"
 #include "launcher/wait_status.h"
 
 namespace cuspan {
@@ -31,6 +32,8 @@ constexpr milliseconds kInventoryLimit{120'000};
 constexpr milliseconds kLookLimit{60'000};
 // For all hosts to be reached, MPI to start there, and the home agent to connect.
 constexpr milliseconds kAgentsStartLimit{300'000};
+// After so long the user is told what a start waits for.
+constexpr milliseconds kStartNotice{5'000};
 // For a starter whose agents have all ended to end, too: an mpirun with no room for its files does
 // not.
 constexpr milliseconds kStarterEndLimit{3'000};
@@ -129,6 +132,7 @@ Status AgentCluster::Spawn() {
 Result<RunReady> AgentCluster::WaitReady() {
   CUSPAN_ASSIGN_OR_RETURN(EndingSignals signals, EndingSignals::Take());
   auto deadline = std::chrono::steady_clock::now() + kAgentsStartLimit;
+  std::optional notice(std::chrono::steady_clock::now() + kStartNotice);
   for (;;) {
     if (home_) {
       Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
@@ -156,8 +160,14 @@ Result<RunReady> AgentCluster::WaitReady() {
                         {signals.fd(), POLLIN, 0}};
     if (!home_ && starter_->IsEnding(kept_) && !WaitGone(kStarterEndLimit))
       return Status::Unavailable("{}", ExplainEnd());
-    const int limit = waits_ ? -1 : MillisecondsUntil(deadline);
+    const int limit =
+        waits_ ? -1 : MillisecondsUntil(notice ? std::min(*notice, deadline) : deadline);
     if (limit == 0 || ::poll(waited, 4, limit) == 0) {
+      if (notice) {
+        notice.reset();
+        TellWhatIsWaitedFor();
+        continue;
+      }
       if (!home_)
         return Status::Unavailable("the agents did not start within {} s{}",
                                    kAgentsStartLimit.count() / 1000,
@@ -172,6 +182,7 @@ Result<RunReady> AgentCluster::WaitReady() {
       CUSPAN_RETURN_IF_ERROR(Admit());
       if (home_) {
         deadline = std::chrono::steady_clock::now() + kInventoryLimit;
+        notice = std::chrono::steady_clock::now() + kStartNotice;
         continue;
       }
     }
@@ -181,6 +192,14 @@ Result<RunReady> AgentCluster::WaitReady() {
     LogInfo("another run removed mpirun's temporary directory; starting the agents again");
     CUSPAN_RETURN_IF_ERROR(Spawn());
   }
+}
+
+void AgentCluster::TellWhatIsWaitedFor() {
+  if (told_waiting_) return;
+  if (home_) return LogWarn("waiting for the list of GPUs of {}", HostsText(starter_->plan()));
+  const std::vector<std::string_view> said = OutputLines(kept_);
+  LogWarn("waiting for {}{}", starter_->WaitsFor(),
+          said.empty() ? "" : Format("; its last words: {}", LogText(said.back())));
 }
 
 Result<RunReady> AgentCluster::TakeReady(const Frame& frame) {
@@ -304,6 +323,7 @@ void AgentCluster::ReadOutput() {
 void AgentCluster::PassOn(const std::string& line) {
   const bool for_user = starter_->IsForUser(LogText(line), ready_);
   if (for_user || LogEnabled(LogLevel::kInfo)) LogPassedOn(line);
+  told_waiting_ = told_waiting_ || IsOfWaiting(LogText(line));
   if (for_user) return;
   kept_ += line;
   if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);

@@ -74,6 +74,8 @@ class AgentCluster {
   void PassOn(const std::string& line);
   // The home agent has come.
   void MeetHome();
+  // After a while without an answer.
+  void TellWhatIsWaitedFor();
   // What it has found, or why it has not.
   Result<RunReady> TakeReady(const Frame& frame);
   // Asks again when `fd` is readable, if it is one, or after `pause`, if it is not negative.
@@ -104,7 +106,8 @@ class AgentCluster {
   int wait_status_ = 0;
   bool gone_ = false;
   bool ready_ = false;
-  bool waits_ = false;  // For devices that others have.
+  bool waits_ = false;         // For devices that others have.
+  bool told_waiting_ = false;  // The home agent has told the user what it waits for.
   UniqueFd output_;
   std::uint32_t question_ = 0;
   std::vector<AgentMetrics> answers_;

@@ -27,6 +27,9 @@ namespace {
 constexpr std::chrono::milliseconds kEndLimit{1'000};
 constexpr std::chrono::milliseconds kTerminateLimit{500};
 
+// For the end of others, once the start of one has failed.
+constexpr std::chrono::milliseconds kOtherEndsLimit{500};
+
 // The settings of the run and what UCX shall use are the same on all hosts.
 std::vector<std::string> SettingsOf(const Environment& environment) {
   std::vector<std::string> settings;
@@ -52,7 +55,8 @@ Result<UniqueFd> AsInput(const std::string& text) {
   return read_end;
 }
 
-Result<pid_t> Spawn(const std::vector<std::string>& command, const UniqueFd& input) {
+Result<pid_t> Spawn(const std::vector<std::string>& command, const UniqueFd& input,
+                    const UniqueFd& output) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -68,6 +72,8 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, const UniqueFd& inp
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
   ::dup2(input.get(), STDIN_FILENO);
+  ::dup2(output.get(), STDOUT_FILENO);
+  ::dup2(output.get(), STDERR_FILENO);
   ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
   ::execvp(arguments[0], arguments.data());
   const std::string_view parts[] = {"cuspan: starting ", arguments[0],
@@ -114,6 +120,8 @@ Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const 
     (net::IsLoopback(place) ? near : far).places.push_back(place);
   if (near.places.empty()) near.places = far.places;
   if (far.places.empty()) far.places = near.places;  // Another name of this one, at best.
+  std::vector<UniqueFd> outputs;
+  CUSPAN_ASSIGN_OR_RETURN(started.output_, HostsOutput::Start(agents.size(), outputs));
   const std::vector<std::string> settings = SettingsOf(environment);
   for (std::size_t i = 0; i < agents.size(); ++i) {
     Child child;
@@ -131,7 +139,8 @@ Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const 
       command.insert(command.end(), {child.host, QuoteForShell(agent)});
     }
     CUSPAN_ASSIGN_OR_RETURN(const UniqueFd input, AsInput((child.remote ? far : near).Text()));
-    CUSPAN_ASSIGN_OR_RETURN(child.pid, Spawn(command, input));
+    CUSPAN_ASSIGN_OR_RETURN(child.pid, Spawn(command, input, outputs[i]));
+    outputs[i].Reset();
     child.process = OpenProcess(child.pid);
     started.fds_.push_back(child.process.get());
     started.children_.push_back(std::move(child));
@@ -164,17 +173,31 @@ OtherAgents::~OtherAgents() {
 }
 
 std::string OtherAgents::ExplainEnd() {
-  for (Child& child : children_) {
+  const auto has_ended = [](const Child& child, std::chrono::milliseconds limit) {
+    pollfd waited{child.process.get(), POLLIN, 0};
+    return child.pid > 0 && ::poll(&waited, 1, static_cast<int>(limit.count())) > 0;
+  };
+  if (std::none_of(children_.begin(), children_.end(),
+                   [&](const Child& child) { return has_ended(child, {}); }))
+    return "";
+  // Hosts are asked at once; another one may be about to fail, too.
+  const auto end = std::chrono::steady_clock::now() + kOtherEndsLimit;
+  std::string text;
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    Child& child = children_[i];
+    if (!has_ended(child, std::chrono::milliseconds(net::PollTimeout(end)))) continue;
     int status = 0;
-    if (child.pid <= 0 || ::waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+    ::waitpid(child.pid, &status, 0);
     child.pid = -1;
-    return child.remote ? Format(
-                              "the agent on host {} could not be started, or has ended: the "
-                              "remote shell {}",
-                              child.host, DescribeExit(status))
-                        : Format("the agent {}", DescribeExit(status));
+    text += text.empty() ? "" : "; ";
+    text += child.remote ? Format(
+                               "the agent on host {} could not be started, or has ended: the "
+                               "remote shell {}",
+                               child.host, DescribeExit(status))
+                         : Format("the agent {}", DescribeExit(status));
+    if (const std::string words = output_->LastWords(i); !words.empty()) text += ": " + words;
   }
-  return "";
+  return text;
 }
 
 }  // namespace cuspan

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <istream>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
+#include "launcher/agent/hosts_output.h"
 #include "launcher/environment.h"
 #include "launcher/plan.h"
 #include "launcher/run_key.h"
@@ -41,7 +43,7 @@ class OtherAgents {
  public:
   // `places`: where this process listens for them; `options`: for all of them; `environment`: of
   // this process, whose settings they get. Key and places go through their input: command lines are
-  // for everybody to read. What they and the shell write goes where this process writes.
+  // for everybody to read. What they and the shell write is kept until PassOnOutput.
   static Result<OtherAgents> Start(std::span<const AgentPlan> agents, const RemoteShell& shell,
                                    std::span<const net::Address> places,
                                    std::span<const std::string> options,
@@ -51,8 +53,11 @@ class OtherAgents {
 
   // Readable when its process, or the shell that has started it, has ended.
   const std::vector<int>& fds() const { return fds_; }
-  // Of the first that has ended: which host, and how. Empty when none has.
+  // Of each that has ended, or ends within a moment: which host, how, and its last words. Empty
+  // when none has.
   std::string ExplainEnd();
+  // From now on what they and the shells write goes where this process writes.
+  void PassOnOutput() { output_->PassOn(); }
 
  private:
   struct Child {
@@ -63,6 +68,7 @@ class OtherAgents {
   };
   OtherAgents() = default;
 
+  std::unique_ptr<HostsOutput> output_;  // One a child; after them it ends.
   std::vector<Child> children_;
   std::vector<int> fds_;
 };

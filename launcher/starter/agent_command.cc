@@ -1,7 +1,10 @@
 #include "launcher/starter/agent_command.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "common/find_command.h"
 
 namespace cuspan {
 
@@ -98,12 +101,84 @@ std::vector<std::string_view> OutputLines(std::string_view text) {
   return lines;
 }
 
+std::string HostsText(const Plan& plan) {
+  std::vector<std::string> hosts;
+  for (const AgentPlan& agent : plan.agents) {
+    const std::string host = agent.host == kThisHost ? "this host" : agent.host;
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == hosts.size() ? " and " : ", ") + hosts[i];
+  return text;
+}
+
+bool IsOfWaiting(std::string_view line) {
+  return line.starts_with("cuspan agent") && line.find("]: waiting for ") != line.npos;
+}
+
 std::string NamedHost(std::string_view line, const Plan& plan) {
+  const auto is_of_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  const auto names = [&](const std::string& host) {
+    for (std::size_t at = line.find(host); at != line.npos; at = line.find(host, at + 1)) {
+      std::size_t end = at + host.size();
+      if (end < line.size() && line[end] == '.') ++end;  // The end of a sentence, at most.
+      if ((at == 0 || !is_of_name(line[at - 1])) && (end >= line.size() || !is_of_name(line[end])))
+        return true;
+    }
+    return false;
+  };
   std::string best;
   for (const AgentPlan& agent : plan.agents)
-    if (agent.host.size() > best.size() && line.find(agent.host) != std::string_view::npos)
-      best = agent.host;
+    if (agent.host.size() > best.size() && names(agent.host)) best = agent.host;
   return best;
+}
+
+bool IsOfSsh(std::string_view line) {
+  constexpr std::string_view kWords[] = {"Permission denied (", "Host key verification failed",
+                                         "kex_exchange_identification:", "Connection closed by ",
+                                         "Connection reset by "};
+  return line.starts_with("ssh: ") ||
+         std::any_of(std::begin(kWords), std::end(kWords), [line](std::string_view words) {
+           return line.find(words) != std::string_view::npos;
+         });
+}
+
+std::string ExplainUnreached(const std::vector<std::string_view>& lines, const Plan& plan) {
+  if (lines.empty()) return "";
+  std::string text;
+  for (const AgentPlan& agent : plan.agents) {
+    const auto line = std::find_if(lines.begin(), lines.end(), [&](std::string_view one) {
+      return NamedHost(one, plan) == agent.host;
+    });
+    if (agent.host == kThisHost || line == lines.end()) continue;
+    text += Format("{}host {} cannot be reached: {}", text.empty() ? "" : "; ", agent.host, *line);
+  }
+  if (!text.empty()) return text;
+  if (plan.agents.size() == 2)
+    return Format("host {} cannot be reached: {}", plan.agents[1].host, lines.front());
+  return Format("a host cannot be reached: {}; cuspan doctor with the same hosts says which one",
+                lines.front());
+}
+
+Status CheckRemoteShell(const Plan& plan, const ClusterOptions& options,
+                        const Environment& environment) {
+  const bool needed = std::any_of(plan.agents.begin(), plan.agents.end(),
+                                  [](const AgentPlan& agent) { return agent.host != kThisHost; });
+  // An mpirun has ways of its own.
+  if (!needed || (plan.mpi() && options.remote_shell.empty())) return Status::Ok();
+  const std::vector<std::string> words = SplitWords(RemoteShellText(options, environment));
+  if (words.empty()) return Status::Invalid("--remote-shell names no command");
+  const Result<std::string> found =
+      FindCommand(words.front(), environment.Get("PATH").value_or(""));
+  if (found.ok()) return Status::Ok();
+  return Status::NotFound(
+      "the remote shell, by which other hosts are reached: {}; install it, or name another one "
+      "with --remote-shell",
+      found.status().message());
 }
 
 }  // namespace cuspan

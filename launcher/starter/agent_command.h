@@ -41,7 +41,22 @@ std::string RemoteShellText(const ClusterOptions& options, const Environment& en
 
 // The lines of a command's output without blanks around them; empty ones are left out.
 std::vector<std::string_view> OutputLines(std::string_view text);
-// The host of the plan that a line names; "" when none is.
+// The hosts of the plan's agents, for a message: "this host, n1 and n2".
+std::string HostsText(const Plan& plan);
+// True for a line in which an agent tells the user what the start of the run waits for.
+bool IsOfWaiting(std::string_view line);
+// The host of the plan that a line names, as a word; "" when none is.
 std::string NamedHost(std::string_view line, const Plan& plan);
+// True for a line that ssh writes when it does not reach a host.
+bool IsOfSsh(std::string_view line);
+// Which hosts cannot be reached, and why, from lines of what reaches them: for each host that a
+// line names, its first words. If none is named, the first line, for the plan's only other host or
+// an unknown one. "" without lines.
+std::string ExplainUnreached(const std::vector<std::string_view>& lines, const Plan& plan);
+
+// kNotFound if agents of the plan are to be reached by a remote shell that cuspan names, and there
+// is no such command.
+Status CheckRemoteShell(const Plan& plan, const ClusterOptions& options,
+                        const Environment& environment);
 
 }  // namespace cuspan

@@ -49,6 +49,8 @@ class AgentStarter {
   // Whether a line of its output is for the user at once. The others are kept for ExplainEnd; those
   // that begin with "cuspan" are for the user when the run is `ready`.
   virtual bool IsForUser(std::string_view line, bool ready) const = 0;
+  // What a run waits for until the home agent has come, to follow "waiting for ".
+  virtual std::string WaitsFor() const = 0;
   // It has said that it is about to end, or hangs. `kept` are lines that are not for the user.
   virtual bool IsEnding(std::string_view) const { return false; }
   // It has ended for a reason that another try does not meet.

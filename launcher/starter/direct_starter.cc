@@ -38,7 +38,10 @@ class DirectStarter final : public AgentStarter {
 
   // All that comes is our own, of a library below a proxy, or of remote shells. Until all have come
   // it may be why one has not.
-  bool IsForUser(std::string_view, bool ready) const override { return ready || !plan_.relayed(); }
+  bool IsForUser(std::string_view line, bool ready) const override {
+    return ready || !plan_.relayed() || IsOfWaiting(line);
+  }
+  std::string WaitsFor() const override { return Format("the agents on {}", HostsText(plan_)); }
 
   // The last line of the home agent says why, the last one that is not ours what a shell has
   // against it: before that may be a greeting, or what a library below a proxy says.
@@ -69,10 +72,12 @@ class DirectStarter final : public AgentStarter {
 
 }  // namespace
 
-std::unique_ptr<AgentStarter> MakeDirectStarter(Plan plan, Environment environment,
-                                                const AgentCommand& agent,
-                                                const ClusterOptions& options) {
-  return std::make_unique<DirectStarter>(std::move(plan), std::move(environment), agent, options);
+Result<std::unique_ptr<AgentStarter>> MakeDirectStarter(Plan plan, Environment environment,
+                                                        const AgentCommand& agent,
+                                                        const ClusterOptions& options) {
+  CUSPAN_RETURN_IF_ERROR(CheckRemoteShell(plan, options, environment));
+  return std::unique_ptr<AgentStarter>(
+      std::make_unique<DirectStarter>(std::move(plan), std::move(environment), agent, options));
 }
 
 }  // namespace cuspan

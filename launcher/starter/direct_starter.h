@@ -9,8 +9,9 @@
 
 namespace cuspan {
 
-std::unique_ptr<AgentStarter> MakeDirectStarter(Plan plan, Environment environment,
-                                                const AgentCommand& agent,
-                                                const ClusterOptions& options);
+// kNotFound: the remote shell is not there.
+Result<std::unique_ptr<AgentStarter>> MakeDirectStarter(Plan plan, Environment environment,
+                                                        const AgentCommand& agent,
+                                                        const ClusterOptions& options);
 
 }  // namespace cuspan

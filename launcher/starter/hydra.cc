@@ -37,11 +37,7 @@ std::string HowItEnded(std::string_view code) {
 // Of what fails on the way to another host: ssh, its shell there, the loader. Hydra waits for the
 // host all the same.
 bool IsOfRemoteShell(std::string_view line) {
-  constexpr std::string_view kOfSsh[] = {"Permission denied (", "Host key verification failed",
-                                         "kex_exchange_identification:"};
-  return line.starts_with("ssh: ") ||
-         std::any_of(std::begin(kOfSsh), std::end(kOfSsh),
-                     [line](std::string_view words) { return Has(line, words); }) ||
+  return IsOfSsh(line) ||
          (Has(line, "hydra_pmi_proxy") &&
           (Has(line, "not found") || Has(line, "No such file") || Has(line, "shared libraries")));
 }
@@ -149,11 +145,9 @@ std::string Hydra::Explain(std::string_view output, const Plan& plan) const {
   }
   if (const std::string_view host = InBox(lines, " RUNNING AT "); !host.empty())
     return Format("the agent on host {} exited {}", host, HowItEnded(InBox(lines, "EXIT CODE: ")));
-  if (const auto line = find(IsOfRemoteShell); line != lines.end()) {
-    const std::string host = NamedHost(*line, plan);
-    return host.empty() ? Format("a host cannot be reached: {}", *line)
-                        : Format("host {} cannot be reached: {}", host, *line);
-  }
+  std::vector<std::string_view> of_shells;
+  std::copy_if(lines.begin(), lines.end(), std::back_inserter(of_shells), IsOfRemoteShell);
+  if (!of_shells.empty()) return ExplainUnreached(of_shells, plan);
   if (const auto line = find(IsOfLoader); line != lines.end())
     return Format("an agent does not start: {}", *line);
   const auto first = find([](std::string_view line) { return !line.starts_with("="); });

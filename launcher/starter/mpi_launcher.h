@@ -61,6 +61,9 @@ class MpiLauncher {
                                       unsigned user, int pid) const = 0;
   // What its shared memory in /dev/shm begins with.
   virtual std::string_view shared_memory() const = 0;
+  // True if a file of that name in /dev/shm is of the job whose temporary files are in `folder`, as
+  // Folders names it. Reads what is there.
+  virtual bool IsSharedMemoryOf(const std::string& folder, std::string_view name) const = 0;
 
   // Whether it ended before it started anything for a reason that the next try does not meet.
   virtual bool MayStartAgain(std::string_view output) const = 0;

@@ -11,7 +11,9 @@
 
 #include "common/find_command.h"
 #include "common/settings.h"
+#include "launcher/end_processes.h"
 #include "launcher/own_host.h"
+#include "launcher/run_key.h"
 #include "launcher/starter/mpi_launcher.h"
 #include "launcher/wait_status.h"
 
@@ -66,6 +68,9 @@ class MpirunStarter final : public AgentStarter {
   }
 
   bool IsForUser(std::string_view line, bool) const override { return line.starts_with("cuspan"); }
+  std::string WaitsFor() const override {
+    return Format("{} to start the agents on {}", command_.front(), HostsText(plan_));
+  }
   bool IsEnding(std::string_view kept) const override { return mpi_.JobHasEnded(kept); }
   bool MayStartAgain(std::string_view kept) const override { return mpi_.MayStartAgain(kept); }
 
@@ -80,6 +85,9 @@ class MpirunStarter final : public AgentStarter {
     for (const MpiLauncher::Folder& folder : folders_) {
       const std::filesystem::path path(folder.path);
       if (!IsOwnFolder(path) || (folder.in_own && !IsOwnFolder(path.parent_path()))) continue;
+      // An mpirun that was killed: its agents end by themselves, but may make files until then.
+      EndProcessesWith(RunKey::kVariable, environment_.Get(RunKey::kVariable).value_or(""));
+      RemoveSharedMemoryOf(folder.path);
       std::error_code ignored;
       std::filesystem::remove_all(path, ignored);
       // Others of this user's may lie there.
@@ -88,6 +96,17 @@ class MpirunStarter final : public AgentStarter {
   }
 
  private:
+  void RemoveSharedMemoryOf(const std::string& folder) const {
+    std::error_code ignored;
+    for (auto entry = std::filesystem::directory_iterator("/dev/shm", ignored);
+         !ignored && entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
+      struct stat about {};
+      if (::lstat(entry->path().c_str(), &about) == 0 && about.st_uid == ::geteuid() &&
+          mpi_.IsSharedMemoryOf(folder, entry->path().filename().string()))
+        ::unlink(entry->path().c_str());
+    }
+  }
+
   const MpiLauncher& mpi_ = OwnMpiLauncher();
   std::vector<MpiLauncher::Folder> folders_;
   std::vector<std::string> shared_memory_;  // Files on this host.
@@ -102,6 +121,7 @@ Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment e
   const MpiLauncher& mpi = OwnMpiLauncher();
   CUSPAN_RETURN_IF_ERROR(mpi.CheckReach(environment, plan, options.mpirun_arguments));
   CUSPAN_RETURN_IF_ERROR(mpi.CheckNames(plan, OwnHostName()));
+  CUSPAN_RETURN_IF_ERROR(CheckRemoteShell(plan, options, environment));
   mpi.AddSettings(environment, plan, options.mpirun_arguments, options.remote_shell,
                   ::geteuid() == 0);
   if (environment.Get(kSecureHostsVariable)) {

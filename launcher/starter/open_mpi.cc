@@ -5,7 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "common/settings.h"
@@ -57,6 +62,20 @@ std::optional<UnmadeFolder> FindUnmadeFolder(const std::vector<std::string_view>
     }
   }
   return std::nullopt;
+}
+
+// Lines of programs that reach a host, or of the shell there. Open MPI's own are in boxes, or begin
+// with its mark.
+std::vector<std::string_view> OfOthers(const std::vector<std::string_view>& lines) {
+  std::vector<std::string_view> others;
+  bool in_box = false;
+  for (const std::string_view line : lines) {
+    if (line.starts_with("-----"))
+      in_box = !in_box;
+    else if (!in_box && !line.starts_with('[') && !line.starts_with("ORTE "))
+      others.push_back(line);
+  }
+  return others;
 }
 
 bool NamesNetworkLayer(const std::vector<std::string>& extra, std::string_view name) {
@@ -223,6 +242,21 @@ std::vector<MpiLauncher::Folder> OpenMpi::Folders(const Environment& environment
   return folders;
 }
 
+bool OpenMpi::IsSharedMemoryOf(const std::string& folder, std::string_view name) const {
+  // "JOB.0;ADDRESS…": the upper half of JOB, a number of 32 bits, is of all jobs of that mpirun
+  // (orte/util/hnp_contact.c).
+  std::ifstream contact(folder + "/contact.txt");
+  std::uint32_t mpirun = 0;
+  if (!name.starts_with(shared_memory()) || !(contact >> mpirun)) return false;
+  // "vader_segment.HOST.USER.JOB.RANK", JOB in hexadecimal digits (btl_vader_component.c).
+  const std::size_t rank = name.rfind('.');
+  if (rank == 0 || rank == name.npos) return false;
+  const std::size_t start = name.rfind('.', rank - 1) + 1;
+  std::uint32_t job = 0;
+  const auto [end, error] = std::from_chars(name.data() + start, name.data() + rank, job, 16);
+  return error == std::errc() && end == name.data() + rank && job >> 16 == mpirun >> 16;
+}
+
 bool OpenMpi::MayStartAgain(std::string_view output) const {
   const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(OutputLines(output));
   return unmade &&
@@ -244,6 +278,10 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
     return line.find(part) != std::string_view::npos;
   };
 
+  // Where a host is not reached, all else is what comes of it.
+  std::vector<std::string_view> of_shells;
+  std::copy_if(lines.begin(), lines.end(), std::back_inserter(of_shells), IsOfSsh);
+  if (!of_shells.empty()) return ExplainUnreached(of_shells, plan);
   if (const auto line = find([&](std::string_view l) { return has(l, " exited on"); });
       line != lines.end()) {
     const std::string_view next = line + 1 != lines.end() ? *(line + 1) : std::string_view();
@@ -257,8 +295,6 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
     return Format(
         "Open MPI could not create its directory {} on a host: {}; set TMPDIR to another directory",
         unmade->path, unmade->error);
-  // What ssh, or another program that reaches a host, says of itself comes before mpirun's own
-  // text.
   if (SaysNoSpace(output))
     return "no space for Open MPI's files in its temporary directory (TMPDIR, otherwise /tmp) on a "
            "host: free some space there, or set TMPDIR to another directory";
@@ -268,14 +304,10 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
                                     has(line, "daemon has failed") || has(line, "failed to start");
                            }) != lines.end();
   if (unreachable) {
-    const auto reason = find([&](std::string_view line) { return !line.starts_with("---"); });
-    const bool own_words = reason != lines.end() && !has(*reason, "ORTE was unable");
-    const std::string_view why =
-        own_words ? *reason : "Open MPI's daemon there could not be started, or has exited";
-    std::string host = NamedHost(own_words ? *reason : "", plan);
-    if (host.empty() && plan.agents.size() == 2) host = plan.agents[1].host;
-    if (host.empty()) return Format("a host cannot be reached: {}", why);
-    return Format("host {} cannot be reached: {}", host, why);
+    std::vector<std::string_view> words = OfOthers(lines);
+    if (words.empty())
+      words.emplace_back("Open MPI's daemon there could not be started, or has exited");
+    return ExplainUnreached(words, plan);
   }
   if (const auto line = find([&](std::string_view l) { return l.starts_with("Executable:"); });
       line != lines.end()) {
@@ -283,6 +315,12 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
     return Format("host {} has no {}: install cuspan in the same directory on every host",
                   node == lines.end() ? "?" : node->substr(6), line->substr(12));
   }
+  if (const auto line = find([&](std::string_view l) { return l.starts_with("plm_rsh_agent:"); });
+      line != lines.end())
+    return Format(
+        "the remote shell of Open MPI is not there ({}): name another one with "
+        "--remote-shell",
+        *line);
   const auto first = find(
       [&](std::string_view line) { return !line.starts_with("---") && !line.starts_with("[["); });
   if (first == lines.end()) return "mpirun exited without a message";

@@ -27,6 +27,7 @@ class OpenMpi final : public MpiLauncher {
                               int pid) const override;
   bool MustPass(std::string_view) const override { return false; }
   std::string_view shared_memory() const override { return "vader_segment."; }
+  bool IsSharedMemoryOf(const std::string& folder, std::string_view name) const override;
   // One, or its daemon on another host, may end because another one's end took away the folder that
   // all of a user's share, or made it at the same moment: it makes and removes /tmp/ompi.HOST.UID
   // without a lock (its issue 8510).

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "agents.pb.h"
@@ -26,6 +27,9 @@ constexpr std::uint32_t kMostBytes = 64 << 20;
 constexpr std::chrono::seconds kAnswerLimit{10};
 // To reach a place at least.
 constexpr std::chrono::seconds kLeastConnect{2};
+// After so long the user is told which agents have not come: before the launcher, which does not
+// know, says more.
+constexpr std::chrono::seconds kNotice{4};
 // For the home agent to come to this one.
 constexpr std::chrono::seconds kProofLimit{60};
 
@@ -220,8 +224,16 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
     const auto bytes = std::as_bytes(std::span(&challenge, 1));
     return Blob(bytes.begin(), bytes.end());
   });
+  std::optional notice(std::chrono::steady_clock::now() + kNotice);
   for (std::size_t missing = hosts.size(); missing != 0;) {
-    Result<net::Entrance::Guest> guest = entrance.Next(watched, deadline);
+    Result<net::Entrance::Guest> guest =
+        entrance.Next(watched, notice ? std::min<net::Deadline>(*notice, deadline) : deadline);
+    if (!guest.ok() && !interrupt.raised() && notice &&
+        std::chrono::steady_clock::now() >= *notice) {
+      notice.reset();
+      LogWarn("waiting for the agents on {}", Missing(hosts, connections_));
+      continue;
+    }
     if (!guest.ok())
       return interrupt.raised() || std::chrono::steady_clock::now() < deadline
                  ? guest.status()

@@ -134,6 +134,7 @@ Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths
     const std::string end = run.others->ExplainEnd();
     return end.empty() ? meeting.status() : Status::Unavailable("{}", end);
   }
+  run.others->PassOnOutput();
   CUSPAN_RETURN_IF_ERROR(Join(run, std::move(workers), std::move(*meeting)));
   return run;
 }

@@ -189,6 +189,33 @@ TEST(OpenMpiExplain, NamesTheHostThatSshCouldNotReach) {
             "host n12 cannot be reached: ssh: connect to host n12 port 22: Connection refused");
 }
 
+TEST(OpenMpiExplain, NamesEachHostThatCouldNotBeReached) {
+  const std::string output =
+      "[vm:00047] plm:rsh: Warning: setpgid(55,55) failed in parent\n"
+      "root@n1: Permission denied (publickey).\n"
+      "ssh: Could not resolve hostname n12: Name or service not known\n"
+      "--------------------------------------------------------------------------\n"
+      "ORTE was unable to reliably start one or more daemons.\n"
+      "--------------------------------------------------------------------------\n"
+      "  Remote daemon: [[30265,0],2] on node n1\n";
+  EXPECT_EQ(
+      OpenMpi().Explain(output, TwoHosts()),
+      "host n1 cannot be reached: root@n1: Permission denied (publickey).; host n12 cannot be "
+      "reached: ssh: Could not resolve hostname n12: Name or service not known");
+}
+
+TEST(OpenMpiExplain, HasTheWordsOfAShellThatNamesNoHost) {
+  const std::string output =
+      "[vm:00047] plm:rsh: Warning: setpgid(55,55) failed in parent\n"
+      "sh: 1: orted: not found\n"
+      "--------------------------------------------------------------------------\n"
+      "ORTE was unable to reliably start one or more daemons.\n"
+      "This usually is caused by n1:\n"
+      "--------------------------------------------------------------------------\n";
+  EXPECT_THAT(OpenMpi().Explain(output, TwoHosts()),
+              HasSubstr("a host cannot be reached: sh: 1: orted: not found; cuspan doctor"));
+}
+
 TEST(OpenMpiExplain, NamesTheHostWhoseAgentDied) {
   const std::string output =
       "--------------------------------------------------------------------------\n"
