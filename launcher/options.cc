@@ -512,8 +512,6 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   if (!trace.empty()) {
     // The agents may have another folder, and what they can not write is told before the run.
     run.cluster.trace = std::filesystem::absolute(trace).string();
-    if (!std::ofstream(run.cluster.trace, std::ios::trunc))
-      return Status::Invalid("--trace: cannot write {}", run.cluster.trace);
   }
   run.command = std::move(command);
   line.run = std::move(run);

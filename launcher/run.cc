@@ -23,6 +23,7 @@
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/open_mpi.h"
 #include "launcher/tables.h"
+#include "launcher/trace_file.h"
 
 namespace cuspan {
 namespace {
@@ -228,6 +229,10 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   ClusterOptions cluster = options.cluster;
   cluster.app_in_job = command->in_job;
   if (options.dry_run) return TellPlan(cluster, *paths, *key, command->words);
+  // What can not be written is told before the run, which changes the file at its end.
+  if (!cluster.trace.empty())
+    if (const Status may = CheckTraceFile(cluster.trace); !may.ok())
+      return Fail(may, kExitOwnFailure);
   cluster.wish.order = started;
   cluster.wish.program = std::filesystem::path(options.command.front()).filename().string();
   // Before GPUs are waited for: what can not be opened is told at once.

@@ -1,11 +1,15 @@
 #include "launcher/trace_file.h"
 
 #include <cxxabi.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -160,6 +164,22 @@ void WriteProcess(Writer& writer, const TracedProcess& process, std::size_t pid,
 }
 
 }  // namespace
+
+Status CheckTraceFile(const std::string& path) {
+  const auto failure = [&path](int error) {
+    return Status::Invalid("--trace: cannot write {}: {}", path, std::strerror(error));
+  };
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0) {
+    if (S_ISDIR(found.st_mode)) return failure(EISDIR);
+    return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0 ? Status::Ok()
+                                                                      : failure(errno);
+  }
+  if (errno != ENOENT) return failure(errno);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) return failure(errno);
+  return Status::Ok();
+}
 
 Status WriteTraceFile(const std::string& path, const std::vector<TracedProcess>& processes,
                       const std::vector<ClockReport>& clocks) {

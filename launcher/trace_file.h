@@ -30,6 +30,9 @@ struct ClockReport {
   std::uint64_t round_trip_nanoseconds = 0;  // Of the fastest question: the offset is good to half.
 };
 
+// kInvalid if that file can not be written, or made. Changes nothing.
+Status CheckTraceFile(const std::string& path);
+
 // One event a record: on a track of its process and kind, so that those of one track do not
 // overlap. Times are microseconds since the first of them. kUnavailable names the file.
 Status WriteTraceFile(const std::string& path, const std::vector<TracedProcess>& processes,

@@ -41,9 +41,12 @@ Result<std::unique_ptr<MetricsOutlet>> MetricsFile::Open(const MetricsTarget& ta
     return Status::Exhausted("--metrics: timerfd: {}", std::strerror(errno));
   std::unique_ptr<MetricsFile> file(new MetricsFile(std::move(timer), target.path));
   // Another file takes its place, which a device must not lose.
-  std::error_code none;
-  if (const auto kind = std::filesystem::symlink_status(target.path, none).type();
-      kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular)
+  std::error_code error;
+  if (const auto kind = std::filesystem::symlink_status(target.path, error).type();
+      kind == std::filesystem::file_type::none)
+    return Status::Invalid("--metrics: cannot write {}: {}", target.path, error.message());
+  else if (kind != std::filesystem::file_type::not_found &&
+           kind != std::filesystem::file_type::regular)
     return Status::Invalid("--metrics: {} is no plain file: name another one", target.path);
   if (const Status written = file->Write(""); !written.ok())
     return Status::Invalid("--metrics: cannot write {}: {}", target.path, written.message());

@@ -16,6 +16,11 @@ bool IsDigits(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// A number with something behind it; a file would have an ending.
+bool LooksLikePort(std::string_view text) {
+  return !text.empty() && IsDigits(text.substr(0, 1)) && text.find('.') == std::string_view::npos;
+}
+
 Result<std::uint16_t> ParsePort(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -50,6 +55,8 @@ Result<MetricsTarget> ParseMetricsTarget(std::string_view text) {
     target.host = host.empty() ? "0.0.0.0" : host;
     return target;
   }
+  if (LooksLikePort(port) && text.find('/') == std::string_view::npos)
+    return Status::Invalid("--metrics: {} is no port; write ./{} for a file", port, text);
   if (text.empty())
     return Status::Invalid("--metrics: say where: [HOST:]PORT, unix:PATH, or a file");
   target.kind = MetricsTarget::Kind::kFile;

@@ -138,4 +138,16 @@ class Trace(SystemTest):
     def test_a_file_that_can_not_be(self):
         result = self.run_command(self.cuspan("run", "--trace", "/no/such/folder/t.json", "--", "/bin/true"),
                                   status=OWN_FAILURE)
-        self.assertIn("/no/such/folder/t.json", result.stderr)
+        self.assertIn("--trace: cannot write /no/such/folder/t.json: No such file or directory", result.stderr)
+        result = self.run_command(self.cuspan("run", "--trace", str(self.folder), "--", "/bin/true"), status=OWN_FAILURE)
+        self.assertIn(f"--trace: cannot write {self.folder}: Is a directory", result.stderr)
+
+    def test_a_run_that_does_not_begin_changes_no_file(self):
+        path = self.folder / "trace.json"
+        path.write_text("older", encoding="utf-8")
+        for options, command, status in ((["--dry-run"], "/bin/true", 0), ([], "/no/such/program", 127)):
+            with self.subTest(options=options, command=command):
+                self.run_command(self.cuspan("run", "--trace", str(path), *options, "--", command), status=status)
+                self.assertEqual(path.read_text(encoding="utf-8"), "older")
+        self.run_command(self.cuspan("run", "--trace", str(self.folder / "new"), "--dry-run", "--", "/bin/true"))
+        self.assertFalse((self.folder / "new").exists())

@@ -28,11 +28,14 @@ TEST(MetricsTarget, AllElseIsAPath) {
   EXPECT_EQ(Parsed("unix:/run/x"), (MetricsTarget{Kind::kUnix, "", 0, "/run/x"}));
   EXPECT_EQ(Parsed("/a/b.prom"), (MetricsTarget{Kind::kFile, "", 0, "/a/b.prom"}));
   EXPECT_EQ(Parsed("b.prom"), (MetricsTarget{Kind::kFile, "", 0, here + "/b.prom"}));
+  EXPECT_EQ(Parsed("./80x").kind, Kind::kFile);
+  EXPECT_EQ(Parsed("2026.prom"), (MetricsTarget{Kind::kFile, "", 0, here + "/2026.prom"}));
   EXPECT_EQ(Parsed("a:b"), (MetricsTarget{Kind::kFile, "", 0, here + "/a:b"}));
 }
 
 TEST(MetricsTarget, WhatCanNotBeIsNamed) {
-  for (const char* text : {"", "0", "65536", ":99999999999999999999", "unix:"})
+  for (const char* text :
+       {"", "0", "65536", ":99999999999999999999", "unix:", "80x", ":94o0", "n1:80x"})
     EXPECT_EQ(ParseMetricsTarget(text).status().code(), StatusCode::kInvalid) << text;
   const std::string longest(93, 'a');
   EXPECT_TRUE(ParseMetricsTarget("unix:/" + longest.substr(1)).ok());
