@@ -9,16 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/find_command.h"
+#include "launcher/program_check.h"
+
 namespace cuspan {
-namespace {
-
-Status StartFailure(const std::string& name, int error) {
-  if (error == ENOENT || error == ENOTDIR)
-    return Status::NotFound("{}: {}", name, std::strerror(error));
-  return Status::Refused("{}: {}", name, std::strerror(error));
-}
-
-}  // namespace
 
 InheritedSignals InheritedSignals::Take() {
   InheritedSignals inherited;
@@ -71,6 +65,13 @@ Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command,
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const std::vector<char*> variables = environment.Pointers();
+  const Result<std::string> found =
+      FindCommand(command.front(), environment.Get("PATH").value_or("/usr/bin:/bin"));
+  const std::string path = found.ok() ? *found : "";
+  // A script without a first line that names its interpreter is the shell's, as execvp has it.
+  std::vector<char*> shell = {const_cast<char*>("/bin/sh"), const_cast<char*>(path.c_str())};
+  shell.insert(shell.end(), arguments.begin() + 1, arguments.end());
+  const bool binary = IsBinary(path);
 
   const pid_t pid = ::fork();
   if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
@@ -84,12 +85,13 @@ Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command,
     } while (got < 0 && errno == EINTR);
     if (got != 1) ::_exit(kExitOwnFailure);
     signals.Restore();
-    ::execvpe(arguments[0], arguments.data(), variables.data());
+    ::execve(path.c_str(), arguments.data(), variables.data());
+    if (errno == ENOEXEC && !binary) ::execve(shell[0], shell.data(), variables.data());
     const int error = errno;
     [[maybe_unused]] const ssize_t written = ::write(outcome_write.get(), &error, sizeof error);
     ::_exit(error == ENOENT ? kExitNotFound : kExitNotExecutable);
   }
-  return AppProcess(pid, command.front(), std::move(go_write), std::move(outcome_read));
+  return AppProcess(pid, command.front(), path, std::move(go_write), std::move(outcome_read));
 }
 
 Status AppProcess::Start() {
@@ -103,7 +105,7 @@ Status AppProcess::Start() {
     got = ::read(outcome_.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
   outcome_.Reset();
-  if (got == sizeof error) return StartFailure(name_, error);
+  if (got == sizeof error) return ExplainStart(name_, path_, error);
   return Status::Ok();
 }
 

@@ -49,11 +49,16 @@ class AppProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  AppProcess(pid_t pid, std::string name, UniqueFd go, UniqueFd outcome)
-      : pid_(pid), name_(std::move(name)), go_(std::move(go)), outcome_(std::move(outcome)) {}
+  AppProcess(pid_t pid, std::string name, std::string path, UniqueFd go, UniqueFd outcome)
+      : pid_(pid),
+        name_(std::move(name)),
+        path_(std::move(path)),
+        go_(std::move(go)),
+        outcome_(std::move(outcome)) {}
 
   pid_t pid_;
-  std::string name_;
+  std::string name_;  // As the user has it.
+  std::string path_;  // Of the file; empty if there is none.
   UniqueFd go_;       // A byte lets the child go.
   UniqueFd outcome_;  // The child's errno when exec fails; closed when it succeeds.
 };

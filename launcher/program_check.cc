@@ -6,6 +6,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -42,7 +46,81 @@ bool HasDeviceCode(int fd, const Elf64_Ehdr& header) {
   return false;
 }
 
+std::string MachineName(unsigned machine) {
+  switch (machine) {
+    case EM_386:
+      return "x86 with 32 bits";
+    case EM_X86_64:
+      return "x86-64";
+    case EM_ARM:
+      return "Arm with 32 bits";
+    case EM_AARCH64:
+      return "AArch64";
+    case EM_PPC64:
+      return "PowerPC";
+    case EM_RISCV:
+      return "RISC-V";
+    default:
+      return Format("machine {} of ELF", machine);
+  }
+}
+
+// The first bytes of a file.
+std::string StartOf(const std::string& path) {
+  std::string start(256, '\0');
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const ssize_t got = file.valid() ? ::pread(file.get(), start.data(), start.size(), 0) : 0;
+  start.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return start;
+}
+
+// What its first line names behind "#!"; "" where it does not.
+std::string InterpreterOf(std::string_view start) {
+  if (!start.starts_with("#!")) return "";
+  start.remove_prefix(2);
+  start = start.substr(0, start.find('\n'));
+  start.remove_prefix(std::min(start.find_first_not_of(" \t"), start.size()));
+  return std::string(start.substr(0, start.find_first_of(" \t")));
+}
+
 }  // namespace
+
+bool IsBinary(const std::string& path) {
+  const std::string start = StartOf(path);
+  return start.starts_with(ELFMAG) || start.substr(0, start.find('\n')).find('\0') != start.npos;
+}
+
+Status ExplainStart(const std::string& name, const std::string& path, int error) {
+  const std::string start = path.empty() ? "" : StartOf(path);
+  if (error == ENOEXEC && start.starts_with(ELFMAG) && start.size() >= sizeof(Elf64_Ehdr)) {
+    // The machine stands at the same place in files of 32 and of 64 bits.
+    std::uint16_t machine = 0;
+    std::memcpy(&machine, start.data() + offsetof(Elf64_Ehdr, e_machine), sizeof machine);
+    return Status::Refused("{}: cannot execute binary file: it is a program for {}", name,
+                           MachineName(machine));
+  }
+  if (error == ENOEXEC) return Status::Refused("{}: cannot execute binary file", name);
+  if ((error == ENOENT || error == ENOTDIR) && !start.empty()) {
+    const std::string interpreter = InterpreterOf(start);
+    if (interpreter.ends_with('\r'))
+      return Status::Refused(
+          "{}: its first line ends with a carriage return, which is taken for a part of the "
+          "interpreter's name: remove it (dos2unix)",
+          name);
+    if (!interpreter.empty())
+      return Status::Refused(
+          "{}: its interpreter {} is not there: install it, or change the first "
+          "line of the script",
+          name, interpreter);
+    return Status::Refused(
+        "{}: the loader that it names is not there: it is a program for another "
+        "system (readelf --program-headers says which loader)",
+        name);
+  }
+  if (error == ENOENT || error == ENOTDIR)
+    return Status::NotFound("{}: {}", name, std::strerror(error));
+  return Status::Refused("{}: {}", name, std::strerror(error));
+}
 
 Status CheckEntered(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -16,4 +16,12 @@ Status CheckEntered(const std::string& path);
 // empty for others. For a program that gets rights of its own the loader leaves out LD_PRELOAD.
 std::string WarnOfOwnRights(const std::string& path);
 
+// True for a file that no shell can read: an ELF file, or one with a zero byte in its first line,
+// as bash decides it.
+bool IsBinary(const std::string& path);
+
+// Why execve answered `error` for the program `name`, which is the file `path`; "" if there is
+// none. kNotFound: it is not there. kRefused: it is, and cannot be executed.
+Status ExplainStart(const std::string& name, const std::string& path, int error);
+
 }  // namespace cuspan

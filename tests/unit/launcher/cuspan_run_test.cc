@@ -244,6 +244,31 @@ TEST(CuspanRun, ABadLineOfAHostfileIsNamed) {
   EXPECT_EQ(CountLines(outcome.err), 1U);
 }
 
+TEST(CuspanRun, AProgramThatCannotBeExecutedIsOneLine) {
+  const std::string path = testing::TempDir() + "/program." + std::to_string(::getpid());
+  const auto run = [&path](const std::string& content) {
+    std::ofstream(path, std::ios::binary) << content;
+    ::chmod(path.c_str(), 0755);
+    return RunApp({}, {path});
+  };
+  // Of another machine: no shell reads it.
+  const Outcome binary = run(std::string("\x7f"
+                                         "ELF\x02\x01\x01\0\n",
+                                         9) +
+                             "one\ntwo\n");
+  EXPECT_EQ(binary.exit_status, 126);
+  EXPECT_EQ(CountLines(binary.err), 1U) << binary.err;
+  EXPECT_THAT(binary.err, HasSubstr("cannot execute binary file"));
+  const Outcome script = run("#!/no/such/interpreter\n");
+  EXPECT_EQ(script.exit_status, 126);
+  EXPECT_THAT(script.err, HasSubstr("its interpreter /no/such/interpreter is not there"));
+  // Without a first line of that kind it is the shell's, with its arguments.
+  const Outcome lines = run("echo \"$0 has $#\"\n");
+  EXPECT_EQ(lines.exit_status, 0) << lines.err;
+  EXPECT_EQ(lines.out, path + " has 0\n");
+  ::unlink(path.c_str());
+}
+
 TEST(CuspanRun, WithoutADriverItSaysWhatToDo) {
   const Outcome outcome = RunCommand({kCuspan, "run", "--device", "cuda", "--", "/bin/true"});
   EXPECT_EQ(outcome.exit_status, 125);

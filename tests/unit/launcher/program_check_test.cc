@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <utility>
 
 #include "tests/unit/fuzz_seed.h"
 
@@ -64,6 +66,47 @@ TEST_F(ProgramCheck, DamagedFilesAreRead) {
       damaged[random() % std::min<std::size_t>(damaged.size(), 64)] = static_cast<char>(random());
     static_cast<void>(CheckEntered(Write("damaged", damaged)));
   }
+}
+
+// The start of a program for AArch64.
+std::string OfAnotherMachine() {
+  std::string header(
+      "\x7f"
+      "ELF\x02\x01\x01",
+      7);
+  header.resize(18, '\0');
+  header += std::string("\xb7\x00", 2);
+  return header + std::string(200, '\0');
+}
+
+TEST_F(ProgramCheck, BinariesAreNotForAShell) {
+  EXPECT_TRUE(IsBinary("/proc/self/exe"));
+  EXPECT_TRUE(IsBinary(Write("other", OfAnotherMachine())));
+  EXPECT_TRUE(IsBinary(Write("data", std::string("MZ\0\0\n", 5))));
+  EXPECT_FALSE(IsBinary(Write("lines", "echo\n")));
+  EXPECT_FALSE(IsBinary(Write("empty", "")));
+}
+
+TEST_F(ProgramCheck, AStartThatFailsIsExplained) {
+  const auto explain = [](const std::string& path, int error) {
+    const Status why = ExplainStart("x", path, error);
+    return std::pair(why.code(), why.message());
+  };
+  using Code = StatusCode;
+  EXPECT_EQ(explain(Write("other", OfAnotherMachine()), ENOEXEC),
+            std::pair(Code::kRefused, std::string("x: cannot execute binary file: it is a program "
+                                                  "for AArch64")));
+  EXPECT_EQ(explain(Write("data", std::string("\0\1", 2)), ENOEXEC),
+            std::pair(Code::kRefused, std::string("x: cannot execute binary file")));
+  EXPECT_THAT(explain(Write("script", "#! /no/such/shell -e\n"), ENOENT).second,
+              HasSubstr("x: its interpreter /no/such/shell is not there"));
+  EXPECT_THAT(explain(Write("script", "#!/bin/sh\r\n"), ENOENT).second,
+              HasSubstr("carriage return"));
+  EXPECT_EQ(explain("/proc/self/exe", ENOENT).first, Code::kRefused);
+  EXPECT_EQ(explain("", ENOENT),
+            std::pair(Code::kNotFound, std::string("x: No such file or directory")));
+  EXPECT_EQ(explain("/proc/self/exe", EACCES),
+            std::pair(Code::kRefused, std::string("x: Permission denied")));
 }
 
 TEST_F(ProgramCheck, RightsOfItsOwnAreNamed) {
