@@ -15,6 +15,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import textwrap
 
 # Colours that are told apart without red and green.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
@@ -24,6 +25,7 @@ CUSPAN, RAW_MPI, LOCAL = ("1", 7), ("(8,5)", 1), ("(2,4)", 6)
 PANEL = (330, 260)
 MARGINS = (60, 15)
 HEAD = 55
+SUBTITLE = 15
 TIC = 30
 LETTER = 6.5
 
@@ -44,6 +46,7 @@ class Line:
     colour: str
     look: tuple
     points: list
+    scatter: list = dataclasses.field(default_factory=list)  # (x, lowest, highest)
 
 
 @dataclasses.dataclass
@@ -61,7 +64,9 @@ COLUMNS = {
     "allocator": ("policy", "load", "wait_mean_min", "utilisation_percent", "hosts", "decision_p99_us"),
 }
 TEXT = ("direction", "memory", "placement", "policy")  # The others hold numbers.
-REFERENCES = ("mpi_gbps", "local_gbps")  # Of bandwidth; empty where they were not measured.
+# Of bandwidth; empty where they were not measured, as in older files: raw MPI, the local GPU, the scatter.
+REFERENCES = ("mpi_gbps", "local_gbps", "gbps_low", "gbps_high")
+DEVICES = {"soft": "software GPU", "cuda": "GPU", "auto": "GPU or software GPU"}
 
 
 def read_csv(lines):
@@ -144,6 +149,8 @@ def count_text(one, many):
 # What tells the lines of a panel apart; of each only what varies is in the legend.
 VARIANTS = {
     "relay": lambda value: f"over {value.upper()}",
+    "transport": lambda value: f"over {value}",
+    "link_gbit_per_s": lambda value: f"a link of {value} Gbit/s",
     "file": str,
     "buffer_bytes": lambda value: f"staging buffers of {size_text(int(float(value)))}",
     "buffers": count_text("buffer", "buffers"),
@@ -199,7 +206,9 @@ def bandwidth(rows):
             own = [row for row in members if label(row) == name]
             if len({row["transfer_bytes"] for row in own}) < len(own):
                 raise Failure(f"{title}: two results of one size for the line '{name}'; give the results of one run in a file")
-            lines += [Line(colour, CUSPAN, points_of(own, "gbps")),
+            scatter = sorted((row["transfer_bytes"], row["gbps_low"], row["gbps_high"]) for row in own
+                             if row["gbps_low"] is not None and row["gbps_high"] is not None)
+            lines += [Line(colour, CUSPAN, points_of(own, "gbps"), scatter),
                       Line(colour, RAW_MPI, points_of(own, "mpi_gbps"))]
         # The local GPU knows no staging: its points are those of any line.
         lines.append(Line("#000000", LOCAL, sorted(dict(points_of(members, "local_gbps")).items())))
@@ -253,7 +262,7 @@ def panel_script(panel, left, top, width, height):
     inner = PANEL[0] - sum(MARGINS)
     places = [inner * (scale(x) - scale(low)) / (scale(high) - scale(low)) for x in xs]
     text = (lambda x: size_text(int(x))) if panel.sizes else "{:g}".format
-    highest = max(y for line in lines for _, y in line.points)
+    highest = max([y for line in lines for _, y in line.points] + [y for line in lines for _, _, y in line.scatter])
     script = [
         f"set lmargin at screen {(left + MARGINS[0]) / width}",
         f"set rmargin at screen {(left + PANEL[0] - MARGINS[1]) / width}",
@@ -263,32 +272,60 @@ def panel_script(panel, left, top, width, height):
         f"set yrange [0:{highest * 1.08 or 1!r}]", f"set xtics ({tics_of(xs, places, text)})"]
     for at, line in enumerate(lines):
         script += [f"$line{at} << END", *(f"{x!r} {y!r}" for x, y in line.points), "END"]
-    script.append("plot " + ", ".join(f"$line{at} notitle {style(line)}" for at, line in enumerate(lines)))
+    plots = [f"$line{at} notitle {style(line)}" for at, line in enumerate(lines)]
+    for at, line in enumerate(lines):
+        if line.scatter:
+            script += [f"$scatter{at} << END", *(f"{x!r} {low!r} {low!r} {high!r}" for x, low, high in line.scatter), "END"]
+            plots.append(f"$scatter{at} notitle with yerrorbars pointtype 0 linewidth 0.8 linecolor rgb '{line.colour}'")
+    script.append("plot " + ", ".join(plots))
     return script
 
 
-def script_of(panels, legend, columns, title, subtitle):
-    """What gnuplot is told: the panels in rows, the legend to the right of them."""
+def script_of(panels, legend, columns, title, origins):
+    """What gnuplot is told: the title, where the results come from, the panels in rows, the legend to the right of them."""
     rows = math.ceil(len(panels) / columns)
     beside = 60 + LETTER * max(len(name) for name, _ in legend)
-    width, height = int(columns * PANEL[0] + beside), HEAD + rows * PANEL[1]
+    width = int(columns * PANEL[0] + beside)
+    told = [line for one in origins for line in textwrap.wrap(one, int((width - 30) / LETTER))]
+    head = HEAD + SUBTITLE * (len(told) - 1)
+    height = head + rows * PANEL[1]
     script = [
         "set encoding utf8",
         f"set terminal svg size {width},{height} font 'sans-serif,11' background '#ffffff' noenhanced",
         "set grid linetype 1 linecolor rgb '#e4e4e4'", "set border 3", "set tics nomirror out scale 0.5", "unset key",
         "set title font ',12' offset 0,-0.6", "set xlabel offset 0,0.7", "set ylabel offset 1.5,0", "set multiplot",
         f"set label 1 {quoted(title)} at screen {15 / width}, screen {1 - 16 / height} font ',14'",
-        f"set label 2 {quoted(subtitle)} at screen {15 / width}, screen {1 - 36 / height} textcolor rgb '#555555'"]
+        *(f"set label {at + 2} {quoted(line)} at screen {15 / width}, screen {1 - (36 + SUBTITLE * at) / height} "
+          "textcolor rgb '#555555'" for at, line in enumerate(told))]
     for at, panel in enumerate(panels):
         row, column = divmod(at, columns)
-        script += [*panel_script(panel, column * PANEL[0], HEAD + row * PANEL[1], width, height), "unset label"]
+        script += [*panel_script(panel, column * PANEL[0], head + row * PANEL[1], width, height), "unset label"]
     # The legend: a panel without axes, of lines without points.
     script += ["unset border", "unset tics", "unset title", "unset xlabel", "unset ylabel", "unset logscale",
                "set xrange [0:1]", "set yrange [0:1]", "set tmargin at screen 1", "set bmargin at screen 0",
-               f"set key at screen {(columns * PANEL[0] + 5) / width}, screen {1 - (HEAD + 25) / height} left top Left "
+               f"set key at screen {(columns * PANEL[0] + 5) / width}, screen {1 - (head + 25) / height} left top Left "
                "reverse samplen 2.5 spacing 1.4",
                "plot " + ", ".join(f"NaN {style(line)} title {quoted(name)}" for name, line in legend)]
     return "\n".join(script) + "\n"
+
+
+def origin(head):
+    """Where results come from: the machine, its device, the version, the day, and how often it was measured."""
+    parts = [head.get("machine", "machine not told")]
+    device = head.get("device")
+    if device is None and "--device soft" in head.get("command", ""):
+        device = "soft"
+    if device is not None:
+        parts.append(DEVICES.get(device, str(device)))
+    if "version" in head:
+        parts.append(f"cuspan {head['version']}")
+    elif "commit" in head:
+        parts.append(f"commit {head['commit']}")
+    if "date" in head:
+        parts.append(str(head["date"])[:10])
+    if "rounds" in head:
+        parts.append(f"medians of {head['rounds']} rounds, with the lowest and the highest")
+    return ", ".join(parts)
 
 
 def draw(paths, output):
@@ -299,8 +336,8 @@ def draw(paths, output):
     kind = kinds.pop()
     rows = [{**row, "file": one.path.stem} for one in results for row in one.rows]
     panels, legend, columns = {"bandwidth": bandwidth, "allocator": allocator}[kind](rows)
-    machines = dict.fromkeys(one.head.get("machine", "machine not told") for one in results)
-    script = script_of(panels, legend, columns, f"cuspan bench {kind}", "; ".join(machines))
+    origins = dict.fromkeys(origin(one.head) for one in results)
+    script = script_of(panels, legend, columns, f"cuspan bench {kind}", origins)
     gnuplot = shutil.which("gnuplot")
     if gnuplot is None:
         raise Failure("gnuplot is not installed; on Debian and Ubuntu it is in the package gnuplot-nox")

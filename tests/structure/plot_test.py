@@ -68,6 +68,18 @@ class PlotTest(unittest.TestCase):
                       "raw MPI, as many buffers", "local GPU, without cuspan", "a small one"):
             self.assertIn(label, texts)
 
+    def test_where_results_come_from_is_told(self):
+        head = BANDWIDTH + "# date: 2026-11-21T10:00:00Z\n# version: 0.1.0\n# device: soft\n# rounds: 3\n"
+        text = COLUMNS.replace("gbps,mpi", "gbps,gbps_low,gbps_high,mpi") + "to-device,pinned,agents,4096,262144,1,0.4,0.3,0.6,7.5,\n"
+        self.assertIn("a small one, software GPU, cuspan 0.1.0, 2026-11-21, medians of 3 rounds, with the lowest and the highest",
+                      " ".join(self.drawn(self.file(head + text))))
+        older = self.file(BANDWIDTH + "# commit: abc\n# command: cuspan bench bandwidth --device soft\n" + COLUMNS + COPIES)
+        self.assertIn("a small one, software GPU, commit abc", self.drawn(older))
+
+    def test_links_and_transports_are_told_apart(self):
+        self.assertIn("a link of 10 Gbit/s", self.drawn(RESULTS / "bandwidth-slow-link.csv"))
+        self.assertIn("over tcp, staging buffers of 1M", " ".join(self.drawn(RESULTS / "bandwidth-soft.csv")))
+
     def test_json_is_drawn_as_csv_is(self):
         rows = [{**OUTCOME, "policy": policy} for policy in ("first-fit", "it's pack")]
         texts = self.drawn(self.file(json.dumps({"benchmark": "allocator", "machine": "one", "results": rows}), "a.json"))
