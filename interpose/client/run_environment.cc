@@ -1,6 +1,9 @@
 // Compiled as interpose/load is: the constructor runs before the C library is set up.
 #include "interpose/client/run_environment.h"
 
+#include <sys/auxv.h>
+#include <unistd.h>
+
 #include <cstdint>
 
 namespace cuspan {
@@ -32,7 +35,7 @@ std::size_t Length(const char* text) {
   return length;
 }
 
-// What follows `name` in `entry`; null if the entry is another variable's.
+// The rest of `entry` behind `name`; null if the entry is another variable's.
 const char* ValueOf(const char* entry, const char* name) {
   for (; *name != 0; ++name, ++entry)
     if (*entry != *name) return nullptr;
@@ -145,6 +148,8 @@ const char* RunSecret() { return secret_value; }
 
 ChildEnvironment::ChildEnvironment(char* const* environment) : given_(environment) {
   if (*socket_value == 0 || *client_file == 0 || *runtime_folder == 0) return;
+  // The secret of a run is its user's.
+  if (::getuid() != getauxval(AT_UID) || ::geteuid() != getauxval(AT_EUID)) return;
   add_preload_ = add_path_ = true;
   bool has_socket = false;
   bool has_secret = false;

@@ -12,8 +12,8 @@ const char* RunSocket();
 const char* RunSecret();
 
 // An environment for a program that this process starts. It is the given one, unless that has lost
-// variables of the run: then those are added. An environment with another run's CUSPAN_SOCKET, or
-// an empty one, is left as it is.
+// variables of the run: then those are added. It is left as it is if it has another run's
+// CUSPAN_SOCKET, or an empty one, and if this process has become another user's.
 //
 // Safe between vfork and exec: no allocation, no C library, no errors.
 class ChildEnvironment {

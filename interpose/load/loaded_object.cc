@@ -148,7 +148,7 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
       warning->Add(remedy).Publish();
       return Entered::kNotEntered;
   }
-  // What the runtime has been told so far, its kernels above all, is not known here.
+  // It has registered its kernels with the runtime that is linked in.
   if (!is_replaced && object.has_run) {
     warning->Add(object.name)
         .Add(

@@ -33,7 +33,8 @@ DriverFile FindDriverFile(std::string_view path, const std::vector<DeviceDescrip
 // Names of the device files.
 std::vector<std::string> DeviceFileNames(std::size_t devices);
 
-// As stat fills it. `near` is that of a file on the same file system, for its times and numbers.
+// Fills *out as stat does. `near` is that of a file on the same file system, for its times and
+// numbers.
 void FillStat(const DriverFile& file, const struct stat& near, struct stat* out);
 
 // True for paths that FindDriverFile may know, by a look at the text: cheap.

@@ -73,7 +73,7 @@ const std::vector<DeviceDescription>& RunDevices() {
   return *devices;
 }
 
-// Where a relative path begins. Empty: it is not known.
+// The folder in which a relative path begins. Empty: it is not known.
 std::string BaseOf(int folder) {
   char path[PATH_MAX];
   if (folder == AT_FDCWD) return ::getcwd(path, sizeof path) != nullptr ? path : "";
@@ -215,7 +215,7 @@ void DropListing(DIR* folder) {
   listing_count.store(static_cast<int>(Listings().size()), std::memory_order_release);
 }
 
-// For a folder that has just been opened: adds the device files to /dev.
+// Adds the device files to /dev, if that is the folder that has just been opened.
 void AddDeviceFiles(DIR* folder) {
   const KeepErrno keep;
   const CancellationOff cancellation;

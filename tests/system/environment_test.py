@@ -1,5 +1,7 @@
 """A program belongs to its run, whatever the process that started it did to its environment."""
+import os
 import sys
+import unittest
 
 from harness import SystemTest, app, build, own_lines
 
@@ -55,6 +57,11 @@ class Environments(SystemTest):
         code = ("import os, ctypes; os.environ.clear(); "
                 "print(ctypes.CDLL('libcuda.so.1').cuInit(0))")
         self.assertEqual(self.run_command(self.cuspan("run", "--", PYTHON, "-c", code)).stdout, "0\n")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+    def test_another_user_gets_nothing(self):
+        code = "import os; os.setgid(65534); os.setuid(65534); os.execve('/usr/bin/env', ['env'], {'A': 'b'})"
+        self.assertEqual(self.run_command(self.cuspan("run", "--", PYTHON, "-c", code)).stdout, "A=b\n")
 
     def test_a_process_can_leave_the_run(self):
         """By an empty CUSPAN_SOCKET: nothing is added then."""
