@@ -76,6 +76,7 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
   CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(key.LauncherAddress()));
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentStarter> starter,
                           AgentStarter::Make(options, paths, key));
+  CUSPAN_RETURN_IF_ERROR(starter->obstacle());
   std::unique_ptr<AgentCluster> cluster(new AgentCluster(
       std::move(starter), key, !options.trace.empty(), signals, std::move(reception)));
   CUSPAN_RETURN_IF_ERROR(cluster->Spawn());

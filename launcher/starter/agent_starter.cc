@@ -98,8 +98,16 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
     agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
   if (!options.trace.empty())
     agent.home_options.insert(agent.home_options.end(), {"--trace", options.trace});
-  if (plan.mpi()) return MakeMpirunStarter(std::move(plan), std::move(environment), agent, options);
-  return MakeDirectStarter(std::move(plan), std::move(environment), agent, options);
+  Status obstacle = CheckRemoteShell(plan, options, environment);
+  std::unique_ptr<AgentStarter> starter;
+  if (plan.mpi()) {
+    CUSPAN_ASSIGN_OR_RETURN(
+        starter, MakeMpirunStarter(std::move(plan), std::move(environment), agent, options));
+  } else {
+    starter = MakeDirectStarter(std::move(plan), std::move(environment), agent, options);
+  }
+  starter->obstacle_ = std::move(obstacle);
+  return starter;
 }
 
 }  // namespace cuspan

@@ -41,6 +41,8 @@ class AgentStarter {
   const Plan& plan() const { return plan_; }
   const std::vector<std::string>& command() const { return command_; }
   const Environment& environment() const { return environment_; }
+  // Why it must not be started, though it can be told what it would do; a failure says what to do.
+  const Status& obstacle() const { return obstacle_; }
 
   // It runs as that process.
   virtual void Started(pid_t) {}
@@ -67,6 +69,9 @@ class AgentStarter {
   Plan plan_;
   Environment environment_;
   std::vector<std::string> command_;
+
+ private:
+  Status obstacle_;
 };
 
 }  // namespace cuspan

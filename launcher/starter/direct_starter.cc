@@ -72,12 +72,10 @@ class DirectStarter final : public AgentStarter {
 
 }  // namespace
 
-Result<std::unique_ptr<AgentStarter>> MakeDirectStarter(Plan plan, Environment environment,
-                                                        const AgentCommand& agent,
-                                                        const ClusterOptions& options) {
-  CUSPAN_RETURN_IF_ERROR(CheckRemoteShell(plan, options, environment));
-  return std::unique_ptr<AgentStarter>(
-      std::make_unique<DirectStarter>(std::move(plan), std::move(environment), agent, options));
+std::unique_ptr<AgentStarter> MakeDirectStarter(Plan plan, Environment environment,
+                                                const AgentCommand& agent,
+                                                const ClusterOptions& options) {
+  return std::make_unique<DirectStarter>(std::move(plan), std::move(environment), agent, options);
 }
 
 }  // namespace cuspan

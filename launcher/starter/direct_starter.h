@@ -9,9 +9,8 @@
 
 namespace cuspan {
 
-// kNotFound: the remote shell is not there.
-Result<std::unique_ptr<AgentStarter>> MakeDirectStarter(Plan plan, Environment environment,
-                                                        const AgentCommand& agent,
-                                                        const ClusterOptions& options);
+std::unique_ptr<AgentStarter> MakeDirectStarter(Plan plan, Environment environment,
+                                                const AgentCommand& agent,
+                                                const ClusterOptions& options);
 
 }  // namespace cuspan

@@ -121,7 +121,6 @@ Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment e
   const MpiLauncher& mpi = OwnMpiLauncher();
   CUSPAN_RETURN_IF_ERROR(mpi.CheckReach(environment, plan, options.mpirun_arguments));
   CUSPAN_RETURN_IF_ERROR(mpi.CheckNames(plan, OwnHostName()));
-  CUSPAN_RETURN_IF_ERROR(CheckRemoteShell(plan, options, environment));
   mpi.AddSettings(environment, plan, options.mpirun_arguments, options.remote_shell,
                   ::geteuid() == 0);
   if (environment.Get(kSecureHostsVariable)) {
