@@ -55,6 +55,15 @@ class SupportTest(unittest.TestCase):
                     if call["called_in_trace_by"]:
                         self.assertTrue(any(note not in ("not", "absent") for note in notes[base_of(call["function"])]))
 
+    def test_the_document_has_a_reason_for_each_device_attribute_that_differs(self):
+        code = (ROOT / "interpose/calls/attributes.cc").read_text(encoding="utf-8")
+        document = (ROOT / "docs/support.md").read_text(encoding="utf-8")
+        section = document.partition("\n## Device attributes\n")[2].partition("\n## ")[0]
+        rows = [row.split("|") for row in section.splitlines() if row.startswith("| `")]
+        self.assertTrue(all(len(row) == 6 and row[4].strip() for row in rows), rows)
+        named = [name for row in rows for name in re.findall(r"`(\w+)`", row[1])]
+        self.assertEqual(sorted(named), sorted(re.findall(r"case CU_DEVICE_ATTRIBUTE_(\w+):", code)))
+
     def test_the_document_shows_the_list(self):
         document = (ROOT / "docs/support.md").read_text(encoding="utf-8")
         tables = [generate_support.read_table(path) for path in LISTS]
