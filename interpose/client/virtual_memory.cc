@@ -223,6 +223,14 @@ std::optional<AllocationFacts> VirtualMemory::Find(std::uint64_t handle) {
   return allocation->facts;
 }
 
+std::uint64_t VirtualMemory::BytesOn(int device) {
+  const MutexLock lock(mutex_);
+  std::uint64_t bytes = 0;
+  for (const auto& [number, allocation] : allocations_)
+    if (allocation->facts.device == device) bytes += allocation->facts.bytes;
+  return bytes;
+}
+
 CUresult VirtualMemory::Release(std::uint64_t handle) {
   const MutexLock lock(mutex_);
   const auto allocation = FindAllocation(handle);

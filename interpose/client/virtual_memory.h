@@ -75,6 +75,8 @@ class VirtualMemory final : public ContextTable {
   // The handle of what is mapped at an address, for one more to release.
   CUresult Retain(std::uint64_t address, std::uint64_t* handle);
   std::optional<AllocationFacts> Find(std::uint64_t handle);
+  // Bytes of all allocations on the device that this process has.
+  std::uint64_t BytesOn(int device);
 
   // All of the allocation, at reserved addresses where nothing is mapped.
   CUresult Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle);

@@ -23,8 +23,16 @@ std::shared_ptr<Link> LinkTo(const DeviceDescription& device) {
   return nullptr;
 }
 
-// NVML_VALUE_NOT_AVAILABLE
-constexpr unsigned long long kNotAvailable = ~0ULL;
+// Bytes that this process has allocated on the device. The node's NVML would count them under the
+// proxy's process number, and not at all in a container.
+std::uint64_t AllocatedHere(const DeviceDescription& device) {
+  Session* const session = Session::IfStarted();
+  const std::shared_ptr<Link> link = LinkTo(device);
+  if (session == nullptr || link == nullptr) return 0;
+  std::uint64_t bytes = session->virtual_memory().BytesOn(link->device());
+  for (const BlockAllocator::Range& piece : link->memory().Pieces()) bytes += piece.bytes;
+  return bytes;
+}
 
 // Fills in what both forms of the structure have.
 template <typename Info>
@@ -37,8 +45,7 @@ int ListProcesses(Device handle, unsigned* count, Info* infos) {
     if (*count == 0) return kSuccess;
     Info info{};
     info.pid = static_cast<unsigned>(::getpid());
-    // Of a real GPU that is not known apart from what others use.
-    info.used_memory = device.software ? UsedHere(device).value_or(kNotAvailable) : kNotAvailable;
+    info.used_memory = device.software ? UsedHere(device).value_or(0) : AllocatedHere(device);
     if constexpr (std::is_same_v<Info, ProcessInfo>)
       info.gpu_instance = info.compute_instance = kNoInstance;
     infos[0] = info;

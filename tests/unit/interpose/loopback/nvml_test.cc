@@ -129,10 +129,11 @@ class Node : public DeviceOpener {
   int opened_ = 0;
 };
 
-// Two software GPUs as the session has them, and a GPU and a part of one on another node.
+// Two software GPUs as the session has them, a GPU and a part of one on another node, and the first
+// of the session's devices as a GPU.
 class NvmlTest : public LoopbackTest {
  protected:
-  static constexpr unsigned kGpu = 2, kPart = 3;
+  static constexpr unsigned kGpu = 2, kPart = 3, kUsedGpu = 4;
 
   NvmlTest() {
     Bell bell = std::move(*Bell::Create());
@@ -152,6 +153,8 @@ class NvmlTest : public LoopbackTest {
     devices.push_back(devices[kGpu]);
     devices[kPart].mig = true;
     devices[kPart].uuid.fill(0xCD);
+    devices.push_back(devices[0]);
+    devices[kUsedGpu].software = false;
     nvml::ManagementLibrary::Instance().StartWith(
         std::move(devices), std::make_unique<Observers>(std::move(node), std::move(bell)));
   }
@@ -180,7 +183,7 @@ TEST_F(NvmlTest, CountsItsBeginningsAndEnds) {
   EXPECT_EQ(nvmlShutdown(), nvml::kSuccess);
   EXPECT_EQ(nvmlShutdown(), nvml::kSuccess);
   EXPECT_EQ(nvmlDeviceGetCount_v2(&count), nvml::kSuccess);
-  EXPECT_EQ(count, 4U);
+  EXPECT_EQ(count, 5U);
   const Device device = At(0);
   EXPECT_EQ(nvmlShutdown(), nvml::kSuccess);
   EXPECT_EQ(nvmlShutdown(), nvml::kUninitialized);
@@ -352,6 +355,32 @@ TEST_F(NvmlTest, MemoryOfSoftwareGpusIsWhatThisProcessUses) {
   EXPECT_EQ(first.used_memory, memory.used);
   EXPECT_CUDA(cudaFree(bytes));
   EXPECT_EQ(node().opened(), 0);
+}
+
+TEST_F(NvmlTest, MemoryOfThisProcessOnAGpuIsWhatItAllocates) {
+  ProcessInfo info{};
+  unsigned count = 1;
+  void* bytes = nullptr;
+  ASSERT_CUDA(cudaFree(nullptr));
+  ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(At(kUsedGpu), &count, &info), nvml::kSuccess);
+  ASSERT_EQ(count, 1U);
+  const unsigned long long before = info.used_memory;
+  ASSERT_CUDA(cudaMalloc(&bytes, 96 << 20));
+  ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(At(kUsedGpu), &count, &info), nvml::kSuccess);
+  EXPECT_GE(info.used_memory, before + (96 << 20));
+
+  CUmemGenericAllocationHandle handle = 0;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  const unsigned long long with_block = info.used_memory;
+  ASSERT_EQ(cuMemCreate(&handle, 4 << 20, &properties, 0), CUDA_SUCCESS);
+  ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(At(kUsedGpu), &count, &info), nvml::kSuccess);
+  EXPECT_EQ(info.used_memory, with_block + (4 << 20));
+  EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+  ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(At(kUsedGpu), &count, &info), nvml::kSuccess);
+  EXPECT_EQ(info.used_memory, with_block);
+  EXPECT_CUDA(cudaFree(bytes));
 }
 
 TEST_F(NvmlTest, MemoryOfGpusIsAskedOfTheNode) {
