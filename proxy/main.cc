@@ -364,6 +364,8 @@ int main(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);
   // Whoever read the log may be gone; the session ends in good order all the same.
   ::signal(SIGPIPE, SIG_IGN);
+  // The program waits for its launches itself. A launch that waits here delays all streams.
+  ::unsetenv("CUDA_LAUNCH_BLOCKING");
   if (!keeping.empty()) ::_exit(cuspan::proxy::KeepPairServer(keeping));
   // Without destructors: the session's threads may be inside the driver, which
   // gives everything back when the process ends.

@@ -243,7 +243,7 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
           if (event == nullptr) continue;
           CUSPAN_RETURN_IF_FAILED(session.events().Record(NumberOf(event), target));
         }
-        return CUDA_SUCCESS;
+        return WaitIfBlocking(session, target);
       },
       [&](Session& session, const StreamTarget& target, Work* work) -> Described {
         if (call.events[0] != nullptr || call.events[1] != nullptr)

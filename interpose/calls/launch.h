@@ -47,6 +47,13 @@ Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call);
 // The launch in its stream, or in the graph that is being captured there.
 Error LaunchKernel(const LaunchCall& call, DefaultStream meaning);
 
+// Waits for the stream where CUDA_LAUNCH_BLOCKING says so. Kernels and graphs end with it.
+inline Error WaitIfBlocking(Session& session, const StreamTarget& target) {
+  if (!target.link->launches_block()) [[likely]]
+    return CUDA_SUCCESS;
+  return session.streams().Synchronize(target);
+}
+
 // Checks the launch against the kernel and the device of `target`, and posts it.
 Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call);
 

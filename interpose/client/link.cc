@@ -1,5 +1,6 @@
 #include "interpose/client/link.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "common/log.h"
@@ -14,6 +15,13 @@ Part* IfShared(const ProxyPlace& place, Part* part) {
   return place.sharing == Sharing::kNone ? nullptr : part;
 }
 
+// The driver reads the variable when a context is made. It takes the digits at its beginning as a
+// decimal number, and nothing but 1 turns it on (driver 580).
+bool LaunchesBlock() {
+  const char* const text = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return text != nullptr && std::strtol(text, nullptr, 10) == 1;
+}
+
 }  // namespace
 
 Link::Link(LinkParts parts)
@@ -24,7 +32,8 @@ Link::Link(LinkParts parts)
       on_communicator_(parts.on_communicator),
       coherence_(this, region_, IfShared(place(), parts.variables)),
       memory_(this, parts.window, region_, parts.pieces),
-      modules_(this, &memory_, IfShared(place(), parts.variables)) {}
+      modules_(this, &memory_, IfShared(place(), parts.variables)),
+      launches_block_(LaunchesBlock()) {}
 
 void Link::OnFailed(CUresult result) { context_.Fail(number(), result); }
 

@@ -89,6 +89,9 @@ class Link final : public Connection {
   Modules& modules() { return modules_; }
   TensorMaps& tensor_maps() { return tensor_maps_; }
   Limits& limits() { return limits_; }
+  // True if CUDA_LAUNCH_BLOCKING was 1 when the context began: launches of kernels and graphs
+  // return when these have ended, and report their errors.
+  bool launches_block() const { return launches_block_; }
 
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
@@ -108,6 +111,7 @@ class Link final : public Connection {
   Modules modules_;
   TensorMaps tensor_maps_;
   Limits limits_;
+  const bool launches_block_;
 };
 
 }  // namespace cuspan

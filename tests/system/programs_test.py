@@ -19,7 +19,8 @@ TWO_DEVICES = {"conditions", "driver_vmm", "ipc", "latches"}
 NO_DEVICE = {"never_cuda"}
 # Those that make a device fault, load damaged code, or ask for what the software GPU does not have, of which
 # cuspan says on standard error what it was.
-FAULTS = {"clusters", "driver_api", "driver_bad_input", "driver_link", "errors", "libraries", "misaligned", "resets"}
+FAULTS = {"after_fault", "clusters", "driver_api", "driver_bad_input", "driver_link", "errors", "launch_blocking", "libraries", "misaligned",
+          "resets"}
 PATHS = ("same-node", "agents")
 
 

@@ -6,6 +6,7 @@
 #include "interpose/calls/graph/device_graph.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/graph/nodes.h"
+#include "interpose/calls/launch.h"
 #include "interpose/calls/memory_batch.h"
 
 namespace cuspan {
@@ -358,9 +359,11 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         // What it keeps for the program stays until the launch is over.
         std::vector<std::shared_ptr<UserObject>> kept;
         CollectObjects(*exec->graph, &kept);
-        if (kept.empty()) return CUDA_SUCCESS;
-        return session.host_calls().Call(
-            target, [kept = std::move(kept)](CUresult) { return HostFunction(); });
+        if (!kept.empty()) {
+          CUSPAN_RETURN_IF_FAILED(session.host_calls().Call(
+              target, [kept = std::move(kept)](CUresult) { return HostFunction(); }));
+        }
+        return WaitIfBlocking(session, target);
       },
       // Called with the graphs in peace.
       [&](Session&, const StreamTarget&, Work* work) -> Described {
