@@ -109,7 +109,7 @@ Error CheckOwner(const LaunchCall& call, const Link& link) {
 Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, LoadedKernel** kernel) {
   CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, kernel));
   const DeviceDescription& device = session.devices().description(link.device());
-  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, **kernel, call.shape));
+  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, **kernel, call.shape, call.cooperative));
   if (call.cooperative) {
     CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, **kernel, call.shape));
   }
@@ -287,7 +287,9 @@ Error DescribeKernel(const DeviceDescription& device, Link& link, const LaunchCa
                      Work* work) {
   LoadedKernel* kernel = nullptr;
   CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, &kernel));
-  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, *kernel, call.shape));
+  const Error shape = CheckLaunch(device, *kernel, call.shape);
+  if (shape.runtime() == cudaErrorInvalidConfiguration) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(shape);
   return DescribeFound(*kernel, call, work);
 }
 

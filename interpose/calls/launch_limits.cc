@@ -51,7 +51,7 @@ Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const D
 }
 
 Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
-                  const LaunchShape& shape) {
+                  const LaunchShape& shape, bool cooperative) {
   const auto most = [&](CUdevice_attribute which) { return AttributeOf(device, which); };
   if (!Within(shape.grid.x, most(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)) ||
       !Within(shape.grid.y, most(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)) ||
@@ -75,8 +75,8 @@ Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
                                                   : CUDA_ERROR_INVALID_VALUE;
   }
   const int shared = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
-  if (shape.dynamic_shared > static_cast<std::size_t>(shared)) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  if (shape.dynamic_shared <= static_cast<std::size_t>(shared)) return CUDA_SUCCESS;
+  return cooperative ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace cuspan

@@ -14,15 +14,17 @@ struct LaunchShape {
   std::size_t dynamic_shared;  // Bytes.
 };
 
-// cudaErrorInvalidConfiguration when a dimension is zero or more than the device
-// has; CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES when the kernel needs more registers than a
-// block of so many threads can have; CUDA_ERROR_INVALID_VALUE when the kernel was
-// compiled for fewer threads or has less dynamic shared memory.
+// cudaErrorInvalidConfiguration when a dimension is zero or more than the device has;
+// CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES when the kernel needs more registers than a block of so many
+// threads can have; CUDA_ERROR_INVALID_VALUE when the kernel was compiled for fewer threads or has
+// less dynamic shared memory. In the last case a cooperative launch is
+// CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: no block of it would be resident.
 //
-// The CUDA documentation gives the first for all dimensions; a launch with
-// runtime 13.0 on an H200 returned CUDA_ERROR_INVALID_VALUE instead.
+// Only launches by the runtimes of CUDA 11 and 12 return the first error to programs. Runtime 13,
+// the driver and graph nodes return CUDA_ERROR_INVALID_VALUE for it (runtimes 11.8, 12.1, 12.8 and
+// 13.0 with driver 580).
 Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
-                  const LaunchShape& shape);
+                  const LaunchShape& shape, bool cooperative = false);
 
 // Blocks of a cluster that every device with clusters takes; more only where a function allows it
 // (CUDA C++ Programming Guide, Thread Block Clusters).

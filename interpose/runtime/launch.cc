@@ -1,6 +1,7 @@
 // Kernel launches: nvcc's own entry points of both generations, and the public ones.
 #include "interpose/runtime/launch.h"
 
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/kernel.h"
 #include "interpose/runtime/same_bytes.h"
 
@@ -22,6 +23,13 @@ Error LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, v
   LaunchCall call;
   CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, arguments, &call));
   return LaunchKernel(call, meaning);
+}
+
+// A launch's result as the runtime of the code at `caller` has it: see CheckLaunch.
+Error ForRelease(Error result, const void* caller) {
+  if (result.runtime() != cudaErrorInvalidConfiguration) [[likely]]
+    return result;
+  return CallerIsBefore13(caller) ? result : Error(cudaErrorInvalidValue);
 }
 
 }  // namespace
@@ -50,19 +58,24 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 CUSPAN_EXPORT_TWINS(cudaLaunchKernel, _ptsz,
                     (const void* function, dim3 grid, dim3 block, void** arguments,
                      std::size_t dynamic_shared, cudaStream_t stream),
-                    Answer([&] {
-                      return LaunchWith(function, ShapeOf(grid, block, dynamic_shared), arguments,
-                                        stream, meaning);
+                    Answer([&, caller = __builtin_return_address(0)] {
+                      return ForRelease(LaunchWith(function, ShapeOf(grid, block, dynamic_shared),
+                                                   arguments, stream, meaning),
+                                        caller);
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaLaunchCooperativeKernel, _ptsz,
                     (const void* function, dim3 grid, dim3 block, void** arguments,
                      std::size_t dynamic_shared, cudaStream_t stream),
-                    Answer([&] {
-                      return LaunchWith(function, ShapeOf(grid, block, dynamic_shared), arguments,
-                                        stream, meaning, true);
+                    Answer([&, caller = __builtin_return_address(0)] {
+                      return ForRelease(LaunchWith(function, ShapeOf(grid, block, dynamic_shared),
+                                                   arguments, stream, meaning, true),
+                                        caller);
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaLaunchKernelExC, _ptsz,
                     (const cudaLaunchConfig_t* config, const void* function, void** arguments),
-                    Answer([&] { return LaunchWithConfig(config, function, arguments, meaning); }))
+                    Answer([&, caller = __builtin_return_address(0)] {
+                      return ForRelease(LaunchWithConfig(config, function, arguments, meaning),
+                                        caller);
+                    }))

@@ -36,15 +36,47 @@ TEST_F(LaunchesTest, ArgumentsAreTakenWhenTheLaunchReturns) {
   EXPECT_EQ(Read(words, 4), (std::vector<std::uint32_t>{1, 2, 3, 4}));
 }
 
+// Each way to launch refuses a shape that the device does not have, with the error of runtime 13.
 TEST_F(LaunchesTest, WrongShapesAreRefused) {
   EXPECT_CUDA(LaunchShaped({1024, 1, 1}, {1024, 1, 1}));
-  EXPECT_CUDA_ERROR(LaunchShaped({0, 1, 1}, {1, 1, 1}), cudaErrorInvalidConfiguration);
-  EXPECT_CUDA_ERROR(LaunchShaped({1, 1, 1}, {1, 0, 1}), cudaErrorInvalidConfiguration);
-  EXPECT_CUDA_ERROR(LaunchShaped({1, 1, 1}, {1025, 1, 1}), cudaErrorInvalidConfiguration);
-  EXPECT_CUDA_ERROR(LaunchShaped({1, 1, 1}, {64, 32, 1}), cudaErrorInvalidConfiguration);
-  EXPECT_CUDA_ERROR(LaunchShaped({1, 1025, 1}, {1, 1, 1}), cudaErrorInvalidConfiguration);
-  EXPECT_CUDA_ERROR(LaunchShaped({1, 1, 1}, {1, 1, 1}, 1 << 30), cudaErrorInvalidValue);
-  EXPECT_CUDA_ERROR(cudaGetLastError(), cudaErrorInvalidValue);
+  cudaStream_t stream = NewStream();
+  cudaGraph_t graph = nullptr;
+  ASSERT_CUDA(cudaGraphCreate(&graph, 0));
+  const struct {
+    dim3 grid;
+    dim3 block;
+    unsigned shared;
+  } shapes[] = {{{0, 1, 1}, {1, 1, 1}, 0},   {{1, 1025, 1}, {1, 1, 1}, 0},
+                {{1, 1, 1}, {1, 0, 1}, 0},   {{1, 1, 1}, {1025, 1, 1}, 0},
+                {{1, 1, 1}, {64, 32, 1}, 0}, {{1, 1, 1}, {1, 1, 1}, 1 << 30}};
+  for (const auto& [grid, block, shared] : shapes) {
+    EXPECT_CUDA_ERROR(LaunchShaped(grid, block, shared), cudaErrorInvalidValue);
+    EXPECT_CUDA_ERROR(cudaGetLastError(), cudaErrorInvalidValue);
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    EXPECT_CUDA_ERROR(cudaLaunchKernelExC(&config, Kernel("nothing"), nullptr),
+                      cudaErrorInvalidValue);
+    EXPECT_EQ(cudaLaunchCooperativeKernel(Kernel("nothing"), grid, block, nullptr, shared, nullptr),
+              shared == 0 ? cudaErrorInvalidValue : cudaErrorCooperativeLaunchTooLarge);
+    cudaKernelNodeParams node{};
+    node.func = const_cast<void*>(Kernel("nothing"));
+    node.gridDim = grid;
+    node.blockDim = block;
+    node.sharedMemBytes = shared;
+    cudaGraphNode_t made = nullptr;
+    EXPECT_CUDA_ERROR(cudaGraphAddKernelNode(&made, graph, nullptr, 0, &node),
+                      cudaErrorInvalidValue);
+    // In a capture, too, which it ends.
+    cudaGraph_t captured = nullptr;
+    ASSERT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    EXPECT_CUDA_ERROR(cudaLaunchKernel(Kernel("nothing"), grid, block, nullptr, shared, stream),
+                      cudaErrorInvalidValue);
+    EXPECT_CUDA_ERROR(cudaStreamEndCapture(stream, &captured), cudaErrorStreamCaptureInvalidated);
+    static_cast<void>(cudaGetLastError());
+  }
+  EXPECT_CUDA(cudaGraphDestroy(graph));
   EXPECT_CUDA(cudaDeviceSynchronize());
 }
 
