@@ -10,8 +10,10 @@ constexpr unsigned kAllocFlags =
 constexpr unsigned kRegisterFlags =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
 
-bool IsDeviceAddress(Session& session, const void* memory) {
-  return session.addresses().Classify(memory).kind == PointerKind::kDevice;
+// Memory that devices have already can be registered by nobody.
+bool IsDevices(Session& session, const void* memory) {
+  const auto kind = session.addresses().Classify(memory).kind;
+  return kind == PointerKind::kDevice || kind == PointerKind::kManaged;
 }
 
 }  // namespace
@@ -43,7 +45,7 @@ Error RegisterPinned(void* memory, std::size_t bytes, unsigned flags) {
   if (flags == CU_MEMHOSTREGISTER_IOMEMORY) return NotSupported("cudaHostRegister of I/O memory");
   if ((flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   return OnCurrentDevice([&](Session& session, Link& link) -> Error {
-    if (IsDeviceAddress(session, memory)) return CUDA_ERROR_INVALID_VALUE;
+    if (IsDevices(session, memory)) return CUDA_ERROR_INVALID_VALUE;
     return session.host_memory().Register(memory, bytes, flags, link.device());
   });
 }
@@ -78,7 +80,7 @@ Error FlagsOfPinned(const void* memory, unsigned* flags) {
     const auto range = session.host_memory().Find(memory, 1);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
     // CUDA reports all such memory as mapped since address spaces are unified.
-    *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    *flags = (range->flags & ~unsigned{CU_MEMHOSTREGISTER_READ_ONLY}) | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;
   });
 }

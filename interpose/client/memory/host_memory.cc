@@ -33,6 +33,23 @@ bool IsMapped(const std::byte* base, std::size_t bytes) {
   return true;
 }
 
+// Whether the driver could pin all pages of the range: each is mapped, and may be written, or read
+// where devices only read it. Pages that are not there yet are made, as pinning does it. Linux
+// before 5.14 cannot be asked for permissions.
+bool CanBePinned(const std::byte* base, std::size_t bytes, bool read_only) {
+  const std::size_t page = PageBytes();
+  const auto start = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t first = start / page * page;
+  auto* const pages = reinterpret_cast<void*>(first);
+  const int advice = read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
+  int error = 0;
+  do {
+    error = ::madvise(pages, start + bytes - first, advice) == 0 ? 0 : errno;
+  } while (error == EINTR || error == EAGAIN);
+  const bool unknown = error == EINVAL && ::madvise(pages, 0, advice) != 0;
+  return unknown ? IsMapped(base, bytes) : error == 0;
+}
+
 }  // namespace
 
 CUresult HostMemory::Allocate(std::size_t bytes, unsigned flags, int device, void** memory) {
@@ -76,7 +93,7 @@ CUresult HostMemory::Register(void* memory, std::size_t bytes, unsigned flags, i
   auto* const base = static_cast<std::byte*>(memory);
   if (base == nullptr || bytes == 0 ||
       bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(base) ||
-      !IsMapped(base, bytes)) {
+      !CanBePinned(base, bytes, (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const WriterLock lock(mutex_);

@@ -32,7 +32,8 @@ class HostMemory {
   CUresult Allocate(std::size_t bytes, unsigned flags, int device, void** memory);
   // Exactly what Allocate returned; otherwise CUDA_ERROR_INVALID_VALUE.
   CUresult Free(void* memory);
-  // CUDA_ERROR_INVALID_VALUE for memory that is not there or that Allocate made;
+  // CUDA_ERROR_INVALID_VALUE for memory that is not there, that the program itself may not write
+  // (or read, with CU_MEMHOSTREGISTER_READ_ONLY), or that Allocate made;
   // CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part of it is registered.
   CUresult Register(void* memory, std::size_t bytes, unsigned flags, int device);
   // CUDA_ERROR_INVALID_VALUE inside a range, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED outside all.

@@ -1,4 +1,6 @@
 // Memory of devices and of the host, copies, sets, pools, virtual memory, pointers and IPC.
+#include <sys/mman.h>
+
 #include <cstring>
 
 #include "group.h"
@@ -88,6 +90,13 @@ void HostMemory() {
   BAD(cuMemHostRegister(nullptr, 16, 0));
   BAD(cuMemHostRegister(pageable, 0, 0));
   BAD(cuMemHostRegister(pageable, 16, 0x1000));
+  void* const closed = mmap(nullptr, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const readable = mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const shared = mmap(nullptr, 8192, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  BAD(cuMemHostRegister(closed, 8192, 0));
+  BAD(cuMemHostRegister(closed, 8192, CU_MEMHOSTREGISTER_READ_ONLY));
+  BAD(cuMemHostRegister(readable, 8192, CU_MEMHOSTREGISTER_PORTABLE));
+  BAD(cuMemHostRegister(shared, 8192, CU_MEMHOSTREGISTER_DEVICEMAP));
   DRIVER(cuMemHostRegister(pageable, sizeof pageable, 0));
   BAD(cuMemHostRegister(pageable, sizeof pageable, 0));
   BAD(cuMemHostRegister(pageable + 16, 16, 0));

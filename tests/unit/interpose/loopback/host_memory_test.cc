@@ -108,6 +108,55 @@ TEST_F(HostMemoryTest, OnlyMemoryOfTheProgramIsRegistered) {
   EXPECT_CUDA(cudaFreeHost(pinned));
 }
 
+// Pinning needs the permission that devices get: to write, or to read where they only read.
+TEST_F(HostMemoryTest, OnlyMemoryThatTheProgramMayUseIsRegistered) {
+  constexpr std::size_t kBytes = std::size_t{4} * 4096;
+  void* const memory =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const auto protect = [&](int protection) {
+    ASSERT_EQ(::mprotect(static_cast<std::byte*>(memory) + 4096, 4096, protection), 0);
+  };
+  const auto expect = [&](cudaError_t plain, cudaError_t read_only) {
+    EXPECT_EQ(cudaHostRegister(memory, kBytes, cudaHostRegisterDefault), plain);
+    if (plain == cudaSuccess) {
+      EXPECT_CUDA(cudaHostUnregister(memory));
+    }
+    EXPECT_EQ(cudaHostRegister(memory, kBytes, cudaHostRegisterReadOnly), read_only);
+    if (read_only == cudaSuccess) {
+      EXPECT_CUDA(cudaHostUnregister(memory));
+    }
+  };
+  expect(cudaSuccess, cudaSuccess);
+  protect(PROT_READ);
+  expect(cudaErrorInvalidValue, cudaSuccess);
+  protect(PROT_NONE);
+  expect(cudaErrorInvalidValue, cudaErrorInvalidValue);
+  ::munmap(memory, kBytes);
+
+  // Another process's memory, which this one may only read.
+  const int file = ::memfd_create("shared", MFD_CLOEXEC);
+  ASSERT_EQ(::ftruncate(file, kBytes), 0);
+  void* const theirs = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0);
+  EXPECT_CUDA_ERROR(cudaHostRegister(theirs, kBytes, cudaHostRegisterMapped),
+                    cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaHostRegister(theirs, kBytes, cudaHostRegisterReadOnly));
+  unsigned flags = 0;
+  EXPECT_CUDA(cudaHostGetFlags(&flags, theirs));
+  EXPECT_EQ(flags, unsigned{cudaHostRegisterMapped});
+  EXPECT_CUDA(cudaHostUnregister(theirs));
+  ::munmap(theirs, kBytes);
+  // Nothing is behind its end.
+  void* const longer = ::mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  EXPECT_CUDA_ERROR(cudaHostRegister(longer, 2 * kBytes, 0), cudaErrorInvalidValue);
+  ::munmap(longer, 2 * kBytes);
+  ::close(file);
+
+  void* managed = nullptr;
+  ASSERT_CUDA(cudaMallocManaged(&managed, kBytes, cudaMemAttachGlobal));
+  EXPECT_CUDA_ERROR(cudaHostRegister(managed, kBytes, 0), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaFree(managed));
+}
+
 TEST_F(HostMemoryTest, OtherMemoryHasNoDevicePointer) {
   int here = 0;
   void* there = nullptr;
