@@ -18,14 +18,14 @@ std::vector<Edge> EdgesOf(const Graph& graph) {
   return edges;
 }
 
-// CUDA's way to give lists: without an array *count is how many there are; with one it is
-// the array's size, and becomes the number of entries; what is left of the array is cleared.
+// CUDA's way to give lists, as structure.h describes it. An array without room is refused.
 Error GiveNodes(const std::vector<const GraphNode*>& nodes, CUgraphNode* out, std::size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (out == nullptr) {
     *count = nodes.size();
     return CUDA_SUCCESS;
   }
+  if (*count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < *count; ++i)
     out[i] = i < nodes.size() ? HandleOf(*nodes[i]) : nullptr;
   *count = std::min(*count, nodes.size());
@@ -53,6 +53,7 @@ Error GiveEdges(const Graph& graph, CUgraphNode* from, CUgraphNode* to, std::siz
     *count = edges.size();
     return CUDA_SUCCESS;
   }
+  if (*count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < *count; ++i) {
     from[i] = i < edges.size() ? HandleOf(*edges[i].first) : nullptr;
     to[i] = i < edges.size() ? HandleOf(*edges[i].second) : nullptr;

@@ -1,8 +1,6 @@
 // Graphs: making them, their nodes and edges.
 #include "interpose/calls/graph/structure.h"
 
-#include <algorithm>
-
 #include "interpose/calls/graph/dot.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/graph/user_objects.h"
@@ -10,15 +8,6 @@
 
 namespace cuspan {
 namespace {
-
-// give() → Error gives a list with *count entries; the data of as many edges is cleared.
-template <typename Give>
-Error WithEdgeData(CUgraphEdgeData* edges, const std::size_t* count, Give&& give) {
-  const std::size_t room = edges != nullptr && count != nullptr ? *count : 0;
-  CUSPAN_RETURN_IF_FAILED(give());
-  if (edges != nullptr) std::fill_n(edges, std::min(room, *count), CUgraphEdgeData{});
-  return CUDA_SUCCESS;
-}
 
 // A graph is no device's: these work before one is opened.
 template <typename Body>
@@ -75,8 +64,9 @@ CUSPAN_EXPORT CUresult cuGraphDebugDotPrint(CUgraph graph, const char* path, uns
 
 CUSPAN_EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to,
                                           CUgraphEdgeData* edges, std::size_t* count) {
-  return AboutGraphs(
-      [&] { return WithEdgeData(edges, count, [&] { return GetEdges(graph, from, to, count); }); });
+  return AboutGraphs([&] {
+    return WithEdgeData(edges, from, count, [&] { return GetEdges(graph, from, to, count); });
+  });
 }
 #undef cuGraphGetEdges
 CUSPAN_EXPORT CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to,
@@ -87,7 +77,7 @@ CUSPAN_EXPORT CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraph
 CUSPAN_EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* nodes,
                                                      CUgraphEdgeData* edges, std::size_t* count) {
   return AboutGraphs([&] {
-    return WithEdgeData(edges, count, [&] { return GetDependencies(node, nodes, count); });
+    return WithEdgeData(edges, nodes, count, [&] { return GetDependencies(node, nodes, count); });
   });
 }
 #undef cuGraphNodeGetDependencies
@@ -99,7 +89,7 @@ CUSPAN_EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode*
 CUSPAN_EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes,
                                                        CUgraphEdgeData* edges, std::size_t* count) {
   return AboutGraphs([&] {
-    return WithEdgeData(edges, count, [&] { return GetDependents(node, nodes, count); });
+    return WithEdgeData(edges, nodes, count, [&] { return GetDependents(node, nodes, count); });
   });
 }
 #undef cuGraphNodeGetDependentNodes

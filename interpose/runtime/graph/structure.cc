@@ -1,7 +1,6 @@
 // Graphs as structures: making, copying and destroying them, and their nodes and edges.
 #include "interpose/calls/graph/structure.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "interpose/runtime/caller.h"
@@ -14,15 +13,6 @@ namespace {
 void MoveUp(cudaGraphEdgeData** edges, std::size_t** count) {
   *count = reinterpret_cast<std::size_t*>(*edges);
   *edges = nullptr;
-}
-
-// give() → Error gives a list with *count entries; the data of as many edges is cleared.
-template <typename Give>
-Error WithEdgeData(cudaGraphEdgeData* edges, const std::size_t* count, Give&& give) {
-  const std::size_t room = edges != nullptr && count != nullptr ? *count : 0;
-  CUSPAN_RETURN_IF_FAILED(give());
-  if (edges != nullptr) std::fill_n(edges, std::min(room, *count), cudaGraphEdgeData{});
-  return cudaSuccess;
 }
 
 }  // namespace
@@ -75,7 +65,7 @@ CUSPAN_EXPORT_SINCE_13(cudaGraphGetEdges,
                        (cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
                         cudaGraphEdgeData* edges, std::size_t* count),
                        MoveUp(&edges, &count), Answer([&] {
-                         return WithEdgeData(edges, count,
+                         return WithEdgeData(edges, from, count,
                                              [&] { return GetEdges(graph, from, to, count); });
                        }))
 
@@ -83,7 +73,7 @@ CUSPAN_EXPORT_SINCE_13(cudaGraphNodeGetDependencies,
                        (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* edges,
                         std::size_t* count),
                        MoveUp(&edges, &count), Answer([&] {
-                         return WithEdgeData(edges, count,
+                         return WithEdgeData(edges, nodes, count,
                                              [&] { return GetDependencies(node, nodes, count); });
                        }))
 
@@ -91,7 +81,7 @@ CUSPAN_EXPORT_SINCE_13(cudaGraphNodeGetDependentNodes,
                        (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* edges,
                         std::size_t* count),
                        MoveUp(&edges, &count), Answer([&] {
-                         return WithEdgeData(edges, count,
+                         return WithEdgeData(edges, nodes, count,
                                              [&] { return GetDependents(node, nodes, count); });
                        }))
 

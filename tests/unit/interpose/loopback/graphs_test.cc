@@ -165,6 +165,33 @@ TEST_F(GraphsTest, TellTheirNodesAndEdges) {
   EXPECT_EQ(count, 2U);
 }
 
+// A list needs an array with room, or none; the data of edges needs the nodes beside it.
+TEST_F(GraphsTest, ArraysWithoutRoomAreRefused) {
+  cudaGraphNode_t first = EmptyNode();
+  cudaGraphNode_t second = EmptyNode({first});
+  cudaGraphNode_t nodes[2] = {};
+  cudaGraphNode_t others[2] = {};
+  cudaGraphEdgeData edges[2] = {};
+  std::size_t none = 0;
+  EXPECT_CUDA_ERROR(cudaGraphGetNodes(graph, nodes, &none), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaGraphGetRootNodes(graph, nodes, &none), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaGraphGetEdges(graph, nodes, others, edges, &none), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaGraphGetEdges(graph, nodes, others, nullptr, &none), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaGraphNodeGetDependencies(second, nodes, edges, &none),
+                    cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaGraphNodeGetDependentNodes(first, nodes, nullptr, &none),
+                    cudaErrorInvalidValue);
+  EXPECT_EQ(none, 0U);
+  std::size_t room = 2;
+  EXPECT_CUDA_ERROR(cudaGraphGetEdges(graph, nullptr, nullptr, edges, &room),
+                    cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaGraphNodeGetDependencies(second, nullptr, edges, &room),
+                    cudaErrorInvalidValue);
+  EXPECT_EQ(room, 2U);
+  EXPECT_CUDA(cudaGraphGetEdges(graph, nodes, others, edges, &room));
+  EXPECT_EQ(room, 1U);
+}
+
 TEST_F(GraphsTest, NodesTellWhatTheyDo) {
   std::uint32_t* const words = NewWords(1);
   cudaGraphNodeType type{};
