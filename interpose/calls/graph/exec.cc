@@ -305,6 +305,13 @@ Error WithExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
 }  // namespace
 
 Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+  CUgraphInstantiateResult reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  return InstantiateGraph(exec, graph, flags, &reason);
+}
+
+Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags,
+                       CUgraphInstantiateResult* reason) {
+  *reason = CUDA_GRAPH_INSTANTIATE_ERROR;
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *exec = nullptr;
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
@@ -320,12 +327,14 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
     made->flags = flags;
     made->left = LeftByLaunch(*made->graph);
     if (const Error result = PutInOrder(*made); result.failed()) {
+      if (found->on_device == nullptr) *reason = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
       Graphs::Get().Destroy(made->graph->handle);
       return result;
     }
     if (has_memory) found->exec = made;
     Graphs::Get().Add(made);
     *exec = HandleOf<CUgraphExec>(made->handle);
+    *reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
     return CUDA_SUCCESS;
   });
 }

@@ -7,7 +7,10 @@
 
 namespace cuspan {
 
-// `flags` as in CUgraphInstantiate_flags.
+// `flags` as in CUgraphInstantiate_flags. *reason: CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE for a
+// graph with a cycle, CUDA_GRAPH_INSTANTIATE_ERROR for other failures.
+Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags,
+                       CUgraphInstantiateResult* reason);
 Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
 
 Error DestroyExec(CUgraphExec exec);

@@ -18,10 +18,7 @@ Error InstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                             CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   parameters->hErrNode_out = nullptr;
-  const Error result = InstantiateGraph(exec, graph, parameters->flags);
-  parameters->result_out =
-      result.failed() ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE : CUDA_GRAPH_INSTANTIATE_SUCCESS;
-  return result;
+  return InstantiateGraph(exec, graph, parameters->flags, &parameters->result_out);
 }
 
 }  // namespace

@@ -28,12 +28,13 @@ CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, c
 
 CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
                                                          cudaGraphInstantiateParams* parameters) {
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (parameters == nullptr) return cudaErrorInvalidValue;
     parameters->errNode_out = nullptr;
-    const Error result = InstantiateGraph(exec, graph, parameters->flags);
-    parameters->result_out =
-        result.failed() ? cudaGraphInstantiateInvalidStructure : cudaGraphInstantiateSuccess;
+    CUgraphInstantiateResult reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+    const Error result = InstantiateGraph(exec, graph, parameters->flags, &reason);
+    // The numbers agree.
+    parameters->result_out = static_cast<cudaGraphInstantiateResult>(reason);
     return result;
   });
 }

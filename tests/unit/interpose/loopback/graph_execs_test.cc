@@ -234,6 +234,28 @@ TEST_F(GraphExecsTest, NodesOfGraphsInsideAreChanged) {
   EXPECT_CUDA(cudaGraphDestroy(copied));
 }
 
+TEST_F(GraphExecsTest, InstantiationTellsWhyItFailed) {
+  cudaGraphNode_t first = EmptyNode();
+  cudaGraphNode_t second = EmptyNode({first});
+  cudaGraphExec_t exec = nullptr;
+  cudaGraphInstantiateParams parameters{};
+  const auto instantiate = [&](cudaGraph_t of, unsigned long long flags) {
+    parameters = {};
+    parameters.flags = flags;
+    return cudaGraphInstantiateWithParams(&exec, of, &parameters);
+  };
+  EXPECT_CUDA(instantiate(graph, 0));
+  EXPECT_EQ(parameters.result_out, cudaGraphInstantiateSuccess);
+  EXPECT_CUDA(cudaGraphExecDestroy(exec));
+  EXPECT_CUDA_ERROR(instantiate(graph, 16), cudaErrorInvalidValue);
+  EXPECT_EQ(parameters.result_out, cudaGraphInstantiateError);
+  EXPECT_CUDA_ERROR(instantiate(nullptr, 0), cudaErrorInvalidValue);
+  EXPECT_EQ(parameters.result_out, cudaGraphInstantiateError);
+  ASSERT_CUDA(cudaGraphAddDependencies(graph, &second, &first, nullptr, 1));
+  EXPECT_CUDA_ERROR(instantiate(graph, 0), cudaErrorInvalidValue);
+  EXPECT_EQ(parameters.result_out, cudaGraphInstantiateInvalidStructure);
+}
+
 TEST_F(GraphExecsTest, AGraphInsideIsNoOthers) {
   cudaGraph_t moved = nullptr;
   cudaGraph_t other = nullptr;
