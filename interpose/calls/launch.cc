@@ -249,6 +249,10 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
         if (call.events[0] != nullptr || call.events[1] != nullptr)
           return OrEndsCapture(NotSupported("the capture of a launch with an event"));
         if (const Error result = CheckOwner(call, *target.link); result.failed()) return result;
+        // The capture goes on after a launch whose kernel cannot be loaded.
+        LoadedKernel* kernel = nullptr;
+        const Error result = FindKernel(*target.link, *call.function, &kernel);
+        if (result.failed()) return result;
         return OrEndsCapture(DescribeLaunch(session, call, target, work));
       });
 }

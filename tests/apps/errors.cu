@@ -55,10 +55,11 @@ void CheckLastError(cudaError_t error, const char* call) {
     CheckLastError(got, #call);                                               \
   } while (false)
 
-// A launch has no result of its own: its error is the last error.
-#define EXPECT_LAUNCH_REFUSED(...)                                    \
-  EXPECT_EITHER(cudaErrorInvalidConfiguration, cudaErrorInvalidValue, \
-                (__VA_ARGS__, cudaPeekAtLastError()))
+// The result of a launch of a shape that the device does not have. A launch has no result of its
+// own: its error is the last error.
+constexpr cudaError_t kWrongShape =
+    CUDART_VERSION < 13000 ? cudaErrorInvalidConfiguration : cudaErrorInvalidValue;
+#define EXPECT_SHAPE_REFUSED(...) EXPECT_ERROR(kWrongShape, (__VA_ARGS__, cudaPeekAtLastError()))
 
 void NamesAndStrings() {
   EXPECT(std::strcmp(cudaGetErrorName(cudaSuccess), "cudaSuccess") == 0, "its name is %s",
@@ -158,13 +159,29 @@ void WrongLaunches() {
   int* value = nullptr;
   CHECK(cudaMalloc(&value, sizeof(int)));
   CHECK(cudaMemset(value, 0, sizeof(int)));
-  EXPECT_LAUNCH_REFUSED(Increment<<<1, 2048>>>(value));
-  EXPECT_LAUNCH_REFUSED(Increment<<<0, 1>>>(value));
-  EXPECT_LAUNCH_REFUSED(Increment<<<1, 0>>>(value));
-  EXPECT_LAUNCH_REFUSED(Increment<<<1, dim3(1, 1, 65)>>>(value));
-  EXPECT_LAUNCH_REFUSED(Increment<<<dim3(1, 65536), 1>>>(value));
+  EXPECT_SHAPE_REFUSED(Increment<<<1, 1025>>>(value));
+  EXPECT_SHAPE_REFUSED(Increment<<<1, dim3(1024, 2)>>>(value));
+  EXPECT_SHAPE_REFUSED(Increment<<<0, 1>>>(value));
+  EXPECT_SHAPE_REFUSED(Increment<<<1, 0>>>(value));
+  EXPECT_SHAPE_REFUSED(Increment<<<1, dim3(1, 1, 65)>>>(value));
+  EXPECT_SHAPE_REFUSED(Increment<<<dim3(1, 65536), 1>>>(value));
+  EXPECT_SHAPE_REFUSED(Increment<<<dim3(1, 1, 65536), 1>>>(value));
   // More dynamic shared memory than was asked for by attribute.
-  EXPECT_LAUNCH_REFUSED(UseShared<<<1, 1, 64 * 1024>>>(value));
+  EXPECT_ERROR(cudaErrorInvalidValue,
+               (UseShared<<<1, 1, 64 * 1024>>>(value), cudaPeekAtLastError()));
+  // A node of a graph has no error of its own for shapes.
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t node = nullptr;
+  void* arguments[] = {&value};
+  cudaKernelNodeParams parameters = {};
+  parameters.func = reinterpret_cast<void*>(Increment);
+  parameters.gridDim = dim3(1, 65536);
+  parameters.blockDim = dim3(1);
+  parameters.kernelParams = arguments;
+  CHECK(cudaGraphCreate(&graph, 0));
+  EXPECT_ERROR(cudaErrorInvalidValue,
+               cudaGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
+  CHECK(cudaGraphDestroy(graph));
   CHECK(cudaDeviceSynchronize());
   int host = -1;
   CHECK(cudaMemcpy(&host, value, sizeof(int), cudaMemcpyDeviceToHost));
@@ -185,6 +202,33 @@ void WrongLaunches() {
   EXPECT_ERROR(cudaErrorInvalidValue,
                cudaMemcpyToSymbol(device_variable, numbers, sizeof(int), sizeof(device_variable)));
   CHECK(cudaFree(value));
+}
+
+// A capture goes on after a launch that finds no kernel, and ends with one that is refused.
+void WrongLaunchesInCaptures() {
+  static int none = 0;
+  int* value = nullptr;
+  void* arguments[] = {&value};
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  const cudaError_t missing = cudaLaunchKernel(&none, dim3(1), dim3(1), arguments, 0, stream);
+  EXPECT(missing != cudaSuccess, "an int was launched");
+  (void)cudaGetLastError();
+  CHECK(cudaStreamIsCapturing(stream, &status));
+  EXPECT(status == cudaStreamCaptureStatusActive, "status %d", static_cast<int>(status));
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  EXPECT_ERROR(kWrongShape, cudaLaunchKernel(reinterpret_cast<const void*>(Increment), dim3(0),
+                                             dim3(1), arguments, 0, stream));
+  EXPECT_ERROR(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  EXPECT_ERROR(cudaErrorStreamCaptureUnsupported, cudaGraphLaunch(nullptr, stream));
+  EXPECT_ERROR(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaStreamDestroy(stream));
 }
 
 // A success in between does not clear an error; another thread does not see it.
@@ -288,6 +332,7 @@ int main(int argc, char** argv) {
   OutOfMemory();
   WrongStreamsAndEvents();
   WrongLaunches();
+  WrongLaunchesInCaptures();
   LastErrorBelongsToItsThread();
   EventOfAnotherDevice();
   ResetHealthyDevice();

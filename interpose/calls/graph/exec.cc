@@ -353,7 +353,12 @@ Error DestroyExec(CUgraphExec handle) {
 
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
   const std::shared_ptr<GraphExec> exec = FindExec(handle);
-  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (exec == nullptr) {
+    // In a capture, the driver refuses it as work that no graph can hold.
+    return OnStream(stream, meaning, [](Session&, const StreamTarget&) -> Error {
+      return CUDA_ERROR_INVALID_VALUE;
+    });
+  }
   return InStream(
       stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {

@@ -39,6 +39,31 @@ class CaptureTest : public LoopbackTest {
   }
 };
 
+// A launch that finds no kernel is not part of the capture, which goes on.
+TEST_F(CaptureTest, KernelsThatAreNotThereLeaveIt) {
+  cudaStream_t stream = NewStream();
+  int none = 0;
+  std::uint32_t* const words = NewWords(1);
+  Begin(stream);
+  EXPECT_NE(cudaLaunchKernel(&none, 1, 1, nullptr, 0, stream), cudaSuccess);
+  EXPECT_NE(cudaLaunchKernel(nullptr, 1, 1, nullptr, 0, stream), cudaSuccess);
+  ASSERT_CUDA(Add(words, 1, 1, stream));
+  EXPECT_EQ(StatusOf(stream), cudaStreamCaptureStatusActive);
+  cudaGraphExec_t exec = End(stream);
+  ASSERT_CUDA(cudaGraphLaunch(exec, stream));
+  EXPECT_EQ(Read(words, 1).front(), 1U);
+  EXPECT_CUDA(cudaGraphExecDestroy(exec));
+}
+
+// There is no graph to launch: as work that no graph can hold.
+TEST_F(CaptureTest, LaunchesOfNoGraphEndIt) {
+  cudaStream_t stream = NewStream();
+  EXPECT_CUDA_ERROR(cudaGraphLaunch(nullptr, stream), cudaErrorInvalidValue);
+  Begin(stream);
+  EXPECT_CUDA_ERROR(cudaGraphLaunch(nullptr, stream), cudaErrorStreamCaptureUnsupported);
+  ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
+}
+
 TEST_F(CaptureTest, WorkIsDoneByLaunchesAndNotBefore) {
   cudaStream_t stream = NewStream();
   std::uint32_t* const words = NewWords(1000);
