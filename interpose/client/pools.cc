@@ -83,6 +83,12 @@ CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, const std::sha
   return CUDA_SUCCESS;
 }
 
+std::shared_ptr<MemoryPool> Pools::PoolOf(std::uint64_t address) {
+  const MutexLock lock(mutex_);
+  const auto block = blocks_.find(address);
+  return block != blocks_.end() ? block->second.pool : nullptr;
+}
+
 bool Pools::Holds(std::uint64_t address, bool of_shareable) {
   const MutexLock lock(mutex_);
   const auto block = blocks_.find(address);

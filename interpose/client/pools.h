@@ -69,6 +69,8 @@ class Pools final : public ContextTable {
   void Take(std::uint64_t address);
   // Whether a block of a pool, or of a shareable one, starts there.
   bool Holds(std::uint64_t address, bool of_shareable = false);
+  // The pool whose block starts there; null if none does.
+  std::shared_ptr<MemoryPool> PoolOf(std::uint64_t address);
   // A block of another process's pool, which IpcMemory has opened; what frees it closes it.
   void AddImported(std::uint64_t address);
   // Whether it was one, which it is no more.

@@ -16,12 +16,54 @@ Error Put(void* out, const T& value) {
   return CUDA_SUCCESS;
 }
 
+// Yes or no: an int, as the driver writes it (driver 580).
+Error PutFlag(void* out, bool flag) { return Put(out, static_cast<int>(flag)); }
+
 // Whose memory it is. That of the host belongs to its device's primary context.
 const Context& ContextOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
   const auto link = kind.kind == PointerKind::kDevice
                         ? session.addresses().LinkOf(HandleOf<const void*>(address))
                         : nullptr;
   return link != nullptr ? link->context() : session.devices().Primary(kind.device);
+}
+
+Error PutMapping(void* out, CUpointer_attribute attribute, const BlockAllocator::Range& mapping) {
+  return attribute == CU_POINTER_ATTRIBUTE_MAPPING_SIZE
+             ? Put(out, static_cast<std::size_t>(mapping.bytes))
+             : Put(out, CUdeviceptr{mapping.base});
+}
+
+// The allocation, or what the program has registered.
+BlockAllocator::Range RangeOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
+  if (kind.range_bytes != 0) return {kind.range_base, kind.range_bytes};
+  const auto registered = session.host_memory().Find(HandleOf<const void*>(address), 1);
+  if (!registered) return {address, 0};
+  return {NumberOf(registered->base), registered->bytes};
+}
+
+// What the allocation is part of, as its device has mapped it.
+BlockAllocator::Range MappingOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
+  if (kind.kind == PointerKind::kDevice) {
+    const auto link = session.addresses().LinkOf(HandleOf<const void*>(address));
+    if (const auto piece = link != nullptr ? link->memory().Piece(address) : std::nullopt)
+      return *piece;
+  }
+  return RangeOf(session, kind, address);
+}
+
+// Of memory of a pool, which belongs to no context; nothing for other memory, and for attributes in
+// which it does not differ.
+std::optional<Error> GetOfPool(Session& session, void* out, CUpointer_attribute attribute,
+                               std::uint64_t block) {
+  if (attribute != CU_POINTER_ATTRIBUTE_CONTEXT &&
+      attribute != CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE &&
+      attribute != CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE)
+    return std::nullopt;
+  const std::shared_ptr<MemoryPool> pool = session.pools().PoolOf(block);
+  if (pool == nullptr) return std::nullopt;
+  if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) return Put(out, std::uint64_t{0});
+  if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE) return Put(out, pool->handle);
+  return PutFlag(out, false);
 }
 
 // Of memory that the program has mapped itself; nothing for other memory, and for attributes in
@@ -45,7 +87,14 @@ std::optional<Error> GetOfMapped(Session& session, void* out, CUpointer_attribut
       return Put(out, std::uint64_t{allocation->handle_types});
     }
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return Put(out, static_cast<unsigned char>(0));
+      return PutFlag(out, false);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
+      std::uint64_t base = 0;
+      const auto allocation = session.virtual_memory().At(address, &base);
+      if (!allocation) return std::nullopt;
+      return PutMapping(out, attribute, {base, allocation->bytes});
+    }
     default:
       return std::nullopt;
   }
@@ -63,6 +112,9 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
   if (MayReserve(address, 1)) {
     if (const auto mapped = GetOfMapped(session, out, attribute, address)) return *mapped;
   }
+  if (device) {
+    if (const auto pooled = GetOfPool(session, out, attribute, kind.range_base)) return *pooled;
+  }
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return Put(out, NumberOf(HandleOf(&ContextOf(session, kind, address))));
@@ -78,26 +130,27 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
       }
       return Put(out, address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (device) return CUDA_ERROR_INVALID_VALUE;
+      if (device) {
+        static_cast<void>(Put(out, std::uint64_t{0}));
+        return CUDA_ERROR_INVALID_VALUE;
+      }
       return Put(out, address);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return Put(out, static_cast<unsigned char>(kind.kind == PointerKind::kManaged));
+      return PutFlag(out, kind.kind == PointerKind::kManaged);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return Put(out, kind.device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return Put(out, kind.range_bytes != 0 ? CUdeviceptr{kind.range_base} : address);
+      return Put(out, CUdeviceptr{RangeOf(session, kind, address).base});
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return Put(out, static_cast<std::size_t>(kind.range_bytes));
+      return Put(out, static_cast<std::size_t>(RangeOf(session, kind, address).bytes));
     case CU_POINTER_ATTRIBUTE_MAPPED:
-      return Put(out, static_cast<unsigned char>(1));
+      return PutFlag(out, true);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return Put(
-          out, static_cast<unsigned char>(IsSynchronous(session, HandleOf<const void*>(address))));
+      return PutFlag(out, IsSynchronous(session, HandleOf<const void*>(address)));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-      return Put(out, static_cast<unsigned char>(
-                          attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE && device));
+      return PutFlag(out, attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE && device);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return Put(out, std::uint64_t{0});
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
@@ -109,6 +162,9 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
       return Put(out, std::uint64_t{kind.range_base});
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return Put(out, std::uint64_t{kind.range_base});
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return PutMapping(out, attribute, MappingOf(session, kind, address));
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -130,7 +186,7 @@ void PutNothing(void* out, CUpointer_attribute attribute) {
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-      static_cast<void>(Put(out, static_cast<unsigned char>(0)));
+      static_cast<void>(PutFlag(out, false));
       return;
     default:
       static_cast<void>(Put(out, std::uint64_t{0}));

@@ -173,8 +173,8 @@ CUSPAN_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexOb
 CUSPAN_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* out,
                                                       CUtexObject object) {
   return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
-    // None is no error, whatever the text says. Measured natively.
-    *out = record.view ? ViewOf(*record.view) : CUDA_RESOURCE_VIEW_DESC{};
+    // None is no error, whatever the text says, and *out stays as it was. Measured natively.
+    if (record.view) *out = ViewOf(*record.view);
     return CUDA_SUCCESS;
   });
 }

@@ -23,16 +23,19 @@ bool IsHint(CUlaunchAttributeID id) {
 }
 
 Error GetAttribute(const KernelWork& work, CUlaunchAttributeID id, CUlaunchAttributeValue* value) {
-  *value = {};
+  CUlaunchAttributeValue found{};
   if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-    value->cooperative = work.cooperative ? 1 : 0;
+    found.cooperative = work.cooperative ? 1 : 0;
   } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-    value->clusterDim = {work.cluster.x, work.cluster.y, work.cluster.z};
+    found.clusterDim = {work.cluster.x, work.cluster.y, work.cluster.z};
   } else if (!IsHint(id)) {
     return CUDA_ERROR_INVALID_VALUE;
   } else if (const auto known = work.hints.find(id); known != work.hints.end()) {
-    *value = known->second;
+    found = known->second;
+  } else if (id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP) {
+    found.memSyncDomainMap = {0, 1};  // CUDA's default.
   }
+  *value = found;
   return CUDA_SUCCESS;
 }
 

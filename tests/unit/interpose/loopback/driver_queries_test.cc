@@ -5,7 +5,10 @@
 #include <cuda.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -56,6 +59,78 @@ TEST_F(DriverQueriesTest, PlacesHavePools) {
   place.id = 9;
   EXPECT_EQ(cuMemGetMemPool(&of_place, &place, CU_MEM_ALLOCATION_TYPE_PINNED),
             CUDA_ERROR_INVALID_VALUE);
+}
+
+// Each attribute is written with the size that the driver gives it: yes and no are an int.
+TEST_F(DriverQueriesTest, PointerAttributesHaveTheirSizes) {
+  CUdeviceptr device = 0;
+  CUdeviceptr pooled = 0;
+  void* pinned = nullptr;
+  std::vector<std::byte> own(4096);
+  ASSERT_EQ(cuMemAlloc(&device, 1000), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocAsync(&pooled, 1000, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocHost(&pinned, 1000), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemHostRegister(own.data(), own.size(), 0), CUDA_SUCCESS);
+  const auto registered = reinterpret_cast<CUdeviceptr>(own.data());
+  std::array<unsigned char, 16> bytes{};
+  const auto get = [&](CUpointer_attribute attribute, CUdeviceptr pointer) {
+    bytes.fill(0xff);
+    return cuPointerGetAttribute(bytes.data(), attribute, pointer);
+  };
+  const auto written = [&] {
+    return std::find_if(bytes.rbegin(), bytes.rend(),
+                        [](unsigned char byte) { return byte != 0xff; })
+               .base() -
+           bytes.begin();
+  };
+  const auto number = [&] {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  };
+  for (const CUdeviceptr pointer : {device, pooled, reinterpret_cast<CUdeviceptr>(pinned)}) {
+    for (const CUpointer_attribute flag :
+         {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+          CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_MAPPED,
+          CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+          CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE}) {
+      EXPECT_EQ(get(flag, pointer), CUDA_SUCCESS) << flag;
+      EXPECT_EQ(written(), 4) << flag;
+      EXPECT_LE(number() & 0xffff'ffff, 1U) << flag;
+      void* out = bytes.data();
+      CUpointer_attribute one = flag;
+      bytes.fill(0xff);
+      EXPECT_EQ(cuPointerGetAttributes(1, &one, &out, pointer), CUDA_SUCCESS) << flag;
+      EXPECT_EQ(written(), 4) << flag;
+    }
+  }
+  // Device memory has no address for the host, and says so.
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_HOST_POINTER, device), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(number(), 0U);
+  // It is part of what is mapped.
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, device + 999), CUDA_SUCCESS);
+  EXPECT_LE(number(), device);
+  const std::uint64_t base = number();
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_MAPPING_SIZE, device + 999), CUDA_SUCCESS);
+  EXPECT_GE(number(), device + 1000 - base);
+  // A pool's memory belongs to no context and cannot be shared by cudaIpc….
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_CONTEXT, pooled), CUDA_SUCCESS);
+  EXPECT_EQ(number(), 0U);
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, pooled), CUDA_SUCCESS);
+  EXPECT_EQ(number() & 0xffff'ffff, 0U);
+  CUmemoryPool pool = nullptr;
+  EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pooled), CUDA_SUCCESS);
+  EXPECT_EQ(number(), reinterpret_cast<std::uintptr_t>(pool));
+  // What the program registered has its range.
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, registered + 100), CUDA_SUCCESS);
+  EXPECT_EQ(number(), registered);
+  EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_RANGE_SIZE, registered + 100), CUDA_SUCCESS);
+  EXPECT_EQ(number(), own.size());
+  EXPECT_EQ(cuMemHostUnregister(own.data()), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(pooled, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(device), CUDA_SUCCESS);
 }
 
 // A thread asks again and again; what it was told may have ended in another thread.
