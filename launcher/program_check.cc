@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "common/unique_fd.h"
@@ -28,10 +29,25 @@ bool ReadAt(int fd, std::uint64_t offset, T* values, std::size_t count) {
   return ::pread(fd, values, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
-// What nvcc calls the section with device code.
-constexpr std::string_view kCodeSection = ".nv_fatbin";
+// True if the dynamic loader starts the ELF program, whose header is then in *header; nothing for
+// other files, such as scripts.
+std::optional<bool> IsDynamic(int fd, Elf64_Ehdr* header) {
+  if (fd < 0 || !ReadAt(fd, 0, header, 1) || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+      header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_phentsize != sizeof(Elf64_Phdr) ||
+      header->e_phnum > kMostEntries)
+    return std::nullopt;
+  std::vector<Elf64_Phdr> segments(header->e_phnum);
+  if (!ReadAt(fd, header->e_phoff, segments.data(), segments.size())) return std::nullopt;
+  for (const Elf64_Phdr& segment : segments)
+    if (segment.p_type == PT_INTERP) return true;
+  return false;
+}
 
-bool HasDeviceCode(int fd, const Elf64_Ehdr& header) {
+// Names of sections: nvcc's with device code, and one that Go's programs have.
+constexpr std::string_view kDeviceCode = ".nv_fatbin";
+constexpr std::string_view kGo = ".go.buildinfo";
+
+bool HasSection(int fd, const Elf64_Ehdr& header, std::string_view name) {
   if (header.e_shnum == 0 || header.e_shnum > kMostEntries || header.e_shstrndx >= header.e_shnum)
     return false;
   std::vector<Elf64_Shdr> sections(header.e_shnum);
@@ -41,8 +57,7 @@ bool HasDeviceCode(int fd, const Elf64_Ehdr& header) {
   std::string text(names.sh_size, '\0');
   if (!ReadAt(fd, names.sh_offset, text.data(), text.size())) return false;
   for (const Elf64_Shdr& section : sections)
-    if (section.sh_name < text.size() && kCodeSection == text.c_str() + section.sh_name)
-      return true;
+    if (section.sh_name < text.size() && name == text.c_str() + section.sh_name) return true;
   return false;
 }
 
@@ -125,19 +140,19 @@ Status ExplainStart(const std::string& name, const std::string& path, int error)
 Status CheckEntered(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   Elf64_Ehdr header;
-  if (!file.valid() || !ReadAt(file.get(), 0, &header, 1) ||
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostEntries)
-    return Status::Ok();
-  std::vector<Elf64_Phdr> segments(header.e_phnum);
-  if (!ReadAt(file.get(), header.e_phoff, segments.data(), segments.size())) return Status::Ok();
-  for (const Elf64_Phdr& segment : segments)
-    if (segment.p_type == PT_INTERP) return Status::Ok();
-  if (!HasDeviceCode(file.get(), header)) return Status::Ok();
+  if (IsDynamic(file.get(), &header).value_or(true)) return Status::Ok();
+  if (!HasSection(file.get(), header, kDeviceCode)) return Status::Ok();
   return Status::Unsupported(
       "{} is fully statically linked, so cuspan cannot intercept its CUDA calls: link it without "
       "-static (a static CUDA runtime, nvcc's default, is supported)",
       path);
+}
+
+bool CallsKernelItself(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Elf64_Ehdr header;
+  const std::optional<bool> dynamic = IsDynamic(file.get(), &header);
+  return dynamic && (!*dynamic || HasSection(file.get(), header, kGo));
 }
 
 std::string WarnOfOwnRights(const std::string& path) {

@@ -12,6 +12,10 @@ namespace cuspan {
 // pass, also what is no ELF file, such as a script.
 Status CheckEntered(const std::string& path);
 
+// True for a program that calls the kernel without the C library: one that the dynamic loader does
+// not start, or one of Go. It does not see the run's device files.
+bool CallsKernelItself(const std::string& path);
+
 // What the user should know of a program that can be entered by some, and not here: one sentence;
 // empty for others. For a program that gets rights of its own the loader leaves out LD_PRELOAD.
 std::string WarnOfOwnRights(const std::string& path);

@@ -276,6 +276,13 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
     const std::string table = StatisticsTable(statistics->reports, ready->relay);
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, table.data(), table.size());
   }
+  // Other programs are told of the devices when they look for them.
+  if (statistics.ok() && statistics->reports.empty() && CallsKernelItself(*program))
+    LogWarn(
+        "no process of the run used a GPU, and {} cannot see the run's device files (/dev/nvidia0 "
+        "and others), since it calls the kernel without the C library: if it looks for GPUs by "
+        "them, tell it by its own options that there are some",
+        *program);
   agents->reset();
   metrics.reset();
   EndLike(wait_status);

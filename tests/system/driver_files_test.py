@@ -5,12 +5,12 @@ import pathlib
 import sys
 import unittest
 
-from harness import SystemTest
+from harness import SystemTest, app, own_lines
 
 NODE_HAS_DRIVER = any(os.path.exists(path) for path in ("/dev/nvidia0", "/dev/nvidiactl", "/proc/driver/nvidia"))
 DEVICES = ["/dev/nvidia0", "/dev/nvidia1"]
 FILES = DEVICES + ["/dev/nvidiactl", "/dev/nvidia-uvm"]
-# In C: each way to ask about a file, by its name.
+# Each way to ask about a file in C, by its name.
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -121,3 +121,15 @@ class DriverFiles(SystemTest):
         result = self.run_command(self.cuspan("run", "--stats", "--", "ls", "/dev/nvidia0"))
         self.assertNotIn("software GPU", result.stderr)
         self.assert_nothing_left()
+
+    def test_a_program_that_cannot_be_told(self):
+        """A static one; it hears of it at its end, unless the run used its devices."""
+        source = self.folder / "starts.c"
+        source.write_text("#include <unistd.h>\nint main(int count, char** words) { return count > 1 ? execv(words[1], words + 1) : 0; }\n",
+                          encoding="utf-8")
+        starts = str(self.folder / "starts")
+        self.run_command(["gcc", "-static", str(source), "-o", starts])
+        alone = self.run_command(self.cuspan("run", "--", starts))
+        self.assertRegex(alone.stderr, f"^cuspan: no process of the run used a GPU, and {starts} cannot see .*\n$")
+        used = self.run_command(self.cuspan("run", "--", starts, app("vector_add", "static")))
+        self.assertEqual(own_lines(used.stderr), [])

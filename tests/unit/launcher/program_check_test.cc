@@ -57,6 +57,13 @@ TEST_F(ProgramCheck, AWholeStaticProgramWithDeviceCodeIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("without -static"));
 }
 
+TEST_F(ProgramCheck, ProgramsThatCallTheKernelThemselves) {
+  EXPECT_TRUE(CallsKernelItself(FULLY_STATIC));
+  EXPECT_FALSE(CallsKernelItself("/proc/self/exe"));
+  EXPECT_FALSE(CallsKernelItself(Write("script", "#!/bin/sh\necho\n")));
+  EXPECT_FALSE(CallsKernelItself(folder_ / "nothing"));
+}
+
 TEST_F(ProgramCheck, DamagedFilesAreRead) {
   const std::string whole = Content(FULLY_STATIC);
   std::mt19937_64 random(FuzzSeed(3));
