@@ -23,6 +23,7 @@
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/open_mpi.h"
 #include "launcher/tables.h"
+#include "launcher/tool_check.h"
 #include "launcher/trace_file.h"
 
 namespace cuspan {
@@ -224,6 +225,8 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (const Status enters = program.ok() ? CheckEntered(*program) : program.status(); !enters.ok())
     return Fail(enters, ExitStatusOf(enters));
   if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
+    LogWarn("{}", warning);
+  if (const std::string warning = WarnOfTool(options.command, environment); !warning.empty())
     LogWarn("{}", warning);
 
   ClusterOptions cluster = options.cluster;
