@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/host_clock.h"
+
 namespace cuspan {
 
 TraceRecord& TraceRecord::operator=(const TraceRecord& other) {
@@ -65,12 +67,7 @@ void StartTracing(std::unique_ptr<TraceBuffer> buffer) {
   trace_internal::own.store(buffer.release(), std::memory_order_release);
 }
 
-std::uint64_t TraceNow() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t TraceNow() { return HostMonotonicNow(); }
 
 void TraceSpan::Add(TraceKind kind, std::uint32_t session, std::uint32_t device,
                     std::uint64_t transfer, std::uint64_t offset, std::uint64_t bytes) const {

@@ -4,7 +4,7 @@
 // made and reads at the end; so what was recorded is there however the process
 // ends. Without a trace Tracing() is null, and that is all that it costs.
 //
-// Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a node share.
+// Times are nanoseconds of HostMonotonicNow(), which all processes of a node share.
 #pragma once
 
 #include <atomic>

@@ -14,11 +14,11 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <new>
 #include <numeric>
 
+#include "common/host_clock.h"
 #include "protocol/sharing/memory_room.h"
 
 namespace cuspan::sharing {
@@ -54,12 +54,7 @@ Status Explain(const char* what, const std::string& path, int error) {
 
 }  // namespace
 
-std::uint64_t ShareFile::Now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t ShareFile::Now() { return HostMonotonicNow(); }
 
 bool ShareFile::HasLocks(int fd, std::int64_t first, std::int64_t count) {
   struct flock lock {};
