@@ -3,13 +3,23 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 namespace cuspan {
 
-Result<InstallPaths> InstallPaths::Find() {
+Result<std::filesystem::path> OwnProgram() {
   std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return Status::Internal("reading /proc/self/exe: {}", error.message());
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    return Status::Unavailable(
+        "/proc/self/exe: {}: the proc file system is needed: mount it (mount -t proc proc /proc)",
+        error.message());
+  return self;
+}
+
+Result<InstallPaths> InstallPaths::Find() {
+  CUSPAN_ASSIGN_OR_RETURN(const std::filesystem::path self, OwnProgram());
   const std::filesystem::path bin = self.parent_path();
   const std::filesystem::path library = bin.parent_path() / "lib" / "cuspan";
   InstallPaths paths;

@@ -2,11 +2,16 @@
 // PREFIX/bin/cuspan, PREFIX/lib/cuspan/cuspan-proxy, …
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "common/status.h"
 
 namespace cuspan {
+
+// The file that this process executes. kUnavailable: there is no /proc, without which nothing
+// works.
+Result<std::filesystem::path> OwnProgram();
 
 struct InstallPaths {
   std::string agent;        // bin/cuspan-agent

@@ -6,14 +6,13 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
-#include <system_error>
+
+#include "launcher/install_paths.h"
 
 namespace cuspan {
 
 Status BecomeAgentProgram(std::string_view kind, std::string_view advice, char** arguments) {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return Status::Internal("reading /proc/self/exe: {}", error.message());
+  CUSPAN_ASSIGN_OR_RETURN(const std::filesystem::path self, OwnProgram());
   const std::string other = Format("{}-{}", self.string(), kind);
   ::execv(other.c_str(), arguments);
   if (errno == ENOENT) return Status::Unsupported("{} is missing: {}", other, advice);
