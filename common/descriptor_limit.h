@@ -7,10 +7,12 @@
 
 namespace cuspan {
 
-// The soft limit of open files (ulimit -n); 0 where it can not be told.
+// The soft limit of open files (ulimit -n). Where it can not be told, as with a filter of system
+// calls, the most that Linux allows by default (fs.nr_open).
 inline std::size_t DescriptorLimit() {
+  constexpr std::size_t kMost = 1 << 20;
   rlimit limit{};
-  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : kMost;
 }
 
 // Raises it as far as this process may: to the hard limit. Its children have it, too.

@@ -45,7 +45,8 @@ Result<Reception> Reception::Listen(const std::string& address) {
   UniqueFd spare = Spare();
   if (!events.valid() || !timer.valid() || !spare.valid() ||
       !Add(events.get(), listener.fd(), kListener) || !Add(events.get(), timer.get(), kTimer))
-    return Status::Exhausted("listening at '{}': {}", address, std::strerror(errno));
+    return Status::Exhausted("listening at '{}': {}{}", address, std::strerror(errno),
+                             errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
   Reception reception(std::move(listener), std::move(events), std::move(timer), std::move(spare));
   reception.last_guest_ = kFirstGuest;
   return reception;
@@ -69,6 +70,11 @@ std::optional<Reception::Arrival> Reception::Next() {
 
 std::optional<Reception::Arrival> Reception::Accept() {
   Result<std::optional<UniqueFd>> accepted = listener_.TryAccept();
+  if (accepted.status().code() == StatusCode::kRefused) {
+    LogError("{}", accepted.status().message());
+    Rest();
+    return std::nullopt;
+  }
   if (!accepted.ok()) {
     // With what the oldest gives back, the next turn accepts.
     if (guests_.empty())
@@ -142,7 +148,12 @@ void Reception::TurnAwayForWantOfDescriptors() {
   accepted = std::optional<UniqueFd>();
   spare_ = Spare();
   if (spare_.valid() && turned_away) return;
-  // Not even that helps: who waits goes on waiting, and costs nothing meanwhile.
+  // Not even that helps.
+  Rest();
+}
+
+// Who waits goes on waiting, and costs nothing meanwhile.
+void Reception::Rest() {
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.fd(), nullptr);
   rests_ = true;
   SetTimer();

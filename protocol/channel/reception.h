@@ -61,6 +61,7 @@ class Reception {
   std::optional<Arrival> Accept();
   void DropOldest();
   void TurnAwayForWantOfDescriptors();
+  void Rest();
   std::optional<Arrival> Read(std::map<std::uint64_t, Guest>::iterator guest);
   void TakeTimer();
   void SetTimer();

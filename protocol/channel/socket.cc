@@ -45,8 +45,12 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target.first), target.second) != 0)
+    // Nobody else listens under the name of a run.
     return Status::Unavailable("no cuspan agent answers at '{}': {}", address,
-                               std::strerror(errno));
+                               errno == ECONNREFUSED
+                                   ? "the run has ended, or this process is in another network "
+                                     "namespace"
+                                   : std::strerror(errno));
   CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
   return ControlSocket(MoveHigh(std::move(fd)));
 }
@@ -64,7 +68,8 @@ Result<std::size_t> ControlSocket::SendPart(std::span<const std::byte> bytes,
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
+  // With zeros between the parts: the kernel reads all of it.
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)] = {};
   if (!fds.empty()) {
     message.msg_control = control;
     message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
@@ -241,6 +246,12 @@ Result<std::optional<UniqueFd>> ControlListener::TryAccept() {
     case ENOBUFS:
     case ENOMEM:
       return Status::Exhausted("accept: {}", std::strerror(errno));
+    case EPERM:
+    case ENOSYS:
+      return Status::Refused(
+          "no connection can be accepted: accept4: {}: a filter of system calls (seccomp) forbids "
+          "it",
+          std::strerror(errno));
     default:
       // Nobody waits, or has left again. accept(2) lists errors of connections that are to be
       // treated like that; of the listening socket itself none can come.

@@ -1,8 +1,12 @@
 #include "launcher/agent/ucx/ucp_worker.h"
 
 #include <dlfcn.h>
+#include <sys/statvfs.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -20,11 +24,25 @@ bool HasCuda() {
   return std::filesystem::exists(modules / "libuct_cuda.so.0", ignored);
 }
 
+// Of a worker, as it was measured with UCX 1.13.
+constexpr std::uint64_t kSharedBytes = 8 << 20;
+
+// A hint where its shared memory may be why.
+std::string LackOfSharedMemory() {
+  struct statvfs folder {};
+  if (::statvfs("/dev/shm", &folder) != 0)
+    return Format("/dev/shm cannot be used ({}): mount a tmpfs there; ", std::strerror(errno));
+  const std::uint64_t free = std::uint64_t{folder.f_bavail} * folder.f_frsize;
+  if (free >= kSharedBytes) return "";
+  return Format("/dev/shm has {} KiB free, and UCX needs {} MiB: free some space there; ",
+                free >> 10, kSharedBytes >> 20);
+}
+
 Status Failed(const char* what, ucs_status_t status) {
   return Status::Unavailable(
-      "UCX cannot be used on this host: {}: {}; see UCX_TLS and UCX_NET_DEVICES, or use "
+      "UCX cannot be used on this host: {}: {}; {}see UCX_TLS and UCX_NET_DEVICES, or use "
       "--relay mpi",
-      what, Describe(status));
+      what, Describe(status), LackOfSharedMemory());
 }
 
 }  // namespace
