@@ -34,7 +34,8 @@ Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kern
     return CUDA_SUCCESS;
   }
   // A graph may name a kernel whose library the program has unloaded.
-  if (Registry::Get().FindFunction(&function) == nullptr) return cudaErrorInvalidDeviceFunction;
+  if (Registry::Get().FindFunction(function.handle) == nullptr)
+    return cudaErrorInvalidDeviceFunction;
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*function.fatbin));
   const CUresult result = link.modules().Kernel(function, kernel);
   if (result == CUDA_SUCCESS) known = {&function, link.number(), version, *kernel};

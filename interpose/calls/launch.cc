@@ -129,7 +129,7 @@ Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, Loade
 // As DescribeKernel, of a kernel that was found.
 Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* work) {
   KernelWork out;
-  out.function = call.function;
+  out.function = SharedRecord(*call.function);
   out.grid = call.shape.grid;
   out.block = call.shape.block;
   out.dynamic_shared = static_cast<unsigned>(call.shape.dynamic_shared);
@@ -262,7 +262,7 @@ LaunchCall LaunchOf(const KernelWork& work, std::vector<void*>* arguments) {
   for (const auto& argument : work.arguments)
     arguments->push_back(const_cast<std::byte*>(argument.data()));
   LaunchCall call({work.grid, work.block, work.dynamic_shared}, nullptr);
-  call.function = work.function;
+  call.function = work.function.get();
   call.arguments = arguments->data();
   call.cooperative = work.cooperative;
   call.cluster = work.cluster;

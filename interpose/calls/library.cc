@@ -60,22 +60,21 @@ Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind
     jit.Answer(answer);
     if (loaded != CUDA_SUCCESS) return loaded;
     if (kind == Kind::kModule) fatbin->owner = link.number();
-    Library* const made = session.libraries().Add(fatbin);
-    *handle = reinterpret_cast<Handle>(made);
+    *handle = HandleOf<Handle>(NumberOf(session.libraries().Add(fatbin)->handle()));
     return CUDA_SUCCESS;
   });
   if (result.failed()) {
-    if (Session* const session = Session::IfStarted()) session->devices().Unload(*fatbin);
-    Registry::Get().RemoveFatbin(fatbin);
+    const std::shared_ptr<const FatbinRecord> removed = Registry::Get().RemoveFatbin(fatbin);
+    if (Session* const session = Session::IfStarted()) session->devices().Unload(*removed);
   }
   return result;
 }
 
 Error Unload(const void* handle, Kind kind) {
   return WithSession([&](Session& session) -> Error {
-    Library* const library = session.libraries().Remove(handle, kind == Kind::kModule);
+    const auto library = session.libraries().Remove(handle, kind == Kind::kModule);
     if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    Registry::Get().RemoveFatbin(&library->fatbin());
+    static_cast<void>(Registry::Get().RemoveFatbin(&library->fatbin()));
     session.devices().Unload(library->fatbin());
     return CUDA_SUCCESS;
   });

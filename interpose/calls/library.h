@@ -36,7 +36,7 @@ Error UnloadModule(CUmodule module);
 template <typename Body>
 Error WithLibrary(const void* handle, Body&& body) {
   return WithSession([&](Session& known) -> Error {
-    Library* const library = known.libraries().Find(handle);
+    const std::shared_ptr<Library> library = known.libraries().Find(handle);
     if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (IsAnywhere() && library->owner() != 0) {
       const std::shared_ptr<Link> owner = known.devices().LinkNumbered(library->owner());

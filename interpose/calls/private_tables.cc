@@ -123,7 +123,7 @@ std::size_t EachFunction(CUcontext, CUmodule module,
   });
   if (result.failed()) return 0;
   for (const FunctionRecord* const function : functions)
-    use(data, HandleOf<CUfunction>(NumberOf(function)), NumberOf(module));
+    use(data, HandleOf<CUfunction>(NumberOf(function->handle)), NumberOf(module));
   return functions.size();
 }
 

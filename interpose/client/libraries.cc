@@ -2,26 +2,31 @@
 
 #include <utility>
 
+#include "interpose/client/handles.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {
 
+Library::Library(FatbinRecord* fatbin)
+    : handle_(reinterpret_cast<const void*>(NextHandle())), fatbin_(fatbin->shared_from_this()) {}
+
 CUresult Library::Kernel(Link& link, const std::string& name, const FunctionRecord** kernel) {
   const MutexLock lock(mutex_);
   if (const auto known = kernels_.find(name); known != kernels_.end()) {
-    *kernel = known->second.get();
+    *kernel = known->second;
     return CUDA_SUCCESS;
   }
   // No frame holds such a name, and no image does.
   if (name.empty() || name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
-  auto record = std::make_unique<FunctionRecord>(FunctionRecord{fatbin_, name, nullptr});
+  std::list<FunctionRecord> found;
+  const FunctionRecord& record = found.emplace_back(NewKernel(*fatbin_, name));
   LoadedKernel* loaded = nullptr;
-  if (const CUresult result = link.modules().Kernel(*record, &loaded); result != CUDA_SUCCESS) {
+  if (const CUresult result = link.modules().Kernel(record, &loaded); result != CUDA_SUCCESS) {
     return result;
   }
-  Registry::Get().AddKernel(*record);
-  *kernel = record.get();
-  kernels_.emplace(name, std::move(record));
+  Registry::Get().AddKernels(fatbin_.get(), std::move(found));
+  *kernel = &record;
+  kernels_.emplace(name, &record);
   return CUDA_SUCCESS;
 }
 
@@ -30,7 +35,8 @@ CUresult Library::FindVariable(Link& link, const std::string& name, LoadedVariab
     return link.modules().Variable(*known->second, variable);
   }
   if (name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
-  auto record = std::make_unique<VariableRecord>(VariableRecord{fatbin_, name, nullptr, 0, false});
+  auto record =
+      std::make_unique<VariableRecord>(VariableRecord{fatbin_.get(), name, nullptr, 0, false});
   if (const CUresult result = link.modules().Variable(*record, variable); result != CUDA_SUCCESS) {
     return result;
   }
@@ -45,7 +51,7 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
   if (result != CUDA_SUCCESS || !variable->managed) return result;
   auto known = managed_.find(name);
   if (known == managed_.end()) {
-    void** const address = Registry::Get().AddManaged(fatbin_, nullptr, name.c_str());
+    void** const address = Registry::Get().AddManaged(fatbin_.get(), nullptr, name.c_str());
     known = managed_.emplace(name, Managed{address}).first;
   }
   if (!known->second.everywhere) {
@@ -83,31 +89,31 @@ CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
   return CUDA_SUCCESS;
 }
 
-Library* Libraries::Add(FatbinRecord* fatbin) {
+std::shared_ptr<Library> Libraries::Add(FatbinRecord* fatbin) {
+  auto library = std::make_shared<Library>(fatbin);
   const WriterLock lock(mutex_);
-  Library& library = libraries_.emplace_back(fatbin);
-  loaded_.emplace(&library, &library);
-  return &library;
+  loaded_.emplace(library->handle(), library);
+  return library;
 }
 
-Library* Libraries::Find(const void* handle) const {
+std::shared_ptr<Library> Libraries::Find(const void* handle) const {
   const ReaderLock lock(mutex_);
   const auto known = loaded_.find(handle);
   return known == loaded_.end() ? nullptr : known->second;
 }
 
-Library* Libraries::Find(const FatbinRecord& fatbin) const {
+std::shared_ptr<Library> Libraries::Find(const FatbinRecord& fatbin) const {
   const ReaderLock lock(mutex_);
   for (const auto& [handle, library] : loaded_)
     if (&library->fatbin() == &fatbin) return library;
   return nullptr;
 }
 
-Library* Libraries::Remove(const void* handle, bool module) {
+std::shared_ptr<Library> Libraries::Remove(const void* handle, bool module) {
   const WriterLock lock(mutex_);
   const auto known = loaded_.find(handle);
   if (known == loaded_.end() || (known->second->owner() != 0) != module) return nullptr;
-  Library* const library = known->second;
+  std::shared_ptr<Library> library = std::move(known->second);
   loaded_.erase(known);
   return library;
 }
@@ -116,7 +122,8 @@ void Libraries::Forget(const Link& ended) {
   const WriterLock lock(mutex_);
   std::erase_if(loaded_, [&](const auto& entry) {
     const bool gone = entry.second->owner() == ended.number();
-    if (gone) Registry::Get().RemoveFatbin(&entry.second->fatbin());
+    // The only device that knows of it is the one that has ended.
+    if (gone) static_cast<void>(Registry::Get().RemoveFatbin(&entry.second->fatbin()));
     return gone;
   });
 }

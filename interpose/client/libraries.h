@@ -4,7 +4,6 @@
 
 #include <cuda.h>
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,12 +20,14 @@ namespace cuspan {
 
 class Link;
 
-// Its address doubles as the program's cudaLibrary_t or CUmodule. Any thread; what is found is
-// asked of the device of the link, which loads the library if it has not yet.
+// Any thread; what is found is asked of the device of the link, which loads the library if it has
+// not yet.
 class Library {
  public:
-  explicit Library(FatbinRecord* fatbin) : fatbin_(fatbin) {}
+  explicit Library(FatbinRecord* fatbin);
 
+  // The program's cudaLibrary_t or CUmodule: a number (handles.h).
+  const void* handle() const { return handle_; }
   FatbinRecord& fatbin() const { return *fatbin_; }
   // The number of the link whose module it is; 0 for a library.
   std::uint64_t owner() const { return fatbin_->owner; }
@@ -44,9 +45,10 @@ class Library {
   CUresult FindVariable(Link& link, const std::string& name, LoadedVariable* variable)
       CUSPAN_REQUIRES(mutex_);
 
-  FatbinRecord* const fatbin_;
+  const void* const handle_;
+  const std::shared_ptr<FatbinRecord> fatbin_;
   Mutex mutex_;
-  std::map<std::string, std::unique_ptr<FunctionRecord>> kernels_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<std::string, const FunctionRecord*> kernels_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<VariableRecord>> variables_ CUSPAN_GUARDED_BY(mutex_);
   struct Managed {
     void** address;           // Where it stands.
@@ -60,21 +62,19 @@ class Library {
 class Libraries final : public ContextTable {
  public:
   // Of device code that is loaded.
-  Library* Add(FatbinRecord* fatbin);
+  std::shared_ptr<Library> Add(FatbinRecord* fatbin);
   // Null when `handle` is neither, or one that was removed.
-  Library* Find(const void* handle) const;
+  std::shared_ptr<Library> Find(const void* handle) const;
   // The one that holds the code of `fatbin`.
-  Library* Find(const FatbinRecord& fatbin) const;
+  std::shared_ptr<Library> Find(const FatbinRecord& fatbin) const;
   // The same for a module, or for a library, and it is none any more.
-  Library* Remove(const void* handle, bool module);
+  std::shared_ptr<Library> Remove(const void* handle, bool module);
   void Forget(const Link& ended) override;
 
  private:
   mutable SharedMutex mutex_;
-  // Never destroyed, so that a handle never becomes another library's; without their images they
-  // are small.
-  std::deque<Library> libraries_ CUSPAN_GUARDED_BY(mutex_);
-  std::unordered_map<const void*, Library*> loaded_ CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, std::shared_ptr<Library>> loaded_
+      CUSPAN_GUARDED_BY(mutex_);  // By handle.
 };
 
 }  // namespace cuspan

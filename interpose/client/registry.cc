@@ -33,6 +33,10 @@ Status FindImages(const void* wrapper, FatbinRecord* record) {
 
 }  // namespace
 
+FunctionRecord NewKernel(const FatbinRecord& fatbin, std::string name) {
+  return {&fatbin, std::move(name), nullptr, reinterpret_cast<const void*>(NextHandle())};
+}
+
 Registry& Registry::Get() {
   // Never destroyed: unregistration is among the last things a program does.
   static auto* const registry = new Registry;
@@ -40,63 +44,62 @@ Registry& Registry::Get() {
 }
 
 FatbinRecord* Registry::AddFatbin(const void* wrapper) {
-  FatbinRecord found{};
-  if (const Status status = FindImages(wrapper, &found); !status.ok()) {
+  auto found = std::make_shared<FatbinRecord>();
+  if (const Status status = FindImages(wrapper, found.get()); !status.ok()) {
     LogError("device code of the program cannot be read: {}; its kernels cannot be launched",
              status.message());
   }
   return Add(std::move(found));
 }
 
-FatbinRecord* Registry::Add(FatbinRecord record) {
-  record.module = NextHandle();
+FatbinRecord* Registry::Add(std::shared_ptr<FatbinRecord> record) {
+  record->module = NextHandle();
+  FatbinRecord* const added = record.get();
   const WriterLock lock(mutex_);
-  return &fatbins_.emplace_back(std::move(record));
+  fatbins_.emplace(added, std::move(record));
+  return added;
 }
 
 Result<FatbinRecord*> Registry::AddImage(const void* image, bool preserved) {
-  FatbinRecord found{};
+  auto found = std::make_shared<FatbinRecord>();
   if (fatbin::KindOf(image) == fatbin::ImageKind::kWrapper) {
-    CUSPAN_RETURN_IF_ERROR(FindImages(image, &found));
+    CUSPAN_RETURN_IF_ERROR(FindImages(image, found.get()));
   } else {
     Result<std::uint64_t> bytes = fatbin::ImageBytes(image);
     if (!bytes.ok()) return bytes.status();
-    found.image = {static_cast<const std::byte*>(image), *bytes};
+    found->image = {static_cast<const std::byte*>(image), *bytes};
   }
   if (preserved) return Add(std::move(found));
-  return AddImage(found.objects.empty()
-                      ? std::vector<std::byte>(found.image.begin(), found.image.end())
-                      : fatbin::WithObjects(found.image, found.objects));
+  return AddImage(found->objects.empty()
+                      ? std::vector<std::byte>(found->image.begin(), found->image.end())
+                      : fatbin::WithObjects(found->image, found->objects));
 }
 
 FatbinRecord* Registry::AddImage(std::vector<std::byte> image) {
-  FatbinRecord record{};
-  record.owned = std::move(image);
-  record.image = record.owned;  // Moving the record does not move the bytes.
+  auto record = std::make_shared<FatbinRecord>();
+  record->owned = std::move(image);
+  record->image = record->owned;
   return Add(std::move(record));
 }
 
-void Registry::RemoveFatbin(FatbinRecord* fatbin) {
+std::shared_ptr<FatbinRecord> Registry::RemoveFatbin(const FatbinRecord* fatbin) {
   const WriterLock lock(mutex_);
-  fatbin->registered = false;
-  fatbin->image = {};
-  fatbin->objects = {};
-  fatbin->owned = {};
+  const auto known = fatbins_.find(fatbin);
+  if (known == fatbins_.end()) return nullptr;
+  std::shared_ptr<FatbinRecord> removed = std::move(known->second);
+  fatbins_.erase(known);
+  // A graph may keep the record of a kernel for long: the images go now.
+  removed->image = {};
+  removed->objects.clear();
+  std::vector<std::byte>().swap(removed->owned);
   version_.fetch_add(1, std::memory_order_release);
-  // The addresses may belong to another library soon, or do already.
-  const auto erase = [fatbin](auto& records, const void* key) {
-    const auto known = records.find(key);
-    if (known != records.end() && known->second->fatbin == fatbin) records.erase(known);
-  };
-  const auto keys = keys_.extract(fatbin);
-  if (keys.empty()) return;
-  for (const void* key : keys.mapped().functions) erase(functions_by_key_, key);
-  for (const void* key : keys.mapped().variables) erase(variables_by_host_, key);
-}
-
-void Registry::Enter(const void* key, const FunctionRecord& record) {
-  functions_by_key_[key] = &record;
-  keys_[record.fatbin].functions.push_back(key);
+  for (const FunctionRecord& function : removed->functions) {
+    Erase(functions_by_key_, function.host, function);
+    Erase(functions_by_key_, function.handle, function);
+  }
+  for (const VariableRecord& variable : removed->variables)
+    Erase(variables_by_host_, variable.host, variable);
+  return removed;
 }
 
 void Registry::SetUnsupported(FatbinRecord* fatbin, std::string why) {
@@ -105,29 +108,39 @@ void Registry::SetUnsupported(FatbinRecord* fatbin, std::string why) {
   version_.fetch_add(1, std::memory_order_release);
 }
 
-FunctionRecord* Registry::AddFunction(const FatbinRecord* fatbin, const void* host,
-                                      const char* name) {
+FunctionRecord* Registry::AddFunction(FatbinRecord* fatbin, const void* host, const char* name) {
+  std::list<FunctionRecord> kernel;
+  FunctionRecord& record = kernel.emplace_back(NewKernel(*fatbin, name));
+  record.host = host;
   const WriterLock lock(mutex_);
-  FunctionRecord& record = functions_.emplace_back(FunctionRecord{fatbin, name, host});
-  version_.fetch_add(1, std::memory_order_release);
-  Enter(host, record);
-  Enter(&record, record);
+  functions_by_key_[host] = &record;
+  Enter(*fatbin, std::move(kernel));
   return &record;
 }
 
-VariableRecord* Registry::AddVariable(const FatbinRecord* fatbin, const void* host,
-                                      const char* name, std::size_t bytes, bool constant) {
+void Registry::AddKernels(FatbinRecord* fatbin, std::list<FunctionRecord> kernels) {
+  const WriterLock lock(mutex_);
+  Enter(*fatbin, std::move(kernels));
+}
+
+void Registry::Enter(FatbinRecord& fatbin, std::list<FunctionRecord> kernels) {
+  version_.fetch_add(1, std::memory_order_release);
+  for (const FunctionRecord& kernel : kernels) functions_by_key_[kernel.handle] = &kernel;
+  fatbin.functions.splice(fatbin.functions.end(), kernels);
+}
+
+VariableRecord* Registry::AddVariable(FatbinRecord* fatbin, const void* host, const char* name,
+                                      std::size_t bytes, bool constant) {
   const WriterLock lock(mutex_);
   VariableRecord& record =
-      variables_.emplace_back(VariableRecord{fatbin, name, host, bytes, constant});
+      fatbin->variables.emplace_back(VariableRecord{fatbin, name, host, bytes, constant});
   variables_by_host_[host] = &record;
-  keys_[fatbin].variables.push_back(host);
   return &record;
 }
 
-void** Registry::AddManaged(const FatbinRecord* fatbin, void** host, const char* name) {
+void** Registry::AddManaged(FatbinRecord* fatbin, void** host, const char* name) {
   const WriterLock lock(mutex_);
-  ManagedRecord& record = managed_.emplace_back(ManagedRecord{fatbin, name, host});
+  ManagedRecord& record = fatbin->managed.emplace_back(ManagedRecord{fatbin, name, host});
   if (host == nullptr) record.host = &record.place;
   return record.host;
 }
@@ -135,15 +148,8 @@ void** Registry::AddManaged(const FatbinRecord* fatbin, void** host, const char*
 std::vector<const ManagedRecord*> Registry::ManagedOf(const FatbinRecord& fatbin) const {
   const ReaderLock lock(mutex_);
   std::vector<const ManagedRecord*> found;
-  for (const ManagedRecord& record : managed_)
-    if (record.fatbin == &fatbin) found.push_back(&record);
+  for (const ManagedRecord& record : fatbin.managed) found.push_back(&record);
   return found;
-}
-
-void Registry::AddKernel(const FunctionRecord& record) {
-  const WriterLock lock(mutex_);
-  version_.fetch_add(1, std::memory_order_release);
-  Enter(&record, record);
 }
 
 const FunctionRecord* Registry::FindFunction(const void* key) const {

@@ -6,7 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -18,24 +19,14 @@
 
 namespace cuspan {
 
-struct FatbinRecord {
-  std::uint64_t module;              // The handle that proxies know it by.
-  std::span<const std::byte> image;  // The container in the program's memory; empty when it was
-                                     // malformed. Of a library: whatever CUDA takes as a module.
-  std::vector<std::byte> owned;      // `image`, where it is not in the program's memory.
-  // Of relocatable code: the containers of the objects that were linked to `image`.
-  std::vector<std::span<const std::byte>> objects;
-  std::uint64_t owner = 0;  // The number of the link whose module it is; 0: no module.
-  JitRequest jit;           // How the program wants it compiled; constant once it is loaded.
-  bool registered = true;   // Cleared when the library that holds it goes.
-  std::string unsupported;  // Why nothing in it can be used yet; empty when all can.
-};
+struct FatbinRecord;
 
-// A kernel. Its address doubles as the program's cudaKernel_t.
+// A kernel.
 struct FunctionRecord {
-  const FatbinRecord* fatbin;
-  std::string name;  // As the device code calls it.
-  const void* host;  // The stub's address.
+  const FatbinRecord* fatbin;  // It holds this record, too.
+  std::string name;            // As the device code calls it.
+  const void* host;            // The stub's address; null for a library's.
+  const void* handle;          // The program's cudaKernel_t and CUfunction. A number (handles.h).
 };
 
 struct VariableRecord {
@@ -54,7 +45,31 @@ struct ManagedRecord {
   void* place = nullptr;  // That place, for a library's, which no code knows.
 };
 
-// Any thread; records live for ever.
+struct FatbinRecord : std::enable_shared_from_this<FatbinRecord> {
+  std::uint64_t module;              // The handle that proxies know it by.
+  std::span<const std::byte> image;  // The container in the program's memory; empty when it was
+                                     // malformed. Of a library: whatever CUDA takes as a module.
+  std::vector<std::byte> owned;      // `image`, where it is not in the program's memory.
+  // Of relocatable code: the containers of the objects that were linked to `image`.
+  std::vector<std::span<const std::byte>> objects;
+  std::uint64_t owner = 0;  // The number of the link whose module it is; 0: no module.
+  JitRequest jit;           // How the program wants it compiled; constant once it is loaded.
+  std::string unsupported;  // Why nothing in it can be used yet; empty when all can.
+  // Records of what is in it, each at one address. The registry's, under its mutex.
+  std::list<FunctionRecord> functions;
+  std::list<VariableRecord> variables;
+  std::list<ManagedRecord> managed;
+};
+
+// Keeps the record, and all records of its fat binary, alive.
+inline std::shared_ptr<const FunctionRecord> SharedRecord(const FunctionRecord& function) {
+  return {function.fatbin->shared_from_this(), &function};
+}
+
+// The record of a kernel without a stub, which the registry does not know yet.
+FunctionRecord NewKernel(const FatbinRecord& fatbin, std::string name);
+
+// Any thread. Records live until their fat binary was removed and nobody holds it any more.
 class Registry {
  public:
   // The one of this process, usable before any constructor has run.
@@ -66,20 +81,22 @@ class Registry {
   // it is until RemoveFatbin if `preserved`. kInvalid when it says itself that it is damaged.
   Result<FatbinRecord*> AddImage(const void* image, bool preserved);
   FatbinRecord* AddImage(std::vector<std::byte> image);
-  void RemoveFatbin(FatbinRecord* fatbin);
+  // Null where it was removed before. Otherwise the caller keeps it until no device knows of it: a
+  // table may find what is in it by the addresses of the records.
+  [[nodiscard]] std::shared_ptr<FatbinRecord> RemoveFatbin(const FatbinRecord* fatbin);
   // Something in it needs what we can not do; the first reason stays.
   void SetUnsupported(FatbinRecord* fatbin, std::string why);
-  FunctionRecord* AddFunction(const FatbinRecord* fatbin, const void* host, const char* name);
-  // A kernel without a stub, known by its record, which the caller keeps for ever.
-  void AddKernel(const FunctionRecord& record);
-  VariableRecord* AddVariable(const FatbinRecord* fatbin, const void* host, const char* name,
+  FunctionRecord* AddFunction(FatbinRecord* fatbin, const void* host, const char* name);
+  // Kernels without stubs, as NewKernel makes them. Their records keep their addresses.
+  void AddKernels(FatbinRecord* fatbin, std::list<FunctionRecord> kernels);
+  VariableRecord* AddVariable(FatbinRecord* fatbin, const void* host, const char* name,
                               std::size_t bytes, bool constant);
 
   // `host`: null for a library's. Returns where the address will stand.
-  void** AddManaged(const FatbinRecord* fatbin, void** host, const char* name);
+  void** AddManaged(FatbinRecord* fatbin, void** host, const char* name);
   std::vector<const ManagedRecord*> ManagedOf(const FatbinRecord& fatbin) const;
 
-  // By host stub or by what AddFunction returned; null when unknown.
+  // By host stub or by the record's handle; null when unknown.
   const FunctionRecord* FindFunction(const void* key) const;
   const VariableRecord* FindVariable(const void* host) const;
 
@@ -87,26 +104,26 @@ class Registry {
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
-  // What is known of a fat binary: keys of the maps below. Programs have thousands of fat binaries
-  // with a hundred thousand kernels, and take each of them away when they end.
-  struct Keys {
-    std::vector<const void*> functions;
-    std::vector<const void*> variables;
-  };
-  FatbinRecord* Add(FatbinRecord record);
-  void Enter(const void* key, const FunctionRecord& record) CUSPAN_REQUIRES(mutex_);
+  FatbinRecord* Add(std::shared_ptr<FatbinRecord> record);
+  void Enter(FatbinRecord& fatbin, std::list<FunctionRecord> kernels) CUSPAN_REQUIRES(mutex_);
+  // Programs have thousands of fat binaries with a hundred thousand kernels, and take each of them
+  // away when they end.
+  template <typename Record>
+  static void Erase(std::unordered_map<const void*, const Record*>& records, const void* key,
+                    const Record& record) {
+    const auto known = records.find(key);
+    // The address may belong to another library meanwhile.
+    if (known != records.end() && known->second == &record) records.erase(known);
+  }
 
   std::atomic<std::uint64_t> version_{1};
   mutable SharedMutex mutex_;
-  std::deque<FatbinRecord> fatbins_ CUSPAN_GUARDED_BY(mutex_);
-  std::deque<FunctionRecord> functions_ CUSPAN_GUARDED_BY(mutex_);
-  std::deque<VariableRecord> variables_ CUSPAN_GUARDED_BY(mutex_);
-  std::deque<ManagedRecord> managed_ CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const FatbinRecord*, std::shared_ptr<FatbinRecord>> fatbins_
+      CUSPAN_GUARDED_BY(mutex_);
   std::unordered_map<const void*, const FunctionRecord*> functions_by_key_
       CUSPAN_GUARDED_BY(mutex_);
   std::unordered_map<const void*, const VariableRecord*> variables_by_host_
       CUSPAN_GUARDED_BY(mutex_);
-  std::unordered_map<const FatbinRecord*, Keys> keys_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

@@ -73,9 +73,9 @@ CUSPAN_EXPORT CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
   return AboutFunction(
       function, [&](Session& session, Link&, const FunctionRecord& record, LoadedKernel&) -> Error {
         if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
-        Library* const found = session.libraries().Find(*record.fatbin);
+        const std::shared_ptr<Library> found = session.libraries().Find(*record.fatbin);
         if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-        *module = reinterpret_cast<CUmodule>(found);
+        *module = HandleOf<CUmodule>(NumberOf(found->handle()));
         return CUDA_SUCCESS;
       });
 }

@@ -1,7 +1,9 @@
 // Launches as they were before CUDA 4: what a launch needs is first said of the function, one thing
 // after the other, and stays until it is said again.
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "interpose/calls/attributes.h"
 #include "interpose/driver/launch.h"
@@ -14,6 +16,7 @@ constexpr std::size_t kMostArgumentBytes = 32764;
 
 // What was said of a function.
 struct NextLaunch {
+  std::weak_ptr<const FunctionRecord> function;
   Dim3 block{1, 1, 1};
   unsigned shared = 0;  // Bytes.
   unsigned argument_bytes = 0;
@@ -25,20 +28,33 @@ class NextLaunches final : public ContextTable {
  public:
   // use(NextLaunch&), under a mutex.
   template <typename Use>
-  void With(const FunctionRecord* function, Use&& use) {
+  void With(const FunctionRecord& function, Use&& use) {
     const MutexLock lock(mutex_);
-    use(launches_[function]);
+    NextLaunch& next = launches_[function.handle];
+    if (next.function.expired()) {
+      next.function = SharedRecord(function);
+      if (launches_.size() > 2 * kept_) ForgetUnloaded();
+    }
+    use(next);
   }
   // A module's functions end with its context.
-  void Forget(const Link& ended) override {
+  void Forget(const Link&) override {
     const MutexLock lock(mutex_);
-    std::erase_if(launches_,
-                  [&](const auto& entry) { return entry.first->fatbin->owner == ended.number(); });
+    ForgetUnloaded();
   }
 
  private:
+  // Erases all functions whose library or module is unloaded.
+  void ForgetUnloaded() CUSPAN_REQUIRES(mutex_) {
+    std::erase_if(launches_, [](const auto& entry) { return entry.second.function.expired(); });
+    kept_ = std::max(launches_.size(), kFew);
+  }
+
+  static constexpr std::size_t kFew = 16;
   Mutex mutex_;
-  std::map<const FunctionRecord*, NextLaunch> launches_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<const void*, NextLaunch> launches_ CUSPAN_GUARDED_BY(mutex_);  // By handle.
+  // So many there were when ForgetUnloaded was done, and kFew at least.
+  std::size_t kept_ CUSPAN_GUARDED_BY(mutex_) = kFew;
 };
 
 // change(NextLaunch&) where `possible`.
@@ -48,7 +64,7 @@ CUresult ChangeLaunch(CUfunction function, bool possible, Change&& change) {
     LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
     if (!possible) return CUDA_ERROR_INVALID_VALUE;
-    session.TableOf<NextLaunches>().With(call.function, change);
+    session.TableOf<NextLaunches>().With(*call.function, change);
     return CUDA_SUCCESS;
   });
 }
@@ -82,7 +98,7 @@ CUresult LaunchNext(CUfunction function, int width, int height, CUstream stream)
     CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
     if (width < 1 || height < 1) return CUDA_ERROR_INVALID_VALUE;
     NextLaunch next;
-    session.TableOf<NextLaunches>().With(call.function,
+    session.TableOf<NextLaunches>().With(*call.function,
                                          [&](const NextLaunch& said) { next = said; });
     next.arguments.resize(next.argument_bytes);
     call.shape = {
@@ -105,7 +121,7 @@ CUSPAN_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, in
     CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
     if (!IsBlock(session.devices().description(link.device()), {x, y, z}))
       return CUDA_ERROR_INVALID_VALUE;
-    session.TableOf<NextLaunches>().With(call.function, [&](NextLaunch& next) {
+    session.TableOf<NextLaunches>().With(*call.function, [&](NextLaunch& next) {
       next.block = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
     });
     return CUDA_SUCCESS;

@@ -9,7 +9,7 @@ namespace cuspan {
 namespace {
 
 CUkernel HandleOfKernel(const FunctionRecord* kernel) {
-  return reinterpret_cast<CUkernel>(const_cast<FunctionRecord*>(kernel));
+  return HandleOf<CUkernel>(NumberOf(kernel->handle));
 }
 
 CUresult GetAddress(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name,
@@ -154,9 +154,9 @@ CUSPAN_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
     if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
-    Library* const found = session.libraries().Find(*record->fatbin);
+    const std::shared_ptr<Library> found = session.libraries().Find(*record->fatbin);
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    *library = reinterpret_cast<CUlibrary>(found);
+    *library = HandleOf<CUlibrary>(NumberOf(found->handle()));
     return CUDA_SUCCESS;
   });
 }

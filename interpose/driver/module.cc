@@ -7,7 +7,7 @@ namespace cuspan {
 namespace {
 
 CUfunction FunctionOf(const FunctionRecord* kernel) {
-  return reinterpret_cast<CUfunction>(const_cast<FunctionRecord*>(kernel));
+  return HandleOf<CUfunction>(NumberOf(kernel->handle));
 }
 
 CUresult Load(CUmodule* module, const void* image, unsigned count, CUjit_option* names,

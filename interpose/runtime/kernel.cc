@@ -14,7 +14,7 @@ Error GetKernel(cudaKernel_t* kernel, const void* function) {
   const FunctionRecord* const record = Registry::Get().FindFunction(function);
   if (record == nullptr) return cudaErrorInvalidDeviceFunction;
   // Programs only hand it back to us.
-  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<FunctionRecord*>(record));
+  *kernel = HandleOf<cudaKernel_t>(NumberOf(record->handle));
   return cudaSuccess;
 }
 

@@ -24,7 +24,7 @@ Error Take(const cudaJitOption* jit, void** jit_values, unsigned jit_count,
 static_assert(static_cast<int>(cudaErrorSymbolNotFound) == static_cast<int>(CUDA_ERROR_NOT_FOUND));
 
 cudaKernel_t HandleOfKernel(const FunctionRecord* kernel) {
-  return reinterpret_cast<cudaKernel_t>(const_cast<FunctionRecord*>(kernel));
+  return HandleOf<cudaKernel_t>(NumberOf(kernel->handle));
 }
 
 Error GetAddress(void** address, std::size_t* bytes, cudaLibrary_t library, const char* name,

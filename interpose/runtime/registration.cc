@@ -25,11 +25,10 @@ CUSPAN_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 CUSPAN_EXPORT void __cudaUnregisterFatBinary(void** handle) {
   if (handle == nullptr) return;
   const cuspan::CancellationOff cancellation;
-  FatbinRecord* const fatbin = RecordOf(handle);
-  Registry::Get().RemoveFatbin(fatbin);
-  if (cuspan::Unloading()) return;
+  const auto removed = Registry::Get().RemoveFatbin(RecordOf(handle));
+  if (removed == nullptr || cuspan::Unloading()) return;
   if (cuspan::Session* const session = cuspan::Session::IfStarted())
-    session->devices().Unload(*fatbin);
+    session->devices().Unload(*removed);
 }
 
 CUSPAN_EXPORT void __cudaRegisterFunction(void** handle, const char* host, char* /*device*/,

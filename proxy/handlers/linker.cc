@@ -74,9 +74,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const LinkerAdd& op)
     return Status::Invalid("linker 0x{:x} is given an input of {} bytes, of which {} are there",
                            op.linker, linker->input_total, linker->input.size());
   CUSPAN_ASSIGN_OR_RETURN(JitArguments jit, JitArguments::Of({op.options, 0, 0}));
-  const auto input = std::make_shared<Input>(Input{
-      std::move(linker->input), static_cast<CUjitInputType>(op.kind), op.name, std::move(jit)});
-  linker->input = {};
+  const auto input =
+      std::make_shared<Input>(Input{std::exchange(linker->input, {}),
+                                    static_cast<CUjitInputType>(op.kind), op.name, std::move(jit)});
   input->bytes.push_back(std::byte{0});
   return OnWorker<LinkerAdd>(session, origin, [&session, linker, input] {
     const CUresult result = AddTo(session, *linker, *input);

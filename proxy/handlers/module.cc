@@ -131,7 +131,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
     // For slices of its kernels, and for what limits them.
     if (session.gate != nullptr && module->result == CUDA_SUCCESS)
       module->ptx = ModulePtx(module->image, CapabilityOf(session.device));
-    module->image = {};
+    std::vector<std::byte>().swap(module->image);
     return ModuleLoad::Reply{module->result, jit->Answer()};
   });
 }

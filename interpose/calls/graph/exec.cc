@@ -58,7 +58,7 @@ bool HasItsKernels(const Graph& graph) {
     if (const auto* const child = std::get_if<ChildWork>(&node->work))
       return HasItsKernels(*child->graph);
     const auto* const kernel = std::get_if<KernelWork>(&node->work);
-    return kernel == nullptr || Registry::Get().FindFunction(kernel->function) != nullptr;
+    return kernel == nullptr || Registry::Get().FindFunction(kernel->function->handle) != nullptr;
   });
 }
 

@@ -33,7 +33,7 @@ class DeviceGraphExec;
 // --- What a node does.
 
 struct KernelWork {
-  const FunctionRecord* function = nullptr;
+  std::shared_ptr<const FunctionRecord> function;
   Dim3 grid, block;
   unsigned dynamic_shared = 0;
   bool cooperative = false;

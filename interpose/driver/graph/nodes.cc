@@ -161,7 +161,7 @@ void TellKernel(const KernelWork& work, Parameters* out) {
   for (const auto& argument : work.arguments)
     pointers.push_back(const_cast<std::byte*>(argument.data()));
   *out = {};
-  out->func = reinterpret_cast<CUfunction>(const_cast<FunctionRecord*>(work.function));
+  out->func = HandleOf<CUfunction>(NumberOf(work.function->handle));
   out->gridDimX = work.grid.x;
   out->gridDimY = work.grid.y;
   out->gridDimZ = work.grid.z;

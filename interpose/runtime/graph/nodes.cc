@@ -51,7 +51,7 @@ cudaKernelNodeParams ParametersOf(const KernelWork& work) {
     pointers.push_back(const_cast<std::byte*>(argument.data()));
   // What the program calls the kernel by.
   const FunctionRecord& function = *work.function;
-  const void* const name = function.host != nullptr ? function.host : &function;
+  const void* const name = function.host != nullptr ? function.host : function.handle;
   return {const_cast<void*>(name),
           {work.grid.x, work.grid.y, work.grid.z},
           {work.block.x, work.block.y, work.block.z},

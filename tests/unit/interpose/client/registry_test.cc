@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <list>
+#include <memory>
 
 #include "protocol/fatbin/fatbin.h"
 
@@ -40,7 +42,6 @@ TEST(Registry, KeepsTheWholeContainer) {
   ASSERT_NE(fatbin, nullptr);
   EXPECT_EQ(fatbin->image.data(), program.container);
   EXPECT_EQ(fatbin->image.size(), sizeof program.container);
-  EXPECT_TRUE(fatbin->registered);
 }
 
 TEST(Registry, GivesEachFatBinaryItsOwnNumber) {
@@ -62,11 +63,11 @@ TEST(Registry, RemembersADamagedFatBinaryAsEmpty) {
 TEST(Registry, FindsKernelsByStubAndByHandle) {
   Registry registry;
   const Program program;
-  const FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
   const int stub = 0;
   const FunctionRecord* const function = registry.AddFunction(fatbin, &stub, "kernel");
   EXPECT_EQ(registry.FindFunction(&stub), function);
-  EXPECT_EQ(registry.FindFunction(function), function);
+  EXPECT_EQ(registry.FindFunction(function->handle), function);
   EXPECT_EQ(function->name, "kernel");
   EXPECT_EQ(registry.FindFunction(&program), nullptr);
   EXPECT_EQ(registry.FindFunction(nullptr), nullptr);
@@ -75,7 +76,7 @@ TEST(Registry, FindsKernelsByStubAndByHandle) {
 TEST(Registry, FindsVariables) {
   Registry registry;
   const Program program;
-  const FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
   const int shadow[10] = {};
   const VariableRecord* const variable =
       registry.AddVariable(fatbin, shadow, "table", sizeof shadow, true);
@@ -92,15 +93,15 @@ TEST(Registry, ForgetsTheAddressesOfAnUnloadedLibrary) {
   FatbinRecord* const gone = registry.AddFatbin(&program.wrapper);
   const int stub = 0;
   const int shadow = 0;
-  const FunctionRecord* const old_function = registry.AddFunction(gone, &stub, "old");
+  const void* const old_handle = registry.AddFunction(gone, &stub, "old")->handle;
   registry.AddVariable(gone, &shadow, "old", 4, false);
-  registry.RemoveFatbin(gone);
-  EXPECT_FALSE(gone->registered);
+  EXPECT_NE(registry.RemoveFatbin(gone), nullptr);
+  EXPECT_EQ(registry.RemoveFatbin(gone), nullptr);
   EXPECT_EQ(registry.FindFunction(&stub), nullptr);
-  EXPECT_EQ(registry.FindFunction(old_function), nullptr);
+  EXPECT_EQ(registry.FindFunction(old_handle), nullptr);
   EXPECT_EQ(registry.FindVariable(&shadow), nullptr);
 
-  const FatbinRecord* const next = registry.AddFatbin(&program.wrapper);
+  FatbinRecord* const next = registry.AddFatbin(&program.wrapper);
   const FunctionRecord* const function = registry.AddFunction(next, &stub, "new");
   EXPECT_EQ(registry.FindFunction(&stub), function);
 }
@@ -110,14 +111,14 @@ TEST(Registry, KeepsAnAddressThatIsAnotherLibrarysMeanwhile) {
   Registry registry;
   const Program program;
   FatbinRecord* const gone = registry.AddFatbin(&program.wrapper);
-  const FatbinRecord* const next = registry.AddFatbin(&program.wrapper);
+  FatbinRecord* const next = registry.AddFatbin(&program.wrapper);
   const int stub = 0;
   const int shadow = 0;
   registry.AddFunction(gone, &stub, "old");
   registry.AddVariable(gone, &shadow, "old", 4, false);
   const FunctionRecord* const function = registry.AddFunction(next, &stub, "new");
   const VariableRecord* const variable = registry.AddVariable(next, &shadow, "new", 4, false);
-  registry.RemoveFatbin(gone);
+  EXPECT_NE(registry.RemoveFatbin(gone), nullptr);
   EXPECT_EQ(registry.FindFunction(&stub), function);
   EXPECT_EQ(registry.FindVariable(&shadow), variable);
 }
@@ -140,26 +141,55 @@ TEST(Registry, CopiesTheImageOfALibrary) {
   text[1] = '!';
   ASSERT_EQ((*copied)->image.size(), sizeof text);
   EXPECT_EQ(static_cast<char>((*copied)->image[1]), 'v');
-  registry.RemoveFatbin(*copied);
-  EXPECT_TRUE((*copied)->image.empty());
+  const std::shared_ptr<FatbinRecord> removed = registry.RemoveFatbin(*copied);
+  ASSERT_NE(removed, nullptr);
+  EXPECT_TRUE(removed->image.empty());
+  EXPECT_EQ(removed->owned.capacity(), 0U);
   program.container[4] = std::byte{9};  // Its version.
   EXPECT_FALSE(registry.AddImage(program.container, false).ok());
   program.wrapper.container = nullptr;
   EXPECT_FALSE(registry.AddImage(&program.wrapper, false).ok());
 }
 
-TEST(Registry, KnowsALibrarysKernelsByTheirRecords) {
+TEST(Registry, KnowsALibrarysKernelsByTheirHandles) {
   Registry registry;
   const Program program;
   FatbinRecord* const fatbin = *registry.AddImage(program.container, true);
-  const FunctionRecord kernel{fatbin, "kernel", nullptr};
+  std::list<FunctionRecord> kernels;
+  kernels.push_back(NewKernel(*fatbin, "kernel"));
+  const FunctionRecord* const kernel = &kernels.front();
+  const void* const handle = kernel->handle;
   const std::uint64_t before = registry.version();
-  registry.AddKernel(kernel);
-  EXPECT_EQ(registry.FindFunction(&kernel), &kernel);
+  registry.AddKernels(fatbin, std::move(kernels));
+  EXPECT_EQ(registry.FindFunction(handle), kernel);
   EXPECT_EQ(registry.FindFunction(nullptr), nullptr);
   EXPECT_NE(registry.version(), before);
-  registry.RemoveFatbin(fatbin);
-  EXPECT_EQ(registry.FindFunction(&kernel), nullptr);
+  EXPECT_NE(registry.RemoveFatbin(fatbin), nullptr);
+  EXPECT_EQ(registry.FindFunction(handle), nullptr);
+}
+
+// As the node of a graph whose library was unloaded.
+TEST(Registry, KeepsTheRecordsThatAreShared) {
+  Registry registry;
+  const Program program;
+  FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  const int stub = 0;
+  const std::shared_ptr<const FunctionRecord> kernel =
+      SharedRecord(*registry.AddFunction(fatbin, &stub, "kernel"));
+  const std::weak_ptr<FatbinRecord> known = fatbin->weak_from_this();
+  EXPECT_NE(registry.RemoveFatbin(fatbin), nullptr);
+  EXPECT_EQ(kernel->name, "kernel");
+  EXPECT_EQ(registry.FindFunction(kernel->handle), nullptr);
+  EXPECT_FALSE(known.expired());
+}
+
+TEST(Registry, EndsTheRecordsThatNobodyShares) {
+  Registry registry;
+  const Program program;
+  FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  const std::weak_ptr<FatbinRecord> known = fatbin->weak_from_this();
+  EXPECT_NE(registry.RemoveFatbin(fatbin), nullptr);
+  EXPECT_TRUE(known.expired());
 }
 
 TEST(Registry, GivesALibrarysManagedVariableAPlace) {
