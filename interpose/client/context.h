@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -18,7 +19,7 @@ class Link;
 // A primary context begins with the first use of it and ends when it is reset: each time it has
 // another life, which is a Link. What belongs to it belongs to one of its lives. A created one has
 // one life, and is destroyed after it.
-class Context {
+class Context : public std::enable_shared_from_this<Context> {
  public:
   enum class Kind { kPrimary, kCreated };
   // `number` from 1 tells those of a process apart: a primary one has its device's and 1.
@@ -70,29 +71,31 @@ class Context {
   std::shared_ptr<Link> starting_;  // Used by nobody but the one who opens it.
 };
 
-// The contexts that a thread has made current, the last one on top. Contexts outlive it. Threads:
-// its own only.
+// The contexts that a thread has made current, the last one on top. A context that is destroyed
+// meanwhile stays there. Threads: its own only.
 class ContextStack {
  public:
   // Null when there is none: the first device's primary one is meant.
-  Context* top() const { return contexts_.empty() ? nullptr : contexts_.back(); }
+  Context* top() const { return contexts_.empty() ? nullptr : contexts_.back().get(); }
   // Makes it current instead of the one on top.
   void Set(Context* context) {
+    std::shared_ptr<Context> kept = context != nullptr ? context->shared_from_this() : nullptr;
     if (contexts_.empty())
-      contexts_.push_back(context);
+      contexts_.push_back(std::move(kept));
     else
-      contexts_.back() = context;
+      contexts_.back() = std::move(kept);
   }
-  void Push(Context* context) { contexts_.push_back(context); }
+  void Push(Context* context) { contexts_.push_back(context->shared_from_this()); }
   // Null when there is none.
-  Context* Pop() {
-    Context* const was = top();
-    if (was != nullptr) contexts_.pop_back();
+  std::shared_ptr<Context> Pop() {
+    if (contexts_.empty()) return nullptr;
+    std::shared_ptr<Context> was = std::move(contexts_.back());
+    contexts_.pop_back();
     return was;
   }
 
  private:
-  std::vector<Context*> contexts_;
+  std::vector<std::shared_ptr<Context>> contexts_;
 };
 
 // Something that holds what belongs to contexts. Streams, events, arrays and the like are kept in

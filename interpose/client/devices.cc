@@ -53,8 +53,8 @@ Devices::Devices(std::unique_ptr<DeviceOpener> opener, Bell bell,
       descriptions_(Described(std::move(descriptions), mirrors_managed_here_)),
       parts_(std::move(parts)) {
   for (std::size_t device = 0; device < descriptions_.size(); ++device)
-    primary_.push_back(
-        std::make_unique<Context>(Context::Kind::kPrimary, device + 1, static_cast<int>(device)));
+    primary_.push_back(std::make_shared<Context>(Context::Kind::kPrimary, ++last_context_,
+                                                 static_cast<int>(device)));
 }
 
 Context& Devices::CurrentContext() {
@@ -68,6 +68,8 @@ Context* Devices::Find(const void* context) const {
   const ReaderLock lock(links_mutex_);
   for (const auto& created : created_)
     if (created.get() == context) return created.get();
+  for (const auto& destroyed : destroyed_)
+    if (destroyed.get() == context) return destroyed.get();
   return nullptr;
 }
 
@@ -140,13 +142,15 @@ CUresult Devices::Create(int device, Context** context) {
   Context* made = nullptr;
   {
     const WriterLock lock(links_mutex_);
-    const std::uint64_t number = primary_.size() + created_.size() + 1;
-    made = created_.emplace_back(std::make_unique<Context>(Context::Kind::kCreated, number, device))
+    made = created_
+               .emplace_back(
+                   std::make_shared<Context>(Context::Kind::kCreated, ++last_context_, device))
                .get();
   }
   std::shared_ptr<Link> link;
   if (const CUresult result = Open(*made, &link); result != CUDA_SUCCESS) {
     made->destroyed_.store(true, std::memory_order_release);
+    Retire(*made);
     return result;
   }
   *context = made;
@@ -155,7 +159,21 @@ CUresult Devices::Create(int device, Context** context) {
 
 CUresult Devices::Destroy(Context& context) {
   if (context.destroyed_.exchange(true)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  return Reset(context);
+  const CUresult result = Reset(context);
+  Retire(context);
+  return result;
+}
+
+void Devices::Retire(const Context& context) {
+  std::shared_ptr<Context> oldest;  // Goes without the lock.
+  const WriterLock lock(links_mutex_);
+  const auto known = std::find_if(created_.begin(), created_.end(),
+                                  [&](const auto& created) { return created.get() == &context; });
+  destroyed_.push_back(std::move(*known));
+  created_.erase(known);
+  if (destroyed_.size() <= kDestroyedKept) return;
+  oldest = std::move(destroyed_.front());
+  destroyed_.pop_front();
 }
 
 Result<std::unique_ptr<Channel>> Devices::Attach(DeviceOpener::Opened& opened) {

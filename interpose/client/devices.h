@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -49,7 +50,8 @@ class Devices {
   // The calling thread's current context: the first device's primary one, if it has made none
   // current.
   Context& CurrentContext();
-  // The context with that address, which may be destroyed; null when there never was one.
+  // The context with that address, which may be destroyed; null when there is none, or was long
+  // ago.
   Context* Find(const void* context) const;
   // A new context of a device, and its life.
   CUresult Create(int device, Context** context);
@@ -131,6 +133,8 @@ class Devices {
   }
   Context* ContextFor(int device);
   CUresult OpenNew(Context& context, std::shared_ptr<Link>* link);
+  // The context has ended for good.
+  void Retire(const Context& context);
   Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
   void SetLinks(Context& context, std::shared_ptr<Link> link, std::shared_ptr<Link> starting);
   void StartReceiving();
@@ -148,11 +152,13 @@ class Devices {
   const bool mirrors_managed_here_;
   const std::vector<DeviceDescription> descriptions_;
   const DeviceParts parts_;
-  std::vector<std::unique_ptr<Context>> primary_;  // By device.
+  std::vector<std::shared_ptr<Context>> primary_;  // By device.
   mutable SharedMutex links_mutex_;                // Of the lives of all contexts.
-  // Also those that were destroyed: threads may still have them as their current ones. Each took
-  // the start of a process, so they stay few.
-  std::vector<std::unique_ptr<Context>> created_ CUSPAN_GUARDED_BY(links_mutex_);
+  std::vector<std::shared_ptr<Context>> created_ CUSPAN_GUARDED_BY(links_mutex_);
+  // The last ones that were destroyed: their handles are not given out again at once.
+  static constexpr std::size_t kDestroyedKept = 64;
+  std::deque<std::shared_ptr<Context>> destroyed_ CUSPAN_GUARDED_BY(links_mutex_);
+  std::uint64_t last_context_ CUSPAN_GUARDED_BY(links_mutex_) = 0;  // Context::number().
   std::atomic<std::uint64_t> links_version_{1};
   std::atomic<std::uint64_t> next_link_{1};
   mutable Mutex tables_mutex_;

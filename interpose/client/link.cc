@@ -26,7 +26,7 @@ bool LaunchesBlock() {
 
 Link::Link(LinkParts parts)
     : Connection(std::move(parts.place), parts.number, std::move(parts.channel), parts.common),
-      context_(*parts.context),
+      context_(parts.context->shared_from_this()),
       region_(IfShared(place(), parts.region)),
       on_event_(parts.on_event),
       on_communicator_(parts.on_communicator),
@@ -35,7 +35,7 @@ Link::Link(LinkParts parts)
       modules_(this, &memory_, IfShared(place(), parts.variables)),
       launches_block_(LaunchesBlock()) {}
 
-void Link::OnFailed(CUresult result) { context_.Fail(number(), result); }
+void Link::OnFailed(CUresult result) { context_->Fail(number(), result); }
 
 void Link::OnLongWait() {
   if (region_ == nullptr || !mirrors_managed() || !region_->mirrors().managed_in_use()) return;

@@ -82,7 +82,7 @@ class Link final : public Connection {
     return completed < LastPosted() && coherence_.MayWriteHost(completed);
   }
 
-  Context& context() const { return context_; }
+  Context& context() const { return *context_; }
   Coherence& coherence() { return coherence_; }
   DeviceMemory& memory() { return memory_; }
   const DeviceMemory& memory() const { return memory_; }
@@ -101,7 +101,7 @@ class Link final : public Connection {
   void OnFailed(CUresult result) override;
   void OnLongWait() override;
 
-  Context& context_;
+  const std::shared_ptr<Context> context_;  // Until it has no life, they hold each other.
   SharedRegion* const region_;
   const std::function<void(const EventReached&)>* const on_event_;
   const std::function<void(const Link&, const CommunicatorTold&)>* const on_communicator_;

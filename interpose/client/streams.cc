@@ -41,7 +41,7 @@ CUresult Streams::Destroy(std::uint64_t stream) {
     known->destroyed.store(true, std::memory_order_release);
     streams_.erase(entry);
   }
-  const std::shared_ptr<Link> link = devices_.Opened(known->context);
+  const std::shared_ptr<Link> link = devices_.Opened(*known->context);
   if (link == nullptr || link->number() != known->link) return CUDA_ERROR_INVALID_HANDLE;
   return End(*link, stream);
 }
@@ -62,8 +62,8 @@ const Stream* Streams::Peek(std::uint64_t stream) const {
 
 CUresult Streams::Check(std::uint64_t stream) const {
   const Stream* const known = Peek(stream);
-  if (known == nullptr || known->context.life() != known->link) return CUDA_ERROR_INVALID_HANDLE;
-  return known->context.state();
+  if (known == nullptr || known->context->life() != known->link) return CUDA_ERROR_INVALID_HANDLE;
+  return known->context->state();
 }
 
 CUresult Streams::ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream) {
@@ -98,7 +98,7 @@ CUresult Streams::Resolve(void* stream, DefaultStream meaning, StreamTarget* tar
   }
   const Stream* const known = Peek(value);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  target->link = devices_.Opened(known->context);
+  target->link = devices_.Opened(*known->context);
   if (target->link == nullptr || target->link->number() != known->link)
     return CUDA_ERROR_INVALID_HANDLE;
   target->stream = value;

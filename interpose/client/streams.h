@@ -36,10 +36,10 @@ class StreamAttributes {
 // A stream that the program made. `id` is its handle, in the program and at the proxy.
 struct Stream {
   Stream(std::uint64_t id, const Context& context, std::uint64_t link, unsigned flags, int priority)
-      : id(id), context(context), link(link), flags(flags), priority(priority) {}
+      : id(id), context(context.shared_from_this()), link(link), flags(flags), priority(priority) {}
   const std::uint64_t id;
-  const Context& context;    // Whose it is,
-  const std::uint64_t link;  // and in which of its lives.
+  const std::shared_ptr<const Context> context;  // Whose it is,
+  const std::uint64_t link;                      // and in which of its lives.
   const unsigned flags;
   const int priority;
   mutable std::atomic<bool> destroyed = false;

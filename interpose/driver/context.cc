@@ -175,9 +175,9 @@ CUSPAN_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext handle) {
 
 CUSPAN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   return AnswerWithDriver([&](Session&) -> Error {
-    const Context* const was = ThisThread().contexts.Pop();
+    const std::shared_ptr<Context> was = ThisThread().contexts.Pop();
     if (was == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (context != nullptr) *context = HandleOf(was);
+    if (context != nullptr) *context = HandleOf(was.get());
     return CUDA_SUCCESS;
   });
 }

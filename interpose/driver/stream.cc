@@ -102,8 +102,8 @@ CUSPAN_EXPORT_TWINS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* 
 
 CUSPAN_EXPORT_TWINS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* context),
                     Tell(stream, meaning, context, [&](const StreamTarget&, const auto& made) {
-                      *context =
-                          HandleOf(made != nullptr ? &made->context : ThisThread().contexts.top());
+                      *context = HandleOf(made != nullptr ? made->context.get()
+                                                          : ThisThread().contexts.top());
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetAttribute, _ptsz,

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 namespace cuspan {
 namespace {
 
@@ -13,27 +15,39 @@ TEST(ContextStack, IsEmptyAtFirst) {
 }
 
 TEST(ContextStack, SetReplacesTheTop) {
-  Context first(Context::Kind::kPrimary, 1, 0);
-  Context second(Context::Kind::kPrimary, 2, 1);
+  const auto first = std::make_shared<Context>(Context::Kind::kPrimary, 1, 0);
+  const auto second = std::make_shared<Context>(Context::Kind::kPrimary, 2, 1);
   ContextStack stack;
-  stack.Set(&first);
-  EXPECT_EQ(stack.top(), &first);
-  stack.Set(&second);
-  EXPECT_EQ(stack.Pop(), &second);
+  stack.Set(first.get());
+  EXPECT_EQ(stack.top(), first.get());
+  stack.Set(second.get());
+  EXPECT_EQ(stack.Pop(), second);
   EXPECT_EQ(stack.top(), nullptr);
 }
 
 TEST(ContextStack, PopsInTheOppositeOrder) {
-  Context first(Context::Kind::kPrimary, 1, 0);
-  Context second(Context::Kind::kPrimary, 2, 0);
+  const auto first = std::make_shared<Context>(Context::Kind::kPrimary, 1, 0);
+  const auto second = std::make_shared<Context>(Context::Kind::kPrimary, 2, 0);
   ContextStack stack;
-  stack.Push(&first);
-  stack.Push(&second);
-  EXPECT_EQ(stack.top(), &second);
-  EXPECT_EQ(stack.Pop(), &second);
-  EXPECT_EQ(stack.top(), &first);
-  EXPECT_EQ(stack.Pop(), &first);
+  stack.Push(first.get());
+  stack.Push(second.get());
+  EXPECT_EQ(stack.top(), second.get());
+  EXPECT_EQ(stack.Pop(), second);
+  EXPECT_EQ(stack.top(), first.get());
+  EXPECT_EQ(stack.Pop(), first);
   EXPECT_EQ(stack.Pop(), nullptr);
+}
+
+// A destroyed context stays current where it was.
+TEST(ContextStack, KeepsWhatItHolds) {
+  auto context = std::make_shared<Context>(Context::Kind::kCreated, 1, 0);
+  const std::weak_ptr<Context> known = context;
+  ContextStack stack;
+  stack.Push(context.get());
+  context.reset();
+  EXPECT_FALSE(known.expired());
+  stack.Pop();
+  EXPECT_TRUE(known.expired());
 }
 
 }  // namespace
