@@ -4,6 +4,8 @@
 #include <llvm/ExecutionEngine/Orc/Core.h>
 #include <llvm/ExecutionEngine/Orc/ExecutorProcessControl.h>
 #include <llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h>
+#include <llvm/ExecutionEngine/Orc/MapperJITLinkMemoryManager.h>
+#include <llvm/ExecutionEngine/Orc/MemoryMapper.h>
 #include <llvm/ExecutionEngine/Orc/ObjectFileInterface.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
 #include <llvm/Object/ELF.h>
@@ -23,6 +25,9 @@
 
 namespace cuspan::softgpu::jit {
 namespace {
+
+// Memory for code is mapped in multiples of so many bytes.
+constexpr std::size_t kCodeGranularity = 4096;
 
 // An LLVM error as ours.
 Status Failure(llvm::Error error, std::string_view what) {
@@ -208,7 +213,12 @@ Linker::Linker(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Linker::~Linker() = default;
 
 Result<std::unique_ptr<Linker>> Linker::Create(Resolver resolver) {
-  auto process = llvm::orc::SelfExecutorProcessControl::Create();
+  // The default memory manager of LLVM 16 keeps all code until the process ends.
+  using Memory = llvm::orc::MapperJITLinkMemoryManager;
+  auto memory = Memory::CreateWithMapper<llvm::orc::InProcessMemoryMapper>(kCodeGranularity);
+  if (!memory) return Failure(memory.takeError(), "the linker does not start");
+  auto process =
+      llvm::orc::SelfExecutorProcessControl::Create(nullptr, nullptr, std::move(*memory));
   if (!process) return Failure(process.takeError(), "the linker does not start");
   auto state = std::make_unique<State>(std::move(resolver), std::move(*process));
   state->session.setErrorReporter([](llvm::Error error) {
