@@ -387,15 +387,24 @@ Result<std::optional<std::vector<AgentMetrics>>> AgentCluster::TakeMetrics() {
 Result<RunStatistics> AgentCluster::End() {
   if (!home_) return Status::Unavailable("the agents did not start");
   CUSPAN_RETURN_IF_ERROR(home_->Send(RunEnd{}));
-  const auto deadline = std::chrono::steady_clock::now() + kAgentsEndLimit;
-  Result<ControlSocket::Message> last = home_->Receive(kAgentsEndLimit, "its statistics");
-  // What it was asked before and nobody has taken.
-  while (last.ok() && (last->frame.op() == Op::kMetricsPart || last->frame.op() == Op::kMetricsEnd))
-    last = home_->Receive(milliseconds(MillisecondsUntil(deadline)), "its statistics");
-  Result<RunStatistics> statistics =
-      last.ok() ? ParseMessage<RunStatistics>(last->frame) : Result<RunStatistics>(last.status());
+  Result<RunStatistics> statistics = ReceiveStatistics();
   WaitGone(traced_ ? kTraceLimit : kAgentsEndLimit);
   return statistics;
+}
+
+Result<RunStatistics> AgentCluster::ReceiveStatistics() {
+  const auto deadline = std::chrono::steady_clock::now() + kAgentsEndLimit;
+  RunStatistics all;
+  for (;;) {
+    CUSPAN_ASSIGN_OR_RETURN(
+        const ControlSocket::Message message,
+        home_->Receive(milliseconds(MillisecondsUntil(deadline)), "its statistics"));
+    // Answers to questions from before, which nobody has taken.
+    if (message.frame.op() == Op::kMetricsPart || message.frame.op() == Op::kMetricsEnd) continue;
+    CUSPAN_ASSIGN_OR_RETURN(RunStatistics piece, ParseMessage<RunStatistics>(message.frame));
+    if (piece.reports.empty()) return all;
+    std::move(piece.reports.begin(), piece.reports.end(), std::back_inserter(all.reports));
+  }
 }
 
 void AgentCluster::Stop() {

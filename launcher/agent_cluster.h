@@ -69,6 +69,8 @@ class AgentCluster {
   AgentCluster(std::unique_ptr<AgentStarter> starter, RunKey key, bool traced,
                const InheritedSignals& signals, Reception reception);
   Status Spawn();
+  // All pieces of the report, until an empty one.
+  Result<RunStatistics> ReceiveStatistics();
   // Whether they ended for a reason that another try does not meet.
   bool ShouldStartAgain();
   void PassOn(const std::string& line);

@@ -190,7 +190,9 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
   for (const DeviceReport& report : reports) {
     const OpsOfClass posted = CountOps(report, OpClass::kPosted);
     const OpsOfClass calls = CountOps(report, OpClass::kCall);
-    const std::string place = Format("session {} device {}", report.session, report.device);
+    const std::string session =
+        report.session != 0 ? std::to_string(report.session) : std::string("others");
+    const std::string place = Format("session {} device {}", session, report.device);
     if (posted.total != 0) AppendFormat(ops, "{}, posted: {}\n", place, posted.text);
     if (calls.total != 0) AppendFormat(ops, "{}, waited for: {}\n", place, calls.text);
     std::string waits;
@@ -201,8 +203,8 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
     if (const std::string collectives = CollectivesText(report); !collectives.empty())
       AppendFormat(ops, "{}, collectives of up to {} ranks: {}\n", place, report.ranks,
                    collectives);
-    rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
-                    report.name, PathText(report.relayed, relay), std::to_string(posted.total),
+    rows.push_back({session, std::to_string(report.device), report.host, report.name,
+                    PathText(report.relayed, relay), std::to_string(posted.total),
                     std::to_string(calls.total), ByteText(report.use.bytes_to_device),
                     ByteText(report.use.bytes_from_device),
                     SecondsText(report.use.wait_nanoseconds)});

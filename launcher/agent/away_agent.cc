@@ -13,12 +13,7 @@
 #include "launcher/app_process.h"
 
 namespace cuspan {
-namespace {
-
-// So many of them fit into a message.
-constexpr std::size_t kReportsAMessage = 16;
-
-}  // namespace
+namespace {}  // namespace
 
 AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,
                      std::unique_ptr<AgentNode> node)
@@ -102,13 +97,8 @@ void AwayAgent::EndAlone(const std::string& reason) {
 }
 
 void AwayAgent::SendReports() {
-  const std::vector<DeviceReport> reports = node_->clients().TakeReports();
-  for (std::size_t first = 0; first < reports.size(); first += kReportsAMessage) {
-    const std::size_t end = std::min(first + kReportsAMessage, reports.size());
-    node_->relay()->SendControl(
-        0, SessionReports{{reports.begin() + static_cast<std::ptrdiff_t>(first),
-                           reports.begin() + static_cast<std::ptrdiff_t>(end)}});
-  }
+  for (std::vector<DeviceReport>& piece : node_->clients().reports().Take())
+    node_->relay()->SendControl(0, SessionReports{std::move(piece)});
 }
 
 bool AwayAgent::TakeControl(std::uint32_t rank, const Frame& frame) {

@@ -93,27 +93,13 @@ void ClientService::LoseAgent(std::uint32_t rank, const std::string& reason) {
   for (const std::shared_ptr<ClientSession>& session : sessions_) session->LoseAgent(rank, reason);
 }
 
-std::vector<DeviceReport> ClientService::TakeReports() {
-  CountReports();
-  counted_reports_ = 0;
-  return std::exchange(reports_, {});
-}
-
-void ClientService::CountReports() {
-  for (; counted_reports_ < reports_.size(); ++counted_reports_) {
-    const DeviceReport& report = reports_[counted_reports_];
-    AddUse(ended_use_[{report.device, report.relayed}], report.use);
-  }
-}
-
 void ClientService::Measure(AgentMetrics& metrics) {
   ForgetEnded();
-  CountReports();
   metrics.sessions = static_cast<std::uint32_t>(sessions_.size());
   metrics.sessions_started = started_;
   metrics.errors = context_.errors;
   std::map<std::pair<std::uint32_t, bool>, DeviceMetrics> devices;
-  for (const auto& [key, use] : ended_use_)
+  for (const auto& [key, use] : reports_.uses())
     devices[key] = DeviceMetrics{key.first, key.second, 0, 0, use};
   std::vector<DeviceMetrics> live;
   for (const std::shared_ptr<ClientSession>& session : sessions_) session->Measure(live);

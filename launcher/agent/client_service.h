@@ -1,13 +1,13 @@
 // The processes of the app on an agent's node: accepts them, and knows their sessions.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "launcher/agent/client_session.h"
+#include "launcher/agent/device_reports.h"
 #include "launcher/agent/node_context.h"
 #include "protocol/channel/reception.h"
 
@@ -39,23 +39,18 @@ class ClientService {
 
   void ForgetEnded();
   void EndAll();
-  // What ended sessions did, and was not asked for yet.
-  std::vector<DeviceReport> TakeReports();
+  // Of sessions that have ended.
+  DeviceReports& reports() { return reports_; }
 
  private:
   void Admit();
-  void CountReports();
   ClientSession* Find(std::uint32_t id);
   std::uint32_t NewId();
 
   NodeContext& context_;
   std::optional<Reception> reception_;
   std::vector<std::shared_ptr<ClientSession>> sessions_;
-  std::vector<DeviceReport> reports_;
-  // Of ended sessions, by the number of the device, and whether it is relayed; with those of so
-  // many of the reports.
-  std::map<std::pair<std::uint32_t, bool>, DeviceUse> ended_use_;
-  std::size_t counted_reports_ = 0;
+  DeviceReports reports_;
   std::uint64_t started_ = 0;
   std::uint32_t last_number_ = 0;
 };

@@ -44,7 +44,7 @@ int NicenessOf(int socket) {
 Result<std::shared_ptr<ClientSession>> ClientSession::Start(NodeContext& context,
                                                             Reception::Arrival arrival,
                                                             std::uint32_t id,
-                                                            std::vector<DeviceReport>& reports) {
+                                                            DeviceReports& reports) {
   std::shared_ptr<ClientSession> session(
       new ClientSession(context, std::move(arrival.socket), id, reports));
   ClientSession* const raw = session.get();
@@ -470,9 +470,8 @@ void ClientSession::Report(const Device& device) {
   if (!device.channel || observer_) return;
   const DeviceDescription& description = Description(device);
   const ChannelStatistics& statistics = device.channel->statistics();
-  reports_.push_back({id_, visible_[device.number], description.host, description.name,
-                      device.relayed, ReadUse(statistics), ReadWaits(statistics),
-                      statistics.ranks});
+  reports_.Add({id_, visible_[device.number], description.host, description.name, device.relayed,
+                ReadUse(statistics), ReadWaits(statistics), statistics.ranks});
 }
 
 void ClientSession::Measure(std::vector<DeviceMetrics>& devices) const {

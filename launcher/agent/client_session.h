@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/device_reports.h"
 #include "launcher/agent/node_context.h"
 #include "protocol/channel/reception.h"
 
@@ -22,7 +23,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // or for which there is no room, is told so: a failure.
   static Result<std::shared_ptr<ClientSession>> Start(NodeContext& context,
                                                       Reception::Arrival arrival, std::uint32_t id,
-                                                      std::vector<DeviceReport>& reports);
+                                                      DeviceReports& reports);
 
   std::uint32_t id() const { return id_; }
   bool ended() const { return ended_; }
@@ -53,7 +54,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   };
 
   ClientSession(NodeContext& context, ControlSocket socket, std::uint32_t id,
-                std::vector<DeviceReport>& reports)
+                DeviceReports& reports)
       : context_(context), socket_(std::move(socket)), id_(id), reports_(reports) {}
   // Of the socket: room for what is kept, or something to read.
   void HandleSocket();
@@ -95,7 +96,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   NodeContext& context_;
   ControlSocket socket_;
   const std::uint32_t id_;
-  std::vector<DeviceReport>& reports_;
+  DeviceReports& reports_;
   bool rests_ = false;  // Nothing is read until a timer rings.
   std::string program_;
   int niceness_ = 0;                         // Of the process: its proxies have it, too.

@@ -6,6 +6,18 @@
 #include "common/log.h"
 
 namespace cuspan {
+namespace {
+
+// The longest first, and no more than a table shows.
+void KeepLongest(std::vector<WaitTime>& waits) {
+  constexpr std::size_t kMaxWaits = 5;
+  std::stable_sort(waits.begin(), waits.end(), [](const WaitTime& a, const WaitTime& b) {
+    return a.nanoseconds > b.nanoseconds;
+  });
+  if (waits.size() > kMaxWaits) waits.resize(kMaxWaits);
+}
+
+}  // namespace
 
 DeviceUse ReadUse(const ChannelStatistics& statistics) {
   DeviceUse use;
@@ -25,7 +37,6 @@ DeviceUse ReadUse(const ChannelStatistics& statistics) {
 }
 
 std::vector<WaitTime> ReadWaits(const ChannelStatistics& statistics) {
-  constexpr std::size_t kMost = 5;
   std::vector<WaitTime> waits;
   for (const WaitPlace& place : statistics.wait_places) {
     const std::size_t bytes =
@@ -33,11 +44,21 @@ std::vector<WaitTime> ReadWaits(const ChannelStatistics& statistics) {
     if (bytes == 0) continue;
     waits.push_back({Printable({place.text, bytes}, sizeof place.text), place.nanoseconds});
   }
-  std::stable_sort(waits.begin(), waits.end(), [](const WaitTime& a, const WaitTime& b) {
-    return a.nanoseconds > b.nanoseconds;
-  });
-  if (waits.size() > kMost) waits.resize(kMost);
+  KeepLongest(waits);
   return waits;
+}
+
+void AddWaits(std::vector<WaitTime>& sum, const std::vector<WaitTime>& more) {
+  for (const WaitTime& wait : more) {
+    const auto same = std::find_if(sum.begin(), sum.end(), [&wait](const WaitTime& known) {
+      return known.place == wait.place;
+    });
+    if (same == sum.end())
+      sum.push_back(wait);
+    else
+      same->nanoseconds += wait.nanoseconds;
+  }
+  KeepLongest(sum);
 }
 
 void AddUse(DeviceUse& sum, const DeviceUse& more) {

@@ -15,5 +15,7 @@ std::vector<WaitTime> ReadWaits(const ChannelStatistics& statistics);
 
 // Adds `more` to `sum`, kind by kind. Sums wrap around.
 void AddUse(DeviceUse& sum, const DeviceUse& more);
+// The same line by line. The five longest stay, the longest first.
+void AddWaits(std::vector<WaitTime>& sum, const std::vector<WaitTime>& more);
 
 }  // namespace cuspan

@@ -24,7 +24,6 @@ constexpr std::chrono::milliseconds kHandshakeLimit{10'000};
 constexpr int kClockQuestions = 64;
 // So many devices with all their attributes fit into a message.
 constexpr std::size_t kDevicesAMessage = 32;
-constexpr std::size_t kMostReportsWithWaits = 256;
 constexpr int kReportsLimitMs = 1'000;
 
 }  // namespace
@@ -260,8 +259,8 @@ void HomeAgent::ReadLauncher() {
   reports_wanted_ = true;
 }
 
-void HomeAgent::KeepReports(std::vector<DeviceReport> reports) {
-  std::move(reports.begin(), reports.end(), std::back_inserter(reports_));
+void HomeAgent::KeepReports(std::vector<DeviceReport>&& reports) {
+  for (DeviceReport& report : reports) reports_.Add(std::move(report));
 }
 
 bool HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
@@ -333,7 +332,10 @@ bool HomeAgent::Owes(const std::set<std::uint32_t>& ranks) {
 }
 
 void HomeAgent::SendReports() {
-  Status sent = launcher_->Post(RunStatistics{reports_});
+  Status sent = Status::Ok();
+  for (std::vector<DeviceReport>& piece : reports_.Take())
+    if (sent.ok()) sent = launcher_->Post(RunStatistics{std::move(piece)});
+  if (sent.ok()) sent = launcher_->Post(RunStatistics{});  // Behind the last.
   // Behind what it was told before and has not taken.
   while (sent.ok() && launcher_->kept() != 0) {
     pollfd launcher{launcher_->fd(), POLLOUT, 0};
@@ -349,11 +351,9 @@ void HomeAgent::Shutdown() {
   const bool traced = node_->trace() != nullptr;
   ::alarm(traced ? kTracedEndSeconds : kEndSeconds);
   node_->clients().EndAll();
-  KeepReports(node_->clients().TakeReports());
+  for (std::vector<DeviceReport>& piece : node_->clients().reports().Take())
+    KeepReports(std::move(piece));
   EndOthers();
-  // One message holds all: of very many sessions it has the figures alone.
-  if (reports_.size() > kMostReportsWithWaits)
-    for (DeviceReport& report : reports_) report.waits.clear();
   if (reports_wanted_) SendReports();
   if (traced) EndTrace();
   node_->EndAll(traced ? kTracedEndLimit : std::chrono::milliseconds(0));

@@ -11,6 +11,7 @@
 #include "launcher/agent/agent_metrics.h"
 #include "launcher/agent/agent_node.h"
 #include "launcher/agent/agent_options.h"
+#include "launcher/agent/device_reports.h"
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/lease/run_allocation.h"
 #include "launcher/app_process.h"
@@ -37,7 +38,7 @@ class HomeAgent {
   // Ends the other agents in good order. To be called once, whatever went before.
   void Shutdown();
   // What the run's sessions did; complete after Shutdown.
-  const std::vector<DeviceReport>& reports() const { return reports_; }
+  std::vector<DeviceReport> reports() const { return reports_.All(); }
   // What brings messages to other agents; empty where there are none.
   std::string_view relay_name() const { return node_->relay_name(); }
 
@@ -69,7 +70,7 @@ class HomeAgent {
   // Whether one of these can still do what it owes.
   bool Owes(const std::set<std::uint32_t>& ranks);
   void TakeClock(std::uint32_t rank, const TraceClock& answer);
-  void KeepReports(std::vector<DeviceReport> reports);
+  void KeepReports(std::vector<DeviceReport>&& reports);
   void SendReports();
   template <typename T>
   void SendToOthers(const T& message) {
@@ -85,7 +86,7 @@ class HomeAgent {
   InventoryQuery& inventory_;
   std::optional<ControlSocket> launcher_;
   std::unique_ptr<RunAllocation> allocation_;
-  std::vector<DeviceReport> reports_;
+  DeviceReports reports_;
   bool reports_wanted_ = false;
   bool run_ended_ = false;
   bool look_wanted_ = false;  // The launcher waits for TellLook.
