@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "common/format.h"
 #include "interpose/calls/attributes.h"
@@ -62,13 +63,20 @@ inline bool CopyArgument(const LaunchCall& call, const LoadedKernel& kernel, std
   return true;
 }
 
+// Arguments of up to so many bytes need no allocation. Programs launch on stacks of 24 KiB.
+constexpr std::size_t kArgumentBytesOnStack = 1024;
+
 // Calls use(bytes) → Error with the arguments, one behind the other.
 template <typename Use>
 Error WithArguments(const LaunchCall& call, const LoadedKernel& kernel, Use&& use) {
-  // Not initialised: only what is filled in below is sent.
-  std::byte bytes[kMaxArgumentBytes];
-  if (kernel.argument_bytes > sizeof bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (kernel.argument_bytes > kMaxArgumentBytes) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(CheckArguments(call, kernel));
+  // Neither is initialised: only what is filled in below is sent.
+  std::byte few[kArgumentBytesOnStack];
+  std::unique_ptr<std::byte[]> many;
+  if (kernel.argument_bytes > sizeof few) [[unlikely]]
+    many.reset(new std::byte[kernel.argument_bytes]);
+  std::byte* const bytes = many != nullptr ? many.get() : few;
   std::byte* next = bytes;
   for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
     if (!CopyArgument(call, kernel, i, next)) return CUDA_ERROR_INVALID_VALUE;

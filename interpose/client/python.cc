@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <climits>
 #include <cstring>
@@ -32,10 +31,12 @@ bool IsProgram(std::string_view file) {
 
 // Below the working directory without it; the end of what is very long.
 std::string ShortFile(std::string_view file) {
-  std::array<char, PATH_MAX> folder{};
-  if (::getcwd(folder.data(), folder.size() - 1) != nullptr) {
-    std::strcat(folder.data(), "/");
-    if (file.starts_with(folder.data())) file.remove_prefix(std::strlen(folder.data()));
+  // Not on the stack, which may be small.
+  std::string folder(PATH_MAX, '\0');
+  if (::getcwd(folder.data(), folder.size()) != nullptr) {
+    folder.resize(std::strlen(folder.c_str()));
+    folder.push_back('/');
+    if (file.starts_with(folder)) file.remove_prefix(folder.size());
   }
   if (file.size() <= kMostFileBytes) return std::string(file);
   file.remove_prefix(file.size() - kMostFileBytes);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "common/high_fd.h"
 
@@ -151,8 +152,10 @@ Status ControlSocket::Flush() {
 }
 
 Status ControlSocket::ReadMore() {
-  std::byte chunk[16 * 1024];
-  iovec part{chunk, sizeof chunk};
+  // Not on the stack: a program's thread may have 24 KiB in all.
+  constexpr std::size_t kChunkBytes = 16 * 1024;
+  const auto chunk = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
+  iovec part{chunk.get(), kChunkBytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
   msghdr message{};
   message.msg_iov = &part;
@@ -179,7 +182,7 @@ Status ControlSocket::ReadMore() {
   }
   if (fds_.size() > most_waiting_fds_)
     return Status::Invalid("{} unexpected file descriptors arrived", fds_.size());
-  buffer_.insert(buffer_.end(), chunk, chunk + received);
+  buffer_.insert(buffer_.end(), chunk.get(), chunk.get() + received);
   return Status::Ok();
 }
 

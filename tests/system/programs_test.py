@@ -9,7 +9,7 @@ APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1]
 # Smaller than a program's own choice where that takes long on a software GPU; and what a program does not
 # do natively: to go on after a fault, or to load damaged code.
 ARGUMENTS = {"collectives": ["1001"], "completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
-             "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "resets": ["2", "fault"]}
+             "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "resets": ["2", "fault"], "small_stacks": ["24", "first"]}
 INPUT = {"filter": "one line\nand another\n"}
 # Those that use every device there is.
 ALL_DEVICES = {"collectives", "communicators", "completions", "fft", "libraries", "managed", "mapped", "matmul", "multi_device",
