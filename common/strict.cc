@@ -10,6 +10,7 @@
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "common/start_thread.h"
 
 namespace cuspan {
 namespace {
@@ -21,10 +22,13 @@ void FlushProgramsOutput() {
   // Never destroyed: the thread may still be at it when the process ends.
   auto* const flushed = new std::promise<void>;
   const std::future<void> done = flushed->get_future();
-  std::thread([flushed] {
+  Result<std::thread> thread = StartThread("cuspan-flush", [flushed] {
     std::fflush(nullptr);
     flushed->set_value();
-  }).detach();
+  });
+  if (!thread.ok())
+    return LogWarn("output of the program may be lost: {}", thread.status().message());
+  thread->detach();
   done.wait_for(kFlushLimit);
 }
 

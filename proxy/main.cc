@@ -16,9 +16,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "common/log.h"
+#include "common/start_thread.h"
 #include "common/trace.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
@@ -238,6 +240,31 @@ void NameSoftwareDriver(const ProxyStart& start, const LoadedDriver& driver) {
   if (driver.set_log_identity != nullptr) driver.set_log_identity(&identity);
 }
 
+Status StartServingSocket(ControlSocket& socket, Place& place) {
+  Result<std::thread> thread =
+      StartThread("cuspan-agent", [&socket, &place] { ServeSocket(socket, place); });
+  if (thread.ok()) thread->detach();
+  return thread.status();
+}
+
+// The session with all its threads. It is never destroyed: kernels of a program that was killed may
+// still run, and must not lose their memory before they end with this process. kExhausted if the
+// system allows no further thread.
+Result<DeviceSession*> StartSession(ControlSocket& socket, Place& place,
+                                    std::optional<ExchangeSocket> exchange,
+                                    std::unique_ptr<ShareSeat> seat) {
+  std::unique_ptr<DeviceSession> session;
+  try {
+    session = std::make_unique<DeviceSession>(place.driver.functions, *place.device, *place.channel,
+                                              std::move(exchange), &place.joins);
+    if (seat != nullptr) session->Share(std::move(seat));
+  } catch (const std::system_error& error) {
+    return NoThread("of the session", error.code().value());
+  }
+  CUSPAN_RETURN_IF_ERROR(StartServingSocket(socket, place));
+  return session.release();
+}
+
 int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   SetLogName(Format("cuspan proxy[{}]", start.name), "proxy", start.ordinal);
   SetLogRun(start.run, start.session);
@@ -273,17 +300,22 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
       LogWarn("no peer access from other GPUs of this node: {}", opened.status().message());
     if (exchange) answer.exchange = exchange->address;
   }
+  DeviceSession* session = nullptr;
+  if (ready.ok()) {
+    Result<DeviceSession*> made =
+        StartSession(socket, *place, std::move(exchange), std::move(seat));
+    if (made.ok())
+      session = *made;
+    else
+      answer.result = CUDA_ERROR_OPERATING_SYSTEM;
+    ready = made.status();
+    answer.message = ready.message();
+  }
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
 
-  std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
   // Killed with its agent, it would end other runs with it. The socket's end is told to the thread
   // above; one that was stopped goes on, and sees it.
   if (place->pairs != nullptr) ::prctl(PR_SET_PDEATHSIG, SIGCONT);
-  // Never destroyed: kernels of a program that was killed may still run, and must not lose their
-  // memory before they end with this process.
-  auto* session = new DeviceSession(place->driver.functions, *place->device, *place->channel,
-                                    std::move(exchange), &place->joins);
-  if (seat != nullptr) session->Share(std::move(seat));
   const Status served = Serve(*session);
   session->EndSharing();
   LeavePairs(*place);
@@ -309,8 +341,12 @@ int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
   answer.message = ready.message();
   answer.window = start.window;
+  if (ready.ok()) {
+    ready = StartServingSocket(socket, *place);
+    if (!ready.ok()) answer.result = CUDA_ERROR_OPERATING_SYSTEM;
+    answer.message = ready.message();
+  }
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
-  std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
   NvmlDevice device(start.uuid, std::move(memory));
   const Status served = Observe(*place->channel, device);
   if (served.ok()) return 0;

@@ -3,8 +3,11 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <system_error>
+#include <atomic>
 #include <utility>
+
+#include "common/log.h"
+#include "common/start_thread.h"
 
 namespace cuspan {
 
@@ -27,22 +30,32 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+// Further ones follow the first, at each call of the program perhaps.
+void LogRefusal(const Status& status) {
+  static std::atomic<bool> logged = false;
+  if (!logged.exchange(true)) LogError("{}", status.message());
+}
+
 }  // namespace
 
 std::thread StartBackgroundThread(const char* name, std::function<void()> body) {
   const SignalsBlocked blocked;
-  std::thread thread(std::move(body));
-  ::pthread_setname_np(thread.native_handle(), name);
-  return thread;
+  Result<std::thread> thread = StartThread(name, std::move(body));
+  if (thread.ok()) return std::move(*thread);
+  LogRefusal(thread.status());
+  return {};
 }
 
-void StartPlainThread(const char* name, void* (*body)(void*), void* argument) {
+bool StartPlainThread(const char* name, void* (*body)(void*), void* argument) {
   const SignalsBlocked blocked;
   pthread_t thread{};
-  if (const int error = ::pthread_create(&thread, nullptr, body, argument); error != 0)
-    throw std::system_error(error, std::generic_category());  // As std::thread does.
+  if (const int error = ::pthread_create(&thread, nullptr, body, argument); error != 0) {
+    LogRefusal(NoThread(name, error));
+    return false;
+  }
   ::pthread_setname_np(thread, name);
   ::pthread_detach(thread);
+  return true;
 }
 
 }  // namespace cuspan

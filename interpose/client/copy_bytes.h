@@ -19,6 +19,8 @@ template <typename Op>
 CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, std::uint64_t bytes,
                    const HostRows& rows, bool later) {
   Transfers& transfers = there.link->transfers();
+  if (later)
+    if (const CUresult started = transfers.StartSender(); started != CUDA_SUCCESS) return started;
   op.stream = there.stream;
   op.transfer = transfers.BeginOutgoing();
   if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {

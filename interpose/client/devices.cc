@@ -198,6 +198,7 @@ void Devices::SetLinks(Context& context, std::shared_ptr<Link> link,
 
 CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   const int device = context.device();
+  if (!StartReceiving()) return CUDA_ERROR_OPERATING_SYSTEM;
   OpenDevice request;
   request.context = context.agent_number();
   request.device = static_cast<std::uint32_t>(device);
@@ -240,7 +241,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   parts.on_communicator = &parts_.on_communicator;
   auto made = std::make_shared<Link>(std::move(parts));
   SetLinks(context, nullptr, made);
-  StartReceiving();
+  bell_.Ring();
   if (const CUresult attached = parts_.region->Attach(*made); attached != CUDA_SUCCESS) {
     LogError("device {} cannot use the program's managed and mapped memory: CUDA error {}", device,
              static_cast<int>(attached));
@@ -315,11 +316,15 @@ CUresult Devices::Join(std::uint32_t join, const Context& first, const Context& 
 
 // --- Receiving
 
-void Devices::StartReceiving() {
-  std::call_once(receiver_started_, [this] {
-    receiver_ = StartBackgroundThread("cuspan-receive", [this] { ReceiveLoop(); });
-  });
+bool Devices::StartReceiving() {
+  {
+    const MutexLock lock(receiver_mutex_);
+    if (!receiver_.joinable())
+      receiver_ = StartBackgroundThread("cuspan-receive", [this] { ReceiveLoop(); });
+    if (!receiver_.joinable()) return false;
+  }
   bell_.Ring();
+  return true;
 }
 
 void Devices::ReceiveLoop() {

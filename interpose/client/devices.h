@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -133,11 +132,12 @@ class Devices {
   }
   Context* ContextFor(int device);
   CUresult OpenNew(Context& context, std::shared_ptr<Link>* link);
+  Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
   // The context has ended for good.
   void Retire(const Context& context);
-  Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
   void SetLinks(Context& context, std::shared_ptr<Link> link, std::shared_ptr<Link> starting);
-  void StartReceiving();
+  // False if no thread can be started for it.
+  bool StartReceiving();
   // Ends never: every wait of the program relies on it to end when the agent does.
   void ReceiveLoop();
   // The agent has ended, and with it what all links lead to.
@@ -163,8 +163,8 @@ class Devices {
   std::atomic<std::uint64_t> next_link_{1};
   mutable Mutex tables_mutex_;
   std::vector<ContextTable*> tables_ CUSPAN_GUARDED_BY(tables_mutex_);
-  std::once_flag receiver_started_;
-  std::thread receiver_;  // Runs until the process ends.
+  Mutex receiver_mutex_;
+  std::thread receiver_ CUSPAN_GUARDED_BY(receiver_mutex_);  // Runs until the process ends.
 };
 
 }  // namespace cuspan

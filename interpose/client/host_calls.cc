@@ -10,12 +10,16 @@
 
 namespace cuspan {
 
+CUresult HostCallThread::Start() {
+  const MutexLock lock(mutex_);
+  if (!started_) started_ = StartPlainThread("cuspan-hostcall", &Thread, this);
+  return started_ ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
 void HostCallThread::Run(Call call) {
   {
     const MutexLock lock(mutex_);
     waiting_.push_back(std::move(call));
-    if (!started_) StartPlainThread("cuspan-hostcall", &Thread, this);
-    started_ = true;
   }
   arrived_.notify_one();
 }
@@ -53,6 +57,7 @@ void HostCallThread::Over() {
 
 // The stream stops at a signal, which is given when the function has run.
 CUresult HostCalls::Call(const StreamTarget& target, Choose call) {
+  if (const CUresult started = thread_.Start(); started != CUDA_SUCCESS) return started;
   StreamWaitSignal wait;
   wait.stream = target.stream;
   wait.signal = NextHandle();

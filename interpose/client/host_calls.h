@@ -19,8 +19,7 @@ struct HostFunction {
   void* data = nullptr;
 };
 
-// Runs functions one after the other on a thread of its own, which starts with
-// the first. Lives as long as the process.
+// Runs functions one after the other on a thread of its own. Lives as long as the process.
 //
 // A function may end its thread (pthread_exit). Then it is as with CUDA: it counts as one that
 // never returns, and what was to come after it never does (measured, driver 580).
@@ -32,6 +31,8 @@ class HostCallThread {
     // When it has returned.
     std::function<void()> over;
   };
+  // To be called before Run. CUDA_ERROR_OPERATING_SYSTEM if no thread can be started. Any thread.
+  CUresult Start();
   // Any thread; does not wait.
   void Run(Call call);
 

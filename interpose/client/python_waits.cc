@@ -32,8 +32,9 @@ PythonWaits* PythonWaits::Start() {
   const Python* const python = Python::Find();
   if (python == nullptr) return nullptr;
   auto* const waits = new PythonWaits(python);  // Its thread uses it until the process ends.
-  StartPlainThread("cuspan-python", Run, waits);
-  return waits;
+  if (StartPlainThread("cuspan-python", Run, waits)) return waits;
+  delete waits;
+  return nullptr;
 }
 
 // Nothing here has to be destroyed: see Python::TakeLock.

@@ -156,6 +156,12 @@ CUresult SharedEvents::Hold(const std::shared_ptr<SharedEvent>& event,
                             const std::shared_ptr<Link>& link, std::uint64_t stream) {
   const std::uint64_t number = event->recorded();
   if (event->Over(number)) return CUDA_SUCCESS;
+  {
+    const MutexLock lock(held_mutex_);
+    if (!watcher_.joinable())
+      watcher_ = StartBackgroundThread("cuspan-events", [this] { Watch(); });
+    if (!watcher_.joinable()) return CUDA_ERROR_OPERATING_SYSTEM;
+  }
   StreamWaitSignal wait;
   wait.stream = stream;
   wait.signal = NextHandle();
@@ -163,7 +169,6 @@ CUresult SharedEvents::Hold(const std::shared_ptr<SharedEvent>& event,
   const MutexLock lock(held_mutex_);
   held_.push_back({event, number, link, wait.signal});
   arrived_.notify_one();
-  if (!watcher_.joinable()) watcher_ = StartBackgroundThread("cuspan-events", [this] { Watch(); });
   return CUDA_SUCCESS;
 }
 

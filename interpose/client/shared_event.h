@@ -113,7 +113,7 @@ class SharedEvents {
   Mutex held_mutex_;
   std::condition_variable arrived_;
   std::vector<Held> held_ CUSPAN_GUARDED_BY(held_mutex_);
-  std::thread watcher_;
+  std::thread watcher_ CUSPAN_GUARDED_BY(held_mutex_);
 };
 
 }  // namespace cuspan

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/start_thread.h"
 #include "launcher/run_key.h"
 #include "protocol/network/entrance.h"
 
@@ -161,8 +162,11 @@ Result<std::unique_ptr<Listener>> Listener::Open(const Passwords& passwords) {
   std::vector<std::string> places;
   for (const net::Address& address : addresses)
     if (!net::IsLoopback(address)) places.push_back(net::Text(address));
-  return std::unique_ptr<Listener>(
+  std::unique_ptr<Listener> made(
       new Listener(std::move(listener), std::move(interrupt), passwords, std::move(places)));
+  CUSPAN_ASSIGN_OR_RETURN(made->thread_,
+                          StartThread("cuspan-listen", [at = made.get()] { at->Listen(); }));
+  return made;
 }
 
 Listener::Listener(net::Listener listener, std::shared_ptr<net::Interrupt> interrupt,
@@ -170,12 +174,11 @@ Listener::Listener(net::Listener listener, std::shared_ptr<net::Interrupt> inter
     : listener_(std::move(listener)),
       interrupt_(std::move(interrupt)),
       passwords_(std::move(passwords)),
-      places_(std::move(places)),
-      thread_([this] { Listen(); }) {}
+      places_(std::move(places)) {}
 
 Listener::~Listener() {
   interrupt_->Raise();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Listener::Listen() {
@@ -184,7 +187,13 @@ void Listener::Listen() {
     Result<net::Entrance::Guest> guest = entrance.Next({}, net::kNever);
     if (!guest.ok()) return;
     if (guest->As<std::array<char, kPasswordDigits>>() != DigitsOf(passwords_.ask)) continue;
-    std::thread(ServeGuest, std::move(guest->fd), interrupt_, passwords_).detach();
+    const auto fd = std::make_shared<UniqueFd>(std::move(guest->fd));
+    Result<std::thread> thread =
+        StartThread("cuspan-guest", [fd, interrupt = interrupt_, passwords = passwords_] {
+          ServeGuest(std::move(*fd), interrupt, passwords);
+        });
+    // The guest sees the end of the connection.
+    if (thread.ok()) thread->detach();
   }
 }
 
@@ -193,8 +202,14 @@ std::vector<Reached> ReachAll(const std::vector<Target>& targets) {
   const Result<std::shared_ptr<net::Interrupt>> interrupt = net::Interrupt::Make("ended");
   if (!interrupt.ok()) return {};
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    threads.emplace_back([&, i] { all[i] = std::move(Meet(targets[i], **interrupt).reached); });
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto meet = [&, i] { all[i] = std::move(Meet(targets[i], **interrupt).reached); };
+    Result<std::thread> thread = StartThread("cuspan-target", meet);
+    if (thread.ok())
+      threads.push_back(std::move(*thread));
+    else
+      meet();  // One target after the other, then.
+  }
   for (std::thread& thread : threads) thread.join();
   return all;
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/settings.h"
+#include "common/start_thread.h"
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/listener.h"
 #include "launcher/own_host.h"
@@ -133,7 +134,13 @@ bool Listens(const Asked& asked) {
 
 void ForAll(std::vector<Asked>& hosts, const std::function<void(Asked&)>& work) {
   std::vector<std::thread> threads;
-  for (Asked& asked : hosts) threads.emplace_back([&work, &asked] { work(asked); });
+  for (Asked& asked : hosts) {
+    Result<std::thread> thread = StartThread("cuspan-host", [&work, &asked] { work(asked); });
+    if (thread.ok())
+      threads.push_back(std::move(*thread));
+    else
+      work(asked);  // One host after the other, then.
+  }
   for (std::thread& thread : threads) thread.join();
 }
 

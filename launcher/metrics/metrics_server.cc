@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/start_thread.h"
 #include "launcher/metrics/exposition.h"
 #include "launcher/metrics/http_request.h"
 
@@ -110,10 +111,7 @@ MetricsServer::MetricsServer(UniqueFd wish, UniqueFd listener, UniqueFd wake,
     : MetricsOutlet(std::move(wish)),
       target_(target),
       listener_(std::move(listener)),
-      wake_(std::move(wake)) {
-  const WithoutSignals blocked;
-  thread_ = std::thread([this] { Serve(); });
-}
+      wake_(std::move(wake)) {}
 
 Result<std::unique_ptr<MetricsOutlet>> MetricsServer::Open(const MetricsTarget& target) {
   UniqueFd wish(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -123,8 +121,12 @@ Result<std::unique_ptr<MetricsOutlet>> MetricsServer::Open(const MetricsTarget& 
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd listener, target.kind == MetricsTarget::Kind::kUnix
                                                  ? ListenAtPath(target)
                                                  : ListenAtPort(target));
-  return std::unique_ptr<MetricsOutlet>(
+  std::unique_ptr<MetricsServer> server(
       new MetricsServer(std::move(wish), std::move(listener), std::move(wake), target));
+  const WithoutSignals blocked;
+  CUSPAN_ASSIGN_OR_RETURN(server->thread_,
+                          StartThread("cuspan-metrics", [at = server.get()] { at->Serve(); }));
+  return std::unique_ptr<MetricsOutlet>(std::move(server));
 }
 
 MetricsServer::~MetricsServer() {
@@ -133,7 +135,7 @@ MetricsServer::~MetricsServer() {
     ends_ = true;
   }
   Wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   if (target_.kind == MetricsTarget::Kind::kUnix) ::unlink(target_.path.c_str());
 }
 

@@ -20,6 +20,7 @@
 
 #include "common/log.h"
 #include "common/process_fd.h"
+#include "common/start_thread.h"
 #include "protocol/sharing/share_file.h"
 #include "proxy/sharing/mps_control.h"
 
@@ -192,9 +193,14 @@ bool AwaitUnused(const MpsDaemon& daemon, PairFolder& folder, const std::string&
   const int unused = ::eventfd(0, EFD_CLOEXEC);
   for (;;) {
     // Waiting for a lock can not be waited for with other things.
-    std::thread([&folder, unused] {
+    const auto await = [&folder, unused] {
       if (folder.AwaitAlone(PairFolder::Part::kClients)) ::eventfd_write(unused, 1);
-    }).detach();
+    };
+    Result<std::thread> thread = StartThread("cuspan-unused", await);
+    if (thread.ok())
+      thread->detach();
+    else
+      await();  // An end of the daemon is noticed later, then.
     pollfd waited[] = {{daemon.process(), POLLIN, 0}, {unused, POLLIN, 0}};
     while (::poll(waited, 2, -1) < 0) {
     }

@@ -76,6 +76,7 @@ Error CreateUserObject(CUuserObject* handle, void* object, CUhostFn destroy, uns
   if (handle == nullptr || destroy == nullptr || !IsCount(count) ||
       flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
     return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(Destructors().Start());
   auto made = std::make_shared<UserObject>(destroy, object);
   const std::uint64_t number = NextHandle();
   std::lock_guard lock(Graphs::Get().mutex);

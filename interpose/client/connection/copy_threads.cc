@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "interpose/client/background_thread.h"
 #include "protocol/channel/bell.h"
@@ -37,12 +38,19 @@ void CopyThreads::Run(std::function<void()> task) {
   std::size_t waiting = 0;
   {
     const MutexLock lock(mutex_);
-    tasks_.push_back(std::move(task));
-    waiting = waiting_.fetch_add(1) + 1;
-    if (threads_.empty())
-      for (unsigned i = 0; i < count_; ++i)
-        threads_.push_back(StartBackgroundThread("cuspan-copy", [this] { Loop(); }));
+    if (threads_.empty()) {
+      for (unsigned i = 0; i < count_; ++i) {
+        std::thread thread = StartBackgroundThread("cuspan-copy", [this] { Loop(); });
+        if (!thread.joinable()) break;
+        threads_.push_back(std::move(thread));
+      }
+    }
+    if (!threads_.empty()) {
+      tasks_.push_back(std::exchange(task, nullptr));
+      waiting = waiting_.fetch_add(1) + 1;
+    }
   }
+  if (task != nullptr) return task();
   // Who stops looking looks once more, with the mutex.
   if (looking_.load() < waiting) arrived_.notify_one();
 }

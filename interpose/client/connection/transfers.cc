@@ -78,6 +78,12 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
   return failed_ != CUDA_SUCCESS ? failed_ : sent;
 }
 
+CUresult Transfers::StartSender() {
+  const MutexLock lock(mutex_);
+  if (!sender_.joinable()) sender_ = StartBackgroundThread("cuspan-send", [this] { SenderLoop(); });
+  return sender_.joinable() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
                           const HostRows& rows) {
   {
@@ -88,8 +94,6 @@ void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::
     known->second.bytes = bytes;
     known->second.rows = rows;
     known->second.by_sender = true;
-    if (!sender_.joinable())
-      sender_ = StartBackgroundThread("cuspan-send", [this] { SenderLoop(); });
   }
   may_send_.notify_all();
 }

@@ -58,6 +58,8 @@ class Transfers {
   // failure was posted.
   CUresult Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
                 const HostRows& rows = {});
+  // To be called before SendLater. CUDA_ERROR_OPERATING_SYSTEM if no thread can be started.
+  CUresult StartSender();
   // The same by the link's own thread. The source stays in use until the stream has passed
   // the copy.
   void SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
+#include <thread>
 
 #include "common/log.h"
 #include "common/mutex.h"
@@ -121,23 +121,28 @@ void OnSegv(int number, siginfo_t* info, void* context) {
 
 bool FaultsHandled() { return the_process.load(std::memory_order_acquire) == ::getpid(); }
 
-void StartFaults(Mirrors& mirrors, const AddressWindow& window) {
-  static std::once_flag once;
-  std::call_once(once, [&] {
-    the_mirrors = &mirrors;
-    the_window = window;
-    StartBackgroundThread("cuspan-faults", ServeFaults).detach();
-    struct sigaction action {};
-    action.sa_sigaction = OnSegv;
-    // A handler of another signal that runs on top of ours may touch such memory, too.
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    ::sigemptyset(&action.sa_mask);
-    auto* const before = new struct sigaction;
-    if (__sigaction(SIGSEGV, nullptr, before) == 0) programs_action = before;
-    the_process = ::getpid();
-    if (__sigaction(SIGSEGV, &action, nullptr) != 0)
-      LogError("cannot handle the program's page faults: {}", std::strerror(errno));
-  });
+bool StartFaults(Mirrors& mirrors, const AddressWindow& window) {
+  static constinit Mutex mutex;
+  static bool started = false;
+  const MutexLock lock(mutex);
+  if (started) return true;
+  the_mirrors = &mirrors;
+  the_window = window;
+  std::thread service = StartBackgroundThread("cuspan-faults", ServeFaults);
+  if (!service.joinable()) return false;
+  service.detach();
+  started = true;
+  struct sigaction action {};
+  action.sa_sigaction = OnSegv;
+  // A handler of another signal that runs on top of ours may touch such memory, too.
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  ::sigemptyset(&action.sa_mask);
+  auto* const before = new struct sigaction;
+  if (__sigaction(SIGSEGV, nullptr, before) == 0) programs_action = before;
+  the_process = ::getpid();
+  if (__sigaction(SIGSEGV, &action, nullptr) != 0)
+    LogError("cannot handle the program's page faults: {}", std::strerror(errno));
+  return true;
 }
 
 bool AdmitSystemCall(std::uint64_t address, std::size_t bytes, bool write) {

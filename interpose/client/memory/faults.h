@@ -27,8 +27,8 @@ namespace cuspan {
 class Mirrors;
 
 // Handles faults in the window from now on, for as long as the process lives. Only the first call
-// counts.
-void StartFaults(Mirrors& mirrors, const AddressWindow& window);
+// counts. False if no thread can be started for it: another call may try again.
+bool StartFaults(Mirrors& mirrors, const AddressWindow& window);
 // Whether that has happened, in this process and not in its parent.
 bool FaultsHandled();
 

@@ -77,7 +77,10 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
       ranges_.erase(made.first);
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    StartFaults(*this, window_);
+    if (!StartFaults(*this, window_)) {
+      ranges_.erase(made.first);
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    }
     mirrored_.store(true, std::memory_order_release);
     Protect(*range, 0, range->blocks());
   }

@@ -27,8 +27,10 @@ Refresher::~Refresher() {
   if (thread.joinable()) thread.join();
 }
 
-void Refresher::Start() {
+bool Refresher::Start() {
+  const MutexLock lock(mutex_);
   if (!thread_.joinable()) thread_ = StartBackgroundThread("cuspan-refresh", [this] { Serve(); });
+  return thread_.joinable();
 }
 
 void Refresher::CallBy(Time when) {
@@ -36,7 +38,6 @@ void Refresher::CallBy(Time when) {
     const MutexLock lock(mutex_);
     if (when >= next_) return;
     next_ = when;
-    Start();
     if (when >= asleep_until_) return;
   }
   changed_.notify_one();
@@ -46,7 +47,6 @@ void Refresher::Run(std::function<void()> job) {
   {
     const MutexLock lock(mutex_);
     jobs_.push_back(std::move(job));
-    Start();
   }
   changed_.notify_one();
 }

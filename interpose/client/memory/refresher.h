@@ -27,13 +27,14 @@ class Refresher {
   // Ends the thread, when it has done what it does just now.
   ~Refresher();
 
-  // Something will be due at that time.
+  // Starts the thread, if that was not done. False if no thread can be started.
+  bool Start();
+  // Something will be due at that time. Nothing is done without the thread.
   void CallBy(Time when);
-  // The thread runs it soon, one after the other in this order.
+  // The thread, which Start has started, runs it soon, one after the other in this order.
   void Run(std::function<void()> job);
 
  private:
-  void Start() CUSPAN_REQUIRES(mutex_);
   void Serve();
 
   const Refresh refresh_;

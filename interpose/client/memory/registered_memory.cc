@@ -18,6 +18,7 @@ constexpr std::size_t kMostRefreshedBytes = std::size_t{1} << 20;
 
 CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, const void* memory,
                                   std::uint64_t* address) {
+  if (!region_->refresher().Start()) return CUDA_ERROR_OPERATING_SYSTEM;
   MutexLock lock(mutex_);
   auto known = ranges_.find(base);
   if (known == ranges_.end()) {

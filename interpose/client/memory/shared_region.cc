@@ -61,8 +61,11 @@ void Populate(const BlockAllocator::Range& range) {
                                 MADV_POPULATE_WRITE));
   };
   std::vector<std::thread> threads;
-  for (std::uint64_t begin = piece; begin < range.bytes; begin += piece)
-    threads.push_back(StartBackgroundThread("cuspan-populate", [&, begin] { populate(begin); }));
+  for (std::uint64_t begin = piece; begin < range.bytes; begin += piece) {
+    std::thread thread = StartBackgroundThread("cuspan-populate", [&, begin] { populate(begin); });
+    if (!thread.joinable()) break;  // Pinning does the rest.
+    threads.push_back(std::move(thread));
+  }
   populate(0);
   for (std::thread& thread : threads) thread.join();
 }
@@ -128,7 +131,7 @@ CUresult SharedRegion::MapOn(Connection& link, const Segment& segment) {
   MemoryMap::Reply reply;
   CUresult result = link.Call(op, &reply);
   if (result == CUDA_SUCCESS && IsMirroredOn(link, segment)) {
-    result = mirrors_.Begin(link, segment.range);
+    result = refresher_.Start() ? mirrors_.Begin(link, segment.range) : CUDA_ERROR_OPERATING_SYSTEM;
     if (result != CUDA_SUCCESS) UnmapOn(link, segment);
   }
   return result;

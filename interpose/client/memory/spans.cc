@@ -39,6 +39,8 @@ CUresult SendOne(Connection& link, std::uint64_t stream, std::uint64_t destinati
     CountBytes(link, bytes);
     return link.Send(op);
   }
+  if (const CUresult started = link.transfers().StartSender(); started != CUDA_SUCCESS)
+    return started;
   CopyToDevice op;
   op.stream = stream;
   op.destination = destination;

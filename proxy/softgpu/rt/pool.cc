@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "common/log.h"
+#include "common/start_thread.h"
 #include "proxy/softgpu/rt/block.h"
 
 namespace cuspan::softgpu {
@@ -103,13 +106,26 @@ WorkerPool::WorkerPool(unsigned threads, std::chrono::seconds limit) : limit_(li
   BlockSignals();
   for (unsigned i = 0; i < std::max(threads, 1u); ++i) {
     Post& post = posts_.emplace_back();
-    std::lock_guard lock(post.mutex);
-    threads_.emplace_back([this, &post] { Main(post); });
+    std::unique_lock lock(post.mutex);
+    Result<std::thread> thread = StartThread("cuspan-softgpu", [this, &post] { Main(post); });
+    if (!thread.ok()) {
+      LogWarn("software GPU: {} of {} threads: {}", i, threads, thread.status().message());
+      lock.unlock();
+      posts_.pop_back();
+      break;
+    }
+    threads_.push_back(std::move(*thread));
     post.thread = threads_.back().native_handle();
-    pthread_setname_np(post.thread, "cuspan-softgpu");
   }
-  if (limit_.count() != 0) watcher_ = std::thread([this] { Watch(); });
+  if (limit_.count() != 0) StartWatcher();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void WorkerPool::StartWatcher() {
+  Result<std::thread> thread = StartThread("cuspan-watch", [this] { Watch(); });
+  if (!thread.ok())
+    return LogError("software GPU: kernels cannot be stopped: {}", thread.status().message());
+  watcher_ = std::move(*thread);
 }
 
 WorkerPool::~WorkerPool() {
@@ -138,12 +154,11 @@ void WorkerPool::StopCancelled() {
   sigset_t before;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   BlockSignals();
-  watcher_ = std::thread([this] { Watch(); });
+  StartWatcher();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void WorkerPool::Watch() {
-  pthread_setname_np(pthread_self(), "cuspan-watch");
   std::unique_lock lock(watch_mutex_);
   while (!watch_ends_) {
     const auto wanted = [this] { return stop_wanted_ || watch_ends_; };

@@ -131,6 +131,7 @@ class WorkerPool {
   // gets on.
   std::uint64_t finished_units() const { return finished_units_.load(std::memory_order_relaxed); }
 
+  // Fewer than were asked for where the system allows no more; 0: nothing can be done.
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
 
  private:
@@ -152,6 +153,7 @@ class WorkerPool {
   };
 
   void Main(Post& post);
+  void StartWatcher();
   // The thread that stops what was cancelled, and tells tasks that they are overdue.
   void Watch();
   // True when something that was cancelled runs still.

@@ -27,6 +27,7 @@ TEST(Refresher, CallsNotBeforeItIsDueAndAsOftenAsItIsTold) {
     over.set_value();
     return std::nullopt;
   });
+  ASSERT_TRUE(refresher.Start());
   refresher.CallBy(start + std::chrono::milliseconds(1));
   over.get_future().wait();
   EXPECT_EQ(calls, 3);
@@ -38,6 +39,7 @@ TEST(Refresher, AnEarlierTimeCounts) {
     called.set_value();
     return std::nullopt;
   });
+  ASSERT_TRUE(refresher.Start());
   refresher.CallBy(Clock::now() + std::chrono::hours(1));
   refresher.CallBy(Clock::now());
   called.get_future().wait();
@@ -47,6 +49,7 @@ TEST(Refresher, RunsJobsInTheirOrder) {
   std::vector<int> run;
   std::promise<void> last;
   Refresher refresher([](Refresher::Time) { return std::nullopt; });
+  ASSERT_TRUE(refresher.Start());
   for (int job = 0; job < 10; ++job) refresher.Run([&run, job] { run.push_back(job); });
   refresher.Run([&] { last.set_value(); });
   last.get_future().wait();
