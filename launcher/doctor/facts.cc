@@ -10,12 +10,14 @@ namespace cuspan::doctor {
 // Found by the library by their names.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FolderFacts, path, problem, free_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuFacts, name, software, compute_mode, driver_version)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LimitFacts, locked_bytes, open_files, processes, file_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LimitFacts, locked_bytes, open_files, processes, file_bytes,
+                                   address_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, host, version, protocol, install_problem,
-                                   agent_problem, ucx_problem, code_problem, gpu_problem, mpirun,
-                                   mpirun_kind, mpi_daemon, gpus, denied_devices, unknown_settings,
-                                   limits, rdma, shared_memory, temporary, locks, kernels, leases,
-                                   memory_bytes, channel_bytes, places, time)
+                                   agent_problem, ucx_problem, code_problem, thread_problem,
+                                   gpu_problem, mpirun, mpirun_kind, mpi_daemon, gpus,
+                                   denied_devices, unknown_settings, limits, rdma, shared_memory,
+                                   temporary, locks, kernels, leases, memory_bytes, channel_bytes,
+                                   places, time)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Passwords, ask, answer)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Target, host, places, passwords)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reached, host, problem, stalled, place, mtu, peer_mtu,

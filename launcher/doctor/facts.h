@@ -26,10 +26,11 @@ struct GpuFacts {
 
 struct LimitFacts {
   // The largest number: no limit.
-  std::uint64_t locked_bytes = 0;  // ulimit -l
-  std::uint64_t open_files = 0;    // ulimit -Hn, to which agents raise theirs
-  std::uint64_t processes = 0;     // ulimit -u; no limit for root
-  std::uint64_t file_bytes = 0;    // ulimit -f
+  std::uint64_t locked_bytes = 0;                   // ulimit -l
+  std::uint64_t open_files = 0;                     // ulimit -Hn, to which agents raise theirs
+  std::uint64_t processes = 0;                      // ulimit -u; no limit for root
+  std::uint64_t file_bytes = 0;                     // ulimit -f
+  std::uint64_t address_bytes = ~std::uint64_t{0};  // ulimit -v
 };
 
 struct HostFacts {
@@ -41,6 +42,7 @@ struct HostFacts {
   std::string agent_problem;    // Why cuspan-agent does not start,
   std::string ucx_problem;      // and cuspan-agent-ucx.
   std::string code_problem;     // Code cannot be written and then executed.
+  std::string thread_problem;   // A process cannot start as many threads as one of a run has.
   std::string gpu_problem;      // Why there are no GPUs, or only software ones.
   std::string mpirun;           // Its path; empty: there is none.
   std::string mpirun_kind;      // "Open MPI", "MPICH", or empty: not known.

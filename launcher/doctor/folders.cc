@@ -13,7 +13,12 @@
 #include <climits>
 #include <cstring>
 #include <filesystem>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "common/start_thread.h"
 #include "common/unique_fd.h"
 #include "launcher/allocator/lock_folder.h"
 #include "launcher/run_key.h"
@@ -109,12 +114,32 @@ std::string TryCode() {
   return WEXITSTATUS(status) == 0 ? "" : std::strerror(WEXITSTATUS(status));
 }
 
+std::string TryThreads() {
+  // A program's client and a proxy have fewer beside one for each core.
+  constexpr std::size_t kThreads = 32;
+  std::promise<void> over;
+  const std::shared_future<void> end = over.get_future().share();
+  std::vector<std::thread> threads;
+  std::string problem;
+  while (threads.size() < kThreads && problem.empty()) {
+    Result<std::thread> thread = StartThread("cuspan-try", [end] { end.wait(); });
+    if (thread.ok())
+      threads.push_back(std::move(*thread));
+    else
+      problem = Format("{} of {}: {}", threads.size(), kThreads, thread.status().message());
+  }
+  over.set_value();
+  for (std::thread& thread : threads) thread.join();
+  return problem;
+}
+
 LimitFacts FindLimits() {
   LimitFacts limits;
   limits.locked_bytes = LimitOf(RLIMIT_MEMLOCK, false);
   limits.open_files = LimitOf(RLIMIT_NOFILE, true);
   limits.processes = ::geteuid() == 0 ? ~std::uint64_t{0} : LimitOf(RLIMIT_NPROC, false);
   limits.file_bytes = LimitOf(RLIMIT_FSIZE, false);
+  limits.address_bytes = LimitOf(RLIMIT_AS, false);
   return limits;
 }
 

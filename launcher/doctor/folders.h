@@ -19,6 +19,8 @@ FolderFacts TryCacheFolder(const std::string& path);
 // libcudart (interpose/load/patch.h) and the software GPU with what it compiles: tried by a child.
 // Empty when it can; else what the system said.
 std::string TryCode();
+// Starts as many threads as a process of a run has, and ends them. Why that fails; empty: it works.
+std::string TryThreads();
 
 LimitFacts FindLimits();
 

@@ -26,6 +26,8 @@ constexpr std::uint64_t kSharedBytes = 8 * kMiB;
 constexpr std::uint64_t kComfortableShared = 64 * kMiB;
 // Of the processes of a run beside its channels.
 constexpr std::uint64_t kProcessBytes = 64 * kMiB;
+// Addresses that a proxy or a client reserves at least for a device's memory and its own.
+constexpr std::uint64_t kFewestAddressBytes = 1024 * 1024 * kMiB;
 
 std::string MegabytesText(std::uint64_t bytes) {
   return bytes < 10 * kMiB ? Format("{} KiB", bytes / 1024) : Format("{} MiB", bytes / kMiB);
@@ -172,6 +174,16 @@ std::vector<Finding> CheckLimits(const Needs& needs, const Visit& visit, std::ui
     list.Warning("limit-processes",
                  Format("the user may have {} processes and threads (ulimit -u)", limits.processes),
                  "raise nproc in /etc/security/limits.conf there");
+  if (!facts.thread_problem.empty())
+    list.Error("limit-threads",
+               Format("a process cannot have the threads that it needs: {}", facts.thread_problem),
+               "raise these limits, or ask the batch job or container for more");
+  if (limits.address_bytes < kFewestAddressBytes)
+    list.Error("limit-address-space",
+               Format("processes may have {} of addresses (ulimit -v), and CUDA reserves far more "
+                      "than it uses",
+                      MegabytesText(limits.address_bytes)),
+               "remove the limit (ulimit -v unlimited), or limit resident memory instead");
   if (limits.file_bytes < facts.channel_bytes)
     list.Error("limit-file-size",
                Format("files, and shared memory with them, are limited to {} (ulimit -f)",

@@ -134,6 +134,7 @@ HostFacts FindFacts(const InstallPaths& paths, const ClusterOptions& options) {
   facts.agent_problem = FailureOf({paths.agent, "--version"}, environment, kVersionLimit);
   facts.ucx_problem = FailureOf({paths.agent + "-ucx", "--version"}, environment, kVersionLimit);
   facts.code_problem = TryCode();
+  facts.thread_problem = TryThreads();
   AddMpi(options.mpirun, environment, facts);
   facts.denied_devices = DeniedDevices();
   facts.unknown_settings = UnknownSettings(environment);

@@ -246,6 +246,14 @@ TEST_F(ChecksTest, OtherLimits) {
   EXPECT_THAT(Found(), ElementsAre("limit-file-size b"));
 }
 
+TEST_F(ChecksTest, ThreadsAndAddresses) {
+  there().thread_problem = "3 of 32: the thread cannot be started";
+  EXPECT_THAT(Found(), ElementsAre("limit-threads b"));
+  there().thread_problem.clear();
+  there().limits.address_bytes = std::uint64_t{4'000'000} << 10;
+  EXPECT_THAT(Found(), ElementsAre("limit-address-space b"));
+}
+
 TEST_F(ChecksTest, MemoryForTheChannels) {
   // Its two GPUs.
   there().memory_bytes = (2 * 34 + 64) << 20;
