@@ -1,6 +1,7 @@
 #include "interpose/client/registry.h"
 
 #include "common/log.h"
+#include "common/readable_memory.h"
 #include "interpose/client/handles.h"
 #include "protocol/fatbin/fatbin.h"
 #include "protocol/fatbin/image.h"
@@ -8,21 +9,21 @@
 namespace cuspan {
 namespace {
 
-Result<std::span<const std::byte>> Container(const void* at) {
-  Result<std::uint64_t> bytes = fatbin::ContainerBytes(at);
+Result<std::span<const std::byte>> Container(const void* at, fatbin::CanRead can_read) {
+  Result<std::uint64_t> bytes = fatbin::ContainerBytes(at, can_read);
   if (!bytes.ok()) return bytes.status();
   return std::span(static_cast<const std::byte*>(at), *bytes);
 }
 
 // Finds the containers behind nvcc's wrapper, if there are some that we understand.
-Status FindImages(const void* wrapper, FatbinRecord* record) {
-  Result<fatbin::Wrapper> read = fatbin::ReadWrapper(wrapper);
+Status FindImages(const void* wrapper, FatbinRecord* record, fatbin::CanRead can_read) {
+  Result<fatbin::Wrapper> read = fatbin::ReadWrapper(wrapper, can_read);
   if (!read.ok()) return read.status();
-  Result<std::span<const std::byte>> image = Container(read->container);
+  Result<std::span<const std::byte>> image = Container(read->container, can_read);
   if (!image.ok()) return image.status();
   std::vector<std::span<const std::byte>> objects;
   for (const void* at : read->objects) {
-    Result<std::span<const std::byte>> object = Container(at);
+    Result<std::span<const std::byte>> object = Container(at, can_read);
     if (!object.ok()) return object.status();
     objects.push_back(*object);
   }
@@ -45,7 +46,7 @@ Registry& Registry::Get() {
 
 FatbinRecord* Registry::AddFatbin(const void* wrapper) {
   auto found = std::make_shared<FatbinRecord>();
-  if (const Status status = FindImages(wrapper, found.get()); !status.ok()) {
+  if (const Status status = FindImages(wrapper, found.get(), fatbin::Trusted); !status.ok()) {
     LogError("device code of the program cannot be read: {}; its kernels cannot be launched",
              status.message());
   }
@@ -62,10 +63,10 @@ FatbinRecord* Registry::Add(std::shared_ptr<FatbinRecord> record) {
 
 Result<FatbinRecord*> Registry::AddImage(const void* image, bool preserved) {
   auto found = std::make_shared<FatbinRecord>();
-  if (fatbin::KindOf(image) == fatbin::ImageKind::kWrapper) {
-    CUSPAN_RETURN_IF_ERROR(FindImages(image, found.get()));
+  if (fatbin::KindOf(image, IsReadable) == fatbin::ImageKind::kWrapper) {
+    CUSPAN_RETURN_IF_ERROR(FindImages(image, found.get(), IsReadable));
   } else {
-    Result<std::uint64_t> bytes = fatbin::ImageBytes(image);
+    Result<std::uint64_t> bytes = fatbin::ImageBytes(image, IsReadable);
     if (!bytes.ok()) return bytes.status();
     found->image = {static_cast<const std::byte*>(image), *bytes};
   }

@@ -138,8 +138,10 @@ Result<Entry> ReadEntry(std::span<const std::uint8_t> container, std::uint64_t a
 bool IsWrapper(const void* data) { return Load<std::uint32_t>(data) == kWrapperMagic; }
 bool IsContainer(const void* data) { return Load<std::uint32_t>(data) == kContainerMagic; }
 
-Result<Wrapper> ReadWrapper(const void* wrapper) {
+Result<Wrapper> ReadWrapper(const void* wrapper, CanRead can_read) {
   if (wrapper == nullptr) return Status::Invalid("not a fat binary: the pointer is null");
+  if (!can_read(wrapper, sizeof(WrapperHeader)))
+    return Status::Invalid("damaged fat-binary wrapper: it is cut short");
   if (!IsWrapper(wrapper)) {
     return Status::Invalid("not a fat-binary wrapper: it starts with {:#010x} instead of {:#010x}",
                            Load<std::uint32_t>(wrapper), kWrapperMagic);
@@ -154,7 +156,10 @@ Result<Wrapper> ReadWrapper(const void* wrapper) {
   }
   Wrapper result{header.version, header.container, {}};
   if (header.version == 2 && header.objects != nullptr) {
-    for (const void* const* object = header.objects; *object != nullptr; ++object) {
+    for (const void* const* object = header.objects;; ++object) {
+      if (!can_read(object, sizeof *object))
+        return Status::Invalid("damaged fat-binary wrapper: its list of objects has no end");
+      if (*object == nullptr) break;
       if (result.objects.size() == kMostObjects) {
         return Status::Invalid("damaged fat-binary wrapper: more than {} objects", kMostObjects);
       }
@@ -164,11 +169,16 @@ Result<Wrapper> ReadWrapper(const void* wrapper) {
   return result;
 }
 
-Result<std::uint64_t> ContainerBytes(const void* container) {
+Result<std::uint64_t> ContainerBytes(const void* container, CanRead can_read) {
   if (container == nullptr) return Status::Invalid("not a fat binary: the pointer is null");
+  if (!can_read(container, sizeof(ContainerHeader)))
+    return Status::Invalid("fat binary cut short: its header is not there");
   const auto header = Load<ContainerHeader>(container);
   CUSPAN_RETURN_IF_ERROR(CheckHeader(header));
-  return header.header_bytes + header.payload_bytes;
+  const std::uint64_t bytes = header.header_bytes + header.payload_bytes;
+  if (!can_read(container, bytes))
+    return Status::Invalid("fat binary cut short: not all of its {} bytes are there", bytes);
+  return bytes;
 }
 
 std::vector<std::byte> WithObjects(std::span<const std::byte> linked,

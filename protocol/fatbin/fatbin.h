@@ -74,14 +74,18 @@ struct Wrapper {
 bool IsWrapper(const void* data);
 bool IsContainer(const void* data);
 
+// Whether so many bytes from an address on can be read.
+using CanRead = bool (*)(const void* at, std::uint64_t bytes);
+// Memory that is trusted, as that of a registration call.
+inline bool Trusted(const void* /*at*/, std::uint64_t /*bytes*/) { return true; }
+
 // Reads a wrapper in this process's own memory (24 bytes, and the array that a
-// version 2 points to), which a registration call handed over and so is trusted
-// to be readable. Fails with kInvalid or, for a later version, kUnsupported.
-Result<Wrapper> ReadWrapper(const void* wrapper);
+// version 2 points to). Fails with kInvalid or, for a later version, kUnsupported.
+Result<Wrapper> ReadWrapper(const void* wrapper, CanRead can_read = Trusted);
 
 // Size in bytes of the container at `container`, header included; 16 bytes are
-// read. Fails with kInvalid when no container starts there.
-Result<std::uint64_t> ContainerBytes(const void* container);
+// read, and the rest can be. Fails with kInvalid when no container starts there.
+Result<std::uint64_t> ContainerBytes(const void* container, CanRead can_read = Trusted);
 
 // A container with the entries of `linked` and, for each of `objects` (whole containers), an entry
 // of kind kObject that holds it: a linked image has machine code only, the PTX that may have to be

@@ -32,17 +32,23 @@ bool StartsWith(const std::uint8_t* image, std::uint64_t readable, const Magic& 
 // Grows by all that an ELF image says is a part of it.
 class ElfExtent {
  public:
-  explicit ElfExtent(std::uint64_t readable) : readable_(readable) {}
-  // Whether the part can be read.
+  ElfExtent(const std::uint8_t* image, std::uint64_t readable, CanRead can_read)
+      : image_(image), readable_(readable), can_read_(can_read) {}
+  // Whether the part can be read, and all between the image's begin and it.
   bool Add(std::uint64_t offset, std::uint64_t bytes) {
     if (offset > readable_ || bytes > readable_ - offset) return false;
-    end_ = std::max(end_, offset + bytes);
+    const std::uint64_t end = offset + bytes;
+    if (end <= end_) return true;
+    if (!can_read_(image_ + end_, end - end_)) return false;
+    end_ = end;
     return true;
   }
   std::uint64_t end() const { return end_; }
 
  private:
+  const std::uint8_t* const image_;
   const std::uint64_t readable_;
+  const CanRead can_read_;
   std::uint64_t end_ = 0;
 };
 
@@ -53,8 +59,9 @@ T Load(const std::uint8_t* from) {
   return value;
 }
 
-Result<std::uint64_t> ElfBytes(const std::uint8_t* image, std::uint64_t readable) {
-  ElfExtent extent(readable);
+Result<std::uint64_t> ElfBytes(const std::uint8_t* image, std::uint64_t readable,
+                               CanRead can_read) {
+  ElfExtent extent(image, readable, can_read);
   if (!extent.Add(0, sizeof(Elf64_Ehdr)))
     return Status::Invalid("an ELF image of {} bytes", readable);
   const auto header = Load<Elf64_Ehdr>(image);
@@ -91,32 +98,66 @@ ImageKind KindOf(const void* image, std::uint64_t readable) {
   return ImageKind::kText;
 }
 
-Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable) {
+namespace {
+
+// Length of the text with its NUL, looked for a page at a time; 0 if it has none.
+std::uint64_t TextBytes(const std::uint8_t* text, std::uint64_t readable, CanRead can_read) {
+  constexpr std::uint64_t kPage = 4096;
+  for (std::uint64_t begin = 0; begin < readable;) {
+    const std::uint64_t to_page_end =
+        kPage - (reinterpret_cast<std::uintptr_t>(text) + begin) % kPage;
+    const std::uint64_t bytes = std::min(readable - begin, to_page_end);
+    if (!can_read(text + begin, bytes)) return 0;
+    const std::size_t length = strnlen(reinterpret_cast<const char*>(text + begin), bytes);
+    if (length != bytes) return begin + length + 1;
+    begin += bytes;
+  }
+  return 0;
+}
+
+Result<std::uint64_t> BytesOf(ImageKind kind, const void* image, std::uint64_t readable,
+                              CanRead can_read) {
   const auto* const bytes = static_cast<const std::uint8_t*>(image);
-  switch (KindOf(image, readable)) {
+  switch (kind) {
     case ImageKind::kWrapper:
       return Status::Invalid("a wrapper of fat binaries, where an image was expected");
     case ImageKind::kContainer: {
       // Its header has 16 bytes.
       if (readable < 16) return Status::Invalid("a fat binary of {} bytes", readable);
-      Result<std::uint64_t> size = ContainerBytes(image);
+      Result<std::uint64_t> size = ContainerBytes(image, can_read);
       if (size.ok() && *size > readable)
         return Status::Invalid("fat binary cut short: it claims {} bytes where {} are there", *size,
                                readable);
       return size;
     }
     case ImageKind::kElf:
-      return ElfBytes(bytes, readable);
+      return ElfBytes(bytes, readable, can_read);
     case ImageKind::kText:
       break;
   }
-  const std::size_t length = strnlen(static_cast<const char*>(image), readable);
-  if (length == readable)
+  const std::uint64_t text = TextBytes(bytes, readable, can_read);
+  if (text == 0)
     return Status::Invalid(
         "a module image of {} bytes that is neither a fat binary, nor an ELF image, nor "
         "null-terminated PTX",
         readable);
-  return length + 1;
+  return text;
+}
+
+}  // namespace
+
+Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable) {
+  return BytesOf(KindOf(image, readable), image, readable, Trusted);
+}
+
+Result<std::uint64_t> ImageBytes(const void* image, CanRead can_read) {
+  return BytesOf(KindOf(image, can_read), image, kMostModuleBytes, can_read);
+}
+
+ImageKind KindOf(const void* image, CanRead can_read) {
+  std::uint64_t readable = sizeof(Magic);
+  while (readable != 0 && !can_read(image, readable)) --readable;
+  return KindOf(image, readable);
 }
 
 Status CheckImage(std::span<const std::byte> image) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "common/status.h"
+#include "protocol/fatbin/fatbin.h"
 
 namespace cuspan::fatbin {
 
@@ -25,6 +26,12 @@ ImageKind KindOf(const void* image, std::uint64_t readable = kMostModuleBytes);
 // a text its NUL too. At most `readable` bytes are looked at. kInvalid when it
 // does not lie within them, and for a wrapper, which has no size.
 Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable = kMostModuleBytes);
+
+// The same for an image in this process's memory, which may be damaged or end anywhere. All bytes
+// of the result can be read.
+Result<std::uint64_t> ImageBytes(const void* image, CanRead can_read);
+// The same as KindOf there.
+ImageKind KindOf(const void* image, CanRead can_read);
 
 // Whether the driver will stay inside `image` when it finds out what it is.
 // kInvalid says what is wrong.

@@ -1,6 +1,7 @@
 // What static constructors register, with containers made here.
 #include "interpose/client/registry.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -149,6 +150,25 @@ TEST(Registry, CopiesTheImageOfALibrary) {
   EXPECT_FALSE(registry.AddImage(program.container, false).ok());
   program.wrapper.container = nullptr;
   EXPECT_FALSE(registry.AddImage(&program.wrapper, false).ok());
+}
+
+// Nothing of it is read or copied that is not there.
+TEST(Registry, RefusesAnImageThatClaimsMoreThanThereIs) {
+  Registry registry;
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 1;
+  for (const bool preserved : {false, true}) {
+    for (const std::uint64_t place : {std::uint64_t{1} << 28, std::uint64_t{1} << 60}) {
+      // Other memory may follow, and ends long before.
+      header.e_shoff = place;
+      EXPECT_FALSE(registry.AddImage(&header, preserved).ok()) << place;
+    }
+    EXPECT_FALSE(
+        registry.AddImage(reinterpret_cast<const void*>(std::uintptr_t{8}), preserved).ok());
+  }
 }
 
 TEST(Registry, KnowsALibrarysKernelsByTheirHandles) {
