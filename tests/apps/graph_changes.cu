@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <cuda.h>
 #include <unistd.h>
@@ -175,6 +176,41 @@ void Attributes() {
   EXPECT(got == 11, "%d", got);
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroy(graph));
+}
+
+// Parameters that were taken from a node are the program's until the node is destroyed, whatever is
+// set meanwhile.
+void Taken() {
+  int* sum = nullptr;
+  CHECK(cudaMalloc(&sum, sizeof *sum));
+  CHECK(cudaMemset(sum, 0, sizeof *sum));
+  const cudaGraph_t graph = NewGraph();
+  const cudaGraphNode_t first = AddKernel(graph, nullptr, 1, AddTo, sum, 1);
+  const cudaGraphNode_t second = AddKernel(graph, &first, 1, AddTo, sum, 10);
+  const cudaGraphExec_t exec = NewExec(graph);
+  cudaKernelNodeParams taken{}, of_second{};
+  CHECK(cudaGraphKernelNodeGetParams(first, &taken));
+  CHECK(cudaGraphKernelNodeGetParams(second, &of_second));
+  const auto what = [](const cudaKernelNodeParams& parameters) {
+    return static_cast<int*>(parameters.kernelParams[1]);
+  };
+  EXPECT(*what(taken) == 1 && *what(of_second) == 10, "%d and %d", *what(taken), *what(of_second));
+  *what(taken) = 2;
+  CHECK(cudaGraphKernelNodeSetParams(first, &taken));
+  *what(taken) = 3;
+  CHECK(cudaGraphExecKernelNodeSetParams(exec, first, &taken));
+  // What replaces an argument lies where this was: nothing has used freed memory.
+  std::vector<std::vector<char>> others(100, std::vector<char>(4, 'x'));
+  CHECK(cudaGraphKernelNodeSetParams(first, &taken));
+  CHECK(cudaGraphExecKernelNodeSetParams(exec, second, &of_second));
+  EXPECT(*what(taken) == 3 && *what(of_second) == 10, "%d and %d", *what(taken), *what(of_second));
+  Run(exec);
+  int got = 0;
+  CHECK(cudaMemcpy(&got, sum, sizeof got, cudaMemcpyDeviceToHost));
+  EXPECT(got == 13, "%d", got);
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaFree(sum));
 }
 
 void Inside() {
@@ -485,6 +521,7 @@ int main() {
   Variables();
   Events();
   Attributes();
+  Taken();
   Inside();
   Objects();
   Drawing();

@@ -14,6 +14,8 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -126,6 +128,16 @@ struct GraphNode {
   Work work;
   bool enabled = true;                   // Of graphs to be launched.
   std::vector<GraphNode*> dependencies;  // Of the same graph.
+
+  // Memory of the node with these bytes, for the program, which may change them and give them back
+  // as often as it likes: good until the node is destroyed. It is the same for each `index` and
+  // size.
+  void* Tell(std::size_t index, std::span<const std::byte> bytes);
+  // The same for a list of pointers to the arguments of its kernel.
+  void** TellArguments(const KernelWork& kernel);
+
+ private:
+  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<std::byte[]>> told_;
 };
 
 struct Graph {

@@ -1,6 +1,9 @@
 #include "interpose/calls/graph/nodes.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
 
 namespace cuspan {
 
@@ -114,6 +117,22 @@ Error ReplaceWork(GraphNode& node, Work work) {
     kernel->TakeAttributes(std::get<KernelWork>(node.work));
   node.work = std::move(work);
   return CUDA_SUCCESS;
+}
+
+void* GraphNode::Tell(std::size_t index, std::span<const std::byte> bytes) {
+  std::unique_ptr<std::byte[]>& place = told_[{index, bytes.size()}];
+  if (place == nullptr) place = std::make_unique<std::byte[]>(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), place.get());
+  return place.get();
+}
+
+void** GraphNode::TellArguments(const KernelWork& kernel) {
+  std::vector<void*> pointers;
+  for (std::size_t i = 0; i < kernel.arguments.size(); ++i)
+    pointers.push_back(Tell(i, kernel.arguments[i]));
+  // Behind all arguments.
+  return static_cast<void**>(
+      Tell(kernel.arguments.size(), std::as_bytes(std::span<void* const>(pointers))));
 }
 
 Error SetNode(CUgraphNode node, Work work) {

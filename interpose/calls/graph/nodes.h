@@ -81,14 +81,15 @@ Error DescribeEvent(CUevent event, Work* work) {
   return CUDA_SUCCESS;
 }
 
-// use(const Kind&) for a node of that kind; `out` is where it tells the program, and not null.
+// use(GraphNode&, const Kind&) for a node of that kind; `out` is where it tells the program, and
+// not null.
 template <typename Kind, typename Use>
 Error AboutWork(CUgraphNode node, const void* out, Use&& use) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithNode(node, [&](const Graphs::Place& place) -> Error {
     auto* const work = std::get_if<Kind>(&place.node->work);
     if (work == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    use(*work);
+    use(*place.node, *work);
     return CUDA_SUCCESS;
   });
 }

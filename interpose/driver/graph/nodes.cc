@@ -149,17 +149,12 @@ Error Add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std
 // What the node is counts before what it is to do.
 template <typename Kind, typename Describe>
 Error SetKind(CUgraphNode node, Describe&& describe) {
-  CUSPAN_RETURN_IF_FAILED(AboutWork<Kind>(node, node, [](const Kind&) {}));
+  CUSPAN_RETURN_IF_FAILED(AboutWork<Kind>(node, node, [](GraphNode&, const Kind&) {}));
   return SetDescribed(node, describe);
 }
 
-// The pointers are good until the node or this thread's next call.
 template <typename Parameters>
-void TellKernel(const KernelWork& work, Parameters* out) {
-  thread_local std::vector<void*> pointers;
-  pointers.clear();
-  for (const auto& argument : work.arguments)
-    pointers.push_back(const_cast<std::byte*>(argument.data()));
+void TellKernel(GraphNode& node, const KernelWork& work, Parameters* out) {
   *out = {};
   out->func = HandleOf<CUfunction>(NumberOf(work.function->handle));
   out->gridDimX = work.grid.x;
@@ -169,7 +164,7 @@ void TellKernel(const KernelWork& work, Parameters* out) {
   out->blockDimY = work.block.y;
   out->blockDimZ = work.block.z;
   out->sharedMemBytes = work.dynamic_shared;
-  out->kernelParams = pointers.data();
+  out->kernelParams = node.TellArguments(work);
 }
 
 }  // namespace
@@ -220,18 +215,19 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
   }
 
 // Defines a function that gives *out of the `work` of a node of the kind Kind.
-#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                              \
-  CUSPAN_EXPORT CUresult function(CUgraphNode node, Out* out) {                  \
-    return AnswerWithDriver([&](Session&) {                                      \
-      return AboutWork<Kind>(node, out, [&](const Kind& work) { __VA_ARGS__; }); \
-    });                                                                          \
+#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                              \
+  CUSPAN_EXPORT CUresult function(CUgraphNode node, Out* out) {                                  \
+    return AnswerWithDriver([&](Session&) {                                                      \
+      return AboutWork<Kind>(                                                                    \
+          node, out, [&]([[maybe_unused]] GraphNode& there, const Kind& work) { __VA_ARGS__; }); \
+    });                                                                                          \
   }
 
 CUSPAN_EXPORT_NODE(cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2,
                    cuGraphExecKernelNodeSetParams_v2, KernelWork, DescribeWork(parameters, work),
                    const CUDA_KERNEL_NODE_PARAMS_v2* parameters)
 CUSPAN_EXPORT_GET(cuGraphKernelNodeGetParams_v2, KernelWork, CUDA_KERNEL_NODE_PARAMS_v2,
-                  TellKernel(work, out))
+                  TellKernel(there, work, out))
 #undef cuGraphAddKernelNode
 #undef cuGraphKernelNodeSetParams
 #undef cuGraphExecKernelNodeSetParams
@@ -240,7 +236,7 @@ CUSPAN_EXPORT_NODE(cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExec
                    KernelWork, DescribeWork(parameters, work),
                    const CUDA_KERNEL_NODE_PARAMS_v1* parameters)
 CUSPAN_EXPORT_GET(cuGraphKernelNodeGetParams, KernelWork, CUDA_KERNEL_NODE_PARAMS_v1,
-                  TellKernel(work, out))
+                  TellKernel(there, work, out))
 
 CUSPAN_EXPORT_NODE_IN(cuGraphAddMemcpyNode, cuGraphMemcpyNodeSetParams,
                       cuGraphExecMemcpyNodeSetParams, const CUDA_MEMCPY3D* parameters)
@@ -258,13 +254,14 @@ CUSPAN_EXPORT_NODE(cuGraphAddHostNode, cuGraphHostNodeSetParams, cuGraphExecHost
 CUSPAN_EXPORT_GET(cuGraphHostNodeGetParams, HostWork, CUDA_HOST_NODE_PARAMS,
                   *out = {work.call.function, work.call.data})
 
-// The operations are good until the node changes.
 CUSPAN_EXPORT_NODE(cuGraphAddBatchMemOpNode, cuGraphBatchMemOpNodeSetParams,
                    cuGraphExecBatchMemOpNodeSetParams, MemoryBatchWork,
                    DescribeWork(parameters, work), const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters)
 CUSPAN_EXPORT_GET(cuGraphBatchMemOpNodeGetParams, MemoryBatchWork, CUDA_BATCH_MEM_OP_NODE_PARAMS,
                   *out = {work.context, static_cast<unsigned>(work.operations.size()),
-                          const_cast<CUstreamBatchMemOpParams*>(work.operations.data()), 0})
+                          static_cast<CUstreamBatchMemOpParams*>(
+                              there.Tell(0, std::as_bytes(std::span(work.operations)))),
+                          0})
 
 CUSPAN_EXPORT_NODE(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
                    cuGraphExecEventRecordNodeSetEvent, RecordWork,

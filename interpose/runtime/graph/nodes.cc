@@ -43,12 +43,7 @@ Error AddConditional(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNo
   return cudaSuccess;
 }
 
-// The pointers are good until the node or this thread's next call.
-cudaKernelNodeParams ParametersOf(const KernelWork& work) {
-  thread_local std::vector<void*> pointers;
-  pointers.clear();
-  for (const auto& argument : work.arguments)
-    pointers.push_back(const_cast<std::byte*>(argument.data()));
+cudaKernelNodeParams ParametersOf(GraphNode& node, const KernelWork& work) {
   // What the program calls the kernel by.
   const FunctionRecord& function = *work.function;
   const void* const name = function.host != nullptr ? function.host : function.handle;
@@ -56,17 +51,18 @@ cudaKernelNodeParams ParametersOf(const KernelWork& work) {
           {work.grid.x, work.grid.y, work.grid.z},
           {work.block.x, work.block.y, work.block.z},
           work.dynamic_shared,
-          pointers.data(),
+          node.TellArguments(work),
           nullptr};
 }
 
-// Tells *out of a node's work, whose own memory the pointers lead to.
+// Tells *out of a node's work. The pointers lead to memory of the node.
 struct TellParameters {
   Session& session;
+  GraphNode& node;
   cudaGraphNodeParams* out;
 
   Error operator()(const KernelWork& work) const {
-    const cudaKernelNodeParams p = ParametersOf(work);
+    const cudaKernelNodeParams p = ParametersOf(node, work);
     out->kernel = {p.func, p.gridDim, p.blockDim, p.sharedMemBytes, p.kernelParams, p.extra};
     return cudaSuccess;
   }
@@ -323,15 +319,17 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGra
 }
 
 // Defines a function that gives *out of the `work` of a node of the kind Kind.
-#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                     \
-  CUSPAN_EXPORT cudaError_t function(cudaGraphNode_t node, Out* out) {                  \
-    return Answer([&] {                                                                 \
-      return AboutWork<Kind>(node, out, [&](const Kind& work) { *out = __VA_ARGS__; }); \
-    });                                                                                 \
+#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                                \
+  CUSPAN_EXPORT cudaError_t function(cudaGraphNode_t node, Out* out) {                             \
+    return Answer([&] {                                                                            \
+      return AboutWork<Kind>(node, out, [&]([[maybe_unused]] GraphNode& there, const Kind& work) { \
+        *out = __VA_ARGS__;                                                                        \
+      });                                                                                          \
+    });                                                                                            \
   }
 
 CUSPAN_EXPORT_GET(cudaGraphKernelNodeGetParams, KernelWork, cudaKernelNodeParams,
-                  ParametersOf(work))
+                  ParametersOf(there, work))
 CUSPAN_EXPORT_GET(cudaGraphMemsetNodeGetParams, SetWork, cudaMemsetParams,
                   SameBytes<cudaMemsetParams>(work.parameters))
 CUSPAN_EXPORT_GET(cudaGraphHostNodeGetParams, HostWork, cudaHostNodeParams,
@@ -344,8 +342,9 @@ CUSPAN_EXPORT_GET(cudaGraphMemAllocNodeGetParams, AllocateWork, cudaMemAllocNode
 
 CUSPAN_EXPORT cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* memory) {
   return Answer([&] {
-    return AboutWork<FreeWork>(
-        node, memory, [&](const FreeWork& work) { *static_cast<void**>(memory) = work.memory; });
+    return AboutWork<FreeWork>(node, memory, [&](GraphNode&, const FreeWork& work) {
+      *static_cast<void**>(memory) = work.memory;
+    });
   });
 }
 
@@ -353,7 +352,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
                                                        cudaMemcpy3DParms* parameters) {
   return Answer([&] {
     return WithSession([&](Session& session) {
-      return AboutWork<CopyWork>(node, parameters, [&](const CopyWork& work) {
+      return AboutWork<CopyWork>(node, parameters, [&](GraphNode&, const CopyWork& work) {
         *parameters = ParametersOf(session, work.box);
       });
     });
@@ -369,7 +368,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node,
       return WithNode(node, [&](const Graphs::Place& place) -> Error {
         *parameters = {};
         parameters->type = static_cast<cudaGraphNodeType>(TypeOf(place.node->work));
-        return std::visit(TellParameters{session, parameters}, place.node->work);
+        return std::visit(TellParameters{session, *place.node, parameters}, place.node->work);
       });
     });
   });

@@ -232,6 +232,11 @@ TEST_F(MemoryBatchTest, ANodeTellsAndTakesItsOperations) {
   ASSERT_EQ(cuGraphBatchMemOpNodeSetParams(node, &parameters), CUDA_SUCCESS);
   RunAndDestroy(Instantiate());
   EXPECT_EQ(Read(words, 2), (std::vector<std::uint32_t>{2, 3}));
+  // What was taken is still the program's.
+  told.paramArray[0].writeValue.value = 7;
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(cuGraphBatchMemOpNodeSetParams(node, &told), CUDA_SUCCESS);
+  RunAndDestroy(Instantiate());
+  EXPECT_EQ(Read(words, 2), (std::vector<std::uint32_t>{7, 3}));
 }
 
 TEST_F(MemoryBatchTest, AfterInstantiationOnlyPlacesAndValuesChange) {
