@@ -49,7 +49,8 @@ CUresult IpcMemory::Describe(Link& owner, const BlockAllocator::Range& block,
 }
 
 CUresult IpcMemory::Open(Link& user, const IpcMemoryHandle& handle, std::uint64_t* address) {
-  if (handle.magic != kMagic || handle.offset >= handle.piece_bytes)
+  if (handle.magic != kMagic || handle.offset >= handle.piece_bytes || handle.bytes == 0 ||
+      handle.bytes > handle.piece_bytes - handle.offset)
     return CUDA_ERROR_INVALID_VALUE;
   const std::string proxy = ProxyName(handle.proxy);
   for (const auto& own : devices_.Links())
@@ -68,6 +69,7 @@ CUresult IpcMemory::Open(Link& user, const IpcMemoryHandle& handle, std::uint64_
   SetInUse();
   *address = import.base + handle.offset;
   ++import.opened[*address];
+  user.memory().AddImportedBlock({*address, handle.bytes});
   return CUDA_SUCCESS;
 }
 
@@ -84,7 +86,10 @@ CUresult IpcMemory::Close(std::uint64_t address) {
       if (result == CUDA_SUCCESS) imports_.erase(entry);
       return result;
     }
-    if (--block->second == 0) import.opened.erase(block);
+    if (--block->second == 0) {
+      import.opened.erase(block);
+      link->memory().RemoveImportedBlock(address);
+    }
     return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_VALUE;

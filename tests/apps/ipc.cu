@@ -12,6 +12,7 @@
 namespace {
 
 constexpr unsigned kThreads = 128;
+constexpr size_t kWholeBytes = 4 << 20;
 
 __global__ void Add(int* values, int count, int number, long long cycles) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -75,6 +76,10 @@ int Give(const End& other, int count) {
   EXPECT(cudaEventQuery(filled) == cudaSuccess, "an event that was never recorded");
   other.Send(memory);
   other.Send(event);
+  void* whole = nullptr;
+  CHECK(cudaMalloc(&whole, kWholeBytes));
+  CHECK(cudaIpcGetMemHandle(&memory, whole));
+  other.Send(memory);
   const auto back = other.Receive<cudaIpcEventHandle_t>();
   cudaEvent_t added;
   CHECK(cudaIpcOpenEventHandle(&added, back));
@@ -95,7 +100,30 @@ int Give(const End& other, int count) {
   CHECK(cudaEventDestroy(filled));
   CHECK(cudaFree(values));
   CHECK(cudaFree(before));
+  CHECK(cudaFree(whole));
   CHECK(cudaStreamDestroy(stream));
+  return failures;
+}
+
+// An allocation is as large here as it is there, and ends where it ends there.
+int LookAtWhole(const cudaIpcMemHandle_t& memory) {
+  int failures = 0;
+  char* whole = nullptr;
+  CHECK(cudaIpcOpenMemHandle(reinterpret_cast<void**>(&whole), memory,
+                             cudaIpcMemLazyEnablePeerAccess));
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  DRIVER(cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(whole) + 1000));
+  EXPECT(base == reinterpret_cast<CUdeviceptr>(whole) && bytes == kWholeBytes, "%zu bytes", bytes);
+  std::vector<char> copy(kWholeBytes + 1);
+  CHECK(cudaMemcpy(copy.data(), whole, kWholeBytes, cudaMemcpyDeviceToHost));
+  EXPECT(cudaMemcpy(copy.data(), whole, kWholeBytes + 1, cudaMemcpyDeviceToHost) ==
+             cudaErrorInvalidValue,
+         "a copy beyond the end");
+  cudaGetLastError();
+  CHECK(cudaIpcCloseMemHandle(whole));
+  EXPECT(cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(whole)) != CUDA_SUCCESS,
+         "memory that was closed");
   return failures;
 }
 
@@ -109,6 +137,7 @@ int Take(const End& other, int count) {
   CHECK(cudaIpcGetEventHandle(&back, added));
   const auto memory = other.Receive<cudaIpcMemHandle_t>();
   const auto event = other.Receive<cudaIpcEventHandle_t>();
+  failures += LookAtWhole(other.Receive<cudaIpcMemHandle_t>());
   other.Send(back);
   cudaEvent_t filled;
   int* values = nullptr;

@@ -232,9 +232,31 @@ CUresult DeviceMemory::EndImport(std::uint64_t base) {
   if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
   const WriterLock lock(mutex_);
   imports_.erase(base);
+  imported_blocks_.erase(imported_blocks_.lower_bound(base),
+                         imported_blocks_.lower_bound(base + op.bytes));
   blocks_.RemoveTaken(base);
   link_->common().blocks_version.fetch_add(1, std::memory_order_release);
   return CUDA_SUCCESS;
+}
+
+void DeviceMemory::AddImportedBlock(BlockAllocator::Range block) {
+  const WriterLock lock(mutex_);
+  imported_blocks_[block.base] = block.bytes;
+}
+
+void DeviceMemory::RemoveImportedBlock(std::uint64_t base) {
+  const WriterLock lock(mutex_);
+  imported_blocks_.erase(base);
+  link_->common().blocks_version.fetch_add(1, std::memory_order_release);
+}
+
+std::optional<BlockAllocator::Range> DeviceMemory::FindBlock(std::uint64_t address) const {
+  const auto block = blocks_.Find(address);
+  if (!block || !imports_.contains(block->base)) return block;
+  const auto after = imported_blocks_.upper_bound(address);
+  if (after == imported_blocks_.begin()) return std::nullopt;
+  const auto [base, bytes] = *std::prev(after);
+  return address - base < bytes ? std::optional(BlockAllocator::Range{base, bytes}) : std::nullopt;
 }
 
 std::vector<BlockAllocator::Range> DeviceMemory::Pieces() const {
@@ -261,7 +283,7 @@ std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) c
   if (region_ != nullptr && region_->Contains(address))
     return region_->Reaches(*link_, address) ? region_->Find(address) : std::nullopt;
   const ReaderLock lock(mutex_);
-  if (InWindow(address)) return blocks_.Find(address);
+  if (InWindow(address)) return FindBlock(address);
   if (MayReserve(address, 1)) return mapped_.Find(address);
   for (const auto& variable : variables_)
     if (address - variable.base < variable.bytes) return variable;

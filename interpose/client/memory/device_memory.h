@@ -13,6 +13,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -77,6 +78,9 @@ class DeviceMemory {
   CUresult Import(const std::string& exchange, BlockAllocator::Range piece, std::uint64_t* base);
   // Undoes it, when the device has done all that was posted before.
   CUresult EndImport(std::uint64_t base);
+  // Blocks in imported pieces that the program may use; nothing else is found there.
+  void AddImportedBlock(BlockAllocator::Range block);
+  void RemoveImportedBlock(std::uint64_t base);
   // Whether it is one of the device's own addresses, or of its memory where the program mapped it.
   bool Owns(std::uint64_t address) const;
   // What the program itself maps, and may or may not use on the device.
@@ -100,6 +104,8 @@ class DeviceMemory {
     std::uint64_t fence;
     std::function<void()> returned;
   };
+  std::optional<BlockAllocator::Range> FindBlock(std::uint64_t address) const
+      CUSPAN_REQUIRES_SHARED(mutex_);
   CUresult Grow(std::uint64_t bytes);
   CUresult Map(std::uint64_t bytes);
   void Unmap(const BlockAllocator::Range& segment);
@@ -118,6 +124,8 @@ class DeviceMemory {
   mutable SharedMutex mutex_;
   BlockAllocator blocks_ CUSPAN_GUARDED_BY(mutex_);
   std::set<std::uint64_t> imports_ CUSPAN_GUARDED_BY(mutex_);  // The bases of imported pieces.
+  std::map<std::uint64_t, std::uint64_t> imported_blocks_
+      CUSPAN_GUARDED_BY(mutex_);  // base → bytes
   std::vector<BlockAllocator::Range> variables_ CUSPAN_GUARDED_BY(mutex_);
   MappedRanges mapped_ CUSPAN_GUARDED_BY(mutex_);
   std::deque<Retired> retired_ CUSPAN_GUARDED_BY(mutex_);  // In the order of their fences, nearly.
