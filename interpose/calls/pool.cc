@@ -78,11 +78,13 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
       stream, meaning,
       [&](Session& session, const StreamTarget&) -> Error {
         ForgetSynchronous(session, memory);
-        const CUresult result = session.pools().Free(NumberOf(memory));
-        // What is no pool's may be a graph's.
-        return result == CUDA_ERROR_INVALID_VALUE
-                   ? session.graph_blocks().TakeBack(NumberOf(memory))
-                   : result;
+        CUresult result = session.pools().Free(NumberOf(memory));
+        // What is no pool's may be a graph's, or an allocation of its own (cudaMalloc).
+        if (result == CUDA_ERROR_INVALID_VALUE)
+          result = session.graph_blocks().TakeBack(NumberOf(memory));
+        if (result == CUDA_ERROR_INVALID_VALUE)
+          result = session.addresses().FreeLater(NumberOf(memory));
+        return result;
       },
       [&](Session& session, const StreamTarget&, const NewNode& place, Work* work) -> Described {
         const Error result = DescribeFree(place, memory, work);

@@ -55,6 +55,15 @@ CUresult AddressSpace::Free(std::uint64_t address) {
   return FreeOnDevice(*link, address);
 }
 
+CUresult AddressSpace::FreeLater(std::uint64_t address) {
+  if (parts_.region->IsManaged(address)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (parts_.region->Contains(address)) return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Link> link = LinkOf(reinterpret_cast<void*>(address));
+  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult lost = link->fault(); lost != CUDA_SUCCESS) return lost;
+  return link->memory().Free(address);
+}
+
 CUresult AddressSpace::FreeOnDevice(Link& link, std::uint64_t address) {
   const auto block = link.memory().Find(address);
   if (!block || block->base != address) return CUDA_ERROR_INVALID_VALUE;

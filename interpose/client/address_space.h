@@ -63,6 +63,10 @@ class AddressSpace {
   // could see the difference: when work under way may write memory that the host reads.
   // CUDA_ERROR_INVALID_VALUE when nothing starts there.
   CUresult Free(std::uint64_t address);
+  // The same for an allocation of a device, once the device has done all that was posted before.
+  // Does not wait. CUDA_ERROR_NOT_SUPPORTED for managed memory, CUDA_ERROR_INVALID_VALUE for
+  // anything else (measured, 580).
+  CUresult FreeLater(std::uint64_t address);
   // What the program said about where it will use its managed memory.
   MemoryAdvice& advice() { return advice_; }
 

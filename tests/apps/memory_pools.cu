@@ -102,6 +102,26 @@ void OwnPool() {
   CHECK(cudaMemPoolDestroy(pool));
 }
 
+// Memory of cudaMalloc can be freed in a stream's order, too.
+void OtherMemory() {
+  int* values = nullptr;
+  CHECK(cudaMalloc(&values, kBytes));
+  Fill<<<kBlocks, 256>>>(values, kCount, 7);
+  CHECK_LAUNCH();
+  std::vector<int> result(kCount);
+  CHECK(cudaMemcpyAsync(result.data(), values, kBytes, cudaMemcpyDeviceToHost, nullptr));
+  EXPECT(cudaFreeAsync(values + 1, nullptr) == cudaErrorInvalidValue, "the middle was freed");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaFreeAsync(values, nullptr));
+  CHECK(cudaStreamSynchronize(nullptr));
+  EXPECT(result[0] == 7 && result[kCount - 1] == kCount + 6, "%d %d", result[0],
+         result[kCount - 1]);
+  CHECK(cudaMallocManaged(&values, kBytes));
+  EXPECT(cudaFreeAsync(values, nullptr) == cudaErrorNotSupported, "managed memory");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaFree(values));
+}
+
 // The device's current pool is the default one until another is set.
 void CurrentPool() {
   cudaMemPool_t first = nullptr, now = nullptr, other = nullptr;
@@ -140,6 +160,7 @@ int main(int argc, char** argv) {
   EXPECT(supported == 1, "no memory pools");
   Temporaries(rounds);
   OwnPool();
+  OtherMemory();
   CurrentPool();
   std::printf("memory_pools: %d rounds: %s\n", rounds, Verdict(failures));
   return ExitStatus(failures);

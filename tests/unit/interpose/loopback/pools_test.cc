@@ -114,6 +114,20 @@ TEST_F(PoolsTest, CountWhatIsInUse) {
   EXPECT_CUDA(cudaFreeAsync(first, stream));
 }
 
+TEST_F(PoolsTest, MemoryOfNoPoolIsFreedInOrder) {
+  void* memory = nullptr;
+  ASSERT_CUDA(cudaMalloc(&memory, 400));
+  auto* const words = static_cast<std::uint32_t*>(memory);
+  ASSERT_CUDA(cudaMemsetAsync(words, 0, 400, nullptr));
+  EXPECT_CUDA_ERROR(cudaFreeAsync(words + 1, nullptr), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaFreeAsync(words, nullptr));
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  void* pinned = nullptr;
+  ASSERT_CUDA(cudaMallocHost(&pinned, 400));
+  EXPECT_CUDA_ERROR(cudaFreeAsync(pinned, nullptr), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaFreeHost(pinned));
+}
+
 TEST_F(PoolsTest, AttributesAreKept) {
   cudaMemPool_t pool = NewPool();
   std::uint64_t threshold = 12345;
