@@ -3,10 +3,32 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/round_up.h"
 #include "interpose/client/handles.h"
 #include "interpose/client/ipc_memory.h"
 
 namespace cuspan {
+namespace {
+
+constexpr std::uint64_t kReservedUnit = 32 << 20;
+
+}  // namespace
+
+void MemoryPool::Reserve() {
+  reserved = std::max(reserved, RoundUp(used, kReservedUnit));
+  used_high = std::max(used_high, used);
+  reserved_high = std::max(reserved_high, reserved);
+}
+
+void MemoryPool::KeepThreshold() {
+  const std::uint64_t kept = std::min(reserved, release_threshold) / kReservedUnit * kReservedUnit;
+  reserved = std::max(kept, RoundUp(used, kReservedUnit));
+}
+
+void MemoryPool::Trim(std::uint64_t keep) {
+  const std::uint64_t kept = RoundUp(std::min(reserved, keep), kReservedUnit);
+  reserved = std::max(kept, RoundUp(used, kReservedUnit));
+}
 
 std::shared_ptr<MemoryPool>& Pools::DefaultSlot(int device) {
   const auto index = static_cast<std::size_t>(device);
@@ -77,9 +99,7 @@ CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, const std::sha
   const MutexLock lock(mutex_);
   blocks_[*address] = {pool, bytes, link->number()};
   pool->used += bytes;
-  pool->reserved += bytes;
-  pool->used_high = std::max(pool->used_high, pool->used);
-  pool->reserved_high = std::max(pool->reserved_high, pool->reserved);
+  pool->Reserve();
   return CUDA_SUCCESS;
 }
 
@@ -112,8 +132,6 @@ CUresult Pools::Free(std::uint64_t address) {
   if (ForgetImported(address)) return ipc_.Close(address);
   std::shared_ptr<Link> link;
   std::shared_ptr<MemoryPool> pool;
-  std::uint64_t bytes = 0;
-  std::uint64_t resets = 0;
   {
     const MutexLock lock(mutex_);
     const auto block = blocks_.find(address);
@@ -121,14 +139,12 @@ CUresult Pools::Free(std::uint64_t address) {
     pool = block->second.pool;
     link = devices_.LinkNumbered(block->second.link);
     if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    bytes = block->second.bytes;
-    resets = pool->resets;
-    pool->used -= bytes;
+    pool->used -= block->second.bytes;
     blocks_.erase(block);
   }
-  return link->memory().Free(address, [this, pool, bytes, resets] {
+  return link->memory().Free(address, [this, pool] {
     const MutexLock lock(mutex_);
-    if (pool->resets == resets) pool->reserved -= bytes;
+    pool->KeepThreshold();
   });
 }
 
@@ -136,12 +152,9 @@ void Pools::Take(std::uint64_t address) {
   const MutexLock lock(mutex_);
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return;
-  block->second.pool->used -= block->second.bytes;
-  Release(block);
-}
-
-void Pools::Release(std::map<std::uint64_t, Block>::iterator block) {
-  block->second.pool->reserved -= block->second.bytes;
+  MemoryPool& pool = *block->second.pool;
+  pool.used -= block->second.bytes;
+  pool.KeepThreshold();
   blocks_.erase(block);
 }
 
@@ -150,9 +163,7 @@ void Pools::Forget(const Link& ended) {
   const bool primary = ended.context().is_primary();
   const auto forget = [&](MemoryPool& pool) {
     if (pool.device != ended.device() || !primary) return;
-    // Also what was freed and is not back: it will not come.
     pool.used = pool.reserved = 0;
-    ++pool.resets;
   };
   std::erase_if(blocks_, [&](const auto& entry) {
     const Block& block = entry.second;
@@ -160,7 +171,7 @@ void Pools::Forget(const Link& ended) {
     forget(*block.pool);
     if (!primary) {
       block.pool->used -= block.bytes;
-      block.pool->reserved -= block.bytes;
+      block.pool->KeepThreshold();
     }
     return true;
   });

@@ -31,9 +31,17 @@ struct MemoryPool {
   std::uint64_t release_threshold = 0;
   bool reuse[3] = {true, true, true};  // By number of its cudaMemPoolReuse… attribute, from 1.
   std::uint64_t used = 0, used_high = 0;
-  std::uint64_t reserved = 0, reserved_high = 0;  // Used, or freed and not yet back.
-  std::uint64_t resets = 0;                       // Of its device.
+  std::uint64_t reserved = 0, reserved_high = 0;  // As a driver's pool would have them.
   bool destroyed = false;                         // By the program; its blocks live on.
+
+  // A driver takes memory in units of 32 MiB (measured, 580). Here freed memory goes back to the
+  // device by itself, and these numbers say what the program expects of a pool.
+  // As much is reserved as is in use.
+  void Reserve();
+  // What is not in use goes back: as little as leaves at most the threshold, or as much as leaves
+  // at least `keep` bytes (measured, 580).
+  void KeepThreshold();
+  void Trim(std::uint64_t keep);
 };
 
 // Any thread. Results are the driver's.
@@ -85,7 +93,6 @@ class Pools final : public ContextTable {
     std::uint64_t link;  // Link::number()
   };
   std::shared_ptr<MemoryPool>& DefaultSlot(int device) CUSPAN_REQUIRES(mutex_);
-  void Release(std::map<std::uint64_t, Block>::iterator block) CUSPAN_REQUIRES(mutex_);
 
   Devices& devices_;
   IpcMemory& ipc_;

@@ -35,10 +35,12 @@ CUSPAN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   });
 }
 
-// What is free goes back to the device by itself.
-CUSPAN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t /*keep*/) {
+CUSPAN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t keep) {
   return AnswerWithDriver([&](Session&) {
-    return WithPool(pool, [](Session&, const auto&) -> Error { return CUDA_SUCCESS; });
+    return WithPool(pool, [&](Session& session, const auto& found) -> Error {
+      session.pools().With(*found, [&](MemoryPool& p) { p.Trim(keep); });
+      return CUDA_SUCCESS;
+    });
   });
 }
 

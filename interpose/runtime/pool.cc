@@ -62,10 +62,13 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
   });
 }
 
-// What is free goes back to the device by itself.
-CUSPAN_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t /*keep*/) {
-  return Answer(
-      [&] { return WithPool(pool, [](Session&, const auto&) -> Error { return cudaSuccess; }); });
+CUSPAN_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t keep) {
+  return Answer([&] {
+    return WithPool(pool, [&](Session& session, const auto& found) -> Error {
+      session.pools().With(*found, [&](MemoryPool& p) { p.Trim(keep); });
+      return cudaSuccess;
+    });
+  });
 }
 
 CUSPAN_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,

@@ -102,6 +102,31 @@ void OwnPool() {
   CHECK(cudaMemPoolDestroy(pool));
 }
 
+// A pool keeps memory for its next allocations, as far as its threshold says, until it is trimmed.
+void KeptMemory() {
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  cudaMemPool_t pool = nullptr;
+  CHECK(cudaMemPoolCreate(&pool, &properties));
+  for (const unsigned long long threshold : {0ULL, ~0ULL}) {
+    unsigned long long value = threshold;
+    CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &value));
+    void* block = nullptr;
+    CHECK(cudaMallocFromPoolAsync(&block, 1 << 20, pool, nullptr));
+    EXPECT(Number(pool, cudaMemPoolAttrReservedMemCurrent) >= 1 << 20, "less than is in use");
+    CHECK(cudaFreeAsync(block, nullptr));
+    CHECK(cudaStreamSynchronize(nullptr));
+    const unsigned long long reserved = Number(pool, cudaMemPoolAttrReservedMemCurrent);
+    EXPECT((reserved != 0) == (threshold != 0), "%llu reserved with threshold %llu", reserved,
+           threshold);
+    EXPECT(Number(pool, cudaMemPoolAttrReservedMemHigh) >= 1 << 20, "no high-water mark");
+  }
+  CHECK(cudaMemPoolTrimTo(pool, 0));
+  EXPECT(Number(pool, cudaMemPoolAttrReservedMemCurrent) == 0, "reserved when trimmed");
+  CHECK(cudaMemPoolDestroy(pool));
+}
+
 // Memory of cudaMalloc can be freed in a stream's order, too.
 void OtherMemory() {
   int* values = nullptr;
@@ -160,6 +185,7 @@ int main(int argc, char** argv) {
   EXPECT(supported == 1, "no memory pools");
   Temporaries(rounds);
   OwnPool();
+  KeptMemory();
   OtherMemory();
   CurrentPool();
   std::printf("memory_pools: %d rounds: %s\n", rounds, Verdict(failures));

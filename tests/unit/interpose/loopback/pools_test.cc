@@ -110,8 +110,31 @@ TEST_F(PoolsTest, CountWhatIsInUse) {
   EXPECT_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &none));
   EXPECT_EQ(Get(pool, cudaMemPoolAttrUsedMemHigh), 1U << 20);
   EXPECT_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &none));
-  EXPECT_LE(Get(pool, cudaMemPoolAttrReservedMemHigh), 3U << 20);
+  EXPECT_EQ(Get(pool, cudaMemPoolAttrReservedMemHigh),
+            Get(pool, cudaMemPoolAttrReservedMemCurrent));
   EXPECT_CUDA(cudaFreeAsync(first, stream));
+}
+
+TEST_F(PoolsTest, KeepMemoryUpToTheirThreshold) {
+  cudaMemPool_t pool = NewPool();
+  // In units of 32 MiB.
+  for (const auto& [threshold, kept] : {std::pair<std::uint64_t, std::uint64_t>{0, 0},
+                                        {~0ULL, 32U << 20},
+                                        {1U << 20, 0},
+                                        {40U << 20, 32U << 20}}) {
+    std::uint64_t value = threshold;
+    ASSERT_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &value));
+    std::uint32_t* const words = Take(pool, 1 << 18, nullptr);
+    EXPECT_EQ(Get(pool, cudaMemPoolAttrReservedMemCurrent), 32U << 20);
+    ASSERT_CUDA(cudaFreeAsync(words, nullptr));
+    ASSERT_CUDA(cudaDeviceSynchronize());
+    EXPECT_EQ(Get(pool, cudaMemPoolAttrReservedMemCurrent), kept) << threshold;
+  }
+  for (const auto& [keep, kept] :
+       {std::pair<std::size_t, std::uint64_t>{40 << 20, 32U << 20}, {1, 32U << 20}, {0, 0}}) {
+    EXPECT_CUDA(cudaMemPoolTrimTo(pool, keep));
+    EXPECT_EQ(Get(pool, cudaMemPoolAttrReservedMemCurrent), kept) << keep;
+  }
 }
 
 TEST_F(PoolsTest, MemoryOfNoPoolIsFreedInOrder) {
