@@ -37,8 +37,13 @@ struct ThreadState {
   ContextStack contexts;  // Those that were made current.
   // The program chose it, so that a list of preferred devices no longer matters.
   bool device_chosen = false;
-  // Of the runtime's cudaError_t. Cleared by cudaGetLastError.
-  int last_error = 0;
+  // A cudaError_t for each CUDA runtime of the process that has one: natively each copy that is
+  // linked into the program or a library keeps its own. Cleared by cudaGetLastError.
+  struct LastError {
+    std::uint64_t runtime;  // As LinkedRuntime has it.
+    int error;
+  };
+  std::vector<LastError> last_errors;
   // A call has told it that a device is lost. Of the driver's launches before, on one that was, so
   // many have succeeded.
   bool heard_of_loss = false;

@@ -90,8 +90,12 @@ void EndWalk() {
 }  // namespace cuspan::load
 
 namespace cuspan {
+namespace {
 
-int LinkedRuntimeRelease(const void* address) {
+// Calls use(object, number, version) for the object with the code at `address`; 0 where there is
+// none.
+template <typename Use>
+auto WithObjectAt(const void* address, Use use) {
   const auto at = reinterpret_cast<std::uint64_t>(address);
   const std::size_t count = load::object_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
@@ -99,12 +103,29 @@ int LinkedRuntimeRelease(const void* address) {
     const std::uint32_t version = object.version.load(std::memory_order_acquire);
     const std::uint64_t begin = object.begin.load(std::memory_order_acquire);
     const std::uint64_t end = object.end.load(std::memory_order_acquire);
-    const int release = object.release.load(std::memory_order_acquire);
+    const auto result = use(object, i, version);
     // One that changes now is not the caller's, which is running in what it belongs to.
     if ((version & 1) != 0 || object.version.load(std::memory_order_relaxed) != version) continue;
-    if (at >= begin && at < end) return release;
+    if (at >= begin && at < end) return result;
   }
-  return 0;
+  return decltype(use(load::entered[0], count, 0U)){0};
+}
+
+}  // namespace
+
+int LinkedRuntimeRelease(const void* address) {
+  return WithObjectAt(address,
+                      [](const load::EnteredObject& object, std::size_t, std::uint32_t) -> int {
+                        return object.release.load(std::memory_order_acquire);
+                      });
+}
+
+std::uint64_t LinkedRuntime(const void* address) {
+  return WithObjectAt(
+      address,
+      [](const load::EnteredObject&, std::size_t number, std::uint32_t version) -> std::uint64_t {
+        return (std::uint64_t{number} + 1) << 32U | version;
+      });
 }
 
 }  // namespace cuspan

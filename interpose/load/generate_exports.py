@@ -16,7 +16,7 @@ import argparse
 import exports_list
 
 
-def definition(export, refuse):
+def definition(export, refuse, caller):
     name, kind = export.name, export.kind
     if export.alias and export.note not in ("not", "absent"):
         return (f'__attribute__((visibility("default"))) extern void {name}(void);\n'
@@ -24,14 +24,14 @@ def definition(export, refuse):
                 f'        "{name}: jmp {export.alias}@PLT\\n.size {name}, . - {name}");')
     head = "__attribute__((weak, visibility(\"default\")))"
     if kind == "error":
-        return f'{head} int {name}(void) {{ return {refuse}("{name}"); }}'
+        return f'{head} int {name}(void) {{ return {refuse}("{name}"{caller}); }}'
     if kind == "pointer":
-        return f'{head} void* {name}(void) {{ {refuse}("{name}"); return 0; }}'
+        return f'{head} void* {name}(void) {{ {refuse}("{name}"{caller}); return 0; }}'
     size = kind.split(":")[1]
     return (f"struct {name}_result {{ char bytes[{size}]; }};\n"
             f"{head} struct {name}_result {name}(void) {{\n"
             f"  struct {name}_result result = {{{{0}}}};\n"
-            f'  {refuse}("{name}");\n'
+            f'  {refuse}("{name}"{caller});\n'
             f"  return result;\n}}")
 
 
@@ -73,6 +73,7 @@ def main():
     parser.add_argument("--alone", type=int, help="what functions return without that library")
     parser.add_argument("--refuse",
                         help="the function called with the name; its int result is returned")
+    parser.add_argument("--caller", action="store_true", help="it is called with the address of the calling code as well")
     parser.add_argument("--table", help="name of the table; its length is NAME_count")
     parser.add_argument("--versions", action="store_true", help="with versions in the table")
     options = parser.parse_args()
@@ -82,8 +83,9 @@ def main():
         with open(options.output, "w", encoding="ascii") as output:
             output.write("\n".join(forwarding(exports, options.forward_to, options.alone)) + "\n")
         return
-    lines = ["#include <stddef.h>", "", f"extern int {options.refuse}(const char* name);", ""]
-    lines += [definition(export, options.refuse) for export in exports]
+    lines = ["#include <stddef.h>", "", f"extern int {options.refuse}(const char* name{', const void* caller' if options.caller else ''});", ""]
+    caller = ", __builtin_return_address(0)" if options.caller else ""
+    lines += [definition(export, options.refuse, caller) for export in exports]
     if options.table:
         more = " int since; _Bool absent;" if options.versions else ""
         visible = ' __attribute__((visibility("default")))' if options.versions else ""

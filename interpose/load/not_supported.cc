@@ -24,14 +24,14 @@ bool FirstTime(const char* name) {
 }  // namespace
 }  // namespace cuspan::load
 
-int cuspan_not_supported(const char* name) {
+int cuspan_not_supported(const char* name, const void* caller) {
   const cuspan::CancellationOff cancellation;
   if (cuspan::load::FirstTime(name)) {
     cuspan::LogError("{} is not supported yet; the call returns cudaErrorNotSupported", name);
   }
   cuspan::EndIfStrict();
   if (cuspan_set_last_error != nullptr) {
-    cuspan_set_last_error(cuspan::load::kCudaErrorNotSupported);
+    cuspan_set_last_error(cuspan::load::kCudaErrorNotSupported, caller);
   }
   return cuspan::load::kCudaErrorNotSupported;
 }

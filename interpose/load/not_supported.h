@@ -5,9 +5,11 @@ extern "C" {
 
 // Logs once per name that the function is not supported yet, keeps the error for
 // cudaGetLastError where the runtime face is linked in, and returns it:
-// cudaErrorNotSupported. Any thread.
-int cuspan_not_supported(const char* name);
+// cudaErrorNotSupported. `caller` is an address in the calling code. Any thread.
+int cuspan_not_supported(const char* name, const void* caller);
 
-// Given by the runtime face: keeps a cudaError_t as the calling thread's last error.
-__attribute__((weak, visibility("hidden"))) void cuspan_set_last_error(int error);
+// Given by the runtime face: keeps a cudaError_t as the calling thread's last error in the runtime
+// of the code at `caller`.
+__attribute__((weak, visibility("hidden"))) void cuspan_set_last_error(int error,
+                                                                       const void* caller);
 }

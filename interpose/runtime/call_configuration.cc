@@ -16,7 +16,8 @@ CUSPAN_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
 CUSPAN_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block,
                                                      std::size_t* dynamic_shared, void* stream) {
   auto& stack = cuspan::ThisThread().configurations;
-  if (stack.empty()) return cuspan::KeepError(cudaErrorMissingConfiguration);
+  if (stack.empty())
+    return cuspan::KeepError(cudaErrorMissingConfiguration, __builtin_return_address(0));
   const cuspan::CallConfiguration top = stack.back();
   stack.pop_back();
   *grid = dim3(top.grid[0], top.grid[1], top.grid[2]);

@@ -14,16 +14,17 @@
 
 namespace cuspan {
 
-// Keeps a failure as the calling thread's last error, as CUDA does: a success
-// does not clear it, and cudaErrorNotReady is none.
-cudaError_t KeepError(Error error);
+// Keeps a failure as the calling thread's last error in the runtime of the code at `caller`, as
+// CUDA does: a success does not clear it, and cudaErrorNotReady is none.
+cudaError_t KeepError(Error error, const void* caller);
 
-// Runs the body of an entry point.
+// Runs the body of an entry point. Its own caller is the program, as long as this is called in the
+// entry point itself: a helper between the two is inlined or hands the address on.
 template <typename Body>
-cudaError_t Answer(Body&& body) {
+cudaError_t Answer(Body&& body, const void* caller = __builtin_return_address(0)) {
   const CancellationOff cancellation;
   if (Unloading()) return cudaErrorCudartUnloading;
-  return KeepError(body());
+  return KeepError(body(), caller);
 }
 
 }  // namespace cuspan

@@ -1,8 +1,11 @@
 // The calling thread's last error, and what errors are called.
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "interpose/calls/error.h"
 #include "interpose/client/thread_state.h"
+#include "interpose/load/load.h"
 #include "interpose/runtime/entry.h"
 
 namespace cuspan {
@@ -16,12 +19,30 @@ const ErrorEntry* FindRuntimeError(cudaError_t error) {
   return entry != nullptr && entry->runtime_name != nullptr ? entry : nullptr;
 }
 
+// The calling thread's last error in the runtime of the code at `caller`; null: there was none.
+ThreadState::LastError* FindLastError(const void* caller) {
+  std::vector<ThreadState::LastError>& errors = ThisThread().last_errors;
+  if (errors.empty()) [[likely]]
+    return nullptr;
+  const std::uint64_t runtime = LinkedRuntime(caller);
+  for (ThreadState::LastError& last : errors)
+    if (last.runtime == runtime) return &last;
+  return nullptr;
+}
+
+void SetLastError(int error, const void* caller) {
+  if (ThreadState::LastError* const last = FindLastError(caller); last != nullptr)
+    last->error = error;
+  else
+    ThisThread().last_errors.push_back({LinkedRuntime(caller), error});
+}
+
 }  // namespace
 
-cudaError_t KeepError(Error error) {
+cudaError_t KeepError(Error error, const void* caller) {
   const cudaError_t value = error.runtime();
   if (value != cudaSuccess && value != cudaErrorNotReady) [[unlikely]] {
-    ThisThread().last_error = value;
+    SetLastError(value, caller);
     if (value == cudaErrorDevicesUnavailable) ThisThread().heard_of_loss = true;
   }
   return value;
@@ -30,16 +51,21 @@ cudaError_t KeepError(Error error) {
 }  // namespace cuspan
 
 // For the entry points that are not implemented, which live in interpose/load.
-extern "C" __attribute__((visibility("hidden"))) void cuspan_set_last_error(int error) {
-  cuspan::ThisThread().last_error = error;
+extern "C" __attribute__((visibility("hidden"))) void cuspan_set_last_error(int error,
+                                                                            const void* caller) {
+  cuspan::SetLastError(error, caller);
 }
 
 CUSPAN_EXPORT cudaError_t cudaGetLastError() {
-  return static_cast<cudaError_t>(std::exchange(cuspan::ThisThread().last_error, cudaSuccess));
+  cuspan::ThreadState::LastError* const last = cuspan::FindLastError(__builtin_return_address(0));
+  return last != nullptr ? static_cast<cudaError_t>(std::exchange(last->error, cudaSuccess))
+                         : cudaSuccess;
 }
 
 CUSPAN_EXPORT cudaError_t cudaPeekAtLastError() {
-  return static_cast<cudaError_t>(cuspan::ThisThread().last_error);
+  const cuspan::ThreadState::LastError* const last =
+      cuspan::FindLastError(__builtin_return_address(0));
+  return last != nullptr ? static_cast<cudaError_t>(last->error) : cudaSuccess;
 }
 
 CUSPAN_EXPORT const char* cudaGetErrorName(cudaError_t error) {

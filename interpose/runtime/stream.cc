@@ -9,10 +9,12 @@
 namespace cuspan {
 namespace {
 
-cudaError_t CaptureInfoOf(cudaStream_t stream, DefaultStream meaning,
-                          cudaStreamCaptureStatus* status, unsigned long long* id,
-                          cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-                          const cudaGraphEdgeData** edges, std::size_t* count) {
+[[gnu::always_inline]] inline cudaError_t CaptureInfoOf(cudaStream_t stream, DefaultStream meaning,
+                                                        cudaStreamCaptureStatus* status,
+                                                        unsigned long long* id, cudaGraph_t* graph,
+                                                        const cudaGraphNode_t** dependencies,
+                                                        const cudaGraphEdgeData** edges,
+                                                        std::size_t* count) {
   return Answer([&]() -> Error {
     if (status == nullptr) return cudaErrorInvalidValue;
     CUstreamCaptureStatus drivers = CU_STREAM_CAPTURE_STATUS_NONE;

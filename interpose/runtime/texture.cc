@@ -175,8 +175,10 @@ T Whole(const T& desc, int release) {
 }
 
 // cudaCreateTextureObject, of descriptions as programs of a major release of CUDA know them.
-cudaError_t Create(cudaTextureObject_t* object, const cudaResourceDesc* resource,
-                   const cudaTextureDesc* sampling, const cudaResourceViewDesc* view, int release) {
+[[gnu::always_inline]] inline cudaError_t Create(cudaTextureObject_t* object,
+                                                 const cudaResourceDesc* resource,
+                                                 const cudaTextureDesc* sampling,
+                                                 const cudaResourceViewDesc* view, int release) {
   return Answer([&]() -> Error {
     if (resource == nullptr || sampling == nullptr) return cudaErrorInvalidValue;
     const cudaResourceDesc whole_resource = Whole(*resource, release);
@@ -188,7 +190,8 @@ cudaError_t Create(cudaTextureObject_t* object, const cudaResourceDesc* resource
 }
 
 // cudaGetTextureObjectTextureDesc, the same.
-cudaError_t GetSampling(cudaTextureDesc* desc, cudaTextureObject_t object, int release) {
+[[gnu::always_inline]] inline cudaError_t GetSampling(cudaTextureDesc* desc,
+                                                      cudaTextureObject_t object, int release) {
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     TextureRecord record;

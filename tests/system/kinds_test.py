@@ -25,6 +25,11 @@ class Kinds(SystemTest):
         self.assertIn("CUDA error 209 (cudaErrorNoKernelImageForDevice)", result.stdout)
         self.assertRegex(result.stderr, "the fat binary holds .* the software GPU runs PTX")
 
+    def test_last_errors(self):
+        for library in ("liblast_errors.so", "liblast_errors_stripped.so", "liblast_errors_shared.so"):
+            with self.subTest(library=library):
+                self.check_pass(kind("last_errors"), kind(library))
+
     def test_lazy_stubs(self):
         for name, release in (("libcudart.so.11.0", "11"), ("libcudart.so.12", "12"), ("libcudart.so.13", "13")):
             with self.subTest(name=name):

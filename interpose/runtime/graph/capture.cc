@@ -7,8 +7,9 @@
 namespace cuspan {
 namespace {
 
-cudaError_t Update(cudaStream_t stream, DefaultStream meaning, cudaGraphNode_t* dependencies,
-                   std::size_t count, unsigned flags) {
+[[gnu::always_inline]] inline cudaError_t Update(cudaStream_t stream, DefaultStream meaning,
+                                                 cudaGraphNode_t* dependencies, std::size_t count,
+                                                 unsigned flags) {
   return Answer(
       [&] { return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags); });
 }

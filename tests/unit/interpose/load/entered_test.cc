@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <vector>
@@ -51,6 +52,25 @@ TEST_F(EnteredObjects, EachKeepsItsRelease) {
   Walk({0, 1});
   EXPECT_EQ(ReleaseAt(0), 11);
   EXPECT_EQ(ReleaseAt(1), 12);
+}
+
+// Each has a last error of its own, also one that is loaded where another was.
+TEST_F(EnteredObjects, EachRuntimeIsAnotherOne) {
+  const auto runtime_at = [this](std::size_t object) {
+    return LinkedRuntime(reinterpret_cast<const void*>(BiasOf(object) + dynamic));
+  };
+  RememberRelease(image, BiasOf(0), 12);
+  RememberRelease(image, BiasOf(1), 12);
+  const std::uint64_t first = runtime_at(0);
+  EXPECT_NE(first, 0U);
+  EXPECT_NE(runtime_at(1), 0U);
+  EXPECT_NE(runtime_at(1), first);
+  EXPECT_EQ(runtime_at(2), 0U);
+  Walk({1});
+  EXPECT_EQ(runtime_at(0), 0U);
+  RememberRelease(image, BiasOf(0), 12);
+  EXPECT_NE(runtime_at(0), 0U);
+  EXPECT_NE(runtime_at(0), first);
 }
 
 // Something without such a runtime may be loaded where it was.

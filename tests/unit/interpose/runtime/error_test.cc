@@ -57,8 +57,8 @@ TEST(ErrorTable, SaysWhatUsersKnow) {
 }
 
 TEST(LastError, StaysUntilTaken) {
-  EXPECT_EQ(KeepError(cudaErrorInvalidValue), cudaErrorInvalidValue);
-  EXPECT_EQ(KeepError(cudaSuccess), cudaSuccess);
+  EXPECT_EQ(KeepError(cudaErrorInvalidValue, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(KeepError(cudaSuccess, nullptr), cudaSuccess);
   EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidValue);
   EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
@@ -66,18 +66,18 @@ TEST(LastError, StaysUntilTaken) {
 }
 
 TEST(LastError, IsTheLatest) {
-  KeepError(cudaErrorInvalidValue);
-  KeepError(cudaErrorMemoryAllocation);
+  KeepError(cudaErrorInvalidValue, nullptr);
+  KeepError(cudaErrorMemoryAllocation, nullptr);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
 }
 
 TEST(LastError, DoesNotKnowNotReady) {
-  EXPECT_EQ(KeepError(cudaErrorNotReady), cudaErrorNotReady);
+  EXPECT_EQ(KeepError(cudaErrorNotReady, nullptr), cudaErrorNotReady);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 
 TEST(LastError, BelongsToItsThread) {
-  KeepError(cudaErrorInvalidValue);
+  KeepError(cudaErrorInvalidValue, nullptr);
   std::thread([] { EXPECT_EQ(cudaGetLastError(), cudaSuccess); }).join();
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
 }

@@ -6,5 +6,6 @@ namespace cuspan {
 const char* LoadWarning() { return nullptr; }
 const char* AnyLoadWarning() { return nullptr; }
 int LinkedRuntimeRelease(const void* /*address*/) { return 0; }
+std::uint64_t LinkedRuntime(const void* /*address*/) { return 0; }
 
 }  // namespace cuspan
