@@ -44,10 +44,37 @@ Error RefuseCaptureOnDevice(Session& session, int device);
 // cuThreadExchangeStreamCaptureMode.
 Error RefuseUnsafe();
 
-// What runs in a stream's order must not wait for one, and may call nothing that could.
+// Functions that the program puts into streams may make few calls; others are refused.
 inline Error CheckMayCall() {
-  return ThisThread().in_host_call ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+  const ThreadState& thread = ThisThread();
+  return thread.in_host_call && !thread.host_call_permitted ? CUDA_ERROR_NOT_PERMITTED
+                                                            : CUDA_SUCCESS;
 }
+
+// While it lives, the calling thread makes a call that such functions may make, as if the context
+// of the function's stream were current. These are the calls that the driver takes there (measured,
+// driver 580, CUDA 13.0): most about streams that were made and about events; none about devices,
+// contexts, memory, pointers and code.
+class HostFunctionMayCall {
+ public:
+  HostFunctionMayCall() : thread_(ThisThread()) {
+    if (!thread_.in_host_call || thread_.host_call_context == nullptr) [[likely]]
+      return;
+    thread_.host_call_permitted = within_ = true;
+    thread_.contexts.Push(thread_.host_call_context);
+  }
+  ~HostFunctionMayCall() {
+    if (!within_) [[likely]]
+      return;
+    thread_.contexts.Pop();
+    thread_.host_call_permitted = false;
+  }
+  HostFunctionMayCall(const HostFunctionMayCall&) = delete;
+
+ private:
+  ThreadState& thread_;
+  bool within_ = false;
+};
 
 // Whether the thread is in a call of the driver and has no current context.
 inline bool IsAnywhere() {

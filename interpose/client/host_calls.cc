@@ -66,9 +66,10 @@ CUresult HostCalls::Call(const StreamTarget& target, Choose call) {
   // function did.
   auto choose = [call = std::move(call),
                  stream = std::weak_ptr<Link>(target.link)](CUresult reached) {
-    if (const std::shared_ptr<Link> link = stream.lock();
-        link != nullptr && reached == CUDA_SUCCESS)
-      static_cast<void>(link->Synchronized(false));
+    const std::shared_ptr<Link> link = stream.lock();
+    const bool alive = link != nullptr && reached == CUDA_SUCCESS;
+    ThisThread().host_call_context = alive ? &link->context() : nullptr;
+    if (alive) static_cast<void>(link->Synchronized(false));
     return call(reached);
   };
   auto over = [this, stream = std::weak_ptr<Link>(target.link), signal = wait.signal] {

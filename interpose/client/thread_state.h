@@ -53,8 +53,12 @@ struct ThreadState {
   std::vector<CallConfiguration> configurations;
   // It came through the driver's functions, not the runtime's.
   bool in_driver_call = false;
-  // It runs a function that the program put into a stream.
+  // It runs a function that the program put into a stream, which is of this context; null: one
+  // whose device was lost.
   bool in_host_call = false;
+  Context* host_call_context = nullptr;
+  // It makes one of the calls that such a function may make: see HostFunctionMayCall.
+  bool host_call_permitted = false;
   // Of the runtime's cudaStreamCaptureMode; 0 is its default.
   int capture_mode = 0;
   // The thread's own default stream, by the number of the link that has it; see Streams.

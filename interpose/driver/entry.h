@@ -11,6 +11,7 @@
 //   AnswerOfKnown(body)      as AnswerInContext, for what the client knows: the device may be lost
 //   AnswerFromTables(body)   as AnswerWithDriver, for what programs ask thousands of times
 //   AnswerUnlessLost(answer) one of the above, for kernels and fills that nobody waits for
+//   InHostFunctionsToo(answer) one of the above, for calls that host functions may make
 //
 // A body may call what is in calls/: the current context is then open. That of AnswerFromTables
 // only looks into tables of the session: nothing on its way may wait or write, be a point of
@@ -123,6 +124,20 @@ CUresult AnswerInAny(Body&& body) {
 template <typename Body>
 CUresult AnswerOnStream(CUstream stream, Body&& body) {
   return IsDefaultStream(stream) ? AnswerInContext(body) : AnswerInAny(body);
+}
+
+// answer() → CUresult, one of the above. Host functions may make the call, too, unless it is about
+// a default stream.
+template <typename Answering>
+CUresult InHostFunctionsToo(CUstream stream, Answering&& answer) {
+  if (IsDefaultStream(stream)) return answer();
+  const HostFunctionMayCall permission;
+  return answer();
+}
+template <typename Answering>
+CUresult InHostFunctionsToo(Answering&& answer) {
+  const HostFunctionMayCall permission;
+  return answer();
 }
 
 template <typename Body>

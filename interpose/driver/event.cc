@@ -10,30 +10,39 @@ CUSPAN_EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
 }
 
 CUSPAN_EXPORT CUresult cuEventDestroy_v2(CUevent event) {
-  return AnswerInContext([&](Session&) { return DestroyEvent(event); });
+  return InHostFunctionsToo(
+      [&] { return AnswerInContext([&](Session&) { return DestroyEvent(event); }); });
 }
 
 CUSPAN_EXPORT_TWINS(cuEventRecord, _ptsz, (CUevent event, CUstream stream),
-                    AnswerOnStream(stream, [&](Session&) {
-                      return RecordEvent(event, stream, CU_EVENT_RECORD_DEFAULT, meaning);
+                    InHostFunctionsToo(stream, [&] {
+                      return AnswerOnStream(stream, [&](Session&) {
+                        return RecordEvent(event, stream, CU_EVENT_RECORD_DEFAULT, meaning);
+                      });
                     }))
 
 CUSPAN_EXPORT_TWINS(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned flags),
-                    AnswerOnStream(stream, [&](Session&) {
-                      return RecordEvent(event, stream, flags, meaning);
+                    InHostFunctionsToo(stream, [&] {
+                      return AnswerOnStream(stream, [&](Session&) {
+                        return RecordEvent(event, stream, flags, meaning);
+                      });
                     }))
 
 CUSPAN_EXPORT CUresult cuEventQuery(CUevent event) {
-  return AnswerInAny([&](Session&) { return QueryEvent(event); });
+  return InHostFunctionsToo(
+      [&] { return AnswerInAny([&](Session&) { return QueryEvent(event); }); });
 }
 
 CUSPAN_EXPORT CUresult cuEventSynchronize(CUevent event) {
-  return AnswerInAny([&](Session&) { return SynchronizeEvent(event); });
+  return InHostFunctionsToo(
+      [&] { return AnswerInAny([&](Session&) { return SynchronizeEvent(event); }); });
 }
 
 CUSPAN_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
-  return AnswerInContext([&](Session&) -> Error {
-    if (milliseconds == nullptr) return CUDA_ERROR_INVALID_HANDLE;  // Measured natively.
-    return ElapsedTime(start, end, milliseconds);
+  return InHostFunctionsToo([&] {
+    return AnswerInContext([&](Session&) -> Error {
+      if (milliseconds == nullptr) return CUDA_ERROR_INVALID_HANDLE;  // Measured natively.
+      return ElapsedTime(start, end, milliseconds);
+    });
   });
 }

@@ -28,23 +28,30 @@ void CallBack(void* argument) {
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT_TWINS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void* data),
-                    AnswerWithDriver([&](Session& session) -> Error {
-                      if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-                      CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
-                      return LaunchHostFunction(stream, {function, data}, meaning);
+                    InHostFunctionsToo(stream, [&] {
+                      return AnswerWithDriver([&](Session& session) -> Error {
+                        if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+                        CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
+                        return LaunchHostFunction(stream, {function, data}, meaning);
+                      });
                     }))
 
-CUSPAN_EXPORT_TWINS(
-    cuStreamAddCallback, _ptsz,
-    (CUstream stream, CUstreamCallback callback, void* data, unsigned flags),
-    AnswerInContext([&](Session&) -> Error {
-      if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-      return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
-        auto call = std::make_shared<Callback>(Callback{callback, stream, CUDA_SUCCESS, data});
-        return session.host_calls().Call(target,
-                                         [call = std::move(call)](CUresult result) -> HostFunction {
-                                           call->status = result;
-                                           return {&CallBack, call.get()};
-                                         });
-      });
-    }))
+CUSPAN_EXPORT_TWINS(cuStreamAddCallback, _ptsz,
+                    (CUstream stream, CUstreamCallback callback, void* data, unsigned flags),
+                    InHostFunctionsToo(stream, [&] {
+                      return AnswerInContext([&](Session&) -> Error {
+                        if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+                        return OnStream(
+                            stream, meaning,
+                            [&](Session& session, const StreamTarget& target) -> Error {
+                              auto call = std::make_shared<Callback>(
+                                  Callback{callback, stream, CUDA_SUCCESS, data});
+                              return session.host_calls().Call(
+                                  target,
+                                  [call = std::move(call)](CUresult result) -> HostFunction {
+                                    call->status = result;
+                                    return {&CallBack, call.get()};
+                                  });
+                            });
+                      });
+                    }))

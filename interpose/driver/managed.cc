@@ -16,8 +16,10 @@ CUmemLocation LocationOf(CUdevice device) {
 
 CUresult PrefetchTo(CUdeviceptr memory, std::size_t bytes, const CUmemLocation& location,
                     unsigned flags, CUstream stream, DefaultStream meaning) {
-  return AnswerInContext([&](Session&) {
-    return Prefetch(HandleOf<const void*>(memory), bytes, location, flags, stream, meaning);
+  return InHostFunctionsToo(stream, [&] {
+    return AnswerInContext([&](Session&) {
+      return Prefetch(HandleOf<const void*>(memory), bytes, location, flags, stream, meaning);
+    });
   });
 }
 

@@ -9,8 +9,10 @@ namespace {
 CUresult Batch(CUstream stream, DefaultStream meaning, unsigned count,
                const CUstreamBatchMemOpParams* operations, unsigned flags,
                MemoryOperationForm form) {
-  return AnswerInContext([&](Session&) {
-    return BatchMemoryOperations(stream, meaning, count, operations, flags, form);
+  return InHostFunctionsToo(stream, [&] {
+    return AnswerInContext([&](Session&) {
+      return BatchMemoryOperations(stream, meaning, count, operations, flags, form);
+    });
   });
 }
 

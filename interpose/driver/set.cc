@@ -21,7 +21,8 @@ CUresult FillRows(CUdeviceptr start, std::size_t pitch, std::uint32_t value, uns
     return FillElements(set, asynchronous, stream, meaning);
   };
   const auto answer = [&] { return AnswerInContext(fill); };
-  return asynchronous ? AnswerUnlessLost(answer) : answer();
+  if (!asynchronous) return answer();
+  return InHostFunctionsToo(stream, [&] { return AnswerUnlessLost(answer); });
 }
 
 }  // namespace

@@ -15,10 +15,18 @@ namespace {
 // use(const StreamTarget&, what the program made) tells *out.
 template <typename Use>
 CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use) {
-  return AnswerInContext([&](Session&) -> Error {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return AboutStream(stream, meaning, use);
+  return InHostFunctionsToo(stream, [&] {
+    return AnswerInContext([&](Session&) -> Error {
+      if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      return AboutStream(stream, meaning, use);
+    });
   });
+}
+
+// body(Session&) → Error, with a current context: AnswerInContext for a call about `stream`.
+template <typename Body>
+CUresult AnswerAbout(CUstream stream, Body&& body) {
+  return InHostFunctionsToo(stream, [&] { return AnswerInContext(body); });
 }
 
 // While there is no capture.
@@ -40,14 +48,16 @@ CUresult TellNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
 CUresult TellWhetherCapturing(CUstream stream, DefaultStream meaning,
                               CUstreamCaptureStatus* status) {
   // Libraries ask it before nearly everything they do.
-  if (!AnyCapture()) return TellNoCapture(stream, status);
+  if (!AnyCapture())
+    return InHostFunctionsToo(stream, [&] { return TellNoCapture(stream, status); });
   return Tell(stream, meaning, status,
               [&](const StreamTarget& target, const auto&) { *status = CaptureOf(target).status; });
 }
 
 CUresult TellCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
-  if (!AnyCapture()) return TellNoCapture(stream, info.status);
-  return AnswerInContext([&](Session&) { return GetCaptureInfo(stream, meaning, info); });
+  if (!AnyCapture())
+    return InHostFunctionsToo(stream, [&] { return TellNoCapture(stream, info.status); });
+  return AnswerAbout(stream, [&](Session&) { return GetCaptureInfo(stream, meaning, info); });
 }
 
 }  // namespace
@@ -64,19 +74,24 @@ CUSPAN_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned fla
 }
 
 CUSPAN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
-  return AnswerInContext([&](Session&) { return DestroyStream(stream); });
+  return AnswerAbout(stream, [&](Session&) { return DestroyStream(stream); });
 }
 
-CUSPAN_EXPORT_TWINS(cuStreamSynchronize, _ptsz, (CUstream stream),
-                    AnswerOnStream(stream,
-                                   [&](Session&) { return SynchronizeStream(stream, meaning); }))
+CUSPAN_EXPORT_TWINS(cuStreamSynchronize, _ptsz, (CUstream stream), InHostFunctionsToo(stream, [&] {
+                      return AnswerOnStream(
+                          stream, [&](Session&) { return SynchronizeStream(stream, meaning); });
+                    }))
 
-CUSPAN_EXPORT_TWINS(cuStreamQuery, _ptsz, (CUstream stream),
-                    AnswerOnStream(stream, [&](Session&) { return QueryStream(stream, meaning); }))
+CUSPAN_EXPORT_TWINS(cuStreamQuery, _ptsz, (CUstream stream), InHostFunctionsToo(stream, [&] {
+                      return AnswerOnStream(stream,
+                                            [&](Session&) { return QueryStream(stream, meaning); });
+                    }))
 
 CUSPAN_EXPORT_TWINS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags),
-                    AnswerOnStream(stream, [&](Session&) {
-                      return WaitEvent(stream, event, flags, meaning);
+                    InHostFunctionsToo(stream, [&] {
+                      return AnswerOnStream(stream, [&](Session&) {
+                        return WaitEvent(stream, event, flags, meaning);
+                      });
                     }))
 
 // --- What a stream is asked
@@ -108,39 +123,40 @@ CUSPAN_EXPORT_TWINS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* context)
 
 CUSPAN_EXPORT_TWINS(cuStreamGetAttribute, _ptsz,
                     (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue* value),
-                    AnswerInContext([&](Session&) {
+                    AnswerAbout(stream, [&](Session&) {
                       return GetStreamAttribute(stream, attribute, value, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamSetAttribute, _ptsz,
                     (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue* value),
-                    AnswerInContext([&](Session&) {
+                    AnswerAbout(stream, [&](Session&) {
                       return SetStreamAttribute(stream, attribute, value, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamCopyAttributes, _ptsz, (CUstream to, CUstream from),
-                    AnswerInContext([&](Session&) {
-                      return CopyStreamAttributes(to, from, meaning);
-                    }))
+                    AnswerAbout(to,
+                                [&](Session&) { return CopyStreamAttributes(to, from, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamAttachMemAsync, _ptsz,
                     (CUstream stream, CUdeviceptr memory, std::size_t bytes, unsigned flags),
-                    AnswerInContext([&](Session&) {
+                    AnswerAbout(stream, [&](Session&) {
                       return AttachManaged(HandleOf<void*>(memory), bytes, flags, stream, meaning);
                     }))
 
 // --- Capture
 
 CUSPAN_EXPORT_TWINS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
-                    AnswerInContext([&](Session&) { return BeginCapture(stream, meaning, mode); }))
+                    AnswerAbout(stream,
+                                [&](Session&) { return BeginCapture(stream, meaning, mode); }))
 // Before CUDA 10.1: of the only mode that there was.
 #undef cuStreamBeginCapture
-CUSPAN_EXPORT_TWINS(cuStreamBeginCapture, _ptsz, (CUstream stream), AnswerInContext([&](Session&) {
+CUSPAN_EXPORT_TWINS(cuStreamBeginCapture, _ptsz, (CUstream stream),
+                    AnswerAbout(stream, [&](Session&) {
                       return BeginCapture(stream, meaning, CU_STREAM_CAPTURE_MODE_GLOBAL);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph* graph),
-                    AnswerInContext([&](Session&) -> Error {
+                    AnswerAbout(stream, [&](Session&) -> Error {
                       return EndCapture(stream, meaning, graph);
                     }))
 
@@ -164,24 +180,25 @@ CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo_v3, _ptsz,
 #undef cuStreamUpdateCaptureDependencies
 CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies, _ptsz,
                     (CUstream stream, CUgraphNode* dependencies, std::size_t count, unsigned flags),
-                    AnswerInContext([&](Session&) {
+                    AnswerAbout(stream, [&](Session&) {
                       return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
                     (CUstream stream, CUgraphNode* dependencies, const CUgraphEdgeData* /*edges*/,
                      std::size_t count, unsigned flags),
-                    AnswerInContext([&](Session&) {
+                    AnswerAbout(stream, [&](Session&) {
                       return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamBeginCaptureToGraph, _ptsz,
                     (CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                      const CUgraphEdgeData* /*edges*/, std::size_t count, CUstreamCaptureMode mode),
-                    AnswerInContext([&](Session&) {
+                    AnswerAbout(stream, [&](Session&) {
                       return BeginCaptureToGraph(stream, meaning, graph, dependencies, count, mode);
                     }))
 
 CUSPAN_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  return AnswerWithDriver([&](Session&) { return ExchangeCaptureMode(mode); });
+  return InHostFunctionsToo(
+      [&] { return AnswerWithDriver([&](Session&) { return ExchangeCaptureMode(mode); }); });
 }

@@ -75,6 +75,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 // --- Choosing
 
 CUSPAN_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
+  const HostFunctionMayCall permission;
   return Answer([&] { return DeviceCount(count); });
 }
 
@@ -108,6 +109,7 @@ CUSPAN_EXPORT cudaError_t cudaSetValidDevices(int* devices, int count) {
 }
 
 CUSPAN_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wanted) {
+  const HostFunctionMayCall permission;
   return Answer([&]() -> Error {
     if (device == nullptr || wanted == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) { return ChooseDevice(session, *wanted, device); });
@@ -117,6 +119,7 @@ CUSPAN_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wa
 // --- Describing
 
 CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const HostFunctionMayCall permission;
   const bool before_13 = CallerIsBefore13(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (properties == nullptr) return cudaErrorInvalidValue;
@@ -135,6 +138,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, in
 }
 
 CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* properties, int device) {
+  const HostFunctionMayCall permission;
   return Answer([&]() -> Error {
     if (properties == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {

@@ -27,14 +27,17 @@ CUSPAN_EXPORT_TWINS(cudaEventRecordWithFlags, _ptsz,
                     Answer([&] { return RecordEvent(event, stream, flags, meaning); }))
 
 CUSPAN_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const HostFunctionMayCall permission;
   return Answer([&] { return QueryEvent(event); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const HostFunctionMayCall permission;
   return Answer([&] { return SynchronizeEvent(event); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start,
                                                cudaEvent_t end) {
+  const HostFunctionMayCall permission;
   return Answer([&] { return ElapsedTime(start, end, milliseconds); });
 }

@@ -58,13 +58,15 @@ CUSPAN_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) 
 }
 
 CUSPAN_EXPORT_TWINS(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream),
-                    AnswerInContext([&](Session&, Link&) {
-                      return LaunchGraph(exec, stream, meaning);
+                    InHostFunctionsToo(stream, [&] {
+                      return AnswerInContext(
+                          [&](Session&, Link&) { return LaunchGraph(exec, stream, meaning); });
                     }))
 
 CUSPAN_EXPORT_TWINS(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream),
-                    AnswerInContext([&](Session&, Link&) {
-                      return UploadGraph(exec, stream, meaning);
+                    InHostFunctionsToo(stream, [&] {
+                      return AnswerInContext(
+                          [&](Session&, Link&) { return UploadGraph(exec, stream, meaning); });
                     }))
 
 CUSPAN_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
