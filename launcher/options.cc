@@ -16,6 +16,7 @@
 #include "launcher/completion.h"
 #include "launcher/man_page.h"
 #include "launcher/nearest.h"
+#include "launcher/parse_errors.h"
 #include "launcher/starter/agent_command.h"
 #include "protocol/channel/channel.h"
 
@@ -142,7 +143,7 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
       return Status::Invalid("--app-hosts needs -np: say how many ranks to start");
     return app;
   }
-  CUSPAN_ASSIGN_OR_RETURN(app.ranks, ParseNumber(texts.ranks, "-np", "a program has"));
+  CUSPAN_ASSIGN_OR_RETURN(app.ranks, ParseNumber(texts.ranks, "-np", "the number of ranks is"));
   app.mpirun = SplitWords(texts.mpirun);
   if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command given");
   if (!texts.hosts.empty()) {
@@ -314,6 +315,12 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       (separated ? command : own).emplace_back(argv[i]);
   }
 
+  // "help COMMAND" is what many try first.
+  if (!own.empty() && own.front() == "help") {
+    own.erase(own.begin());
+    own.emplace_back("--help");
+  }
+
   CLI::App app("Runs unmodified CUDA programs on the GPUs of a whole cluster.", "cuspan");
   app.require_subcommand(1);
   app.set_help_flag("-h,--help", "print this help and exit");
@@ -418,11 +425,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     line.text = kVersionLine;
     return line;
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = error.what();  // "OPTION: how many values are missing"
-    return Status::Invalid("{} needs a value; see cuspan --help", text.substr(0, text.find(':')));
   } catch (const CLI::ParseError& error) {
-    return Status::Invalid("{}; see cuspan --help", error.what());
+    return Status::Invalid("{}; see cuspan --help", DescribeParseError(error));
   }
   for (const CLI::App* command : app.get_subcommands())
     CUSPAN_RETURN_IF_ERROR(CheckExtras(*command));
@@ -510,7 +514,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   cluster.app_hosts = run.mpi.hosts;
   run.cluster = std::move(cluster);
   if (!trace.empty()) {
-    // The agents may have another folder, and what they can not write is told before the run.
+    // The agents may have another folder.
     run.cluster.trace = std::filesystem::absolute(trace).string();
   }
   run.command = std::move(command);

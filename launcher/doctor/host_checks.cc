@@ -81,7 +81,8 @@ std::vector<Finding> CheckPrograms(const Needs& needs, const Visit& visit) {
   List list(visit);
   const HostFacts& facts = *visit.facts;
   if (!facts.install_problem.empty())
-    list.Error("cuspan-incomplete", facts.install_problem, "install cuspan there again");
+    list.Error("cuspan-incomplete", facts.install_problem,
+               "install cuspan there again, in a directory whose path has no blanks or colons");
   else if (!facts.agent_problem.empty())
     list.Error("agent-not-starting", Format("cuspan-agent does not start: {}", facts.agent_problem),
                Format("install {} there, in the version that cuspan was built with", needs.mpi));

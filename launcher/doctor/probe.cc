@@ -49,7 +49,10 @@ std::string InstallProblem(const InstallPaths& paths) {
   for (const std::string& path : {paths.agent, paths.proxy})
     if (::access(path.c_str(), X_OK) != 0) return Format("{} is missing", path);
   const Status client = CheckClient(paths);
-  return client.ok() ? "" : client.message().substr(0, client.message().rfind(": build"));
+  if (client.ok()) return "";
+  // What to do is said by the check.
+  return client.message().substr(
+      0, client.message().rfind(client.code() == StatusCode::kInvalid ? ": install" : ": build"));
 }
 
 // What mpirun starts on other hosts, in PATH or beside the mpirun that runs here.

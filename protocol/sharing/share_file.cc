@@ -46,8 +46,10 @@ bool SetLock(int fd, short kind, std::int64_t first, std::int64_t count) {
 
 Status Explain(const char* what, const std::string& path, int error) {
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)
-    return Status::Exhausted("no space for the table of a shared GPU ({} {}: {})", what, path,
-                             std::strerror(error));
+    return Status::Exhausted(
+        "no space for the table of a shared GPU ({} {}: {}): free some space there, or set "
+        "CUSPAN_SHARE_FOLDER to another directory",
+        what, path, std::strerror(error));
   return Status::Unavailable("the table of a shared GPU: {} {}: {}; see CUSPAN_SHARE_FOLDER", what,
                              path, std::strerror(error));
 }

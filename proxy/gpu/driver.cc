@@ -104,7 +104,10 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
   if (const CUresult result = loaded.functions.cuInit(0); result != CUDA_SUCCESS)
     return Status(CodeOfStart(result), Format("no usable GPU: cuInit of {} says {}{}", loaded.path,
                                               loaded.functions.Describe(result),
-                                              vendor ? "; or use --device soft" : ""));
+                                              vendor ? ": see nvidia-smi and CUDA_VISIBLE_DEVICES "
+                                                       "there, name other hosts with --hosts, or "
+                                                       "use --device soft"
+                                                     : ""));
   return loaded;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/settings.h"
 #include "launcher/allocator/allocation.h"
 #include "launcher/device_attributes.h"
 #include "launcher/plan.h"
@@ -119,10 +120,16 @@ Status ExplainNever(const RunPool& pool, const GpuRequest& request) {
   }
   const std::string problem = pool.problem.empty() ? "" : "; " + pool.problem;
   const std::uint32_t wanted = request.amount == GpuRequest::Amount::kNumber ? request.number : 1;
+  const bool software =
+      std::all_of(pool.devices.begin(), pool.devices.end(),
+                  [](const std::vector<DeviceDescription>& gpu) { return gpu.front().software; });
   if (wanted > found)
     return Status::Unavailable(
-        "{} GPUs requested, {} found (on {}){}; request fewer, or name more hosts", wanted, found,
-        hosts, problem);
+        "{} GPUs requested, {} found (on {}){}; request fewer, {}name more hosts", wanted, found,
+        hosts, problem,
+        software
+            ? Format("set {}=N for N software GPUs on each host, or ", settings::kSoftGpus.name)
+            : "or ");
   const auto unusable = std::count_if(pool.pool.gpus.begin(), pool.pool.gpus.end(),
                                       [](const PoolGpu& gpu) { return !gpu.usable; });
   std::string why = RequirementText(request.least_memory_bytes, request.least_capability);

@@ -84,11 +84,23 @@ TEST(CuspanCommand, WithoutACommandItNamesThem) {
   }
 }
 
+TEST(CuspanCommand, HelpIsACommandToo) {
+  for (const auto& [words, option] :
+       {std::pair(Line{"help"}, Line{"--help"}), {{"help", "run"}, {"run", "--help"}}}) {
+    const Outcome outcome = RunWith(words);
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, RunWith(option).out);
+  }
+}
+
 TEST(CuspanCommand, WhatACommandDoesNotTakeIsNamed) {
   const std::vector<std::pair<Line, std::string>> cases = {
       {{"devices", "--jsno"},
        "cuspan: unknown option '--jsno' (did you mean '--json'?); see cuspan devices --help\n"},
       {{"run", "--gpus"}, "cuspan: --gpus needs a value; see cuspan --help\n"},
+      {{"run", "--gpus", "1", "--gpus", "2", "--", "true"},
+       "cuspan: --gpus is given more than once; see cuspan --help\n"},
+      {{"run", "-np", "0", "--", "true"}, "cuspan: -np 0: the number of ranks is 1 to 4096\n"},
       {{"queue", "n1"}, "cuspan: unexpected argument 'n1'; see cuspan queue --help\n"},
       {{"queue", "--", "/bin/true"}, "cuspan: queue takes no program; see cuspan queue --help\n"},
       {{"top", "--", "/bin/true"}, "cuspan: top takes no program; see cuspan top --help\n"},
