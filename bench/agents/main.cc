@@ -182,7 +182,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.01, 3600.0));
   app.add_flag("--look", options.look)->group("");
   bench::AddResultsOption(app, "--json", options.json_path);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = bench::Parse(app, argc, argv)) return *status;
   if (options.look) return bench::ExitStatusOf(bench::agents::Look(options.seconds));
   return bench::ExitStatusOf(bench::agents::Run(options, bench::OriginOf("agents", argc, argv)));
 }

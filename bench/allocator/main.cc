@@ -226,8 +226,8 @@ int main(int argc, char** argv) {
   app.add_option("--seed", simulation.seed, "of all that is random (default: 1)");
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
-  app.footer("bench/plot.py draws the files of --csv and --json, except those of --sharing.");
-  CLI11_PARSE(app, argc, argv);
+  app.footer("cuspan bench plot draws the files of --csv and --json, except those of --sharing.");
+  if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;
   return cuspan::bench::ExitStatusOf(
       cuspan::bench::allocator::Run(options, cuspan::bench::OriginOf("allocator", argc, argv)));
 }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "bench/bandwidth/report.h"
 #include "bench/bandwidth/sweep.h"
@@ -25,11 +26,15 @@ struct Parts {
   bool footprints = false;
 };
 
-Status Run(const SweepOptions& options, const Parts& parts, const Files& files,
-           const Origin& origin) {
+Status Run(const SweepOptions& options, const Parts& parts, const Files& files, Origin origin) {
   CUSPAN_RETURN_IF_ERROR(MakeFiles({files.csv, files.json}));
   CUSPAN_ASSIGN_OR_RETURN(const SweepResult result, parts.copies ? Sweep(options) : SweepResult());
   if (parts.copies) std::fputs(Table(result).c_str(), stdout);
+  origin.rounds = options.rounds;
+  origin.device = options.device;
+  // Only of this machine it is known here what "auto" takes.
+  if (parts.copies && options.device == "auto" && options.hosts == "localhost")
+    origin.device = result.local ? "cuda" : "soft";
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<LegsRow> legs,
                           parts.legs ? MeasureLegs(options) : std::vector<LegsRow>());
   if (parts.legs) std::fputs(LegsTable(legs).c_str(), stdout);
@@ -114,8 +119,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.001, 1000.0));
   cuspan::bench::AddResultsOption(app, "--csv", files.csv);
   cuspan::bench::AddResultsOption(app, "--json", files.json);
-  app.footer("bench/plot.py draws the files of --csv and --json.");
-  CLI11_PARSE(app, argc, argv);
+  app.footer("cuspan bench plot draws the files of --csv and --json.");
+  if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;
   if (transfers.empty()) {
     if (full)
       for (std::uint64_t bytes = 4 * kK; bytes <= 1024 * kM; bytes *= 4) transfers.push_back(bytes);

@@ -66,15 +66,17 @@ std::string Csv(const Origin& origin, const SweepResult& result) {
   std::string text =
       CsvHead(origin) +
       "direction,memory,placement,relay,transfer_bytes,buffer_bytes,buffers,proxies,lanes,sends,"
-      "pipelined,gbps,mpi_gbps,mpi_memory_gbps,ucx_gbps,ucx_memory_gbps,local_gbps,ratio_mpi,"
+      "pipelined,gbps,gbps_low,gbps_high,mpi_gbps,mpi_memory_gbps,ucx_gbps,ucx_memory_gbps,local_"
+      "gbps,ratio_mpi,"
       "ratio_mpi_memory,ratio_ucx,ratio_ucx_memory,ratio_local\n";
   for (const Row& row : result.rows)
     text += Format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.direction,
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.direction,
         row.memory, row.placement, row.relay, row.transfer_bytes, row.buffer_bytes, row.buffers,
         row.proxies, row.lanes, row.sends, row.pipelined ? "true" : "false", Number(row.gbps),
-        Number(row.mpi_gbps), Number(row.mpi_memory_gbps), Number(row.ucx_gbps),
-        Number(row.ucx_memory_gbps), Number(row.local_gbps), Number(Ratio(row.gbps, row.mpi_gbps)),
+        Number(row.gbps_low), Number(row.gbps_high), Number(row.mpi_gbps),
+        Number(row.mpi_memory_gbps), Number(row.ucx_gbps), Number(row.ucx_memory_gbps),
+        Number(row.local_gbps), Number(Ratio(row.gbps, row.mpi_gbps)),
         Number(Ratio(row.gbps, row.mpi_memory_gbps)), Number(Ratio(row.gbps, row.ucx_gbps)),
         Number(Ratio(row.gbps, row.ucx_memory_gbps)), Number(Ratio(row.gbps, row.local_gbps)));
   return text;
@@ -96,6 +98,8 @@ std::string Json(const Origin& origin, const SweepResult& result, const std::vec
                     {"sends", row.sends},
                     {"pipelined", row.pipelined},
                     {"gbps", row.gbps},
+                    {"gbps_low", row.gbps_low},
+                    {"gbps_high", row.gbps_high},
                     {"mpi_gbps", OrNull(row.mpi_gbps)},
                     {"mpi_memory_gbps", OrNull(row.mpi_memory_gbps)},
                     {"ucx_gbps", OrNull(row.ucx_gbps)},

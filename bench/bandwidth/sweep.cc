@@ -230,6 +230,9 @@ class Sweeper {
         row.sends = place.sends;
         row.pipelined = place.pipelined;
         row.gbps = Median(samples);
+        const auto [low, high] = std::minmax_element(samples.begin(), samples.end());
+        row.gbps_low = *low;
+        row.gbps_high = *high;
         if (place.name == "agents") row.relay = NameOf(place.relay);
         if (place.name == "agents" && row.direction != "device-to-device") {
           const Raw::Key key{row.direction == "both" ? "duplex" : "window", place.buffer_bytes,

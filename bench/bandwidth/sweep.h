@@ -49,6 +49,8 @@ struct Row {
   bool pipelined = true;
   // GB/s, medians of all repetitions of all rounds.
   double gbps = 0;
+  double gbps_low = 0;  // The slowest and the fastest of them.
+  double gbps_high = 0;
   std::optional<double> mpi_gbps;         // Raw MPI with as many buffers as are under way,
   std::optional<double> mpi_memory_gbps;  // and with as much memory as the copy;
   std::optional<double> ucx_gbps;         // raw UCX, where that is a relay of these results.

@@ -253,7 +253,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"runtime", "driver"}))
       ->excludes(threads);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;
   return cuspan::bench::ExitStatusOf(
       cuspan::bench::calls::Run(options, cuspan::bench::OriginOf("calls", argc, argv)));
 }

@@ -5,6 +5,8 @@
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "launcher/app_process.h"
+#include "launcher/parse_errors.h"
 
 namespace cuspan::bench {
 
@@ -31,6 +33,18 @@ void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays) {
 
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path) {
   app.add_option(name, path, "writes the results to this file, too");
+}
+
+std::optional<int> Parse(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    LogError("{}; see {} --help", DescribeParseError(error), app.get_name());
+    return kExitUsage;
+  }
 }
 
 Status WriteFile(const std::string& path, const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ void AddTransportOption(CLI::App& app, std::string& transport);
 void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays);
 // "--csv" or "--json": a file for the results.
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path);
+
+// Reads the command line. Nothing if the command is to go on, else its exit status: the help has
+// been printed, or a line that says what is wrong.
+std::optional<int> Parse(CLI::App& app, int argc, const char* const* argv);
 
 // Nothing for an empty path.
 Status WriteFile(const std::string& path, const std::string& text);

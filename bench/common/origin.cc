@@ -65,20 +65,27 @@ std::string Now() {
 Origin OriginOf(const std::string& benchmark, int argc, const char* const* argv) {
   std::vector<std::string> words = {"cuspan", "bench", benchmark};
   words.insert(words.end(), argv + 1, argv + argc);
-  return {benchmark, Machine(), Now(), CUSPAN_VERSION, QuoteForShell(words)};
+  return {benchmark, Machine(), Now(), CUSPAN_VERSION, QuoteForShell(words), "", 0};
 }
 
 std::string CsvHead(const Origin& origin) {
-  return Format("# benchmark: {}\n# machine: {}\n# date: {}\n# version: {}\n# command: {}\n",
-                origin.benchmark, origin.machine, origin.date, origin.version, origin.command);
+  std::string head =
+      Format("# benchmark: {}\n# machine: {}\n# date: {}\n# version: {}\n# command: {}\n",
+             origin.benchmark, origin.machine, origin.date, origin.version, origin.command);
+  if (!origin.device.empty()) head += Format("# device: {}\n", origin.device);
+  if (origin.rounds != 0) head += Format("# rounds: {}\n", origin.rounds);
+  return head;
 }
 
 nlohmann::ordered_json JsonHead(const Origin& origin) {
-  return {{"benchmark", origin.benchmark},
-          {"machine", origin.machine},
-          {"date", origin.date},
-          {"version", origin.version},
-          {"command", origin.command}};
+  nlohmann::ordered_json head = {{"benchmark", origin.benchmark},
+                                 {"machine", origin.machine},
+                                 {"date", origin.date},
+                                 {"version", origin.version},
+                                 {"command", origin.command}};
+  if (!origin.device.empty()) head["device"] = origin.device;
+  if (origin.rounds != 0) head["rounds"] = origin.rounds;
+  return head;
 }
 
 }  // namespace cuspan::bench

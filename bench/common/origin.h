@@ -12,6 +12,8 @@ struct Origin {
   std::string date;     // Of the start, UTC.
   std::string version;
   std::string command;
+  std::string device;  // "cuda" or "soft", "auto" where it is not known here; empty: not told.
+  int rounds = 0;      // Of all measurements; 0: not told.
 };
 
 // That of this process, started as `cuspan bench BENCHMARK ARGUMENTS`.

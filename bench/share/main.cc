@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/common/command.h"
 #include "bench/common/origin.h"
@@ -63,7 +64,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000));
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;
   return cuspan::bench::ExitStatusOf(
       cuspan::bench::share::Run(options, cuspan::bench::OriginOf("share", argc, argv)));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "bench/common/command.h"
@@ -153,7 +154,7 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   app.add_flag("--list", options.list, "lists the rows' keys");
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;
   const cuspan::Result<bool> measured =
       cuspan::bench::soft::Run(options, cuspan::bench::OriginOf("soft", argc, argv));
   if (!measured.ok()) return cuspan::bench::ExitStatusOf(measured.status());

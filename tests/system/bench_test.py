@@ -1,11 +1,8 @@
 """What cuspan bench writes, from the measurement to the plot."""
 import json
-import pathlib
-import sys
+import time
 
-from harness import SystemTest
-
-PLOT = pathlib.Path(__file__).resolve().parents[2] / "bench/plot.py"
+from harness import USAGE, SystemTest
 
 
 class Bandwidth(SystemTest):
@@ -17,18 +14,31 @@ class Bandwidth(SystemTest):
         self.assertEqual({(row["placement"], row["relay"]) for row in rows},
                          {("same-node", ""), ("agents", "mpi"), ("agents", "ucx")})
         for row in rows:
+            self.assertLessEqual(row["gbps_low"], row["gbps"], row)
+            self.assertLessEqual(row["gbps"], row["gbps_high"], row)
             for reference in ("mpi_gbps", "mpi_memory_gbps", "ucx_gbps", "ucx_memory_gbps"):
                 self.assertEqual(row[reference] is not None, row["placement"] == "agents", row)
         for results in ("results.csv", "results.json"):
             with self.subTest(results=results):
-                self.run_command([sys.executable, "-B", str(PLOT), results, "-o", "plot.svg"])
+                self.run_command(self.cuspan("bench", "plot", results, "-o", "plot.svg"))
                 plot = (self.folder / "plot.svg").read_text(encoding="utf-8")
                 for direction in ("Host to device", "Device to host", "Both directions at once"):
                     for memory in ("pinned memory", "pageable memory"):
                         for placement in ("one node", "over agents"):
                             self.assertIn(f"{direction}, {memory}, {placement}", plot)
                 self.assertIn("over UCX", plot)
+                for told in ("software GPU", "cuspan 0", "medians of 1 rounds", time.strftime("%Y-%m", time.gmtime())):
+                    self.assertIn(told, plot)
         self.assert_nothing_left()
+
+
+class CommandLine(SystemTest):
+    def test_mistakes_are_one_line(self):
+        for name in ("agents", "allocator", "bandwidth", "calls", "share", "soft"):
+            with self.subTest(name=name):
+                result = self.run_command(self.cuspan("bench", name, "--nonsense"), status=USAGE)
+                self.assertEqual(result.stderr, f"cuspan: unknown option '--nonsense'; see cuspan bench {name} --help\n")
+                self.assertIn(f"cuspan bench {name}", self.run_command(self.cuspan("bench", name, "--help")).stdout)
 
 
 class Agents(SystemTest):
