@@ -105,6 +105,12 @@ bool OnThisHost(const Plan& plan) {
                      [](const AgentPlan& agent) { return agent.host == kThisHost; });
 }
 
+// It says so, and hangs.
+bool SaysFewDescriptors(std::string_view output) {
+  return output.find("The system limit on number of pipes a process can open was reached") !=
+         std::string_view::npos;
+}
+
 bool SaysNoSpace(std::string_view output) {
   return output.find("PMIX ERROR: OUT-OF-RESOURCE") != std::string_view::npos ||
          output.find("PMIX ERROR: NO-SPACE") != std::string_view::npos;
@@ -266,7 +272,7 @@ bool OpenMpi::MayStartAgain(std::string_view output) const {
 bool OpenMpi::JobHasEnded(std::string_view output) const {
   return output.find("mpirun detected that one or more processes exited") !=
              std::string_view::npos ||
-         SaysNoSpace(output);
+         SaysNoSpace(output) || SaysFewDescriptors(output);
 }
 
 std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
@@ -298,6 +304,9 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
   if (SaysNoSpace(output))
     return "no space for Open MPI's files in its temporary directory (TMPDIR, otherwise /tmp) on a "
            "host: free some space there, or set TMPDIR to another directory";
+  if (SaysFewDescriptors(output))
+    return "mpirun has too few file descriptors for its agents: raise the limit of open files "
+           "(ulimit -n) where the run is started";
   const bool unreachable = find([&](std::string_view line) {
                              return has(line, "unable to reliably start one or more daemons") ||
                                     has(line, "ORTE does not know how to route") ||

@@ -115,6 +115,17 @@ class OverUcx(OverMpi):
         self.assertRegex(line, r"host empty [^;]*: the remote shell exited with status 127: sh: 1: empty has no such file$")
 
 
+class FewDescriptors(SystemTest):
+    def test_is_said(self):
+        """By an mpirun that hangs, and by the agent."""
+        command = self.cuspan("run", "--hosts", "localhost:1,localhost:1", "--same-node", "never", "--", "true")
+        for relay in ("mpi", "ucx"):
+            with self.subTest(relay=relay):
+                result = self.run_command(["prlimit", "--nofile=32:32", *command], self.environment(CUSPAN_RELAY=relay),
+                                          status=OWN_FAILURE)
+                self.assertIn("raise the limit of open files (ulimit -n)", result.stderr)
+
+
 class MpirunKilled(SystemTest):
     relay = "mpi"
     # A folder of shared memory of the run's own, which is listed at its end.

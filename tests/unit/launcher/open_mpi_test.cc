@@ -216,6 +216,16 @@ TEST(OpenMpiExplain, HasTheWordsOfAShellThatNamesNoHost) {
               HasSubstr("a host cannot be reached: sh: 1: orted: not found; cuspan doctor"));
 }
 
+// It hangs then.
+TEST(OpenMpiExplain, NamesTheLimitOfOpenFiles) {
+  const std::string output =
+      "[n1:10] [[27892,0],0] ORTE_ERROR_LOG: The system limit on number of pipes a process can "
+      "open "
+      "was reached in file odls_default_module.c at line 642\n";
+  EXPECT_TRUE(OpenMpi().JobHasEnded(output));
+  EXPECT_THAT(OpenMpi().Explain(output, TwoHosts()), HasSubstr("(ulimit -n)"));
+}
+
 TEST(OpenMpiExplain, NamesTheHostWhoseAgentDied) {
   const std::string output =
       "--------------------------------------------------------------------------\n"
