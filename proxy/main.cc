@@ -285,6 +285,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
     if (memory.ok()) place->device->memory().Count(std::move(*memory));
   }
   ProxyReady answer;
+  answer.process = static_cast<std::uint32_t>(::getpid());
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
   answer.message = ready.message();
   if (ready.ok()) {
@@ -338,6 +339,7 @@ int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
     if (opened.ok()) memory = std::move(*opened);
   }
   ProxyReady answer;
+  answer.process = static_cast<std::uint32_t>(::getpid());
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
   answer.message = ready.message();
   answer.window = start.window;

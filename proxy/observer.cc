@@ -8,6 +8,8 @@ Status AnswerAll(Channel& channel, NvmlDevice& device) {
   while (!channel.closed()) {
     CUSPAN_ASSIGN_OR_RETURN(const std::optional<Frame> frame, channel.Peek());
     if (!frame) {
+      // Ends with a question, or with the channel, which the agent closes; it kills this process,
+      // too.
       channel.own_bell().Wait([&] { return channel.HasFrame() || channel.closed(); },
                               std::chrono::seconds(10), stages);
       continue;

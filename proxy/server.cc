@@ -59,6 +59,9 @@ constexpr std::chrono::nanoseconds kLooksWhileAwaiting{1500};
 
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 
+// How often a client is told that its frames are left where they are for a reason.
+constexpr std::chrono::seconds kTellWhileHolding{2};
+
 // Launches wait for others to be handed over with, of the same stream, while so many frames come:
 // those of other streams may keep the loop busy for long.
 constexpr unsigned kMostFramesForBatch = 64;
@@ -77,6 +80,7 @@ Status Loop(DeviceSession& session) {
   bool dropped = false;
   Backlog backlog;
   unsigned frames_for_batch = 0;
+  std::chrono::steady_clock::time_point told;
   session.completer.HelperIsBack();
   while (!channel.closed()) {
     if (!dropped && session.faults.lost() != CUDA_SUCCESS) {
@@ -95,6 +99,10 @@ Status Loop(DeviceSession& session) {
         frame.reset();
         hold = true;
       }
+    }
+    if (hold && std::chrono::steady_clock::now() - told >= kTellWhileHolding) {
+      told = std::chrono::steady_clock::now();
+      channel.Post(ProxyAlive{});
     }
     const bool may_go_on = session.MayGoOn();
     if (frame.has_value() || may_go_on) session.StopAsking();

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,13 +12,18 @@
 #include <optional>
 #include <set>
 
+#include "common/format.h"
 #include "common/log.h"
+#include "common/process_state.h"
 #include "common/settings.h"
 #include "common/trace.h"
 #include "interpose/client/run_environment.h"
 
 namespace cuspan {
 namespace {
+
+// An answer that takes longer is told of. A driver may take seconds to start.
+constexpr std::chrono::seconds kLate{10};
 
 // All connections of the process. Never destroyed: the program may fork while it exits.
 Mutex connections_mutex;
@@ -70,6 +76,27 @@ VisibleDevices Visible(bool all) {
   return visible;
 }
 
+pid_t ProcessBehind(const ControlSocket& socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  return ::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.pid : 0;
+}
+
+// The agent's answer. Says after a while what is waited for: `awaited`. Ends with the agent, and
+// after `limit`, which is more than kLate.
+template <typename T>
+Result<T> Await(ControlSocket& socket, std::chrono::seconds limit, const char* awaited) {
+  pollfd answer{socket.fd(), POLLIN, 0};
+  if (::poll(&answer, 1, std::chrono::milliseconds(kLate).count()) == 0) {
+    const pid_t agent = ProcessBehind(socket);
+    LogWarn("waiting for {} for {} s: the agent of this node (process {}) {}", awaited,
+            kLate.count(), agent,
+            IsStopped(agent) ? Format("is stopped; `kill -CONT {}` lets it go on", agent)
+                             : "or a host behind it takes long");
+  }
+  return socket.Expect<T>(limit - kLate);
+}
+
 }  // namespace
 
 Result<AgentConnection::Introduced> AgentConnection::Introduce() { return Introduce(false); }
@@ -97,7 +124,8 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
   const int fds[] = {bell->fd()};
   CUSPAN_RETURN_IF_ERROR(socket->Send(hello, fds));
   bell->CloseFd();
-  Result<Welcome> welcome = socket->Expect<Welcome>(std::chrono::seconds(30));
+  Result<Welcome> welcome =
+      Await<Welcome>(*socket, std::chrono::seconds(30), "the answer of this node's agent");
   if (!welcome.ok()) return welcome.status();
   SetLogRun(welcome->run, observer ? std::nullopt : std::optional(welcome->session));
   if (welcome->trace) {
@@ -145,8 +173,8 @@ void AgentConnection::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
 Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, int region) {
   const MutexLock lock(mutex_);
   CUSPAN_RETURN_IF_ERROR(socket_.Send(request, std::span(&region, region >= 0 ? 1 : 0)));
-  // A driver may take its time to start.
-  Result<DeviceOpened> opened = socket_.Expect<DeviceOpened>(std::chrono::seconds(120));
+  Result<DeviceOpened> opened =
+      Await<DeviceOpened>(socket_, std::chrono::seconds(120), "a device to be opened");
   if (!opened.ok()) return opened.status();
   Opened device{std::move(*opened), UniqueFd(), UniqueFd()};
   if (device.answer.result == CUDA_SUCCESS) {
@@ -159,7 +187,7 @@ Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, in
 Status AgentConnection::Close(std::uint32_t context) {
   const MutexLock lock(mutex_);
   CUSPAN_RETURN_IF_ERROR(socket_.Send(CloseDevice{context}));
-  return socket_.Expect<DeviceClosed>(std::chrono::seconds(30)).status();
+  return Await<DeviceClosed>(socket_, std::chrono::seconds(30), "a device to be closed").status();
 }
 
 Status AgentConnection::Join(const JoinDevices& request) {
@@ -171,5 +199,7 @@ bool AgentConnection::Gone() const {
   pollfd watched{socket_.fd(), POLLRDHUP, 0};
   return ::poll(&watched, 1, 0) > 0;
 }
+
+pid_t AgentConnection::process() const { return ProcessBehind(socket_); }
 
 }  // namespace cuspan

@@ -43,6 +43,7 @@ class AgentConnection : public DeviceOpener {
   Status Close(std::uint32_t context) override;
   Status Join(const JoinDevices& request) override;
   bool Gone() const override;
+  pid_t process() const override;
 
  private:
   static Result<Introduced> Introduce(bool observer);

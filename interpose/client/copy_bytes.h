@@ -31,8 +31,7 @@ CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, s
     transfers.SendLater(op.transfer, source, bytes, rows);
     return CUDA_SUCCESS;
   }
-  const PythonWaits::Mark mark(there.link->common().python_waits,
-                               there.link->channel().statistics());
+  const DeviceWait wait(there.link->common(), there.link->channel());
   there.link->receiver().Watch([&] { return transfers.MaySend(op.transfer); });
   const CUresult result = transfers.Send(op.transfer, source, bytes, rows);
   return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
@@ -55,8 +54,7 @@ CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
     return result;
   }
   if (later) return CUDA_SUCCESS;
-  const PythonWaits::Mark mark(there.link->common().python_waits,
-                               there.link->channel().statistics());
+  const DeviceWait wait(there.link->common(), there.link->channel());
   there.link->receiver().Watch([&] { return incoming->complete.load(std::memory_order_acquire); });
   const CUresult result = transfers.WaitComplete(*incoming);
   if (result == CUDA_SUCCESS)

@@ -1,6 +1,8 @@
 // Who gives a session its devices: the agent of this node (agent_connection.h), or a test.
 #pragma once
 
+#include <sys/types.h>
+
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "ops.gen.h"
@@ -28,6 +30,8 @@ class DeviceOpener {
   virtual Status Join(const JoinDevices& request) = 0;
   // Whether there is nobody to ask any more, so that all devices are lost. Does not wait.
   virtual bool Gone() const = 0;
+  // The process that is asked; 0 where that is unknown.
+  virtual pid_t process() const { return 0; }
 };
 
 }  // namespace cuspan

@@ -15,8 +15,8 @@ namespace {
 
 // Other reasons than work to look again are rare, and this is soon enough for them.
 constexpr std::chrono::milliseconds kWatchedNap{1};
-// The end of the agent rings no bell: it is looked for.
-constexpr std::chrono::milliseconds kAgentCheck{250};
+// The end of the agent rings no bell, nor does the silence of a proxy: they are looked for.
+constexpr std::chrono::milliseconds kAgentCheck{1000 / AnswerWatch::kLooksASecond};
 
 // Whether devices of the program's node have managed memory in memory of their own: one GPU does,
 // since its kernels are faster there; a software GPU has no other memory than the program's.
@@ -223,6 +223,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   parts.place.name = Format("{} {} on host {}", known.name, known.ordinal, known.host);
   parts.place.agent = known.agent;
   parts.place.ordinal = known.ordinal;
+  parts.place.process = static_cast<pid_t>(opened.process);
   parts.place.relayed = opened.relayed;
   parts.place.exchange = opened.exchange;
   if (opened.shared) {
@@ -378,6 +379,7 @@ void Devices::ReceiveLoop() {
         LogError("the agent of this node has exited; all devices are lost");
       }
       if (agent_gone) LoseAll();
+      for (const auto& link : links) link->LookForAnswers(opener_->process());
     }
   }
 }

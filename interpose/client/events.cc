@@ -122,12 +122,12 @@ CUresult Events::Synchronize(std::uint64_t event) {
            known->link->fault() != CUDA_SUCCESS;
   };
   if (!over()) known->link->coherence().BeforeWait(false);
-  const PythonWaits::Mark mark(known->link->common().python_waits,
-                               known->link->channel().statistics());
+  const DeviceWait wait(known->link->common(), known->link->channel());
   if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->receiver().Watch(over);
   if (!over()) {
     known->attended.fetch_add(1);
     MutexLock lock(known->mutex);
+    // Ends when it is reached, or when the thread that receives finds the device lost (Lost).
     known->link->WaitLong(known->changed, lock, over);
     known->attended.fetch_sub(1);
   }

@@ -1,14 +1,24 @@
 #include "interpose/client/observers.h"
 
-namespace cuspan {
+#include "common/log.h"
 
-Result<Channel*> Observers::Open(std::uint32_t device) {
-  std::unique_ptr<Channel>& channel = channels_[device];
+namespace cuspan {
+namespace {
+
+// How often a wait looks whether the agent is there, and so after how many looks a person is told.
+constexpr std::chrono::milliseconds kObserverCheck{250};
+constexpr std::chrono::seconds kTellSilentAfter{10};
+
+}  // namespace
+
+Result<const Observers::Observer*> Observers::Open(std::uint32_t device) {
+  Observer& observer = observers_[device];
+  std::unique_ptr<Channel>& channel = observer.channel;
   if (channel != nullptr && channel->closed()) {
     channel.reset();
     CUSPAN_RETURN_IF_ERROR(opener_->Close(device));
   }
-  if (channel != nullptr) return channel.get();
+  if (channel != nullptr) return &observer;
   OpenDevice request;
   request.context = device;
   request.device = device;
@@ -17,21 +27,32 @@ Result<Channel*> Observers::Open(std::uint32_t device) {
   CUSPAN_ASSIGN_OR_RETURN(Bell peer, Bell::Open(std::move(opened.bell)));
   CUSPAN_ASSIGN_OR_RETURN(channel, Channel::Attach(std::move(opened.channel), ChannelSide::kClient,
                                                    &bell_, std::move(peer)));
-  return channel.get();
+  observer.process = opened.answer.process;
+  return &observer;
 }
 
 Result<NvmlAnswer> Observers::Ask(std::uint32_t device, const NvmlAsk& ask) {
   const MutexLock lock(mutex_);
-  CUSPAN_ASSIGN_OR_RETURN(Channel* const channel, Open(device));
+  CUSPAN_ASSIGN_OR_RETURN(const Observer* const observer, Open(device));
+  Channel* const channel = observer->channel.get();
+  std::chrono::milliseconds silent{0};
   const WaitStages stages = WaitStages::ForThisMachine();
   channel->Post(ask);
   for (;;) {
-    // The time-out is for the agent's death alone.
+    // Ends with the answer, the channel, or the agent, for whose death alone the time-out is.
     const bool woken = bell_.Wait([&] { return channel->HasFrame() || channel->closed(); },
-                                  std::chrono::milliseconds(250), stages);
+                                  kObserverCheck, stages);
     if (channel->closed() || (!woken && opener_->Gone()))
       return Status::Unavailable("who observes device {} is lost", device);
-    if (!woken) continue;
+    if (!woken) {
+      silent += kObserverCheck;
+      if (silent == kTellSilentAfter)
+        LogWarn(
+            "device {} has not answered for {} s: its observer (a cuspan-proxy, process {} on its "
+            "host) is stopped, or NVIDIA's management library there is stuck",
+            device, kTellSilentAfter.count(), observer->process);
+      continue;
+    }
     CUSPAN_ASSIGN_OR_RETURN(const std::optional<Frame> frame, channel->Peek());
     if (!frame) continue;
     Result<NvmlAnswer> answer = ParseMessage<NvmlAnswer>(*frame);

@@ -24,12 +24,16 @@ class Observers {
   Result<NvmlAnswer> Ask(std::uint32_t device, const NvmlAsk& ask);
 
  private:
-  Result<Channel*> Open(std::uint32_t device) CUSPAN_REQUIRES(mutex_);
+  struct Observer {
+    std::unique_ptr<Channel> channel;
+    std::uint32_t process = 0;  // On the device's node.
+  };
+  Result<const Observer*> Open(std::uint32_t device) CUSPAN_REQUIRES(mutex_);
 
   Mutex mutex_;
   const std::unique_ptr<DeviceOpener> opener_;
   Bell bell_ CUSPAN_GUARDED_BY(mutex_);
-  std::map<std::uint32_t, std::unique_ptr<Channel>> channels_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, Observer> observers_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

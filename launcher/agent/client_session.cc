@@ -373,9 +373,9 @@ void ClientSession::AnswerOpened(std::uint32_t context, const Opened& opened, in
   device.state = State::kOpen;
   const UniqueFd channel = std::move(device.channel_fd);
   const int fds[] = {channel.get(), bell};
-  Answer(
-      DeviceOpened{context, 0, "", device.relayed, opened.window, opened.shared, opened.exchange},
-      fds);
+  Answer(DeviceOpened{context, 0, "", device.relayed, opened.window, opened.shared, opened.exchange,
+                      opened.process},
+         fds);
 }
 
 void ClientSession::AnswerFailed(std::uint32_t context, std::int32_t result,
@@ -386,7 +386,7 @@ void ClientSession::AnswerFailed(std::uint32_t context, std::int32_t result,
   if (found->second.proxy) found->second.proxy->End({});
   const std::string message = Format("{}: {}", Describe(found->second), why);
   devices_.erase(found);
-  Answer(DeviceOpened{context, result, message, relayed, {}, false, ""});
+  Answer(DeviceOpened{context, result, message, relayed, {}, false, "", 0});
 }
 
 // --- The end of a device.

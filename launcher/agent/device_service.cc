@@ -76,7 +76,8 @@ void DeviceService::Open(std::uint32_t rank, const RemoteOpen& open) {
                                                    device.status().message(),
                                                    {},
                                                    false,
-                                                   ""});
+                                                   "",
+                                                   0});
     return;
   }
   devices_[key] = std::move(*device);
@@ -140,7 +141,7 @@ void DeviceService::TakeReady(RouteKey key, const ProxyReady& ready) {
   // The session's agent must know the route before anything comes over it.
   context_.relay->SendControl(
       rank, RemoteOpened{key.session, key.context, ready.result, ready.message, ready.window,
-                         ready.shared, ready.exchange});
+                         ready.shared, ready.exchange, ready.process});
   if (ready.result == 0) {
     found->second.state = State::kOpen;
     context_.relay->Open(key, rank, found->second.channel);

@@ -164,6 +164,7 @@ Channel::Header* Channel::header() const { return reinterpret_cast<Header*>(head
 
 std::optional<RingProducer::Reservation> Channel::WaitForRoom(std::size_t frame_bytes) {
   std::optional<RingProducer::Reservation> room;
+  const Waiter waiter(*this);
   while (!room) {
     own_->Wait(
         [&] {
@@ -223,6 +224,8 @@ std::optional<std::uint32_t> Channel::TryTakeSlot() {
 
 std::optional<std::uint32_t> Channel::TakeSlot() {
   std::optional<std::uint32_t> slot = TryTakeSlot();
+  if (slot) return slot;
+  const Waiter waiter(*this);
   // Behind a link of several GB/s the next comes within half a millisecond, and to wake a sleeper
   // for each would cost who returns them more than passing them on.
   WaitStages stages = stages_;

@@ -163,6 +163,23 @@ class Channel {
 
   // Ends the channel for both sides; `lost` says that the other side did not do so willingly.
   void Close(bool lost);
+  // A thread of this side waits for the other one while this lives. Room and slots are waited for
+  // by themselves.
+  class Waiter {
+   public:
+    explicit Waiter(Channel& channel) : waiters_(channel.waiters_) {
+      waiters_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Waiter() { waiters_.fetch_sub(1, std::memory_order_relaxed); }
+    Waiter(const Waiter&) = delete;
+
+   private:
+    std::atomic<int>& waiters_;
+  };
+  bool waited_for() const { return waiters_.load(std::memory_order_relaxed) != 0; }
+  // Changes when the receiver has shown that it took frames.
+  std::uint64_t taken() const { return outgoing_.released(); }
+
   // Ends all waits of this side, those under way and those to come: each returns as on a closed
   // channel. The other side, which may be gone or stopped, is not told. Any thread.
   void GiveUp();
@@ -231,6 +248,7 @@ class Channel {
   RingProducer outgoing_;
   RingConsumer incoming_;
   std::atomic<bool> given_up_{false};  // By this side, for this side.
+  std::atomic<int> waiters_{0};        // Threads of this side.
   const WaitStages stages_ = WaitStages::ForThisMachine();
 };
 

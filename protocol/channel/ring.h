@@ -62,6 +62,8 @@ class RingProducer {
   bool Taken(std::uint64_t sequence) const {
     return control_->released.load(std::memory_order_acquire) >= sequence;
   }
+  // Slots that the consumer has given back.
+  std::uint64_t released() const { return control_->released.load(std::memory_order_acquire); }
   // Asks the consumer to ring when it gives slots back.
   void WantSpace() { control_->space_wanted.store(1); }
 

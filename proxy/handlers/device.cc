@@ -20,6 +20,11 @@ Status Handle(DeviceSession& session, const Origin& origin, const Fence&) {
   return Status::Ok();
 }
 
+Status Handle(DeviceSession& session, const Origin&, const AskAlive&) {
+  session.channel.Post(ProxyAlive{});
+  return Status::Ok();
+}
+
 Status Handle(DeviceSession& session, const Origin& origin, const MemoryInfo&) {
   const auto answer = [&session, origin] {
     std::size_t free = 0;

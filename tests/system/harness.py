@@ -40,6 +40,16 @@ def build():
     return pathlib.Path(os.environ["CUSPAN_BUILD"])
 
 
+# How a run reaches its devices: on its own node, and through agents over MPI and over UCX. What --same-node says, and
+# the relay.
+LOCAL, MPI, UCX = ("auto", "mpi"), ("never", "mpi"), ("never", "ucx")
+
+
+def ways():
+    """Those that this build has."""
+    return (LOCAL, MPI, UCX) if (build() / "bin/cuspan-agent-ucx").exists() else (LOCAL, MPI)
+
+
 def app(name, kind):
     """A program of tests/apps."""
     return str(build() / "tests/apps" / kind / name)

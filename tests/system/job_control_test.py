@@ -6,10 +6,7 @@ import signal
 import subprocess
 import time
 
-from harness import DEADLINE_S, SystemTest, program, state_of, wait_until
-
-# How a run reaches its device: on its own node, and through agents over MPI and over UCX.
-WAYS = (("auto", "mpi"), ("never", "mpi"), ("never", "ucx"))
+from harness import DEADLINE_S, LOCAL, SystemTest, program, state_of, wait_until, ways
 
 
 def stops():
@@ -23,7 +20,7 @@ def lives():
 
 
 class JobControl(SystemTest):
-    def run_as_job(self, script, way=WAYS[0], shell=True):
+    def run_as_job(self, script, way=LOCAL, shell=True):
         """Starts a run as a shell with job control does, in a process group of its own, or where nobody is who could
         let a job go on: in a session of its own. The run and the number of its program."""
         path, self.relay = way
@@ -47,7 +44,7 @@ class JobControl(SystemTest):
         self.assert_nothing_left()
 
     def each_way(self):
-        for way in WAYS:
+        for way in ways():
             with self.subTest(same_node=way[0], relay=way[1]):
                 yield way
 

@@ -8,12 +8,10 @@ import signal
 import subprocess
 import time
 
-from harness import STARTER, SystemTest, program, wait_until
+from harness import STARTER, SystemTest, program, wait_until, ways
 
 KILLS = int(os.environ.get("KILLS", "50"))
 SEED = int(os.environ.get("KILLS_SEED", str(random.SystemRandom().randrange(1 << 32))))
-# How a run reaches its device: on its own node, and through agents over MPI and over UCX.
-WAYS = (("auto", "mpi"), ("never", "mpi"), ("never", "ucx"))
 VICTIMS = ("waits", "cuspan", "cuspan-agent", "cuspan-proxy", STARTER)
 # Of a run on an idle machine, from its start to the midst of its work.
 LATEST_S = 1.5
@@ -26,7 +24,7 @@ class Kills(SystemTest):
         print(f"KILLS_SEED={SEED}", flush=True)
         choices = random.Random(SEED)
         for number in range(KILLS):
-            way = choices.choice(WAYS)
+            way = choices.choice(ways())
             moment = choices.uniform(0, LATEST_S)
             choice = choices.random()
             with self.subTest(number=number, same_node=way[0], relay=way[1], moment=moment, choice=choice, seed=SEED):

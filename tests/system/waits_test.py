@@ -9,15 +9,15 @@ import os
 import signal
 import time
 
-from harness import STARTER, SystemTest, program, state_of, wait_until
+from harness import LOCAL, MPI, STARTER, UCX, SystemTest, program, state_of, wait_until, ways
 
 LOST = "cudaErrorDevicesUnavailable"
 ROUNDS = int(os.environ.get("WAITS_ROUNDS", "20"))
 # A wait that lasts longer hangs. Waits of the agents for each other last some seconds at most.
 LIMIT_S = 10
+# After which a proxy is said not to answer.
+SILENCE_S = 10
 
-# How a run reaches its devices.
-LOCAL, MPI, UCX = ("auto", "mpi"), ("never", "mpi"), ("never", "ucx")
 # Its processes, by their name and their number in the order of their start.
 VICTIMS = {
     LOCAL: [("waits", 0), ("cuspan", 0), ("cuspan-agent", 0), ("cuspan-proxy", 0)],
@@ -29,6 +29,8 @@ HOW = ((signal.SIGKILL,), (signal.SIGSTOP, signal.SIGKILL), (signal.SIGSTOP, sig
 
 class Waits(SystemTest):
     def rounds(self, wait, devices, way):
+        if way not in ways():
+            self.skipTest("not in this build")
         victims = [victim for victim in VICTIMS[way] if wait != "open" or victim[0] != "cuspan-proxy"]
         turns = itertools.cycle(itertools.product(HOW, victims))
         for turn, (how, victim) in zip(range(ROUNDS), turns):
@@ -59,6 +61,52 @@ class Waits(SystemTest):
             self.assertEqual(process.returncode, -signal.SIGKILL if name == "cuspan" else 0, err)
         self.assertLess(waited, LIMIT_S, err)
         wait_until(lambda: state_of(app) is None, "the program has ended")
+        self.assert_nothing_left()
+
+
+class Silence(SystemTest):
+    def start_waiting(self, wait, way):
+        """A run that waits, and the processes that came with it."""
+        before = self.processes()
+        # A home agent that is stopped is given up by the others, in time.
+        environment = self.environment(CUSPAN_RELAY=way[1], CUSPAN_HEARTBEAT_SECONDS="3600")
+        process = self.start(self.cuspan("run", "--same-node", way[0], "--", program("waits", "shared"), wait), environment)
+        self.assertEqual(self.answer(process), "waits")
+        return process, [known for known in self.processes() if known not in before]
+
+    def test_a_process_that_is_stopped_is_named(self):
+        """Who waits for one says so after a while, and again when it answers."""
+        stopped = []
+        for way in ways():
+            for wait, name in (("slots", "cuspan-proxy"), ("event", "cuspan-proxy"), ("bytes", "cuspan-agent")):
+                if (way, name) == (LOCAL, "cuspan-agent"):
+                    continue  # It has no part in what goes on.
+                process, own = self.start_waiting(wait, way)
+                pid = next(pid for pid, executable in own if executable.removesuffix("-ucx") == name)
+                os.kill(pid, signal.SIGSTOP)
+                stopped.append((process, pid, way, name))
+        for process, pid, way, name in stopped:
+            with self.subTest(run=process.args, stopped=name):
+                line = process.stderr.readline()
+                self.assertRegex(line, r"^cuspan.*: device 0 \(.* on host .*\) has not answered for 10 s: ")
+                if name == "cuspan-proxy":
+                    self.assertIn(f"(process {pid}", line)
+                else:
+                    self.assertRegex(line, "the agent (of this node|there)")
+                if way == LOCAL:
+                    self.assertIn(f"is stopped; `kill -CONT {pid}` lets it go on", line)
+                os.kill(pid, signal.SIGCONT)
+                self.assertRegex(process.stderr.readline(), r"^cuspan.*: device 0 \(.*\) answers again$")
+                process.terminate()
+                self.assertEqual(self.ends(process)[0], -signal.SIGTERM)
+        self.assert_nothing_left()
+
+    def test_a_kernel_that_takes_long_is_no_silence(self):
+        runs = [self.start_waiting("event", way)[0] for way in (LOCAL, MPI)]
+        time.sleep(SILENCE_S + 2)
+        for process in runs:
+            process.terminate()
+            self.assertEqual(self.ends(process), (-signal.SIGTERM, "", ""))
         self.assert_nothing_left()
 
 

@@ -4,6 +4,7 @@
 
 #include "common/format.h"
 #include "common/log.h"
+#include "common/process_state.h"
 #include "common/strict.h"
 #include "interpose/client/handles.h"
 
@@ -106,13 +107,50 @@ void Connection::Lose(const std::string& sentence) {
   Fail(CUDA_ERROR_DEVICE_UNAVAILABLE, &sentence);
 }
 
+// --- Silence
+
+std::string Connection::WhySilent(pid_t agent) const {
+  constexpr const char* kStopped = "{} (process {}) is stopped; `kill -CONT {}` lets it go on";
+  if (agent != 0 && IsStopped(agent))
+    return Format(kStopped, "the agent of this node", agent, agent);
+  if (!place_.relayed && IsStopped(place_.process))
+    return Format(kStopped, "its proxy", place_.process, place_.process);
+  if (!place_.relayed)
+    return Format("its proxy (process {}) is busy in the driver, or has no processor",
+                  place_.process);
+  return Format(
+      "its proxy (process {} on that host) or the agent there is stopped or has no processor, or "
+      "the "
+      "network is slow",
+      place_.process);
+}
+
+void Connection::LookForAnswers(pid_t agent) {
+  const bool waited_for = fault() == CUDA_SUCCESS && channel_->waited_for();
+  switch (answers_.Look(waited_for, receiver_.heard(), channel_->taken())) {
+    case AnswerWatch::Step::kNothing:
+      return;
+    case AnswerWatch::Step::kAsk:
+      if (receiver_.TryPost(AskAlive{})) answers_.Asked();
+      return;
+    case AnswerWatch::Step::kTellSilent:
+      LogWarn("device {} ({}) has not answered for {} s: {}", device(), place_.name,
+              AnswerWatch::kTellAfterSeconds, WhySilent(agent));
+      return;
+    case AnswerWatch::Step::kTellBack:
+      LogWarn("device {} ({}) answers again", device(), place_.name);
+      return;
+  }
+}
+
 CUresult Connection::Wait(std::uint32_t request, PendingCalls::Call* pending) {
   const auto start = std::chrono::steady_clock::now();
   const auto over = [&] {
     return pending->done.load(std::memory_order_acquire) || fault() != CUDA_SUCCESS;
   };
-  const PythonWaits::Mark mark(common_->python_waits, channel_->statistics());
+  const DeviceWait wait(*common_, *channel_);
   receiver_.Watch(over);
+  // Ends with the reply, or with Fail: a fault, the end of the channel or of the agent.
   calls_.WaitFor(request, pending, [&](std::condition_variable& arrived, MutexLock& lock) {
     WaitLong(arrived, lock, over);
   });

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "common/mutex.h"
+#include "interpose/client/connection/answer_watch.h"
 #include "interpose/client/connection/common.h"
 #include "interpose/client/connection/last_posts.h"
 #include "interpose/client/connection/pending_calls.h"
@@ -39,6 +40,7 @@ struct ProxyPlace {
   std::string name;           // For a person: which GPU it is, and on which host.
   std::uint32_t agent = 0;    // The rank of its node's.
   std::uint32_t ordinal = 0;  // As the node's driver counts.
+  pid_t process = 0;          // On its node.
   bool relayed = false;
   std::string exchange;  // Where it answers other proxies of the node; empty: nowhere.
   Sharing sharing = Sharing::kNone;
@@ -63,6 +65,18 @@ constexpr bool RunsKernels(Op op) {
   return op == Op::kLaunch || op == Op::kLaunchShaped || op == Op::kGraphLaunch ||
          op == Op::kCollectiveGroup;
 }
+
+// The calling thread waits for what a device does while this lives: a line of a Python program is
+// told how long, and a person of a proxy that does not answer.
+class DeviceWait {
+ public:
+  DeviceWait(ConnectionCommon& common, Channel& channel)
+      : mark_(common.python_waits, channel.statistics()), waiter_(channel) {}
+
+ private:
+  const PythonWaits::Mark mark_;
+  const Channel::Waiter waiter_;
+};
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -124,7 +138,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const CUresult result = Call(op, &reply, &sequence);
     if (posted != nullptr) *posted = sequence;
     if (result == CUDA_SUCCESS) {
-      const PythonWaits::Mark mark(common_->python_waits, channel_->statistics());
+      const DeviceWait wait(*common_, *channel_);
       // Over agents the bytes may come a little later than the reply: not a reason to sleep.
       if (!transfers_.Stored(reply.chunks)) {
         receiver_.Watch([&] { return transfers_.Stored(reply.chunks) || fault() != CUDA_SUCCESS; });
@@ -172,6 +186,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // As Fail, for such a device; `sentence` is the text of that error.
   void Lose(const std::string& sentence);
 
+  // For the thread that receives, AnswerWatch::kLooksASecond times a second: says when a proxy that
+  // somebody waits for does not answer. `agent`: the process of this node's, 0 where it is unknown.
+  void LookForAnswers(pid_t agent);
+
   // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
   // never comes.
   template <typename Over>
@@ -205,6 +223,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   CUresult Wait(std::uint32_t request, PendingCalls::Call* pending);
   CUresult OwnStream(std::atomic<std::uint64_t>& known, std::uint64_t* stream);
   CUresult MalformedReply(const char* op);
+  // Why the proxy may not answer, as far as that is known here.
+  std::string WhySilent(pid_t agent) const;
   CUresult Lost();
 
   const ProxyPlace place_;
@@ -226,6 +246,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Transfers transfers_;
   Receiver receiver_;
+  AnswerWatch answers_;  // Of the thread that receives.
 };
 
 }  // namespace cuspan

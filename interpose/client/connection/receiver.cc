@@ -1,8 +1,6 @@
 #include "interpose/client/connection/receiver.h"
 
-#include <cstring>
 #include <optional>
-#include <vector>
 
 #include "common/log.h"
 #include "interpose/client/connection/connection.h"
@@ -49,6 +47,7 @@ bool Receiver::ReceiveSome() {
     channel_.Pop();
     ShowEvents();
   }
+  if (any) heard_.fetch_add(1, std::memory_order_relaxed);
   ShowEvents();  // Those for which chunks were stored meanwhile.
   PostDeferred();
   if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
@@ -116,6 +115,10 @@ bool Receiver::HandleFrame(const Frame& frame) {
       connection_.channel_->statistics().compile_nanoseconds.fetch_add(compiled.nanoseconds,
                                                                        std::memory_order_relaxed);
       return true;
+    }
+    case Op::kProxyAlive: {
+      ProxyAlive alive;
+      return DecodeFrom(frame.payload, alive);
     }
     case Op::kDeviceOutput: {
       DeviceOutput output;
@@ -193,10 +196,7 @@ void Receiver::PostDeferred() {
   if (!has_deferred_.load(std::memory_order_acquire)) return;
   const MutexLock lock(deferred_mutex_);
   while (!deferred_.empty()) {
-    const std::vector<std::byte> frame = MakeFrame(deferred_.front());
-    FrameHeader header;
-    std::memcpy(&header, frame.data(), sizeof header);
-    if (!channel_.TryPost(header, Bytes(frame).subspan(sizeof header))) {
+    if (!TryPost(deferred_.front())) {
       channel_.WantRoom();
       if (!channel_.closed()) return;
       deferred_.clear();

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/mutex.h"
 #include "ops.gen.h"
@@ -61,6 +63,16 @@ class Receiver {
   // leaves it to another thread that receives just now.
   void ShowStored();
   void TryShowStored();
+  // Changes when something has come.
+  std::uint64_t heard() const { return heard_.load(std::memory_order_relaxed); }
+  // Posts if there is room now.
+  template <typename T>
+  bool TryPost(const T& message) {
+    const std::vector<std::byte> frame = MakeFrame(message);
+    FrameHeader header;
+    std::memcpy(&header, frame.data(), sizeof header);
+    return channel_.TryPost(header, Bytes(frame).subspan(sizeof header));
+  }
   // Posts without ever waiting: at once, or later from Receive. For threads that receive.
   void Post(const Signal& signal);
 
@@ -76,6 +88,7 @@ class Receiver {
   Connection& connection_;
   Channel& channel_;
   const WaitStages stages_ = WaitStages::ForThisMachine();
+  std::atomic<std::uint64_t> heard_{0};
   std::atomic<bool> broken_{false};  // The other end broke the protocol.
   // Written all the time while the receiver thread watches: on lines of their own.
   alignas(64) Mutex receiving_;   // Of the thread that receives.

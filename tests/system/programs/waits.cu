@@ -10,7 +10,7 @@
 //   bytes     copies from the device: for their bytes
 //   reply     a synchronisation behind such a kernel: for the answer to a call
 //   event     an event behind such a kernel
-//   pages     a managed variable that a kernel writes: for its pages
+//   pages     managed memory that a kernel writes: for its pages
 //   open      the device is reset and used anew: for the agent's answers
 //   peer      copies between two devices: for a channel between these, and for its slots
 //   work      copies there, a kernel, copies back: says "wrong" and ends with status 1 where the
@@ -46,9 +46,7 @@ __global__ void AddEach(unsigned* numbers, unsigned number) {
   numbers[i] = numbers[i] * 5 + number;
 }
 
-__managed__ unsigned counter;
-
-__global__ void Count() { counter = counter + 1; }
+__global__ void Count(unsigned* counter) { *counter = *counter + 1; }
 
 void Say(const char* word) {
   std::printf("%s\n", word);
@@ -131,10 +129,13 @@ cudaError_t Event() {
 }
 
 cudaError_t Pages() {
-  return Repeat([](unsigned) {
-    Count<<<1, 1>>>();
+  unsigned* counter = nullptr;
+  if (const cudaError_t error = cudaMallocManaged(&counter, sizeof(unsigned)); error != cudaSuccess)
+    return error;
+  return Repeat([&](unsigned) {
+    Count<<<1, 1>>>(counter);
     if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) return error;
-    counter = counter + 1;
+    *counter = *counter + 1;
     return cudaSuccess;
   });
 }
