@@ -99,6 +99,7 @@ Status AppProcess::Start() {
   if (::write(go_.get(), &byte, 1) != 1)
     return Status::Internal("starting {}: {}", name_, std::strerror(errno));
   go_.Reset();
+  // Ends when the child becomes the program, cannot, or is killed.
   int error = 0;
   ssize_t got = 0;
   do {

@@ -63,7 +63,7 @@ class AppWatch {
                           {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0},
                           {metrics_ != nullptr ? metrics_->wish_fd() : -1, POLLIN, 0},
                           {metrics_ != nullptr ? metrics_->answer_fd(agents_) : -1, POLLIN, 0}};
-      // Ended by a signal, the end of the program's process among them: SIGCHLD.
+      // Ends with a signal, among them SIGCHLD of the program, and with what the agents do.
       ::poll(waited, 5, -1);
       if (waited[0].revents != 0) TakeSignals();
       if (waited[1].revents != 0) agents_.ReadOutput();

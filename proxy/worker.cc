@@ -54,6 +54,7 @@ bool Worker::HasWaiting() const {
 void Worker::ServeFirst(const std::function<bool()>& over) {
   MutexLock lock(mutex_);
   while (!ending_ && !over()) {
+    // Ends with a task: the thread that receives always gives an answer.
     changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || !first_.empty(); });
     if (ending_) return;
     std::function<void()> task = Pop(first_);

@@ -24,6 +24,8 @@ Communicator::Communicator(std::uint64_t number, std::uint64_t family, const Lin
 
 Communicator::State Communicator::AwaitJoined() {
   MutexLock lock(mutex_);
+  // As all waits here: ends with the proxy's answer, with the loss or reset of the device of a rank
+  // (FailAll), or when the program ends the communicator.
   changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return !joining_; });
   return failure_;
 }

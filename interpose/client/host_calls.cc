@@ -43,6 +43,7 @@ HostFunction HostCallThread::Next() {
   ThisThread().in_host_call = true;
   {
     MutexLock lock(mutex_);
+    // Idle, until the process ends.
     arrived_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) { return !waiting_.empty(); });
     current_ = std::move(waiting_.front());
     waiting_.pop_front();

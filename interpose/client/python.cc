@@ -172,6 +172,7 @@ Python::Object* Python::OnExit(Object*, Object*) {
   const Python& python = *Find();
   ending.store(true);
   void* const thread = python.save_thread_();
+  // Ends soon: who asks wants nothing but Python's lock, which is free now.
   while (asking.load() == ::getpid()) ::usleep(100);
   python.restore_thread_(thread);
   python.increase_(python.none_);

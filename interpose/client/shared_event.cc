@@ -118,6 +118,7 @@ CUresult SharedEvent::Query() { return Over(recorded()).value_or(CUDA_ERROR_NOT_
 
 CUresult SharedEvent::Synchronize() {
   const std::uint64_t last = recorded();
+  // Ends when it is reached, when the recorder's device is lost, or with the recorder's process.
   for (;;) {
     const std::uint32_t news = page().news.load();
     if (const std::optional<CUresult> result = Over(last)) return *result;
@@ -187,6 +188,7 @@ void SharedEvents::Watch() {
     std::vector<Held> held;
     {
       MutexLock lock(held_mutex_);
+      // Idle, until the process ends.
       arrived_.wait(lock, [&]() CUSPAN_REQUIRES(held_mutex_) { return !held_.empty(); });
       held.swap(held_);
     }

@@ -29,6 +29,8 @@ constexpr milliseconds kRoutelessNap{2};
 
 void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
                   const std::function<bool()>& step) {
+  // Waits for everything at once: descriptors, the ends of processes, timers, and bells. Nothing
+  // that is called from here waits for one of them alone without a limit.
   if (relay == nullptr) {
     do {
       poller.Wait(milliseconds(-1));

@@ -196,6 +196,7 @@ int HomeAgent::Serve(const AppProcess* app) {
     });
     if (!watched.ok()) {
       LogError("cannot watch the program: {}", watched.message());
+      // Ends with the program, as the run does; but nobody serves it.
       ::waitpid(app->pid(), &app_status, 0);
       return app_status;
     }

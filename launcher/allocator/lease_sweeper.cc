@@ -65,6 +65,8 @@ Result<LeaseSweeper> LeaseSweeper::Start(const std::string& host) {
 LeaseSweeper::~LeaseSweeper() {
   if (pid_ < 0) return;
   const char in_order = 1;
+  // Ends at once, as it is told. An agent that waits for one that is stopped is ended by its
+  // launcher.
   if (::write(alive_.get(), &in_order, 1) != 1) ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/process_fd.h"
 #include "common/unique_fd.h"
 
 namespace cuspan {
@@ -29,6 +30,7 @@ bool IsReadable(int fd, Clock::time_point deadline) {
   }
 }
 
+// After it was killed, or has ended: takes no time.
 int WaitFor(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -76,6 +78,9 @@ Result<CommandOutput> RunForOutput(const std::vector<std::string>& words, bool w
     const ssize_t got = ::read(output.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
+      // It may go on after the last that it says.
+      const UniqueFd process = OpenProcess(pid);
+      if (process.valid() && !IsReadable(process.get(), deadline)) break;
       found.wait_status = WaitFor(pid);
       return found;
     }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <cerrno>
@@ -17,6 +18,8 @@ namespace {
 constexpr std::size_t kMaxFds = 8;
 // For a peer to take what fills its socket: one that reads nothing must not hold up the sender.
 constexpr std::chrono::milliseconds kSendLimit{1'000};
+// For a peer to take connections. One that takes none has 128 waiting, and does nothing.
+constexpr std::chrono::seconds kConnectLimit{10};
 
 Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& name) {
   sockaddr_un address{};
@@ -45,6 +48,9 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
   CUSPAN_ASSIGN_OR_RETURN(auto target, AbstractAddress(address));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
+  // Before a stopped agent, whose queue of newcomers is full, connect waits.
+  const timeval limit{kConnectLimit.count(), 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target.first), target.second) != 0)
     // Nobody else listens under the name of a run.
     return Status::Unavailable("no cuspan agent answers at '{}': {}", address,

@@ -177,6 +177,7 @@ NcclOutcome Communicator::Outcome(int result) const {
 }
 
 NcclOutcome Communicator::Settle(int result) {
+  // Ends as NCCL does, or with an abort; the process does not wait for it at its end.
   while (result == nccl::kInProgress) {
     std::this_thread::sleep_for(kLooksForEnd);
     const MutexLock lock(asking_);

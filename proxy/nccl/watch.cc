@@ -101,6 +101,7 @@ void Watch::GiveUp() {
 
 Status Watch::AwaitAll() {
   MutexLock lock(mutex_);
+  // Ends when all ranks are here, when one of them or the house is gone, or with an abort.
   changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return all_here_ || !failure_.ok(); });
   return all_here_ ? Status::Ok() : failure_;
 }

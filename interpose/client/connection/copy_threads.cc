@@ -67,6 +67,7 @@ void CopyThreads::Loop() {
     std::function<void()> task;
     {
       MutexLock lock(mutex_);
+      // Idle, until the process ends.
       arrived_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return !tasks_.empty(); });
       task = std::move(tasks_.front());
       tasks_.pop_front();

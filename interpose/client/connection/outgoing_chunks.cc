@@ -79,6 +79,7 @@ struct Shared {
   void End() {
     MutexLock lock(mutex);
     over = true;
+    // Ends as they do: with the pieces, or with the channel.
     done.wait(lock, [this]() CUSPAN_REQUIRES(mutex) { return helpers == 0; });
   }
 

@@ -27,7 +27,7 @@ Transfers::~Transfers() {
     MutexLock lock(mutex_);
     stopping_ = true;
     may_send_.notify_all();
-    // What is being stored uses this and the channel.
+    // What is being stored uses this and the channel. Ends by itself: it is copied in this process.
     received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_.empty(); });
   }
   if (sender_.joinable()) sender_.join();
@@ -61,6 +61,7 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
                          const HostRows& rows) {
   {
     MutexLock lock(mutex_);
+    // Ends when the proxy wants it or refuses it, or with FailAll.
     may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto known = outgoing_.find(transfer);
       return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
@@ -116,6 +117,7 @@ void Transfers::SenderLoop() {
   std::uint64_t last = 0;  // The one that had its turn.
   for (;;) {
     auto ready = outgoing_.end();
+    // Idle: ends with something to send, or with this.
     may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto is_ready = [&](const auto& entry) {
         return entry.second.by_sender && Wanted(entry.second);
@@ -162,6 +164,7 @@ void Transfers::WaitStored(std::uint64_t chunks) {
   if (Stored(chunks)) return;
   MutexLock lock(mutex_);
   const auto awaited = stored_awaited_.insert(chunks);
+  // Ends when they are stored, or with FailAll.
   received_.wait(
       lock, [&]() CUSPAN_REQUIRES(mutex_) { return failed_ != CUDA_SUCCESS || Stored(chunks); });
   stored_awaited_.erase(awaited);

@@ -74,6 +74,8 @@ bool AskService(std::uint64_t address, bool write) {
   } while (!waiting.compare_exchange_weak(first, &request, std::memory_order_acq_rel));
   rung.fetch_add(1, std::memory_order_acq_rel);
   FutexWake(rung);
+  // Ends with the service's answer, whose own waits end when the device does. A child of fork,
+  // which has no such thread, does not come here.
   while (request.answer.load(std::memory_order_acquire) == 0) FutexWait(request.answer, 0);
   return request.answer.load(std::memory_order_acquire) == kAdmitted;
 }

@@ -66,6 +66,7 @@ void Refresher::Serve() {
     const Time now = Clock::now();
     if (now < next_) {
       asleep_until_ = now - last < kLingers ? std::min(next_, now + kNap) : next_;
+      // Idle: ends with something to do, or with this.
       if (asleep_until_ == Time::max())
         changed_.wait(lock);
       else

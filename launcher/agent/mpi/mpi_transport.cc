@@ -83,6 +83,8 @@ class MpiTransport final : public Transport {
   Result<std::vector<std::byte>> ReceiveWhole(std::uint32_t rank) override {
     MPI_Message message;
     MPI_Status status;
+    // Where the other rank is gone, MPI ends this one, too; and the launcher waits for so long
+    // only.
     for (int found = 0; found == 0;) {
       MPI_Improbe(static_cast<int>(rank), kWholeTag, frames_, &found, &message, &status);
       if (found == 0) ::usleep(kNapMicroseconds);
@@ -209,6 +211,8 @@ class MpiTransport final : public Transport {
 #endif
       return;
     }
+    // All waits until the end of MPI: where one rank is gone, MPI ends the others, and an alarm of
+    // its caller's ends who waits for one that is stopped.
     for (std::deque<Send>& sends : sends_)
       for (Send& send : sends) MPI_Wait(&send.request, MPI_STATUS_IGNORE);
     for (Receive& receive : receives_) {

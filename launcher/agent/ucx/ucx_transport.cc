@@ -226,7 +226,7 @@ class UcxTransport final : public Transport {
     };
     while (!sent() && std::chrono::steady_clock::now() < limit) ucp_worker_progress(worker_->get());
     // Nobody's end shall be another's loss: all are through before the first one goes.
-    // The home agent waits for the slowest, and others for that.
+    // The home agent waits for the slowest, others for it or its end; the caller has an alarm.
     if (rank() != 0) SayFarewell();
     const auto until = rank() != 0 ? net::kNever : limit;
     for (std::uint32_t other = 0; other < size(); ++other)
