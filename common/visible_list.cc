@@ -1,10 +1,10 @@
 #include "common/visible_list.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
 #include <optional>
-
-#include "common/trim.h"
 
 namespace cuspan {
 namespace {
@@ -13,21 +13,33 @@ bool IsIdentifier(std::string_view entry) {
   return entry.starts_with("GPU-") || entry.starts_with("MIG-");
 }
 
-// GPU-01234567-89ab-… of the start of an identifier, as nvidia-smi -L prints it.
+// True if the identifier begins with the digits after GPU- of the entry, as nvidia-smi -L prints
+// them. Dashes may be anywhere, and other characters behind a whole identifier.
 bool Names(std::string_view entry, std::string_view identifier) {
   std::string digits;
-  for (const char c : entry.substr(std::string_view("GPU-").size()))
-    if (c != '-') digits += static_cast<char>(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+  for (const char c : entry.substr(std::string_view("GPU-").size())) {
+    if (c == '-') continue;
+    if (digits.size() == identifier.size()) break;
+    if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return false;
+    digits += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   return !digits.empty() && identifier.starts_with(digits);
+}
+
+// A number as strtoul reads it: behind blanks and a sign, with anything behind it. The driver keeps
+// 32 bits of it.
+std::optional<std::size_t> Number(const std::string& entry) {
+  char* end = nullptr;
+  const auto number = static_cast<std::int32_t>(std::strtoul(entry.c_str(), &end, 10));
+  if (end == entry.c_str() || number < 0) return std::nullopt;
+  return static_cast<std::size_t>(number);
 }
 
 // Only one device may have such an identifier.
 std::optional<std::size_t> Find(std::string_view entry, std::span<const std::string> identifiers) {
   if (!IsIdentifier(entry)) {
-    std::size_t position = 0;
-    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), position);
-    const bool whole = error == std::errc{} && end == entry.data() + entry.size();
-    return whole && position < identifiers.size() ? std::optional(position) : std::nullopt;
+    const std::optional<std::size_t> position = Number(std::string(entry));
+    return position < identifiers.size() ? position : std::nullopt;
   }
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < identifiers.size(); ++i) {
@@ -42,10 +54,10 @@ std::optional<std::size_t> Find(std::string_view entry, std::span<const std::str
 
 VisibleList ReadVisibleList(std::string_view choice, std::span<const std::string> identifiers) {
   VisibleList list;
-  const bool by_identifier = IsIdentifier(Trim(choice));
+  const bool by_identifier = IsIdentifier(choice);
   while (!choice.empty()) {
     const std::size_t comma = std::min(choice.find(','), choice.size());
-    const std::string_view entry = Trim(choice.substr(0, comma));
+    const std::string_view entry = choice.substr(0, comma);
     if (IsIdentifier(entry) != by_identifier) break;
     const std::optional<std::size_t> position = Find(entry, identifiers);
     if (!position) break;

@@ -16,11 +16,12 @@ struct VisibleList {
   bool repeats = false;
 };
 
-// As the CUDA C++ Programming Guide says: numbers, or beginnings of GPU-… and MIG-… identifiers,
-// separated by commas; what is not there ends the list. As the driver does it (580.159): the first
-// entry says which of the two kinds the list is of, one of the other kind ends it, and a device
-// that is there twice before the end is an error. `identifiers` are UUIDs of 32 lower-case
-// hexadecimal digits.
+// The CUDA C++ Programming Guide defines the list: numbers, or beginnings of GPU-… and MIG-…
+// identifiers, separated by commas. An entry that names no device ends it. The rest is driver
+// 580.159's: the first entry tells which of the two kinds the list is of, and one of the other kind
+// ends it. A device that is there twice before the end is an error. Numbers are read by strtoul, so
+// "0abc", "+0" and "0x0" are device 0. A whole identifier has nothing in front of it, and
+// anything behind it. `identifiers` are UUIDs of 32 lower-case hexadecimal digits.
 VisibleList ReadVisibleList(std::string_view choice, std::span<const std::string> identifiers);
 
 }  // namespace cuspan

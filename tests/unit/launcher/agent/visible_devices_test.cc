@@ -41,6 +41,19 @@ TEST(VisibleDevices, NumbersInTheOrderOfTheChoice) {
   EXPECT_EQ(Choose(" 3 , 1 "), (Numbers{3, 1}));
 }
 
+// Each list was given to the driver of an H200.
+TEST(VisibleDevices, NumbersAreReadAsTheDriverReadsThem) {
+  for (const char* choice : {"0abc", "+0", "-0", "00", "0x0", "0;1", "0:1", "0.9", "0e0", "\t0",
+                             "\n0", "0 ", "0,", "4294967296"})
+    EXPECT_EQ(Choose(choice), (Numbers{0})) << choice;
+  EXPECT_EQ(Choose("1a,2b"), (Numbers{1, 2}));
+  EXPECT_EQ(Choose("0,2 1"), (Numbers{0, 2}));
+  for (const char* choice : {"abc", ",0", ",", " ", "4294967295", "18446744073709551616", "--0",
+                             "+-0", "'0'", "010", "08", "- 0", ";0", "none", "all"})
+    EXPECT_EQ(Choose(choice), Numbers{}) << choice;
+  EXPECT_EQ(Choice("0a,0b").result, 101);
+}
+
 TEST(VisibleDevices, WhatIsNotThereEndsTheList) {
   EXPECT_EQ(Choose("1,4,0"), (Numbers{1}));
   EXPECT_EQ(Choose("-1,0"), Numbers{});
@@ -74,6 +87,17 @@ TEST(VisibleDevices, IdentifiersByTheirBeginning) {
   EXPECT_EQ(Choose("GPU-ab"), Numbers{});
   EXPECT_EQ(Choose("GPU-"), Numbers{});
   EXPECT_EQ(Choose("GPU-cd"), Numbers{});
+  EXPECT_EQ(Choose("GPU-ab2--"), (Numbers{2}));
+  for (const char* choice : {"GPU-ab2x", "GPU-ab2 ", "GPU-ab2;1", "GPU-x"})
+    EXPECT_EQ(Choose(choice), Numbers{}) << choice;
+  // Nothing in front of a whole one, and anything behind it.
+  const std::string whole = "GPU-ab200000-0000-0000-0000-000000000000";
+  for (const char* behind : {"", "0", " ", "x", ";1", "/0/0"})
+    EXPECT_EQ(Choose((whole + behind).c_str()), (Numbers{2})) << behind;
+  for (const std::string& choice : {" " + whole, "gpu-ab2" + whole.substr(7), whole.substr(4),
+                                    "GPU- " + whole.substr(4), "GPU" + whole.substr(4)})
+    EXPECT_EQ(Choose(choice.c_str()), Numbers{}) << choice;
+  EXPECT_EQ(Choose("GPU-ab200000000000000000000000000000"), (Numbers{2}));
 }
 
 TEST(VisibleDevices, ARankHasItsShare) {
