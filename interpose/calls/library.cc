@@ -31,26 +31,31 @@ Error ApplyLibraryOptions(const Options<CUlibraryOption>& options, bool* preserv
   return CUDA_SUCCESS;
 }
 
-Error AddImage(const void* code, bool preserved, FatbinRecord** fatbin) {
+enum class Kind { kLibrary, kModule };
+
+Error AddImage(const void* code, bool preserved, Kind kind, FatbinRecord** fatbin) {
   const Result<FatbinRecord*> added = Registry::Get().AddImage(code, preserved);
-  if (!added.ok()) {
-    LogError("a library cannot be loaded: {}", added.status().message());
-    return CUDA_ERROR_INVALID_IMAGE;
+  if (added.ok()) {
+    *fatbin = *added;
+    return CUDA_SUCCESS;
   }
-  *fatbin = *added;
+  LogError("device code cannot be loaded: {}", added.status().message());
+  if (kind == Kind::kModule) return CUDA_ERROR_INVALID_IMAGE;
+  // Without an image, each use of the library fails with this error.
+  *fatbin = Registry::Get().AddImage(std::vector<std::byte>());
   return CUDA_SUCCESS;
 }
 
 Error AddFile(const char* path, FatbinRecord** fatbin) {
   std::vector<std::byte> image;
   CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &image));
+  if (image.size() == 1) return CUDA_ERROR_INVALID_IMAGE;  // The NUL alone.
   *fatbin = Registry::Get().AddImage(std::move(image));
   return CUDA_SUCCESS;
 }
 
-enum class Kind { kLibrary, kModule };
-
-// Makes a library of `fatbin`, or forgets it. What `jit` asks for is written in both cases.
+// Makes a library or a module of `fatbin`, or forgets it. What `jit` asks for is written in both
+// cases.
 template <typename Handle>
 Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind, Handle* handle) {
   fatbin->jit = jit.request();
@@ -58,7 +63,8 @@ Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind
     JitAnswer answer;
     const CUresult loaded = link.modules().Load(*fatbin, &answer);
     jit.Answer(answer);
-    if (loaded != CUDA_SUCCESS) return loaded;
+    const bool fails = kind == Kind::kModule || link.fault() != CUDA_SUCCESS;
+    if (loaded != CUDA_SUCCESS && fails) return loaded;
     if (kind == Kind::kModule) fatbin->owner = link.number();
     *handle = HandleOf<Handle>(NumberOf(session.libraries().Add(fatbin)->handle()));
     return CUDA_SUCCESS;
@@ -113,7 +119,7 @@ Error LoadLibrary(const void* code, const LoadOptions& options, CUlibrary* libra
   CUSPAN_RETURN_IF_FAILED(jit.Read(options.jit));
   CUSPAN_RETURN_IF_FAILED(ApplyLibraryOptions(options.library, &preserved));
   FatbinRecord* fatbin = nullptr;
-  CUSPAN_RETURN_IF_FAILED(AddImage(code, preserved, &fatbin));
+  CUSPAN_RETURN_IF_FAILED(AddImage(code, preserved, Kind::kLibrary, &fatbin));
   return LoadOnCurrentDevice(fatbin, jit, Kind::kLibrary, library);
 }
 
@@ -135,7 +141,7 @@ Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodu
   JitOptions jit;
   CUSPAN_RETURN_IF_FAILED(jit.Read(options));
   FatbinRecord* fatbin = nullptr;
-  CUSPAN_RETURN_IF_FAILED(AddImage(image, false, &fatbin));
+  CUSPAN_RETURN_IF_FAILED(AddImage(image, false, Kind::kModule, &fatbin));
   return LoadOnCurrentDevice(fatbin, jit, Kind::kModule, module);
 }
 

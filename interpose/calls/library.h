@@ -1,9 +1,9 @@
 // Device code that the program loads itself: libraries, for all devices, and modules, of one
 // context each.
 //
-// CUDA compiles a library for a device when it is first used there. Here the current device gets it
-// at once, so that what is wrong with it is said by the call that loads it, and others at the first
-// use.
+// CUDA compiles a library for a device when it is first used there, and reports then that its code
+// is invalid. Here the current device gets the code at once and others at the first use. The result
+// of a failed load is kept for the first use.
 #pragma once
 
 #include <cstddef>

@@ -157,7 +157,7 @@ Error AddFileToLinker(CUlinkState handle, CUjitInputType kind, const char* path,
     std::vector<std::byte> code;
     CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &code));
     const std::size_t bytes = code.size() - 1;  // Without the zero behind it.
-    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes == 0) return CUDA_ERROR_INVALID_IMAGE;
     return AddInput(linker, {kind, code.data(), bytes, path}, own.request());
   });
 }

@@ -71,9 +71,11 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
 CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
   const MutexLock lock(mutex_);
   if (!names_) {
-    if (const CUresult result = link.modules().Load(*fatbin_); result != CUDA_SUCCESS) {
-      return result;
-    }
+    const CUresult loaded = link.modules().Load(*fatbin_);
+    if (link.fault() != CUDA_SUCCESS) return link.fault();
+    // Invalid code has none, and that is no error yet.
+    names->clear();
+    if (loaded != CUDA_SUCCESS) return CUDA_SUCCESS;
     std::vector<std::string> found;
     ModuleKernels::Reply reply;
     do {

@@ -38,7 +38,8 @@ class Library {
   // in use, from then on. CUDA_ERROR_NOT_SUPPORTED where memory can not be shared like that.
   CUresult Variable(Link& link, const std::vector<std::shared_ptr<Link>>& links,
                     const std::string& name, LoadedVariable* variable);
-  // All kernels of the library, as the first device that was asked has them.
+  // All kernels of the library, as the first device that was asked has them; none where its code is
+  // invalid there.
   CUresult KernelNames(Link& link, std::vector<std::string>* names);
 
  private:

@@ -81,9 +81,11 @@ CUSPAN_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
 
 // A library doubles as its module in whatever context is current.
 CUSPAN_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
-  return AnswerInContext([&](Session& session) -> Error {
+  return AnswerInContext([&](Session& session, Link& link) -> Error {
     if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (session.libraries().Find(library) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const Library* const found = session.libraries().Find(library);
+    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    CUSPAN_RETURN_IF_FAILED(link.modules().Load(found->fatbin()));
     *module = reinterpret_cast<CUmodule>(library);
     return CUDA_SUCCESS;
   });

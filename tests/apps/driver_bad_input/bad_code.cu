@@ -23,6 +23,16 @@ CUresult LoadLibrary(const void* image) {
   return cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
+// What the first use of a library says.
+CUresult KernelOf(const void* image) {
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  DRIVER(cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  const CUresult result = cuLibraryGetKernel(&kernel, library, "kernel");
+  DRIVER(cuLibraryUnload(library));
+  return result;
+}
+
 // Bytes that look random, none of which ends a text, and then zeros.
 struct Noise {
   unsigned char bytes[4096] = {};
@@ -194,6 +204,9 @@ void Libraries() {
   BAD(LoadLibrary("this is no device code"));
   BAD(LoadLibrary(noise.bytes));
   BAD(LoadLibrary(".version 6.0\n.target sm_50\nthis is no PTX\n"));
+  BAD(KernelOf(""));
+  BAD(KernelOf("this is no device code"));
+  BAD(KernelOf(".version 6.0\n.target sm_50\n.address_size 64\nthis is no PTX\n"));
   BAD(cuLibraryLoadFromFile(nullptr, kNoFile, nullptr, nullptr, 0, nullptr, nullptr, 0));
   BAD(cuLibraryLoadFromFile(&other, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0));
   BAD(cuLibraryLoadFromFile(&other, kNoFile, nullptr, nullptr, 0, nullptr, nullptr, 0));
