@@ -36,6 +36,15 @@ Error NotSupported(std::string_view what) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+Error CurrentFault() {
+  Session* const session = Session::IfStarted();
+  if (session == nullptr) return CUDA_SUCCESS;
+  const CUresult state = session->devices().CurrentContext().state();
+  const bool fault =
+      state != CUDA_ERROR_CONTEXT_IS_DESTROYED && state != CUDA_ERROR_DEVICE_UNAVAILABLE;
+  return fault ? state : CUDA_SUCCESS;
+}
+
 Session* StartedSession(CUresult* result) {
   Session* const session = Session::Get(result);
   if (session == nullptr) return nullptr;

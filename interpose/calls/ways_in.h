@@ -82,6 +82,18 @@ inline bool IsAnywhere() {
   return thread.in_driver_call && thread.contexts.top() == nullptr;
 }
 
+// The error that a fault of a kernel has left in the current context, until that is reset. The
+// driver returns it from nearly every call, whatever the call is about. Success where there is
+// none; the loss of a device is reported only by calls that need it. Any thread; takes no lock.
+Error CurrentFault();
+
+// body() → Error.
+template <typename Body>
+Error UnlessFaulted(Body&& body) {
+  CUSPAN_RETURN_IF_FAILED(CurrentFault());
+  return body();
+}
+
 // body(Session&) → Error.
 template <typename Body>
 Error WithSession(Body&& body) {

@@ -20,6 +20,14 @@ bool IsComplete(const Event& event) {
   return event.complete();
 }
 
+// The event's own failure, or the fault that a kernel left in its context. After the loss of a
+// device, events that it had reached are still complete.
+CUresult FailureOf(const Event& event) {
+  if (event.failure() != CUDA_SUCCESS) return event.failure();
+  const CUresult fault = event.link->fault();
+  return fault == CUDA_ERROR_DEVICE_UNAVAILABLE ? CUDA_SUCCESS : fault;
+}
+
 }  // namespace
 
 CUresult Events::CreateOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event) {
@@ -107,7 +115,7 @@ CUresult Events::Query(std::uint64_t event) {
   const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool complete = IsComplete(*known);
-  if (const CUresult failure = known->failure(); failure != CUDA_SUCCESS) return failure;
+  if (const CUresult failure = FailureOf(*known); failure != CUDA_SUCCESS) return failure;
   return complete ? known->link->Synchronized(false) : CUDA_ERROR_NOT_READY;
 }
 
@@ -131,7 +139,7 @@ CUresult Events::Synchronize(std::uint64_t event) {
     known->link->WaitLong(known->changed, lock, over);
     known->attended.fetch_sub(1);
   }
-  if (const CUresult failure = known->failure(); failure != CUDA_SUCCESS) return failure;
+  if (const CUresult failure = FailureOf(*known); failure != CUDA_SUCCESS) return failure;
   // Of a device that was lost while it waited.
   if (known->reached.load() < wanted) return known->link->fault();
   return known->link->Synchronized(false);

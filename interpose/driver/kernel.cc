@@ -83,6 +83,7 @@ CUSPAN_EXPORT CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
 CUSPAN_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
   return AnswerWithDriver([&](Session&) -> Error {
     if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CUSPAN_RETURN_IF_FAILED(CurrentFault());
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
     *name = record->name.c_str();

@@ -78,7 +78,7 @@ CUSPAN_EXPORT cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t* array,
 
 CUSPAN_EXPORT cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* desc, cudaExtent* extent,
                                            unsigned* flags, cudaArray_t array) {
-  return Answer([&] {
+  return AnswerUnlessFaulted([&] {
     return AboutArray(NumberOf(array), [&](const Array& known) {
       if (desc != nullptr) *desc = DescOf({known.shape.format, known.shape.channels});
       if (extent != nullptr) *extent = {known.shape.width, known.shape.height, known.shape.depth};
@@ -88,7 +88,7 @@ CUSPAN_EXPORT cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* desc, cudaExte
 }
 
 CUSPAN_EXPORT cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* desc, cudaArray_const_t array) {
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     return AboutArray(NumberOf(array), [&](const Array& known) {
       *desc = DescOf({known.shape.format, known.shape.channels});
@@ -98,7 +98,7 @@ CUSPAN_EXPORT cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* desc, cudaAr
 
 CUSPAN_EXPORT cudaError_t cudaArrayGetPlane(cudaArray_t* plane, cudaArray_t array,
                                             unsigned /*index*/) {
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     return plane == nullptr ? Error(cudaErrorInvalidValue) : PlaneOfArray(NumberOf(array));
   });
 }

@@ -283,9 +283,9 @@ CUSPAN_EXPORT cudaError_t cudaDeviceReset() {
 // --- Nothing to profile in this process
 
 CUSPAN_EXPORT cudaError_t cudaProfilerStart() {
-  return Answer([]() -> Error { return cudaSuccess; });
+  return AnswerUnlessFaulted([]() -> Error { return cudaSuccess; });
 }
 
 CUSPAN_EXPORT cudaError_t cudaProfilerStop() {
-  return Answer([]() -> Error { return cudaSuccess; });
+  return AnswerUnlessFaulted([]() -> Error { return cudaSuccess; });
 }

@@ -27,4 +27,10 @@ cudaError_t Answer(Body&& body, const void* caller = __builtin_return_address(0)
   return KeepError(body(), caller);
 }
 
+// The same for a call that needs nothing of the device and reports a fault in its context.
+template <typename Body>
+cudaError_t AnswerUnlessFaulted(Body&& body, const void* caller = __builtin_return_address(0)) {
+  return Answer([&]() -> Error { return UnlessFaulted(body); }, caller);
+}
+
 }  // namespace cuspan

@@ -58,11 +58,11 @@ CUSPAN_EXPORT cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t
 }
 
 CUSPAN_EXPORT cudaError_t cudaIpcCloseMemHandle(void* memory) {
-  return Answer([&] { return CloseMemoryHandle(NumberOf(memory)); });
+  return AnswerUnlessFaulted([&] { return CloseMemoryHandle(NumberOf(memory)); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (handle == nullptr) return cudaErrorInvalidValue;
     return Give<SharedEventHandle>(handle, [&](auto* made) { return GetEventHandle(event, made); });
   });

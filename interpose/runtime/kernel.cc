@@ -92,8 +92,13 @@ CUSPAN_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const vo
     if (function == nullptr) return cudaErrorInvalidValue;
     cudaKernel_t kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(GetKernel(&kernel, symbol));
-    *function = reinterpret_cast<cudaFunction_t>(kernel);
-    return cudaSuccess;
+    // CUDA begins the context and loads the kernel here.
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      LoadedKernel* loaded = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(link, symbol, &loaded));
+      *function = reinterpret_cast<cudaFunction_t>(kernel);
+      return cudaSuccess;
+    });
   });
 }
 

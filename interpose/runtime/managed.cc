@@ -137,19 +137,19 @@ CUSPAN_EXPORT cudaError_t CuspanMemAdvise(const void* memory, std::size_t bytes,
 CUSPAN_EXPORT cudaError_t CuspanMemAdvise(const void* memory, std::size_t bytes,
                                           cudaMemoryAdvise advice, std::uint64_t place) {
   const bool before_13 = CallerIsBefore13(__builtin_return_address(0));
-  return Answer(
+  return AnswerUnlessFaulted(
       [&] { return Advise(memory, bytes, DriversOf(advice), PlaceOf(place, before_13)); });
 }
 CUSPAN_EXPORT cudaError_t cudaMemAdvise_v2(const void* memory, std::size_t bytes,
                                            cudaMemoryAdvise advice, cudaMemLocation location) {
-  return Answer(
+  return AnswerUnlessFaulted(
       [&] { return Advise(memory, bytes, DriversOf(advice), SameBytes<CUmemLocation>(location)); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, std::size_t data_bytes,
                                                    cudaMemRangeAttribute attribute,
                                                    const void* memory, std::size_t bytes) {
-  return Answer([&] {
+  return AnswerUnlessFaulted([&] {
     return WithSession([&](Session& session) {
       return RangeAttribute(session, data, data_bytes, DriversOf(attribute), memory, bytes);
     });
@@ -160,7 +160,7 @@ CUSPAN_EXPORT cudaError_t cudaMemRangeGetAttributes(void** data, std::size_t* da
                                                     cudaMemRangeAttribute* attributes,
                                                     std::size_t count, const void* memory,
                                                     std::size_t bytes) {
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (data == nullptr || data_bytes == nullptr || attributes == nullptr || count == 0) {
       return cudaErrorInvalidValue;
     }

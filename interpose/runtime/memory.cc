@@ -84,7 +84,11 @@ CUSPAN_EXPORT cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 
 CUSPAN_EXPORT cudaError_t cudaFree(void* memory) {
   return Answer([&] {
-    return WithSession([&](Session& session) { return Free(session, NumberOf(memory)); });
+    return WithSession([&](Session& session) -> Error {
+      const Error result = Free(session, NumberOf(memory));
+      const Error fault = CurrentFault();
+      return fault.failed() ? fault : result;
+    });
   });
 }
 

@@ -20,11 +20,11 @@ CUSPAN_EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer
 }
 
 CUSPAN_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-  return Answer([&] {
+  return AnswerUnlessFaulted([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
       if (flags != cudaPeerAccessDefault) return cudaErrorInvalidValue;
-      if (CurrentDevice() == peer) return cudaErrorInvalidDevice;
+      if (CurrentDevice() == peer) return cudaErrorPeerAccessUnsupported;
       return EnablePeer(session, session.devices().CurrentContext(),
                         session.devices().Primary(peer));
     });
@@ -32,7 +32,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
 }
 
 CUSPAN_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer) {
-  return Answer([&] {
+  return AnswerUnlessFaulted([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
       return DisablePeer(session, session.devices().CurrentContext(),

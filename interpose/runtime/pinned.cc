@@ -15,7 +15,11 @@ CUSPAN_EXPORT cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsign
 }
 
 CUSPAN_EXPORT cudaError_t cudaFreeHost(void* memory) {
-  return Answer([&] { return FreePinned(memory); });
+  return Answer([&]() -> Error {
+    const Error result = FreePinned(memory);
+    const Error fault = CurrentFault();
+    return fault.failed() ? fault : result;
+  });
 }
 
 CUSPAN_EXPORT cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned flags) {
@@ -23,7 +27,7 @@ CUSPAN_EXPORT cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsi
 }
 
 CUSPAN_EXPORT cudaError_t cudaHostUnregister(void* memory) {
-  return Answer([&] { return UnregisterPinned(memory); });
+  return AnswerUnlessFaulted([&] { return UnregisterPinned(memory); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaHostGetDevicePointer(void** device, void* memory, unsigned flags) {
@@ -37,7 +41,7 @@ CUSPAN_EXPORT cudaError_t cudaHostGetDevicePointer(void** device, void* memory, 
 }
 
 CUSPAN_EXPORT cudaError_t cudaHostGetFlags(unsigned* flags, void* memory) {
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (flags == nullptr) return cudaErrorInvalidValue;
     return FlagsOfPinned(memory, flags);
   });

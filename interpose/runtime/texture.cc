@@ -192,7 +192,7 @@ T Whole(const T& desc, int release) {
 // cudaGetTextureObjectTextureDesc, the same.
 [[gnu::always_inline]] inline cudaError_t GetSampling(cudaTextureDesc* desc,
                                                       cudaTextureObject_t object, int release) {
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     TextureRecord record;
     CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
@@ -229,7 +229,7 @@ CUSPAN_EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object) {
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* desc,
                                                            cudaTextureObject_t object) {
   const int release = CallerRelease(__builtin_return_address(0));
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     TextureRecord record;
     CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
@@ -252,11 +252,12 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc_v2(cudaTextureDesc* de
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* desc,
                                                                cudaTextureObject_t object) {
   const int release = CallerRelease(__builtin_return_address(0));
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     TextureRecord record;
     CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
-    if (!record.view) return cudaErrorInvalidValue;
+    // As runtime 13.0: *desc stays as it was.
+    if (!record.view) return cudaSuccess;
     const cudaResourceViewDesc whole = ViewOf(*record.view);
     CopyFirst(desc, &whole, BytesOf(whole, release));
     return cudaSuccess;
@@ -276,13 +277,13 @@ CUSPAN_EXPORT cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* object,
 }
 
 CUSPAN_EXPORT cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object) {
-  return Answer([&] { return DestroySurface(object); });
+  return AnswerUnlessFaulted([&] { return DestroySurface(object); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* desc,
                                                            cudaSurfaceObject_t object) {
   const int release = CallerRelease(__builtin_return_address(0));
-  return Answer([&]() -> Error {
+  return AnswerUnlessFaulted([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     std::uint64_t array = 0;
     CUSPAN_RETURN_IF_FAILED(ArrayOfSurface(object, &array));

@@ -14,16 +14,16 @@ CUSPAN_EXPORT cudaError_t CuspanGraphInstantiate(cudaGraphExec_t* exec, cudaGrap
                                                  unsigned long long third, char* text,
                                                  std::size_t text_bytes) {
   if (CallerRelease(__builtin_return_address(0)) >= 12)
-    return Answer([&] { return InstantiateGraph(exec, graph, third); });
+    return AnswerUnlessFaulted([&] { return InstantiateGraph(exec, graph, third); });
   auto* const node = HandleOf<cudaGraphNode_t*>(third);
   if (node != nullptr) *node = nullptr;
   if (text != nullptr && text_bytes != 0) *text = 0;
-  return Answer([&] { return InstantiateGraph(exec, graph, 0); });
+  return AnswerUnlessFaulted([&] { return InstantiateGraph(exec, graph, 0); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
                                                         unsigned long long flags) {
-  return Answer([&] { return InstantiateGraph(exec, graph, flags); });
+  return AnswerUnlessFaulted([&] { return InstantiateGraph(exec, graph, flags); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,

@@ -261,16 +261,19 @@ CUSPAN_EXPORT_NODE(cudaGraphAddKernelNode, cudaGraphKernelNodeSetParams,
                    const cudaKernelNodeParams* parameters)
 
 CUSPAN_EXPORT_NODE(cudaGraphAddMemcpyNode, cudaGraphMemcpyNodeSetParams,
-                   cudaGraphExecMemcpyNodeSetParams, DescribeWork(parameters, work),
+                   cudaGraphExecMemcpyNodeSetParams,
+                   UnlessFaulted([&] { return DescribeWork(parameters, work); }),
                    const cudaMemcpy3DParms* parameters)
 
 CUSPAN_EXPORT_NODE(cudaGraphAddMemcpyNode1D, cudaGraphMemcpyNodeSetParams1D,
-                   cudaGraphExecMemcpyNodeSetParams1D,
-                   DescribeRun(destination, source, bytes, kind, work), void* destination,
-                   const void* source, std::size_t bytes, cudaMemcpyKind kind)
+                   cudaGraphExecMemcpyNodeSetParams1D, UnlessFaulted([&] {
+                     return DescribeRun(destination, source, bytes, kind, work);
+                   }),
+                   void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind)
 
 CUSPAN_EXPORT_NODE(cudaGraphAddMemsetNode, cudaGraphMemsetNodeSetParams,
-                   cudaGraphExecMemsetNodeSetParams, DescribeWork(parameters, work),
+                   cudaGraphExecMemsetNodeSetParams,
+                   UnlessFaulted([&] { return DescribeWork(parameters, work); }),
                    const cudaMemsetParams* parameters)
 
 CUSPAN_EXPORT_NODE(cudaGraphAddHostNode, cudaGraphHostNodeSetParams, cudaGraphExecHostNodeSetParams,

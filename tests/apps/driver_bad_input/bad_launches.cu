@@ -196,6 +196,18 @@ void AfterFault() {
   BAD(cuModuleLoadData(&module, kPtx));
   BAD(cuModuleGetFunction(&kernel, code.module, "kernel"));
   BAD(cuModuleGetFunction(&kernel, code.module, "missing"));
+  const char* name = nullptr;
+  CUgraph graph = nullptr;
+  int number = 0;
+  BAD(cuFuncGetName(&name, code.kernel));
+  BAD(cuFuncGetAttribute(&number, CU_FUNC_ATTRIBUTE_NUM_REGS, code.kernel));
+  BAD(cuOccupancyMaxActiveBlocksPerMultiprocessor(&number, code.kernel, 32, 0));
+  BAD(cuMemGetAddressRange(&more, &bytes, memory));
+  BAD(cuMemHostAlloc(&host, 16, 0));
+  BAD(cuMemAllocAsync(&more, 16, nullptr));
+  BAD(cuStreamGetFlags(stream, &flags));
+  BAD(cuEventSynchronize(event));
+  BAD(cuGraphCreate(&graph, 0));
   BAD(cuCtxGetLimit(&bytes, CU_LIMIT_STACK_SIZE));
   BAD(cuCtxGetFlags(&flags));
   BAD(cuCtxGetCurrent(&current));

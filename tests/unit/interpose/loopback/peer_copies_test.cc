@@ -155,7 +155,7 @@ TEST_F(PeerCopiesTest, KernelsDoNotReachOtherNodes) {
   EXPECT_EQ(can, 0);
   EXPECT_CUDA_ERROR(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessUnsupported);
   EXPECT_CUDA_ERROR(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
-  EXPECT_CUDA_ERROR(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice);
+  EXPECT_CUDA_ERROR(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessUnsupported);
   EXPECT_CUDA_ERROR(cudaDeviceCanAccessPeer(&can, 0, 7), cudaErrorInvalidDevice);
   cudaMemPool_t pool = nullptr;
   ASSERT_CUDA(cudaDeviceGetDefaultMemPool(&pool, 1));
