@@ -1,4 +1,4 @@
-// order: two kernels whose races a GPU hides, since its warps get on at about the same time: a
+// schedule: two kernels whose races a GPU hides, since its warps get on at about the same time: a
 // block that adds up twice in the same shared memory without a barrier in between, and several
 // warps that add to the same elements. Prints what the first found, two sums, and how many of the
 // elements of the second have the number of exactly one warp.

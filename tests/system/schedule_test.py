@@ -4,9 +4,9 @@ from harness import SystemTest, app, program
 LOCKSTEP = ["256 of 256 threads right", "32 of 32 elements of one warp"]
 
 
-class Order(SystemTest):
+class Schedule(SystemTest):
     def order(self, schedule, **more):
-        command = self.cuspan("run", "--", program("order", "shared"))
+        command = self.cuspan("run", "--", program("schedule", "shared"))
         return self.run_command(command, self.environment(CUSPAN_SOFT_SCHEDULE=schedule, **more)).stdout.splitlines()
 
     def test_interleaved_threads_behave_as_on_a_gpu_where_they_race(self):
@@ -32,7 +32,7 @@ class Order(SystemTest):
     def test_an_order_that_is_none_is_refused(self):
         for schedule in ("random", "random:", "random:x", "fair"):
             with self.subTest(schedule=schedule):
-                command = self.cuspan("run", "--", program("order", "shared"))
+                command = self.cuspan("run", "--", program("schedule", "shared"))
                 result = self.run_command(command, self.environment(CUSPAN_SOFT_SCHEDULE=schedule), status=None)
                 self.assertIn(f"CUSPAN_SOFT_SCHEDULE='{schedule}' is not barrier, interleaved or random:SEED",
                               result.stderr)
