@@ -248,8 +248,11 @@ std::string Allocation::WaitedFor() const {
     }
     reasons.push_back(Format("{} on {}", holding.text, Joined(holding.hosts, ", ")));
   }
+  // Where somebody else has a lock, that is said below.
   if (unnamed != 0)
-    reasons.push_back(Format("{} GPUs held by runs that are starting or ending", unnamed));
+    reasons.push_back(full.empty()
+                          ? Format("{} GPUs held by runs that are starting or ending", unnamed)
+                          : Format("others ({} GPUs)", unnamed));
   std::string text = Format("{} of {}", AmountText(plan_.request), Joined(names, ", "));
   if (!reasons.empty()) text += ": held by " + Joined(reasons, ", ");
   if (full.size() > kMostNamed) full.erase(std::next(full.begin(), kMostNamed), full.end());

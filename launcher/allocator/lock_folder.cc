@@ -5,12 +5,15 @@
 #include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <system_error>
 
 #include "common/settings.h"
@@ -202,6 +205,37 @@ Status LockFolder::Rename(const std::string& from, const std::string& to) {
   if (::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) != 0)
     return Explain("renaming", from, errno);
   return Status::Ok();
+}
+
+pid_t LockFolder::LockHolder(const std::string& name) const {
+  struct stat file {};
+  if (::fstatat(folder_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) return 0;
+  // "1: FLOCK  ADVISORY  WRITE 4711 fe:00:393 0 EOF"; device numbers in hexadecimal digits.
+  const std::string place =
+      Format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, advisory, access, at;
+    pid_t pid = 0;
+    if (words >> number >> kind >> advisory >> access >> pid >> at && kind == "FLOCK" &&
+        at == place && pid > 0)
+      return pid;
+  }
+  return 0;
+}
+
+std::string LockFolder::DescribeLock(const std::string& name) const {
+  const std::string path = path_ + "/" + name;
+  const pid_t pid = LockHolder(name);
+  struct stat process {};
+  if (pid != 0 && ::stat(Format("/proc/{}", pid).c_str(), &process) == 0)
+    return Format("{} is locked by process {} of user {}", path, pid, UserName(process.st_uid));
+  struct stat file {};
+  if (::fstatat(folder_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0)
+    return Format("{} is locked", path);
+  return Format("{}, a file of user {}, is locked by a process that is not known here", path,
+                UserName(file.st_uid));
 }
 
 }  // namespace cuspan

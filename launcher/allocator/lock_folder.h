@@ -57,6 +57,11 @@ class LockFolder {
   // Replaces the content of a file that we made.
   Status Write(const std::string& name, const UniqueFd& file, const std::string& content);
   Status Rename(const std::string& from, const std::string& to);
+  // For a message: the path of a file, the process that has its lock, and whose that is, as far as
+  // the kernel tells (/proc/locks).
+  std::string DescribeLock(const std::string& name) const;
+  // The process that has the lock of a file; 0 if none has, or it is not known here.
+  pid_t LockHolder(const std::string& name) const;
 
   const std::string& path() const { return path_; }
 

@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
 #include <iterator>
 
 #include "common/format.h"
+#include "common/host_clock.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/allocator/ticket.h"
@@ -42,17 +46,39 @@ bool Earlier(const LeaseTicket& a, const LeaseTicket& b) {
   return a.order != b.order ? a.order < b.order : a.run < b.run;
 }
 
+// Nanoseconds since 1970.
+std::uint64_t RealNow() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 }  // namespace
+
+ArrivalTimes ArrivalTimes::OfThisHost() {
+  constexpr std::uint64_t kApart = 10 * 60 * std::uint64_t{1'000'000'000};
+  const std::uint64_t running = HostUptime();
+  const std::uint64_t now = RealNow();
+  return {now > running + kApart ? now - running - kApart : 0, kApart};
+}
+
+bool ArrivalTimes::Allow(std::uint64_t order) const {
+  if (order < earliest) return false;
+  const std::uint64_t now = RealNow();
+  return order <= now || order - now <= ahead;
+}
 
 Result<NodeLocks> NodeLocks::Open(const std::string& host) {
   return Open(host, SettingText(settings::kLeaseFolder), SettingText(settings::kShareFolder),
-              LeaseLog::FromSettings());
+              LeaseLog::FromSettings(), ArrivalTimes::OfThisHost());
 }
 
 Result<NodeLocks> NodeLocks::Open(const std::string& host, const std::string& folder,
-                                  const std::string& share_folder, LeaseLog log) {
+                                  const std::string& share_folder, LeaseLog log,
+                                  const ArrivalTimes& times) {
   CUSPAN_ASSIGN_OR_RETURN(LockFolder opened, LockFolder::Open(folder));
-  return NodeLocks(host, std::move(opened), share_folder, std::move(log));
+  return NodeLocks(host, std::move(opened), share_folder, std::move(log), times);
 }
 
 NodeLocks::~NodeLocks() {
@@ -77,6 +103,12 @@ Result<std::optional<UniqueFd>> NodeLocks::LockQueue() {
 
 Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket, const ShareTerms& terms,
                                             std::map<std::string, std::uint64_t> gpu_memory) {
+  if (!times_.Allow(ticket.order))
+    return Status::Invalid(
+        "the run was started at a time that this host's clock does not allow, in the future or "
+        "before the host was started: set the clocks of host {} and of the host where the run was "
+        "started",
+        host_);
   CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> queue, LockQueue());
   if (!queue.has_value()) return Outcome::kBusy;
   ticket.host = host_;
@@ -108,6 +140,8 @@ Status NodeLocks::ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets) {
       folder_.Remove(name, found->fd);
       continue;
     }
+    // No run has made it; who has would be ahead of all.
+    if (!times_.Allow(ticket->order)) continue;
     ticket->user = NameOf(found->owner);
     ReadTicketText(found->content, *ticket);
     tickets.push_back(std::move(*ticket));
@@ -143,7 +177,10 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
   for (const std::string& gpu : gpus) {
     if (leases_.contains(gpu)) continue;
     CUSPAN_ASSIGN_OR_RETURN(const bool held, IsHeld(gpu, view));
-    if (held) view.held.push_back(gpu);
+    if (!held) continue;
+    view.held.push_back(gpu);
+    if (std::string stranger = StrangerWith(gpu, view); !stranger.empty())
+      view.full.push_back(std::move(stranger));
   }
   if (!ticket_ && !nobody) {
     view.shared = SharedOf(gpus);
@@ -193,6 +230,22 @@ Result<bool> NodeLocks::IsHeld(const std::string& gpu, NodeView& view) {
   // The last of the others may have gone meanwhile, and have left the file to us.
   folder_.GiveBack(name, std::move(**lock));
   return false;
+}
+
+std::string NodeLocks::StrangerWith(const std::string& gpu, const NodeView& view) const {
+  const auto has = [&gpu](const LeaseTicket& ticket) {
+    return std::find(ticket.gpus.begin(), ticket.gpus.end(), gpu) != ticket.gpus.end();
+  };
+  if (std::any_of(view.tickets.begin(), view.tickets.end(), has)) return "";
+  const std::string name = LeasePrefix(host_) + gpu;
+  const pid_t holder = folder_.LockHolder(name);
+  if (holder == 0) return "";
+  // A run that is about to settle has its ticket already.
+  for (const LeaseTicket& ticket : view.tickets)
+    if (folder_.LockHolder(TicketName(ticket)) == holder) return "";
+  // Of one that has ended, proxies may have the lock until they have.
+  if (::kill(holder, 0) != 0 && errno == ESRCH) return "";
+  return folder_.DescribeLock(name) + ", which is no run's";
 }
 
 std::vector<SharedGpu> NodeLocks::SharedOf(const std::vector<std::string>& gpus) const {

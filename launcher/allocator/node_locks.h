@@ -35,6 +35,18 @@
 
 namespace cuspan {
 
+// Which times of arrival (LeaseTicket::order) a ticket of this host may have. Others write tickets,
+// and an early time is a place at the head of the queue. Default: all.
+struct ArrivalTimes {
+  std::uint64_t earliest = 0;               // In nanoseconds since 1970.
+  std::uint64_t ahead = ~std::uint64_t{0};  // Of this host's clock, at most so much.
+
+  // Since this host was started; 10 minutes more on both sides, as a run's time is by the clock of
+  // the host where it was started.
+  static ArrivalTimes OfThisHost();
+  bool Allow(std::uint64_t order) const;
+};
+
 // What a host's locks say at one moment.
 struct NodeView {
   // Of the GPUs that were asked for: those that the run can not have, since others have them.
@@ -59,7 +71,8 @@ class NodeLocks {
   // `host` is this node's name.
   static Result<NodeLocks> Open(const std::string& host);
   static Result<NodeLocks> Open(const std::string& host, const std::string& folder,
-                                const std::string& share_folder, LeaseLog log);
+                                const std::string& share_folder, LeaseLog log,
+                                const ArrivalTimes& times = {});
   NodeLocks(NodeLocks&&) = default;
   NodeLocks& operator=(NodeLocks&&) = delete;
   // Gives everything back and leaves no file that is ours.
@@ -93,11 +106,13 @@ class NodeLocks {
     std::optional<ShareTable> table;  // With its place, where it shares the GPU.
   };
 
-  NodeLocks(std::string host, LockFolder folder, std::string share_folder, LeaseLog log)
+  NodeLocks(std::string host, LockFolder folder, std::string share_folder, LeaseLog log,
+            const ArrivalTimes& times)
       : host_(std::move(host)),
         folder_(std::move(folder)),
         share_folder_(std::move(share_folder)),
-        log_(std::move(log)) {}
+        log_(std::move(log)),
+        times_(times) {}
   // The queue's lock; nothing when another has it.
   Result<std::optional<UniqueFd>> LockQueue();
   // Live tickets of other runs; removes dead ones.
@@ -107,6 +122,8 @@ class NodeLocks {
   Result<bool> SomebodyAhead();
   // Of a run that shares: the table of a GPU that others share with whom it may.
   Result<std::optional<ShareTable>> TableOfOthers(const std::string& gpu) const;
+  // Why a GPU is held that no run says it has: a phrase, empty if runs explain it.
+  std::string StrangerWith(const std::string& gpu, const NodeView& view) const;
   // Whether the run could not have the GPU now. Where others share it, `view` is told why there is
   // no room, or what they have of it.
   Result<bool> IsHeld(const std::string& gpu, NodeView& view);
@@ -123,6 +140,7 @@ class NodeLocks {
   LockFolder folder_;
   std::string share_folder_;
   LeaseLog log_;
+  ArrivalTimes times_;
   std::optional<LeaseTicket> ticket_;
   UniqueFd ticket_file_;
   ShareTerms terms_;

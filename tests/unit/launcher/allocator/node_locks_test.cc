@@ -410,5 +410,31 @@ TEST(HostForNames, HasNothingThatAPathReadsOtherwise) {
   EXPECT_EQ(HostForNames(std::string(200, 'a')).size(), 64U);
 }
 
+TEST_F(NodeLocksTest, ATimeThatNoRunHasIsRefusedAndNotSeen) {
+  const ArrivalTimes times{100, 1'000'000'000};
+  Result<NodeLocks> own = NodeLocks::Open(kLockHost, folder_, shares_, {}, times);
+  ASSERT_TRUE(own.ok());
+  for (const std::uint64_t order : {std::uint64_t{99}, ~std::uint64_t{0} - 0xa000}) {
+    EXPECT_FALSE(times.Allow(order));
+    EXPECT_EQ(own->Enter(LockTicket(order)).status().code(), StatusCode::kInvalid);
+    // One that somebody else has made is ahead of nobody.
+    const NodeLocks made = Entered(order);
+    EXPECT_TRUE(Look(*own).tickets.empty());
+  }
+  EXPECT_TRUE(times.Allow(100));
+  const NodeLocks made = Entered(100);
+  EXPECT_EQ(Look(*own).tickets.size(), 1U);
+}
+
+TEST_F(NodeLocksTest, ArrivalTimesOfThisHostAllowNow) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const std::uint64_t nanoseconds = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000;
+  const ArrivalTimes times = ArrivalTimes::OfThisHost();
+  EXPECT_TRUE(times.Allow(nanoseconds));
+  EXPECT_FALSE(times.Allow(1));
+  EXPECT_FALSE(times.Allow(nanoseconds + 3'600'000'000'000));
+}
+
 }  // namespace
 }  // namespace cuspan
