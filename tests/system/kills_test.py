@@ -4,6 +4,7 @@ KILLS says how many, KILLS_SEED which ones; the seed of a run without is printed
 """
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -34,6 +35,9 @@ class Kills(SystemTest):
     def round(self, way, moment, choice):
         path, self.relay = way
         self.kill_leftovers()
+        # What one round leaves is that one's failure.
+        shutil.rmtree(self.temporary)
+        self.temporary.mkdir()
         process = self.start(self.cuspan("run", "--same-node", path, "--", program("waits", "static"), "work"))
         time.sleep(moment)
         living = wait_until(lambda: [victim for victim in self.processes() if victim[1].removesuffix("-ucx") in VICTIMS],
