@@ -23,9 +23,11 @@ int DriverVersion(const Session& session) {
 Error GetPciBusId(const Session& session, int device, char* text, int length) {
   if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::string& id = session.devices().description(device).pci_bus_id;
-  if (static_cast<std::size_t>(length) <= id.size()) return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(text, id.c_str(), id.size() + 1);
-  return CUDA_SUCCESS;
+  // What there is room for is written in both cases (measured natively).
+  const std::size_t bytes = std::min(id.size(), static_cast<std::size_t>(length) - 1);
+  std::memcpy(text, id.data(), bytes);
+  text[bytes] = '\0';
+  return bytes == id.size() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 Error FindByPciBusId(const Session& session, const char* text, int* device) {

@@ -49,11 +49,12 @@ CUSPAN_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 CUSPAN_EXPORT CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   return Describe(device, name, [&](const DeviceDescription& described) -> Error {
     if (length == 0) return CUDA_ERROR_INVALID_VALUE;
-    // Cut where there is no room for all of it. What is negative is large (measured natively).
-    const std::size_t bytes =
-        std::min(described.name.size(), std::size_t{static_cast<unsigned>(length)} - 1);
-    std::memcpy(name, described.name.data(), bytes);
-    name[bytes] = '\0';
+    // Cut where there is no room for all of it, and followed by zeros up to byte 64 or the end of
+    // the room. A negative length is a large one (measured natively).
+    constexpr unsigned kMaxBytes = 64;
+    const std::size_t room = std::min(static_cast<unsigned>(length), kMaxBytes);
+    std::memset(name, 0, room);
+    std::memcpy(name, described.name.data(), std::min(described.name.size(), room - 1));
     return CUDA_SUCCESS;
   });
 }

@@ -61,6 +61,27 @@ TEST_F(DriverQueriesTest, PlacesHavePools) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+// A name is followed by zeros, up to byte 64 or the end of the room; a bus id by nothing, and what
+// there is room for is written of one that is too long.
+TEST_F(DriverQueriesTest, TextsFillTheirBuffersAsTheDriversDo) {
+  std::array<char, 100> text{};
+  for (const int length : {1, 4, 20, 64, 100}) {
+    text.fill('x');
+    EXPECT_EQ(cuDeviceGetName(text.data(), length, 0), CUDA_SUCCESS);
+    const std::size_t room = std::min(length, 64);
+    const std::string name = std::string("a fake GPU").substr(0, room - 1);
+    EXPECT_EQ(std::string(text.data(), room), name + std::string(room - name.size(), '\0'));
+    EXPECT_EQ(text[room], 'x') << length;
+  }
+  text.fill('x');
+  EXPECT_EQ(cuDeviceGetPCIBusId(text.data(), 12, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_STREQ(text.data(), "0000:01:00.");
+  text.fill('x');
+  EXPECT_EQ(cuDeviceGetPCIBusId(text.data(), 20, 0), CUDA_SUCCESS);
+  EXPECT_STREQ(text.data(), "0000:01:00.0");
+  EXPECT_EQ(text[13], 'x');
+}
+
 // Each attribute is written with the size that the driver gives it: yes and no are an int.
 TEST_F(DriverQueriesTest, PointerAttributesHaveTheirSizes) {
   CUdeviceptr device = 0;
