@@ -19,7 +19,7 @@ Error FindFunction(const void* function, const FunctionRecord** record) {
   const std::uint64_t version = Registry::Get().version();
   if (known.stub != function || known.version != version) {
     *record = Registry::Get().FindFunction(function);
-    if (*record == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (*record == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     known = {function, version, *record};
   }
   *record = known.record;

@@ -11,8 +11,9 @@ namespace cuspan {
 Error CheckSupported(const FatbinRecord& fatbin);
 
 // `function` is a host stub, or a kernel's handle: a cudaKernel_t, CUkernel or CUfunction.
-// cudaErrorInvalidDeviceFunction when the program has no such kernel, CUDA_ERROR_NOT_SUPPORTED when
-// its image needs what we can not do.
+// CUDA_ERROR_INVALID_HANDLE when the program has no such kernel (runtimes since 12.8; before,
+// cudaErrorInvalidDeviceFunction), CUDA_ERROR_NOT_SUPPORTED when its image needs what we can not
+// do.
 Error FindFunction(const void* function, const FunctionRecord** record);
 
 // The kernel, loaded on the device of `link` if it was not. cudaErrorInvalidDeviceFunction when the

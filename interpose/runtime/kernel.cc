@@ -106,7 +106,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* functio
   return Answer([&]() -> Error {
     if (name == nullptr) return cudaErrorInvalidValue;
     const FunctionRecord* const record = Registry::Get().FindFunction(function);
-    if (record == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (record == nullptr) return cudaErrorInvalidResourceHandle;
     *name = record->name.c_str();
     return cudaSuccess;
   });

@@ -85,8 +85,13 @@ TEST_F(LaunchesTest, FunctionsThatAreNoneAreRefused) {
   cudaStream_t stream = NewStream();
   EXPECT_CUDA_ERROR(cudaLaunchKernel(nullptr, {1, 1, 1}, {1, 1, 1}, nullptr, 0, stream),
                     cudaErrorInvalidDeviceFunction);
+  cudaFuncAttributes attributes{};
+  int blocks = 0;
   EXPECT_CUDA_ERROR(cudaLaunchKernel(&here, {1, 1, 1}, {1, 1, 1}, nullptr, 0, stream),
-                    cudaErrorInvalidDeviceFunction);
+                    cudaErrorInvalidResourceHandle);
+  EXPECT_CUDA_ERROR(cudaFuncGetAttributes(&attributes, &here), cudaErrorInvalidResourceHandle);
+  EXPECT_CUDA_ERROR(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &here, 32, 0),
+                    cudaErrorInvalidResourceHandle);
   ExpectWorks();
 }
 

@@ -55,7 +55,7 @@ TEST_F(NoSession, KnowsNoKernels) {
   EXPECT_EQ(cudaGetKernel(&kernel, &stub), cudaErrorInvalidDeviceFunction);
   EXPECT_EQ(cudaGetKernel(nullptr, &stub), cudaErrorInvalidValue);
   const char* name = nullptr;
-  EXPECT_EQ(cudaFuncGetName(&name, &stub), cudaErrorInvalidDeviceFunction);
+  EXPECT_EQ(cudaFuncGetName(&name, &stub), cudaErrorInvalidResourceHandle);
   EXPECT_EQ(cudaLaunchKernel(nullptr, 1, 1, nullptr, 0, nullptr), cudaErrorInvalidDeviceFunction);
 }
 
