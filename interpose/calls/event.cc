@@ -32,6 +32,15 @@ Error RecordEvent(CUevent event, CUstream stream, unsigned flags, DefaultStream 
 }
 
 Error WaitEvent(CUstream stream, CUevent event, unsigned flags, DefaultStream meaning) {
+  if (event == nullptr) {
+    return WithSession([&](Session& session) -> Error {
+      StreamTarget target;
+      CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
+      // It ends a capture, as with the driver, which a record of no event does not.
+      if (AnyCapture()) static_cast<void>(RefuseCapture(session, target));
+      return CUDA_ERROR_INVALID_HANDLE;
+    });
+  }
   return EventInStream(event, stream, flags, meaning, CaptureWait, WaitWork{event},
                        [&](Session& session, const StreamTarget& target) {
                          return session.events().Wait(target, NumberOf(event));

@@ -302,6 +302,13 @@ Error WithExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
   });
 }
 
+// The result of what needs an exec and got none. In a capture, the driver refuses it as work that
+// no graph can hold.
+Error RefuseExec(CUstream stream, DefaultStream meaning) {
+  return OnStream(stream, meaning,
+                  [](Session&, const StreamTarget&) -> Error { return CUDA_ERROR_INVALID_VALUE; });
+}
+
 }  // namespace
 
 Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
@@ -353,12 +360,7 @@ Error DestroyExec(CUgraphExec handle) {
 
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
   const std::shared_ptr<GraphExec> exec = FindExec(handle);
-  if (exec == nullptr) {
-    // In a capture, the driver refuses it as work that no graph can hold.
-    return OnStream(stream, meaning, [](Session&, const StreamTarget&) -> Error {
-      return CUDA_ERROR_INVALID_VALUE;
-    });
-  }
+  if (exec == nullptr) return RefuseExec(stream, meaning);
   return InStream(
       stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {
@@ -388,7 +390,7 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
 
 Error UploadGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
   const std::shared_ptr<GraphExec> exec = FindExec(handle);
-  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (exec == nullptr) return RefuseExec(stream, meaning);
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     if (exec->graph->on_device != nullptr) return CUDA_SUCCESS;  // There since it was instantiated.
     std::lock_guard launching(exec->launching);

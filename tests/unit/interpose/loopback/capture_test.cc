@@ -62,6 +62,18 @@ TEST_F(CaptureTest, LaunchesOfNoGraphEndIt) {
   Begin(stream);
   EXPECT_CUDA_ERROR(cudaGraphLaunch(nullptr, stream), cudaErrorStreamCaptureUnsupported);
   ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
+  Begin(stream);
+  EXPECT_CUDA_ERROR(cudaGraphUpload(nullptr, stream), cudaErrorStreamCaptureUnsupported);
+  ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
+}
+
+TEST_F(CaptureTest, AWaitForNoEventEndsIt) {
+  cudaStream_t stream = NewStream();
+  Begin(stream);
+  EXPECT_CUDA_ERROR(cudaEventRecord(nullptr, stream), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(StatusOf(stream), cudaStreamCaptureStatusActive);
+  EXPECT_CUDA_ERROR(cudaStreamWaitEvent(stream, nullptr, 0), cudaErrorInvalidResourceHandle);
+  ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
 }
 
 TEST_F(CaptureTest, WorkIsDoneByLaunchesAndNotBefore) {
