@@ -19,8 +19,10 @@ add_library(cuspan_softgpu_compiler STATIC
   analysis/dominators.cc
   analysis/facts.cc
   analysis/plan.cc
+  analysis/reconvergence.cc
   analysis/schedule.cc
   analysis/shape.cc
+  analysis/shared_access.cc
   analysis/split.cc
   analysis/warp_plan.cc
   emit/address.cc

@@ -39,6 +39,7 @@ class Bits {
   void KeepOnly(const Bits& other) {
     for (std::size_t w = 0; w < words_.size(); ++w) words_[w] &= other.words_[w];
   }
+  void Clear() { words_.assign(words_.size(), 0); }
   void AddEverything() { words_.assign(words_.size(), ~std::uint64_t{0}); }
 
   // Calls `visit(i)` for each element, smallest first.

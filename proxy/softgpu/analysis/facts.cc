@@ -127,11 +127,8 @@ class Taint {
       bool depends = (ReadsSharedState(instruction) && harmless_.count(i) == 0) ||
                      (instruction.guard != kNoIndex && tainted_[instruction.guard]);
       if (instruction.opcode == "call") {
-        const std::size_t position = CalleePosition(instruction);
-        const bool named = position < instruction.operands.size() &&
-                           instruction.operands[position].kind == Operand::Kind::kSymbol;
-        if (!memory_ && (!named || callee_reads_(instruction.operands[position].name)))
-          memory_ = changed = true;
+        const std::string_view callee = CalleeOf(instruction);
+        if (!memory_ && (callee.empty() || callee_reads_(callee))) memory_ = changed = true;
       }
       const bool destination = HasDestination(instruction);
       for (std::size_t k = destination ? 1 : 0; k < instruction.operands.size(); ++k)
@@ -180,6 +177,26 @@ bool IsBlockBarrier(const Instruction& instruction) {
   if (instruction.opcode == "nanosleep") return true;
   return (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
          !instruction.Has("warp");
+}
+
+bool IsWarpCollective(const Instruction& instruction) {
+  static constexpr std::string_view kNames[] = {"shfl", "vote", "match", "redux", "elect"};
+  return IsOneOf(instruction.opcode, kNames) ||
+         ((instruction.opcode == "bar" || instruction.opcode == "barrier") &&
+          instruction.Has("warp"));
+}
+
+std::size_t MembersAt(const Instruction& instruction) {
+  if (instruction.opcode == "shfl") return 4;
+  if (instruction.opcode == "bar" || instruction.opcode == "barrier") return 0;
+  return instruction.opcode == "elect" ? 1 : 2;
+}
+
+std::string_view CalleeOf(const Instruction& call) {
+  const std::size_t position = CalleePosition(call);
+  const bool named =
+      position < call.operands.size() && call.operands[position].kind == Operand::Kind::kSymbol;
+  return named ? call.operands[position].name : std::string_view();
 }
 
 BodyFacts CollectFacts(const ptx::Body& body) {

@@ -2,6 +2,7 @@
 // may suspend its thread, and which loops wait for other threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -32,6 +33,12 @@ std::vector<std::uint32_t> WrittenRegisters(const ptx::Instruction& instruction)
 std::vector<std::uint32_t> ReadRegisters(const ptx::Instruction& instruction);
 // Barriers of the block, and nanosleep.
 bool IsBlockBarrier(const ptx::Instruction& instruction);
+// Shuffles, votes, matches, reductions and barriers of a warp.
+bool IsWarpCollective(const ptx::Instruction& instruction);
+// Index of the operand with the member mask of such an instruction; those without .sync have none.
+std::size_t MembersAt(const ptx::Instruction& instruction);
+// Name of the function that a call instruction calls; empty for a call through a pointer.
+std::string_view CalleeOf(const ptx::Instruction& call);
 
 // The backward branches (indices of instructions, ascending) of loops whose
 // course depends on what other threads write: there a thread must let others

@@ -25,20 +25,6 @@ bool IsMatrix(const Instruction& instruction) {
   return false;
 }
 
-bool IsWarpCollective(const Instruction& instruction) {
-  for (std::string_view name : {"shfl", "vote", "match", "redux", "elect"})
-    if (instruction.opcode == name) return true;
-  return (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
-         instruction.Has("warp");
-}
-
-// The operand with the member mask.
-std::size_t MembersAt(const Instruction& instruction) {
-  if (instruction.opcode == "shfl") return 4;
-  if (instruction.opcode == "bar" || instruction.opcode == "barrier") return 0;
-  return instruction.opcode == "elect" ? 1 : 2;
-}
-
 // A barrier for all threads of the block.
 bool IsPlainBarrier(const Instruction& instruction) {
   return (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
@@ -536,6 +522,15 @@ bool IsWorthWarps(const KernelPlan& plan, const WarpPlan& warps) {
     }
   }
   return reads == 0 || writes == 0 || (reads + writes) * kFew < instructions;
+}
+
+std::optional<WarpFunction> PlanWarpFunction(const ptx::Module& module,
+                                             const PlannedFunction& planned,
+                                             const WarpLayout& layout) {
+  FunctionPlanner planner(module, planned, layout);
+  std::string why;
+  if (!planner.Plan(&why)) return std::nullopt;
+  return planner.Take();
 }
 
 std::optional<WarpPlan> PlanWarps(const ptx::Module& module, const KernelPlan& plan,

@@ -38,6 +38,11 @@ struct WarpPlan {
   bool needs_fibers = false;            // Warps wait for each other.
 };
 
+// The schedule, shapes and waiting lanes of one function. Nullopt when its control flow has none.
+std::optional<WarpFunction> PlanWarpFunction(const ptx::Module& module,
+                                             const PlannedFunction& planned,
+                                             const WarpLayout& layout);
+
 // Nullopt when lanes may have to meet from different places, or otherwise do
 // what only threads of their own can do; `why` says what and where.
 std::optional<WarpPlan> PlanWarps(const ptx::Module& module, const KernelPlan& plan,

@@ -34,6 +34,7 @@ std::uint32_t OrderOf(const ptx::Instruction& instruction) {
   if (!atomic && !has_one({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}))
     return 0;
   std::uint32_t order = kCheckStrong;
+  if (instruction.Has("volatile")) order |= kCheckVolatile;
   if (opcode == "atom" || opcode == "ld") order |= kCheckLearns;
   if (atomic || opcode == "st")
     order |= has_one({"release", "acq_rel"}) ? kCheckTellsAll : kCheckTellsFenced;

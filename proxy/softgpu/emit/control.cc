@@ -14,6 +14,7 @@ void EmitBra(FunctionEmitter& e) {
     return;
   }
   e.YieldInSpinLoop();
+  e.Reconverge(analysis::ReconvergencePoint::Side::kTaken);
   e.b.CreateBr(e.BlockAt(e.body().labels[e.operand(0).index].position));
 }
 

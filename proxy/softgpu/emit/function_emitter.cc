@@ -13,6 +13,7 @@ namespace {
 
 using ptx::kNoIndex;
 using ptx::Operand;
+using Side = analysis::ReconvergencePoint::Side;
 
 // A spin loop yields once in so many rounds: what it waits for is often there at once.
 constexpr std::uint32_t kSpinsPerYield = 16;
@@ -22,10 +23,10 @@ constexpr std::uint32_t kSpinsPerYield = 16;
 const Opcode* FindOpcode(std::string_view name) {
   static const auto* const kTable = [] {
     auto* const table = new std::unordered_map<std::string_view, const Opcode*>;
-    for (auto family :
-         {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), FloatOpcodes(), CompareOpcodes(),
-          ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(), MbarrierOpcodes(), AsyncCopyOpcodes(),
-          CollectiveOpcodes(), MatrixOpcodes(), TextureOpcodes(), ControlOpcodes(), CallOpcodes()})
+    for (auto family : {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), ScalarVideoOpcodes(),
+                        FloatOpcodes(), CompareOpcodes(), ConvertOpcodes(), MemoryOpcodes(),
+                        AtomicOpcodes(), MbarrierOpcodes(), AsyncCopyOpcodes(), CollectiveOpcodes(),
+                        MatrixOpcodes(), TextureOpcodes(), ControlOpcodes(), CallOpcodes()})
       for (const auto& opcode : family) table->emplace(opcode.name, &opcode);
     return table;
   }();
@@ -80,8 +81,15 @@ std::uint16_t TypeSetOf(ptx::Type type) {
 }
 
 FunctionEmitter::FunctionEmitter(ModuleEmitter& module, const analysis::PlannedFunction& planned,
-                                 const analysis::WarpFunction* warp, llvm::Function* function)
-    : b(module.context()), module_(module), planned_(planned), function_(function), warp_(warp) {}
+                                 const analysis::WarpFunction* warp,
+                                 const std::vector<analysis::ReconvergencePoint>& points,
+                                 llvm::Function* function)
+    : b(module.context()),
+      module_(module),
+      planned_(planned),
+      points_(points),
+      function_(function),
+      warp_(warp) {}
 
 Status FunctionEmitter::Emit() {
   entry_ = llvm::BasicBlock::Create(context(), "entry", function_);
@@ -183,22 +191,27 @@ void FunctionEmitter::EmitOne(std::uint32_t index) {
   instruction_ = &body().instructions[index];
   position_ = index;
   taken_ = 0;
+  Reconverge(Side::kBefore);
   if (instruction_->guard == kNoIndex) {
     Dispatch();
+    if (b.GetInsertBlock()->getTerminator() == nullptr) Reconverge(Side::kAfter);
     return;
   }
   // A guarded instruction stands in a block of its own.
   llvm::Value* guard = b.CreateLoad(Int(1), registers_[instruction_->guard]);
   if (instruction_->guard_negated) guard = b.CreateNot(guard);
   auto* const run = llvm::BasicBlock::Create(context(), "", function_, return_);
-  const bool starts_block = index + 1 >= blocks_.size() || blocks_[index + 1] != nullptr;
+  const bool starts_block =
+      !PlaceOfPoint(Side::kAfter) && (index + 1 >= blocks_.size() || blocks_[index + 1] != nullptr);
   auto* const after = starts_block ? BlockAt(index + 1)
                                    : llvm::BasicBlock::Create(context(), "", function_, return_);
   b.CreateCondBr(guard, run, after);
   b.SetInsertPoint(run);
   Dispatch();
   if (b.GetInsertBlock()->getTerminator() == nullptr) b.CreateBr(after);
-  if (!starts_block) b.SetInsertPoint(after);
+  if (starts_block) return;
+  b.SetInsertPoint(after);
+  Reconverge(Side::kAfter);
 }
 
 void FunctionEmitter::Dispatch() {
@@ -296,6 +309,20 @@ void FunctionEmitter::Fault(std::uint32_t driver_error, std::string_view what) {
   if (warp_ != nullptr) SelectLane();
   CallRuntime("cuspan_rt_fault", b.getVoidTy(),
               {ContextPointer(), ConstInt(32, driver_error), text});
+}
+
+std::optional<std::uint64_t> FunctionEmitter::PlaceOfPoint(Side side) const {
+  auto point = std::lower_bound(
+      points_.begin(), points_.end(), position_,
+      [](const auto& before, std::uint32_t position) { return before.instruction < position; });
+  for (; point != points_.end() && point->instruction == position_; ++point)
+    if (point->side == side) return point->place;
+  return std::nullopt;
+}
+
+void FunctionEmitter::Reconverge(Side side) {
+  if (const auto place = PlaceOfPoint(side))
+    CallRuntime("cuspan_rt_reconverge", b.getVoidTy(), {ContextPointer(), b.getInt64(*place)});
 }
 
 void FunctionEmitter::YieldInSpinLoop() {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -23,6 +24,7 @@
 #include "common/status.h"
 #include "proxy/softgpu/analysis/cfg.h"
 #include "proxy/softgpu/analysis/plan.h"
+#include "proxy/softgpu/analysis/reconvergence.h"
 #include "proxy/softgpu/analysis/warp_plan.h"
 #include "proxy/softgpu/emit/module_emitter.h"
 
@@ -39,9 +41,11 @@ std::uint32_t AlignmentOf(std::uint64_t bytes);
 
 class FunctionEmitter {
  public:
-  // With `warp` the function is for a warp, otherwise for one thread.
+  // With `warp` the function is for a warp, otherwise for one thread, with `points`.
   FunctionEmitter(ModuleEmitter& module, const analysis::PlannedFunction& planned,
-                  const analysis::WarpFunction* warp, llvm::Function* function);
+                  const analysis::WarpFunction* warp,
+                  const std::vector<analysis::ReconvergencePoint>& points,
+                  llvm::Function* function);
 
   // Emits the whole function. Called once.
   Status Emit();
@@ -139,6 +143,8 @@ class FunctionEmitter {
   // Lets other threads run, every few times that this is passed, if the current
   // instruction is the backward branch of a spin loop.
   void YieldInSpinLoop();
+  // Has the threads of a warp wait for each other, if the current instruction has such a point.
+  void Reconverge(analysis::ReconvergencePoint::Side side);
   // Leaves the function.
   void Return();
 
@@ -220,6 +226,8 @@ class FunctionEmitter {
   void EmitInstructions();
   void EmitOne(std::uint32_t index);
   void Dispatch();
+  // The place of the current instruction's point there; nullopt if it has none.
+  std::optional<std::uint64_t> PlaceOfPoint(analysis::ReconvergencePoint::Side side) const;
   llvm::Value* Coerce(llvm::Value* value, unsigned bits, bool is_signed);
   llvm::Value* ReadRegister(const ptx::Operand& operand, ptx::Type type);
   llvm::Value* ReadImmediate(const ptx::Operand& operand, ptx::Type type);
@@ -266,6 +274,7 @@ class FunctionEmitter {
 
   ModuleEmitter& module_;
   const analysis::PlannedFunction& planned_;
+  const std::vector<analysis::ReconvergencePoint>& points_;
   llvm::Function* function_;
   llvm::BasicBlock* entry_ = nullptr;
   llvm::BasicBlock* return_ = nullptr;

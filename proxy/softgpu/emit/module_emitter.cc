@@ -32,8 +32,13 @@ std::string EntrySymbol(std::string_view name) { return Format("ptx.entry.{}", n
 
 ModuleEmitter::ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module,
                              const analysis::KernelPlan& plan, const analysis::WarpPlan* warps,
-                             const Host& host)
-    : context_(context), module_(module), plan_(plan), warps_(warps), host_(host) {}
+                             const ReconvergencePoints& points, const Host& host)
+    : context_(context),
+      module_(module),
+      plan_(plan),
+      warps_(warps),
+      points_(points),
+      host_(host) {}
 
 void ModuleEmitter::Declare() {
   auto* const pointer = llvm::PointerType::getUnqual(context_);
@@ -68,7 +73,7 @@ Result<std::unique_ptr<llvm::Module>> ModuleEmitter::Emit() {
     const auto& function = plan_.functions[i];
     const auto* const warp = warps_ == nullptr ? nullptr : &warps_->functions[i];
     CUSPAN_RETURN_IF_ERROR(
-        FunctionEmitter(*this, function, warp, functions_[function.index]).Emit());
+        FunctionEmitter(*this, function, warp, points_[i], functions_[function.index]).Emit());
   }
   std::string problem;
   llvm::raw_string_ostream stream(problem);

@@ -10,10 +10,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "common/status.h"
 #include "proxy/ptx/module.h"
 #include "proxy/softgpu/analysis/plan.h"
+#include "proxy/softgpu/analysis/reconvergence.h"
 #include "proxy/softgpu/analysis/warp_plan.h"
 
 namespace cuspan::softgpu::emit {
@@ -38,11 +40,14 @@ std::string EntrySymbol(std::string_view name);
 
 class ModuleEmitter {
  public:
+  // Points by function of the plan where the threads of a warp wait for each other.
+  using ReconvergencePoints = std::vector<std::vector<analysis::ReconvergencePoint>>;
+
   // All arguments must outlive the emitter. With `warps` the code is for a warp
-  // at a time, otherwise for one thread.
+  // at a time, otherwise for one thread, with `points`.
   ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module,
                 const analysis::KernelPlan& plan, const analysis::WarpPlan* warps,
-                const Host& host);
+                const ReconvergencePoints& points, const Host& host);
 
   // Emits everything and verifies it. Fails naming kernel, line and instruction.
   // Called once.
@@ -74,6 +79,7 @@ class ModuleEmitter {
   const ptx::Module& module_;
   const analysis::KernelPlan& plan_;
   const analysis::WarpPlan* const warps_;
+  const ReconvergencePoints& points_;
   const Host host_;
   std::unique_ptr<llvm::Module> out_;
   std::unordered_map<std::uint32_t, llvm::Function*> functions_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "proxy/softgpu/analysis/reconvergence.h"
 #include "proxy/softgpu/analysis/warp_plan.h"
 #include "proxy/softgpu/jit/engine.h"
 
@@ -41,6 +42,7 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
   const CodeOptions options{form.optimised ? Effort::kOptimised : Effort::kQuick,
                             form.check_accesses, form.interleaved};
   KernelCode code;
+  emit::ModuleEmitter::ReconvergencePoints points(plan.functions.size());
   Result<ObjectFile> object = Status::Unsupported("kernel '{}': not compiled", name);
   if (form.warps) {
     std::string why;
@@ -50,7 +52,7 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
       warps.reset();
     }
     if (warps) {
-      object = CompileKernel(module, plan, &*warps, options);
+      object = CompileKernel(module, plan, &*warps, points, options);
       code.needs_fibers = warps->needs_fibers;
       code.warps = true;
     } else {
@@ -61,8 +63,11 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
       LogInfo("software GPU: kernel {} runs thread by thread: {}", name, object.status().message());
   }
   if (!object.ok()) {
-    object = CompileKernel(module, plan, nullptr, options);
-    code.needs_fibers = plan.needs_fibers || form.interleaved;
+    points = analysis::PlanReconvergence(module, plan);
+    object = CompileKernel(module, plan, nullptr, points, options);
+    code.needs_fibers =
+        plan.needs_fibers || form.interleaved ||
+        std::any_of(points.begin(), points.end(), [](const auto& own) { return !own.empty(); });
     code.warps = false;
   }
   if (!object.ok()) return object.status();

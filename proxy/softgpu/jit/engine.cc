@@ -168,7 +168,9 @@ Result<std::uint32_t> TakeFrameBytes(std::string* object) {
 }  // namespace
 
 Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                 const analysis::WarpPlan* warps, const CodeOptions& options) {
+                                 const analysis::WarpPlan* warps,
+                                 const emit::ModuleEmitter::ReconvergencePoints& points,
+                                 const CodeOptions& options) {
   const std::string what = Format("kernel '{}'", module.functions[plan.functions[0].index].name);
   emit::Host host;
   host.check_accesses = options.check_accesses;
@@ -178,7 +180,7 @@ Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::Kern
   // Leaked with the module if LLVM fails in the middle.
   auto context = std::make_unique<llvm::LLVMContext>();
   CUSPAN_ASSIGN_OR_RETURN(auto emitted,
-                          emit::ModuleEmitter(*context, module, plan, warps, host).Emit());
+                          emit::ModuleEmitter(*context, module, plan, warps, points, host).Emit());
   auto object = CompileModule(std::move(emitted), *machine, effort == Effort::kOptimised, what);
   if (!object.ok()) {
     (void)context.release();

@@ -28,10 +28,12 @@ struct ObjectFile {
   std::uint32_t frame_bytes = 0;  // Of all its functions, when made with kQuick; else 0.
 };
 
-// Emits and compiles the kernel of `plan` for this machine, with `warps` for a warp at a time. Any
-// thread calls.
+// Emits and compiles the kernel of `plan` for this machine, with `warps` for a warp at a time, else
+// for one thread, with `points` where those of a warp wait for each other. Any thread calls.
 Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                 const analysis::WarpPlan* warps, const CodeOptions& options);
+                                 const analysis::WarpPlan* warps,
+                                 const emit::ModuleEmitter::ReconvergencePoints& points,
+                                 const CodeOptions& options);
 
 // One program's code; freed with the linker. One thread at a time.
 class Linker {

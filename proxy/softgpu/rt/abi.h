@@ -66,6 +66,8 @@ inline constexpr std::uint32_t kCheckStrong = 4, kCheckLearns = 8, kCheckTellsFe
 // Not compared with accesses of other threads: what asynchronous engines do, and what a warp's
 // threads do together.
 inline constexpr std::uint32_t kCheckAlone = 64;
+// A volatile access: no order between the lanes of a warp comes from it.
+inline constexpr std::uint32_t kCheckVolatile = 128;
 
 extern "C" {
 
@@ -103,6 +105,9 @@ void cuspan_rt_matrix(ThreadContext*, std::uint64_t operation, std::uint32_t* re
 void cuspan_rt_yield(ThreadContext*);
 // Before an access to memory, where threads take turns at these.
 void cuspan_rt_interleave(ThreadContext*);
+// The calling lane waits for the others of its warp. Returns when no lane of the warp can go on but
+// by such a return, and no other waits at a lower place.
+void cuspan_rt_reconverge(ThreadContext*, std::uint64_t place);
 // exit from inside a called function. Does not return.
 void cuspan_rt_exit(ThreadContext*);
 

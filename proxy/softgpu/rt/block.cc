@@ -99,6 +99,7 @@ bool Block::PrepareLaunch() {
   serial_ = 0;
   threads_ = static_cast<std::uint32_t>(launch_->block.count());
   units_ = launch_->compiled.warps ? (threads_ + kWarpLanes - 1) / kWarpLanes : threads_;
+  for (Warp& warp : warps_) warp.BeginLaunch();
   for (std::uint32_t warp = 0; launch_->compiled.warps && warp < units_; ++warp) {
     const std::uint32_t thread = warp * kWarpLanes;
     const Dimensions& block = launch_->block;
@@ -412,11 +413,13 @@ void Block::CheckMeetings(std::uint32_t warp, const Fiber* self) {
   Warp& own = warps_[warp];
   while (own.HasMeetings()) {
     const std::uint32_t lanes = own.TakeCompleted();
-    if (lanes == 0) return;
+    if (lanes == 0) break;
     if (races_ != nullptr) [[unlikely]]
       NoteMeeting(warp, lanes);
     Wake(warp, lanes, self);
   }
+  // Those that bring about a meeting go first: others may wait for it elsewhere.
+  if (const std::uint32_t lanes = own.TakeReconverged(); lanes != 0) Wake(warp, lanes, self);
 }
 
 LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
@@ -581,7 +584,7 @@ void Block::Yield(Fiber* self) {
   yielded_.Add(self->unit);
   if (!launch_->compiled.warps) {
     Warp& warp = WarpOf(self);
-    warp.Wait(self->lane());
+    warp.Yield(self->lane());
     if (warp.running() == 0) CheckMeetings(self->warp(), nullptr);
   }
   Suspend(self);

@@ -82,6 +82,8 @@ class Block : public Resident {
   void ArriveWarpBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t threads);
   // Lets the context speak for one lane of its warp.
   void SelectLane(ThreadContext* context, std::uint32_t lane) const;
+  // The running thread waits for the others of its warp (cuspan_rt_reconverge).
+  void Reconverge(std::uint64_t place);
   LaneResult Meet(Fiber* self, const CollectiveCall& call);
   void Yield(Fiber* self);
   // Before an access to memory, where threads take turns at these.

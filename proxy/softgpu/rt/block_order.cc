@@ -1,5 +1,5 @@
-// In which order a block's threads get on, where that is not left to their barriers
-// (CUSPAN_SOFT_SCHEDULE).
+// The order of a block's threads where barriers alone do not decide it: CUSPAN_SOFT_SCHEDULE, and
+// the reconvergence of warps.
 #include "proxy/softgpu/rt/block.h"
 
 namespace cuspan::softgpu {
@@ -32,6 +32,14 @@ void Block::Interleave(Fiber* self) {
   // It waits for nothing: who asks which threads of a warp are active still counts it.
   took_turn_ = true;
   yielded_.Add(self->unit);
+  Suspend(self);
+}
+
+void Block::Reconverge(std::uint64_t place) {
+  Fiber* const self = current_;
+  const std::uint32_t warp = current_unit_ / kWarpLanes;
+  warps_[warp].Reconverge(current_unit_ % kWarpLanes, place);
+  if (warps_[warp].running() == 0) CheckMeetings(warp, nullptr);
   Suspend(self);
 }
 

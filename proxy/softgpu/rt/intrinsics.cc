@@ -138,6 +138,10 @@ void cuspan_rt_warp_sync(ThreadContext* context, std::uint32_t member_mask) {
   Meet(context, Collective::kSync, 0, member_mask, 0);
 }
 
+void cuspan_rt_reconverge(ThreadContext*, std::uint64_t place) {
+  t_running_block->Reconverge(place);
+}
+
 std::uint32_t cuspan_rt_shuffle(ThreadContext* context, ShuffleMode mode, std::uint32_t value,
                                 std::uint32_t b, std::uint32_t c, std::uint32_t member_mask,
                                 std::uint32_t* in_range) {

@@ -34,6 +34,7 @@ class RaceClocks {
   const UnitSet& left() const { return left_; }
   // What is told at a place, an atomic's address or a barrier, is learned by others there.
   void Fence(std::uint32_t thread);
+  bool HasFenced(std::uint32_t thread) const { return fenced_[thread] != nullptr; }
   void TellAll(std::uint32_t thread, std::uint64_t place);
   void TellFenced(std::uint32_t thread, std::uint64_t place);  // What it did before its last Fence.
   void Learn(std::uint32_t thread, std::uint64_t place);

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "proxy/softgpu/rt/abi.h"
 #include "proxy/softgpu/rt/address_space.h"
+#include "proxy/softgpu/rt/launch.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -114,6 +115,7 @@ void BlockRaces::Access(std::uint32_t thread, const void* address, std::uint64_t
   access.signals = launch_->Signals(block_);
   access.where = where;
   access.strong = strong;
+  access.is_volatile = (kind & kCheckVolatile) != 0;
   access.writes = writes;
   // An atomic has read what it writes, so that it counts however that turns out.
   if (!writes || strong || bytes > announced_.before.size()) {
@@ -171,7 +173,9 @@ void BlockRaces::Look(RaceCell& cell, const RaceAccess& access, std::uint64_t na
     if (before.launch != access.launch || (before.bytes & access.bytes) == 0) return;
     // Programs look at what others count up before they count, too: that is meant to be old.
     const bool only_looks = (before.strong && !access.writes) || (access.strong && !before.writes);
-    if ((before.strong && access.strong) || only_looks || Ordered(before, access)) return;
+    const bool both_strong = before.strong && access.strong;
+    if (both_strong ? !NeedsLockstep(before, access) : only_looks) return;
+    if (Ordered(before, access)) return;
     launch_->table().Report(before.where, access.where,
                             [&] { return Text(before, access, named, shared); });
   };
@@ -198,6 +202,15 @@ bool BlockRaces::Ordered(const RaceAccess& before, const RaceAccess& now) const 
   if (before.block == now.block) return clocks_.Knows(now.thread, before.thread, before.time);
   return !launch_->compares_blocks() ||
          (launch_->Signals(before.block) != before.signals && launch_->Signals(now.block) != 0);
+}
+
+bool BlockRaces::NeedsLockstep(const RaceAccess& before, const RaceAccess& now) const {
+  const auto same_warp = [](std::uint32_t x, std::uint32_t y) {
+    return x / kWarpLanes == y / kWarpLanes;
+  };
+  return before.is_volatile && now.is_volatile && before.writes != now.writes &&
+         before.block == now.block && same_warp(before.thread, now.thread) &&
+         !clocks_.HasFenced(before.thread) && !clocks_.HasFenced(now.thread);
 }
 
 std::string BlockRaces::Text(const RaceAccess& before, const RaceAccess& now, std::uint64_t named,

@@ -6,7 +6,9 @@
 // blocks of a launch nobody knows what a fence and an atomic were for, so there two accesses count
 // as unordered only where the first one's block has done nothing since by which it could have
 // told, or the other nothing by which it could have learned. Two atomics, or volatile accesses, are
-// no race, nor one and an ordinary read; nor is a write of what was there already.
+// no race, nor one and an ordinary read; nor is a write of what was there already. A volatile write
+// and a volatile read by lanes of one warp are a race if no fence, barrier or other operation
+// orders them: only lock step does then, which CUDA does not promise.
 #pragma once
 
 #include <array>
@@ -36,6 +38,7 @@ struct RaceAccess {
   std::uint16_t thread = 0;
   std::uint8_t bytes = 0;   // Of the four, one bit each.
   bool strong : 1 = false;  // An atomic, or volatile.
+  bool is_volatile : 1 = false;
   bool writes : 1 = false;
 };
 static_assert(sizeof(RaceAccess) == 32);
@@ -153,6 +156,9 @@ class BlockRaces {
             std::uint64_t shared_offset);
   void Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared);
   bool Ordered(const RaceAccess& before, const RaceAccess& now) const;
+  // True if lanes of one warp pass data by volatile accesses alone, without fences either: that is
+  // right only while they stay together.
+  bool NeedsLockstep(const RaceAccess& before, const RaceAccess& now) const;
   std::string Text(const RaceAccess& before, const RaceAccess& now, std::uint64_t named,
                    bool shared) const;
   std::string Who(const RaceAccess& access) const;

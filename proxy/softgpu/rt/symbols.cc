@@ -17,6 +17,7 @@ const RuntimeSymbol kRuntimeSymbols[] = {
     CUSPAN_RT_SYMBOL(cuspan_rt_reduce),
     CUSPAN_RT_SYMBOL(cuspan_rt_yield),
     CUSPAN_RT_SYMBOL(cuspan_rt_interleave),
+    CUSPAN_RT_SYMBOL(cuspan_rt_reconverge),
     CUSPAN_RT_SYMBOL(cuspan_rt_exit),
     CUSPAN_RT_SYMBOL(cuspan_rt_active_mask),
     CUSPAN_RT_SYMBOL(cuspan_rt_fault),

@@ -8,6 +8,9 @@
 namespace cuspan::softgpu {
 namespace {
 
+// So often a spinning lane of the warp may yield before those go on that wait for it.
+constexpr std::uint32_t kPatience = 1024;
+
 // Calls `visit(lane)` for each lane of `mask`, lowest first.
 template <typename Visit>
 void ForEachLane(std::uint32_t mask, Visit visit) {
@@ -76,6 +79,25 @@ std::uint32_t CombineWords(std::uint32_t operation, std::uint32_t left, std::uin
 void Warp::Begin(std::uint32_t existing) {
   alive_ = running_ = existing;
   meetings_ = 0;
+  reconverging_ = yielding_ = 0;
+}
+
+std::uint32_t Warp::TakeReconverged() {
+  if (running_ != 0 || reconverging_ == 0) return 0;
+  // Long loops look like those in which a lane waits for what one of these does: a lock, say. Once
+  // it has turned out to be one, the warps of this launch here do not wait for such lanes any more.
+  if (yielding_ != 0 && patience_used_ < kPatience) {
+    ++patience_used_;
+    return 0;
+  }
+  if (yielding_ == 0 && patience_used_ < kPatience) patience_used_ = 0;
+  std::uint64_t lowest = ~std::uint64_t{0};
+  ForEachLane(reconverging_, [&](std::uint32_t lane) { lowest = std::min(lowest, places_[lane]); });
+  std::uint32_t lanes = 0;
+  ForEachLane(reconverging_,
+              [&](std::uint32_t lane) { lanes |= std::uint32_t{places_[lane] == lowest} << lane; });
+  reconverging_ &= ~lanes;
+  return lanes;
 }
 
 void Warp::Exit(std::uint32_t lane) {

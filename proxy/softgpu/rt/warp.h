@@ -42,15 +42,33 @@ std::uint32_t CombineWords(std::uint32_t operation, std::uint32_t left, std::uin
 
 class Warp {
  public:
-  // Begins with the lanes of `existing`.
+  void BeginLaunch() { patience_used_ = 0; }
+  // Begins a block with the lanes of `existing`.
   void Begin(std::uint32_t existing);
 
   std::uint32_t alive() const { return alive_; }
   // Lanes that are neither exited nor waiting for anything.
   std::uint32_t running() const { return running_; }
   void Wait(std::uint32_t lane) { running_ &= ~(1u << lane); }
-  void GoAll(std::uint32_t lanes) { running_ |= lanes; }
+  void GoAll(std::uint32_t lanes) {
+    running_ |= lanes;
+    yielding_ &= ~lanes;
+  }
   void Exit(std::uint32_t lane);
+  // `lane` waits for the others at `place` in the code.
+  void Reconverge(std::uint32_t lane, std::uint64_t place) {
+    Wait(lane);
+    places_[lane] = place;
+    reconverging_ |= 1u << lane;
+  }
+  // `lane` spins: it lets others run, and goes on by itself.
+  void Yield(std::uint32_t lane) {
+    Wait(lane);
+    yielding_ |= 1u << lane;
+  }
+  // When no lane runs: takes those that wait at the lowest place; 0 when none waits, or when
+  // others spin that may still come to that place.
+  std::uint32_t TakeReconverged();
 
   // `lane` comes to a collective. Returns the lanes for which it is now
   // complete, the caller among them, or 0: then the lane must wait.
@@ -76,6 +94,11 @@ class Warp {
 
   std::uint32_t alive_ = 0;
   std::uint32_t running_ = 0;
+  std::uint32_t reconverging_ = 0;  // Lanes that wait at `places_`.
+  std::uint32_t yielding_ = 0;
+  // How often lanes have yielded while others waited for them to reconverge.
+  std::uint32_t patience_used_ = 0;
+  std::array<std::uint64_t, 32> places_;
   std::uint32_t meetings_ = 0;  // Entries of meeting_ in use.
   std::array<Meeting, 32> meeting_;
   std::array<std::uint64_t, 32> values_;

@@ -161,6 +161,40 @@ KERNEL(right_bytes) {
   if (blockIdx.x == 0) memory[threadIdx.x] = bytes[threadIdx.x];
 }
 
+// Volatile accesses alone: right only while the warp stays together.
+KERNEL(wrong_lockstep) {
+  __shared__ volatile int places[kThreads];
+  places[threadIdx.x] = threadIdx.x + 1;
+  if (blockIdx.x == 0) memory[threadIdx.x] = places[threadIdx.x ^ 1];
+}
+KERNEL(right_lockstep) {
+  __shared__ volatile int places[kThreads];
+  places[threadIdx.x] = threadIdx.x + 1;
+  __syncwarp();
+  if (blockIdx.x == 0) memory[threadIdx.x] = places[threadIdx.x ^ 1];
+}
+KERNEL(wrong_global_lockstep) {
+  volatile int* const own = memory + blockIdx.x * kThreads;
+  own[threadIdx.x] = threadIdx.x + 1;
+  memory[1024 + blockIdx.x * kThreads + threadIdx.x] = own[threadIdx.x ^ 1];
+}
+// A flag between lanes, with fences.
+KERNEL(right_flag) {
+  __shared__ volatile int flag, place;
+  if (threadIdx.x == 0) flag = place = 0;
+  __syncthreads();
+  if (threadIdx.x == 1) {
+    place = 7;
+    __threadfence_block();
+    flag = 1;
+  } else if (threadIdx.x == 2) {
+    while (flag == 0) {
+    }
+    __threadfence_block();
+    if (blockIdx.x == 0) memory[0] = place;
+  }
+}
+
 // --- Named barriers
 
 __device__ void Arrive(int barrier, int threads) {
@@ -372,6 +406,10 @@ const Test kTests[] = {
     TEST(wrong_tile),
     TEST(wrong_bytes),
     TEST(right_bytes),
+    TEST(wrong_lockstep),
+    TEST(right_lockstep),
+    TEST(wrong_global_lockstep),
+    TEST(right_flag),
     TEST(right_producer),
     TEST(wrong_producer),
     TEST(right_halves),

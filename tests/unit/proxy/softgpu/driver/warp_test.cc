@@ -140,6 +140,65 @@ TEST(WarpTest, DisjointMasksDoNotDisturbEachOther) {
   EXPECT_EQ(wrong, 0);
 }
 
+struct Places {
+  std::vector<std::uint32_t> order;  // Lanes, as they pass the places.
+};
+
+// Lanes of a branch have two places of their own before the one where all meet.
+void PassPlaces(ThreadContext* c) {
+  auto& order = Argument<Places>(c).order;
+  if (c->lane >= 30) return;
+  if (c->lane % 2 == 1) {
+    cuspan_rt_reconverge(c, 5);
+    order.push_back(100 + c->lane);
+    cuspan_rt_reconverge(c, 7);
+    order.push_back(200 + c->lane);
+  }
+  cuspan_rt_reconverge(c, 9);
+  order.push_back(300 + c->lane);
+}
+
+// The lowest place first, and lane by lane there; lanes that have ended are not waited for.
+TEST(WarpTest, LanesReconvergeInTheOrderOfPlaces) {
+  Places places;
+  ASSERT_EQ(RunLaunch(&PassPlaces, {1, 1, 1}, {32, 1, 1}, &places).error, CUDA_SUCCESS);
+  std::vector<std::uint32_t> expected;
+  for (const std::uint32_t at : {100u, 200u, 300u})
+    for (std::uint32_t lane = 0; lane < 30; ++lane)
+      if (at == 300 || lane % 2 == 1) expected.push_back(at + lane);
+  EXPECT_EQ(places.order, expected);
+}
+
+// One lane yields on its way to the place where the others wait.
+void YieldOnTheWay(ThreadContext* c) {
+  auto& order = Argument<Places>(c).order;
+  for (int i = 0; i < 100 && c->lane == 3; ++i) cuspan_rt_yield(c);
+  if (c->lane == 3) order.push_back(3);
+  cuspan_rt_reconverge(c, 1);
+  if (c->lane == 0) order.push_back(0);
+}
+
+TEST(WarpTest, LanesThatYieldAreWaitedFor) {
+  Places places;
+  ASSERT_EQ(RunLaunch(&YieldOnTheWay, {1, 1, 1}, {32, 1, 1}, &places).error, CUDA_SUCCESS);
+  EXPECT_EQ(places.order, (std::vector<std::uint32_t>{3, 0}));
+}
+
+// But not for ever: they may wait for what one of the others does behind the place.
+void SpinForOthers(ThreadContext* c) {
+  auto& done = Argument<std::atomic<int>>(c);
+  if (c->lane == 3)
+    while (done.load() != 31) cuspan_rt_yield(c);
+  cuspan_rt_reconverge(c, 1);
+  ++done;
+}
+
+TEST(WarpTest, LanesThatSpinForTheOthersAreNotWaitedForForEver) {
+  std::atomic<int> done{0};
+  ASSERT_EQ(RunLaunch(&SpinForOthers, {1, 1, 1}, {32, 1, 1}, &done).error, CUDA_SUCCESS);
+  EXPECT_EQ(done, 32);
+}
+
 void Votes(ThreadContext* c) {
   auto& wrong = Argument<std::atomic<int>>(c);
   const bool odd = c->lane % 2 == 1;
