@@ -264,8 +264,11 @@ void UnpackBytes(FunctionEmitter& e, Type from) {
     Value* value =
         e.CallRuntime(Format("cuspan_math_decode_{}", ByteFormat(from)), e.Float(), {byte}, true);
     if (c.relu) value = FloatMinMax(e, value, llvm::ConstantFP::getZero(e.Float()), true, true);
-    return e.b.CreateZExt(e.b.CreateBitCast(e.b.CreateFPTrunc(value, e.Half()), e.Int(16)),
-                          e.Int(32));
+    auto* const bits = e.b.CreateBitCast(e.b.CreateFPTrunc(value, e.Half()), e.Int(16));
+    // The NaN that hardware makes.
+    auto* const canonical =
+        e.b.CreateSelect(e.b.CreateFCmpUNO(value, value), e.ConstInt(16, 0x7fff), bits);
+    return e.b.CreateZExt(canonical, e.Int(32));
   };
   auto* const high = half(1);
   e.Write(e.b.CreateOr(e.b.CreateShl(high, e.ConstInt(32, 16)), half(0)), Type::kB32);

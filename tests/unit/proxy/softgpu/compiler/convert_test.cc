@@ -265,6 +265,14 @@ TEST(Convert, EightBitFloats) {
         EvaluateOne("cvt.rn.satfinite.e5m2x2.f32 %h0, %f2, %f1;", {{Bits(value), 0, 0, 0, 0}});
     EXPECT_EQ(result.h, pattern) << value;
   }
+  // Each NaN becomes the canonical one of f16. (PTX ISA, "cvt")
+  for (const U64 pattern : {0x7f7fU, 0xffffU}) {
+    for (const char* types : {"f16x2.e4m3x2", "f16x2.e5m2x2", "relu.f16x2.e4m3x2"}) {
+      const auto result =
+          EvaluateOne(fmt::format("cvt.rn.{} %r0, %h1;", types), {{pattern, 0, 0, 0, 0}});
+      EXPECT_EQ(result.r, 0x7fff7fffU) << types;
+    }
+  }
   // Every finite pattern survives the way to f16 and back.
   for (const char* format : {"e4m3x2", "e5m2x2"}) {
     std::vector<Words> words;
