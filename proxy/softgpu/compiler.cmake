@@ -42,6 +42,7 @@ add_library(cuspan_softgpu_compiler STATIC
   emit/mbarrier.cc
   emit/mem.cc
   emit/module_emitter.cc
+  emit/scalar_video.cc
   emit/texture.cc
   emit/values.cc
   emit/video.cc

@@ -38,21 +38,22 @@ struct Opcode {
   void (*emit)(FunctionEmitter&);
 };
 
-std::span<const Opcode> ArithmeticOpcodes();  // arithmetic.cc: add, mul, min … for all types
-std::span<const Opcode> IntegerOpcodes();     // int.cc
-std::span<const Opcode> VideoOpcodes();       // video.cc: packed bytes and dot products
-std::span<const Opcode> FloatOpcodes();       // float.cc
-std::span<const Opcode> CompareOpcodes();     // compare.cc
-std::span<const Opcode> ConvertOpcodes();     // convert.cc
-std::span<const Opcode> MemoryOpcodes();      // mem.cc
-std::span<const Opcode> AtomicOpcodes();      // atomic.cc
-std::span<const Opcode> MbarrierOpcodes();    // mbarrier.cc: barriers in memory
-std::span<const Opcode> AsyncCopyOpcodes();   // async_copy.cc: cp, and tensor maps
-std::span<const Opcode> CollectiveOpcodes();  // collective.cc
-std::span<const Opcode> MatrixOpcodes();      // matrix.cc
-std::span<const Opcode> TextureOpcodes();     // texture.cc: textures and surfaces
-std::span<const Opcode> ControlOpcodes();     // control.cc
-std::span<const Opcode> CallOpcodes();        // call.cc
+std::span<const Opcode> ArithmeticOpcodes();   // arithmetic.cc: add, mul, min … for all types
+std::span<const Opcode> IntegerOpcodes();      // int.cc
+std::span<const Opcode> VideoOpcodes();        // video.cc: packed bytes and dot products
+std::span<const Opcode> ScalarVideoOpcodes();  // scalar_video.cc
+std::span<const Opcode> FloatOpcodes();        // float.cc
+std::span<const Opcode> CompareOpcodes();      // compare.cc
+std::span<const Opcode> ConvertOpcodes();      // convert.cc
+std::span<const Opcode> MemoryOpcodes();       // mem.cc
+std::span<const Opcode> AtomicOpcodes();       // atomic.cc
+std::span<const Opcode> MbarrierOpcodes();     // mbarrier.cc: barriers in memory
+std::span<const Opcode> AsyncCopyOpcodes();    // async_copy.cc: cp, and tensor maps
+std::span<const Opcode> CollectiveOpcodes();   // collective.cc
+std::span<const Opcode> MatrixOpcodes();       // matrix.cc
+std::span<const Opcode> TextureOpcodes();      // texture.cc: textures and surfaces
+std::span<const Opcode> ControlOpcodes();      // control.cc
+std::span<const Opcode> CallOpcodes();         // call.cc
 
 // The entry for `name`, or null.
 const Opcode* FindOpcode(std::string_view name);
