@@ -21,6 +21,9 @@ NO_DEVICE = {"never_cuda"}
 # cuspan says on standard error what it was.
 FAULTS = {"after_fault", "clusters", "driver_api", "driver_bad_input", "driver_link", "errors", "launch_blocking", "libraries", "misaligned",
           "resets"}
+# Those whose host and kernels, or kernels of two devices, use registered or pinned memory at the same time in ways
+# whose order cuspan does not keep: it says so.
+UNORDERED = {"latches", "mapped"}
 PATHS = ("same-node", "agents")
 
 
@@ -51,7 +54,8 @@ class Programs(SystemTest):
 
     def check_output(self, name, kinds, result):
         if name not in FAULTS:
-            self.assertEqual(own_lines(result.stderr), [], "cuspan has something to say")
+            lines = [line for line in own_lines(result.stderr) if name not in UNORDERED or "in another order" not in line]
+            self.assertEqual(lines, [], "cuspan has something to say")
         outputs = result.stdout.split(f"{BETWEEN}\n")
         self.assertEqual(len(outputs), len(kinds), result.stdout)
         for output in outputs:

@@ -21,6 +21,13 @@ void AddPart(const BlockAllocator::Range& run, std::uint64_t begin, std::uint64_
 
 }  // namespace
 
+std::size_t CountPieces(const ByteRuns& runs) {
+  std::size_t pieces = runs.empty() ? 0 : 1;
+  for (std::size_t i = 1; i < runs.size(); ++i)
+    if (runs[i].base - (runs[i - 1].base + runs[i - 1].bytes) > kPieceGapBytes) ++pieces;
+  return pieces;
+}
+
 OrderedRuns InOrderOfArrival(const ByteRuns& runs) {
   OrderedRuns ordered;
   auto& [inside, last, half, first, single] = ordered;

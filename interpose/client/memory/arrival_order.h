@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "interpose/client/memory/block_allocator.h"
@@ -15,6 +16,9 @@ using ByteRuns = std::vector<BlockAllocator::Range>;
 
 // Those of each part in ascending order.
 using OrderedRuns = std::array<ByteRuns, 5>;
+
+// Number of places that the runs are at: runs near each other are at one.
+std::size_t CountPieces(const ByteRuns& runs);
 
 // The runs, some of them cut in two or three, in the order of their arrival.
 OrderedRuns InOrderOfArrival(const ByteRuns& runs);

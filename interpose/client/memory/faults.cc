@@ -24,7 +24,8 @@ namespace {
 // A fault that waits, on the stack of the thread that has it.
 struct Request {
   std::uint64_t address;
-  bool write;
+  std::size_t bytes;
+  Access access;
   std::atomic<std::uint32_t> answer{0};
   Request* next = nullptr;
 };
@@ -36,8 +37,13 @@ constinit AddressWindow the_window{};
 constinit std::atomic<pid_t> the_process{0};
 constinit std::atomic<Request*> waiting{nullptr};
 constinit std::atomic<std::uint32_t> rung{0};
-// The program's own action; replaced, never changed, since a handler may be reading it.
-constinit std::atomic<const struct sigaction*> programs_action{nullptr};
+// The program's own actions; replaced, never changed, since a handler may be reading them.
+struct ProgramsActions {
+  std::atomic<const struct sigaction*> segv{nullptr};
+  std::atomic<const struct sigaction*> trap{nullptr};
+  std::atomic<const struct sigaction*>& of(int number) { return number == SIGSEGV ? segv : trap; }
+};
+constinit ProgramsActions programs_actions;
 
 void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
@@ -51,12 +57,17 @@ void ServeFaults() {
     const std::uint32_t seen = rung.load(std::memory_order_acquire);
     Request* request = waiting.exchange(nullptr, std::memory_order_acq_rel);
     if (request == nullptr) {
-      FutexWait(rung, seen);
+      // Stores are sent while the program makes more of them.
+      if (the_mirrors.load()->stores().any())
+        the_mirrors.load()->SendStores();
+      else
+        FutexWait(rung, seen);
       continue;
     }
     while (request != nullptr) {
       Request* const next = request->next;
-      const bool ours = the_mirrors.load()->Admit(request->address, 1, request->write);
+      const bool ours =
+          the_mirrors.load()->Admit(request->address, request->bytes, request->access);
       // From here on the request may be gone.
       std::atomic<std::uint32_t>& answer = request->answer;
       answer.store(ours ? kAdmitted : kNotOurs, std::memory_order_release);
@@ -66,14 +77,18 @@ void ServeFaults() {
   }
 }
 
-bool AskService(std::uint64_t address, bool write) {
-  Request request{address, write};
+void RingService() {
+  rung.fetch_add(1, std::memory_order_acq_rel);
+  FutexWake(rung);
+}
+
+bool AskService(std::uint64_t address, std::size_t bytes, Access access) {
+  Request request{address, bytes, access};
   Request* first = waiting.load(std::memory_order_relaxed);
   do {
     request.next = first;
   } while (!waiting.compare_exchange_weak(first, &request, std::memory_order_acq_rel));
-  rung.fetch_add(1, std::memory_order_acq_rel);
-  FutexWake(rung);
+  RingService();
   // Ends with the service's answer, whose own waits end when the device does. A child of fork,
   // which has no such thread, does not come here.
   while (request.answer.load(std::memory_order_acquire) == 0) FutexWait(request.answer, 0);
@@ -82,10 +97,12 @@ bool AskService(std::uint64_t address, bool write) {
 
 // Does what the program asked for, as the kernel would have done it.
 void CallProgramsHandler(int number, siginfo_t* info, void* context) {
-  const struct sigaction* const action = programs_action.load(std::memory_order_acquire);
+  std::atomic<const struct sigaction*>& programs = programs_actions.of(number);
+  const struct sigaction* const action = programs.load(std::memory_order_acquire);
   const bool defaulted = action == nullptr || action->sa_handler == SIG_DFL;
   if (defaulted || action->sa_handler == SIG_IGN) {
-    const bool sent = info->si_code <= 0;
+    // The instruction after a breakpoint is not repeated.
+    const bool sent = info->si_code <= 0 || number == SIGTRAP;
     if (!defaulted && sent) return;
     // Without a handler: the instruction is repeated, and the kernel does the rest.
     struct sigaction plain {};
@@ -95,7 +112,7 @@ void CallProgramsHandler(int number, siginfo_t* info, void* context) {
     return;
   }
   const struct sigaction now = *action;
-  if ((now.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) programs_action.store(nullptr);
+  if ((now.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) programs.store(nullptr);
   sigset_t blocked = now.sa_mask;
   if ((now.sa_flags & SA_NODEFER) == 0) ::sigaddset(&blocked, number);
   // Undone when our handler returns, or by the program when it jumps out of its own.
@@ -106,13 +123,49 @@ void CallProgramsHandler(int number, siginfo_t* info, void* context) {
     now.sa_handler(number);
 }
 
+// Carries the store out, or has the service do what it needs; then the instruction is repeated.
+bool AdmitStore(std::uint64_t address, ucontext_t* thread) {
+  const auto [need, bytes, first] = the_mirrors.load()->stores().Carry(address, thread);
+  switch (need) {
+    case OrderedStores::Need::kNothing:
+      if (first) RingService();
+      return true;
+    case OrderedStores::Need::kLogged:
+      return AskService(address, bytes, Access::kStore);
+    case OrderedStores::Need::kValid:
+      return AskService(address, bytes, Access::kUpdate);
+    case OrderedStores::Need::kOpen:
+      return AskService(address, bytes, Access::kWrite);
+    case OrderedStores::Need::kRoom:
+      return AskService(address, bytes, Access::kFence);
+  }
+  return false;
+}
+
+void OnTrap(int number, siginfo_t* info, void* context) {
+  const int saved = errno;
+  Mirrors& mirrors = *the_mirrors.load();
+  const auto finished = FaultsHandled() ? mirrors.stores().Finish(static_cast<ucontext_t*>(context))
+                                        : OrderedStores::Finished{};
+  if (!finished.ours) {
+    CallProgramsHandler(number, info, context);
+    return;
+  }
+  if (finished.fences && mirrors.may_be_old())
+    AskService(the_window.base, 1, Access::kFence);
+  else if (finished.first)
+    RingService();
+  errno = saved;
+}
+
 void OnSegv(int number, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<std::uint64_t>(info->si_addr);
   if (info->si_code > 0 && address - the_window.base < the_window.bytes && FaultsHandled()) {
     const int saved = errno;
     // Bit 1 of the processor's error code: the access was a write.
-    const auto code = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR];
-    const bool ours = AskService(address, (code & 2) != 0);
+    auto* const thread = static_cast<ucontext_t*>(context);
+    const bool write = (thread->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+    const bool ours = write ? AdmitStore(address, thread) : AskService(address, 1, Access::kRead);
     errno = saved;
     if (ours) return;
   }
@@ -135,37 +188,50 @@ bool StartFaults(Mirrors& mirrors, const AddressWindow& window) {
   service.detach();
   started = true;
   struct sigaction action {};
-  action.sa_sigaction = OnSegv;
   // A handler of another signal that runs on top of ours may touch such memory, too.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   ::sigemptyset(&action.sa_mask);
-  auto* const before = new struct sigaction;
-  if (__sigaction(SIGSEGV, nullptr, before) == 0) programs_action = before;
+  for (const int number : {SIGSEGV, SIGTRAP}) {
+    auto* const before = new struct sigaction;
+    if (__sigaction(number, nullptr, before) == 0) programs_actions.of(number) = before;
+  }
   the_process = ::getpid();
-  if (__sigaction(SIGSEGV, &action, nullptr) != 0)
-    LogError("cannot handle the program's page faults: {}", std::strerror(errno));
+  for (const int number : {SIGSEGV, SIGTRAP}) {
+    action.sa_sigaction = number == SIGSEGV ? OnSegv : OnTrap;
+    if (__sigaction(number, &action, nullptr) != 0)
+      LogError("cannot handle the program's page faults: {}", std::strerror(errno));
+  }
   return true;
 }
 
-bool AdmitSystemCall(std::uint64_t address, std::size_t bytes, bool write) {
-  if (address - the_window.base >= the_window.bytes) [[likely]]
-    return false;
-  if (bytes == 0 || !FaultsHandled()) return false;
-  const int saved = errno;
-  const bool ours = the_mirrors.load()->Admit(address, bytes, write);
-  errno = saved;
-  return ours;
+bool IsFaultMemory(std::uint64_t address) {
+  return address - the_window.base < the_window.bytes && FaultsHandled();
 }
 
-int ExchangeSegvAction(const struct sigaction* action, struct sigaction* old) {
+std::uint64_t BeginCall(std::uint64_t address, std::size_t bytes, bool write) {
+  if (bytes == 0 || !IsFaultMemory(address)) return 0;
+  const int saved = errno;
+  const std::uint64_t there = the_mirrors.load()->BeginCall(address, bytes, write);
+  errno = saved;
+  return there;
+}
+
+void EndCall(std::uint64_t address, std::size_t written) {
+  const int saved = errno;
+  the_mirrors.load()->EndCall(address, written);
+  errno = saved;
+}
+
+int ExchangeFaultAction(int number, const struct sigaction* action, struct sigaction* old) {
   static constinit Mutex exchanging;
   const MutexLock lock(exchanging);
-  const struct sigaction* const before = programs_action.load();
+  std::atomic<const struct sigaction*>& programs = programs_actions.of(number);
+  const struct sigaction* const before = programs.load();
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
   if (old != nullptr) *old = before != nullptr ? *before : plain;
   // The earlier one stays: a handler may be using it.
-  if (action != nullptr) programs_action.store(new struct sigaction(*action));
+  if (action != nullptr) programs.store(new struct sigaction(*action));
   return 0;
 }
 

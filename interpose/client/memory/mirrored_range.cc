@@ -92,6 +92,10 @@ MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t link) {
   return nullptr;
 }
 
+const MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t link) const {
+  return const_cast<MirroredRange*>(this)->FindReplica(link);
+}
+
 void MirroredRange::AddReplica(std::uint64_t link) {
   // Several may have different news.
   if (!replicas_.empty()) MakeTwins({0, blocks()});
@@ -147,8 +151,24 @@ bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
   return changed;
 }
 
+void MirroredRange::Stored(std::uint64_t offset, std::span<const std::byte> data) {
+  std::memcpy(twin_ + offset, data.data(), data.size());
+  std::memcpy(here_ + offset, data.data(), data.size());
+}
+
+bool MirroredRange::HasNews(std::uint64_t offset, std::span<const std::byte> bytes) const {
+  for (std::uint64_t at = offset; at < offset + bytes.size();) {
+    const std::uint64_t end =
+        std::min<std::uint64_t>((at / block_bytes_ + 1) * block_bytes_, offset + bytes.size());
+    const std::byte* const agreed = twinned_[at / block_bytes_] ? twin_ : here_;
+    if (std::memcmp(agreed + at, bytes.data() + (at - offset), end - at) != 0) return true;
+    at = end;
+  }
+  return false;
+}
+
 PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::byte> news,
-                                     Spans* spans) {
+                                     Spans* spans, bool all_exact) {
   PageStates::Run changed{0, 0};
   const std::size_t first = offset / block_bytes_;
   MakeTwins({first, (offset + news.size() - 1) / block_bytes_ - first + 1});
@@ -159,7 +179,7 @@ PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::
     const std::uint64_t end = std::min<std::uint64_t>((block + 1) * block_bytes_, news_end);
     // Of a block that the program did not write its copy is the twin: more may be copied than
     // differs.
-    const bool exact = spans != nullptr || states_.dirty(block);
+    const bool exact = all_exact || spans != nullptr || states_.dirty(block);
     if (!twinned_[block]) {  // What the program wrote to all of it goes to the device.
       begin = end;
       continue;

@@ -60,6 +60,7 @@ class MirroredRange {
   std::list<Replica>& replicas() { return replicas_; }
   const std::list<Replica>& replicas() const { return replicas_; }
   Replica* FindReplica(std::uint64_t link);
+  const Replica* FindReplica(std::uint64_t link) const;
   // One that has nothing but zeros.
   void AddReplica(std::uint64_t link);
 
@@ -78,7 +79,14 @@ class MirroredRange {
   // `news` are a device's bytes from `offset` on. What differs from the twin it wrote: that becomes
   // the twin's and the program's, and is added to *spans, if it is not null. Returns the blocks
   // from the first to the last that changed.
-  PageStates::Run Merge(std::uint64_t offset, std::span<const std::byte> news, Spans* spans);
+  // `all_exact`: the program's copy may differ from the twin, so that only bytes that differ are
+  // copied.
+  PageStates::Run Merge(std::uint64_t offset, std::span<const std::byte> news, Spans* spans,
+                        bool all_exact = false);
+  // The program stored `data` at `offset`, of a block with a twin. Both have it now.
+  void Stored(std::uint64_t offset, std::span<const std::byte> data);
+  // True if the device's bytes from `offset` on differ from those on which all agreed last.
+  bool HasNews(std::uint64_t offset, std::span<const std::byte> bytes) const;
   // The contents on which all agreed changed there. Of the replicas, those that `told` does not
   // name are not current any more.
   void Changed(PageStates::Run run, std::span<const std::uint64_t> told);

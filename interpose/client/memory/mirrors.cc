@@ -56,6 +56,12 @@ CUresult Mirrors::MapAlias() {
         window_.bytes >> 30, std::strerror(errno));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  if (!stores_.SetMemory(window_, static_cast<std::byte*>(alias))) {
+    LogError("there is no memory to log the program's stores to pinned memory: {}",
+             std::strerror(errno));
+    ::munmap(alias, window_.bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   // A child process has no use for it.
   ::madvise(alias, window_.bytes, MADV_DONTFORK);
   alias_ = static_cast<std::byte*>(alias);
@@ -64,7 +70,7 @@ CUresult Mirrors::MapAlias() {
 
 CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   if (const CUresult result = MapAlias(); result != CUDA_SUCCESS) return result;
   MirroredRange* range = Find(place.base);
   if (range == nullptr) {
@@ -93,6 +99,7 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
   if (result == CUDA_SUCCESS) result = link.SynchronizeStream(zero.stream);
   if (result != CUDA_SUCCESS) return result;
   range->AddReplica(link.number());
+  if (NeedsOrder()) stores_.TurnOn();
   // One that has work hears of changes only.
   if (FindWorker(link) == nullptr) return CUDA_SUCCESS;
   result = CatchUp(*range, *range->FindReplica(link.number()), link);
@@ -101,8 +108,12 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
 
 void Mirrors::End(const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
-  ranges_.erase(place.base);
+  Enter();
+  if (ranges_.contains(place.base)) {
+    static_cast<void>(PostStores());
+    stores_.Unlog(place);
+    ranges_.erase(place.base);
+  }
   std::erase_if(seen_,
                 [&](const Seen& seen) { return seen.place.base - place.base < place.bytes; });
 }
@@ -110,7 +121,7 @@ void Mirrors::End(const BlockAllocator::Range& place) {
 void Mirrors::Allocated(const BlockAllocator::Range& block) {
   if (!active()) return;
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   MirroredRange* const range = Find(block.base);
   if (range == nullptr || workers_.empty()) return;
   expected_.clear();
@@ -122,7 +133,7 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
 
 void Mirrors::Forget(const Connection& link) {
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   workers_.remove_if([&](const Worker& worker) { return worker.link.get() == &link; });
   for (auto& [base, range] : ranges_) {
     range.replicas().remove_if(
@@ -141,10 +152,16 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
   for (std::size_t at = first; at < end;) {
     const PageStates::Run run = states.SameAccess(at, end);
     const BlockAllocator::Range place = range.PlaceOf(run);
+    stores_.SetValid(place, states.valid(run.first));
     if (::mprotect(PointerTo(place.base), place.bytes, ProtectionOf(states.access(run.first))) !=
         0) {
       // The kernel has no room for more pieces of different protection. All may be written then,
       // once all is here.
+      if (stores_.on())
+        LogWarn(
+            "kernels on other nodes may see stores of the program to pinned memory in another "
+            "order: "
+            "its protection cannot be changed in so many places; raise vm.max_map_count");
       range.Written({0, range.blocks()}, false);
       for (std::size_t block = 0; block < range.blocks(); ++block)
         if (!states.valid(block)) static_cast<void>(Fetch(range, {block, 1}));
@@ -158,7 +175,7 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
 // --- Devices that may have news
 
 bool Mirrors::Alone(const MirroredRange& range) const {
-  return range.replicas().size() == 1 && !Busy() &&
+  return range.replicas().size() == 1 && !Busy() && !stores_.on() && calls_ == 0 &&
          std::none_of(workers_.begin(), workers_.end(),
                       [](const Worker& worker) { return worker.in_place; });
 }
@@ -213,7 +230,7 @@ void Mirrors::WaitForOthers(const Connection& link,
       static_cast<void>(
           other->CallAndStore(DeviceSynchronize{}));  // A lost one writes nothing more.
     lock->lock();
-    static_cast<void>(Settle());
+    Enter();
     if (work == work_) return;
   }
 }
@@ -228,14 +245,14 @@ CUresult Mirrors::PrepareLocked(Connection& link, MutexLock* lock) {
 CUresult Mirrors::Prepare(Connection& link) {
   if (!active()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   return PrepareLocked(link, &lock);
 }
 
 CUresult Mirrors::BeforeWork(Connection& link) {
   if (!active()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   const CUresult result = PrepareLocked(link, &lock);
   if (result != CUDA_SUCCESS || !CanWork(link)) return result;
   // From now on one with a copy hears of every change, so that it has all when its work is there;
@@ -244,27 +261,29 @@ CUresult Mirrors::BeforeWork(Connection& link) {
   if (in_place && FindWorker(link) == nullptr)
     for (auto& [base, range] : ranges_) range.MakeTwins({0, range.blocks()});
   ++AddWorker(link, in_place).posting;
+  if (NeedsOrder()) stores_.TurnOn();
   return CUDA_SUCCESS;
 }
 
 CUresult Mirrors::SendNews(Connection& link) {
   if (!active() || !link.mirrors_managed()) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   return Push(&link);
 }
 
 void Mirrors::BeforeWait() {
   if (!active()) return;
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
-  if (CountAtWork() != 0 && AnyPinnedDirty()) static_cast<void>(Push(nullptr));
+  Enter();
+  if (CountAtWork() != 0 && (stores_.any() || unsettled_ || AnyPinnedDirty()))
+    static_cast<void>(Push(nullptr));
 }
 
 CUresult Mirrors::Follow(Connection& link, const Connection& other) {
   if (!active()) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   if (Worker* const worker = FindWorker(other)) worker->heard = true;
   if (const CUresult result = Collect(link, false); result != CUDA_SUCCESS) return result;
   return link.mirrors_managed() ? Push(&link) : CUDA_SUCCESS;
@@ -276,6 +295,8 @@ CUresult Mirrors::Push(Connection* link) {
   const auto note = [&](CUresult posted) {
     if (result == CUDA_SUCCESS) result = posted;
   };
+  note(PostStores());
+  any = unsettled_;
   for (auto& [base, range] : ranges_) {
     // Of managed memory a device is told only before it works.
     if (link == nullptr && range.managed()) continue;
@@ -354,6 +375,7 @@ CUresult Mirrors::SettlePosted(Connection* link) {
     const CUresult settled = SettleSpans(*worker.link);
     if (result == CUDA_SUCCESS && worker.link->fault() == CUDA_SUCCESS) result = settled;
   }
+  unsettled_ = false;
   return result;
 }
 
@@ -390,12 +412,13 @@ std::vector<Connection*> Mirrors::Listeners(MirroredRange& range, const Connecti
 void Mirrors::AfterWork(Connection& link) {
   if (!active()) return;
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   ++work_;
   if (!CanWork(link)) return;
   const bool in_place = !link.mirrors_managed();
   const bool known = FindWorker(link) != nullptr;
   Worker& worker = AddWorker(link, in_place);
+  if (NeedsOrder()) stores_.TurnOn();
   if (worker.posting != 0) --worker.posting;
   // Nothing was mirrored when this was posted.
   for (auto& [base, range] : ranges_) {

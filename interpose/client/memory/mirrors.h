@@ -19,6 +19,10 @@
 //   when a device is done.
 // - A device that shares our memory needs none of this for itself, but what it writes is not
 //   noticed, so all counts as written.
+// - While devices work, stores of the program to pinned memory are carried out and sent one by one,
+//   in their order (ordered_stores.h). A fetch is repeated until two in succession are equal: then
+//   it is a state that the device's memory had. If it has news, all else that the program sees is
+//   fetched anew, since it may be older.
 //
 // Any thread, but not the receiver's: functions wait for devices.
 #pragma once
@@ -38,12 +42,22 @@
 #include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/memory/mirrored_range.h"
+#include "interpose/client/memory/ordered_stores.h"
 #include "structs.gen.h"
 
 namespace cuspan {
 
 class Connection;
 struct Incoming;
+
+// How memory is about to be accessed.
+enum class Access {
+  kRead,
+  kWrite,   // By an instruction that is not carried out by itself.
+  kStore,   // By an instruction that reads none of it.
+  kUpdate,  // By one that reads it, too.
+  kFence,   // Not at all: loads from now on are not older than any store before.
+};
 
 class Mirrors {
  public:
@@ -102,9 +116,20 @@ class Mirrors {
   // A stream of `link` is about to go on behind work of `other`, which is complete.
   CUresult Follow(Connection& link, const Connection& other);
 
-  // The program is about to read or write [address, address + bytes), or was kept from it. False
-  // when it is not a mirrored place.
-  bool Admit(std::uint64_t address, std::uint64_t bytes, bool write);
+  // The program is about to access [address, address + bytes), or was kept from it. False when it
+  // is not a mirrored place.
+  bool Admit(std::uint64_t address, std::uint64_t bytes, Access access);
+  // A system call is about to read or write [address, address + bytes). Returns 0 when it is not a
+  // mirrored place, and otherwise the address where the kernel may access it: another one while
+  // stores are ordered, until EndCall says how many bytes were written.
+  std::uint64_t BeginCall(std::uint64_t address, std::uint64_t bytes, bool write);
+  void EndCall(std::uint64_t address, std::uint64_t written);
+  // The stores of the program while devices work. Any thread, and handlers of signals.
+  OrderedStores& stores() { return stores_; }
+  // Sends those that are logged.
+  void SendStores();
+  // True if the program may see pinned memory as it was earlier. Any thread.
+  bool may_be_old() const { return may_be_old_.load(std::memory_order_acquire); }
 
   // Does what is due for page-locked memory while devices work, or when they no longer do; returns
   // when something is again.
@@ -145,6 +170,22 @@ class Mirrors {
     std::shared_ptr<Incoming> incoming;
   };
 
+  // The first thing to be done with the mutex: completes what is on its way here, and ends the
+  // order of stores when no device works any more.
+  void Enter() CUSPAN_REQUIRES(mutex_);
+  // True if a device that has a copy of pinned memory works, or will.
+  bool NeedsOrder() const CUSPAN_REQUIRES(mutex_);
+  void EndOrder() CUSPAN_REQUIRES(mutex_);
+  // Posts the stores that are logged to all that hear of every change. CloseRun does the same for
+  // pages that were writable for a while.
+  CUresult PostStores() CUSPAN_REQUIRES(mutex_);
+  CUresult PostLogged() CUSPAN_REQUIRES(mutex_);
+  CUresult CloseRun() CUSPAN_REQUIRES(mutex_);
+  void OpenRun(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
+  // The program is about to store to the blocks of a pinned range while devices work.
+  void AdmitStore(MirroredRange& range, PageStates::Run run, Access access) CUSPAN_REQUIRES(mutex_);
+  // The program fetches all pinned memory anew when it looks again.
+  void InvalidatePinned() CUSPAN_REQUIRES(mutex_);
   MirroredRange* Find(std::uint64_t address) CUSPAN_REQUIRES(mutex_);
   CUresult MapAlias() CUSPAN_REQUIRES(mutex_);
   // Sets what the program may do with the blocks to what their states say.
@@ -192,6 +233,11 @@ class Mirrors {
   // Gets the news of devices, of many blocks at once; *changed when there were any.
   CUresult FetchNews(const std::vector<Wanted>& wanted, const From& from, bool* changed)
       CUSPAN_REQUIRES(mutex_);
+  // *incoming was fetched from a device that may work: fetches the same again until two in
+  // succession are equal.
+  CUresult FetchState(Connection& link, const BlockAllocator::Range& part,
+                      const MirroredRange& range, std::shared_ptr<Incoming>* incoming)
+      CUSPAN_REQUIRES(mutex_);
   CUresult FetchFrom(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
                      bool* changed) CUSPAN_REQUIRES(mutex_);
   // `part` as the device has it.
@@ -217,7 +263,21 @@ class Mirrors {
   std::atomic<bool> mirrored_{false};  // There are, or were, ranges.
   std::atomic<bool> in_use_{false};
   std::atomic<bool> managed_in_use_{false};
+  OrderedStores stores_;
+  std::atomic<bool> may_be_old_{false};
   Mutex mutex_;
+  // Blocks that are writable for the program while devices work.
+  struct OpenBlocks {
+    MirroredRange* range;
+    PageStates::Run run;
+  };
+  std::optional<OpenBlocks> open_ CUSPAN_GUARDED_BY(mutex_);
+  // Blocks whose stores are logged.
+  std::vector<BlockAllocator::Range> logged_ CUSPAN_GUARDED_BY(mutex_);
+  // System calls that access pinned memory by the other mapping.
+  int calls_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  // Stores were posted that may not be at the devices yet.
+  bool unsettled_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::byte* alias_ CUSPAN_GUARDED_BY(mutex_) = nullptr;
   std::map<std::uint64_t, MirroredRange> ranges_ CUSPAN_GUARDED_BY(mutex_);  // By base.
   std::list<Worker> workers_ CUSPAN_GUARDED_BY(mutex_);

@@ -1,9 +1,11 @@
 // What Mirrors gets from devices: when the program touches it, when its order asks for it, and
 // while they work.
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <utility>
 
+#include "common/log.h"
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/mirrors.h"
@@ -33,6 +35,17 @@ constexpr auto kFromAll = [](const auto&) { return true; };
 constexpr std::uint64_t kMostRelayedBytes = 512 * 1024;
 constexpr microseconds kMostPause{100'000};
 
+// Stores of a kernel are not noticed one by one.
+void NameUnordered() {
+  static std::atomic<bool> named{false};
+  if (named.exchange(true)) return;
+  LogWarn(
+      "kernels of several devices write pinned memory at the same time: over agents each may see "
+      "the "
+      "stores of the others in another order than they were made (docs/memory.md, \"Pinned memory "
+      "while kernels run\")");
+}
+
 // A part of the region, as the device has it.
 CUresult BeginReceive(Connection& link, std::uint64_t stream, const BlockAllocator::Range& part,
                       const std::shared_ptr<Incoming>& incoming) {
@@ -54,7 +67,7 @@ CUresult BeginReceive(Connection& link, std::uint64_t stream, const BlockAllocat
 void Mirrors::Synchronized(const Connection& link) {
   if (!active()) return;
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
+  Enter();
   Worker* const worker = FindWorker(link);
   if (worker == nullptr) return;
   worker->heard = true;
@@ -87,7 +100,7 @@ void Mirrors::TakeExpected(const Connection& link) {
     return;
   for (const Expected& expected : all) {
     MirroredRange* const range = Find(expected.place.base);
-    if (expected.link.get() != &link || range == nullptr ||
+    if (expected.link.get() != &link || range == nullptr || expected.link->AtWork() ||
         !expected.incoming->complete.load(std::memory_order_acquire) ||
         expected.incoming->result != CUDA_SUCCESS || workers_.size() > 1)
       continue;
@@ -103,6 +116,7 @@ void Mirrors::TakeExpected(const Connection& link) {
 
 void Mirrors::NoteSeen(const MirroredRange& range, PageStates::Run run, Time until) {
   seen_.push_back({range.PlaceOf(run), until});
+  may_be_old_.store(true, std::memory_order_release);
   call_by_(until);
 }
 
@@ -214,6 +228,27 @@ void Mirrors::FetchAhead(MirroredRange& range, PageStates::Run run) {
   static_cast<void>(BeginFetch(range, ahead));
 }
 
+CUresult Mirrors::FetchState(Connection& link, const BlockAllocator::Range& part,
+                             const MirroredRange& range, std::shared_ptr<Incoming>* incoming) {
+  constexpr int kMostFetches = 64;
+  for (int i = 0; i < kMostFetches && link.AtWork() && !range.managed() &&
+                  range.HasNews(part.base - range.place().base, (*incoming)->owned);
+       ++i) {
+    auto again = std::make_shared<Incoming>();
+    again->owned.resize(part.bytes);
+    again->destination = again->owned.data();
+    std::uint64_t stream = 0;
+    CUresult result = link.MemoryStream(&stream);
+    if (result == CUDA_SUCCESS) result = BeginReceive(link, stream, part, again);
+    if (result == CUDA_SUCCESS) result = link.transfers().WaitComplete(*again);
+    if (result != CUDA_SUCCESS) return result;
+    const bool same = again->owned == (*incoming)->owned;
+    *incoming = std::move(again);
+    if (same) return CUDA_SUCCESS;
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult Mirrors::FetchFrom(Connection& link, MirroredRange& range,
                             const BlockAllocator::Range& part, bool* changed) {
   auto incoming = std::make_shared<Incoming>();
@@ -232,9 +267,13 @@ CUresult Mirrors::FetchFrom(Connection& link, MirroredRange& range,
 CUresult Mirrors::Merge(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
                         const Incoming& incoming, bool* changed) {
   MirroredRange::Spans spans;
-  const PageStates::Run run = range.Merge(part.base - range.place().base, incoming.owned,
-                                          workers_.size() > 1 ? &spans : nullptr);
+  const auto merge = [&]() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+    return range.Merge(part.base - range.place().base, incoming.owned,
+                       workers_.size() > 1 ? &spans : nullptr, stores_.on() || calls_ != 0);
+  };
+  const PageStates::Run run = stores_.on() ? stores_.ChangeMemory(merge) : merge();
   if (run.count == 0) return CUDA_SUCCESS;
+  if (CountPieces(spans) > 1 && link.AtWork() && CountAtWork() > 1) NameUnordered();
   *changed = true;
   expected_.clear();  // It may be older.
   CUresult result = CUDA_SUCCESS;
@@ -266,7 +305,8 @@ CUresult Mirrors::FetchNews(const std::vector<Wanted>& wanted, const From& from,
           range.FindReplica(worker.link->number()) != nullptr)
         pieces.push_back({i, part, worker.link.get(), std::make_shared<Incoming>()});
   }
-  CUresult result = CUDA_SUCCESS;
+  // Behind it in the same stream come the fetches.
+  CUresult result = PostStores();
   const auto note = [&](const Piece& piece, CUresult got) {
     // Of a lost device there is nothing to be had: the program goes on with what is here, and is
     // told by its next call.
@@ -291,9 +331,10 @@ CUresult Mirrors::FetchNews(const std::vector<Wanted>& wanted, const From& from,
     Piece& piece = pieces[i];
     under_way -= piece.part.bytes;
     if (piece.incoming == nullptr) continue;
-    const std::shared_ptr<Incoming> incoming = std::move(piece.incoming);
+    std::shared_ptr<Incoming> incoming = std::move(piece.incoming);
     if (!note(piece, piece.link->transfers().WaitComplete(*incoming))) continue;
     MirroredRange& range = *wanted[piece.number].range;
+    if (!note(piece, FetchState(*piece.link, piece.part, range, &incoming))) continue;
     bool has_news = false;
     // What the device before it had in these blocks went to this one, perhaps behind what has come:
     // it must not look like news of its own.
@@ -320,6 +361,7 @@ CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
   }
   bool changed = false;
   const CUresult result = FetchNews({{&range, run}}, kFromAll, &changed);
+  if (changed && at_work && !range.managed()) InvalidatePinned();
   for (std::size_t i = 0; i < run.count; ++i) range.states().Fetched(run.first + i, at_work);
   if (!at_work || range.managed()) return result;
   const Time end = Clock::now();
@@ -353,13 +395,26 @@ void Mirrors::Touch(MirroredRange& range, std::size_t block, bool write) {
   FetchAhead(range, run);
 }
 
-bool Mirrors::Admit(std::uint64_t address, std::uint64_t bytes, bool write) {
+bool Mirrors::Admit(std::uint64_t address, std::uint64_t bytes, Access access) {
   const MutexLock lock(mutex_);
+  if (access == Access::kFence) {
+    Enter();
+    static_cast<void>(PostStores());
+    InvalidatePinned();
+    return true;
+  }
   MirroredRange* const range = Find(address);
   if (range == nullptr) return false;
   const PageStates::Run run = range->BlocksOf(address, bytes);
+  if (access != Access::kRead) {
+    Enter();
+    if (stores_.on() && !range->managed()) {
+      AdmitStore(*range, run, access);
+      return true;
+    }
+  }
   for (std::size_t block = run.first; block < run.first + run.count; ++block)
-    Touch(*range, block, write);
+    Touch(*range, block, access != Access::kRead);
   return true;
 }
 
@@ -371,6 +426,16 @@ bool Mirrors::AnyPinnedDirty() const {
   });
 }
 
+void Mirrors::InvalidatePinned() {
+  for (auto& [base, range] : ranges_) {
+    if (range.managed() || !range.states().any_valid()) continue;
+    range.states().DeviceRuns();
+    Protect(range, 0, range.blocks());
+  }
+  seen_.clear();
+  may_be_old_.store(false, std::memory_order_release);
+}
+
 void Mirrors::ExpireAll() {
   for (const Seen& seen : seen_) {
     MirroredRange* const range = Find(seen.place.base);
@@ -380,6 +445,7 @@ void Mirrors::ExpireAll() {
     Protect(*range, run.first, run.count);
   }
   seen_.clear();
+  may_be_old_.store(false, std::memory_order_release);
 }
 
 void Mirrors::Relay() {
@@ -417,8 +483,8 @@ void Mirrors::Relay() {
 std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
   if (!active()) return std::nullopt;
   const MutexLock lock(mutex_);
-  static_cast<void>(Settle());
-  if (at_work && AnyPinnedDirty()) static_cast<void>(Push(nullptr));
+  Enter();
+  if (at_work && (stores_.any() || open_ || AnyPinnedDirty())) static_cast<void>(Push(nullptr));
   // All at once, so that nothing is older here than a flag that is seen to change. And when no
   // device works any more, what was seen last may be older than the end of the work.
   if (!at_work ||

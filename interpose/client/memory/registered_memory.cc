@@ -1,10 +1,13 @@
 #include "interpose/client/memory/registered_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <iterator>
 #include <utility>
 
+#include "common/log.h"
+#include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/arrival_order.h"
 #include "interpose/client/memory/shared_region.h"
 
@@ -13,6 +16,20 @@ namespace {
 
 // Flags and mailboxes; what is larger would cost more than it is worth.
 constexpr std::size_t kMostRefreshedBytes = std::size_t{1} << 20;
+
+// Places that changed between two exchanges while kernels run. What each side stored first is not
+// known; the first and the last word of a piece are taken for flags.
+void NameUnordered(const std::byte* base, const ByteRuns& runs) {
+  static std::atomic<bool> named{false};
+  const std::size_t pieces = CountPieces(runs);
+  if (pieces <= 1 || named.exchange(true)) return;
+  LogWarn(
+      "{} places of the registered memory at 0x{:x} changed at once while kernels run: the other "
+      "side "
+      "may see them in another order. Memory of cudaHostAlloc keeps it (docs/memory.md, \"Pinned "
+      "memory while kernels run\")",
+      pieces, AddressOf(base));
+}
 
 }  // namespace
 
@@ -69,7 +86,7 @@ void RegisteredMemory::Forget(const std::byte* base) {
     const MutexLock lock(mutex_);
     const auto known = ranges_.find(base);
     if (known == ranges_.end()) return;
-    Exchange(known->second, Direction::kToProgram);
+    Exchange(known->second, Direction::kToProgram, false);
     place = reinterpret_cast<std::uint64_t>(known->second.devices);
     ranges_.erase(known);
     any_.store(!ranges_.empty(), std::memory_order_release);
@@ -86,27 +103,27 @@ void RegisteredMemory::AfterWork() {
 
 void RegisteredMemory::BeforeWait(bool asks) {
   if (any_.load(std::memory_order_acquire) && region_->AnyAtWork()) [[unlikely]]
-    Exchange(Direction::kToDevices, asks ? kMostRefreshedBytes : kAll);
+    Exchange(Direction::kToDevices, asks ? kMostRefreshedBytes : kAll, true);
 }
 
 std::optional<Refresher::Time> RegisteredMemory::Refresh(bool worked, bool at_work) {
   const bool was_at_work = std::exchange(was_at_work_, at_work);
   if (!any_.load(std::memory_order_acquire) || !(worked || was_at_work)) return std::nullopt;
   const auto start = Refresher::Clock::now();
-  Exchange(Direction::kToDevices, kMostRefreshedBytes);
-  Exchange(Direction::kToProgram, kMostRefreshedBytes);
+  Exchange(Direction::kToDevices, kMostRefreshedBytes, at_work);
+  Exchange(Direction::kToProgram, kMostRefreshedBytes, at_work);
   if (!at_work) return std::nullopt;
   const auto end = Refresher::Clock::now();
   return end + std::max<Refresher::Clock::duration>(Mirrors::kSoon, 4 * (end - start));
 }
 
-void RegisteredMemory::Exchange(Direction direction, std::size_t most_bytes) {
+void RegisteredMemory::Exchange(Direction direction, std::size_t most_bytes, bool at_work) {
   const MutexLock lock(mutex_);
   for (auto& [base, range] : ranges_)
-    if (range.last.size() <= most_bytes) Exchange(range, direction);
+    if (range.last.size() <= most_bytes) Exchange(range, direction, at_work);
 }
 
-void RegisteredMemory::Exchange(Range& range, Direction direction) {
+void RegisteredMemory::Exchange(Range& range, Direction direction, bool at_work) {
   const bool to_devices = direction == Direction::kToDevices;
   const std::byte* const from = to_devices ? range.base : range.devices;
   std::byte* const to = to_devices ? range.devices : range.base;
@@ -122,10 +139,15 @@ void RegisteredMemory::Exchange(Range& range, Direction direction) {
       if (i != start) runs.push_back({start, i - start});
     }
   }
+  if (at_work) NameUnordered(range.base, runs);
   for (const ByteRuns& part : InOrderOfArrival(runs)) {
     for (const auto& [start, bytes] : part) {
       std::memcpy(range.last.data() + start, from + start, bytes);
-      std::memcpy(to + start, range.last.data() + start, bytes);
+      // By the way of system calls, which need no fault for each store.
+      const std::uint64_t at = AddressOf(to + start);
+      const std::uint64_t there = to_devices ? region_->mirrors().BeginCall(at, bytes, true) : 0;
+      std::memcpy(there != 0 ? PointerTo(there) : to + start, range.last.data() + start, bytes);
+      if (there != 0 && there != at) region_->mirrors().EndCall(at, bytes);
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }

@@ -43,7 +43,7 @@ class RegisteredMemory {
   // A kernel is about to be launched.
   void BeforeLaunch() {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
-      Exchange(Direction::kToDevices, kAll);
+      Exchange(Direction::kToDevices, kAll, false);
   }
   // Work was posted.
   void AfterWork();
@@ -52,7 +52,7 @@ class RegisteredMemory {
   // The program is about to hear that work is complete.
   void Synchronized() {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
-      Exchange(Direction::kToProgram, kAll);
+      Exchange(Direction::kToProgram, kAll, false);
   }
 
   // Whether work was posted since this was asked last.
@@ -70,8 +70,8 @@ class RegisteredMemory {
     std::vector<std::byte> last;  // What both had.
   };
   // Of all that is not larger.
-  void Exchange(Direction direction, std::size_t most_bytes);
-  static void Exchange(Range& range, Direction direction);
+  void Exchange(Direction direction, std::size_t most_bytes, bool at_work);
+  void Exchange(Range& range, Direction direction, bool at_work);
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};

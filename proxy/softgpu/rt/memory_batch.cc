@@ -30,7 +30,8 @@ bool Do(const MemoryOperation& operation) {
   const T value = static_cast<T>(operation.value);
   if (operation.wait)
     return Satisfies(place.load(std::memory_order_acquire), value, operation.condition);
-  place.store(value, std::memory_order_release);
+  // What the stream loads next is not older than this store.
+  place.store(value, std::memory_order_seq_cst);
   return true;
 }
 

@@ -99,6 +99,24 @@ TEST_F(Ranges, APartIsMergedWhereItLies) {
   EXPECT_EQ(here_[2 * kBlock], std::byte{0});
 }
 
+TEST_F(Ranges, StoresThatAreSentByThemselvesAreNoNews) {
+  Bytes device(here_.size());
+  const Bytes stored(4, std::byte{7});
+  EXPECT_FALSE(range_.HasNews(0, device));
+  range_.Stored(kBlock + 8, stored);
+  EXPECT_EQ(here_[kBlock + 8], std::byte{7});
+  EXPECT_TRUE(range_.HasNews(0, device)) << "the device does not have them yet";
+  std::copy(stored.begin(), stored.end(), device.begin() + kBlock + 8);
+  EXPECT_FALSE(range_.HasNews(0, device));
+  device[kBlock + 9] = std::byte{8};
+  EXPECT_TRUE(range_.HasNews(0, device));
+  // One that is not sent yet differs from the twin.
+  here_[kBlock + 20] = std::byte{9};
+  EXPECT_EQ(range_.Merge(0, device, nullptr, true), (PageStates::Run{1, 1}));
+  EXPECT_EQ(here_[kBlock + 9], std::byte{8});
+  EXPECT_EQ(here_[kBlock + 20], std::byte{9});
+}
+
 TEST_F(Ranges, AChangeLeavesThoseBehindThatAreNotTold) {
   range_.AddReplica(1);
   range_.AddReplica(2);
