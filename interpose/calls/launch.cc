@@ -8,6 +8,7 @@
 #include "interpose/calls/attributes.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/occupancy.h"
+#include "interpose/calls/pinned.h"
 
 namespace cuspan {
 namespace {
@@ -68,7 +69,8 @@ constexpr std::size_t kArgumentBytesOnStack = 1024;
 
 // Calls use(bytes) → Error with the arguments, one behind the other.
 template <typename Use>
-Error WithArguments(const LaunchCall& call, const LoadedKernel& kernel, Use&& use) {
+Error WithArguments(Session& session, const Link& link, const LaunchCall& call,
+                    const LoadedKernel& kernel, Use&& use) {
   if (kernel.argument_bytes > kMaxArgumentBytes) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(CheckArguments(call, kernel));
   // Neither is initialised: only what is filled in below is sent.
@@ -82,11 +84,15 @@ Error WithArguments(const LaunchCall& call, const LoadedKernel& kernel, Use&& us
     if (!CopyArgument(call, kernel, i, next)) return CUDA_ERROR_INVALID_VALUE;
     next += kernel.parameter_bytes[i];
   }
+  CUSPAN_RETURN_IF_FAILED(
+      PointAtRegistered(session, link, {bytes, kernel.argument_bytes}, kernel.parameter_bytes));
   return use(Bytes{bytes, kernel.argument_bytes});
 }
 
-Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const StreamTarget& target) {
-  return WithArguments(call, kernel, [&](Bytes arguments) -> Error {
+Error PostLaunch(Session& session, const LaunchCall& call, const LoadedKernel& kernel,
+                 const StreamTarget& target) {
+  return WithArguments(session, *target.link, call, kernel, [&](Bytes arguments) -> Error {
+    CUSPAN_RETURN_IF_FAILED(target.link->coherence().Expose(arguments, kernel.parameter_bytes));
     if (HasClusters(call)) [[unlikely]] {
       LaunchShaped op;
       op.kernel = kernel.handle;
@@ -180,11 +186,11 @@ template <typename Op>
 Error Record(Session& session, Link& link, const LaunchCall& call, Op op) {
   LoadedKernel* kernel = nullptr;
   CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, link, call, &kernel));
-  return WithArguments(call, *kernel, [&](Bytes arguments) -> Error {
+  return WithArguments(session, link, call, *kernel, [&](Bytes arguments) -> Error {
     op.kernel = kernel->handle;
     op.shape = ShapeOf(call);
     op.arguments = arguments;
-    CUSPAN_RETURN_IF_FAILED(link.coherence().Expose(op));
+    CUSPAN_RETURN_IF_FAILED(link.coherence().Expose(arguments, kernel->parameter_bytes));
     return link.Send(op);
   });
 }
@@ -285,7 +291,7 @@ GridShape ShapeOf(const LaunchCall& call) {
 Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call) {
   LoadedKernel* kernel = nullptr;
   CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.link, call, &kernel));
-  return PostLaunch(call, *kernel, target);
+  return PostLaunch(session, call, *kernel, target);
 }
 
 Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op) {

@@ -1,5 +1,7 @@
 #include "interpose/calls/pinned.h"
 
+#include <cstring>
+
 #include "interpose/calls/memory.h"
 
 namespace cuspan {
@@ -73,6 +75,28 @@ Error DeviceAddressOfPinned(void* memory, std::uint64_t* address) {
     *address = NumberOf(memory);
     return session.region().Expose(*address);
   });
+}
+
+Error PointAtRegistered(Session& session, const Link& link, std::span<std::byte> arguments,
+                        std::span<const std::uint32_t> sizes) {
+  if (!session.host_memory().any_registered()) [[likely]]
+    return CUDA_SUCCESS;
+  if (!session.region().available() || link.sharing() == Sharing::kNone) return CUDA_SUCCESS;
+  for (const std::uint32_t bytes : sizes) {
+    const std::span<std::byte> argument = arguments.first(bytes);
+    arguments = arguments.subspan(bytes);
+    void* memory = nullptr;
+    for (std::size_t at = 0; at + sizeof memory <= bytes; at += sizeof memory) {
+      std::memcpy(&memory, argument.data() + at, sizeof memory);
+      const auto range = session.host_memory().Find(memory, 1);
+      if (!range || range->allocated) continue;
+      std::uint64_t address = 0;
+      CUSPAN_RETURN_IF_FAILED(
+          session.region().registered().Expose(range->base, range->bytes, memory, &address));
+      std::memcpy(argument.data() + at, &address, sizeof address);
+    }
+  }
+  return CUDA_SUCCESS;
 }
 
 Error FlagsOfPinned(const void* memory, unsigned* flags) {

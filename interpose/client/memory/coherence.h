@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -39,9 +41,9 @@ class Coherence {
       return region_->mirrors().active() && Touches(op);
   }
   template <typename T>
-  CUresult Before(const T& op) {
+  CUresult Before(const T&) {
     if constexpr (kRuns<T>) {
-      if (const CUresult result = BeforeKernels(op); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = BeforeKernels(); result != CUDA_SUCCESS) return result;
     }
     // A wait finds what a kernel would.
     if constexpr (kIsMemoryBatch<T>) region_->registered().BeforeLaunch();
@@ -58,14 +60,10 @@ class Coherence {
     region_->mirrors().AfterWork(connection_);
     region_->registered().AfterWork();
   }
-  // What kernels that `op` names will find in their arguments of the program's memory is the
-  // device's, too, from now on. Before does so by itself.
-  template <typename T>
-  CUresult Expose(const T& op) {
-    if constexpr (requires { op.arguments; }) {
-      if (region_ != nullptr) return region_->ExposePointers(op.arguments);
-    }
-    return CUDA_SUCCESS;
+  // Gives the device the pinned memory to which a kernel's parameters point. Before its launch is
+  // posted or recorded. `arguments`: the parameters one behind the other; `sizes`: their bytes.
+  CUresult Expose(std::span<const std::byte> arguments, std::span<const std::uint32_t> sizes) {
+    return region_ == nullptr ? CUDA_SUCCESS : region_->ExposePointers(arguments, sizes);
   }
 
   // A copy to [address, address + bytes) was posted to the stream.
@@ -133,9 +131,7 @@ class Coherence {
   template <typename T>
   static constexpr bool kReadsOnly = T::kOp == Op::kCopyFromDevice;
 
-  template <typename T>
-  CUresult BeforeKernels(const T& op) {
-    if (const CUresult result = Expose(op); result != CUDA_SUCCESS) return result;
+  CUresult BeforeKernels() {
     region_->registered().BeforeLaunch();
     if (const CUresult result = variables_->BeforeLaunch(connection_); result != CUDA_SUCCESS)
       return result;

@@ -101,6 +101,7 @@ CUresult HostMemory::Register(void* memory, std::size_t bytes, unsigned flags, i
     return other->allocated ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
   ranges_[base] = {base, bytes, flags, false, device};
+  ++registered_;
   return CUDA_SUCCESS;
 }
 
@@ -112,6 +113,7 @@ CUresult HostMemory::Unregister(void* memory) {
   if (range == nullptr) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   if (range->allocated || range->base != base) return CUDA_ERROR_INVALID_VALUE;
   ranges_.erase(base);
+  --registered_;
   return CUDA_SUCCESS;
 }
 

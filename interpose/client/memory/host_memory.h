@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -38,6 +39,8 @@ class HostMemory {
   CUresult Register(void* memory, std::size_t bytes, unsigned flags, int device);
   // CUDA_ERROR_INVALID_VALUE inside a range, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED outside all.
   CUresult Unregister(void* memory);
+  // False if no memory is registered. Costs one load.
+  bool any_registered() const { return registered_.load(std::memory_order_relaxed) != 0; }
   // The range that holds all of [address, address + bytes).
   std::optional<HostRange> Find(const void* address, std::size_t bytes) const;
 
@@ -45,6 +48,7 @@ class HostMemory {
   SharedRegion* const shared_;
   mutable SharedMutex mutex_;
   std::map<const std::byte*, HostRange> ranges_ CUSPAN_GUARDED_BY(mutex_);  // By base.
+  std::atomic<std::size_t> registered_{0};                                  // Ranges.
   // A range that shares a byte with [base, base + bytes), or null.
   const HostRange* FindOverlap(const std::byte* base, std::size_t bytes) const
       CUSPAN_REQUIRES_SHARED(mutex_);

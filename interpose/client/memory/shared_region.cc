@@ -19,8 +19,12 @@
 namespace cuspan {
 namespace {
 
-// Above AddressSanitizer's shadow and below the windows of the devices.
-constexpr std::uint64_t kBase = 0x1100'0000'0000;
+// Above the windows of the devices and the addresses of programs and their heaps (up to
+// 0x6555'5555'4000 with the largest randomisation), below those of mmap (from 0x6fff'0000'0000 with
+// it). Pairs of small integers, or of a float and an integer, are no addresses there: the low half
+// of each is a negative number of ten digits. A driver reserves a terabyte at multiples of 32 MiB
+// (580, measured).
+constexpr std::uint64_t kBase = 0x6b8b'a000'0000;
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
 // The parts of the region are quarters of it, and hold whole pieces of the driver's.
 constexpr std::uint64_t kUnitBytes = 4 * (std::uint64_t{4} << 20);
@@ -348,14 +352,22 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
   return CUDA_SUCCESS;
 }
 
-CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments) {
+CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments,
+                                      std::span<const std::uint32_t> sizes) {
   if (!has_unmirrored_) return CUDA_SUCCESS;
-  // Arguments lie one behind the other, without gaps: a pointer may start at any byte.
-  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= arguments.size(); ++at) {
+  for (const std::uint32_t bytes : sizes) {
+    const std::span<const std::byte> parameter = arguments.first(bytes);
+    arguments = arguments.subspan(bytes);
     std::uint64_t value = 0;
-    std::memcpy(&value, arguments.data() + at, sizeof value);
-    if (!Contains(value) || IsManaged(value)) continue;
-    if (const CUresult result = Expose(value); result != CUDA_SUCCESS) return result;
+    for (std::size_t at = 0; at + sizeof value <= bytes; at += sizeof value) {
+      std::memcpy(&value, parameter.data() + at, sizeof value);
+      // The end of a segment may be the end of an allocation, which kernels read backwards.
+      const std::uint64_t before = value % kDriverGranularity == 0 ? value - 1 : value;
+      for (const std::uint64_t address : {value, before}) {
+        if (!Contains(address) || IsManaged(address)) continue;
+        if (const CUresult result = Expose(address); result != CUDA_SUCCESS) return result;
+      }
+    }
   }
   return CUDA_SUCCESS;
 }

@@ -14,10 +14,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -66,8 +68,11 @@ class SharedRegion {
   bool Reaches(const Connection& link, std::uint64_t address) const;
   // Makes sure that kernels of all devices can use the page-locked memory there.
   CUresult Expose(std::uint64_t address);
-  // The same for all page-locked memory to which a kernel's arguments point.
-  CUresult ExposePointers(std::span<const std::byte> arguments);
+  // The same for all page-locked memory to which a kernel's parameters point. `arguments`: the
+  // parameters one behind the other, without gaps; `sizes`: their bytes. A pointer lies within one
+  // parameter, at a multiple of its own size.
+  CUresult ExposePointers(std::span<const std::byte> arguments,
+                          std::span<const std::uint32_t> sizes);
 
   // Gives a device that is being opened what exists; others must not use it before.
   CUresult Attach(Connection& link);

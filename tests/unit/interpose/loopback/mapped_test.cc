@@ -39,6 +39,15 @@ TEST_F(MappedTest, KernelsUseRegisteredMemoryByItsDevicePointer) {
   EXPECT_CUDA(cudaHostUnregister(words.data()));
 }
 
+TEST_F(MappedTest, KernelsUseRegisteredMemoryByItsHostAddress) {
+  std::vector<std::uint32_t> words = Count(10'000);
+  ASSERT_CUDA(cudaHostRegister(words.data(), 40'000, cudaHostRegisterDefault));
+  ASSERT_CUDA(Add(words.data() + 100, 9900, 5, nullptr));
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  for (std::uint32_t i = 0; i < 10'000; ++i) ASSERT_EQ(words[i], i < 100 ? i : i + 5);
+  EXPECT_CUDA(cudaHostUnregister(words.data()));
+}
+
 TEST_F(MappedTest, SaysSo) {
   std::uint32_t* const words = NewMapped(4);
   unsigned flags = 0;
@@ -83,6 +92,11 @@ TEST_F(MappedTest, ScatteredWordsGoTogetherAndAlone) {
     ASSERT_CUDA(cudaStreamSynchronize(stream));
     for (std::uint32_t i = 0; i < kWords; ++i) ASSERT_EQ(words[i], expected[i]) << i;
   }
+  // Without a kernel beside them they need not arrive one by one.
+  for (std::uint32_t i = 0; i < kWords; i += 1000) expected[i] = ++words[i];
+  ASSERT_CUDA(Add(words + 1, 1, 0, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  for (std::uint32_t i = 0; i < kWords; ++i) ASSERT_EQ(words[i], expected[i]) << i;
   const std::vector<std::string> log = gpu().Log();
   EXPECT_TRUE(std::any_of(log.begin(), log.end(),
                           [](const std::string& entry) { return entry.starts_with("patch "); }));
