@@ -1,6 +1,8 @@
 // Libraries: device code of all contexts, and its kernels.
 #include "interpose/calls/library.h"
 
+#include <memory>
+
 #include "interpose/calls/device.h"
 #include "interpose/calls/kernel.h"
 #include "interpose/driver/entry.h"
@@ -83,7 +85,7 @@ CUSPAN_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
 CUSPAN_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   return AnswerInContext([&](Session& session, Link& link) -> Error {
     if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const Library* const found = session.libraries().Find(library);
+    const std::shared_ptr<Library> found = session.libraries().Find(library);
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     CUSPAN_RETURN_IF_FAILED(link.modules().Load(found->fatbin()));
     *module = reinterpret_cast<CUmodule>(library);

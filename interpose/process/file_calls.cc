@@ -114,7 +114,7 @@ int Stat(int folder, const char* path, struct stat* out, Call&& call) {
 }
 
 template <typename Call>
-int Access(int folder, const char* path, int mode, Call&& call) {
+int AnswerAccess(int folder, const char* path, int mode, Call&& call) {
   const int result = call();
   if (!IsMissing(result)) [[likely]]
     return result;
@@ -373,10 +373,10 @@ CUSPAN_BEFORE_LIBC int statx(int folder, const char* path, int flags, unsigned m
   return 0;
 }
 
-#define CUSPAN_ACCESS(name)                                                             \
-  CUSPAN_BEFORE_LIBC int name(const char* path, int mode) noexcept {                    \
-    static constinit std::atomic<AccessFunction*> next{nullptr};                        \
-    return Access(AT_FDCWD, path, mode, [&] { return Next(next, #name)(path, mode); }); \
+#define CUSPAN_ACCESS(name)                                                                   \
+  CUSPAN_BEFORE_LIBC int name(const char* path, int mode) noexcept {                          \
+    static constinit std::atomic<AccessFunction*> next{nullptr};                              \
+    return AnswerAccess(AT_FDCWD, path, mode, [&] { return Next(next, #name)(path, mode); }); \
   }
 CUSPAN_ACCESS(access)
 CUSPAN_ACCESS(euidaccess)
@@ -384,8 +384,8 @@ CUSPAN_ACCESS(eaccess)
 
 CUSPAN_BEFORE_LIBC int faccessat(int folder, const char* path, int mode, int flags) noexcept {
   static constinit std::atomic<AccessAtFunction*> next{nullptr};
-  return Access(folder, path, mode,
-                [&] { return Next(next, "faccessat")(folder, path, mode, flags); });
+  return AnswerAccess(folder, path, mode,
+                      [&] { return Next(next, "faccessat")(folder, path, mode, flags); });
 }
 
 #define CUSPAN_OPEN(name)                                                                     \

@@ -3,12 +3,10 @@
 // (faults.h).
 #pragma once
 
-#include <dlfcn.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <vector>
@@ -17,17 +15,6 @@
 #include "interpose/client/memory/faults.h"
 
 namespace cuspan {
-
-// The next definition of a function that has no other name. Several threads may look at once.
-template <typename Function>
-Function* Next(std::atomic<Function*>& known, const char* name) {
-  Function* function = known.load(std::memory_order_acquire);
-  if (function == nullptr) {
-    function = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-    known.store(function, std::memory_order_release);
-  }
-  return function;
-}
 
 // Calls call(buffers), with the addresses that the kernel is to use. written(result): how many
 // bytes it wrote, from the first buffer on; 0 for calls that only read. A launch in another thread
