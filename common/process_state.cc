@@ -5,7 +5,7 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
+#include <string>
 #include <string_view>
 
 namespace cuspan {
@@ -14,8 +14,8 @@ namespace {
 // A status has some 1,500 bytes, and a stat fewer.
 constexpr std::size_t kMaxBytes = 4096;
 
-// The file `name` of the process in /proc, as far as `text` has room; empty if it cannot be read.
-std::string_view ReadFile(pid_t pid, std::string_view name, char (&text)[kMaxBytes]) {
+// The first bytes of the file `name` of the process in /proc; empty if it cannot be read.
+std::string ReadFile(pid_t pid, std::string_view name) {
   constexpr std::string_view kFolder = "/proc/";
   char path[64] = {};
   char* end = path + kFolder.copy(path, kFolder.size());
@@ -24,31 +24,31 @@ std::string_view ReadFile(pid_t pid, std::string_view name, char (&text)[kMaxByt
   name.copy(end, name.size());
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
+  std::string text(kMaxBytes, '\0');
   ssize_t got = 0;
-  do got = ::read(file, text, sizeof text);
+  do got = ::read(file, text.data(), text.size());
   while (got < 0 && errno == EINTR);
   ::close(file);
-  return {text, got > 0 ? static_cast<std::size_t>(got) : 0};
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
 }
 
 }  // namespace
 
 bool IsStopped(pid_t pid) {
-  char text[kMaxBytes];
-  const std::string_view stat = ReadFile(pid, "stat", text);
+  const std::string stat = ReadFile(pid, "stat");
   // The state follows the name, which may hold anything.
   const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
   return stat[name_end + 2] == 'T' || stat[name_end + 2] == 't';
 }
 
 std::uint64_t PendingSignals(pid_t pid) {
   constexpr std::string_view kLine = "\nShdPnd:\t";
-  char text[kMaxBytes];
-  const std::string_view status = ReadFile(pid, "status", text);
+  const std::string status = ReadFile(pid, "status");
   const std::size_t line = status.find(kLine);
-  if (line == std::string_view::npos) return 0;
-  const std::string_view mask = status.substr(line + kLine.size());
+  if (line == std::string::npos) return 0;
+  const std::string_view mask = std::string_view(status).substr(line + kLine.size());
   std::uint64_t pending = 0;
   std::from_chars(mask.data(), mask.data() + mask.size(), pending, 16);
   return pending;

@@ -82,7 +82,8 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
         // What is no pool's may be a graph's, or an allocation of its own (cudaMalloc).
         if (result == CUDA_ERROR_INVALID_VALUE)
           result = session.graph_blocks().TakeBack(NumberOf(memory));
-        if (result == CUDA_ERROR_INVALID_VALUE)
+        if (result == CUDA_ERROR_INVALID_VALUE &&
+            !session.graph_blocks().Contains(NumberOf(memory)))
           result = session.addresses().FreeLater(NumberOf(memory));
         return result;
       },

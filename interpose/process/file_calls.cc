@@ -75,10 +75,16 @@ const std::vector<DeviceDescription>& RunDevices() {
 
 // The folder in which a relative path begins. Empty: it is not known.
 std::string BaseOf(int folder) {
-  char path[PATH_MAX];
-  if (folder == AT_FDCWD) return ::getcwd(path, sizeof path) != nullptr ? path : "";
-  const ssize_t size = ::readlink(Format("/proc/self/fd/{}", folder).c_str(), path, sizeof path);
-  return size > 0 && path[0] == '/' ? std::string(path, static_cast<std::size_t>(size)) : "";
+  std::string path(PATH_MAX, '\0');
+  if (folder == AT_FDCWD) {
+    if (::getcwd(path.data(), path.size()) == nullptr) return "";
+    path.resize(path.find('\0'));
+    return path;
+  }
+  const ssize_t size =
+      ::readlink(Format("/proc/self/fd/{}", folder).c_str(), path.data(), path.size());
+  path.resize(size > 0 && path[0] == '/' ? static_cast<std::size_t>(size) : 0);
+  return path;
 }
 
 DriverFile Find(int folder, const char* path) {

@@ -66,7 +66,8 @@ class Devices(BoxTest):
         result = self.run_on("n0", "--hosts", "n1:1,n3:1", "--", app("latches", "shared"), "10")
         self.assertIn("us for a round trip between two devices through mapped memory", result.stdout)
         self.assertIn("10 rounds, 2 devices: PASS", result.stdout)
-        self.assertEqual(own_lines(result.stderr), [])
+        # The order is not kept of registered memory, nor between the devices; both are said.
+        self.assertEqual([line for line in own_lines(result.stderr) if "in another order" not in line], [])
         self.assert_nothing_left()
 
     def test_slow_network(self):

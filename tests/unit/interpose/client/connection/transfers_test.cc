@@ -347,6 +347,7 @@ class OutgoingTransfers : public IncomingTransfers {
 };
 
 TEST_F(OutgoingTransfers, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
+  ASSERT_EQ(transfers.StartSender(), CUDA_SUCCESS);
   for (const bool later : {false, true}) {
     const std::uint64_t before = transfers.BeginIncoming(NewIncoming());
     const std::uint64_t outgoing = transfers.BeginOutgoing();
@@ -367,6 +368,7 @@ TEST_F(OutgoingTransfers, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
 }
 
 TEST_F(OutgoingTransfers, GoAtOnceWhenAllIsStored) {
+  ASSERT_EQ(transfers.StartSender(), CUDA_SUCCESS);
   const std::uint64_t outgoing = transfers.BeginOutgoing();
   transfers.SendLater(outgoing, bytes, sizeof bytes);
   transfers.OnWanted(outgoing, 0);
@@ -383,6 +385,7 @@ TEST_F(OutgoingTransfers, AreNotSentWhenTheProxyRefusesThem) {
 }
 
 TEST_F(OutgoingTransfers, EndWithTheirDevice) {
+  ASSERT_EQ(transfers.StartSender(), CUDA_SUCCESS);
   const std::uint64_t outgoing = transfers.BeginOutgoing();
   std::thread sender([&] {
     EXPECT_EQ(transfers.Send(outgoing, bytes, sizeof bytes), CUDA_ERROR_ILLEGAL_ADDRESS);
