@@ -82,13 +82,14 @@ def state_of(pid):
     return stat.rpartition(")")[2].split()[0]
 
 
-# That the software GPU compiles for long depends on what else the machine does.
-COMPILES_LONG = re.compile(r"cuspan: software GPU: (?:compiling kernel .* takes more than|kernel .* took .* to compile)")
+# The time that the software GPU compiles, or that an answer takes, depends on what else the machine does.
+TAKES_LONG = re.compile(r"cuspan: (?:software GPU: (?:compiling kernel .* takes more than|kernel .* took .* to compile)"
+                        r"|waiting for (?:the answer of|mpirun to start|the agents on) )")
 
 
 def own_lines(text):
-    """The lines that cuspan wrote itself, but for those that say how long a kernel is compiled."""
-    return [line for line in text.splitlines() if line.startswith("cuspan") and not COMPILES_LONG.match(line)]
+    """The lines that cuspan wrote itself, but for those that say how long something takes."""
+    return [line for line in text.splitlines() if line.startswith("cuspan") and not TAKES_LONG.match(line)]
 
 
 class Statistics:

@@ -159,6 +159,9 @@ void Mirrors::EndOrder() {
   static_cast<void>(PostStores());
   // Stores that came meanwhile are sent with the next.
   if (!stores_.TurnOff()) return;
+  // A device has ended its work. Stores do not fault from now on, so no fence of the program will
+  // have its last stores fetched: what the host has seen of the memory may be older.
+  InvalidatePinned();
   for (const BlockAllocator::Range& blocks : std::exchange(logged_, {})) stores_.Unlog(blocks);
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <list>
 
@@ -52,7 +53,7 @@ class LeaseKeeperTest : public testing::Test {
   KeptRun& Entered(std::uint64_t order, const ShareTerms& terms, const std::string& gpu = "g0") {
     KeptRun& run = runs_.emplace_back();
     run.keeper.Enter(
-        {order, Format("{:016x}", order), "", "train", "", 1, {gpu}, {kGpuMemory}, terms});
+        {started_ + order, Format("{:016x}", order), "", "train", "", 1, {gpu}, {kGpuMemory}, terms});
     Until([&] { return !run.views.empty(); });
     return run;
   }
@@ -91,6 +92,9 @@ class LeaseKeeperTest : public testing::Test {
     return terms;
   }
 
+  // When the runs are started; hosts refuse times at which they did not run.
+  const std::uint64_t started_ = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
   std::vector<std::string> folders_;
   std::list<KeptRun> runs_;
 };
