@@ -351,7 +351,8 @@ def draw(paths, output):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="cuspan bench plot", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", metavar="RESULTS", nargs="+", type=pathlib.Path, help="a file of results, CSV or JSON")
     parser.add_argument("-o", "--output", metavar="OUT.svg", required=True, type=pathlib.Path, help="the SVG to write")
     options = parser.parse_args()
