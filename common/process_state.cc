@@ -5,8 +5,13 @@
 
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
+
+#include "common/format.h"
 
 namespace cuspan {
 namespace {
@@ -33,14 +38,19 @@ std::string ReadFile(pid_t pid, std::string_view name) {
   return text;
 }
 
-}  // namespace
-
-bool IsStopped(pid_t pid) {
+// The letter that proc(5) has for the state of a process; 0 if there is none.
+char StateOf(pid_t pid) {
   const std::string stat = ReadFile(pid, "stat");
   // The state follows the name, which may hold anything.
   const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
-  return stat[name_end + 2] == 'T' || stat[name_end + 2] == 't';
+  return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
+}
+
+}  // namespace
+
+bool IsStopped(pid_t pid) {
+  const char state = StateOf(pid);
+  return state == 'T' || state == 't';
 }
 
 std::uint64_t PendingSignals(pid_t pid) {
@@ -52,6 +62,20 @@ std::uint64_t PendingSignals(pid_t pid) {
   std::uint64_t pending = 0;
   std::from_chars(mask.data(), mask.data() + mask.size(), pending, 16);
   return pending;
+}
+
+bool HasLivingChild(pid_t pid) {
+  std::error_code unknown;
+  std::filesystem::directory_iterator threads(Format("/proc/{}/task", pid), unknown);
+  if (unknown) return true;
+  for (const auto& thread : threads) {
+    std::ifstream children(thread.path() / "children");  // Linux with CONFIG_PROC_CHILDREN.
+    if (!children) return true;
+    for (pid_t child = 0; children >> child;)
+      if (const char state = StateOf(child); state != '\0' && state != 'Z' && state != 'X')
+        return true;
+  }
+  return false;
 }
 
 }  // namespace cuspan

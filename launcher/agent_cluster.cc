@@ -17,6 +17,7 @@
 
 #include "common/log.h"
 #include "common/process_fd.h"
+#include "common/process_state.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/wait_status.h"
 
@@ -37,6 +38,8 @@ constexpr milliseconds kStartNotice{5'000};
 // For a starter whose agents have all ended to end, too: an mpirun with no room for its files does
 // not.
 constexpr milliseconds kStarterEndLimit{3'000};
+// How often the launcher looks whether a starter has agents left.
+constexpr milliseconds kAgentsLook{1'000};
 // How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
 constexpr milliseconds kAgentsEndLimit{5'000};
 // The same where they gather and write a trace.
@@ -86,6 +89,7 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
 Status AgentCluster::Spawn() {
   ++starts_;
   gone_ = false;
+  had_agents_ = false;
   partial_line_.clear();
   kept_.clear();
   int output[2];
@@ -159,11 +163,13 @@ Result<RunReady> AgentCluster::WaitReady() {
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0},
                         {signals.fd(), POLLIN, 0}};
-    if (!home_ && starter_->IsEnding(kept_) && !WaitGone(kStarterEndLimit))
+    if (!home_ && (starter_->IsEnding(kept_) || AgentsHaveEnded()) && !WaitGone(kStarterEndLimit))
       return Status::Unavailable("{}", ExplainEnd());
     const int limit =
         waits_ ? -1 : MillisecondsUntil(notice ? std::min(*notice, deadline) : deadline);
-    if (limit == 0 || ::poll(waited, 4, limit) == 0) {
+    const int turn = home_ || limit == 0 ? limit : std::min<int>(limit, kAgentsLook.count());
+    if (limit == 0 || ::poll(waited, 4, turn) == 0) {
+      if (turn != limit) continue;
       if (notice) {
         notice.reset();
         TellWhatIsWaitedFor();
@@ -193,6 +199,13 @@ Result<RunReady> AgentCluster::WaitReady() {
     LogInfo("another run removed mpirun's temporary directory; starting the agents again");
     CUSPAN_RETURN_IF_ERROR(Spawn());
   }
+}
+
+bool AgentCluster::AgentsHaveEnded() {
+  if (!starter_->plan().mpi()) return false;  // The starter is an agent itself.
+  const bool living = HasLivingChild(pid_);
+  had_agents_ = had_agents_ || living;
+  return had_agents_ && !living;
 }
 
 void AgentCluster::TellWhatIsWaitedFor() {

@@ -77,6 +77,9 @@ class AgentCluster {
   // The home agent has come.
   void MeetHome();
   // After a while without an answer.
+  // True if the starter goes on, though none of its processes for agents is left. A killed agent
+  // can leave an mpirun that hangs in its own end (Open MPI 4.1, in pmix_rte_finalize).
+  bool AgentsHaveEnded();
   void TellWhatIsWaitedFor();
   // What it has found, or why it has not.
   Result<RunReady> TakeReady(const Frame& frame);
@@ -107,6 +110,7 @@ class AgentCluster {
   UniqueFd process_;
   int wait_status_ = 0;
   bool gone_ = false;
+  bool had_agents_ = false;  // The starter has had a process for them.
   bool ready_ = false;
   bool waits_ = false;         // For devices that others have.
   bool told_waiting_ = false;  // The home agent has told the user what it waits for.

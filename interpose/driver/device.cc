@@ -53,8 +53,8 @@ CUSPAN_EXPORT CUresult cuDeviceGetName(char* name, int length, CUdevice device) 
     // the room. A negative length is a large one (measured natively).
     constexpr unsigned kMaxBytes = 64;
     const std::size_t room = std::min(static_cast<unsigned>(length), kMaxBytes);
-    std::memset(name, 0, room);
-    std::memcpy(name, described.name.data(), std::min(described.name.size(), room - 1));
+    std::fill_n(name, room, '\0');
+    described.name.copy(name, room - 1);
     return CUDA_SUCCESS;
   });
 }

@@ -358,7 +358,7 @@ void FindSource(unsigned opcode, const Prefixes& prefixes, const Operands& opera
       set(Source::kGeneral, operands.reg);
     } else if (opcode == 0xc6) {
       set(Source::kImmediate, 0);
-      out->immediate = static_cast<signed char>(*immediate);
+      out->immediate = *immediate;  // One byte is stored.
     } else if (opcode == 0xc7) {
       set(Source::kImmediate, 0);
       std::memcpy(&out->immediate, immediate, std::min(OperandBytes(prefixes), 4U));

@@ -52,8 +52,15 @@ class LeaseKeeperTest : public testing::Test {
   // A run that waits for a GPU, and has seen how things stand.
   KeptRun& Entered(std::uint64_t order, const ShareTerms& terms, const std::string& gpu = "g0") {
     KeptRun& run = runs_.emplace_back();
-    run.keeper.Enter(
-        {started_ + order, Format("{:016x}", order), "", "train", "", 1, {gpu}, {kGpuMemory}, terms});
+    run.keeper.Enter({started_ + order,
+                      Format("{:016x}", order),
+                      "",
+                      "train",
+                      "",
+                      1,
+                      {gpu},
+                      {kGpuMemory},
+                      terms});
     Until([&] { return !run.views.empty(); });
     return run;
   }
