@@ -28,7 +28,7 @@ std::int64_t OwnOffset(std::string_view clock) {
   const UniqueFd file(::open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC));
   std::array<char, 256> text{};
   const ssize_t got = file.valid() ? ::read(file.get(), text.data(), text.size()) : 0;
-  return got > 0 ? ClockOffset({text.data(), static_cast<std::size_t>(got)}, clock) : 0;
+  return got > 0 ? NamespaceOffset({text.data(), static_cast<std::size_t>(got)}, clock) : 0;
 }
 
 // The next word of `text`, which is removed from it.
@@ -54,7 +54,7 @@ std::uint64_t Now(clockid_t clock, std::int64_t offset) {
 
 }  // namespace
 
-std::int64_t ClockOffset(std::string_view offsets, std::string_view clock) {
+std::int64_t NamespaceOffset(std::string_view offsets, std::string_view clock) {
   while (!offsets.empty())
     if (TakeWord(offsets) == clock) {
       const std::int64_t seconds = TakeNumber(offsets);

@@ -13,6 +13,6 @@ std::uint64_t HostUptime();
 
 // The offset of a clock in a time namespace to the host's, in nanoseconds, as
 // /proc/PID/timens_offsets says it ("monotonic SECONDS NANOSECONDS"). 0 if it does not.
-std::int64_t ClockOffset(std::string_view offsets, std::string_view clock);
+std::int64_t NamespaceOffset(std::string_view offsets, std::string_view clock);
 
 }  // namespace cuspan

@@ -14,11 +14,11 @@ namespace {
 TEST(HostClock, OffsetsAreRead) {
   constexpr const char* kOffsets =
       "monotonic      172800         5\nboottime           -3       500\n";
-  EXPECT_EQ(ClockOffset(kOffsets, "monotonic"), 172'800'000'000'005);
-  EXPECT_EQ(ClockOffset(kOffsets, "boottime"), -2'999'999'500);
-  EXPECT_EQ(ClockOffset("monotonic           0         0\n", "monotonic"), 0);
-  EXPECT_EQ(ClockOffset("", "monotonic"), 0);
-  EXPECT_EQ(ClockOffset("monotonic", "monotonic"), 0);
+  EXPECT_EQ(NamespaceOffset(kOffsets, "monotonic"), 172'800'000'000'005);
+  EXPECT_EQ(NamespaceOffset(kOffsets, "boottime"), -2'999'999'500);
+  EXPECT_EQ(NamespaceOffset("monotonic           0         0\n", "monotonic"), 0);
+  EXPECT_EQ(NamespaceOffset("", "monotonic"), 0);
+  EXPECT_EQ(NamespaceOffset("monotonic", "monotonic"), 0);
 }
 
 // The first call is the child's: before it no offset is kept.
