@@ -182,22 +182,27 @@ std::string OtherAgents::ExplainEnd() {
     return "";
   // Hosts are asked at once; another one may be about to fail, too.
   const auto end = std::chrono::steady_clock::now() + kOtherEndsLimit;
-  std::string text;
+  std::string causes;
+  std::string consequences;
   for (std::size_t i = 0; i < children_.size(); ++i) {
     Child& child = children_[i];
     if (!has_ended(child, std::chrono::milliseconds(net::PollTimeout(end)))) continue;
     int status = 0;
     ::waitpid(child.pid, &status, 0);
     child.pid = -1;
+    const std::string words = output_->LastWords(i);
+    // This agent gave up the meeting, since another one failed.
+    std::string& text =
+        words.ends_with("the other side closed the connection") ? consequences : causes;
     text += text.empty() ? "" : "; ";
     text += child.remote ? Format(
                                "the agent on host {} could not be started, or has ended: the "
                                "remote shell {}",
                                child.host, DescribeExit(status))
                          : Format("the agent {}", DescribeExit(status));
-    if (const std::string words = output_->LastWords(i); !words.empty()) text += ": " + words;
+    if (!words.empty()) text += ": " + words;
   }
-  return text;
+  return causes.empty() ? consequences : causes;
 }
 
 }  // namespace cuspan
