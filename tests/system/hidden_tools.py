@@ -13,7 +13,8 @@ import tempfile
 
 
 def path_without(tools, folder):
-    """The value of PATH without `tools`; links are made in `folder`."""
+    """The value of PATH without `tools`; links are made in `folder`, which every user may enter: some tests become one."""
+    pathlib.Path(folder).chmod(0o755)
     entries = []
     for number, entry in enumerate(os.environ["PATH"].split(os.pathsep)):
         path = pathlib.Path(entry)

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -54,6 +56,22 @@ TEST_F(FindCommandTest, WhyThereIsNone) {
   Make("tool", false);
   EXPECT_EQ(FindCommand("tool", folder.string()).status().code(), StatusCode::kRefused);
   EXPECT_EQ(FindCommand(folder.string(), "").status().code(), StatusCode::kRefused);
+}
+
+// As root's own folders in PATH are for a user that root becomes.
+TEST_F(FindCommandTest, AFolderThatMayNotBeSearchedIsNoReason) {
+  Make("closed/tool");
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms{});
+  EXPECT_EXIT(
+      {
+        constexpr uid_t kNobody = 65534;
+        if (::geteuid() == 0 && ::setuid(kNobody) != 0) std::abort();
+        const Status status = FindCommand("tool", (folder / "closed").string()).status();
+        std::fputs(status.message().c_str(), stderr);
+        std::_Exit(status.code() == StatusCode::kNotFound ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "tool: command not found");
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms{0755});
 }
 
 TEST_F(FindCommandTest, TheControlOfMpsIsThatOfTheSettingOrOfThePath) {
