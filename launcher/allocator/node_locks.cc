@@ -69,6 +69,8 @@ bool ArrivalTimes::Allow(std::uint64_t order) const {
   return order <= now || order - now <= ahead;
 }
 
+std::string NodeLocks::QueueHolder() const { return folder_.DescribeLock(QueueName(host_)); }
+
 Result<NodeLocks> NodeLocks::Open(const std::string& host) {
   return Open(host, SettingText(settings::kLeaseFolder), SettingText(settings::kShareFolder),
               LeaseLog::FromSettings(), ArrivalTimes::OfThisHost());

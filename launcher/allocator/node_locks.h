@@ -94,6 +94,9 @@ class NodeLocks {
   // Gives back everything, the ticket too.
   void Leave();
 
+  // For a message, after kBusy: the file of the queue, and who has locked it.
+  std::string QueueHolder() const;
+
   // Whether no run has a lock here, or waits for one.
   bool Unused() const;
   // The lock on a GPU that was taken, for its proxies to inherit; -1 if it was not.

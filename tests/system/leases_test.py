@@ -1,10 +1,14 @@
 """GPUs that several runs want: who gets them, who waits, and what those who wait are told."""
 import collections
+import contextlib
+import fcntl
+import getpass
 import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -96,6 +100,46 @@ class Leases(SystemTest):
         result = self.run_command(self.run_app("--wait=1", "--gpus", "1"), self.environment(2), status=OWN_FAILURE)
         self.assertIn("not available within 1 s", result.stderr)
         self.assertEqual(self.ends(holder)[0], 0)
+        self.assert_nothing_left()
+
+    @contextlib.contextmanager
+    def locked(self, name):
+        """A file in the folder of locks that this process, which is no run, has locked; how messages say so."""
+        path = self.locks / name
+        with open(path, "x", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield f"{path} is locked by process {os.getpid()} of user {getpass.getuser()}"
+            path.unlink(missing_ok=True)
+
+    def test_a_stranger_has_the_queue(self):
+        with self.locked(f"cuspan-queue-{socket.gethostname()}") as who:
+            for path in PATHS:
+                with self.subTest(path=path):
+                    result = self.run_command(self.run_app("--no-wait", path=path), status=OWN_FAILURE)
+                    self.assertIn(f"not available now: a GPU of {socket.gethostname()}", result.stderr)
+                    self.assertIn(who, result.stderr)
+            self.assertIn(who, self.run_command(self.cuspan("queue")).stderr)
+            waiter = self.start(self.run_app("--wait"))
+            while who not in (line := waiter.stderr.readline()):
+                self.assertIn("waiting for", line)
+        self.assertEqual(self.ends(waiter)[0], 0)
+        self.assert_nothing_left()
+
+    def test_a_stranger_has_a_gpu(self):
+        with self.locked(f"cuspan-lease-{socket.gethostname()}-soft0") as who:
+            result = self.run_command(self.run_app("--no-wait"), status=OWN_FAILURE)
+            self.assertIn(f"({who}, which is no run's)", result.stderr)
+            result = self.run_command(self.run_app("--gpus", "1"), self.environment(2))
+            self.assertEqual(own_lines(result.stderr), [])
+        self.run_command(self.run_app())
+        self.assert_nothing_left()
+
+    def test_a_ticket_that_no_run_has_made(self):
+        """Of a time before this host was started: it is not ahead of all runs."""
+        with self.locked(f"cuspan-wait-{socket.gethostname()}-{1:016x}-{'ab' * 8}"):
+            self.assertEqual(own_lines(self.run_command(self.run_app("--no-wait")).stderr), [])
+            self.assertEqual(self.queue(), [])
+        self.run_command(self.run_app())
         self.assert_nothing_left()
 
     def test_what_can_never_be_is_refused_at_once(self):

@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 // Others have the queue for less than this.
 constexpr milliseconds kBusyPause{2};
+// A process that has it for longer is no run, or was stopped.
+constexpr milliseconds kBusyLimit{1'000};
 // Several changes come together, as when a run gives back all it has.
 constexpr milliseconds kChangePause{1};
 constexpr milliseconds kRefusedPause{20};
@@ -119,11 +121,28 @@ void LeaseKeeper::Run() {
   steps_timer_ = 0;
   while (!steps_.empty()) {
     if (!steps_.front()()) {
-      steps_timer_ = poller_.After(kBusyPause, [this] { Run(); });
+      const auto now = std::chrono::steady_clock::now();
+      if (!busy_since_) busy_since_ = now;
+      if (!told_busy_ && now - *busy_since_ >= kBusyLimit) TellBusy();
+      steps_timer_ = poller_.After(told_busy_ ? kPollPause : kBusyPause, [this] { Run(); });
       return;
     }
+    busy_since_.reset();
+    told_busy_ = false;
     steps_.pop_front();
   }
+}
+
+void LeaseKeeper::TellBusy() {
+  told_busy_ = true;
+  if (!entering_) return SendProblem(Status::Unavailable("{}", locks_->QueueHolder()));
+  LogWarn("waiting for the GPU locks of host {}: {}", host_, locks_->QueueHolder());
+  // The run waits, as for GPUs that others have, or gives up.
+  LeaseView view;
+  view.held = gpus_;
+  view.full = {locks_->QueueHolder()};
+  last_view_.clear();
+  answers_.view(view);
 }
 
 Status LeaseKeeper::Open() {
@@ -167,6 +186,7 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
   ticket.program = enter.program;
   ticket.job = enter.job;
   ticket.wanted = enter.wanted;
+  entering_ = true;
   Add([this, ticket, terms = enter.terms, memory = std::move(memory)] {
     Status opened = Open();
     if (opened.ok() && terms.pair) opened = CheckMps(gpus_);

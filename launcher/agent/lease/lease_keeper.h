@@ -53,6 +53,8 @@ class LeaseKeeper {
   using Step = std::function<bool()>;
   void Add(Step step);
   void Run();
+  // Names the process that has had the queue for too long, once.
+  void TellBusy();
   Status Open();
   // Sends a view if it differs from the last, or in any case.
   bool SendView(bool in_any_case);
@@ -72,6 +74,9 @@ class LeaseKeeper {
   std::optional<NodeLocks> locks_;
   std::vector<std::string> gpus_;
   std::deque<Step> steps_;
+  bool entering_ = false;  // False: the process only looks, as cuspan queue does.
+  std::optional<std::chrono::steady_clock::time_point> busy_since_;  // Of the first step.
+  bool told_busy_ = false;
   Poller::TimerId steps_timer_ = 0;  // 0: none.
   Poller::TimerId look_timer_ = 0;
   Poller::TimerId poll_timer_ = 0;
