@@ -29,6 +29,7 @@ usable() {
   local root=$1 version
   [[ -x $root/bin/nvcc && -e $root/include/cuda_runtime.h &&
     -e $root/include/cuda_profiler_api.h ]] || return 1
+  if [[ $root == "$from_wheels" && ! -e $root/lib64/stubs/libcuda.so ]]; then return 1; fi
   version=$("$root/bin/nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
   if [[ -z $version ]]; then
     say "passing over $root: its nvcc does not run"
@@ -55,7 +56,20 @@ find_toolkit() {
   return 1
 }
 
-# Compiles and links one small program with each CUDA runtime; $1 is the toolkit, $2 a scratch folder.
+# Makes the driver's stub, which no wheel has: what programs are linked with where no driver is
+# installed. It has the functions that cuda.h declares, also for older callers and for the streams of
+# threads. $1 is the toolkit, $2 a scratch folder.
+make_driver_stub() {
+  local meaning
+  for meaning in -UNO_MACRO -D__CUDA_API_VERSION_INTERNAL -DCUDA_API_PER_THREAD_DEFAULT_STREAM; do
+    echo '#include <cuda.h>' | gcc -E -P -I"$1/include" "$meaning" -
+  done | grep -oE '\bcu[A-Z][A-Za-z0-9_]*[[:space:]]*\(' | tr -d ' (' | sort -u | sed 's/.*/void &(void) {}/' >"$2/stub.c"
+  mkdir -p "$1/lib64/stubs"
+  gcc -shared -Wl,-soname,libcuda.so.1 -o "$1/lib64/stubs/libcuda.so" "$2/stub.c"
+}
+
+# Compiles and links one small program with each CUDA runtime, and one with the driver; $1 is the
+# toolkit, $2 a scratch folder.
 try_out() {
   cat >"$2/try.cu" <<'PROGRAM'
 #include <cuda_runtime.h>
@@ -66,7 +80,10 @@ int main() {
 }
 PROGRAM
   "$1/bin/nvcc" -cudart shared "$2/try.cu" -o "$2/try_shared" &&
-    "$1/bin/nvcc" -cudart static "$2/try.cu" -o "$2/try_static"
+    "$1/bin/nvcc" -cudart static "$2/try.cu" -o "$2/try_static" || return 1
+  echo '#include <cuda.h>
+int main() { return cuInit(0) == CUDA_SUCCESS ? 0 : 1; }' >"$2/driver.cu"
+  "$1/bin/nvcc" "$2/driver.cu" -L"$1/lib64/stubs" -lcuda -o "$2/try_driver"
 }
 
 # Makes the toolkit $from_wheels: nvcc and ptxas, its front end's headers, cicc and libdevice, the
@@ -101,6 +118,7 @@ make_from_wheels() {
   mkdir -p "$root/targets/$target"
   ln -sfn ../../include "$root/targets/$target/include"
   ln -sfn ../../lib "$root/targets/$target/lib"
+  make_driver_stub "$root" "$work"
   try_out "$root" "$work" >&2 ||
     fail "the toolkit made from NVIDIA's wheels does not compile a small program (is g++ installed?)"
   # One step makes it visible; another process may have been quicker. One that an older version of
