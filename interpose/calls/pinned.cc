@@ -18,6 +18,14 @@ bool IsDevices(Session& session, const void* memory) {
   return kind == PointerKind::kDevice || kind == PointerKind::kManaged;
 }
 
+// Kernels find registered memory at another address.
+Error PointAtRegistered(Session& session, std::uint64_t* address) {
+  const void* const memory = HandleOf<const void*>(*address);
+  const auto range = session.host_memory().Find(memory, 1);
+  if (!range || range->allocated) return CUDA_SUCCESS;
+  return session.region().registered().Expose(range->base, range->bytes, memory, address);
+}
+
 }  // namespace
 
 Error AllocatePinned(std::size_t bytes, unsigned flags, void** memory) {
@@ -77,6 +85,14 @@ Error DeviceAddressOfPinned(void* memory, std::uint64_t* address) {
   });
 }
 
+Error ReachPinned(Session& session, std::uint64_t* address) {
+  if (session.region().IsManaged(*address)) return CUDA_SUCCESS;
+  CUSPAN_RETURN_IF_FAILED(session.region().Expose(*address));
+  if (!session.host_memory().any_registered() || !session.region().available()) [[likely]]
+    return CUDA_SUCCESS;
+  return PointAtRegistered(session, address);
+}
+
 Error PointAtRegistered(Session& session, const Link& link, std::span<std::byte> arguments,
                         std::span<const std::uint32_t> sizes) {
   if (!session.host_memory().any_registered()) [[likely]]
@@ -85,14 +101,10 @@ Error PointAtRegistered(Session& session, const Link& link, std::span<std::byte>
   for (const std::uint32_t bytes : sizes) {
     const std::span<std::byte> argument = arguments.first(bytes);
     arguments = arguments.subspan(bytes);
-    void* memory = nullptr;
-    for (std::size_t at = 0; at + sizeof memory <= bytes; at += sizeof memory) {
-      std::memcpy(&memory, argument.data() + at, sizeof memory);
-      const auto range = session.host_memory().Find(memory, 1);
-      if (!range || range->allocated) continue;
-      std::uint64_t address = 0;
-      CUSPAN_RETURN_IF_FAILED(
-          session.region().registered().Expose(range->base, range->bytes, memory, &address));
+    std::uint64_t address = 0;
+    for (std::size_t at = 0; at + sizeof address <= bytes; at += sizeof address) {
+      std::memcpy(&address, argument.data() + at, sizeof address);
+      CUSPAN_RETURN_IF_FAILED(PointAtRegistered(session, &address));
       std::memcpy(argument.data() + at, &address, sizeof address);
     }
   }

@@ -21,6 +21,9 @@ Error UnregisterPinned(void* memory);
 
 // Where kernels find the memory.
 Error DeviceAddressOfPinned(void* memory, std::uint64_t* address);
+// Replaces an address of page-locked memory by the one at which work on devices finds it, and gives
+// devices that memory if none has used it. Others stay as they are.
+Error ReachPinned(Session& session, std::uint64_t* address);
 // Kernels find registered memory at another address than the host. Where an argument is, or holds
 // at a multiple of its own size, a pointer of the host to such memory, it becomes that of kernels.
 // `arguments`: one behind the other; `sizes`: their bytes.

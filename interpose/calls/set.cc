@@ -1,6 +1,7 @@
 #include "interpose/calls/set.h"
 
 #include "interpose/calls/graph/capture.h"
+#include "interpose/calls/pinned.h"
 #include "interpose/calls/synchronous_memory.h"
 #include "protocol/api/box.h"
 
@@ -26,9 +27,11 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
              bool asynchronous) {
   if (area.width == 0 || area.rows == 0) return CUDA_SUCCESS;
   if (area.rows > 1 && area.pitch < area.width) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t start = NumberOf(area.start);
+  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
   // Before the first row is written.
-  if (!IsInside(session, area)) return CUDA_ERROR_INVALID_VALUE;
-  const std::uint64_t start = NumberOf(area.start);
+  if (!IsInside(session, {HandleOf<void*>(start), area.pitch, area.width, area.rows}))
+    return CUDA_ERROR_INVALID_VALUE;
   const auto byte = static_cast<std::uint32_t>(value) & 0xff;
   if (area.rows == 1 || area.pitch == area.width) {
     CUSPAN_RETURN_IF_FAILED(
@@ -38,6 +41,30 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
         session.sets().Rows({start, area.pitch, area.width, area.rows, byte}, target));
   }
   return WaitIfSeen(session, target, start, asynchronous);
+}
+
+Error SetReached(Session& session, const StreamTarget& target, const CUDA_MEMSET_NODE_PARAMS& set) {
+  if (set.elementSize == 1) {
+    return FillOn(session, target, {HandleOf<void*>(set.dst), set.pitch, set.width, set.height},
+                  static_cast<int>(set.value), true);
+  }
+  std::size_t width = 0;
+  if (__builtin_mul_overflow(set.width, std::size_t{set.elementSize}, &width))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!IsInside(session, {HandleOf<void*>(set.dst), set.pitch, width, set.height}))
+    return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t row = 0; row < set.height; ++row) {
+    CUSPAN_RETURN_IF_FAILED(session.sets().Elements(set.dst + row * set.pitch, set.value,
+                                                    set.elementSize, set.width, target));
+  }
+  return CUDA_SUCCESS;
+}
+
+Error Reach(Session& session, CUDA_MEMSET_NODE_PARAMS* set) {
+  std::uint64_t start = set->dst;
+  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
+  set->dst = start;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -64,8 +91,10 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
     return CUDA_ERROR_INVALID_VALUE;
   const auto fill = [&](Session& session, const StreamTarget& target) -> Error {
     if (set.width == 0 || set.height == 0) return CUDA_SUCCESS;
-    CUSPAN_RETURN_IF_FAILED(SetElements(session, target, set));
-    return WaitIfSeen(session, target, set.dst, asynchronous);
+    CUDA_MEMSET_NODE_PARAMS reached = set;
+    CUSPAN_RETURN_IF_FAILED(Reach(session, &reached));
+    CUSPAN_RETURN_IF_FAILED(SetReached(session, target, reached));
+    return WaitIfSeen(session, target, reached.dst, asynchronous);
   };
   if (!asynchronous) return OnStream(stream, meaning, fill);
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -76,20 +105,9 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
 
 Error SetElements(Session& session, const StreamTarget& target,
                   const CUDA_MEMSET_NODE_PARAMS& set) {
-  if (set.elementSize == 1) {
-    return FillOn(session, target, {HandleOf<void*>(set.dst), set.pitch, set.width, set.height},
-                  static_cast<int>(set.value), true);
-  }
-  std::size_t width = 0;
-  if (__builtin_mul_overflow(set.width, std::size_t{set.elementSize}, &width))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (!IsInside(session, {HandleOf<void*>(set.dst), set.pitch, width, set.height}))
-    return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t row = 0; row < set.height; ++row) {
-    CUSPAN_RETURN_IF_FAILED(session.sets().Elements(set.dst + row * set.pitch, set.value,
-                                                    set.elementSize, set.width, target));
-  }
-  return CUDA_SUCCESS;
+  CUDA_MEMSET_NODE_PARAMS reached = set;
+  CUSPAN_RETURN_IF_FAILED(Reach(session, &reached));
+  return SetReached(session, target, reached);
 }
 
 }  // namespace cuspan

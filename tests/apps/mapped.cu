@@ -413,6 +413,73 @@ int CheckHandedOn(int devices, int rounds) {
   return failures;
 }
 
+// Sets of page-locked memory that no kernel has used.
+int CheckSets(unsigned char* (*allocate)(size_t), void (*release)(unsigned char*)) {
+  constexpr int kWidth = 24, kPitch = 32, kRows = 5, kBytes = kPitch * kRows;
+  int failures = 0;
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  const auto check = [&](unsigned char* bytes, int width, unsigned char value) {
+    for (int i = 0; i < kBytes; ++i) failures += bytes[i] != (i % kPitch < width ? value : 0xff);
+    release(bytes);
+  };
+  unsigned char* bytes = allocate(kBytes);
+  CHECK(cudaMemset(bytes, 1, kBytes));
+  check(bytes, kPitch, 1);
+  bytes = allocate(kBytes);
+  CHECK(cudaMemsetAsync(bytes, 2, kBytes, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  check(bytes, kPitch, 2);
+  bytes = allocate(kBytes);
+  CHECK(cudaMemset2DAsync(bytes, kPitch, 3, kWidth, kRows, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  check(bytes, kWidth, 3);
+
+  bytes = allocate(kBytes);
+  cudaMemsetParams set{};
+  set.dst = bytes;
+  set.pitch = kPitch;
+  set.value = 0x04040404;
+  set.elementSize = 4;
+  set.width = kWidth / 4;
+  set.height = kRows;
+  cudaGraph_t graph;
+  cudaGraphNode_t node;
+  cudaGraphExec_t exec;
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphAddMemsetNode(&node, graph, nullptr, 0, &set));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cudaGraphLaunch(exec, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  check(bytes, kWidth, 4);
+  CHECK(cudaStreamDestroy(stream));
+  return failures;
+}
+
+template <unsigned kFlags>
+unsigned char* Allocate(size_t count) {
+  unsigned char* bytes = nullptr;
+  CHECK(cudaHostAlloc(&bytes, count, kFlags));
+  std::memset(bytes, 0xff, count);
+  return bytes;
+}
+
+void Release(unsigned char* bytes) { CHECK(cudaFreeHost(bytes)); }
+
+unsigned char* Register(size_t count) {
+  auto* const bytes = new unsigned char[count];
+  std::memset(bytes, 0xff, count);
+  CHECK(cudaHostRegister(bytes, count, cudaHostRegisterDefault));
+  return bytes;
+}
+
+void Unregister(unsigned char* bytes) {
+  CHECK(cudaHostUnregister(bytes));
+  delete[] bytes;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -422,6 +489,9 @@ int main(int argc, char** argv) {
   failures += CheckKernels(devices, count, cudaHostAllocMapped | cudaHostAllocPortable);
   failures += CheckKernels(devices, count, cudaHostAllocDefault);
   CHECK(cudaSetDevice(0));
+  failures += CheckSets(Allocate<cudaHostAllocDefault>, Release);
+  failures += CheckSets(Allocate<cudaHostAllocMapped>, Release);
+  failures += CheckSets(Register, Unregister);
   failures += CheckHalves(count);
   failures += CheckBytes(count);
   failures += CheckCopies(count);
