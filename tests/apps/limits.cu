@@ -1,7 +1,21 @@
-// Sizes that nothing has: what the driver refuses is refused (measured natively, driver 580).
+// Sizes that nothing has, and limits set too late: what the driver refuses is refused (measured
+// natively, driver 580).
 #include <cstdint>
+#include <cstdlib>
 
 #include "check.h"
+
+namespace {
+
+__global__ void Nothing() {}
+__global__ void Print(int times) {
+  if (times > 0) printf("%d\n", times);
+}
+__global__ void Allocate(int bytes) {
+  if (bytes > 0) free(malloc(bytes));
+}
+
+}  // namespace
 
 int main() {
   int failures = 0;
@@ -9,6 +23,21 @@ int main() {
     EXPECT(got == wanted, "%s: %s, not %s", what, cudaGetErrorName(got), cudaGetErrorName(wanted));
     cudaGetLastError();
   };
+  // The buffer of printf and the heap have their sizes when a kernel is launched that may use them,
+  // whether it does or not; another size is refused from then on, until the device is reset.
+  const auto set = [](cudaLimit limit) { return cudaDeviceSetLimit(limit, 32 << 20); };
+  Nothing<<<1, 1>>>();
+  is("the buffer before printing", set(cudaLimitPrintfFifoSize), cudaSuccess);
+  is("the heap before printing", set(cudaLimitMallocHeapSize), cudaSuccess);
+  Print<<<1, 1>>>(0);
+  is("the buffer after printing", set(cudaLimitPrintfFifoSize), cudaErrorInvalidValue);
+  is("the heap after printing", set(cudaLimitMallocHeapSize), cudaSuccess);
+  Allocate<<<1, 1>>>(0);
+  is("the heap after allocating", set(cudaLimitMallocHeapSize), cudaErrorInvalidValue);
+  CHECK(cudaDeviceReset());
+  is("the buffer after the reset", set(cudaLimitPrintfFifoSize), cudaSuccess);
+  is("the heap after the reset", set(cudaLimitMallocHeapSize), cudaSuccess);
+  CHECK(cudaDeviceReset());
   // A thread's stack, the unit of fetching, and the part of the cache that persists have ends.
   for (const cudaLimit limit :
        {cudaLimitStackSize, cudaLimitMaxL2FetchGranularity, cudaLimitPersistingL2CacheSize}) {

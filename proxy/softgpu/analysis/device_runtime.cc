@@ -42,4 +42,11 @@ const RuntimeFunction* FindRuntimeFunction(std::string_view name) {
   return nullptr;
 }
 
+bool UsesPrintBuffer(std::string_view name) { return name == "vprintf"; }
+
+bool UsesHeap(std::string_view name) {
+  return name == "malloc" || name == "free" || name == "__cudaCDP2Malloc" ||
+         name == "__cudaCDP2Free";
+}
+
 }  // namespace cuspan::softgpu::analysis

@@ -18,6 +18,11 @@ struct RuntimeFunction {
 // Null when `name` is none of them.
 const RuntimeFunction* FindRuntimeFunction(std::string_view name);
 
+// Whether the function uses the buffer of CU_LIMIT_PRINTF_FIFO_SIZE, or the heap of
+// CU_LIMIT_MALLOC_HEAP_SIZE.
+bool UsesPrintBuffer(std::string_view name);
+bool UsesHeap(std::string_view name);
+
 // What a kernel calls to launch another; a module that declares it may do so.
 inline constexpr std::string_view kDeviceLaunch = "__cudaCDP2LaunchDeviceV2";
 

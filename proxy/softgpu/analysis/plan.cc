@@ -70,6 +70,8 @@ class ModulePlanner {
             "kernel '{}' calls '{}' (declared on PTX line {}), which is not implemented",
             kernel_name_, name, callee.line);
       }
+      plan_.prints = plan_.prints || UsesPrintBuffer(name);
+      plan_.uses_heap = plan_.uses_heap || UsesHeap(name);
     }
     if (facts.calls_indirectly) CUSPAN_RETURN_IF_ERROR(AddIndirectTargets());
     return Status::Ok();

@@ -37,6 +37,9 @@ struct KernelPlan {
   std::uint32_t reserved_shared_offset = ptx::kNoIndex;
   std::uint64_t local_bytes = 0;  // Of all functions together.
   bool needs_fibers = false;
+  // Whether it may print, or use the heap of the device, itself or through a callee.
+  bool prints = false;
+  bool uses_heap = false;
 };
 
 // Body of a function by index; parses it when that has not happened yet.

@@ -47,6 +47,23 @@ void Context::Raise(CUresult error, const std::string& message) {
   queue_.pool().StopCancelled();
 }
 
+CUresult Context::SetPrintfLimit(std::size_t bytes) {
+  if (print_buffer_used_) return CUDA_ERROR_INVALID_VALUE;
+  printf_limit_ = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult Context::SetHeapLimit(std::size_t bytes) {
+  if (heap_used_) return CUDA_ERROR_INVALID_VALUE;
+  heap_.SetLimit(std::max(bytes, kSmallestHeap));
+  return CUDA_SUCCESS;
+}
+
+void Context::Launched(bool prints, bool uses_heap) {
+  if (prints) print_buffer_used_ = true;
+  if (uses_heap) heap_used_ = true;
+}
+
 CUresult Context::Synchronize() {
   // What is added meanwhile by other threads need not be waited for.
   for (const OperationPtr& operation : streams_.Pending()) operation->Wait();
@@ -198,11 +215,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, std::size_t value)
       context->SetStackLimit(value);
       return CUDA_SUCCESS;
     case CU_LIMIT_PRINTF_FIFO_SIZE:
-      context->SetPrintfLimit(value);
-      return CUDA_SUCCESS;
+      return context->SetPrintfLimit(value);
     case CU_LIMIT_MALLOC_HEAP_SIZE:
-      context->heap().SetLimit(std::max(value, kSmallestHeap));
-      return CUDA_SUCCESS;
+      return context->SetHeapLimit(value);
     // Hints to hardware that is not there; what NVIDIA's driver refuses is refused.
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
       return CUDA_SUCCESS;

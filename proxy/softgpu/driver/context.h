@@ -39,7 +39,11 @@ class Context : public ErrorSink {
   std::size_t stack_limit() const { return stack_limit_.load(); }
   void SetStackLimit(std::size_t bytes) { stack_limit_ = bytes; }
   std::size_t printf_limit() const { return printf_limit_.load(); }
-  void SetPrintfLimit(std::size_t bytes) { printf_limit_ = bytes; }
+  // As the driver, both refuse a size once a kernel was launched that may use what has it, also one
+  // that it has already (measured natively, driver 580).
+  CUresult SetPrintfLimit(std::size_t bytes);
+  CUresult SetHeapLimit(std::size_t bytes);
+  void Launched(bool prints, bool uses_heap);
 
  private:
   const int device_;
@@ -52,6 +56,8 @@ class Context : public ErrorSink {
   std::atomic<std::size_t> stack_limit_{1024};  // CUDA's default.
   // Only remembered: what kernels print is written at once.
   std::atomic<std::size_t> printf_limit_{std::size_t{1} << 20};
+  std::atomic<bool> print_buffer_used_{false};
+  std::atomic<bool> heap_used_{false};
 };
 
 // The device whose context is current in the calling thread; -1 for none.

@@ -123,6 +123,7 @@ CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, 
   CUSPAN_SOFT_RETURN_IF_ERROR(
       function.Compile({shape.block.x, shape.block.y, shape.block.z}, &compiled));
   const KernelInfo& info = function.info();
+  context->Launched(info.prints, info.uses_heap);
   launch->order = driver.configuration.order;
   launch->kernel = info.name;
   launch->grid = shape.grid;

@@ -77,6 +77,8 @@ std::string WriteInfo(const KernelInfo& info) {
   writer.Add(info.max_threads);
   writer.Add(info.required_ntid);
   writer.Add(std::uint8_t{info.needs_fibers});
+  writer.Add(std::uint8_t{info.prints});
+  writer.Add(std::uint8_t{info.uses_heap});
   return writer.Take();
 }
 
@@ -94,7 +96,8 @@ std::optional<KernelInfo> ReadInfo(std::string_view bytes, std::string_view name
   for (KernelParameter& parameter : info.parameters) reader.Take(&parameter);
   const bool whole = reader.Take(&info.parameter_bytes) && reader.Take(&info.static_shared_bytes) &&
                      reader.Take(&info.local_bytes) && reader.Take(&info.max_threads) &&
-                     reader.Take(&info.required_ntid) && reader.TakeFlag(&info.needs_fibers);
+                     reader.Take(&info.required_ntid) && reader.TakeFlag(&info.needs_fibers) &&
+                     reader.TakeFlag(&info.prints) && reader.TakeFlag(&info.uses_heap);
   if (!whole || reader.left() != 0) return std::nullopt;
   return info;
 }

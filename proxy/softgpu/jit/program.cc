@@ -250,6 +250,8 @@ class LoadedProgram final : public Program {
     }
     for (int i = 0; i < 3; ++i) info.required_ntid[i] = function.required_ntid[i];
     info.needs_fibers = plan.needs_fibers;
+    info.prints = plan.prints;
+    info.uses_heap = plan.uses_heap;
     return info;
   }
 

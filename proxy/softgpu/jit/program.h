@@ -30,6 +30,8 @@ struct KernelInfo {
   std::uint32_t max_threads = 1024;            // From .maxntid / .reqntid, else 1024.
   std::uint32_t required_ntid[3] = {0, 0, 0};  // .reqntid, or zeros.
   bool needs_fibers = false;                   // Contains something that may suspend a thread.
+  bool prints = false;                         // May call printf.
+  bool uses_heap = false;                      // May call malloc or free.
 };
 
 // The blocks that a kernel is compiled for; zeros: any.
