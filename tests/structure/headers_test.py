@@ -52,7 +52,13 @@ def flags_of_folders():
 
 
 def flags_for(header, flags):
-    """Those of the header's folder, or else of the nearest one within the same layer."""
+    """Those of the header's folder, or else of a source of its layer that includes it, or else of the nearest folder."""
+    if header.parent not in flags:
+        layer = ROOT / header.relative_to(ROOT).parts[0]
+        line = f'#include "{header.relative_to(ROOT).as_posix()}"'
+        for source in sorted(COMPILED):
+            if layer in source.parents and line in source.read_text(encoding="utf-8"):
+                return flags[source.parent]
     for folder in header.parents:
         if folder in flags:
             return flags[folder]
