@@ -58,12 +58,13 @@ find_toolkit() {
 
 # Makes the driver's stub, which no wheel has: what programs are linked with where no driver is
 # installed. It has the functions that the headers declare, also for older callers and for the streams
-# of threads. $1 is the toolkit, $2 a scratch folder.
+# of threads, but for one that the driver has not. $1 is the toolkit, $2 a scratch folder.
 make_driver_stub() {
   local meaning
   for meaning in -UNO_MACRO -D__CUDA_API_VERSION_INTERNAL -DCUDA_API_PER_THREAD_DEFAULT_STREAM; do
     printf '#include <%s.h>\n' cuda cudaProfiler | gcc -E -P -I"$1/include" "$meaning" -
-  done | grep -oE '\bcu[A-Z][A-Za-z0-9_]*[[:space:]]*\(' | tr -d ' (' | sort -u | sed 's/.*/void &(void) {}/' >"$2/stub.c"
+  done | grep -oE '\bcu[A-Z][A-Za-z0-9_]*[[:space:]]*\(' | tr -d ' (' | sort -u |
+    grep -vx cuGetProcAddress_v2_ptsz | sed 's/.*/void &(void) {}/' >"$2/stub.c"
   mkdir -p "$1/lib64/stubs"
   gcc -shared -Wl,-soname,libcuda.so.1 -o "$1/lib64/stubs/libcuda.so" "$2/stub.c"
 }
