@@ -335,12 +335,14 @@ class BodyParser {
     } else if (token.text[0] == '%') {
       operand->kind = Operand::Kind::kSpecial;
       operand->special = SpecialRegisterNamed(token.text, selector);
-      if (operand->special == SpecialRegister::kNone)
-        return Status::Unsupported(
-            "PTX line {}: '{}{}{}' in function '{}' is neither declared nor a special "
-            "register that is implemented",
-            lexer_.LineOf(token.offset), token.text, selector.empty() ? "" : ".", selector,
-            function_.name);
+      if (operand->special == SpecialRegister::kNone) {
+        const std::string where =
+            Format("PTX line {}: '{}{}{}' in function '{}'", lexer_.LineOf(token.offset),
+                   token.text, selector.empty() ? "" : ".", selector, function_.name);
+        if (IsUnknownHere(token.text))
+          return Status::Unsupported("{} is a special register that is not implemented", where);
+        return Status::Invalid("{} is not declared", where);
+      }
       operand->selector = {};
     } else {
       operand->kind = Operand::Kind::kSymbol;

@@ -86,6 +86,11 @@ SpecialRegister SpecialRegisterNamed(std::string_view name, std::string_view com
   return R::kNone;
 }
 
+bool IsUnknownHere(std::string_view name) {
+  return name.starts_with("%envreg") || name.starts_with("%pm") ||
+         name.starts_with("%reserved_smem_offset_") || name == "%current_graph_exec";
+}
+
 unsigned BitsOf(SpecialRegister which) {
   switch (which) {
     case R::kGridid:

@@ -64,6 +64,8 @@ enum class SpecialRegister : std::uint8_t {
 
 // The register that `name` (with its '%') and `component` ("x", or empty) denote, or kNone.
 SpecialRegister SpecialRegisterNamed(std::string_view name, std::string_view component);
+// Whether PTX has such a register that has no value here. (PTX ISA 9.0, "Special Registers")
+bool IsUnknownHere(std::string_view name);
 // Its width: 32 or 64.
 unsigned BitsOf(SpecialRegister which);
 

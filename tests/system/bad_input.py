@@ -29,10 +29,6 @@ DIFFERENCES = {
 }
 
 SOFTWARE_DIFFERENCES = {
-    # PTX is compiled when it is first launched.
-    'images: Load(head + ".extern .func absent();\\n.visible .entry one() { call absent; ret; }\\n")': "0 CUDA_SUCCESS",
-    'images: Load(head + ".visible .entry one() { nothing.u32 %r1, %r2; ret; }\\n")': "0 CUDA_SUCCESS",
-    'images: Load(head + ".visible .entry one() { mov.u32 %undeclared, 1; ret; }\\n")': "0 CUDA_SUCCESS",
     # It runs no machine code, whatever the ELF file says.
     "images: cuModuleLoadData(&module, header)": "209 CUDA_ERROR_NO_BINARY_FOR_GPU",
     # It has no clusters.

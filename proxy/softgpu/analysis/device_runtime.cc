@@ -42,6 +42,11 @@ const RuntimeFunction* FindRuntimeFunction(std::string_view name) {
   return nullptr;
 }
 
+bool IsOfDeviceRuntime(std::string_view name) {
+  return FindRuntimeFunction(name) != nullptr || name.starts_with("__cuda") ||
+         name.starts_with("cuda");
+}
+
 bool UsesPrintBuffer(std::string_view name) { return name == "vprintf"; }
 
 bool UsesHeap(std::string_view name) {

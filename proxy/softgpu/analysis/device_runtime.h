@@ -18,6 +18,10 @@ struct RuntimeFunction {
 // Null when `name` is none of them.
 const RuntimeFunction* FindRuntimeFunction(std::string_view name);
 
+// Whether code may use the name though nothing defines it: that of a function of the device
+// runtime, implemented or not.
+bool IsOfDeviceRuntime(std::string_view name);
+
 // Whether the function uses the buffer of CU_LIMIT_PRINTF_FIFO_SIZE, or the heap of
 // CU_LIMIT_MALLOC_HEAP_SIZE.
 bool UsesPrintBuffer(std::string_view name);

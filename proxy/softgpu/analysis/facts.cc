@@ -207,7 +207,7 @@ BodyFacts CollectFacts(const ptx::Body& body) {
     facts.reads_shared_state = facts.reads_shared_state || ReadsSharedState(instruction);
     for (const auto& operand : instruction.operands)
       facts.uses_reserved_shared = facts.uses_reserved_shared || IsReservedShared(operand);
-    std::size_t first = 0;
+    std::size_t first = 0, end = instruction.operands.size();
     if (instruction.opcode == "call") {
       const std::size_t position = CalleePosition(instruction);
       if (position < instruction.operands.size()) {
@@ -216,11 +216,13 @@ BodyFacts CollectFacts(const ptx::Body& body) {
           facts.callees.push_back(callee.name);
         } else {
           facts.calls_indirectly = true;
+          // The name of a prototype, or of a list of targets, which the body declares.
+          if (instruction.operands.back().kind == Operand::Kind::kSymbol) --end;
         }
         first = position + 1;
       }
     }
-    for (std::size_t i = first; i < instruction.operands.size(); ++i)
+    for (std::size_t i = first; i < end; ++i)
       CollectSymbols(instruction.operands[i], &facts.symbols);
   }
   return facts;

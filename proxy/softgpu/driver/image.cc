@@ -57,14 +57,15 @@ const fatbin::Entry* Newest(const fatbin::Container& container, std::uint32_t ca
   return best;
 }
 
-// PTX text starts with comments, blanks and directives; the driver tells other
-// things from damaged PTX by that.
-bool LooksLikePtx(const char* text) {
+}  // namespace
+
+// It starts with comments, blanks and directives; the driver tells other things from damaged PTX by
+// that. Byte by byte: a short text may end before a fourth.
+bool IsPtxText(const void* image) {
+  const auto* text = static_cast<const char*>(image);
   while (std::isspace(static_cast<unsigned char>(*text))) ++text;
   return *text == '.' || (text[0] == '/' && (text[1] == '/' || text[1] == '*'));
 }
-
-}  // namespace
 
 CUresult PtxOfFatbin(std::span<const std::uint8_t> bytes, int capability, std::string* ptx,
                      std::string* why) {
@@ -94,8 +95,7 @@ CUresult PtxOfElf(std::span<const std::uint8_t> elf, std::string* ptx, std::stri
 
 CUresult SelectPtx(const void* image, int capability, std::string* ptx, std::string* why) {
   const auto* text = static_cast<const char*>(image);
-  // Byte by byte: a short text may end before a fourth.
-  if (LooksLikePtx(text)) {
+  if (IsPtxText(image)) {
     *ptx = text;
     return CUDA_SUCCESS;
   }

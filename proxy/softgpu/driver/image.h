@@ -11,6 +11,9 @@
 
 namespace cuspan::softgpu {
 
+// Whether the image is a PTX text, which a program may have written itself.
+bool IsPtxText(const void* image);
+
 // Finds the PTX text in `image`: a fat binary, a linked image of the software GPU, or a text that
 // ends with a NUL. As with the driver, the caller vouches that it is readable to its own end.
 CUresult SelectPtx(const void* image, int capability, std::string* ptx, std::string* why);

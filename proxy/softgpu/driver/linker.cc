@@ -15,6 +15,7 @@
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/image.h"
 #include "proxy/softgpu/driver/state.h"
+#include "proxy/softgpu/jit/program.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -30,12 +31,6 @@ bool IsDeviceRuntime(const std::string& ptx) {
     if (ptx.compare(line, 8, ".visible") == 0) return true;
   }
   return false;
-}
-
-// Names that code may use though no input defines them.
-bool IsOfDeviceRuntime(std::string_view name) {
-  return analysis::FindRuntimeFunction(name) != nullptr || name.starts_with("__cuda") ||
-         name.starts_with("cuda");
 }
 
 // The device runtime's functions of cooperative groups, for compilers that call them where nvcc has
@@ -119,6 +114,17 @@ CUresult AddPtx(std::string ptx, int capability, LinkState& state, std::string* 
   return CUDA_SUCCESS;
 }
 
+// A text of the program's: all of it is looked at, as the driver compiles all.
+CUresult AddText(std::string ptx, int capability, LinkState& state, std::string* why) {
+  const Result<std::unique_ptr<Program>> program = Program::Load(ptx);
+  if (const Status status = program.ok() ? (*program)->Check(false) : program.status();
+      !status.ok()) {
+    *why = status.message();
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  return AddPtx(std::move(ptx), capability, state, why);
+}
+
 CUresult AddFatbins(const std::vector<Bytes>& containers, int capability, LinkState& state,
                     std::string* why) {
   for (const Bytes container : containers) {
@@ -145,7 +151,7 @@ CUresult AddInput(CUjitInputType type, Bytes bytes, int capability, LinkState& s
   const bool elf = bytes.size() >= 4 && IsElf(bytes.data());
   switch (type) {
     case CU_JIT_INPUT_PTX:
-      return AddPtx({text, strnlen(text, bytes.size())}, capability, state, why);
+      return AddText({text, strnlen(text, bytes.size())}, capability, state, why);
     case CU_JIT_INPUT_CUBIN: {
       if (!elf) return CUDA_ERROR_INVALID_IMAGE;
       std::string ptx;
@@ -190,7 +196,7 @@ CUresult Link(LinkState& state, std::string* why) {
     return CUDA_ERROR_UNKNOWN;
   }
   for (const std::string& name : linked->undefined) {
-    if (IsOfDeviceRuntime(name)) continue;
+    if (analysis::IsOfDeviceRuntime(name)) continue;
     *why = Format("undefined reference to '{}'", name);
     return CUDA_ERROR_UNKNOWN;
   }

@@ -101,9 +101,10 @@ CUresult CheckPtx(std::uint32_t version, std::uint32_t target, int capability, s
   return CUDA_SUCCESS;
 }
 
-CUresult Module::Load(std::string ptx, int capability, const std::shared_ptr<Context>& context,
-                      AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory,
-                      std::shared_ptr<Module>* module, std::string* why) {
+CUresult Module::Load(std::string ptx, bool checked, int capability,
+                      const std::shared_ptr<Context>& context, AddressSpace& addresses,
+                      std::shared_ptr<PhysicalMemory> memory, std::shared_ptr<Module>* module,
+                      std::string* why) {
   Result<std::unique_ptr<Program>> program = Program::Load(std::move(ptx));
   if (!program.ok()) {
     *why = program.status().message();
@@ -113,6 +114,12 @@ CUresult Module::Load(std::string ptx, int capability, const std::shared_ptr<Con
           CheckPtx((*program)->ptx_version(), (*program)->target(), capability, why);
       result != CUDA_SUCCESS)
     return result;
+  if (checked) {
+    if (const Status status = (*program)->Check(true); !status.ok()) {
+      *why = status.message();
+      return PtxError(status);
+    }
+  }
   auto loaded =
       std::make_shared<Module>(context, std::move(*program), addresses, std::move(memory));
   if (const CUresult result = loaded->PlaceVariables(); result != CUDA_SUCCESS) return result;

@@ -85,11 +85,12 @@ class Module : public std::enable_shared_from_this<Module> {
     bool managed;
   };
 
-  // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). The driver's code, and in
-  // *why what is wrong.
-  static CUresult Load(std::string ptx, int capability, const std::shared_ptr<Context>& context,
-                       AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory,
-                       std::shared_ptr<Module>* module, std::string* why);
+  // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). `checked`: all of the
+  // text is looked at now (Program::Check). The driver's code, and in *why what is wrong.
+  static CUresult Load(std::string ptx, bool checked, int capability,
+                       const std::shared_ptr<Context>& context, AddressSpace& addresses,
+                       std::shared_ptr<PhysicalMemory> memory, std::shared_ptr<Module>* module,
+                       std::string* why);
 
   Module(std::shared_ptr<Context> context, std::unique_ptr<Program> program,
          AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory);

@@ -45,7 +45,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* module, const void
   std::shared_ptr<Module> loaded;
   CUresult result = SelectPtx(image, capability, &ptx, &why);
   if (result == CUDA_SUCCESS)
-    result = Module::Load(std::move(ptx), capability, context, driver->addresses,
+    result = Module::Load(std::move(ptx), IsPtxText(image), capability, context, driver->addresses,
                           driver->FindDevice(context->device())->memory, &loaded, &why);
   options.Took(std::chrono::steady_clock::now() - start);
   if (!why.empty()) {

@@ -71,6 +71,10 @@ class LoadedProgram final : public Program {
     return Status::Ok();
   }
 
+  Status Check(bool linked) override {
+    const std::lock_guard lock(mutex_);
+    return parsed_->Check(linked);
+  }
   std::uint32_t ptx_version() const override { return module_.version; }
   std::uint32_t target() const override { return module_.target; }
   const std::vector<ModuleVariable>& variables() const override { return variables_; }

@@ -100,6 +100,11 @@ class Program {
   static Result<std::unique_ptr<Program>> Load(std::string ptx);
   virtual ~Program() = default;
 
+  // Looks at all of the text, for those who write PTX: kInvalid, naming the line, for what no
+  // compiler takes. `linked`: what it calls must be in it. Otherwise a kernel is parsed when it is
+  // needed first.
+  virtual Status Check(bool linked) = 0;
+
   virtual std::uint32_t ptx_version()
       const = 0;                             // Major × 10 + minor, as in the .version directive.
   virtual std::uint32_t target() const = 0;  // 75 for `.target sm_75`.

@@ -276,6 +276,50 @@ TEST_F(LinkerTest, BadInputsAreRefused) {
   EXPECT_EQ(cuLinkComplete(state, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
+// A driver compiles a text when it is loaded, and refuses it all for one wrong body.
+TEST_F(LinkerTest, WrongBodiesAreFoundBeforeTheyAreLaunched) {
+  const struct {
+    std::string body, message;
+  } wrong[] = {{"mov.u32 %undeclared, 1;", "line 5: '%undeclared' in function 'wrong'"},
+               {"mov.u32 %r1, 1", "line 5: expected ';'"},
+               {"bra nowhere;", "line 5: label 'nowhere' does not exist"},
+               {"frobnicate.u32 %r1, %r1;", "line 5: there is no instruction 'frobnicate.u32'"},
+               {"mov.u64 %rd1, nothing;", "'nothing', which is not declared"},
+               {"call nothing, ();", "'nothing', which is not declared"}};
+  for (const auto& [body, message] : wrong) {
+    const std::string text =
+        Ptx(".visible .entry right() { ret; }\n"
+            ".func wrong() { .reg .b32 %r<2>; .reg .b64 %rd<2>; " +
+            body + " ret; }\n");
+    std::vector<char> log(4096);
+    CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* of_module[] = {log.data(), reinterpret_cast<void*>(log.size())};
+    CUmodule module = nullptr;
+    EXPECT_EQ(cuModuleLoadDataEx(&module, text.c_str(), 2, names, of_module),
+              CUDA_ERROR_INVALID_PTX);
+    EXPECT_THAT(log.data(), HasSubstr(message));
+    EXPECT_EQ(Add(CU_JIT_INPUT_PTX, text), CUDA_ERROR_INVALID_PTX) << body;
+  }
+  // Another input may have it; a module is alone.
+  const std::string text =
+      Ptx(".extern .func elsewhere();\n.visible .entry kernel() { call elsewhere, (); ret; }\n");
+  CUmodule module = nullptr;
+  EXPECT_EQ(cuModuleLoadData(&module, text.c_str()), CUDA_ERROR_INVALID_PTX);
+  EXPECT_CUDA(Add(CU_JIT_INPUT_PTX, text));
+}
+
+// The names behind a call through a pointer are declared in the body.
+TEST_F(LinkerTest, PrototypesAreNoNamesOfTheModule) {
+  const std::string text =
+      Ptx(".func called() { ret; }\n"
+          ".visible .entry kernel() { .reg .b64 %rd<2>; mov.u64 %rd1, called;\n"
+          "shape: .callprototype _ ();\n"
+          "call %rd1, (), shape; ret; }\n");
+  CUmodule module = nullptr;
+  ASSERT_CUDA(cuModuleLoadData(&module, text.c_str()));
+  EXPECT_CUDA(cuModuleUnload(module));
+}
+
 TEST_F(LinkerTest, BadOptionsAndHandlesAreRefused) {
   CUlinkState none = nullptr;
   auto option = CU_JIT_NUM_OPTIONS;
