@@ -29,7 +29,7 @@ usable() {
   local root=$1 version
   [[ -x $root/bin/nvcc && -e $root/include/cuda_runtime.h &&
     -e $root/include/cuda_profiler_api.h ]] || return 1
-  if [[ $root == "$from_wheels" && ! -e $root/lib64/stubs/libcuda.so ]]; then return 1; fi
+  if [[ $root == "$from_wheels" && (! -e $root/lib64/stubs/libcuda.so || ! -e $root/nvvm/lib64) ]]; then return 1; fi
   version=$("$root/bin/nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
   if [[ -z $version ]]; then
     say "passing over $root: its nvcc does not run"
@@ -110,12 +110,13 @@ make_from_wheels() {
   root=$work/site/nvidia/cu${release%%.*}
   [[ -x $root/bin/nvcc ]] || fail "NVIDIA's wheels have changed: there is no bin/nvcc in them; install the CUDA Toolkit and set CUDA_HOME"
   # What an installed toolkit has and the wheels leave out: names without versions, and the folders
-  # that nvcc's profile names.
+  # that nvcc's profile names and Python's packages look into.
   local library
   for library in "$root"/lib/lib*.so.*; do
     ln -sfn "$(basename "$library")" "${library%%.so.*}.so"
   done
   ln -sfn lib "$root/lib64"
+  ln -sfn ../lib "$root/nvvm/lib64"
   mkdir -p "$root/targets/$target"
   ln -sfn ../../include "$root/targets/$target/include"
   ln -sfn ../../lib "$root/targets/$target/lib"

@@ -22,10 +22,13 @@ class Clients(SystemTest):
         site = os.environ.get(wheels)
         if not site:
             self.skipTest(f"CMake's {wheels} does not name what tests/clients/install.sh made")
+        # Packages look beside Python's own and in the toolkit, where the wheels' libraries are not.
+        libraries = ":".join(str(folder) for folder in pathlib.Path(site).glob("nvidia/*/lib"))
         home = tempfile.TemporaryDirectory()  # For what clients compile and keep.
         self.addCleanup(home.cleanup)
         environment = self.environment(2, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1", HOME=home.name,
-                                       XDG_CACHE_HOME=home.name, CUSPAN_SOFT_CAPABILITY=capability)
+                                       XDG_CACHE_HOME=home.name, CUSPAN_SOFT_CAPABILITY=capability, LD_LIBRARY_PATH=libraries,
+                                       CUDA_HOME=str(TOOLKIT.parent), CUDA_PATH=str(TOOLKIT.parent))
         for path in ("auto", "never"):
             with self.subTest(same_node=path):
                 command = ["--same-node", path, "--gpus", "2", "--", sys.executable, str(CLIENTS / f"{name}_client.py")]
