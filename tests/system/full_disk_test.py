@@ -19,7 +19,7 @@ class FullDisk(SystemTest):
 
     def with_small(self, size, command):
         """The command, for which alone `self.small` is a file system of so many bytes."""
-        return ["unshare", "--mount", "sh", "-c", SMALL, "sh", size, str(self.small), *command]
+        return self.mounted(SMALL, command, size, str(self.small))
 
     def test_of_the_kernel_cache(self):
         for path in ("auto", "never"):

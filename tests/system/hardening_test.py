@@ -178,7 +178,8 @@ class Descriptors(Attacked):
         lines = result.stdout.split()
         self.assertEqual(lines.count("1024"), 60)
         self.assertEqual(lines.count("right"), 60, result.stderr)
-        self.assertEqual(own_lines(result.stderr), [])
+        # 480 proxies may take long to start, which is said.
+        self.assertEqual([line for line in own_lines(result.stderr) if "waiting for a device to be opened" not in line], [])
         self.assert_nothing_left()
 
 
@@ -188,7 +189,7 @@ class FullTemporaryFolder(SystemTest):
 
     def test_is_said(self):
         def full(command):
-            return ["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", *command]
+            return self.mounted(self.SCRIPT, command)
 
         environment = self.environment()
         if subprocess.run(full(["true"]), env=environment, capture_output=True, check=False).returncode != 0:

@@ -177,6 +177,13 @@ class SystemTest(unittest.TestCase):
         away = [agent, "--same-node", "never"]
         return cls.mpi_job((1, [*away, "--stats", "--", *command]), (devices, away))
 
+    def mounted(self, script, command, *arguments):
+        """The command in a mount namespace of its own. A script of the shell starts it, as "$@" behind `arguments`."""
+        tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            self.skipTest(f"no mount namespace of its own: {tried.stderr.strip()}")
+        return ["unshare", "--mount", "sh", "-c", script, "sh", *arguments, *command]
+
     def run_command(self, command, environment=None, status=0, **options):
         """Runs to the end and checks the exit status, or only that it is a failure's (None); the finished process with
         its output."""

@@ -36,7 +36,7 @@ class Install(SystemTest):
     def hidden(self, command):
         """The command where the build tree's commands and libraries can not be reached."""
         script = (f'mount -t tmpfs none "{build()}/bin" && mount -t tmpfs none "{build()}/lib" && exec "$@"')
-        return ["unshare", "--mount", "sh", "-c", script, "sh", *command]
+        return self.mounted(script, command)
 
     def check_runs(self, prefix, wrap=lambda command: command):
         for kind in ("shared", "static"):

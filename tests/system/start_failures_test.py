@@ -144,7 +144,7 @@ class MpirunKilled(SystemTest):
         """Killed while agents start, whatever they had made by then."""
         for _ in range(8):
             command = self.cuspan("run", "--hosts", "localhost:1", "--same-node", "never", "--", "sleep", "600")
-            process = self.start(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", *command])
+            process = self.start(self.mounted(self.SCRIPT, command))
             wait_until(lambda: any(self.shared_memory(pid) for pid, _ in self.processes("cuspan-agent")), "agents have shared memory")
             for pid, _ in self.processes(STARTER):
                 os.kill(pid, signal.SIGKILL)
