@@ -241,6 +241,20 @@ TEST(BlockTest, SpinningThreadsLetTheHolderRun) {
   EXPECT_EQ(lock.counter, 8 * 64);
 }
 
+// All blocks of a grid that has as many as a GPU runs at once meet, without a cooperative launch.
+void MeetAll(ThreadContext* c) {
+  auto& come = Argument<std::atomic<unsigned>>(c);
+  ++come;
+  while (come < c->nctaid[0]) cuspan_rt_yield(c);
+}
+
+TEST(BlockTest, BlocksWaitForThoseThatHaveNotBegun) {
+  constexpr std::uint32_t kBlocks = 132 * 2;
+  std::atomic<unsigned> come{0};
+  EXPECT_EQ(RunLaunch(&MeetAll, {kBlocks, 1, 1}, {1, 1, 1}, &come).error, CUDA_SUCCESS);
+  EXPECT_EQ(come, kBlocks);
+}
+
 // What is next to a stack, as device memory may be, is not local.
 void LookBesideTheStack(ThreadContext* c) {
   const Execution& execution = static_cast<Fiber*>(c->fiber)->execution;
