@@ -9,6 +9,9 @@
 namespace cuspan::softgpu {
 namespace {
 
+// After so many times the limit it is said again, and then each time it has taken twice as long.
+constexpr int kFirstReminder = 15;
+
 // What happens while the kernel is compiled.
 std::string_view Meanwhile(CompileNotice::For whom) {
   switch (whom) {
@@ -54,10 +57,16 @@ CompileNotice::CompileNotice(std::string kernel, std::string form, std::size_t i
 
 void CompileNotice::Watch() {
   std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, limit_, [this] { return done_; })) return;
+  const auto ends_within = [&](std::chrono::milliseconds time) {
+    return changed_.wait_until(lock, start_ + time, [this] { return done_; });
+  };
+  if (ends_within(limit_)) return;
   LogWarn("software GPU: compiling kernel {} ({} PTX instructions) takes more than {} s; {}",
           kernel_, instructions_, limit_.count() / 1000, Meanwhile(whom_));
-  late_.store(true);
+  ++said_;
+  for (auto next = kFirstReminder * limit_; !ends_within(next); next *= 2, ++said_)
+    LogWarn("software GPU: kernel {} is still being compiled after {} s; {}", kernel_,
+            next.count() / 1000, Meanwhile(whom_));
 }
 
 CompileNotice::~CompileNotice() {
@@ -69,7 +78,7 @@ CompileNotice::~CompileNotice() {
   if (thread_.joinable()) thread_.join();
   const auto end = std::chrono::steady_clock::now();
   const std::chrono::duration<double> seconds = end - start_;
-  if (late_)
+  if (said_ != 0)
     LogWarn("software GPU: kernel {} took {:.1f} s to compile", kernel_, seconds.count());
   else
     LogInfo("software GPU: kernel {} ({} PTX instructions, {}) took {:.3f} s to compile; {}",

@@ -31,8 +31,8 @@ class CompileNotice {
   ~CompileNotice();
   CompileNotice(const CompileNotice&) = delete;
 
-  // Whether the limit has passed, and that was said.
-  bool late() const { return late_.load(); }
+  // How often it was said that the compilation takes longer than the limit.
+  unsigned said() const { return said_.load(); }
 
  private:
   void Watch();
@@ -45,7 +45,7 @@ class CompileNotice {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
-  std::atomic<bool> late_ = false;
+  std::atomic<unsigned> said_ = 0;
   std::thread thread_;  // Waits for the end or the limit.
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/format.h"
+#include "common/log.h"
 #include "proxy/softgpu/rt/block.h"
 #include "proxy/softgpu/rt/child_launches.h"
 #include "proxy/softgpu/rt/pace.h"
@@ -76,6 +77,15 @@ void GridTask::Overdue(std::chrono::seconds limit) {
                         Format("kernel {}: it ran for more than {} s and was terminated; "
                                "CUSPAN_SOFT_WATCHDOG sets the limit",
                                launch_.kernel, limit.count()));
+}
+
+void GridTask::Stuck(std::chrono::seconds waited, std::uint64_t resident) {
+  LogWarn(
+      "software GPU: kernel {}: {} of its {} blocks have waited on one thread for {} s, and others "
+      "do "
+      "not begin before they end. Blocks that wait for each other must fit on the device together: "
+      "launch fewer",
+      launch_.kernel, resident, launch_.grid.count(), waited.count());
 }
 
 std::unique_ptr<Task> GridTask::Next() {

@@ -22,6 +22,7 @@ class GridTask : public Task {
   Resident* Start(Worker& worker, std::uint64_t unit) override;
   bool Execute(Worker& worker, std::uint64_t begin, std::uint64_t end) override;
   void Overdue(std::chrono::seconds limit) override;
+  void Stuck(std::chrono::seconds waited, std::uint64_t resident) override;
   std::unique_ptr<Task> Next() override;
 
  private:

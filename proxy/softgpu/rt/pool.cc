@@ -14,14 +14,19 @@
 namespace cuspan::softgpu {
 namespace {
 
-// More resident blocks than this on one worker help nobody, and each has stacks.
-constexpr std::size_t kMostResident = 8;
+// More resident blocks than the first number on one worker rarely help, and each has stacks. Where
+// none of them gets on, they may wait for blocks that have not begun: more are let in then, about
+// as many as a GPU has at once.
+constexpr std::size_t kFewResident = 8, kMostResident = 1024;
+constexpr std::chrono::milliseconds kMorePatience{10};
 constexpr std::size_t kMostUnusedBlocks = 16;
 constexpr std::size_t kGuardedStackBytes = 250 * 1024;
 
 // Rounds over resident units that got nowhere: first give up the core, then sleep.
 constexpr unsigned kRoundsBeforeSleep = 200;
 constexpr std::chrono::microseconds kSleep{50};
+// After so long without an end of one that is resident it is said that they keep others out.
+constexpr std::chrono::seconds kStuckAfter{5};
 
 // How often the clock is looked at where kernels have a limit, and how often a kernel that is
 // to be stopped is sent a signal.
@@ -289,6 +294,16 @@ bool WorkerPool::ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parke
   return any_finished;
 }
 
+void WorkerPool::TellStuck(const std::deque<Parked>& parked) {
+  for (const Parked& each : parked) {
+    if (each.task->stuck_.exchange(true)) continue;
+    each.task->Stuck(kStuckAfter, static_cast<std::uint64_t>(std::count_if(
+                                      parked.begin(), parked.end(), [&](const Parked& other) {
+                                        return other.task == each.task;
+                                      })));
+  }
+}
+
 void WorkerPool::Finish(Task& task, std::uint64_t units) {
   // Once these units count, another worker may finish the task, which ends its life.
   if (!task.repeats_) finished_units_.fetch_add(units, std::memory_order_relaxed);
@@ -306,8 +321,11 @@ void WorkerPool::Main(Post& post) {
   Worker worker;
   std::deque<Parked> parked;
   unsigned idle_rounds = 0;
+  std::size_t places = kFewResident;                 // For those that are resident.
+  std::chrono::steady_clock::time_point idle_since;  // When it began to sleep between the rounds.
   for (;;) {
-    const bool full = parked.size() >= kMostResident;
+    if (parked.empty()) places = kFewResident;
+    const bool full = parked.size() >= places;
     if (parked.empty() || offered_.load(std::memory_order_relaxed) != 0) {
       const Share share = Take(/*wait=*/parked.empty(), full);
       if (share.task != nullptr) {
@@ -321,6 +339,11 @@ void WorkerPool::Main(Post& post) {
     if (ResumeAll(worker, post, parked)) {
       idle_rounds = 0;
     } else if (++idle_rounds > kRoundsBeforeSleep) {
+      const auto now = std::chrono::steady_clock::now();
+      if (idle_rounds == kRoundsBeforeSleep + 1) idle_since = now;
+      const bool others = offered_.load(std::memory_order_relaxed) != 0;
+      if (full && others && places < kMostResident && now - idle_since > kMorePatience) places *= 2;
+      if (full && others && now - idle_since > kStuckAfter) TellStuck(parked);
       std::this_thread::sleep_for(kSleep);
     } else {
       std::this_thread::yield();

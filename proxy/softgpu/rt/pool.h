@@ -63,6 +63,9 @@ class Task {
   virtual Engine engine() const { return Engine::kCompute; }
   // It has run for longer than the pool's limit: called until it is cancelled.
   virtual void Overdue(std::chrono::seconds) {}
+  // Units of it that are resident have waited for so long, and other units cannot begin before they
+  // end. Called once.
+  virtual void Stuck(std::chrono::seconds /*waited*/, std::uint64_t /*resident*/) {}
   // After all units finished: what must be executed, too, before what the task stands for is done.
   virtual std::unique_ptr<Task> Next() { return nullptr; }
 
@@ -83,6 +86,7 @@ class Task {
   std::uint64_t next_ = 0;
   std::chrono::steady_clock::time_point begun_{};  // When its first unit was taken.
   std::atomic<std::uint64_t> finished_{0};
+  std::atomic<bool> stuck_{false};  // Stuck was called.
   std::function<void()> on_finished_;
 };
 
@@ -163,6 +167,8 @@ class WorkerPool {
   // task) otherwise or at shutdown. `full`: only tasks with all_resident.
   Share Take(bool wait, bool full);
   void Execute(Worker& worker, Post& post, const Share& share, std::deque<Parked>& parked);
+  // Says that those wait which take all places, unless that was said.
+  static void TellStuck(const std::deque<Parked>& parked);
   // Resumes each once; true when any of them finished.
   bool ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parked);
   void Finish(Task& task, std::uint64_t units);
