@@ -1,14 +1,17 @@
 #include "launcher/job_control.h"
 
 #include <linux/close_range.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <new>
 
 #include "common/log.h"
 #include "common/process_state.h"
@@ -19,11 +22,21 @@ namespace {
 // How often a watcher looks at the program: the kernel tells only a parent that a process goes on.
 constexpr useconds_t kLookMicroseconds = 20'000;
 
+// A SIGCONT while this process follows a stop: whether somebody but the watcher has sent one. The
+// watcher has the flag, too.
+std::atomic<bool>* g_continued = nullptr;
+std::atomic<pid_t> g_watcher = -1;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
+
+void NoteContinued(int, siginfo_t* signal, void*) {
+  if (signal->si_pid != g_watcher) *g_continued = true;
+}
+
 constexpr std::uint64_t BitOf(int signal) { return std::uint64_t{1} << (signal - 1); }
 
 // Lets the launcher, which is stopped and notices nothing, go on when there is something for it. A
 // child of the launcher, which ends with it.
-[[noreturn]] void Watch(pid_t launcher, pid_t program) {
+[[noreturn]] void Watch(pid_t launcher, pid_t program, const std::atomic<bool>& continued) {
   // A process group of its own: a terminal's signals, and those to the job, are not for it.
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -32,7 +45,7 @@ constexpr std::uint64_t BitOf(int signal) { return std::uint64_t{1} << (signal -
   // The launcher may not have stopped yet, and a SIGCONT before it does would be lost.
   while (::getppid() == launcher && !IsStopped(launcher)) ::usleep(kLookMicroseconds);
   // A program that has ended is no longer stopped: its number stays until the launcher takes it.
-  while (::getppid() == launcher && IsStopped(program) &&
+  while (::getppid() == launcher && IsStopped(program) && !continued &&
          (PendingSignals(launcher) & (BitOf(SIGTERM) | BitOf(SIGHUP))) == 0)
     ::usleep(kLookMicroseconds);
   if (::getppid() == launcher) ::kill(launcher, SIGCONT);
@@ -57,15 +70,42 @@ void RaiseUnblocked(int signal) {
 void JobControl::FollowStop(int signal) {
   if (!IsStopped(program_)) return;
   const pid_t launcher = ::getpid();
-  watcher_ = ::fork();
-  if (watcher_ == 0) Watch(launcher, program_);
-  if (watcher_ < 0) {
-    LogWarn("cuspan does not stop with its program, since it cannot start a process: fork: {}",
-            std::strerror(errno));
+  void* const shared = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) {
+    LogWarn("cuspan does not stop with its program: mmap: {}", std::strerror(errno));
     return;
   }
+  g_continued = new (shared) std::atomic<bool>(false);
+  watcher_ = ::fork();
+  if (watcher_ == 0) Watch(launcher, program_, *g_continued);
+  if (watcher_ < 0)
+    LogWarn("cuspan does not stop with its program, since it cannot start a process: fork: {}",
+            std::strerror(errno));
+  else
+    StopUntilContinued(signal);
+  ::munmap(shared, sizeof(std::atomic<bool>));
+}
+
+void JobControl::StopUntilContinued(int signal) {
+  g_watcher = watcher_;
+  // A signal that stops drops a SIGCONT that is pending. Handled, none is, and one that comes just
+  // before is not lost.
+  struct sigaction note {};
+  struct sigaction before {};
+  note.sa_sigaction = NoteContinued;
+  note.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigaction(SIGCONT, &note, &before);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, SIGCONT);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
   // SIGSTOP would stop also where nobody lets it go on.
-  RaiseUnblocked(signal == SIGSTOP ? SIGTSTP : signal);
+  if (!*g_continued) RaiseUnblocked(signal == SIGSTOP ? SIGTSTP : signal);
+  // A second one would run the program's handler twice. At once: it may be stopped anew.
+  if (*g_continued && IsStopped(program_)) ::kill(program_, SIGCONT);
+  ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
+  ::sigaction(SIGCONT, &before, nullptr);
   ::kill(watcher_, SIGKILL);
   while (::waitpid(watcher_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -29,6 +29,9 @@ class JobControl {
   void LetEnd() const;
 
  private:
+  // Stops this process, if somebody could let it go on, while the watcher looks at the program.
+  void StopUntilContinued(int signal);
+
   const pid_t program_;
   pid_t watcher_ = -1;  // The last one.
 };
