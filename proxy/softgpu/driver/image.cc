@@ -86,7 +86,9 @@ CUresult PtxOfFatbin(std::span<const std::uint8_t> bytes, int capability, std::s
 CUresult PtxOfElf(std::span<const std::uint8_t> elf, std::string* ptx, std::string* why) {
   std::optional<std::string> text = PtxOfImage(elf);
   if (!text) {
-    *why = "the image is machine code; the software GPU runs PTX";
+    *why =
+        "the image is machine code; the software GPU runs PTX (docs/frameworks.md has the settings "
+        "with which frameworks make it)";
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   *ptx = std::move(*text);
