@@ -25,7 +25,7 @@ KINDS = ("allocations", "copies", "damaged modules", "events", "host allocations
          "host registrations", "modules", "pools", "stream allocations", "stream memory operations", "streams")
 # The rounds are doubled so often at most.
 DOUBLINGS = 6
-# Growth that is none: blocks that were freed and that a thread keeps, or a connection that is about to close.
+# No leak: freed blocks in the cache of a thread, or a connection just before its end.
 SLACK = {"bytes of heap": 4096, "descriptors": 2, "threads": 2, "mappings": 32, "processes": 0}
 # For each round; a block that is lost has 24 bytes at least. MPI's pools in agents grow with the longest queue so far.
 SLACK_OF_ROUND = {("program", "bytes of heap"): 4, ("cuspan-proxy", "bytes of heap"): 4,
