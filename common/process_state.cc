@@ -66,16 +66,17 @@ std::uint64_t PendingSignals(pid_t pid) {
 
 bool HasLivingChild(pid_t pid) {
   std::error_code unknown;
-  std::filesystem::directory_iterator threads(Format("/proc/{}/task", pid), unknown);
-  if (unknown) return true;
-  for (const auto& thread : threads) {
-    std::ifstream children(thread.path() / "children");  // Linux with CONFIG_PROC_CHILDREN.
+  // A process that ends meanwhile has no next thread: an error, and no exception.
+  for (std::filesystem::directory_iterator thread(Format("/proc/{}/task", pid), unknown);;
+       thread.increment(unknown)) {
+    if (unknown) return true;
+    if (thread == std::filesystem::directory_iterator()) return false;
+    std::ifstream children(thread->path() / "children");  // Linux with CONFIG_PROC_CHILDREN.
     if (!children) return true;
     for (pid_t child = 0; children >> child;)
       if (const char state = StateOf(child); state != '\0' && state != 'Z' && state != 'X')
         return true;
   }
-  return false;
 }
 
 }  // namespace cuspan
