@@ -18,8 +18,6 @@ namespace {
 constexpr std::size_t kMaxFds = 8;
 // For a peer to take what fills its socket: one that reads nothing must not hold up the sender.
 constexpr std::chrono::milliseconds kSendLimit{1'000};
-// For a peer to take connections. One that takes none has 128 waiting, and does nothing.
-constexpr std::chrono::seconds kConnectLimit{10};
 
 Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& name) {
   sockaddr_un address{};
@@ -29,6 +27,14 @@ Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& nam
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   return std::pair(address,
                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+}
+
+// Nobody else listens under the name of a run.
+const char* WhyNotConnected(int error) {
+  if (error == ECONNREFUSED)
+    return "the run has ended, or this process is in another network namespace";
+  if (error == EAGAIN) return "it takes no connection; it is stopped, or has no processor";
+  return std::strerror(error);
 }
 
 }  // namespace
@@ -44,20 +50,18 @@ Status CheckPeer(int fd) {
   return Status::Ok();
 }
 
-Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
+Result<ControlSocket> ControlSocket::Connect(const std::string& address,
+                                             std::chrono::milliseconds limit) {
   CUSPAN_ASSIGN_OR_RETURN(auto target, AbstractAddress(address));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
   // Before a stopped agent, whose queue of newcomers is full, connect waits.
-  const timeval limit{kConnectLimit.count(), 0};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  const timeval send_limit{seconds.count(), std::chrono::microseconds(limit - seconds).count()};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof send_limit);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target.first), target.second) != 0)
-    // Nobody else listens under the name of a run.
     return Status::Unavailable("no cuspan agent answers at '{}': {}", address,
-                               errno == ECONNREFUSED
-                                   ? "the run has ended, or this process is in another network "
-                                     "namespace"
-                                   : std::strerror(errno));
+                               WhyNotConnected(errno));
   CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
   return ControlSocket(MoveHigh(std::move(fd)));
 }

@@ -26,7 +26,10 @@ class ControlSocket {
   explicit ControlSocket(UniqueFd fd, std::size_t most_waiting_fds = kMostWaitingFds)
       : fd_(std::move(fd)), most_waiting_fds_(most_waiting_fds) {}
 
-  static Result<ControlSocket> Connect(const std::string& address);
+  // A listener that takes no connection (its process is stopped, say) is waited for so long.
+  static constexpr std::chrono::milliseconds kConnectLimit{10'000};
+  static Result<ControlSocket> Connect(const std::string& address,
+                                       std::chrono::milliseconds limit = kConnectLimit);
   // Two connected ends, for a child process.
   static Result<std::pair<ControlSocket, ControlSocket>> Pair();
 

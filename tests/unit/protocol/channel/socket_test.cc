@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/shared_memory.h"
 
@@ -392,6 +395,24 @@ TEST(ControlSocket, ConnectingToNobodySaysWho) {
   const Result<ControlSocket> client = ControlSocket::Connect(address);
   EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(client.status().message(), HasSubstr(address));
+}
+
+// As that of a stopped agent, whose queue of newcomers is full.
+TEST(ControlSocket, WaitsForAListenerThatTakesNobodyForSoLong) {
+  const std::string address = NewAddress();
+  const Result<ControlListener> listener = ControlListener::Listen(address);
+  ASSERT_TRUE(listener.ok());
+  std::vector<ControlSocket> queue;
+  for (;;) {
+    Result<ControlSocket> client = ControlSocket::Connect(address, std::chrono::milliseconds(1));
+    if (client.ok()) {
+      queue.push_back(std::move(*client));
+      continue;
+    }
+    EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(client.status().message(), HasSubstr("it takes no connection"));
+    break;
+  }
 }
 
 TEST(ControlSocket, RefusesAddressesThatAreNone) {
