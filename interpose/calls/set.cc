@@ -27,11 +27,9 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
              bool asynchronous) {
   if (area.width == 0 || area.rows == 0) return CUDA_SUCCESS;
   if (area.rows > 1 && area.pitch < area.width) return CUDA_ERROR_INVALID_VALUE;
-  std::uint64_t start = NumberOf(area.start);
-  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
   // Before the first row is written.
-  if (!IsInside(session, {HandleOf<void*>(start), area.pitch, area.width, area.rows}))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!IsInside(session, area)) return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t start = NumberOf(area.start);
   const auto byte = static_cast<std::uint32_t>(value) & 0xff;
   if (area.rows == 1 || area.pitch == area.width) {
     CUSPAN_RETURN_IF_FAILED(
@@ -43,27 +41,22 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
   return WaitIfSeen(session, target, start, asynchronous);
 }
 
-Error SetReached(Session& session, const StreamTarget& target, const CUDA_MEMSET_NODE_PARAMS& set) {
+// The rows of `set`, from `start` on.
+Error SetReached(Session& session, const StreamTarget& target, std::uint64_t start,
+                 const CUDA_MEMSET_NODE_PARAMS& set) {
   if (set.elementSize == 1) {
-    return FillOn(session, target, {HandleOf<void*>(set.dst), set.pitch, set.width, set.height},
+    return FillOn(session, target, {HandleOf<void*>(start), set.pitch, set.width, set.height},
                   static_cast<int>(set.value), true);
   }
   std::size_t width = 0;
   if (__builtin_mul_overflow(set.width, std::size_t{set.elementSize}, &width))
     return CUDA_ERROR_INVALID_VALUE;
-  if (!IsInside(session, {HandleOf<void*>(set.dst), set.pitch, width, set.height}))
+  if (!IsInside(session, {HandleOf<void*>(start), set.pitch, width, set.height}))
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t row = 0; row < set.height; ++row) {
-    CUSPAN_RETURN_IF_FAILED(session.sets().Elements(set.dst + row * set.pitch, set.value,
+    CUSPAN_RETURN_IF_FAILED(session.sets().Elements(start + row * set.pitch, set.value,
                                                     set.elementSize, set.width, target));
   }
-  return CUDA_SUCCESS;
-}
-
-Error Reach(Session& session, CUDA_MEMSET_NODE_PARAMS* set) {
-  std::uint64_t start = set->dst;
-  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
-  set->dst = start;
   return CUDA_SUCCESS;
 }
 
@@ -72,7 +65,10 @@ Error Reach(Session& session, CUDA_MEMSET_NODE_PARAMS* set) {
 Error Fill(const FillArea& area, int value, bool asynchronous, CUstream stream,
            DefaultStream meaning) {
   const auto fill = [&](Session& session, const StreamTarget& target) {
-    return FillOn(session, target, area, value, asynchronous);
+    return WritePinned(session, NumberOf(area.start), [&](std::uint64_t start) {
+      return FillOn(session, target, {HandleOf<void*>(start), area.pitch, area.width, area.rows},
+                    value, asynchronous);
+    });
   };
   if (!asynchronous) return OnStream(stream, meaning, fill);
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -91,10 +87,10 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
     return CUDA_ERROR_INVALID_VALUE;
   const auto fill = [&](Session& session, const StreamTarget& target) -> Error {
     if (set.width == 0 || set.height == 0) return CUDA_SUCCESS;
-    CUDA_MEMSET_NODE_PARAMS reached = set;
-    CUSPAN_RETURN_IF_FAILED(Reach(session, &reached));
-    CUSPAN_RETURN_IF_FAILED(SetReached(session, target, reached));
-    return WaitIfSeen(session, target, reached.dst, asynchronous);
+    return WritePinned(session, set.dst, [&](std::uint64_t start) -> Error {
+      CUSPAN_RETURN_IF_FAILED(SetReached(session, target, start, set));
+      return WaitIfSeen(session, target, start, asynchronous);
+    });
   };
   if (!asynchronous) return OnStream(stream, meaning, fill);
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -105,9 +101,8 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
 
 Error SetElements(Session& session, const StreamTarget& target,
                   const CUDA_MEMSET_NODE_PARAMS& set) {
-  CUDA_MEMSET_NODE_PARAMS reached = set;
-  CUSPAN_RETURN_IF_FAILED(Reach(session, &reached));
-  return SetReached(session, target, reached);
+  return WritePinned(session, set.dst,
+                     [&](std::uint64_t start) { return SetReached(session, target, start, set); });
 }
 
 }  // namespace cuspan

@@ -426,6 +426,15 @@ int CheckSets(unsigned char* (*allocate)(size_t), void (*release)(unsigned char*
   unsigned char* bytes = allocate(kBytes);
   CHECK(cudaMemset(bytes, 1, kBytes));
   check(bytes, kPitch, 1);
+  // What the host wrote in between is overwritten, also by the same value.
+  bytes = allocate(kBytes);
+  for (int round = 0; round < 3; ++round) {
+    CHECK(cudaMemset(bytes, 1, kBytes));
+    for (int i = 0; i < kBytes; ++i) failures += bytes[i] != 1;
+    std::memset(bytes, 7, kBytes);
+  }
+  CHECK(cudaMemset(bytes, 1, kBytes));
+  check(bytes, kPitch, 1);
   bytes = allocate(kBytes);
   CHECK(cudaMemsetAsync(bytes, 2, kBytes, stream));
   CHECK(cudaStreamSynchronize(stream));
