@@ -23,7 +23,7 @@ namespace {
 constexpr useconds_t kLookMicroseconds = 20'000;
 
 // A SIGCONT while this process follows a stop: whether somebody but the watcher has sent one. The
-// watcher has the flag, too.
+// watcher has the flag, too. Made at the first stop.
 std::atomic<bool>* g_continued = nullptr;
 std::atomic<pid_t> g_watcher = -1;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
@@ -69,43 +69,45 @@ void RaiseUnblocked(int signal) {
 
 void JobControl::FollowStop(int signal) {
   if (!IsStopped(program_)) return;
-  const pid_t launcher = ::getpid();
-  void* const shared = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) {
-    LogWarn("cuspan does not stop with its program: mmap: {}", std::strerror(errno));
-    return;
+  if (g_continued == nullptr) {
+    void* const shared = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+      LogWarn("cuspan does not stop with its program: mmap: {}", std::strerror(errno));
+      return;
+    }
+    g_continued = new (shared) std::atomic<bool>(false);
   }
-  g_continued = new (shared) std::atomic<bool>(false);
+  *g_continued = false;
+  const pid_t launcher = ::getpid();
   watcher_ = ::fork();
   if (watcher_ == 0) Watch(launcher, program_, *g_continued);
-  if (watcher_ < 0)
+  if (watcher_ < 0) {
     LogWarn("cuspan does not stop with its program, since it cannot start a process: fork: {}",
             std::strerror(errno));
-  else
-    StopUntilContinued(signal);
-  ::munmap(shared, sizeof(std::atomic<bool>));
+    return;
+  }
+  StopUntilContinued(signal);
 }
 
 void JobControl::StopUntilContinued(int signal) {
   g_watcher = watcher_;
   // A signal that stops drops a SIGCONT that is pending. Handled, none is, and one that comes just
-  // before is not lost.
+  // before is not lost. The handler stays: to restore the default would drop a pending one, too.
   struct sigaction note {};
-  struct sigaction before {};
   note.sa_sigaction = NoteContinued;
   note.sa_flags = SA_SIGINFO | SA_RESTART;
-  ::sigaction(SIGCONT, &note, &before);
+  ::sigaction(SIGCONT, &note, nullptr);
   sigset_t only;
   sigemptyset(&only);
   sigaddset(&only, SIGCONT);
   ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
   // SIGSTOP would stop also where nobody lets it go on.
   if (!*g_continued) RaiseUnblocked(signal == SIGSTOP ? SIGTSTP : signal);
+  // From now on one is taken from the descriptor.
+  ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
   // A second one would run the program's handler twice. At once: it may be stopped anew.
   if (*g_continued && IsStopped(program_)) ::kill(program_, SIGCONT);
-  ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
-  ::sigaction(SIGCONT, &before, nullptr);
   ::kill(watcher_, SIGKILL);
   while (::waitpid(watcher_, nullptr, 0) < 0 && errno == EINTR) {
   }
