@@ -121,9 +121,7 @@ void LeaseKeeper::Run() {
   steps_timer_ = 0;
   while (!steps_.empty()) {
     if (!steps_.front()()) {
-      const auto now = std::chrono::steady_clock::now();
-      if (!busy_since_) busy_since_ = now;
-      if (!told_busy_ && now - *busy_since_ >= kBusyLimit) TellBusy();
+      LookWhoIsBusy();
       steps_timer_ = poller_.After(told_busy_ ? kPollPause : kBusyPause, [this] { Run(); });
       return;
     }
@@ -131,6 +129,20 @@ void LeaseKeeper::Run() {
     told_busy_ = false;
     steps_.pop_front();
   }
+}
+
+void LeaseKeeper::LookWhoIsBusy() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!busy_since_) {
+    busy_since_ = now;
+    busy_holder_ = locks_->QueueHolder();
+  }
+  if (told_busy_ || now - *busy_since_ < kBusyLimit) return;
+  // Many runs may have it in turn, each for a moment.
+  if (locks_->QueueHolder() == busy_holder_)
+    TellBusy();
+  else
+    busy_since_.reset();
 }
 
 void LeaseKeeper::TellBusy() {
@@ -256,6 +268,8 @@ void LeaseKeeper::Settle() {
 void LeaseKeeper::Leave() {
   StopWatching();
   steps_.clear();
+  busy_since_.reset();
+  told_busy_ = false;
   if (locks_) locks_->Leave();
   locks_.reset();
 }

@@ -53,6 +53,8 @@ class LeaseKeeper {
   using Step = std::function<bool()>;
   void Add(Step step);
   void Run();
+  // After a step that found the queue locked.
+  void LookWhoIsBusy();
   // Names the process that has had the queue for too long, once.
   void TellBusy();
   Status Open();
@@ -76,6 +78,7 @@ class LeaseKeeper {
   std::deque<Step> steps_;
   bool entering_ = false;  // False: the process only looks, as cuspan queue does.
   std::optional<std::chrono::steady_clock::time_point> busy_since_;  // Of the first step.
+  std::string busy_holder_;                                          // Has the queue since then.
   bool told_busy_ = false;
   Poller::TimerId steps_timer_ = 0;  // 0: none.
   Poller::TimerId look_timer_ = 0;
