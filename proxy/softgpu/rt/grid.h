@@ -24,6 +24,7 @@ class GridTask : public Task {
   void Overdue(std::chrono::seconds limit) override;
   void Stuck(std::chrono::seconds waited, std::uint64_t resident) override;
   std::unique_ptr<Task> Next() override;
+  std::uint64_t threads_of_unit() const override { return launch_.block.count(); }
 
  private:
   static Launch Begun(Launch launch);

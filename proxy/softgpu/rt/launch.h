@@ -53,6 +53,8 @@ struct Launch {
   std::size_t stack_bytes = 0;      // Of each call of the code: set by Use.
   std::size_t stack_of_thread = 0;  // What a thread may need of that for its variables and calls.
   bool cooperative = false;         // All blocks must be resident together.
+  bool prints = false;              // It may use the buffer of printf.
+  bool uses_heap = false;           // It may use the device's heap.
   std::shared_ptr<ErrorSink> errors;
   // In checking mode: what kernels of `device` may access is asked there; else null.
   const AddressSpace* addresses = nullptr;

@@ -15,9 +15,10 @@ namespace cuspan::softgpu {
 namespace {
 
 // More resident blocks than the first number on one worker rarely help, and each has stacks. Where
-// none of them gets on, they may wait for blocks that have not begun: more are let in then, about
-// as many as a GPU has at once.
-constexpr std::size_t kFewResident = 8, kMostResident = 1024;
+// none of them gets on, they may wait for blocks that have not begun: more are let in then.
+// Programs have at most as many blocks and threads that wait for each other as a GPU has at once;
+// these are bounds of all workers together.
+constexpr std::size_t kFewResident = 8, kMostResident = 2048, kMostThreads = 132 * 1024;
 constexpr std::chrono::milliseconds kMorePatience{10};
 constexpr std::size_t kMostUnusedBlocks = 16;
 constexpr std::size_t kGuardedStackBytes = 250 * 1024;
@@ -294,6 +295,12 @@ bool WorkerPool::ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parke
   return any_finished;
 }
 
+std::size_t WorkerPool::MostPlaces(const Task& task) const {
+  const std::size_t all =
+      std::min<std::uint64_t>(kMostResident, kMostThreads / task.threads_of_unit());
+  return std::max<std::size_t>(kFewResident, all / posts_.size());
+}
+
 void WorkerPool::TellStuck(const std::deque<Parked>& parked) {
   for (const Parked& each : parked) {
     if (each.task->stuck_.exchange(true)) continue;
@@ -321,8 +328,8 @@ void WorkerPool::Main(Post& post) {
   Worker worker;
   std::deque<Parked> parked;
   unsigned idle_rounds = 0;
-  std::size_t places = kFewResident;                 // For those that are resident.
-  std::chrono::steady_clock::time_point idle_since;  // When it began to sleep between the rounds.
+  std::size_t places = kFewResident;                   // For those that are resident.
+  std::chrono::steady_clock::time_point others_since;  // Since when those keep others out.
   for (;;) {
     if (parked.empty()) places = kFewResident;
     const bool full = parked.size() >= places;
@@ -340,10 +347,13 @@ void WorkerPool::Main(Post& post) {
       idle_rounds = 0;
     } else if (++idle_rounds > kRoundsBeforeSleep) {
       const auto now = std::chrono::steady_clock::now();
-      if (idle_rounds == kRoundsBeforeSleep + 1) idle_since = now;
-      const bool others = offered_.load(std::memory_order_relaxed) != 0;
-      if (full && others && places < kMostResident && now - idle_since > kMorePatience) places *= 2;
-      if (full && others && now - idle_since > kStuckAfter) TellStuck(parked);
+      const bool others = full && offered_.load(std::memory_order_relaxed) != 0;
+      if (!others || idle_rounds == kRoundsBeforeSleep + 1)
+        others_since = now;
+      else if (now - others_since > kMorePatience && places < MostPlaces(*parked.front().task))
+        places = std::min(2 * places, MostPlaces(*parked.front().task));
+      else if (now - others_since > kStuckAfter)
+        TellStuck(parked);
       std::this_thread::sleep_for(kSleep);
     } else {
       std::this_thread::yield();

@@ -66,6 +66,8 @@ class Task {
   // Units of it that are resident have waited for so long, and other units cannot begin before they
   // end. Called once.
   virtual void Stuck(std::chrono::seconds /*waited*/, std::uint64_t /*resident*/) {}
+  // How many threads of the GPU a unit has; at least 1.
+  virtual std::uint64_t threads_of_unit() const { return 1; }
   // After all units finished: what must be executed, too, before what the task stands for is done.
   virtual std::unique_ptr<Task> Next() { return nullptr; }
 
@@ -167,6 +169,8 @@ class WorkerPool {
   // task) otherwise or at shutdown. `full`: only tasks with all_resident.
   Share Take(bool wait, bool full);
   void Execute(Worker& worker, Post& post, const Share& share, std::deque<Parked>& parked);
+  // So many units like those of the task may be resident on a worker.
+  std::size_t MostPlaces(const Task& task) const;
   // Says that those wait which take all places, unless that was said.
   static void TellStuck(const std::deque<Parked>& parked);
   // Resumes each once; true when any of them finished.
