@@ -29,7 +29,6 @@ usable() {
   local root=$1 version
   [[ -x $root/bin/nvcc && -e $root/include/cuda_runtime.h &&
     -e $root/include/cuda_profiler_api.h ]] || return 1
-  if [[ $root == "$from_wheels" && (! -e $root/lib64/stubs/libcuda.so || ! -e $root/nvvm/lib64) ]]; then return 1; fi
   version=$("$root/bin/nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
   if [[ -z $version ]]; then
     say "passing over $root: its nvcc does not run"
@@ -49,6 +48,7 @@ find_toolkit() {
   candidates+=(/usr/local/cuda "$from_wheels")
   for root in "${candidates[@]}"; do
     if usable "$root"; then
+      if [[ $root == "$from_wheels" ]]; then complete "$root"; fi
       echo "$root"
       return 0
     fi
@@ -58,15 +58,27 @@ find_toolkit() {
 
 # Makes the driver's stub, which no wheel has: what programs are linked with where no driver is
 # installed. It has the functions that the headers declare, also for older callers and for the streams
-# of threads, but for one that the driver has not. $1 is the toolkit, $2 a scratch folder.
+# of threads, but for one that the driver has not, and they return CUDA_ERROR_STUB_LIBRARY. $1 is the
+# toolkit, $2 a scratch folder.
 make_driver_stub() {
   local meaning
   for meaning in -UNO_MACRO -D__CUDA_API_VERSION_INTERNAL -DCUDA_API_PER_THREAD_DEFAULT_STREAM; do
     printf '#include <%s.h>\n' cuda cudaProfiler | gcc -E -P -I"$1/include" "$meaning" -
   done | grep -oE '\bcu[A-Z][A-Za-z0-9_]*[[:space:]]*\(' | tr -d ' (' | sort -u |
-    grep -vx cuGetProcAddress_v2_ptsz | sed 's/.*/void &(void) {}/' >"$2/stub.c"
+    grep -vx cuGetProcAddress_v2_ptsz | sed 's/.*/int &(void) { return 34; }/' >"$2/stub.c"
   mkdir -p "$1/lib64/stubs"
   gcc -shared -Wl,-soname,libcuda.so.1 -o "$1/lib64/stubs/libcuda.so" "$2/stub.c"
+}
+
+# Adds what neither the wheels nor an older version of this script made. $1 is the toolkit from wheels.
+complete() {
+  local scratch
+  [[ -e $1/nvvm/lib64 ]] || ln -sfn ../lib "$1/nvvm/lib64"
+  if [[ ! -e $1/lib64/stubs/libcuda.so ]]; then
+    scratch=$(mktemp -d)
+    make_driver_stub "$1" "$scratch"
+    rm -rf "$scratch"
+  fi
 }
 
 # Compiles and links one small program with each CUDA runtime, and one with the driver; $1 is the
@@ -116,11 +128,10 @@ make_from_wheels() {
     ln -sfn "$(basename "$library")" "${library%%.so.*}.so"
   done
   ln -sfn lib "$root/lib64"
-  ln -sfn ../lib "$root/nvvm/lib64"
   mkdir -p "$root/targets/$target"
   ln -sfn ../../include "$root/targets/$target/include"
   ln -sfn ../../lib "$root/targets/$target/lib"
-  make_driver_stub "$root" "$work"
+  complete "$root"
   try_out "$root" "$work" >&2 ||
     fail "the toolkit made from NVIDIA's wheels does not compile a small program (is g++ installed?)"
   # One step makes it visible; another process may have been quicker. One that an older version of
@@ -149,4 +160,5 @@ if ! usable "$from_wheels"; then
     fail "no CUDA Toolkit found; install NVIDIA's (release $minimum or later) and set CUDA_HOME to its folder, or install python3-pip and start again"
   make_from_wheels
 fi
+complete "$from_wheels"
 echo "$from_wheels"
