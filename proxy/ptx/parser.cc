@@ -234,6 +234,7 @@ class BodyParser {
         instruction.operands.push_back(std::move(operand));
       } while (lexer_.Accept(','));
     }
+    if (IsOperator()) return NotImplemented("a constant expression");
     if (!lexer_.IsPunctuation(';'))
       return lexer_.Error(
           Format("expected ';' after '{}', found {}", instruction.Name(), lexer_.Describe()));
@@ -311,10 +312,23 @@ class BodyParser {
       operand->kind = Operand::Kind::kFloat64;
       if (negative) operand->bits ^= std::uint64_t{1} << 63;
     } else {
-      return lexer_.Error(Format("expected an operand, found {}", lexer_.Describe()));
+      const bool legal = token.kind == Token::Kind::kIdentifier || lexer_.IsPunctuation('(');
+      return legal ? NotImplemented("an operand that is computed")
+                   : lexer_.Error(Format("expected an operand, found {}", lexer_.Describe()));
     }
     lexer_.Take();
     return Status::Ok();
+  }
+
+  // For what is PTX: negated names, and constant expressions (PTX ISA, "Constant Expressions").
+  Status NotImplemented(std::string_view what) {
+    return Status::Unsupported("PTX line {}: {} is not implemented",
+                               lexer_.LineOf(lexer_.Peek().offset), what);
+  }
+  bool IsOperator() {
+    for (const char operation : {'+', '-', '*', '/', '%', '<', '>', '&', '|', '^', '?', '=', '('})
+      if (lexer_.IsPunctuation(operation)) return true;
+    return false;
   }
 
   // A register, variable, label or symbol, with "+ offset", ".selector" and "| second".
@@ -391,7 +405,10 @@ class BodyParser {
       bool negative = false;
       while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-'))
         if (lexer_.Take().punctuation == '-') negative = !negative;
+      if (lexer_.IsPunctuation('(')) return NotImplemented("a constant expression");
       CUSPAN_ASSIGN_OR_RETURN(auto value, lexer_.ExpectInteger("an offset", ~std::uint64_t{0}));
+      if (IsOperator() && !lexer_.IsPunctuation('+') && !lexer_.IsPunctuation('-'))
+        return NotImplemented("a constant expression");
       const std::uint64_t sum =
           static_cast<std::uint64_t>(operand->offset) + (negative ? 0 - value : value);
       operand->offset = static_cast<std::int64_t>(sum);

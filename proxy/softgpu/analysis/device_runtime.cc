@@ -44,7 +44,7 @@ const RuntimeFunction* FindRuntimeFunction(std::string_view name) {
 
 bool IsOfDeviceRuntime(std::string_view name) {
   return FindRuntimeFunction(name) != nullptr || name.starts_with("__cuda") ||
-         name.starts_with("cuda");
+         name.starts_with("cuda") || name.starts_with("__nv_ptx_builtin_");
 }
 
 bool UsesPrintBuffer(std::string_view name) { return name == "vprintf"; }

@@ -123,7 +123,8 @@ CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, 
   CUSPAN_SOFT_RETURN_IF_ERROR(
       function.Compile({shape.block.x, shape.block.y, shape.block.z}, &compiled));
   const KernelInfo& info = function.info();
-  context->Launched(info.prints, info.uses_heap);
+  launch->prints = info.prints;
+  launch->uses_heap = info.uses_heap;
   launch->order = driver.configuration.order;
   launch->kernel = info.name;
   launch->grid = shape.grid;
@@ -168,6 +169,7 @@ CUresult PrepareHostLaunch(Driver& driver, const std::shared_ptr<Context>& conte
 std::unique_ptr<Task> MakeGridTask(Driver& driver, const std::shared_ptr<Context>& context,
                                    const std::shared_ptr<Module>& module, Launch launch,
                                    int priority) {
+  context->Launched(launch.prints, launch.uses_heap);
   if (module->program().launches_kernels()) {
     launch.children = MakeChildLaunches(driver, context, module, priority, launch.conditions);
   }

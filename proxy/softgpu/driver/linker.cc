@@ -117,8 +117,13 @@ CUresult AddPtx(std::string ptx, int capability, LinkState& state, std::string* 
 // A text of the program's: all of it is looked at, as the driver compiles all.
 CUresult AddText(std::string ptx, int capability, LinkState& state, std::string* why) {
   const Result<std::unique_ptr<Program>> program = Program::Load(ptx);
-  if (const Status status = program.ok() ? (*program)->Check(false) : program.status();
-      !status.ok()) {
+  Status status = program.status();
+  if (program.ok()) {
+    CUSPAN_SOFT_RETURN_IF_ERROR(
+        CheckPtx((*program)->ptx_version(), (*program)->target(), capability, why));
+    status = (*program)->Check(false);
+  }
+  if (!status.ok()) {
     *why = status.message();
     return CUDA_ERROR_INVALID_PTX;
   }

@@ -14,9 +14,9 @@
 
 namespace cuspan::softgpu {
 
-// While one lives a kernel is compiled. If that takes longer than `limit`, one line says so on
-// standard error, and another one how long it took in the end. At the level info each compilation
-// has a line. The watcher of compilations is told of each.
+// While one lives a kernel is compiled. If that takes longer than `limit` (more than 0), lines on
+// standard error say so, more and more rarely, and one says how long it took in the end. At the
+// level info each compilation has a line. The watcher of compilations is told of each.
 class CompileNotice {
  public:
   static constexpr std::chrono::seconds kLimit{2};

@@ -36,14 +36,14 @@ Status ParsedModule::Check(bool linked) {
   for (std::uint32_t i = 0; i < module_.functions.size(); ++i) {
     const ptx::Function& function = module_.functions[i];
     if (!function.defined) continue;
-    const Result<const ptx::Body*> body = BodyOf(i);
+    const Result<ptx::Body> body = ptx::ParseBody(*text_, function);
     if (!body.ok() && body.status().code() == StatusCode::kInvalid) return body.status();
     if (!body.ok()) continue;
-    for (const ptx::Instruction& instruction : (*body)->instructions)
+    for (const ptx::Instruction& instruction : body->instructions)
       if (!ptx::IsOpcode(instruction.opcode))
         return Status::Invalid("PTX line {}: there is no instruction '{}'", instruction.line,
                                instruction.Name());
-    const analysis::BodyFacts facts = analysis::CollectFacts(**body);
+    const analysis::BodyFacts facts = analysis::CollectFacts(*body);
     for (const auto* const names : {&facts.callees, &facts.symbols})
       for (const std::string_view name : *names)
         if (!known(name))

@@ -23,9 +23,9 @@ class ParsedModule {
   const ptx::Module& module() const { return module_; }
   // The kernel's index in module().functions; kNotFound when it is not defined.
   Result<std::uint32_t> FindKernel(std::string_view name) const;
-  // Parses all bodies. kInvalid, naming the line, for what no version of PTX allows: a compiler
-  // would refuse the whole text. `linked`: nothing is added to it, so its functions are all there
-  // are. Kernels that are PTX and can not be run here are not found.
+  // Parses all bodies, and keeps none. kInvalid, naming the line, for what no version of PTX
+  // allows: a compiler would refuse the whole text. `linked`: nothing is added to it, so its
+  // functions are all there are. Kernels that are PTX and can not be run here are not found.
   Status Check(bool linked);
   // Parses the kernel and all that it may reach. What it points to lives as long as this object.
   Result<analysis::KernelPlan> Plan(std::uint32_t kernel);
