@@ -220,7 +220,7 @@ TEST(Memory, SpecialRegisters) {
   ret;
 })"));
   // The register was not declared: say which.
-  EXPECT_EQ(device.program().Kernel("k").status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(device.program().Kernel("k").status().code(), StatusCode::kInvalid);
   EXPECT_THAT(device.program().Kernel("k").status().message(), testing::HasSubstr("%done"));
 
   std::string text = Module(R"(

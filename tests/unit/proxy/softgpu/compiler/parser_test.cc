@@ -118,7 +118,11 @@ TEST(Body, NamesTheLineOfBadStatements) {
     const char* part;
   } cases[] = {
       {"add.s32 %r1, %r2 ret;", StatusCode::kInvalid, "';'"},
-      {"add.s32 %r1, %r2, %r9;", StatusCode::kUnsupported, "%r9"},
+      {"add.s32 %r1, %r2, %r9;", StatusCode::kInvalid, "%r9"},
+      {"mov.u32 %r1, %envreg31;", StatusCode::kUnsupported, "%envreg31"},
+      {"vmad.s32.u32.u32 %r1, -%r2, %r3, %r1;", StatusCode::kUnsupported, "computed"},
+      {"mov.u32 %r1, 1<<4;", StatusCode::kUnsupported, "constant expression"},
+      {"ld.global.u32 %r1, [%d1+4*8];", StatusCode::kUnsupported, "constant expression"},
       {"add.s32 %r1, %r2;", StatusCode::kInvalid, "operands"},
       {"add.s64 %d1, %d2, %r1;", StatusCode::kInvalid, "%r1"},
       {"add.s32 %p1, %r2, %r3;", StatusCode::kInvalid, "%p1"},
