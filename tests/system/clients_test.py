@@ -18,12 +18,12 @@ MOST_PTX = "12.0"  # The capability for which most of the libraries have PTX, an
 
 
 class Clients(SystemTest):
-    def use(self, name, *arguments, capability="9.0", wheels="CUSPAN_CLIENTS"):
+    def use(self, name, *arguments, capability="9.0", wheels="CUSPAN_CLIENTS", libraries_of=None):
         site = os.environ.get(wheels)
         if not site:
             self.skipTest(f"CMake's {wheels} does not name what tests/clients/install.sh made")
         # Packages look beside Python's own and in the toolkit, where the wheels' libraries are not.
-        libraries = ":".join(str(folder) for folder in pathlib.Path(site).glob("nvidia/*/lib"))
+        libraries = ":".join(str(folder) for folder in pathlib.Path(os.environ.get(libraries_of or wheels, site)).glob("nvidia/*/lib"))
         home = tempfile.TemporaryDirectory()  # For what clients compile and keep.
         self.addCleanup(home.cleanup)
         environment = self.environment(2, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1", HOME=home.name,
@@ -61,7 +61,7 @@ class Clients(SystemTest):
         self.use("torch", "native", wheels="CUSPAN_TORCH")
 
     def test_jax(self):
-        self.use("jax", wheels="CUSPAN_JAX")
+        self.use("jax", wheels="CUSPAN_JAX", libraries_of="CUSPAN_TORCH")
 
     def test_torch_with_expandable_segments(self):
         self.use("torch", "expandable", wheels="CUSPAN_TORCH")
