@@ -272,13 +272,9 @@ class SystemTest(unittest.TestCase):
                 found.append((start, int(entry.name), os.path.basename(executable)))
         return [(pid, executable) for _, pid, executable in sorted(found)]
 
-    def assert_nothing_left(self, launcher_killed=False):
-        """No process, no file, no shared memory by name. A launcher that is killed removes nothing: Open MPI, which ends by
-        itself then, may leave its session directory (docs/operations.md)."""
+    def assert_nothing_left(self):
+        """No process, no file, no shared memory by name."""
         wait_until(lambda: not self.processes(), lambda: f"all processes are gone: {self.processes()}")
-        if launcher_killed:
-            for folder in self.temporary.glob("ompi.*"):
-                shutil.rmtree(folder)
         wait_until(lambda: not any(self.temporary.rglob("*")),
                    lambda: f"no temporary file is left: {list(self.temporary.rglob('*'))}")
 

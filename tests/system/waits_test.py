@@ -61,7 +61,7 @@ class Waits(SystemTest):
             self.assertEqual(process.returncode, -signal.SIGKILL if name == "cuspan" else 0, err)
         self.assertLess(waited, LIMIT_S, err)
         wait_until(lambda: state_of(app) is None, "the program has ended")
-        self.assert_nothing_left(launcher_killed=name == "cuspan")
+        self.assert_nothing_left()
 
 
 class Silence(SystemTest):
