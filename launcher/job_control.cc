@@ -92,8 +92,8 @@ void JobControl::FollowStop(int signal) {
 
 void JobControl::StopUntilContinued(int signal) {
   g_watcher = watcher_;
-  // A signal that stops drops a SIGCONT that is pending. Handled, none is, and one that comes just
-  // before is not lost. The handler stays: to restore the default would drop a pending one, too.
+  // A stop signal discards a pending SIGCONT (signal(7)). With a handler, a SIGCONT just before the
+  // stop is not lost. The handler stays: the default action would discard a pending SIGCONT, too.
   struct sigaction note {};
   note.sa_sigaction = NoteContinued;
   note.sa_flags = SA_SIGINFO | SA_RESTART;

@@ -14,9 +14,6 @@ Error AllocatePinned(std::size_t bytes, unsigned flags, void** memory);
 // Waits for all devices. CUDA_ERROR_INVALID_VALUE for what was not allocated so.
 Error FreePinned(void* memory);
 
-// Replaces an address of page-locked memory by that of devices: see WritePinned.
-Error ReachPinned(Session& session, std::uint64_t* address);
-
 // `flags` as in CU_MEMHOSTREGISTER_….
 Error RegisterPinned(void* memory, std::size_t bytes, unsigned flags);
 // Waits for all devices.
@@ -24,6 +21,8 @@ Error UnregisterPinned(void* memory);
 
 // Where kernels find the memory.
 Error DeviceAddressOfPinned(void* memory, std::uint64_t* address);
+// Replaces an address of page-locked memory by that of devices: see WritePinned.
+Error ReachPinned(Session& session, std::uint64_t* address);
 // Calls use(address at which work on devices finds the memory) → Error, which posts work that
 // writes there. Page-locked memory is given to devices if none has used it; other addresses stay as
 // they are.

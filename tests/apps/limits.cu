@@ -1,5 +1,5 @@
-// Sizes that nothing has, and limits set too late: what the driver refuses is refused (measured
-// natively, driver 580).
+// Impossible sizes, and limits set too late: the driver refuses them (measured natively, driver
+// 580).
 #include <cstdint>
 #include <cstdlib>
 

@@ -82,9 +82,8 @@ void GridTask::Overdue(std::chrono::seconds limit) {
 void GridTask::Stuck(std::chrono::seconds waited, std::uint64_t resident) {
   LogWarn(
       "software GPU: kernel {}: {} of its {} blocks have waited on one thread for {} s, and others "
-      "do "
-      "not begin before they end. Blocks that wait for each other must fit on the device together: "
-      "launch fewer",
+      "do not begin before they end. Blocks that wait for each other must fit on the device "
+      "together: launch fewer",
       launch_.kernel, resident, launch_.grid.count(), waited.count());
 }
 

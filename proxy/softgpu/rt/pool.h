@@ -171,7 +171,7 @@ class WorkerPool {
   void Execute(Worker& worker, Post& post, const Share& share, std::deque<Parked>& parked);
   // So many units like those of the task may be resident on a worker.
   std::size_t MostPlaces(const Task& task) const;
-  // Says that those wait which take all places, unless that was said.
+  // Calls Stuck of their tasks, once for each task.
   static void TellStuck(const std::deque<Parked>& parked);
   // Resumes each once; true when any of them finished.
   bool ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parked);
