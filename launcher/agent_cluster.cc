@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <iterator>
 #include <sstream>
@@ -122,6 +123,9 @@ Status AgentCluster::Spawn() {
     // waiting.
     ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     signals_.Restore();
+    // Where the launcher is killed nobody reads what they write; they end in good order all the
+    // same. mpirun would die of it and leave its files. Its children get the default back.
+    ::signal(SIGPIPE, SIG_IGN);
     ::execvpe(arguments[0], arguments.data(), variables.data());
     const std::string_view parts[] = {"cuspan: starting ", arguments[0], " failed\n"};
     for (const std::string_view part : parts)

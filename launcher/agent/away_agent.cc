@@ -13,8 +13,6 @@
 #include "launcher/app_process.h"
 
 namespace cuspan {
-namespace {}  // namespace
-
 AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,
                      std::unique_ptr<AgentNode> node)
     : options_(options), transport_(transport), node_(std::move(node)) {
