@@ -24,13 +24,13 @@
 #include "common/trace.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
+#include "proxy/gpu/inventory.h"
 #include "proxy/gpu/nvml.h"
-#include "proxy/inventory.h"
-#include "proxy/kernel_output.h"
 #include "proxy/observer.h"
 #include "proxy/server.h"
 #include "proxy/sharing/pair_keeper.h"
 #include "proxy/sharing/pair_server.h"
+#include "proxy/streams/kernel_output.h"
 
 namespace cuspan::proxy {
 namespace {

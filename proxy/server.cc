@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "proxy/backlog.h"
 #include "proxy/handlers/handlers.h"
+#include "proxy/streams/backlog.h"
 
 namespace cuspan::proxy {
 namespace {

@@ -1,7 +1,7 @@
 // The receiving loop of a proxy.
 #pragma once
 
-#include "proxy/device_session.h"
+#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 

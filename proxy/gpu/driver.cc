@@ -5,7 +5,7 @@
 #include <system_error>
 #include <vector>
 
-#include "proxy/loaded_library.h"
+#include "proxy/gpu/loaded_library.h"
 
 namespace cuspan::proxy {
 namespace {

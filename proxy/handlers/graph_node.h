@@ -12,17 +12,6 @@ inline CUcontext CurrentContext(DeviceSession& session) {
   return context;
 }
 
-// The arguments are those that `pointers` point to (PointAtArguments).
-inline CUgraphNodeParams KernelNode(const Kernel& kernel, const GridShape& shape,
-                                    std::vector<void*>& pointers) {
-  CUgraphNodeParams parameters{};
-  parameters.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  parameters.kernel.func = kernel.driver;
-  SetSizes(shape, parameters.kernel);
-  parameters.kernel.kernelParams = pointers.data();
-  return parameters;
-}
-
 // Nothing where a box is not the session's to touch.
 inline std::optional<CUgraphNodeParams> CopyNode(DeviceSession& session, const DeviceBox& to,
                                                  const DeviceBox& from) {

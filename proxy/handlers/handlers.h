@@ -7,7 +7,7 @@
 // Views into the frame are valid until the function returns. Nothing here waits.
 #pragma once
 
-#include "proxy/device_session.h"
+#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 

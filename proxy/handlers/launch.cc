@@ -3,9 +3,9 @@
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_limits.h"
 #include "proxy/handlers/kernel_use.h"
-#include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/posted_op.h"
 #include "proxy/handlers/sliced_launch.h"
+#include "proxy/objects/launch_batches.h"
 
 namespace cuspan::proxy {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "proxy/device_session.h"
+#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 

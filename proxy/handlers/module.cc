@@ -7,9 +7,9 @@
 #include "protocol/fatbin/image.h"
 #include "proxy/gpu/linking.h"
 #include "proxy/handlers/handlers.h"
-#include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/on_worker.h"
-#include "proxy/kernel_output.h"
+#include "proxy/objects/launch_batches.h"
+#include "proxy/streams/kernel_output.h"
 
 namespace cuspan::proxy {
 namespace {

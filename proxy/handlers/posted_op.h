@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "proxy/device_session.h"
+#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 

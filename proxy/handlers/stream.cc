@@ -1,6 +1,6 @@
 #include "proxy/handlers/handlers.h"
-#include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/posted_op.h"
+#include "proxy/objects/launch_batches.h"
 
 namespace cuspan::proxy {
 namespace {

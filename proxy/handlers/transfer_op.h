@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "proxy/device_session.h"
 #include "proxy/handlers/box_place.h"
+#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 

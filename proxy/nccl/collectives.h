@@ -22,11 +22,11 @@
 #include "common/status.h"
 #include "ops.gen.h"
 #include "protocol/channel/channel.h"
-#include "proxy/faults.h"
 #include "proxy/gpu/device.h"
 #include "proxy/nccl/communicator.h"
 #include "proxy/nccl/library.h"
-#include "proxy/queues.h"
+#include "proxy/streams/faults.h"
+#include "proxy/streams/queues.h"
 
 namespace cuspan::proxy {
 

@@ -7,7 +7,7 @@
 
 #include "common/settings.h"
 #include "proxy/gpu/driver.h"
-#include "proxy/loaded_library.h"
+#include "proxy/gpu/loaded_library.h"
 
 namespace cuspan::proxy {
 namespace {

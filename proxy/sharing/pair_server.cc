@@ -101,7 +101,7 @@ void PairServer::Leave() const {
     LogInfo("the kernels of this session were not ended: {}", servers.status().message());
 }
 
-PairFault ExplainPairFault(CUresult result, bool had_work) {
+FaultExplanation ExplainPairFault(CUresult result, bool had_work) {
   switch (result) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:

@@ -13,6 +13,7 @@
 
 #include "common/status.h"
 #include "protocol/sharing/pair_folder.h"
+#include "proxy/streams/faults.h"
 #include "structs.gen.h"
 
 namespace cuspan::proxy {
@@ -50,14 +51,8 @@ class PairServer {
   const std::string gpu_;
 };
 
-// What a failed call means that ended a session's context on a GPU that runs share in pairs.
-struct PairFault {
-  CUresult result;  // What the session's program is told.
-  // A clause for people; empty where other runs have nothing to do with it.
-  const char* explanation;
-};
 // MPS tells all clients of a fault of one, and not whose it was. Without `had_work`, work of its
 // own that the session had on the GPU, it was another's.
-PairFault ExplainPairFault(CUresult result, bool had_work);
+FaultExplanation ExplainPairFault(CUresult result, bool had_work);
 
 }  // namespace cuspan::proxy

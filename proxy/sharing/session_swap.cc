@@ -8,7 +8,7 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "common/trace.h"
-#include "proxy/device_session.h"
+#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 namespace {

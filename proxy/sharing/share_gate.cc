@@ -7,7 +7,7 @@
 #include "common/log.h"
 #include "common/scheduling/turns.h"
 #include "common/trace.h"
-#include "proxy/device_session.h"
+#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 namespace {

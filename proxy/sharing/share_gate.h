@@ -13,10 +13,12 @@
 
 #include "common/scheduling/pairs.h"
 #include "protocol/sharing/share_seat.h"
-#include "proxy/handles.h"
-#include "proxy/queues.h"
-#include "proxy/sharing/kernel_time.h"
+#include "proxy/objects/code.h"
+#include "proxy/objects/graph.h"
+#include "proxy/objects/kernel_time.h"
 #include "proxy/sharing/session_swap.h"
+#include "proxy/streams/queues.h"
+#include "proxy/streams/stream.h"
 
 namespace cuspan::proxy {
 

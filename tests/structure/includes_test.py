@@ -35,6 +35,24 @@ ROOMS_OF_INTERPOSE = {
 }
 DOOR_OF_LOAD = "interpose/load/load.h"
 
+# Inside proxy: gpu <- streams <- objects <- bulk, nccl <- sharing <- session <- handlers <- what stands in proxy itself.
+# Beside them are libraries: ptx <- {kernel_class, slicing, softgpu}.
+ROOMS_OF_PROXY = {
+    "ptx": set(),
+    "kernel_class": {"ptx"},
+    "slicing": {"ptx"},
+    "softgpu": {"ptx"},
+    "softnccl": set(),
+    "gpu": {"softgpu"},
+    "streams": {"gpu"},
+    "objects": {"gpu", "streams", "kernel_class", "slicing", "ptx"},
+    "bulk": {"gpu", "streams", "objects"},
+    "nccl": {"gpu", "streams"},
+    "sharing": {"gpu", "streams", "objects", "bulk"},
+    "session": {"gpu", "streams", "objects", "bulk", "nccl", "sharing"},
+    "handlers": {"gpu", "streams", "objects", "bulk", "nccl", "sharing", "session", "kernel_class", "slicing"},
+}
+
 # Headers that the build makes.
 GENERATED = (".gen.h", ".pb.h")
 
@@ -65,6 +83,11 @@ def problems_of(root, path):
                 yield f"{name}:{line}: interpose/{room} must not include {included}"
             elif other == "load" != room and included != DOOR_OF_LOAD:
                 yield f"{name}:{line}: {included} is only for interpose/load; others take {DOOR_OF_LOAD}"
+        if layer == "proxy" and target == "proxy":
+            room, other = (path_name.split("/")[1] if path_name.count("/") > 1 else None for path_name in (name, included))
+            # What stands in proxy itself is above all rooms.
+            if room is not None and other != room and other not in ROOMS_OF_PROXY.get(room, ()):
+                yield f"{name}:{line}: proxy/{room} must not include {included}"
         if quoted and layer in LAYERS and "/" not in included and not included.endswith(GENERATED):
             yield f'{name}:{line}: "{included}" is not written from the root of the repository'
         if ".." in included.split("/"):

@@ -1,4 +1,4 @@
-#include "proxy/backlog.h"
+#include "proxy/streams/backlog.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/queues.h"
+#include "proxy/streams/queues.h"
 
 namespace cuspan::proxy {
 

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "proxy/signals.h"
+#include "proxy/streams/signals.h"
 #include "tests/unit/proxy/queue_ops.h"
 
 namespace cuspan::proxy {

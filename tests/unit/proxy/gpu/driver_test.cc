@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "protocol/api/patch.h"
-#include "proxy/inventory.h"
+#include "proxy/gpu/inventory.h"
 #include "tests/unit/proxy/loopback/loopback.h"
 
 namespace cuspan::proxy {

@@ -1,5 +1,5 @@
 // Kernel times that are kept between runs: the table's text, and its file among many writers.
-#include "proxy/sharing/kernel_table.h"
+#include "proxy/objects/kernel_table.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

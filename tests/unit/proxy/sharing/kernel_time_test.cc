@@ -1,4 +1,4 @@
-#include "proxy/sharing/kernel_time.h"
+#include "proxy/objects/kernel_time.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which PTX of a module stands for what the driver runs.
-#include "proxy/sharing/module_ptx.h"
+#include "proxy/objects/module_ptx.h"
 
 #include <gtest/gtest.h>
 

@@ -458,27 +458,27 @@ TEST_F(PairServerTest, TheDriverFindsItByTheEnvironment) {
 
 TEST(PairFault, AFaultIsOfThisRunOnlyIfItHadWork) {
   for (const CUresult fault : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_FAILED}) {
-    const PairFault own = ExplainPairFault(fault, true);
+    const FaultExplanation own = ExplainPairFault(fault, true);
     EXPECT_EQ(own.result, fault);
-    EXPECT_THAT(own.explanation, HasSubstr("of this run, or of another"));
-    const PairFault others = ExplainPairFault(fault, false);
+    EXPECT_THAT(own.text, HasSubstr("of this run, or of another"));
+    const FaultExplanation others = ExplainPairFault(fault, false);
     EXPECT_EQ(others.result, CUDA_ERROR_DEVICE_UNAVAILABLE);
-    EXPECT_THAT(others.explanation, HasSubstr("of another run"));
+    EXPECT_THAT(others.text, HasSubstr("of another run"));
   }
 }
 
 TEST(PairFault, WithoutItsServerARunEnds) {
   for (const bool had_work : {false, true}) {
-    const PairFault fault = ExplainPairFault(CUDA_ERROR_MPS_RPC_FAILURE, had_work);
+    const FaultExplanation fault = ExplainPairFault(CUDA_ERROR_MPS_RPC_FAILURE, had_work);
     EXPECT_EQ(fault.result, CUDA_ERROR_DEVICE_UNAVAILABLE);
-    EXPECT_THAT(fault.explanation, HasSubstr("MPS server"));
+    EXPECT_THAT(fault.text, HasSubstr("MPS server"));
   }
 }
 
 TEST(PairFault, WhatNoOtherRunCanDoIsLeftAsItIs) {
-  const PairFault fault = ExplainPairFault(CUDA_ERROR_ECC_UNCORRECTABLE, false);
+  const FaultExplanation fault = ExplainPairFault(CUDA_ERROR_ECC_UNCORRECTABLE, false);
   EXPECT_EQ(fault.result, CUDA_ERROR_ECC_UNCORRECTABLE);
-  EXPECT_STREQ(fault.explanation, "");
+  EXPECT_STREQ(fault.text, "");
 }
 
 }  // namespace

@@ -1,0 +1,346 @@
+#include "proxy/bulk/peer_copies.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+
+namespace cuspan::proxy {
+namespace {
+
+constexpr int kFramesInTurn = 64;
+// Of copies that never come, which only a broken client makes.
+constexpr std::size_t kMostEarly = 1 << 16;
+
+// What a copy's other end may say of its failure. Whatever happened to that device is that
+// device's: this one lives.
+CUresult FailureElsewhere(CUresult result) {
+  return result == CUDA_ERROR_INVALID_VALUE ? result : CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+// The driver copies that faster, and whatever its length.
+bool IsRun(const DeviceBox& box) {
+  return box.array == nullptr && box.extent.rows == 1 && box.extent.planes == 1;
+}
+
+}  // namespace
+
+void PeerCopies::Add(std::uint32_t join, std::shared_ptr<Channel> channel) {
+  {
+    const MutexLock lock(inbox_->mutex);
+    inbox_->joined.emplace_back(join, std::move(channel));
+    inbox_->any.store(true, std::memory_order_release);
+  }
+  client_.own_bell().Ring();
+}
+
+void PeerCopies::TakeInbox() {
+  if (!inbox_->any.load(std::memory_order_acquire)) return;
+  std::vector<std::shared_ptr<PeerCopy>> reached;
+  {
+    const MutexLock lock(inbox_->mutex);
+    for (auto& [join, channel] : inbox_->joined) peers_[join].channel = std::move(channel);
+    inbox_->joined.clear();
+    reached.swap(inbox_->reached);
+    inbox_->any.store(false, std::memory_order_relaxed);
+  }
+  for (const std::shared_ptr<PeerCopy>& copy : reached) Reached(copy);
+}
+
+PeerCopies::Early& PeerCopies::EarlyOf(Peer& peer, std::uint64_t id) {
+  if (peer.early.size() >= kMostEarly) peer.early.erase(peer.early.begin());
+  return peer.early[id];
+}
+
+Status PeerCopies::Announce(const std::shared_ptr<PeerCopy>& copy) {
+  TakeInbox();
+  const auto found = peers_.find(copy->join);
+  if (found == peers_.end())
+    return Status::Invalid("a copy over connection {}, which does not exist", copy->join);
+  Peer& peer = found->second;
+  if (!peer.copies.emplace(copy->id, copy).second)
+    return Status::Invalid("copy {} between devices is already under way", copy->id);
+  CUresult failure = peer.channel == nullptr ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
+  if (const auto early = peer.early.find(copy->id); early != peer.early.end()) {
+    copy->wanted = early->second.wanted;
+    if (failure == CUDA_SUCCESS) failure = early->second.failure;
+    peer.early.erase(early);
+  }
+  if (failure == CUDA_SUCCESS) return Status::Ok();
+  faults_.Posted(copy->origin, failure);
+  End(peer, copy);
+  return Status::Ok();
+}
+
+Turn PeerCopies::Begin(const std::shared_ptr<PeerCopy>& copy) {
+  if (copy->ended) return Turn::kSubmitted;
+  PooledEvent event;
+  if (const CUresult result = faults_.Check(events_.Record(copy->stream->driver, event));
+      result != CUDA_SUCCESS) {
+    Fail(copy, result);
+    return Turn::kSubmitted;
+  }
+  copy->holds = true;
+  completer_.Add(
+      copy->stream->lane, std::move(event), copy->stream->submitted,
+      [inbox = inbox_, copy, &bell = client_.own_bell()](CUresult result, std::uint64_t) {
+        if (result != CUDA_SUCCESS) return;  // A lost device drops it.
+        {
+          const MutexLock lock(inbox->mutex);
+          inbox->reached.push_back(copy);
+          inbox->any.store(true, std::memory_order_release);
+        }
+        bell.Ring();
+      });
+  return Turn::kHeld;
+}
+
+void PeerCopies::Reached(const std::shared_ptr<PeerCopy>& copy) {
+  if (copy->ended) return;
+  copy->reached = true;
+  Peer& peer = peers_[copy->join];
+  if (copy->sends) return SendIfReady(peer, copy);
+  copy->wanted = true;
+  peer.channel->Post(PeerWanted{copy->id});
+}
+
+void PeerCopies::SendIfReady(Peer& peer, const std::shared_ptr<PeerCopy>& copy) {
+  if (copy->reached && copy->wanted) peer.sending.push_back(copy);
+}
+
+void PeerCopies::Release(PeerCopy& copy) {
+  if (std::exchange(copy.holds, false)) queues_.Release(*copy.stream->queue);
+}
+
+void PeerCopies::End(Peer& peer, const std::shared_ptr<PeerCopy>& copy) {
+  if (std::exchange(copy->ended, true)) return;
+  peer.copies.erase(copy->id);
+  std::erase(peer.sending, copy);
+  Release(*copy);
+}
+
+void PeerCopies::Fail(const std::shared_ptr<PeerCopy>& copy, CUresult result) {
+  if (copy->ended) return;
+  Peer& peer = peers_[copy->join];
+  faults_.Posted(copy->origin, result);
+  if (peer.channel != nullptr) peer.channel->Post(PeerEnd{copy->id, result});
+  End(peer, copy);
+}
+
+void PeerCopies::Abandon(std::uint32_t join, std::uint64_t id) {
+  TakeInbox();
+  const auto peer = peers_.find(join);
+  if (peer == peers_.end()) return;
+  if (const auto found = peer->second.copies.find(id); found != peer->second.copies.end())
+    Fail(std::shared_ptr(found->second), CUDA_ERROR_DEVICE_UNAVAILABLE);
+}
+
+void PeerCopies::Drop(const std::shared_ptr<PeerCopy>& copy) {
+  copy->holds = false;  // The queues have forgotten it.
+  Fail(copy, faults_.lost());
+}
+
+bool PeerCopies::HasSlot(Peer& peer) {
+  if (!peer.spare_slot) peer.spare_slot = peer.channel->TryTakeSlot();
+  return peer.spare_slot.has_value();
+}
+
+bool PeerCopies::HasWork() {
+  if (inbox_->any.load(std::memory_order_acquire)) return true;
+  return std::any_of(peers_.begin(), peers_.end(), [this](auto& entry) {
+    Peer& peer = entry.second;
+    return peer.channel != nullptr && (peer.channel->HasFrame() || peer.channel->closed() ||
+                                       (!peer.sending.empty() && HasSlot(peer)));
+  });
+}
+
+void PeerCopies::Progress() {
+  TakeInbox();
+  for (auto& [join, peer] : peers_) {
+    if (peer.channel == nullptr) continue;
+    if (!TakeFrames(peer)) continue;
+    SendPieces(peer);
+    // What it sent before its end is taken first.
+    if (peer.channel->closed() && !peer.channel->HasFrame()) Lose(peer);
+  }
+}
+
+bool PeerCopies::TakeFrames(Peer& peer) {
+  for (int i = 0; i < kFramesInTurn; ++i) {
+    const Result<std::optional<Frame>> frame = peer.channel->Peek();
+    if (frame.ok() && !frame->has_value()) return true;
+    if (!frame.ok() || !TakeFrame(peer, **frame)) {
+      LogError("invalid message from another device's proxy: {}",
+               frame.ok() ? OpName((*frame)->op()) : frame.status().message());
+      peer.channel->Close(true);
+      Lose(peer);
+      return false;
+    }
+    peer.channel->Pop();
+  }
+  return true;
+}
+
+void PeerCopies::Lose(Peer& peer) {
+  // Slots that the device still uses keep the memory by themselves.
+  peer.channel = nullptr;
+  peer.spare_slot.reset();
+  peer.early.clear();
+  std::vector<std::shared_ptr<PeerCopy>> lost;
+  for (const auto& [id, copy] : peer.copies) lost.push_back(copy);
+  for (const std::shared_ptr<PeerCopy>& copy : lost) {
+    // All was sent, and only the news of its end is missing where nobody waits for it.
+    if (!copy->sends || copy->until_end || copy->submitted < copy->bytes)
+      faults_.Posted(copy->origin, CUDA_ERROR_DEVICE_UNAVAILABLE);
+    End(peer, copy);
+  }
+}
+
+bool PeerCopies::TakeFrame(Peer& peer, const Frame& frame) {
+  if (frame.header.is_reply()) return false;
+  switch (frame.op()) {
+    case Op::kPeerWanted: {
+      PeerWanted wanted;
+      return DecodeFrom(frame.payload, wanted) && TakeWanted(peer, wanted.transfer);
+    }
+    case Op::kPeerEnd: {
+      PeerEnd end;
+      return DecodeFrom(frame.payload, end) &&
+             TakeEnd(peer, end.transfer, static_cast<CUresult>(end.result));
+    }
+    case Op::kChunk: {
+      Chunk chunk;
+      return DecodeFrom(frame.payload, chunk) && TakeChunk(peer, chunk);
+    }
+    default:
+      return false;
+  }
+}
+
+bool PeerCopies::TakeWanted(Peer& peer, std::uint64_t id) {
+  const auto found = peer.copies.find(id);
+  if (found == peer.copies.end()) {
+    EarlyOf(peer, id).wanted = true;
+    return true;
+  }
+  const std::shared_ptr<PeerCopy> copy = found->second;
+  if (!copy->sends || copy->wanted) return false;
+  copy->wanted = true;
+  SendIfReady(peer, copy);
+  return true;
+}
+
+bool PeerCopies::TakeEnd(Peer& peer, std::uint64_t id, CUresult result) {
+  const auto found = peer.copies.find(id);
+  if (found == peer.copies.end()) {
+    if (result != CUDA_SUCCESS) EarlyOf(peer, id).failure = FailureElsewhere(result);
+    return true;
+  }
+  const std::shared_ptr<PeerCopy> copy = found->second;
+  if (result == CUDA_SUCCESS && (!copy->sends || copy->submitted < copy->bytes)) return false;
+  if (result != CUDA_SUCCESS) faults_.Posted(copy->origin, FailureElsewhere(result));
+  End(peer, copy);
+  return true;
+}
+
+// --- The receiver.
+
+bool PeerCopies::TakeChunk(Peer& peer, const Chunk& chunk) {
+  Channel& channel = *peer.channel;
+  const std::byte* bytes = channel.IncomingSlot(chunk.slot);
+  if (bytes == nullptr || chunk.bytes == 0 || chunk.bytes > channel.layout().staging_bytes)
+    return false;
+  const auto found = peer.copies.find(chunk.transfer);
+  // Of one that failed here they are still under way.
+  if (found == peer.copies.end() || faults_.lost() != CUDA_SUCCESS) {
+    channel.ReleaseSlot(chunk.slot);
+    return true;
+  }
+  const std::shared_ptr<PeerCopy> copy = found->second;
+  if (copy->sends || !copy->wanted || chunk.offset != copy->submitted ||
+      chunk.bytes > copy->bytes - copy->submitted)
+    return false;
+  Stream& stream = *copy->stream;
+  PooledEvent event;
+  CUresult result = events_.Take(event);
+  Timeline::Start start = timeline_.Begin(stream.driver);
+  if (result == CUDA_SUCCESS)
+    result = IsRun(copy->box)
+                 ? driver_.cuMemcpyHtoDAsync(copy->box.place.address + chunk.offset, bytes,
+                                             chunk.bytes, stream.driver)
+                 : CopyToBox(driver_, copy->box, chunk.offset, bytes, chunk.bytes, stream.driver);
+  if (result == CUDA_SUCCESS) {
+    ++stream.submitted;
+    result = driver_.cuEventRecord(event.get(), stream.driver);
+  }
+  if (result != CUDA_SUCCESS) {
+    channel.ReleaseSlot(chunk.slot);
+    Fail(copy, result);
+    return true;
+  }
+  timeline_.End(std::move(start), stream, TraceKind::kPeerReceive, copy->id, chunk.offset,
+                chunk.bytes);
+  copy->submitted += chunk.bytes;
+  const bool last = copy->submitted == copy->bytes;
+  completer_.Add(stream.lane, std::move(event), stream.submitted,
+                 [channel = peer.channel, slot = chunk.slot, id = copy->id, last](CUresult result,
+                                                                                  std::uint64_t) {
+                   channel->ReleaseSlot(slot);
+                   if (last) channel->Post(PeerEnd{id, result});
+                 });
+  if (last) End(peer, copy);
+  return true;
+}
+
+// --- The sender.
+
+void PeerCopies::SendPieces(Peer& peer) {
+  while (!peer.sending.empty() && HasSlot(peer)) {
+    // One piece each in turn, so that a long copy does not keep short ones waiting.
+    const std::shared_ptr<PeerCopy> copy = peer.sending.front();
+    peer.sending.pop_front();
+    const std::uint32_t slot = *std::exchange(peer.spare_slot, std::nullopt);
+    if (const CUresult result = SendPiece(peer, *copy, slot); result != CUDA_SUCCESS) {
+      peer.channel->ReturnSlot(slot);
+      Fail(copy, result);
+    } else if (copy->submitted < copy->bytes) {
+      peer.sending.push_back(copy);
+    } else if (!copy->until_end) {
+      Release(*copy);
+    }
+  }
+}
+
+CUresult PeerCopies::SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot) {
+  Stream& stream = *copy.stream;
+  Chunk chunk;
+  chunk.transfer = copy.id;
+  chunk.offset = copy.submitted;
+  chunk.bytes = peer.channel->ChunkBytes(copy.submitted, copy.bytes);
+  chunk.slot = slot;
+  std::byte* const bytes = peer.channel->OutgoingSlot(slot);
+  PooledEvent event;
+  CUresult result = events_.Take(event);
+  Timeline::Start start = timeline_.Begin(stream.driver);
+  if (result == CUDA_SUCCESS)
+    result = IsRun(copy.box)
+                 ? driver_.cuMemcpyDtoHAsync(bytes, copy.box.place.address + chunk.offset,
+                                             chunk.bytes, stream.driver)
+                 : CopyFromBox(driver_, copy.box, chunk.offset, bytes, chunk.bytes, stream.driver);
+  if (result == CUDA_SUCCESS) {
+    ++stream.submitted;
+    result = driver_.cuEventRecord(event.get(), stream.driver);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  timeline_.End(std::move(start), stream, TraceKind::kPeerSend, copy.id, chunk.offset, chunk.bytes);
+  completer_.Add(stream.lane, std::move(event), stream.submitted,
+                 [channel = peer.channel, chunk](CUresult result, std::uint64_t) {
+                   // The other end must not wait for what will not come.
+                   if (result != CUDA_SUCCESS) channel->Post(PeerEnd{chunk.transfer, result});
+                   if (result != CUDA_SUCCESS || channel->Post(chunk) == 0)
+                     channel->ReturnSlot(chunk.slot);
+                 });
+  copy.submitted += chunk.bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan::proxy

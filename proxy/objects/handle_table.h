@@ -1,0 +1,79 @@
+// Objects of the session by the handles that the client minted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "common/mutex.h"
+#include "common/status.h"
+
+namespace cuspan::proxy {
+
+// Objects by the handle that the client minted. Threads: any; an object lives as
+// long as somebody holds it, also after it was removed.
+template <typename T>
+class HandleTable {
+ public:
+  // `what` one is, for messages.
+  explicit HandleTable(const char* what) : what_(what) {}
+
+  // kInvalid when the handle is taken or 0.
+  Status CheckNew(std::uint64_t handle) const {
+    if (handle != 0 && Find(handle) == nullptr) return Status::Ok();
+    return Status::Invalid("{} 0x{:x} is no new handle", what_, handle);
+  }
+  // False when the handle is taken or 0.
+  bool Add(std::uint64_t handle, std::shared_ptr<T> object) {
+    const MutexLock lock(mutex_);
+    return handle != 0 && objects_.emplace(handle, std::move(object)).second;
+  }
+  // Null when there is none.
+  std::shared_ptr<T> Find(std::uint64_t handle) const {
+    const MutexLock lock(mutex_);
+    const auto found = objects_.find(handle);
+    return found == objects_.end() ? nullptr : found->second;
+  }
+  // kInvalid when there is none.
+  Result<std::shared_ptr<T>> Get(std::uint64_t handle) const {
+    std::shared_ptr<T> object = Find(handle);
+    if (object == nullptr) return None(handle);
+    return object;
+  }
+  // The same, and takes it out.
+  Result<std::shared_ptr<T>> Take(std::uint64_t handle) {
+    const MutexLock lock(mutex_);
+    const auto found = objects_.find(handle);
+    if (found == objects_.end()) return None(handle);
+    std::shared_ptr<T> object = std::move(found->second);
+    objects_.erase(found);
+    return object;
+  }
+  void Remove(std::uint64_t handle) {
+    const MutexLock lock(mutex_);
+    objects_.erase(handle);
+  }
+  template <typename Predicate>
+  void RemoveIf(Predicate&& predicate) {
+    const MutexLock lock(mutex_);
+    std::erase_if(objects_, [&](const auto& entry) { return predicate(*entry.second); });
+  }
+  // Calls use(object) for all. `use` does not touch the table.
+  template <typename Use>
+  void ForEach(Use&& use) const {
+    const MutexLock lock(mutex_);
+    for (const auto& [handle, object] : objects_) use(*object);
+  }
+
+ private:
+  Status None(std::uint64_t handle) const {
+    return Status::Invalid("{} 0x{:x} does not exist", what_, handle);
+  }
+
+  const char* const what_;
+  mutable Mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_ CUSPAN_GUARDED_BY(mutex_);
+};
+
+}  // namespace cuspan::proxy

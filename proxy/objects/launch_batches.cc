@@ -1,0 +1,66 @@
+#include "proxy/objects/launch_batches.h"
+
+#include "common/log.h"
+#include "proxy/objects/kernel_call.h"
+
+namespace cuspan::proxy {
+
+CUresult LaunchBatches::MakeOne(const Size& size, const KernelCall& call, Chains& made) const {
+  std::vector<void*> pointers;
+  PointAtArguments(*call.kernel, call.arguments, pointers);
+  CUresult result = driver_.cuGraphCreate(&made.graph, 0);
+  for (std::size_t i = 0; i < size.nodes && result == CUDA_SUCCESS; ++i) {
+    CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
+    CUgraphNode node = nullptr;
+    result = driver_.cuGraphAddNode(&node, made.graph, i == 0 ? nullptr : &made.nodes.back(),
+                                    nullptr, i == 0 ? 0 : 1, &parameters);
+    made.nodes.push_back(node);
+  }
+  made.chains.resize(size.chains);
+  for (Chain& chain : made.chains) {
+    chain.nodes = &made.nodes;
+    if (result == CUDA_SUCCESS) result = driver_.cuGraphInstantiate(&chain.driver, made.graph, 0);
+  }
+  return result;
+}
+
+void LaunchBatches::Make(const KernelCall& call) {
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    const CUresult result = MakeOne(kSizes[i], call, sizes_[i]);
+    if (result == CUDA_SUCCESS) continue;
+    LogDebug("launches of {} are handed over one by one: {}", call.kernel->name,
+             driver_.Describe(result));
+    return;
+  }
+  made_.store(true, std::memory_order_release);
+}
+
+void LaunchBatches::End() {
+  for (Chains& size : sizes_) {
+    for (const Chain& chain : size.chains)
+      if (chain.driver != nullptr) driver_.cuGraphExecDestroy(chain.driver);
+    if (size.graph != nullptr) driver_.cuGraphDestroy(size.graph);
+    size = {};
+  }
+}
+
+LaunchBatches::Chain* LaunchBatches::Next(std::size_t launches, std::uint64_t completed) {
+  for (Chains& size : sizes_) {
+    if (launches < size.nodes.size()) continue;
+    Chain& chain = size.chains[size.next];
+    if (completed < chain.last_launch) return nullptr;
+    size.next = (size.next + 1) % size.chains.size();
+    return &chain;
+  }
+  return nullptr;
+}
+
+CUresult LaunchBatches::Set(const Chain& chain, std::size_t node, const KernelCall& call,
+                            std::vector<void*>& pointers) {
+  modules_.insert(call.kernel->module);
+  PointAtArguments(*call.kernel, call.arguments, pointers);
+  CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
+  return driver_.cuGraphExecNodeSetParams(chain.driver, (*chain.nodes)[node], &parameters);
+}
+
+}  // namespace cuspan::proxy

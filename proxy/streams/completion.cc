@@ -1,0 +1,302 @@
+#include "proxy/streams/completion.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/log.h"
+#include "proxy/streams/kernel_output.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+constexpr microseconds kFirstNap{5};
+constexpr microseconds kLongestNap{50};
+// Between two looks at the device: the driver lets one thread at a time into a
+// context, and the one that submits work shall not wait for the one that looks.
+constexpr std::chrono::nanoseconds kBetweenLooks{1500};
+// The same when only the progress of streams is of interest.
+constexpr microseconds kBetweenMarks{20};
+constexpr microseconds kNoLimit = std::chrono::hours(1);
+// Chunks of no more bytes go as a frame: between nodes a chunk is a message of its own, behind one
+// that announces it. But not beside others: it would overtake them, and the client keep it until
+// they are there.
+constexpr std::uint32_t kMostInlineChunk = 4096;
+// While the receiving thread looks, the completer's watches it in such naps, and for so long after
+// the last thing that was pending.
+constexpr microseconds kWatchNap{200};
+constexpr std::chrono::milliseconds kWatch{20};
+
+void PauseBetweenLooks() {
+  const auto end = steady_clock::now() + kBetweenLooks;
+  while (steady_clock::now() < end) __builtin_ia32_pause();
+}
+
+// One that is complete as soon as the device has anything to do.
+CUevent MakeEvent(const Driver& driver) {
+  CUevent event = nullptr;
+  if (driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+    driver.cuEventRecord(event, nullptr);
+  return event;
+}
+
+}  // namespace
+
+void TransferState::Fail(Channel& channel, CUresult result) {
+  if (!failed.exchange(true)) channel.Post(TransferFailed{id, result});
+}
+
+CUresult AskedStream::Query(const Driver& driver) const {
+  const MutexLock lock(mutex_);
+  if (failed_ != CUDA_SUCCESS) return failed_;
+  return last_.get() != nullptr ? driver.cuEventQuery(last_.get()) : driver.cuStreamQuery(stream_);
+}
+
+void AskedStream::Replace(PooledEvent last) {
+  const MutexLock lock(mutex_);
+  last_ = std::move(last);
+}
+
+void AskedStream::Fail(CUresult why) {
+  const MutexLock lock(mutex_);
+  failed_ = why;
+}
+
+Completer::Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults)
+    : driver_(driver),
+      channel_(channel),
+      faults_(faults),
+      complete_(MakeEvent(driver)),
+      thread_([this, &device] { Loop(device); }) {}
+
+Completer::~Completer() {
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+  }
+  arrived_.notify_one();
+  thread_.join();
+  if (complete_ != nullptr) driver_.cuEventDestroy(complete_);
+}
+
+void Completer::Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
+                    Completion completion) {
+  const CUevent query = event.get();
+  Put({lane, {query, std::move(event), nullptr, mark, std::move(completion)}});
+}
+
+void Completer::AddAsked(const std::shared_ptr<Lane>& lane, std::shared_ptr<AskedStream> stream,
+                         std::uint64_t mark, Completion completion) {
+  Put({lane, {nullptr, PooledEvent(), std::move(stream), mark, std::move(completion)}});
+}
+
+void Completer::AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
+                          std::shared_ptr<EventRecordState> record) {
+  const CUevent query = record->driver_event.get();
+  Put({lane, {query, PooledEvent(), nullptr, mark, ReachRecord{std::move(record)}}});
+}
+
+void Completer::Put(Arrival arrival) {
+  if (std::holds_alternative<SendChunk>(arrival.entry.completion))
+    unpushed_.fetch_add(1, std::memory_order_relaxed);
+  bool wake = false;
+  {
+    const MutexLock lock(mutex_);
+    const bool urgent = !std::holds_alternative<ProgressMark>(arrival.entry.completion);
+    arrivals_.push_back(std::move(arrival));
+    have_arrivals_.store(true, std::memory_order_release);
+    entries_.fetch_add(1, std::memory_order_relaxed);
+    if (urgent) urgent_entries_.fetch_add(1, std::memory_order_relaxed);
+    wake = sleeping_ && (!napping_ || (urgent && !helper_awake_.load(std::memory_order_relaxed)));
+    urgent_arrival_ = urgent_arrival_ || urgent;
+  }
+  if (wake) arrived_.notify_one();
+}
+
+void Completer::TakeArrivals() {
+  if (!have_arrivals_.load(std::memory_order_acquire)) return;
+  {
+    const MutexLock lock(mutex_);
+    taken_.swap(arrivals_);
+    urgent_arrival_ = false;
+    have_arrivals_.store(false, std::memory_order_relaxed);
+  }
+  for (Arrival& arrival : taken_) {
+    if (arrival.lane->entries_.empty()) active_.push_back(arrival.lane);
+    if (std::holds_alternative<SendChunk>(arrival.entry.completion)) ++pending_chunks_;
+    if (!std::holds_alternative<ProgressMark>(arrival.entry.completion)) {
+      ++urgent_;
+      ++urgent_changes_;
+    }
+    arrival.lane->entries_.push_back(std::move(arrival.entry));
+  }
+  taken_.clear();
+}
+
+CUresult Completer::Query(const Lane::Entry& entry) {
+  if (const CUresult lost = faults_.lost(); lost != CUDA_SUCCESS) return lost;
+  if (entry.query == nullptr && entry.stream == nullptr) return CUDA_SUCCESS;
+  const CUresult result =
+      entry.stream != nullptr ? entry.stream->Query(driver_) : driver_.cuEventQuery(entry.query);
+  if (result != CUDA_ERROR_NOT_READY) faults_.Check(result);
+  return result;
+}
+
+void Completer::Push(const SendChunk& chunk, CUresult result) {
+  --pending_chunks_;
+  if (result != CUDA_SUCCESS || chunk.transfer->failed) {
+    chunk.transfer->Fail(channel_, result);
+    channel_.ReturnSlot(chunk.slot);
+  } else {
+    if (chunk.bytes <= kMostInlineChunk && channel_.SlotsInUse() == 1) {
+      channel_.Post(ChunkInline{chunk.transfer->id,
+                                chunk.offset,
+                                pushed(),
+                                {channel_.OutgoingSlot(chunk.slot), chunk.bytes}});
+      channel_.ReturnSlot(chunk.slot);
+    } else {
+      channel_.Post(Chunk{chunk.transfer->id, chunk.offset, chunk.bytes, chunk.slot});
+    }
+    pushed_.fetch_add(1, std::memory_order_release);
+  }
+  unpushed_.fetch_sub(1, std::memory_order_release);
+}
+
+void Completer::Sweep(std::vector<Report>& reports) {
+  for (const std::shared_ptr<Lane>& lane : active_) {
+    while (!lane->entries_.empty()) {
+      Lane::Entry& entry = lane->entries_.front();
+      const CUresult result = Query(entry);
+      if (result == CUDA_ERROR_NOT_READY) break;
+      if (!std::holds_alternative<ProgressMark>(entry.completion) &&
+          !std::holds_alternative<GiveSlotBack>(entry.completion) && result == CUDA_SUCCESS)
+        KernelOutput::Flush(driver_, entry.query != nullptr ? entry.query : complete_);
+      if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
+        channel_.ReleaseSlot(slot->slot);
+      if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
+      if (!std::holds_alternative<ProgressMark>(entry.completion)) {
+        --urgent_;
+        ++urgent_changes_;
+        urgent_entries_.fetch_sub(1, std::memory_order_relaxed);
+      }
+      entries_.fetch_sub(1, std::memory_order_relaxed);
+      reports.push_back({lane, entry.mark, result, std::move(entry.completion)});
+      lane->entries_.pop_front();
+    }
+  }
+  std::erase_if(active_, [](const std::shared_ptr<Lane>& lane) { return lane->entries_.empty(); });
+}
+
+void Completer::Tell(std::vector<Report>& reports) {
+  for (Report& report : reports) {
+    report.lane->completed_.store(report.mark, std::memory_order_release);
+    if (const auto* reached = std::get_if<ReachRecord>(&report.completion)) {
+      EventRecordState& record = *reached->record;
+      channel_.Post(EventReached{record.event, record.record, report.result, pushed()});
+      record.complete.store(true, std::memory_order_release);
+    } else if (std::holds_alternative<ProgressMark>(report.completion)) {
+      channel_.own_bell().Ring();
+    } else if (const auto* answer = std::get_if<Answer>(&report.completion)) {
+      (*answer)(report.result, pushed());
+    }
+  }
+  reports.clear();
+}
+
+Completer::Look Completer::Round() {
+  const MutexLock lock(looking_);
+  rounds_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t before = urgent_changes_;
+  TakeArrivals();
+  Sweep(found_);
+  // A chunk of another stream may have been completed after this sweep looked
+  // at its stream and before what was found: it is found by another sweep.
+  while (!found_.empty() && pending_chunks_ != 0) {
+    Sweep(later_);
+    Tell(found_);
+    found_.swap(later_);
+  }
+  Tell(found_);
+  return {urgent_changes_ != before, !active_.empty(), urgent_ != 0};
+}
+
+void Completer::Help(std::chrono::nanoseconds interval) {
+  if (entries_.load(std::memory_order_relaxed) == 0) return;
+  if (urgent_entries_.load(std::memory_order_relaxed) == 0) interval = kBetweenMarks;
+  if (steady_clock::now() - last_help_ < interval) return;
+  LookNow();
+}
+
+void Completer::LookNow() {
+  Round();
+  last_help_ = steady_clock::now();
+}
+
+void Completer::HelperSleeps() {
+  helper_awake_.store(false, std::memory_order_relaxed);
+  if (entries_.load(std::memory_order_relaxed) == 0) return;
+  {
+    const MutexLock lock(mutex_);
+    take_over_ = true;
+  }
+  arrived_.notify_one();
+}
+
+void Completer::Loop(const Device& device) {
+  if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
+  // Naps of microseconds need a timer that is as exact; the default adds 50 µs.
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  auto active = steady_clock::now();
+  microseconds nap = kFirstNap;
+  std::uint64_t seen = 0;
+  Look look = {};
+  while (!ending_.load(std::memory_order_acquire)) {
+    const bool helped = helper_awake_.load(std::memory_order_relaxed) &&
+                        rounds_.load(std::memory_order_relaxed) != seen;
+    if (!helped) look = Round();
+    seen = rounds_.load(std::memory_order_relaxed);
+
+    const auto now = steady_clock::now();
+    if (look.changed || helped) {
+      active = now;
+      nap = kFirstNap;
+    }
+    // Also when nothing is pending there may soon be something again, and waking
+    // up takes longer than looking.
+    const auto idle = now - active;
+    if (helper_awake_.load(std::memory_order_relaxed)) {
+      Sleep(helped || look.pending || idle < kWatch ? kWatchNap : kNoLimit);
+    } else if (idle < stages_.spin) {
+      PauseBetweenLooks();
+    } else if (idle < (look.urgent ? stages_.await : stages_.yield)) {
+      PauseBetweenLooks();
+      std::this_thread::yield();
+    } else if (!look.pending) {
+      Sleep(kNoLimit);
+    } else if (!look.urgent) {
+      Sleep(kLongestNap);
+    } else {
+      Sleep(nap);
+      nap = std::min(2 * nap, kLongestNap);
+    }
+  }
+}
+
+void Completer::Sleep(microseconds limit) {
+  MutexLock lock(mutex_);
+  sleeping_ = true;
+  napping_ = limit != kNoLimit;
+  arrived_.wait_for(lock, limit, [this]() CUSPAN_REQUIRES(mutex_) {
+    if (ending_ || take_over_) return true;
+    if (!napping_) return !arrivals_.empty();
+    return urgent_arrival_ && !helper_awake_.load(std::memory_order_relaxed);
+  });
+  sleeping_ = false;
+  take_over_ = false;
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,74 @@
+#include "proxy/streams/kernel_output.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "protocol/fatbin/payload.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// Of one frame; small against a ring.
+constexpr std::size_t kMostBytes = 16 * 1024;
+// Of what is printed between two flushes.
+constexpr std::size_t kBufferBytes = 64 * 1024;
+
+// What printf calls in device code, by which nvcc's machine code and PTX name it.
+constexpr std::string_view kPrint = "vprintf";
+
+Channel* the_channel = nullptr;
+// A module that can print was loaded.
+std::atomic<bool> may_come{false};
+
+ssize_t Send(void* error, const char* text, std::size_t bytes) {
+  for (std::size_t sent = 0; sent < bytes;) {
+    const std::size_t piece = std::min(bytes - sent, kMostBytes);
+    DeviceOutput output;
+    output.error = error != nullptr;
+    output.data = std::as_bytes(std::span(text + sent, piece));
+    // A client that is gone reads nothing more.
+    if (the_channel->Post(output) == 0) break;
+    sent += piece;
+  }
+  return static_cast<ssize_t>(bytes);
+}
+
+std::FILE* Open(bool error) {
+  cookie_io_functions_t functions{};
+  functions.write = Send;
+  std::FILE* const file = ::fopencookie(error ? &the_channel : nullptr, "w", functions);
+  if (file != nullptr) std::setvbuf(file, nullptr, _IOFBF, kBufferBytes);
+  return file;
+}
+
+}  // namespace
+
+Status KernelOutput::Install(Channel& channel) {
+  the_channel = &channel;
+  std::FILE* const out = Open(false);
+  std::FILE* const error = Open(true);
+  if (out == nullptr || error == nullptr)
+    return Status::Exhausted("streams for kernel output: {}", std::strerror(errno));
+  stdout = out;
+  stderr = error;
+  return Status::Ok();
+}
+
+void KernelOutput::Expect(std::span<const std::byte> image) {
+  if (!may_come.load(std::memory_order_relaxed) && fatbin::MayName(image, kPrint))
+    may_come.store(true, std::memory_order_release);
+}
+
+void KernelOutput::Flush(const Driver& driver, CUevent reached) {
+  if (the_channel == nullptr) return;
+  if (reached != nullptr && may_come.load(std::memory_order_acquire))
+    driver.cuEventSynchronize(reached);
+  std::fflush(stdout);
+  std::fflush(stderr);
+}
+
+}  // namespace cuspan::proxy

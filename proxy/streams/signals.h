@@ -1,0 +1,42 @@
+// Signals: gates by number that may be opened before anybody waits at them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "proxy/streams/queues.h"
+
+namespace cuspan::proxy {
+
+// Every signal is for one wait: whichever of the two comes first is remembered
+// until the other comes. Threads: one at a time.
+class Signals {
+ public:
+  // The gate at which to wait for `signal`; null when the signal has come.
+  std::shared_ptr<Gate> Await(std::uint64_t signal) {
+    if (came_.erase(signal) != 0) return nullptr;
+    std::shared_ptr<Gate>& gate = awaited_[signal];
+    if (gate == nullptr) gate = std::make_shared<Gate>();
+    return gate;
+  }
+
+  // The signal has come. Returns the gate to open, or null when nobody waits yet.
+  std::shared_ptr<Gate> Arrive(std::uint64_t signal) {
+    const auto found = awaited_.find(signal);
+    if (found == awaited_.end()) {
+      came_.insert(signal);
+      return nullptr;
+    }
+    std::shared_ptr<Gate> gate = std::move(found->second);
+    awaited_.erase(found);
+    return gate;
+  }
+
+ private:
+  std::unordered_set<std::uint64_t> came_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Gate>> awaited_;
+};
+
+}  // namespace cuspan::proxy
