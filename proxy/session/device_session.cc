@@ -131,7 +131,8 @@ void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
   const bool pairs = seat->terms().pair && !driver.software;
   // In pairs nobody makes room.
   const bool swaps = !seat->terms().pair && (seat->terms().swap || seat->terms().memory != 0);
-  gate = std::make_unique<ShareGate>(*this, std::move(seat));
+  shared = std::make_unique<SharedSession>(*this);
+  gate = std::make_unique<ShareGate>(*shared, std::move(seat));
   if (ShareMemory* const memory = device.memory().counted(); swaps && memory != nullptr)
     gate->MaySwap(*memory);
   if (pairs)

@@ -25,6 +25,7 @@
 #include "proxy/objects/graph.h"
 #include "proxy/objects/handle_table.h"
 #include "proxy/objects/kernel_table.h"
+#include "proxy/session/shared_session.h"
 #include "proxy/sharing/share_gate.h"
 #include "proxy/streams/completion.h"
 #include "proxy/streams/faults.h"
@@ -97,7 +98,8 @@ struct DeviceSession {
   Transfers transfers;
   PeerCopies peer_copies;
   Collectives collectives;
-  std::unique_ptr<ShareGate> gate;  // None where no other run may use the GPU.
+  std::unique_ptr<SharedSession> shared;  // With the gate.
+  std::unique_ptr<ShareGate> gate;        // None where no other run may use the GPU.
   std::unique_ptr<KernelTable>
       kernel_table;  // The worker's; none without a gate, or where none is kept.
   // The worker's tasks use what is above, and the completer's answers that and the worker: the last

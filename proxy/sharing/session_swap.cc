@@ -8,7 +8,6 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "common/trace.h"
-#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -28,26 +27,12 @@ constexpr std::uint64_t kLongestRoomWait = 30'000'000'000;
 // Who could give nothing, or less than was wanted, is not held again before.
 constexpr std::uint64_t kLongestEnd = 2'000'000'000;
 constexpr std::uint64_t kBetweenVainEnds = 1'000'000'000;
-// The driver's granularity is at most this (measured on an H200, and documented for none).
-constexpr std::uint64_t kLeastPiece = 2 << 20;
-constexpr std::uint64_t kMostPiece = 1 << 30;
-constexpr std::uint64_t kPiecesOfGpu = 64;
-
-std::uint64_t PieceBytes(const Driver& driver) {
-  std::size_t free = 0, total = 0;
-  if (driver.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return kMostPiece;
-  return std::clamp(total / kPiecesOfGpu / kLeastPiece * kLeastPiece, kLeastPiece, kMostPiece);
-}
-
 }  // namespace
 
-SessionSwap::SessionSwap(DeviceSession& session, const ShareSeat& seat, ShareMemory& memory)
-    : session_(session), seat_(seat), memory_(memory), copies_(session.driver) {
-  if (seat.terms().swap) {
-    session.mappings.MaySwap(copies_, PieceBytes(session.driver));
-    session.reservations.MaySwap(copies_);
-  }
-  session.device.memory().SetAwaitRoom(
+SessionSwap::SessionSwap(SharedDevice& device, const ShareSeat& seat, ShareMemory& memory)
+    : device_(device), seat_(seat), memory_(memory) {
+  if (seat.terms().swap) device.MaySwap();
+  device.SetAwaitRoom(
       [this](std::uint64_t bytes, unsigned refused) { return AwaitRoom(bytes, refused); });
 }
 
@@ -57,25 +42,24 @@ bool SessionSwap::AwaitRoom(std::uint64_t bytes, unsigned refused) {
   answer_ = Answer::kNone;
   refused_ = refused;
   asked_.store(bytes, std::memory_order_release);
-  session_.channel.own_bell().Ring();
-  session_.worker.ServeFirst([this] { return answer_ != Answer::kNone; });
+  device_.Wake();
+  device_.ServeFirst([this] { return answer_ != Answer::kNone; });
   return answer_ == Answer::kTryAgain;
 }
 
 void SessionSwap::GiveAnswer(Answer answer) {
   asked_ = 0;
-  session_.worker.RunFirst([this, answer] { answer_ = answer; });
+  device_.RunFirst([this, answer] { answer_ = answer; });
 }
 
 bool SessionSwap::wished() const {
   if (state_ == State::kThere || state_ == State::kEnding || over_ || resting_) return false;
-  return frame_waits_ || asked_ != 0 || session_.queues.waiting_ops() != 0 ||
-         session_.worker.HasWaiting();
+  return frame_waits_ || asked_ != 0 || device_.HasWaiting();
 }
 
 bool SessionSwap::KeepsFrames() const {
   // Those for what is begun must come.
-  return out() || (state_ == State::kEnding && session_.queues.begun_ops() <= rests_);
+  return out() || (state_ == State::kEnding && device_.queues().begun_ops() <= rests_);
 }
 
 bool SessionSwap::MayGoOn(bool open) const {
@@ -86,7 +70,7 @@ bool SessionSwap::MayGoOn(bool open) const {
       return asked_.load(std::memory_order_acquire) != 0;
     case State::kEnding:
       return open || seat_.evict() == 0 || (ended_ != nullptr && *ended_) ||
-             (ended_ == nullptr && session_.queues.begun_ops() <= rests_);
+             (ended_ == nullptr && device_.queues().begun_ops() <= rests_);
     case State::kOut:
       return open && look_at_ == kNeverLook && wished();
     case State::kGoing:
@@ -164,14 +148,12 @@ void SessionSwap::WhileOut(bool open) {
 
 void SessionSwap::Hold() {
   if (std::exchange(held_, true)) return;
-  session_.queues.HoldAll();
-  session_.worker.Hold();
+  device_.HoldAll();
 }
 
 void SessionSwap::Let() {
   if (!std::exchange(held_, false)) return;
-  session_.worker.Let();
-  session_.queues.LetAll();
+  device_.LetAll();
 }
 
 void SessionSwap::BeOut() {
@@ -200,11 +182,11 @@ void SessionSwap::WhileEnding(bool open) {
   }
   look_at_ = end_by_;
   // Those that wait for the turn with a part of them do so without using the memory.
-  if (ended_ == nullptr && session_.queues.begun_ops() <= rests_) {
+  if (ended_ == nullptr && device_.queues().begun_ops() <= rests_) {
     ended_ = std::make_shared<std::atomic<bool>>(false);
-    session_.WhenHandedOverDone([this, ended = ended_](CUresult, std::uint64_t) {
+    device_.MarkAll([this, ended = ended_](CUresult, std::uint64_t) {
       *ended = true;
-      session_.channel.own_bell().Ring();
+      device_.Wake();
     });
   }
   if (ended_ != nullptr && *ended_) SwapOut();
@@ -223,17 +205,10 @@ void SessionSwap::SwapOut() {
   wanted_ = seat_.evict();
   state_ = State::kGoing;
   began_ = ShareSeat::Now();
-  session_.worker.RunFirst([this] {
+  device_.RunFirst([this] {
     const std::uint64_t before = swapped_;
-    const auto after = [this] {
-      return session_.mappings.swapped_bytes() + session_.reservations.swapped_bytes();
-    };
-    result_ = session_.faults.Check(session_.mappings.SwapOut(wanted_));
-    // The host may have kept memory for what was out before.
-    const std::uint64_t gone = after() - before;
-    if ((result_ == CUDA_SUCCESS || result_ == CUDA_ERROR_OUT_OF_MEMORY) && gone < wanted_)
-      result_ = session_.faults.Check(session_.reservations.SwapOut(wanted_ - gone));
-    swapped_ = after();
+    result_ = device_.SwapOut(wanted_);
+    swapped_ = device_.swapped_bytes();
     moved_bytes_ = swapped_ - before;
     Moved();
   });
@@ -241,7 +216,7 @@ void SessionSwap::SwapOut() {
 
 void SessionSwap::Moved() {
   moved_.store(true, std::memory_order_release);
-  session_.channel.own_bell().Ring();
+  device_.Wake();
 }
 
 void SessionSwap::TakeMoved() {
@@ -258,7 +233,7 @@ void SessionSwap::TakeGone() {
     LogWarn(
         "the memory of this session cannot be brought to the host: {}; other runs with --memory "
         "all may have to wait until it ends",
-        session_.driver.Describe(result_));
+        device_.Describe(result_));
   if (moved_bytes_ < wanted_) {
     // All that is left is to stay, so that others are asked.
     stuck_ = ~std::uint64_t{0};
@@ -300,11 +275,10 @@ void SessionSwap::SwapIn() {
   if (swapped_ == 0) return AllIsThere();
   state_ = State::kComing;
   began_ = ShareSeat::Now();
-  session_.worker.RunFirst([this] {
+  device_.RunFirst([this] {
     const std::uint64_t before = swapped_;
-    result_ = session_.faults.Check(session_.mappings.SwapIn());
-    if (result_ == CUDA_SUCCESS) result_ = session_.faults.Check(session_.reservations.SwapIn());
-    swapped_ = session_.mappings.swapped_bytes() + session_.reservations.swapped_bytes();
+    result_ = device_.SwapIn();
+    swapped_ = device_.swapped_bytes();
     moved_bytes_ = before - swapped_;
     Moved();
   });

@@ -18,17 +18,15 @@
 
 #include "protocol/sharing/share_memory.h"
 #include "protocol/sharing/share_seat.h"
-#include "proxy/gpu/swap_copies.h"
+#include "proxy/sharing/shared_device.h"
 
 namespace cuspan::proxy {
-
-struct DeviceSession;
 
 // Threads: the receiving thread, but for AwaitRoom.
 class SessionSwap {
  public:
   // All outlive it. To be made before the first op. Without ShareTerms::swap what is there stays.
-  SessionSwap(DeviceSession& session, const ShareSeat& seat, ShareMemory& memory);
+  SessionSwap(SharedDevice& device, const ShareSeat& seat, ShareMemory& memory);
   SessionSwap(const SessionSwap&) = delete;
 
   // Memory is not there, or goes just now.
@@ -94,10 +92,9 @@ class SessionSwap {
   // For the log and the trace: what the worker did, and for how long (ns).
   void Note(const char* what, std::uint64_t took) const;
 
-  DeviceSession& session_;
+  SharedDevice& device_;
   const ShareSeat& seat_;
   ShareMemory& memory_;
-  SwapCopies copies_;  // The worker's.
   State state_ = State::kThere;
   bool held_ = false;
   bool over_ = false;

@@ -7,7 +7,6 @@
 #include "common/log.h"
 #include "common/scheduling/turns.h"
 #include "common/trace.h"
-#include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -45,8 +44,8 @@ constexpr milliseconds kWatcherSleep{1'000'000};
 
 }  // namespace
 
-ShareGate::ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat)
-    : session_(session),
+ShareGate::ShareGate(SharedDevice& device, std::unique_ptr<ShareSeat> seat)
+    : device_(device),
       seat_(std::move(seat)),
       pairs_(seat_->terms().pair),
       rings_seen_(seat_->rings()) {
@@ -64,7 +63,7 @@ void ShareGate::WatchTable() {
   std::uint32_t seen = seat_->rings();
   while (!ending_) {
     seen = seat_->AwaitRing(seen, kWatcherSleep);
-    session_.channel.own_bell().Ring();
+    device_.Wake();
   }
 }
 
@@ -126,11 +125,11 @@ bool ShareGate::MayStart() {
 
 // Others may have gone: then all goes at once.
 void ShareGate::ContinueRests() {
-  while (!rests_.empty() && !session_.queues.held() && (!sharing_ || MayPass())) {
+  while (!rests_.empty() && !device_.queues().held() && (!sharing_ || MayPass())) {
     if (!rests_.front()->Next()) continue;
     const std::unique_ptr<GatedRest> done = std::move(rests_.front());
     rests_.pop_front();
-    session_.queues.Release(done->queue());
+    device_.queues().Release(done->queue());
   }
 }
 
@@ -175,17 +174,13 @@ void ShareGate::MarkUnmarked() {
   auto group = std::make_shared<Group>();
   group->nanoseconds = std::exchange(unmarked_, 0);
   group->known = std::exchange(unmarked_known_, 0);
-  PooledEvent event;
-  // Without it the device is lost, or has no memory for an event: then nobody waits for this.
-  if (session_.faults.Check(session_.plain_events.Record(stream->driver, event)) != CUDA_SUCCESS)
-    return;
-  Watch(group);
-  session_.completer.Add(stream->lane, std::move(event), stream->submitted,
-                         [this, group](CUresult, std::uint64_t) {
-                           group->done.store(true, std::memory_order_relaxed);
-                           done_.fetch_add(1, std::memory_order_release);
-                           session_.channel.own_bell().Ring();
-                         });
+  // Without a mark nobody waits for this.
+  if (device_.Mark(stream, [this, group](CUresult, std::uint64_t) {
+        group->done.store(true, std::memory_order_relaxed);
+        done_.fetch_add(1, std::memory_order_release);
+        device_.Wake();
+      }))
+    Watch(group);
 }
 
 // --- Learning.
@@ -195,36 +190,19 @@ ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
   // First: a partner that comes after this is seen.
   sample.pairings = seat_->pairings();
   if (!time.WantsSample() || (sharing_ && (!seat_->open() || seat_->paired()))) return sample;
-  if (!session_.OthersDone(stream) ||
-      session_.timing_events.Record(stream.driver, sample.begin) != CUDA_SUCCESS)
-    return {};
+  if (!device_.BeginTime(stream, &sample.begin)) return {};
   time.Sampled();
-  session_.KeepKernelTimes();
   return sample;
 }
 
 void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time,
                           std::uint64_t blocks, const std::shared_ptr<Stream>& stream) {
   if (sample.begin.get() == nullptr) return;
-  struct Measured {
-    PooledEvent begin, end;
-  };
-  auto measured = std::make_shared<Measured>();
-  measured->begin = std::move(sample.begin);
-  PooledEvent mark;
-  if (session_.timing_events.Record(stream->driver, measured->end) != CUDA_SUCCESS ||
-      session_.plain_events.Record(stream->driver, mark) != CUDA_SUCCESS)
-    return;
-  session_.completer.Add(
-      stream->lane, std::move(mark), stream->submitted,
-      [this, measured, time, blocks, pairings = sample.pairings](CUresult result, std::uint64_t) {
-        float passed = 0;  // In milliseconds.
-        // Beside a partner that has come since it took longer than alone.
-        if (result == CUDA_SUCCESS && seat_->pairings() == pairings &&
-            session_.driver.cuEventElapsedTime(&passed, measured->begin.get(),
-                                               measured->end.get()) == CUDA_SUCCESS)
-          time->Add(blocks, static_cast<double>(passed) * 1e6);
-      });
+  device_.EndTime(std::move(sample.begin), stream,
+                  [this, time, blocks, pairings = sample.pairings](double nanoseconds) {
+                    // Beside a partner that has come since it took longer than alone.
+                    if (seat_->pairings() == pairings) time->Add(blocks, nanoseconds);
+                  });
 }
 
 // --- The loop.
@@ -252,7 +230,7 @@ std::uint64_t ShareGate::NextTime() const {
 
 bool ShareGate::MayGoOn() const {
   if (seat_->rings() != rings_seen_ || seat_->gated() != sharing_ ||
-      (WorkWaits() && !session_.queues.held() &&
+      (WorkWaits() && !device_.queues().held() &&
        (!sharing_ || (on_gpu_.empty() && unmarked_ == 0 && seat_->open()))) ||
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
@@ -268,7 +246,7 @@ void ShareGate::Decide() {
   if (stuck_ && ShareSeat::Now() < decided_at_ + kRetryStuck) return;
   decided_at_ = ShareSeat::Now();
   const Status decided = seat_->Decide();
-  if (session_.timeline.traced()) TraceChange(decided_at_);
+  if (device_.traced()) TraceChange(decided_at_);
   if (!decided.ok() && !stuck_)
     LogWarn("{}; meanwhile the GPU is shared without turns", decided.message());
   stuck_ = !decided.ok();
@@ -312,7 +290,7 @@ void ShareGate::TraceChange(std::uint64_t begin) {
 
 void ShareGate::BeginSharing() {
   sharing_ = true;
-  session_.queues.SetWorkGate(this);
+  device_.queues().SetWorkGate(this);
   // What was handed over before is counted as if it were all of one piece.
   wants_ = true;
   seat_->SetWants();
@@ -320,18 +298,17 @@ void ShareGate::BeginSharing() {
   Watch(group);
   front_since_ = ShareSeat::Now();
   seat_->SetOnGpu(true, 0, front_since_);
-  session_.WhenHandedOverDone([this, group](CUresult, std::uint64_t) {
+  device_.MarkAll([this, group](CUresult, std::uint64_t) {
     group->done.store(true, std::memory_order_relaxed);
     done_.fetch_add(1, std::memory_order_release);
-    session_.channel.own_bell().Ring();
+    device_.Wake();
   });
-  session_.StopAsking();
   Decide();
 }
 
 void ShareGate::EndSharing() {
   sharing_ = false;
-  session_.queues.SetWorkGate(nullptr);
+  device_.queues().SetWorkGate(nullptr);
   on_gpu_.clear();
   on_gpu_nanoseconds_ = 0;
   unmarked_stream_ = nullptr;
@@ -390,7 +367,7 @@ void ShareGate::GoOn() {
   ContinueRests();
   if (!refused_ || !rests_.empty()) return;
   refused_ = false;
-  session_.queues.LetWork();
+  device_.queues().LetWork();
 }
 
 // What waits for memory is a wish for the turn, and while that is on its way the run counts as one

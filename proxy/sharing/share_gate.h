@@ -17,12 +17,11 @@
 #include "proxy/objects/graph.h"
 #include "proxy/objects/kernel_time.h"
 #include "proxy/sharing/session_swap.h"
+#include "proxy/sharing/shared_device.h"
 #include "proxy/streams/queues.h"
 #include "proxy/streams/stream.h"
 
 namespace cuspan::proxy {
-
-struct DeviceSession;
 
 // How long work should take (ns); known: as it was seen to take alone.
 struct PredictedWork {
@@ -52,8 +51,8 @@ class GatedRest {
 // Threads: the receiving thread, but for what is said to be another's.
 class ShareGate final : public WorkGate {
  public:
-  // The session outlives it.
-  ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat);
+  // The device outlives it.
+  ShareGate(SharedDevice& device, std::unique_ptr<ShareSeat> seat);
   ~ShareGate() override;
 
   // Whether the session may have work on the GPU. Any thread.
@@ -63,7 +62,7 @@ class ShareGate final : public WorkGate {
 
   // Others may have to make room for its memory, or it for theirs. Before the first op.
   void MaySwap(ShareMemory& memory) {
-    swap_ = std::make_unique<SessionSwap>(session_, *seat_, memory);
+    swap_ = std::make_unique<SessionSwap>(device_, *seat_, memory);
   }
 
   // --- For ops, while that is so.
@@ -150,7 +149,7 @@ class ShareGate final : public WorkGate {
   void Decide();
   void WatchTable();
 
-  DeviceSession& session_;
+  SharedDevice& device_;
   const std::unique_ptr<ShareSeat> seat_;
   const bool pairs_;
   bool sharing_ = false;  // Work has to pass.
