@@ -257,7 +257,7 @@ Result<DeviceSession*> StartSession(ControlSocket& socket, Place& place,
   try {
     session = std::make_unique<DeviceSession>(place.driver.functions, *place.device, *place.channel,
                                               std::move(exchange), &place.joins);
-    if (seat != nullptr) session->Share(std::move(seat));
+    if (seat != nullptr) session->sharing().Begin(std::move(seat));
   } catch (const std::system_error& error) {
     return NoThread("of the session", error.code().value());
   }
@@ -318,7 +318,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   // above; one that was stopped goes on, and sees it.
   if (place->pairs != nullptr) ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   const Status served = Serve(*session);
-  session->EndSharing();
+  session->sharing().End();
   LeavePairs(*place);
   if (served.ok()) return 0;
   LogError("the session was terminated: {}", served.message());

@@ -24,8 +24,8 @@ Status HandleAs(DeviceSession& session, const Frame& frame) {
   if (!DecodeFrom(frame.payload, op))
     return Status::Invalid("malformed {} of {} bytes", OpName(T::kOp), frame.payload.size());
   if constexpr (T::kClass == OpClass::kCall) {
-    if (const CUresult lost = session.faults.lost(); lost != CUDA_SUCCESS) {
-      session.channel.Reply<T>(frame.header.request, FailedReply<T>(lost));
+    if (const CUresult lost = session.faults().lost(); lost != CUDA_SUCCESS) {
+      session.channel().Reply<T>(frame.header.request, FailedReply<T>(lost));
       return Status::Ok();
     }
   }
@@ -74,28 +74,28 @@ bool NeedsMemory(Op op) {
 bool IsLaunch(Op op) { return op == Op::kLaunch || op == Op::kLaunchShaped; }
 
 Status Loop(DeviceSession& session) {
-  Channel& channel = session.channel;
+  Channel& channel = session.channel();
   const WaitStages stages = WaitStages::ForThisMachine();
   const WaitStages awaiting{stages.spin, stages.await};
   bool dropped = false;
   Backlog backlog;
   unsigned frames_for_batch = 0;
   std::chrono::steady_clock::time_point told;
-  session.completer.HelperIsBack();
+  session.completer().HelperIsBack();
   while (!channel.closed()) {
-    if (!dropped && session.faults.lost() != CUDA_SUCCESS) {
+    if (!dropped && session.faults().lost() != CUDA_SUCCESS) {
       session.DropAll();
       dropped = true;
     }
-    bool hold = backlog.Hold(session.queues.waiting_ops(), session.queues.taken(),
-                             std::chrono::steady_clock::now) ||
-                (session.gate != nullptr && session.gate->AwaitsTurn() &&
-                 session.queues.waiting_ops() > Backlog::kMostWaiting);
+    bool hold = backlog.Hold(session.streams().queues().waiting_ops(),
+                             session.streams().queues().taken(), std::chrono::steady_clock::now) ||
+                (session.sharing().gate() != nullptr && session.sharing().gate()->AwaitsTurn() &&
+                 session.streams().queues().waiting_ops() > Backlog::kMostWaiting);
     std::optional<Frame> frame;
     if (!hold) {
       CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
-      if (frame.has_value() && session.gate != nullptr && NeedsMemory(frame->op()) &&
-          !session.gate->MayTake()) {
+      if (frame.has_value() && session.sharing().gate() != nullptr && NeedsMemory(frame->op()) &&
+          !session.sharing().gate()->MayTake()) {
         frame.reset();
         hold = true;
       }
@@ -105,54 +105,55 @@ Status Loop(DeviceSession& session) {
       channel.Post(ProxyAlive{});
     }
     const bool may_go_on = session.MayGoOn();
-    if (frame.has_value() || may_go_on) session.StopAsking();
+    if (frame.has_value() || may_go_on) session.streams().StopAsking();
     if (frame.has_value()) {
       // What the worker does at once, a kernel's attributes for one, must not overtake launches.
-      if (session.queues.gathering() && !IsLaunch(frame->op())) session.queues.FlushGathered();
+      if (session.streams().queues().gathering() && !IsLaunch(frame->op()))
+        session.streams().queues().FlushGathered();
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
       channel.Pop();
-      if (session.queues.waiting_bytes() > kMostWaitingBytes)
+      if (session.streams().queues().waiting_bytes() > kMostWaitingBytes)
         return Status::Exhausted("{} ops are queued on streams, more than a proxy accepts",
-                                 session.queues.waiting_ops());
+                                 session.streams().queues().waiting_ops());
     }
-    if (!session.queues.gathering()) {
+    if (!session.streams().queues().gathering()) {
       frames_for_batch = 0;
     } else if (!frame.has_value() || ++frames_for_batch >= kMostFramesForBatch ||
                !channel.HasFrame()) {
-      session.queues.FlushGathered();
+      session.streams().queues().FlushGathered();
     }
     if (may_go_on) session.GoOn();
     if (frame.has_value()) {
-      session.completer.Help(kLooksBetweenFrames);
+      session.completer().Help(kLooksBetweenFrames);
       continue;
     }
     const std::chrono::nanoseconds longest =
-        session.gate == nullptr ? kLongestSleep : session.gate->Settle();
+        session.sharing().gate() == nullptr ? kLongestSleep : session.sharing().gate()->Settle();
     const auto woken = [&] {
       return (!hold && channel.HasFrame()) || channel.closed() || session.MayGoOn() ||
-             (!dropped && session.faults.lost() != CUDA_SUCCESS);
+             (!dropped && session.faults().lost() != CUDA_SUCCESS);
     };
     const bool soon = channel.own_bell().Wait(
         [&] {
-          session.completer.Help(kLooksWhileIdle);
+          session.completer().Help(kLooksWhileIdle);
           return woken();
         },
         stages.yield, stages);
     if (soon) continue;
     // Somebody waits for what the device does. A thread of this process looks for it anyway; this
     // one also takes the client's next frame at once.
-    if (session.completer.urgent() && channel.own_bell().Wait(
-                                          [&] {
-                                            session.completer.Help(kLooksWhileAwaiting);
-                                            return !session.completer.urgent() || woken();
-                                          },
-                                          stages.await, awaiting))
+    if (session.completer().urgent() && channel.own_bell().Wait(
+                                            [&] {
+                                              session.completer().Help(kLooksWhileAwaiting);
+                                              return !session.completer().urgent() || woken();
+                                            },
+                                            stages.await, awaiting))
       continue;
-    session.completer.HelperSleeps();
+    session.completer().HelperSleeps();
     channel.own_bell().Wait(
         woken, hold ? std::min<std::chrono::nanoseconds>(Backlog::kPatience, longest) : longest,
         stages);
-    session.completer.HelperIsBack();
+    session.completer().HelperIsBack();
   }
   return Status::Ok();
 }
@@ -161,9 +162,9 @@ Status Loop(DeviceSession& session) {
 
 Status Serve(DeviceSession& session) {
   Status ended = Loop(session);
-  if (!ended.ok()) session.channel.Close(true);
+  if (!ended.ok()) session.channel().Close(true);
   // Nobody is left to whom the worker could tell of a device that it waits for.
-  if (session.joins != nullptr) session.joins->End();
+  if (session.joins() != nullptr) session.joins()->End();
   return ended;
 }
 

@@ -58,47 +58,48 @@ std::uint64_t BytesOf(const ArrayShape& shape, std::uint32_t levels) {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const ArrayCreate& op) {
-  CUSPAN_RETURN_IF_ERROR(session.arrays.CheckNew(op.array));
+  CUSPAN_RETURN_IF_ERROR(session.objects().arrays.CheckNew(op.array));
   return OnWorker<ArrayCreate>(session, origin, [&session, op] {
     auto array = std::make_shared<Array>();
     const CUDA_ARRAY3D_DESCRIPTOR descriptor = Descriptor(op.shape);
     const std::uint64_t bytes = BytesOf(op.shape, op.levels);
-    CUresult result = session.device.memory().Take(bytes, &array->taken, /*fixed=*/true);
+    CUresult result = session.device().memory().Take(bytes, &array->taken, /*fixed=*/true);
     if (result != CUDA_SUCCESS) return result;
-    result = session.device.memory().Obtain(bytes, [&] {
-      return session.faults.Check(
+    result = session.device().memory().Obtain(bytes, [&] {
+      return session.faults().Check(
           op.levels == 0
-              ? session.driver.cuArray3DCreate(&array->driver, &descriptor)
-              : session.driver.cuMipmappedArrayCreate(&array->mipmap, &descriptor, op.levels));
+              ? session.driver().cuArray3DCreate(&array->driver, &descriptor)
+              : session.driver().cuMipmappedArrayCreate(&array->mipmap, &descriptor, op.levels));
     });
-    if (result == CUDA_SUCCESS && !session.arrays.Add(op.array, std::move(array)))
+    if (result == CUDA_SUCCESS && !session.objects().arrays.Add(op.array, std::move(array)))
       result = CUDA_ERROR_INVALID_HANDLE;
     return result;
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const ArrayOfLevel& op) {
-  CUSPAN_RETURN_IF_ERROR(session.arrays.CheckNew(op.array));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> mipmap, session.arrays.Get(op.mipmap));
+  CUSPAN_RETURN_IF_ERROR(session.objects().arrays.CheckNew(op.array));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> mipmap, session.objects().arrays.Get(op.mipmap));
   if (mipmap->mipmap == nullptr) return Status::Invalid("array 0x{:x} has no levels", op.mipmap);
   auto level = std::make_shared<Array>();
   const CUresult result =
-      session.driver.cuMipmappedArrayGetLevel(&level->driver, mipmap->mipmap, op.level);
+      session.driver().cuMipmappedArrayGetLevel(&level->driver, mipmap->mipmap, op.level);
   if (result != CUDA_SUCCESS) {
-    session.faults.Posted(origin, result);
+    session.faults().Posted(origin, result);
     return Status::Ok();
   }
   level->whole = std::move(mipmap);
-  session.arrays.Add(op.array, std::move(level));
+  session.objects().arrays.Add(op.array, std::move(level));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const ArrayDestroy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Array> array, session.arrays.Take(op.array));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Array> array,
+                          session.objects().arrays.Take(op.array));
   if (array->whole != nullptr) return Status::Ok();
   return OnWorkerWhenDone<ArrayDestroy>(session, origin, [&session, array](CUresult) {
-    return array->mipmap != nullptr ? session.driver.cuMipmappedArrayDestroy(array->mipmap)
-                                    : session.driver.cuArrayDestroy(array->driver);
+    return array->mipmap != nullptr ? session.driver().cuMipmappedArrayDestroy(array->mipmap)
+                                    : session.driver().cuArrayDestroy(array->driver);
   });
 }
 

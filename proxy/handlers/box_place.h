@@ -17,7 +17,7 @@ inline bool MayTouch(const DeviceSession& session, const DeviceBox& box) {
     return false;  // The address says it all.
   const std::optional<std::uint64_t> span =
       SpannedBytes(box.extent, box.place.pitch, box.place.plane_rows);
-  return span && session.MayTouch(box.place.address, *span);
+  return span && session.memory().MayTouch(box.place.address, *span);
 }
 
 // A box on this device.
@@ -33,7 +33,7 @@ inline Result<Place> FindPlace(DeviceSession& session, const BoxPlace& place,
   found.box.place = place;
   found.box.extent = extent;
   if (place.array == 0) return found;
-  found.array = session.arrays.Find(place.array);
+  found.array = session.objects().arrays.Find(place.array);
   if (found.array == nullptr || found.array->driver == nullptr)
     return Status::Invalid("array 0x{:x} does not exist", place.array);
   found.box.array = found.array->driver;
@@ -50,7 +50,7 @@ struct CopySide {
 // kInvalid when there is no such thing, or nothing to copy.
 template <typename Op>
 Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxPlace& place) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(Place found, FindPlace(session, place, op.extent));
   const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
   if (!bytes || *bytes == 0)

@@ -24,10 +24,10 @@ struct CollectiveOp final : PostedOp {
     return Turn::kHeld;
   }
   std::size_t Keep() override { return group->calls.size() * sizeof(CollectiveCall); }
-  void Drop() override { session->collectives.Drop(group); }
+  void Drop() override { session->collectives().Drop(group); }
 
   BatchKind Batches() const override {
-    return session->timeline.traced() ? BatchKind::kNone : BatchKind::kCollectives;
+    return session->timeline().traced() ? BatchKind::kNone : BatchKind::kCollectives;
   }
   // All that one thread of the program has made: the thread that makes the calls here finds the
   // next one when it comes out of NCCL.
@@ -43,20 +43,20 @@ struct CollectiveOp final : PostedOp {
   }
   // Behind the last one the stream goes on.
   void Begin(bool last) const {
-    auto start = std::make_shared<Timeline::Start>(session->timeline.Begin(stream->driver));
-    session->collectives.Begin(group, origin.request, stream->driver,
-                               [session = session, stream = stream, origin = origin, group = group,
-                                last, start](int result) {
-                                 if (result == nccl::kSuccess)
-                                   session->timeline.End(std::move(*start), *stream,
-                                                         TraceKind::kCollective,
-                                                         group->members.front()->size(), 0,
-                                                         BytesOf(*group), NameOf(*group));
-                                 // Failures are told of the communicators. Whatever it was, the
-                                 // stream may have work of it.
-                                 session->Submitted(stream, origin, CUDA_SUCCESS, kUnits);
-                                 if (last) session->queues.Release(*stream->queue);
-                               });
+    auto start = std::make_shared<Timeline::Start>(session->timeline().Begin(stream->driver));
+    session->collectives().Begin(
+        group, origin.request, stream->driver,
+        [session = session, stream = stream, origin = origin, group = group, last,
+         start](int result) {
+          if (result == nccl::kSuccess)
+            session->timeline().End(std::move(*start), *stream, TraceKind::kCollective,
+                                    group->members.front()->size(), 0, BytesOf(*group),
+                                    NameOf(*group));
+          // Failures are told of the communicators. Whatever it was, the
+          // stream may have work of it.
+          session->streams().Submitted(stream, origin, CUDA_SUCCESS, kUnits);
+          if (last) session->streams().queues().Release(*stream->queue);
+        });
   }
 
   static std::string_view NameOf(const CallGroup& group) {
@@ -75,7 +75,7 @@ struct CollectiveOp final : PostedOp {
 Status Handle(DeviceSession& session, const Origin& origin, const NcclVersion& op) {
   return OnWorker<NcclVersion>(session, origin, [&session, path = op.path] {
     NcclVersion::Reply reply;
-    const auto& library = session.collectives.Library(path);
+    const auto& library = session.collectives().Library(path);
     if (library.ok())
       reply.version = static_cast<std::uint32_t>((*library)->version());
     else
@@ -88,7 +88,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const NcclVersion& o
 Status Handle(DeviceSession& session, const Origin& origin, const NcclId& op) {
   return OnWorker<NcclId>(session, origin, [&session, path = op.path] {
     NcclId::Reply reply;
-    const auto& library = session.collectives.Library(path);
+    const auto& library = session.collectives().Library(path);
     if (!library.ok()) {
       reply.outcome = nccl::kSystemError;
       reply.problem = library.status().message();
@@ -110,39 +110,39 @@ Status Handle(DeviceSession& session, const Origin& origin, const NcclId& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin&, const CommunicatorJoin& op) {
-  return session.collectives.Join(op);
+  return session.collectives().Join(op);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const CommunicatorSplit& op) {
-  return session.collectives.Split(op);
+  return session.collectives().Split(op);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const CommunicatorShrink& op) {
-  return session.collectives.Shrink(op);
+  return session.collectives().Shrink(op);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const CommunicatorEnd& op) {
-  return session.collectives.End(op);
+  return session.collectives().End(op);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const CommunicatorFactor& op) {
-  return session.collectives.AddFactor(op);
+  return session.collectives().AddFactor(op);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const CommunicatorFactorEnd& op) {
-  return session.collectives.EndFactor(op);
+  return session.collectives().EndFactor(op);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const CollectiveCalls& op) {
-  return session.collectives.Keep(op);
+  return session.collectives().Keep(op);
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CollectiveGroup& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<CallGroup> group,
-                          session.collectives.MakeGroup(op, *stream->queue));
+                          session.collectives().MakeGroup(op, *stream->queue));
   if (group == nullptr) {
-    session.faults.Posted(origin, CUDA_ERROR_INVALID_HANDLE);
+    session.faults().Posted(origin, CUDA_ERROR_INVALID_HANDLE);
     return Status::Ok();
   }
   CollectiveOp collective(session, origin, std::move(stream));

@@ -8,14 +8,15 @@ namespace {
 struct InlineCopy final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    if (!session->MayTouch(destination, data.size())) return Finish(CUDA_ERROR_INVALID_VALUE);
+    if (!session->memory().MayTouch(destination, data.size()))
+      return Finish(CUDA_ERROR_INVALID_VALUE);
     if (data.empty()) return Turn::kSubmitted;
-    Timeline::Start start = session->timeline.Begin(stream->driver);
+    Timeline::Start start = session->timeline().Begin(stream->driver);
     // From ordinary memory: the driver takes a copy of the bytes before it returns.
     const CUresult result =
-        session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver);
+        session->driver().cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver);
     if (result == CUDA_SUCCESS)
-      session->timeline.End(std::move(start), *stream, TraceKind::kToDevice, 0, 0, data.size());
+      session->timeline().End(std::move(start), *stream, TraceKind::kToDevice, 0, 0, data.size());
     return Finish(result, 1 + data.size() / kInlineBytesPerUnit);
   }
   std::size_t Keep() override {
@@ -33,15 +34,15 @@ struct DeviceCopy final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
   Turn Submit() override {
-    if (!session->MayTouch(copy.destination, copy.bytes) ||
-        !session->MayTouch(copy.source, copy.bytes))
+    if (!session->memory().MayTouch(copy.destination, copy.bytes) ||
+        !session->memory().MayTouch(copy.source, copy.bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     if (copy.bytes == 0) return Turn::kSubmitted;
-    Timeline::Start start = session->timeline.Begin(stream->driver);
-    const CUresult result = session->driver.cuMemcpyDtoDAsync(copy.destination, copy.source,
-                                                              copy.bytes, stream->driver);
+    Timeline::Start start = session->timeline().Begin(stream->driver);
+    const CUresult result = session->driver().cuMemcpyDtoDAsync(copy.destination, copy.source,
+                                                                copy.bytes, stream->driver);
     if (result == CUDA_SUCCESS)
-      session->timeline.End(std::move(start), *stream, TraceKind::kOnDevice, 0, 0, copy.bytes);
+      session->timeline().End(std::move(start), *stream, TraceKind::kOnDevice, 0, 0, copy.bytes);
     return FinishWork(result, TimeToMove(copy.bytes));
   }
 
@@ -51,7 +52,7 @@ struct DeviceCopy final : PostedOp {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyToDeviceInline& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   InlineCopy copy(session, origin, std::move(stream));
   copy.destination = op.destination;
   copy.data = op.data;
@@ -59,29 +60,29 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyToDeviceIn
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream, op.destination, op.bytes);
-  CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(transfer));
-  session.queues.Add(*stream->queue, TransferToDevice(session, std::move(transfer)));
+  CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer));
+  session.streams().queues().Add(*stream->queue, TransferToDevice(session, std::move(transfer)));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyFromDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream, op.source, op.bytes);
-  session.queues.Add(*stream->queue, TransferFromDevice(session, std::move(transfer)));
+  session.streams().queues().Add(*stream->queue, TransferFromDevice(session, std::move(transfer)));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyOnDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   DeviceCopy copy(session, origin, std::move(stream));
   copy.copy = op;
   return Queue(session, std::move(copy));
 }
 
 Status Handle(DeviceSession& session, const Origin&, const Chunk& op) {
-  return session.transfers.TakeChunk(op);
+  return session.bulk().transfers().TakeChunk(op);
 }
 
 }  // namespace cuspan::proxy

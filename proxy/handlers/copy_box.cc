@@ -16,7 +16,7 @@ struct BetweenBoxes final : PostedOp {
     if (!MayTouch(*session, to.box) || !MayTouch(*session, from.box))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     const BoxExtent& extent = to.box.extent;
-    return FinishWork(CopyBetweenBoxes(session->driver, to.box, from.box, stream->driver),
+    return FinishWork(CopyBetweenBoxes(session->driver(), to.box, from.box, stream->driver),
                       TimeToMove(extent.width * extent.rows * extent.planes));
   }
 
@@ -41,20 +41,20 @@ Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Ori
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxToDevice& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Transfer> transfer,
                           MakeTransfer(session, origin, op, op.to));
-  CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(transfer));
-  session.queues.Add(*transfer->stream->queue, TransferToDevice(session, transfer));
+  CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer));
+  session.streams().queues().Add(*transfer->stream->queue, TransferToDevice(session, transfer));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxFromDevice& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Transfer> transfer,
                           MakeTransfer(session, origin, op, op.from));
-  session.queues.Add(*transfer->stream->queue, TransferFromDevice(session, transfer));
+  session.streams().queues().Add(*transfer->stream->queue, TransferFromDevice(session, transfer));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxOnDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(Place to, FindPlace(session, op.to, op.extent));
   CUSPAN_ASSIGN_OR_RETURN(Place from, FindPlace(session, op.from, op.extent));
   BetweenBoxes copy(session, origin, std::move(stream));

@@ -4,24 +4,24 @@
 namespace cuspan::proxy {
 
 Status Handle(DeviceSession& session, const Origin& origin, const DeviceSynchronize&) {
-  session.WhenDeviceDone(
+  session.streams().WhenAllDone(
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
         // The last completion may have been one that nobody waited for.
-        if (result == CUDA_SUCCESS) session.completer.FlushOutput();
-        session.channel.Reply<DeviceSynchronize>(request, {result, chunks});
+        if (result == CUDA_SUCCESS) session.completer().FlushOutput();
+        session.channel().Reply<DeviceSynchronize>(request, {result, chunks});
       });
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const Fence&) {
-  session.WhenDeviceDone([&session, origin](CUresult result, std::uint64_t) {
-    if (result == CUDA_SUCCESS) session.channel.Post(FenceReached{origin.sequence});
+  session.streams().WhenAllDone([&session, origin](CUresult result, std::uint64_t) {
+    if (result == CUDA_SUCCESS) session.channel().Post(FenceReached{origin.sequence});
   });
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin&, const AskAlive&) {
-  session.channel.Post(ProxyAlive{});
+  session.channel().Post(ProxyAlive{});
   return Status::Ok();
 }
 
@@ -29,14 +29,14 @@ Status Handle(DeviceSession& session, const Origin& origin, const MemoryInfo&) {
   const auto answer = [&session, origin] {
     std::size_t free = 0;
     std::size_t total = 0;
-    const CUresult result = session.faults.Check(MemoryInfoOf(session.device, &free, &total));
+    const CUresult result = session.faults().Check(MemoryInfoOf(session.device(), &free, &total));
     Respond<MemoryInfo>(session, origin, MemoryInfo::Reply{result, free, total});
   };
   // What makes memory comes before; while that waits for room, a question is no reason to have it.
-  if (session.gate != nullptr && !session.gate->MemoryIsThere())
-    session.worker.RunFirst(answer);
+  if (session.sharing().gate() != nullptr && !session.sharing().gate()->MemoryIsThere())
+    session.worker().RunFirst(answer);
   else
-    session.worker.Run(answer);
+    session.worker().Run(answer);
   return Status::Ok();
 }
 

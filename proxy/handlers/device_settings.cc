@@ -7,19 +7,20 @@ namespace cuspan::proxy {
 Status Handle(DeviceSession& session, const Origin& origin, const LimitGet& op) {
   return OnWorker<LimitGet>(session, origin, [&session, op] {
     std::size_t value = 0;
-    const CUresult result =
-        session.faults.Check(session.driver.cuCtxGetLimit(&value, static_cast<CUlimit>(op.limit)));
+    const CUresult result = session.faults().Check(
+        session.driver().cuCtxGetLimit(&value, static_cast<CUlimit>(op.limit)));
     return LimitGet::Reply{result, value};
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LimitSet& op) {
   // Some say what a kernel has while it runs: graphs are made anew, behind this.
-  return OnWorker<LimitSet>(session, origin, [&session, op, batches = session.TakeBatches({})] {
-    for (const auto& some : batches) some->End();
-    return session.faults.Check(
-        session.driver.cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));
-  });
+  return OnWorker<LimitSet>(
+      session, origin, [&session, op, batches = session.streams().TakeBatches({})] {
+        for (const auto& some : batches) some->End();
+        return session.faults().Check(
+            session.driver().cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));
+      });
 }
 
 }  // namespace cuspan::proxy

@@ -11,29 +11,30 @@ std::shared_ptr<Gate> GateOf(const RecordState& record) { return {record, &recor
 struct RecordOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    EventPool& events = timing ? session->timing_events : session->plain_events;
+    EventPool& events =
+        timing ? session->streams().timing_events() : session->streams().plain_events();
     const CUresult result = events.Record(stream->driver, record->driver_event);
     // In the lane's order it comes first: what Finish may add is behind it on the device, too.
     if (result == CUDA_SUCCESS)
-      session->completer.AddRecord(stream->lane, stream->submitted + 1, record);
+      session->completer().AddRecord(stream->lane, stream->submitted + 1, record);
     Finish(result);
     if (result != CUDA_SUCCESS) {
       Fail(result);
       return Turn::kSubmitted;
     }
-    session->queues.Open(record->submitted);
+    session->streams().queues().Open(record->submitted);
     return Turn::kSubmitted;
   }
   void Drop() override {
-    const CUresult lost = session->faults.lost();
+    const CUresult lost = session->faults().lost();
     Fail(lost != CUDA_SUCCESS ? lost : stream->broken);
   }
   // Nobody shall wait for a record that will not be: it is reached, with the reason.
   void Fail(CUresult result) {
     record->complete.store(true, std::memory_order_release);
-    session->channel.Post(
-        EventReached{record->event, record->record, result, session->completer.pushed()});
-    session->queues.Open(record->submitted);
+    session->channel().Post(
+        EventReached{record->event, record->record, result, session->completer().pushed()});
+    session->streams().queues().Open(record->submitted);
   }
 
   RecordState record;
@@ -47,7 +48,8 @@ struct WaitOp final : PostedOp {
     const CUevent event = record->driver_event.get();
     if (event == nullptr || record->complete.load(std::memory_order_acquire))
       return Turn::kSubmitted;
-    return Finish(session->driver.cuStreamWaitEvent(stream->driver, event, CU_EVENT_WAIT_DEFAULT));
+    return Finish(
+        session->driver().cuStreamWaitEvent(stream->driver, event, CU_EVENT_WAIT_DEFAULT));
   }
 
   RecordState record;
@@ -82,25 +84,26 @@ CUresult TimedRecord(const Event& event, RecordState& record) {
 
 Status Handle(DeviceSession& session, const Origin&, const EventCreate& op) {
   // The driver's events are made record by record.
-  CUSPAN_RETURN_IF_ERROR(session.events.CheckNew(op.event));
+  CUSPAN_RETURN_IF_ERROR(session.streams().events().CheckNew(op.event));
   auto event = std::make_shared<Event>();
   event->flags = op.flags;
-  session.events.Add(op.event, std::move(event));
+  session.streams().events().Add(op.event, std::move(event));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin&, const EventDestroy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Event> event, session.events.Take(op.event));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Event> event,
+                          session.streams().events().Take(op.event));
   // Records that have not arrived never will.
   for (auto awaited = event->live.upper_bound(event->records); awaited != event->live.end();
        ++awaited)
-    session.queues.Open(awaited->second->submitted);
+    session.streams().queues().Open(awaited->second->submitted);
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const EventRecord& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.events.Get(op.event));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.streams().events().Get(op.event));
   if (op.record != event->records + 1)
     return Status::Invalid("record {} of event 0x{:x} comes after record {}", op.record, op.event,
                            event->records);
@@ -115,8 +118,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const EventRecord& o
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitEvent& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.events.Get(op.event));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.streams().events().Get(op.event));
   if (op.record == 0) return Status::Ok();  // Never recorded: nothing to wait for.
   Prune(*event);
   auto found = event->live.find(op.record);
@@ -131,32 +134,32 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitEven
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitSignal& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
-  std::shared_ptr<Gate> gate = session.signals.Await(op.signal);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  std::shared_ptr<Gate> gate = session.streams().signals().Await(op.signal);
   if (gate == nullptr) return Status::Ok();
   return Queue(session, SignalWaitOp(session, origin, std::move(stream)), std::move(gate));
 }
 
 Status Handle(DeviceSession& session, const Origin&, const Signal& op) {
-  if (const std::shared_ptr<Gate> gate = session.signals.Arrive(op.signal))
-    session.queues.Open(*gate);
+  if (const std::shared_ptr<Gate> gate = session.streams().signals().Arrive(op.signal))
+    session.streams().queues().Open(*gate);
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const EventElapsed& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> start, session.events.Get(op.start));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> end, session.events.Get(op.end));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> start, session.streams().events().Get(op.start));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> end, session.streams().events().Get(op.end));
   RecordState first;
   RecordState second;
   float milliseconds = 0;
   CUresult result = TimedRecord(*start, first);
   if (result == CUDA_SUCCESS) result = TimedRecord(*end, second);
   if (result == CUDA_SUCCESS) {
-    result = session.driver.cuEventElapsedTime(&milliseconds, first->driver_event.get(),
-                                               second->driver_event.get());
-    if (result != CUDA_ERROR_NOT_READY) session.faults.Check(result);
+    result = session.driver().cuEventElapsedTime(&milliseconds, first->driver_event.get(),
+                                                 second->driver_event.get());
+    if (result != CUDA_ERROR_NOT_READY) session.faults().Check(result);
   }
-  session.channel.Reply<EventElapsed>(origin.request, {result, milliseconds});
+  session.channel().Reply<EventElapsed>(origin.request, {result, milliseconds});
   return Status::Ok();
 }
 

@@ -18,15 +18,16 @@ struct GraphLaunchOp final : PostedOp {
   bool UsesGpu() const override { return true; }
   Turn Submit() override {
     if (exec->failure != CUDA_SUCCESS) return Finish(exec->failure);
-    Timeline::Start start = session->timeline.Begin(stream->driver);
-    ShareGate* const gate = session->gate.get();
+    Timeline::Start start = session->timeline().Begin(stream->driver);
+    ShareGate* const gate = session->sharing().gate();
     ShareGate::Sample sample;
     if (gate != nullptr) sample = gate->BeginSample(*exec->time, *stream);
-    const CUresult result = session->driver.cuGraphLaunch(exec->driver, stream->driver);
+    const CUresult result = session->driver().cuGraphLaunch(exec->driver, stream->driver);
     if (result == CUDA_SUCCESS)
-      session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
-                            reinterpret_cast<std::uint64_t>(stream->driver), "graph");
-    FinishWork(result, session->SharesNow() ? gate->Predict(*exec->time, 1) : PredictedWork{});
+      session->timeline().End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
+                              reinterpret_cast<std::uint64_t>(stream->driver), "graph");
+    FinishWork(result,
+               session->sharing().SharesNow() ? gate->Predict(*exec->time, 1) : PredictedWork{});
     if (gate != nullptr && result == CUDA_SUCCESS)
       gate->EndSample(std::move(sample), exec->time, 1, stream);
     return Turn::kSubmitted;
@@ -39,7 +40,7 @@ Graph& WholeOf(Graph& graph) { return graph.whole != nullptr ? *graph.whole : gr
 
 // A graph, or a body, that a node may be added to.
 Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t handle) {
-  Result<std::shared_ptr<Graph>> graph = session.graphs.Get(handle);
+  Result<std::shared_ptr<Graph>> graph = session.objects().graphs.Get(handle);
   if (graph.ok() && WholeOf(**graph).tasks.load(std::memory_order_acquire) != 0)
     return Status::Invalid("graph 0x{:x} gets a node before the answer to an earlier call", handle);
   return graph;
@@ -47,7 +48,7 @@ Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t ha
 
 // A whole graph: kInvalid for a body.
 Result<std::shared_ptr<Graph>> FindWhole(DeviceSession& session, std::uint64_t handle) {
-  Result<std::shared_ptr<Graph>> graph = session.graphs.Get(handle);
+  Result<std::shared_ptr<Graph>> graph = session.objects().graphs.Get(handle);
   if (graph.ok() && (*graph)->whole != nullptr)
     return Status::Invalid("graph 0x{:x} is a part of another", handle);
   return graph;
@@ -69,7 +70,7 @@ Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& paramete
   CUgraphNode made = nullptr;
   // The rest of a graph that can not be made is not tried.
   if (whole.failure == CUDA_SUCCESS)
-    whole.failure = session.faults.Check(session.driver.cuGraphAddNode(
+    whole.failure = session.faults().Check(session.driver().cuGraphAddNode(
         &made, graph->driver, after.data(), nullptr, after.size(), &parameters));
   nodes.push_back(made);
   if (node != nullptr) *node = made;
@@ -101,22 +102,22 @@ Status RunForGraph(DeviceSession& session, const Origin& origin, std::shared_ptr
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphCreate& op) {
-  CUSPAN_RETURN_IF_ERROR(session.graphs.CheckNew(op.graph));
-  auto graph = std::make_shared<Graph>(session.driver);
-  if (const CUresult result = session.driver.cuGraphCreate(&graph->driver, 0);
+  CUSPAN_RETURN_IF_ERROR(session.objects().graphs.CheckNew(op.graph));
+  auto graph = std::make_shared<Graph>(session.driver());
+  if (const CUresult result = session.driver().cuGraphCreate(&graph->driver, 0);
       result != CUDA_SUCCESS)
-    session.faults.Posted(origin, result);
-  session.graphs.Add(op.graph, std::move(graph));
+    session.faults().Posted(origin, result);
+  session.objects().graphs.Add(op.graph, std::move(graph));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
-  for (const std::uint64_t body : graph->bodies) session.graphs.Remove(body);
-  session.graphs.Remove(op.graph);
+  for (const std::uint64_t body : graph->bodies) session.objects().graphs.Remove(body);
+  session.objects().graphs.Remove(op.graph);
   // What the worker does with it comes before. Changes of what was instantiated of it, which wait
   // for their turns in streams, still need its nodes.
-  session.worker.Run([graph = std::move(graph)]() mutable { graph.reset(); });
+  session.worker().Run([graph = std::move(graph)]() mutable { graph.reset(); });
   return Status::Ok();
 }
 
@@ -125,15 +126,16 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphCondition
   return RunForGraph<GraphCondition>(
       session, origin, std::move(graph), [&session, op](const Graph& whole) {
         CUgraphConditionalHandle condition = 0;
-        const CUresult result = session.faults.Check(session.driver.cuGraphConditionalHandleCreate(
-            &condition, whole.driver, CurrentContext(session), op.value, op.flags));
+        const CUresult result =
+            session.faults().Check(session.driver().cuGraphConditionalHandleCreate(
+                &condition, whole.driver, CurrentContext(session), op.value, op.flags));
         return GraphCondition::Reply{result, condition};
       });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
-  for (const std::uint64_t body : graph->bodies) session.graphs.Remove(body);
+  for (const std::uint64_t body : graph->bodies) session.objects().graphs.Remove(body);
   graph->bodies.clear();
   ++graph->life;
   graph->failure = CUDA_SUCCESS;
@@ -143,7 +145,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op
         // A conditional node takes its bodies along. One that stayed would be done as well.
         for (const CUgraphNode node : nodes) {
           if (node == nullptr) continue;
-          const CUresult result = session.faults.Check(session.driver.cuGraphDestroyNode(node));
+          const CUresult result = session.faults().Check(session.driver().cuGraphDestroyNode(node));
           if (whole.unclean == CUDA_SUCCESS) whole.unclean = result;
         }
         return GraphClear::Reply{whole.unclean};
@@ -154,16 +156,16 @@ Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
                           FindKernel(session, op.kernel, op.arguments));
   const GridShape& shape = op.shape;
-  std::vector<void*>& pointers = session.argument_pointers;
+  std::vector<void*>& pointers = session.objects().argument_pointers;
   PointAtArguments(*kernel, op.arguments, pointers);
   CUgraphNodeParams parameters = KernelNode(*kernel, shape, pointers);
   CUgraphNode node = nullptr;
   CUSPAN_RETURN_IF_ERROR(AddNode(session, op, parameters, &node));
   const auto set = [&](CUlaunchAttributeID id, const CUlaunchAttributeValue& value) {
-    Graph& whole = WholeOf(*session.graphs.Find(op.graph));
+    Graph& whole = WholeOf(*session.objects().graphs.Find(op.graph));
     if (whole.failure == CUDA_SUCCESS)
       whole.failure =
-          session.faults.Check(session.driver.cuGraphKernelNodeSetAttribute(node, id, &value));
+          session.faults().Check(session.driver().cuGraphKernelNodeSetAttribute(node, id, &value));
   };
   CUlaunchAttributeValue value{};
   if (shape.cooperative) {
@@ -220,14 +222,14 @@ Status Handle(DeviceSession& session, const Origin&, const GraphBranch& op) {
   parameters.conditional.ctx = CurrentContext(session);
   CUgraphNode node = nullptr;
   CUSPAN_RETURN_IF_ERROR(AddNode(session, op, parameters, &node));
-  std::shared_ptr<Graph> graph = session.graphs.Find(op.graph);
+  std::shared_ptr<Graph> graph = session.objects().graphs.Find(op.graph);
   std::shared_ptr<Graph> whole = graph->whole != nullptr ? graph->whole : graph;
   for (std::size_t i = 0; i < op.bodies.size(); ++i) {
-    CUSPAN_RETURN_IF_ERROR(session.graphs.CheckNew(op.bodies[i]));
+    CUSPAN_RETURN_IF_ERROR(session.objects().graphs.CheckNew(op.bodies[i]));
     auto body = std::make_shared<Graph>();
     body->whole = whole;
     if (node != nullptr) body->driver = parameters.conditional.phGraph_out[i];
-    session.graphs.Add(op.bodies[i], std::move(body));
+    session.objects().graphs.Add(op.bodies[i], std::move(body));
     whole->bodies.push_back(op.bodies[i]);
   }
   return Status::Ok();
@@ -235,32 +237,33 @@ Status Handle(DeviceSession& session, const Origin&, const GraphBranch& op) {
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphInstantiate& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
-  CUSPAN_RETURN_IF_ERROR(session.executors.CheckNew(op.exec));
+  CUSPAN_RETURN_IF_ERROR(session.objects().executors.CheckNew(op.exec));
   const CUresult failure = graph->failure;
-  auto made = std::make_shared<GraphExec>(session.driver, graph, graph->life);
+  auto made = std::make_shared<GraphExec>(session.driver(), graph, graph->life);
   return RunForGraph<GraphInstantiate>(
       session, origin, std::move(graph),
       [&session, exec = op.exec, made, failure](const Graph& whole) {
         CUresult result = failure != CUDA_SUCCESS ? failure : whole.unclean;
         if (result == CUDA_SUCCESS)
-          result = session.faults.Check(
-              session.driver.cuGraphInstantiate(&made->driver, whole.driver, 0));
-        if (result == CUDA_SUCCESS) session.executors.Add(exec, made);
+          result = session.faults().Check(
+              session.driver().cuGraphInstantiate(&made->driver, whole.driver, 0));
+        if (result == CUDA_SUCCESS) session.objects().executors.Add(exec, made);
         return GraphInstantiate::Reply{result};
       });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphLaunch& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   GraphLaunchOp launch(session, origin, std::move(stream));
-  CUSPAN_ASSIGN_OR_RETURN(launch.exec, session.executors.Get(op.exec));
+  CUSPAN_ASSIGN_OR_RETURN(launch.exec, session.objects().executors.Get(op.exec));
   return Queue(session, std::move(launch));
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphExecDestroy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<GraphExec> exec, session.executors.Take(op.exec));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<GraphExec> exec,
+                          session.objects().executors.Take(op.exec));
   // There, since the driver may wait.
-  session.worker.Run([exec = std::move(exec)]() mutable { exec.reset(); });
+  session.worker().Run([exec = std::move(exec)]() mutable { exec.reset(); });
   return Status::Ok();
 }
 

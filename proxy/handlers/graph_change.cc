@@ -22,8 +22,8 @@ struct ChangeOp : PostedOp {
     if (parameters == nullptr || graph.life != exec->life || node >= graph.nodes.size() ||
         graph.tasks.load(std::memory_order_acquire) != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    return session->faults.Check(
-        session->driver.cuGraphExecNodeSetParams(exec->driver, graph.nodes[node], parameters));
+    return session->faults().Check(
+        session->driver().cuGraphExecNodeSetParams(exec->driver, graph.nodes[node], parameters));
   }
 
   std::shared_ptr<GraphExec> exec;
@@ -33,7 +33,7 @@ struct ChangeOp : PostedOp {
 struct ChangeKernelOp final : ChangeOp {
   using ChangeOp::ChangeOp;
   Turn Submit() override {
-    std::vector<void*>& pointers = session->argument_pointers;
+    std::vector<void*>& pointers = session->objects().argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
     CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
     return Change(&parameters);
@@ -65,9 +65,9 @@ struct ChangeSetOp final : ChangeOp {
 
 template <typename Made, typename Op>
 Result<Made> MakeChange(DeviceSession& session, const Origin& origin, const Op& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   Made change(session, origin, std::move(stream));
-  CUSPAN_ASSIGN_OR_RETURN(change.exec, session.executors.Get(op.exec));
+  CUSPAN_ASSIGN_OR_RETURN(change.exec, session.objects().executors.Get(op.exec));
   change.node = op.node;
   return change;
 }

@@ -8,7 +8,7 @@ namespace cuspan::proxy {
 
 inline CUcontext CurrentContext(DeviceSession& session) {
   CUcontext context = nullptr;
-  session.faults.Check(session.driver.cuCtxGetCurrent(&context));
+  session.faults().Check(session.driver().cuCtxGetCurrent(&context));
   return context;
 }
 

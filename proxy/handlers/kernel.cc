@@ -28,18 +28,18 @@ CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* 
                       Kernel& kernel, KernelFind::Reply* reply) {
   if (module.result != CUDA_SUCCESS) return module.result;
   if (const CUresult result =
-          session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
+          session.driver().cuModuleGetFunction(&kernel.driver, module.driver, name);
       result != CUDA_SUCCESS)
     return result;
-  if (const CUresult result = ReadParameters(session.driver, kernel, &reply->parameter_offsets);
+  if (const CUresult result = ReadParameters(session.driver(), kernel, &reply->parameter_offsets);
       result != CUDA_SUCCESS)
     return result;
   reply->attributes.assign(CU_FUNC_ATTRIBUTE_MAX, 0);
   for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
     // An older driver does not know the newest attributes: they stay 0.
     int value = 0;
-    if (session.driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
-                                          kernel.driver) == CUDA_SUCCESS)
+    if (session.driver().cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
+                                            kernel.driver) == CUDA_SUCCESS)
       reply->attributes[static_cast<std::size_t>(i)] = value;
   }
   // Those that are compiled for clusters. Nodes of a graph have no sizes of clusters to change.
@@ -51,24 +51,24 @@ CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* 
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.objects().modules.Get(op.module));
   if (!module->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
-  CUSPAN_RETURN_IF_ERROR(session.kernels.CheckNew(op.kernel));
+  CUSPAN_RETURN_IF_ERROR(session.objects().kernels.CheckNew(op.kernel));
   return OnWorker<KernelFind>(session, origin, [&session, op, module] {
     auto kernel = std::make_shared<Kernel>();
     kernel->module = op.module;
     kernel->name = op.name;
-    if (session.kernel_table != nullptr) {
+    if (session.sharing().kernel_table() != nullptr) {
       const KernelKey key{module->hash, op.name};
-      kernel->time = session.kernel_table->TimeOf(key);
-      kernel->limits = session.kernel_table->LimitsOf(key);
+      kernel->time = session.sharing().kernel_table()->TimeOf(key);
+      kernel->limits = session.sharing().kernel_table()->LimitsOf(key);
     }
     KernelFind::Reply reply;
     reply.result =
-        session.faults.Check(LookUpKernel(session, *module, op.name.c_str(), *kernel, &reply));
+        session.faults().Check(LookUpKernel(session, *module, op.name.c_str(), *kernel, &reply));
     if (reply.result == CUDA_SUCCESS) {
       reply.parameter_bytes = kernel->parameter_bytes;
-      if (!session.kernels.Add(op.kernel, std::move(kernel)))
+      if (!session.objects().kernels.Add(op.kernel, std::move(kernel)))
         reply = FailedReply<KernelFind>(CUDA_ERROR_INVALID_HANDLE);
     } else {
       reply = FailedReply<KernelFind>(static_cast<CUresult>(reply.result));
@@ -78,22 +78,22 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const KernelSetAttribute& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.kernels.Get(op.kernel));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.objects().kernels.Get(op.kernel));
   if (op.attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH ||
       op.attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT ||
       op.attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)
     kernel->launched_alone = true;
   return OnWorker<KernelSetAttribute>(session, origin, [&session, op, kernel] {
-    return session.faults.Check(session.driver.cuFuncSetAttribute(
+    return session.faults().Check(session.driver().cuFuncSetAttribute(
         kernel->driver, static_cast<CUfunction_attribute>(op.attribute), op.value));
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const KernelSetCacheConfig& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.kernels.Get(op.kernel));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.objects().kernels.Get(op.kernel));
   return OnWorker<KernelSetCacheConfig>(session, origin, [&session, op, kernel] {
-    return session.driver.cuFuncSetCacheConfig(kernel->driver,
-                                               static_cast<CUfunc_cache>(op.config));
+    return session.driver().cuFuncSetCacheConfig(kernel->driver,
+                                                 static_cast<CUfunc_cache>(op.config));
   });
 }
 

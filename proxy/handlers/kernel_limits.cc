@@ -36,16 +36,16 @@ void AskWhatLimits(DeviceSession& session, const std::shared_ptr<Kernel>& kernel
   kernel->had += nanoseconds;
   if (kernel->had < kWorthLook) return;
   kernel->limits_asked = true;
-  const std::shared_ptr<Module> module = session.modules.Find(kernel->module);
+  const std::shared_ptr<Module> module = session.objects().modules.Find(kernel->module);
   if (module == nullptr) return;
-  session.worker.Run([&session, kernel, module] {
-    const Result<scheduling::Limits> limits = LimitsIn(session.device, *module, kernel->name);
+  session.worker().Run([&session, kernel, module] {
+    const Result<scheduling::Limits> limits = LimitsIn(session.device(), *module, kernel->name);
     if (!limits.ok())
       return LogInfo("what limits kernel {} is not known: {}", kernel->name,
                      limits.status().message());
     kernel->limits = *limits;
-    if (session.kernel_table != nullptr)
-      session.kernel_table->SetLimits({module->hash, kernel->name}, *limits);
+    if (session.sharing().kernel_table() != nullptr)
+      session.sharing().kernel_table()->SetLimits({module->hash, kernel->name}, *limits);
   });
 }
 

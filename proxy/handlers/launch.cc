@@ -39,25 +39,25 @@ struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
   Turn Submit() override {
-    if (session->SharesNow()) [[unlikely]]
+    if (session->sharing().SharesNow()) [[unlikely]]
       if (const auto turn = LaunchInSlices(*session, origin, stream, call)) return *turn;
     if (stream->batches == nullptr && Behind() && MayBatch() &&
         ++stream->worth_batches == kWorthBatches)
       MakeBatches();
-    std::vector<void*>& pointers = session->argument_pointers;
+    std::vector<void*>& pointers = session->objects().argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
-    Timeline::Start start = session->timeline.Begin(stream->driver);
+    Timeline::Start start = session->timeline().Begin(stream->driver);
     ShareGate::Sample sample;
-    if (session->gate != nullptr) [[unlikely]]
-      sample = session->gate->BeginSample(*call.kernel->time, *stream);
-    const CUresult result =
-        LaunchIn(session->driver, call.kernel->driver, call.shape, stream->driver, pointers.data());
+    if (session->sharing().gate() != nullptr) [[unlikely]]
+      sample = session->sharing().gate()->BeginSample(*call.kernel->time, *stream);
+    const CUresult result = LaunchIn(session->driver(), call.kernel->driver, call.shape,
+                                     stream->driver, pointers.data());
     if (result == CUDA_SUCCESS)
-      session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
-                            reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
-    FinishWork(result, session->SharesNow() ? Noted() : PredictedWork{});
-    if (session->gate != nullptr && result == CUDA_SUCCESS) [[unlikely]]
-      session->gate->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
+      session->timeline().End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
+                              reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
+    FinishWork(result, session->sharing().SharesNow() ? Noted() : PredictedWork{});
+    if (session->sharing().gate() != nullptr && result == CUDA_SUCCESS) [[unlikely]]
+      session->sharing().gate()->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
     return Turn::kSubmitted;
   }
   std::size_t Keep() override {
@@ -77,16 +77,17 @@ struct LaunchOp final : PostedOp {
     const std::size_t count = chain->nodes->size();
     for (std::size_t i = 0; i < count; ++i) {
       const KernelCall& next = static_cast<LaunchOp*>(batch[i])->call;
-      if (batches.Set(*chain, i, next, session->argument_pointers) == CUDA_SUCCESS) continue;
+      if (batches.Set(*chain, i, next, session->objects().argument_pointers) == CUDA_SUCCESS)
+        continue;
       next.kernel->launched_alone = true;
       return {};
     }
-    if (session->driver.cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) {
+    if (session->driver().cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) {
       batches.GiveUp();  // For want of memory, for one. The next would fail, too.
       return {};
     }
     PredictedWork work{0, true};
-    if (session->SharesNow())
+    if (session->sharing().SharesNow())
       for (std::size_t i = 0; i < count; ++i) work.Add(static_cast<LaunchOp*>(batch[i])->Noted());
     FinishWork(CUDA_SUCCESS, work, count);
     chain->last_launch = stream->submitted;
@@ -95,15 +96,16 @@ struct LaunchOp final : PostedOp {
 
   // Whether launches come faster than they are handed over, and the device has enough to run.
   bool Behind() const {
-    return (waited || session->channel.HasAnotherFrame()) &&
+    return (waited || session->channel().HasAnotherFrame()) &&
            stream->submitted - stream->lane->completed() >= kEnoughToRun;
   }
   bool MayBatch() const {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
     return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
            cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
-           !session->timeline.traced() &&
-           (!session->SharesNow() || session->gate->MayBatch(*call.kernel->time, Blocks()));
+           !session->timeline().traced() &&
+           (!session->sharing().SharesNow() ||
+            session->sharing().gate()->MayBatch(*call.kernel->time, Blocks()));
   }
   std::uint64_t Blocks() const {
     const Dim3& grid = call.shape.grid;
@@ -112,21 +114,21 @@ struct LaunchOp final : PostedOp {
   // Of a launch that is handed over now.
   PredictedWork Noted() {
     const PredictedWork work = Predicted();
-    if (work.known && session->gate->pairs()) [[unlikely]]
+    if (work.known && session->sharing().gate()->pairs()) [[unlikely]]
       AskWhatLimits(*session, call.kernel, work.nanoseconds);
     return work;
   }
   PredictedWork Predicted() const {
-    PredictedWork work = session->gate->Predict(*call.kernel->time, Blocks());
+    PredictedWork work = session->sharing().gate()->Predict(*call.kernel->time, Blocks());
     work.limits = call.kernel->limits.load(std::memory_order_relaxed);
     return work;
   }
   void MakeBatches() {
     stream->worth_batches = 0;
-    stream->batches = std::make_shared<LaunchBatches>(session->driver, *call.kernel);
+    stream->batches = std::make_shared<LaunchBatches>(session->driver(), *call.kernel);
     auto model = std::make_shared<KernelCall>(call);
     model->Keep();
-    session->worker.Run([batches = stream->batches, model] { batches->Make(*model); });
+    session->worker().Run([batches = stream->batches, model] { batches->Make(*model); });
   }
 
   KernelCall call;
@@ -136,7 +138,7 @@ struct LaunchOp final : PostedOp {
 template <typename Op>
 Status QueueLaunch(DeviceSession& session, const Origin& origin, const Op& op,
                    const GridShape& shape) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
                           FindKernel(session, op.kernel, op.arguments));
   LaunchOp launch(session, origin, std::move(stream));

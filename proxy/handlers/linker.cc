@@ -24,7 +24,7 @@ CUresult AddTo(DeviceSession& session, const Linker& linker, Input& input) {
     LogError("{}", image.message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  return session.faults.Check(session.driver.cuLinkAddData(
+  return session.faults().Check(session.driver().cuLinkAddData(
       linker.state, input.kind, input.bytes.data(), input.bytes.size() - 1, input.name.c_str(),
       input.jit.count(), input.jit.names(), input.jit.values()));
 }
@@ -35,7 +35,7 @@ CUresult Complete(DeviceSession& session, Linker& linker) {
   std::size_t bytes = 0;
   linker.image = {};
   const CUresult result =
-      session.faults.Check(session.driver.cuLinkComplete(linker.state, &image, &bytes));
+      session.faults().Check(session.driver().cuLinkComplete(linker.state, &image, &bytes));
   if (result == CUDA_SUCCESS) linker.image = {static_cast<const std::byte*>(image), bytes};
   return result;
 }
@@ -43,21 +43,22 @@ CUresult Complete(DeviceSession& session, Linker& linker) {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const LinkerCreate& op) {
-  CUSPAN_RETURN_IF_ERROR(session.linkers.CheckNew(op.linker));
+  CUSPAN_RETURN_IF_ERROR(session.objects().linkers.CheckNew(op.linker));
   CUSPAN_ASSIGN_OR_RETURN(JitArguments jit, JitArguments::Of(op.jit));
-  const auto linker = std::make_shared<Linker>(session.driver);
+  const auto linker = std::make_shared<Linker>(session.driver());
   linker->jit = std::move(jit);
-  session.linkers.Add(op.linker, linker);
+  session.objects().linkers.Add(op.linker, linker);
   return OnWorker<LinkerCreate>(session, origin, [&session, linker] {
     JitArguments& jit = linker->jit;
-    linker->result = session.faults.Check(
-        session.driver.cuLinkCreate(jit.count(), jit.names(), jit.values(), &linker->state));
+    linker->result = session.faults().Check(
+        session.driver().cuLinkCreate(jit.count(), jit.names(), jit.values(), &linker->state));
     return linker->result;
   });
 }
 
 Status Handle(DeviceSession& session, const Origin&, const LinkerInput& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker, session.linkers.Get(op.linker));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker,
+                          session.objects().linkers.Get(op.linker));
   if (op.offset == 0 && linker->input.empty()) linker->input_total = op.total;
   if (op.total == 0 || op.total > fatbin::kMostModuleBytes || op.total != linker->input_total ||
       op.offset != linker->input.size() || op.data.empty() ||
@@ -69,7 +70,8 @@ Status Handle(DeviceSession& session, const Origin&, const LinkerInput& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LinkerAdd& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker, session.linkers.Get(op.linker));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker,
+                          session.objects().linkers.Get(op.linker));
   if (linker->input.empty() || linker->input.size() != linker->input_total)
     return Status::Invalid("linker 0x{:x} is given an input of {} bytes, of which {} are there",
                            op.linker, linker->input_total, linker->input.size());
@@ -85,7 +87,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const LinkerAdd& op)
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LinkerComplete& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker, session.linkers.Get(op.linker));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker,
+                          session.objects().linkers.Get(op.linker));
   return OnWorker<LinkerComplete>(session, origin, [&session, linker] {
     const CUresult result = Complete(session, *linker);
     return LinkerComplete::Reply{result, linker->image.size(), linker->jit.Answer()};
@@ -93,7 +96,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const LinkerComplete
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LinkerImage& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker, session.linkers.Get(op.linker));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker,
+                          session.objects().linkers.Get(op.linker));
   return OnWorker<LinkerImage>(session, origin, [linker, offset = op.offset] {
     if (offset >= linker->image.size()) return FailedReply<LinkerImage>(CUDA_ERROR_INVALID_VALUE);
     const auto piece =
@@ -104,10 +108,11 @@ Status Handle(DeviceSession& session, const Origin& origin, const LinkerImage& o
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LinkerDestroy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker, session.linkers.Take(op.linker));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker,
+                          session.objects().linkers.Take(op.linker));
   return OnWorker<LinkerDestroy>(session, origin, [&session, linker] {
     const CUlinkState state = std::exchange(linker->state, nullptr);
-    return state != nullptr ? session.driver.cuLinkDestroy(state) : CUDA_SUCCESS;
+    return state != nullptr ? session.driver().cuLinkDestroy(state) : CUDA_SUCCESS;
   });
 }
 

@@ -17,7 +17,7 @@ struct BatchOp final : PostedOp {
   Turn Submit() override {
     if (!MayTouch(*session, operations)) return Finish(CUDA_ERROR_INVALID_VALUE);
     const auto count = static_cast<unsigned>(operations.size());
-    return Finish(session->driver.cuStreamBatchMemOp(stream->driver, count, operations.data(), 0),
+    return Finish(session->driver().cuStreamBatchMemOp(stream->driver, count, operations.data(), 0),
                   count);
   }
 
@@ -68,13 +68,13 @@ bool MayTouch(const DeviceSession& session, const MemoryOperations& operations) 
   return std::all_of(operations.begin(), operations.end(), [&](const auto& operation) {
     switch (operation.operation) {
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        return session.MayTouch(operation.waitValue.address, 4);
+        return session.memory().MayTouch(operation.waitValue.address, 4);
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        return session.MayTouch(operation.waitValue.address, 8);
+        return session.memory().MayTouch(operation.waitValue.address, 8);
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        return session.MayTouch(operation.writeValue.address, 4);
+        return session.memory().MayTouch(operation.writeValue.address, 4);
       case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        return session.MayTouch(operation.writeValue.address, 8);
+        return session.memory().MayTouch(operation.writeValue.address, 8);
       default:
         return true;
     }
@@ -82,7 +82,7 @@ bool MayTouch(const DeviceSession& session, const MemoryOperations& operations) 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const MemoryBatch& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   BatchOp batch(session, origin, std::move(stream));
   CUSPAN_ASSIGN_OR_RETURN(batch.operations, ReadOperations(op.operations));
   return Queue(session, std::move(batch));

@@ -20,10 +20,10 @@ CUresult Load(DeviceSession& session, Module& module, JitArguments& jit) {
     return CUDA_ERROR_INVALID_IMAGE;
   }
   KernelOutput::Expect(module.image);
-  const CUresult result = LoadImage(session.driver, module.image, jit, &module.driver);
+  const CUresult result = LoadImage(session.driver(), module.image, jit, &module.driver);
   if (result != CUDA_SUCCESS)
     LogInfo("the driver cannot load a module of {} bytes: {}", module.total,
-            session.driver.Describe(result));
+            session.driver().Describe(result));
   return result;
 }
 
@@ -68,7 +68,8 @@ ModuleKernels::Reply NamesFrom(DeviceSession& session, Module& module, std::size
   if (module.result != CUDA_SUCCESS) return FailedReply<ModuleKernels>(module.result);
   if (!module.kernels) {
     std::vector<std::string> names;
-    const CUresult result = session.faults.Check(ReadKernelNames(session.driver, module, names));
+    const CUresult result =
+        session.faults().Check(ReadKernelNames(session.driver(), module, names));
     if (result != CUDA_SUCCESS) return FailedReply<ModuleKernels>(result);
     module.kernels = std::move(names);
   }
@@ -99,12 +100,12 @@ bool IsManaged(const Driver& driver, CUdeviceptr address) {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
-  std::shared_ptr<Module> module = session.modules.Find(op.module);
+  std::shared_ptr<Module> module = session.objects().modules.Find(op.module);
   if (module == nullptr && op.offset == 0) {
     module = std::make_shared<Module>();
     module->total = op.total;
     if (op.total == 0 || op.total > fatbin::kMostModuleBytes ||
-        !session.modules.Add(op.module, module))
+        !session.objects().modules.Add(op.module, module))
       return Status::Invalid("module 0x{:x} with an image of {} bytes", op.module, op.total);
   }
   if (module == nullptr || module->load_asked || op.total != module->total ||
@@ -118,7 +119,7 @@ Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.objects().modules.Get(op.module));
   if (module->load_asked || module->image.size() != module->total)
     return Status::Invalid("module 0x{:x} is loaded with {} of {} bytes, or twice", op.module,
                            module->image.size(), module->total);
@@ -126,20 +127,21 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
   module->load_asked = true;
   const auto jit = std::make_shared<JitArguments>(std::move(made));
   return OnWorker<ModuleLoad>(session, origin, [&session, module, jit] {
-    if (session.kernel_table != nullptr) module->hash = ModuleHash(module->image);
-    module->result = session.faults.Check(Load(session, *module, *jit));
+    if (session.sharing().kernel_table() != nullptr) module->hash = ModuleHash(module->image);
+    module->result = session.faults().Check(Load(session, *module, *jit));
     // For slices of its kernels, and for what limits them.
-    if (session.gate != nullptr && module->result == CUDA_SUCCESS)
-      module->ptx = ModulePtx(module->image, CapabilityOf(session.device));
+    if (session.sharing().gate() != nullptr && module->result == CUDA_SUCCESS)
+      module->ptx = ModulePtx(module->image, CapabilityOf(session.device()));
     std::vector<std::byte>().swap(module->image);
     return ModuleLoad::Reply{module->result, jit->Answer()};
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Module> module, session.modules.Take(op.module));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Module> module,
+                          session.objects().modules.Take(op.module));
   std::vector<std::shared_ptr<KernelSlices>> slices;  // Until nothing of them runs.
-  session.kernels.RemoveIf([&](Kernel& kernel) {
+  session.objects().kernels.RemoveIf([&](Kernel& kernel) {
     if (kernel.module != op.module) return false;
     if (kernel.slices != nullptr) slices.push_back(kernel.slices);
     kernel.launched_alone = true;  // Those of its launches that wait.
@@ -148,52 +150,52 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& 
   // Kernels of it, and copies to its variables, may wait or run.
   return OnWorkerWhenDone<ModuleUnload>(
       session, origin,
-      [&session, op, module, batches = session.TakeBatches(op.module),
+      [&session, op, module, batches = session.streams().TakeBatches(op.module),
        slices = std::move(slices)](CUresult) {
         for (const auto& some : batches) some->End();
-        session.variables.RemoveModule(op.module);
-        return module->driver != nullptr ? session.driver.cuModuleUnload(module->driver)
+        session.objects().variables.RemoveModule(op.module);
+        return module->driver != nullptr ? session.driver().cuModuleUnload(module->driver)
                                          : CUDA_SUCCESS;
       });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const VariableFind& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.objects().modules.Get(op.module));
   if (!module->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
   return OnWorker<VariableFind>(session, origin, [&session, op, module] {
     CUdeviceptr address = 0;
     std::size_t bytes = 0;
     CUresult result = module->result;
     if (result == CUDA_SUCCESS)
-      result = session.faults.Check(
-          session.driver.cuModuleGetGlobal(&address, &bytes, module->driver, op.name.c_str()));
-    if (result == CUDA_SUCCESS) session.variables.Add(op.module, address, bytes);
-    const bool managed = result == CUDA_SUCCESS && IsManaged(session.driver, address);
+      result = session.faults().Check(
+          session.driver().cuModuleGetGlobal(&address, &bytes, module->driver, op.name.c_str()));
+    if (result == CUDA_SUCCESS) session.objects().variables.Add(op.module, address, bytes);
+    const bool managed = result == CUDA_SUCCESS && IsManaged(session.driver(), address);
     return VariableFind::Reply{result, address, bytes, managed};
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const VariablePlace& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.objects().modules.Get(op.module));
   if (!module->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
   return OnWorker<VariablePlace>(session, origin, [&session, op, module] {
     if (module->result != CUDA_SUCCESS) return VariablePlace::Reply{module->result};
-    if (session.driver.place_variable == nullptr)
+    if (session.driver().place_variable == nullptr)
       return VariablePlace::Reply{CUDA_ERROR_NOT_SUPPORTED};
     CUdeviceptr now = 0;
     std::size_t bytes = 0;
-    CUresult result = session.faults.Check(
-        session.driver.cuModuleGetGlobal(&now, &bytes, module->driver, op.name.c_str()));
-    if (result == CUDA_SUCCESS && !session.device.InFile(op.address, bytes))
+    CUresult result = session.faults().Check(
+        session.driver().cuModuleGetGlobal(&now, &bytes, module->driver, op.name.c_str()));
+    if (result == CUDA_SUCCESS && !session.device().InFile(op.address, bytes))
       result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
-      result = session.driver.place_variable(module->driver, op.name.c_str(), op.address);
+      result = session.driver().place_variable(module->driver, op.name.c_str(), op.address);
     return VariablePlace::Reply{result};
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleKernels& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.objects().modules.Get(op.module));
   if (!module->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
   return OnWorker<ModuleKernels>(
       session, origin, [&session, op, module] { return NamesFrom(session, *module, op.first); });

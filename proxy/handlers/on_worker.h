@@ -12,15 +12,15 @@ namespace cuspan::proxy {
 template <typename Op, typename Outcome>
 void Respond(DeviceSession& session, const Origin& origin, const Outcome& outcome) {
   if constexpr (Op::kClass == OpClass::kCall)
-    session.channel.Reply<Op>(origin.request, {outcome});
+    session.channel().Reply<Op>(origin.request, {outcome});
   else
-    session.faults.Posted(origin, outcome);
+    session.faults().Posted(origin, outcome);
 }
 
 // Has the worker run work() and answer with what it returns.
 template <typename Op, typename Work>
 Status OnWorker(DeviceSession& session, const Origin& origin, Work work) {
-  session.worker.Run(
+  session.worker().Run(
       [&session, origin, work = std::move(work)] { Respond<Op>(session, origin, work()); });
   return Status::Ok();
 }
@@ -28,8 +28,8 @@ Status OnWorker(DeviceSession& session, const Origin& origin, Work work) {
 // The same with work(result of waiting) when the device is done with all that came before the op.
 template <typename Op, typename Work>
 Status OnWorkerWhenDone(DeviceSession& session, const Origin& origin, Work work) {
-  session.WhenDeviceDone([&session, origin, work](CUresult waited, std::uint64_t) {
-    session.worker.Run(
+  session.streams().WhenAllDone([&session, origin, work](CUresult waited, std::uint64_t) {
+    session.worker().Run(
         [&session, origin, work, waited] { Respond<Op>(session, origin, work(waited)); });
   });
   return Status::Ok();

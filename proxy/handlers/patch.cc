@@ -10,20 +10,22 @@ namespace {
 struct Patch final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    if (!session->MayTouch(destination, data.size())) return Finish(CUDA_ERROR_INVALID_VALUE);
-    Timeline::Start start = session->timeline.Begin(stream->driver);
+    if (!session->memory().MayTouch(destination, data.size()))
+      return Finish(CUDA_ERROR_INVALID_VALUE);
+    Timeline::Start start = session->timeline().Begin(stream->driver);
     // A kernel that fills the device, and waits for what its program does next, would leave no room
     // for ours, for which that program waits: beside kernels only copies get on for sure.
-    const bool alone = session->OthersDone(*stream) && session->patch_kernel.Ready();
+    const bool alone =
+        session->streams().OthersDone(*stream) && session->objects().patch_kernel.Ready();
     std::uint64_t units = 1 + data.size() / kInlineBytesPerUnit;
     const CUresult result =
-        alone ? session->patch_kernel.Launch(destination, mask, data, stream->driver)
+        alone ? session->objects().patch_kernel.Launch(destination, mask, data, stream->driver)
               : CopyRuns(&units);
     if (result == CUDA_SUCCESS) {
       std::uint64_t bytes = 0;
       for (const std::byte word : mask)
         bytes += static_cast<unsigned>(std::popcount(std::to_integer<unsigned char>(word)));
-      session->timeline.End(std::move(start), *stream, TraceKind::kToDevice, 0, 0, bytes);
+      session->timeline().End(std::move(start), *stream, TraceKind::kToDevice, 0, 0, bytes);
     }
     return Finish(result, units);
   }
@@ -52,7 +54,7 @@ struct Patch final : PostedOp {
       std::size_t end = at;
       while (end < data.size() && Masked(end)) ++end;
       if (end != at) {
-        const CUresult result = session->driver.cuMemcpyHtoDAsync(
+        const CUresult result = session->driver().cuMemcpyHtoDAsync(
             destination + at, data.data() + at, end - at, stream->driver);
         if (result != CUDA_SUCCESS) return result;
         ++*units;
@@ -66,7 +68,7 @@ struct Patch final : PostedOp {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const PatchMemory& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   if (op.data.empty() || op.data.size() > kMostPatchBytes ||
       op.data.size() != op.mask.size() * kPatchWordBytes)
     return Status::Invalid("a patch of {} bytes with a mask of {}", op.data.size(), op.mask.size());

@@ -17,11 +17,11 @@ struct PeerCopyOp final : StreamOp {
   Turn Submit() override {
     CUresult result = copy->stream->broken;
     if (!MayTouch(*session, copy->box)) result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS) return session->peer_copies.Begin(copy);
-    session->peer_copies.Fail(copy, result);
+    if (result == CUDA_SUCCESS) return session->bulk().peer_copies().Begin(copy);
+    session->bulk().peer_copies().Fail(copy, result);
     return Turn::kSubmitted;
   }
-  void Drop() override { session->peer_copies.Drop(copy); }
+  void Drop() override { session->bulk().peer_copies().Drop(copy); }
 
   DeviceSession* session;
   std::shared_ptr<PeerCopy> copy;
@@ -40,31 +40,32 @@ Result<std::shared_ptr<PeerCopy>> MakeCopy(DeviceSession& session, const Origin&
 }
 
 Status Queue(DeviceSession& session, const std::shared_ptr<PeerCopy>& copy) {
-  CUSPAN_RETURN_IF_ERROR(session.peer_copies.Announce(copy));
-  session.queues.Add(*copy->stream->queue, PeerCopyOp(session, copy));
+  CUSPAN_RETURN_IF_ERROR(session.bulk().peer_copies().Announce(copy));
+  session.streams().queues().Add(*copy->stream->queue, PeerCopyOp(session, copy));
   return Status::Ok();
 }
 
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const PeerJoin& op) {
-  if (session.joins == nullptr) {
-    session.channel.Reply<PeerJoin>(origin.request, {CUDA_ERROR_NOT_SUPPORTED});
+  if (session.joins() == nullptr) {
+    session.channel().Reply<PeerJoin>(origin.request, {CUDA_ERROR_NOT_SUPPORTED});
     return Status::Ok();
   }
   return OnWorker<PeerJoin>(session, origin, [&session, join = op.join] {
-    JoinInbox::Joined joined = session.joins->Take(join, kJoinLimit);
+    JoinInbox::Joined joined = session.joins()->Take(join, kJoinLimit);
     if (joined.channel == nullptr) {
       LogError("{}", joined.problem);
       return CUDA_ERROR_DEVICE_UNAVAILABLE;
     }
-    for (const int direction : {0, 1}) session.device.Pin(joined.channel->StagingArea(direction));
-    const auto unpin = [&driver = session.driver](Channel* channel) {
+    for (const int direction : {0, 1}) session.device().Pin(joined.channel->StagingArea(direction));
+    const auto unpin = [&driver = session.driver()](Channel* channel) {
       for (const int direction : {0, 1})
         driver.cuMemHostUnregister(channel->StagingArea(direction).data());
       delete channel;
     };
-    session.peer_copies.Add(join, std::shared_ptr<Channel>(joined.channel.release(), unpin));
+    session.bulk().peer_copies().Add(join,
+                                     std::shared_ptr<Channel>(joined.channel.release(), unpin));
     return CUDA_SUCCESS;
   });
 }
@@ -82,7 +83,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const PeerReceive& o
 }
 
 Status Handle(DeviceSession& session, const Origin&, const PeerAbandon& op) {
-  session.peer_copies.Abandon(op.join, op.transfer);
+  session.bulk().peer_copies().Abandon(op.join, op.transfer);
   return Status::Ok();
 }
 

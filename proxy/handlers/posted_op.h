@@ -13,14 +13,15 @@ struct PostedOp : StreamOp {
 
   // Notes what the driver said.
   Turn Finish(CUresult result, std::uint64_t units = 1) {
-    session->Submitted(stream, origin, result, units);
+    session->streams().Submitted(stream, origin, result, units);
     return Turn::kSubmitted;
   }
 
   // The same for work of the GPU's processors.
   Turn FinishWork(CUresult result, const PredictedWork& work, std::uint64_t units = 1) {
     Finish(result, units);
-    if (session->SharesNow() && result == CUDA_SUCCESS) session->gate->Started(stream, work);
+    if (session->sharing().SharesNow() && result == CUDA_SUCCESS)
+      session->sharing().gate()->Started(stream, work);
     return Turn::kSubmitted;
   }
   // What moving so many bytes within a GPU should take: about a TB/s, and the start.
@@ -37,12 +38,12 @@ struct PostedOp : StreamOp {
 template <std::derived_from<PostedOp> T>
 Status Queue(DeviceSession& session, T op, std::shared_ptr<Gate> gate = nullptr) {
   if (op.stream->broken != CUDA_SUCCESS) {
-    session.faults.Posted(op.origin, op.stream->broken);
+    session.faults().Posted(op.origin, op.stream->broken);
     op.Drop();
     return Status::Ok();
   }
   StreamQueue& queue = *op.stream->queue;
-  session.queues.Add(queue, std::move(op), std::move(gate));
+  session.streams().queues().Add(queue, std::move(op), std::move(gate));
   return Status::Ok();
 }
 

@@ -11,13 +11,13 @@ struct Set final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
   Turn Submit() override {
-    if (!session->MayTouch(set.destination, set.elements * set.element_bytes))
+    if (!session->memory().MayTouch(set.destination, set.elements * set.element_bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     if (set.elements == 0) return Turn::kSubmitted;
     return FinishWork(SetAll(), TimeToMove(set.elements * set.element_bytes));
   }
   CUresult SetAll() const {
-    const Driver& driver = session->driver;
+    const Driver& driver = session->driver();
     switch (set.element_bytes) {
       case 1:
         return driver.cuMemsetD8Async(set.destination, static_cast<unsigned char>(set.value),
@@ -40,9 +40,9 @@ struct SetRows final : PostedOp {
     const DeviceBox box{
         nullptr, {0, set.destination, set.pitch, set.rows}, {set.width, set.rows, 1}};
     if (!MayTouch(*session, box)) return Finish(CUDA_ERROR_INVALID_VALUE);
-    return FinishWork(session->driver.cuMemsetD2D8Async(set.destination, set.pitch,
-                                                        static_cast<unsigned char>(set.value),
-                                                        set.width, set.rows, stream->driver),
+    return FinishWork(session->driver().cuMemsetD2D8Async(set.destination, set.pitch,
+                                                          static_cast<unsigned char>(set.value),
+                                                          set.width, set.rows, stream->driver),
                       TimeToMove(set.width * set.rows));
   }
 
@@ -52,7 +52,7 @@ struct SetRows final : PostedOp {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const Memset& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   if (op.element_bytes != 1 && op.element_bytes != 2 && op.element_bytes != 4)
     return Status::Invalid("setting elements of {} bytes", op.element_bytes);
   if (op.elements > std::numeric_limits<std::uint64_t>::max() / op.element_bytes)
@@ -63,7 +63,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const Memset& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const MemsetRows& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   SetRows set(session, origin, std::move(stream));
   set.set = op;
   return Queue(session, std::move(set));

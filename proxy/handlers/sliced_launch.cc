@@ -22,7 +22,7 @@ class SlicedLaunch final : public GatedRest {
 
   bool Next() override {
     const CUresult result = HandOver();
-    if (result != CUDA_SUCCESS) session_.Submitted(stream_, origin_, result, 1);
+    if (result != CUDA_SUCCESS) session_.streams().Submitted(stream_, origin_, result, 1);
     return Ended() || result != CUDA_SUCCESS;
   }
   StreamQueue& queue() override { return *stream_->queue; }
@@ -31,23 +31,23 @@ class SlicedLaunch final : public GatedRest {
   // The next part. A failure is told to nobody.
   CUresult HandOver() {
     // All that remains, when nobody waits for the GPU any more.
-    const bool cut = session_.SharesNow();
+    const bool cut = session_.sharing().SharesNow();
     const std::uint64_t count = std::min(cut ? plan_.blocks : blocks_, blocks_ - first_);
     CUresult result = CUDA_SUCCESS;
     if (first_ == 0) result = call_.kernel->slices->Prepare(stream_->driver);
-    PointAtArguments(*call_.kernel, call_.arguments, session_.argument_pointers);
-    Timeline::Start start = session_.timeline.Begin(stream_->driver);
+    PointAtArguments(*call_.kernel, call_.arguments, session_.objects().argument_pointers);
+    Timeline::Start start = session_.timeline().Begin(stream_->driver);
     if (result == CUDA_SUCCESS)
       result = call_.kernel->slices->Launch(call_.shape, static_cast<std::uint32_t>(first_),
                                             static_cast<std::uint32_t>(count), stream_->driver,
-                                            session_.argument_pointers);
+                                            session_.objects().argument_pointers);
     if (result == CUDA_SUCCESS)
-      session_.timeline.End(std::move(start), *stream_, TraceKind::kKernel, 0, 0,
-                            reinterpret_cast<std::uint64_t>(stream_->driver), call_.kernel->name);
+      session_.timeline().End(std::move(start), *stream_, TraceKind::kKernel, 0, 0,
+                              reinterpret_cast<std::uint64_t>(stream_->driver), call_.kernel->name);
     if (result != CUDA_SUCCESS) return result;
-    session_.Submitted(stream_, origin_, result, 1);
+    session_.streams().Submitted(stream_, origin_, result, 1);
     if (cut)
-      session_.gate->Started(
+      session_.sharing().gate()->Started(
           stream_, {nanoseconds_ * static_cast<double>(count) / static_cast<double>(blocks_), true,
                     call_.kernel->limits.load(std::memory_order_relaxed)});
     first_ += count;
@@ -70,10 +70,10 @@ class SlicedLaunch final : public GatedRest {
 };
 
 void MakeSlices(DeviceSession& session, Kernel& kernel) {
-  kernel.slices = std::make_shared<KernelSlices>(session.device, kernel.name);
-  const std::shared_ptr<Module> module = session.modules.Find(kernel.module);
+  kernel.slices = std::make_shared<KernelSlices>(session.device(), kernel.name);
+  const std::shared_ptr<Module> module = session.objects().modules.Find(kernel.module);
   if (module == nullptr) return;
-  session.worker.Run([slices = kernel.slices, module, whole = kernel.driver] {
+  session.worker().Run([slices = kernel.slices, module, whole = kernel.driver] {
     slices->Make(module->ptx, module->driver, whole);
   });
 }
@@ -86,7 +86,7 @@ std::optional<Turn> LaunchInSlices(DeviceSession& session, const Origin& origin,
   const std::uint64_t blocks = SlicedLaunch::BlocksOf(call.shape);
   const std::optional<double> nanoseconds = call.kernel->time->Predict(blocks);
   if (cooperative || cluster.x * cluster.y * cluster.z != 1 || !nanoseconds ||
-      !session.gate->WantsSlices(*nanoseconds))
+      !session.sharing().gate()->WantsSlices(*nanoseconds))
     return std::nullopt;
   if (call.kernel->slices == nullptr) MakeSlices(session, *call.kernel);
   if (!call.kernel->slices->ready()) return std::nullopt;
@@ -99,7 +99,7 @@ std::optional<Turn> LaunchInSlices(DeviceSession& session, const Origin& origin,
     return std::nullopt;
   }
   if (launch->Ended()) return Turn::kSubmitted;
-  session.gate->Continue(std::move(launch));
+  session.sharing().gate()->Continue(std::move(launch));
   return Turn::kHeld;
 }
 

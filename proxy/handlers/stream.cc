@@ -8,15 +8,10 @@ namespace {
 struct DestroyOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    // What was handed over goes on in the driver, and may be waited for by DeviceSynchronize.
-    if (!stream->Idle()) {
-      session->ForgetOldLanes();
-      session->old_lanes.emplace_back(stream->lane, stream->submitted);
-      session->WhenStreamDone(*stream, [](CUresult, std::uint64_t) {});
-    }
-    session->Forsake(*stream);
-    session->worker.Run([session = session, stream = stream] {
-      session->faults.Check(session->driver.cuStreamDestroy(stream->driver));
+    if (ShareGate* const gate = session->sharing().gate()) gate->Leaves(*stream);
+    session->streams().Forsake(stream);
+    session->worker().Run([session = session, stream = stream] {
+      session->faults().Check(session->driver().cuStreamDestroy(stream->driver));
     });
     return Turn::kSubmitted;
   }
@@ -25,16 +20,16 @@ struct DestroyOp final : PostedOp {
 struct SynchronizeOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    session->WhenStreamDone(
-        *stream, [session = session, request = origin.request,
-                  others = session->OthersIdle(*stream)](CUresult result, std::uint64_t chunks) {
-          session->channel.Reply<StreamSynchronize>(request, {result, chunks, others});
-        });
+    session->streams().WhenDone(*stream, [session = session, request = origin.request,
+                                          others = session->streams().OthersIdle(*stream)](
+                                             CUresult result, std::uint64_t chunks) {
+      session->channel().Reply<StreamSynchronize>(request, {result, chunks, others});
+    });
     return Turn::kSubmitted;
   }
   void Drop() override {
-    session->channel.Reply<StreamSynchronize>(
-        origin.request, {session->faults.lost(), session->completer.pushed()});
+    session->channel().Reply<StreamSynchronize>(
+        origin.request, {session->faults().lost(), session->completer().pushed()});
   }
 };
 
@@ -42,75 +37,76 @@ struct SynchronizeOp final : PostedOp {
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamCreate& op) {
   if (op.stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_PER_THREAD) ||
-      session.streams.Find(op.stream))
+      session.streams().table().Find(op.stream))
     return Status::Invalid("stream 0x{:x} is no new handle", op.stream);
   auto stream = std::make_shared<Stream>();
   stream->broken =
-      session.driver.cuStreamCreateWithPriority(&stream->driver, op.flags, op.priority);
-  if (stream->broken != CUDA_SUCCESS) session.faults.Posted(origin, stream->broken);
+      session.driver().cuStreamCreateWithPriority(&stream->driver, op.flags, op.priority);
+  if (stream->broken != CUDA_SUCCESS) session.faults().Posted(origin, stream->broken);
   stream->blocking = (op.flags & CU_STREAM_NON_BLOCKING) == 0;
-  stream->queue = &session.queues.AddStream(stream->blocking);
-  session.streams.Add(op.stream, std::move(stream));
+  stream->queue = &session.streams().queues().AddStream(stream->blocking);
+  session.streams().table().Add(op.stream, std::move(stream));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams.Take(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
+                          session.streams().table().Take(op.stream));
   StreamQueue& queue = *stream->queue;
   // Launches that wait go one by one: who takes batches away does not find this stream any more.
   stream->leaving = true;
   if (const auto batches = stream->batches; batches != nullptr)
-    session.worker.Run([batches] { batches->End(); });  // There, since the driver may wait.
+    session.worker().Run([batches] { batches->End(); });  // There, since the driver may wait.
   if (stream->broken == CUDA_SUCCESS)
-    session.queues.Add(queue, DestroyOp(session, origin, std::move(stream)));
-  session.queues.Retire(queue);
+    session.streams().queues().Add(queue, DestroyOp(session, origin, std::move(stream)));
+  session.streams().queues().Retire(queue);
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamSynchronize& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   StreamQueue& queue = *stream->queue;
-  const bool legacy = stream == session.legacy;
+  const bool legacy = session.streams().IsLegacy(*stream);
   SynchronizeOp synchronize(session, origin, std::move(stream));
   // Waiting for a stream is no work of it, so nothing but its own queue is in the way.
   // (The legacy stream's own are the blocking streams', too.)
   if (!legacy && StreamQueues::Empty(queue))
     synchronize.Submit();
   else
-    session.queues.Add(queue, std::move(synchronize));
+    session.streams().queues().Add(queue, std::move(synchronize));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> found, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> found, session.streams().Find(op.stream));
   Stream& stream = *found;
-  const bool legacy = found == session.legacy;
+  const bool legacy = session.streams().IsLegacy(stream);
   CUresult result = stream.broken;
   if (result == CUDA_SUCCESS) {
-    const bool handed_over =
-        legacy ? session.queues.EmptyAround(*stream.queue) : StreamQueues::Empty(*stream.queue);
-    result = handed_over ? session.driver.cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
+    const bool handed_over = legacy ? session.streams().queues().EmptyAround(*stream.queue)
+                                    : StreamQueues::Empty(*stream.queue);
+    result = handed_over ? session.driver().cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
     // The driver also counts the events by which we follow the stream: what the program put there
     // may be complete, and known to be, a moment before the last of them.
     if (handed_over && result == CUDA_ERROR_NOT_READY) {
-      session.completer.LookNow();
-      if (session.Done(stream)) {
-        session.channel.Reply<StreamQuery>(origin.request,
-                                           {CUDA_SUCCESS, session.completer.pushed()});
+      session.completer().LookNow();
+      if (session.streams().Done(stream)) {
+        session.channel().Reply<StreamQuery>(origin.request,
+                                             {CUDA_SUCCESS, session.completer().pushed()});
         return Status::Ok();
       }
     }
   }
   if (result != CUDA_SUCCESS) {
-    if (result != CUDA_ERROR_NOT_READY) session.faults.Check(result);
-    session.channel.Reply<StreamQuery>(origin.request, {result, session.completer.pushed()});
+    if (result != CUDA_ERROR_NOT_READY) session.faults().Check(result);
+    session.channel().Reply<StreamQuery>(origin.request, {result, session.completer().pushed()});
     return Status::Ok();
   }
   // All is complete; its last chunks may still have to be pushed.
-  session.completer.Add(
+  session.completer().Add(
       stream.lane, PooledEvent(), stream.submitted,
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
-        session.channel.Reply<StreamQuery>(request, {result, chunks});
+        session.channel().Reply<StreamQuery>(request, {result, chunks});
       });
   return Status::Ok();
 }

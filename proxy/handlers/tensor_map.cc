@@ -21,7 +21,7 @@ Status EncodeOnWorker(DeviceSession& session, const Origin& origin, Encode encod
   return OnWorker<Op>(session, origin, [&session, encode] {
     CUtensorMap map{};
     typename Op::Reply reply;
-    reply.result = session.faults.Check(encode(&map));
+    reply.result = session.faults().Check(encode(&map));
     std::copy(std::begin(map.opaque), std::end(map.opaque), reply.map.begin());
     return reply;
   });
@@ -50,7 +50,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const TensorMapTiled
   CUSPAN_RETURN_IF_ERROR(CheckRank(op.layout.rank, 1));
   return EncodeOnWorker<TensorMapTiled>(session, origin, [&session, op](CUtensorMap* map) {
     const TensorLayout& layout = op.layout;
-    return session.driver.cuTensorMapEncodeTiled(
+    return session.driver().cuTensorMapEncodeTiled(
         map, TypeOf(layout), layout.rank, AddressOf(layout.address), layout.sizes.data(),
         layout.strides.data(), op.box.data(), layout.steps.data(), InterleaveOf(layout),
         SwizzleOf(layout), PromotionOf(layout), FillOf(layout));
@@ -61,7 +61,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const TensorMapIm2co
   CUSPAN_RETURN_IF_ERROR(CheckRank(op.layout.rank, 3));
   return EncodeOnWorker<TensorMapIm2col>(session, origin, [&session, op](CUtensorMap* map) {
     const TensorLayout& layout = op.layout;
-    return session.driver.cuTensorMapEncodeIm2col(
+    return session.driver().cuTensorMapEncodeIm2col(
         map, TypeOf(layout), layout.rank, AddressOf(layout.address), layout.sizes.data(),
         layout.strides.data(), op.lower.data(), op.upper.data(), op.channels, op.pixels,
         layout.steps.data(), InterleaveOf(layout), SwizzleOf(layout), PromotionOf(layout),
@@ -72,9 +72,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const TensorMapIm2co
 Status Handle(DeviceSession& session, const Origin& origin, const TensorMapIm2colWide& op) {
   CUSPAN_RETURN_IF_ERROR(CheckRank(op.layout.rank, 3));
   return EncodeOnWorker<TensorMapIm2colWide>(session, origin, [&session, op](CUtensorMap* map) {
-    if (session.driver.cuTensorMapEncodeIm2colWide == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    if (session.driver().cuTensorMapEncodeIm2colWide == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
     const TensorLayout& layout = op.layout;
-    return session.driver.cuTensorMapEncodeIm2colWide(
+    return session.driver().cuTensorMapEncodeIm2colWide(
         map, TypeOf(layout), layout.rank, AddressOf(layout.address), layout.sizes.data(),
         layout.strides.data(), op.lower, op.upper, op.channels, op.pixels, layout.steps.data(),
         InterleaveOf(layout), static_cast<CUtensorMapIm2ColWideMode>(op.mode), SwizzleOf(layout),
@@ -85,7 +85,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const TensorMapIm2co
 Status Handle(DeviceSession& session, const Origin& origin, const TensorMapAddress& op) {
   return EncodeOnWorker<TensorMapAddress>(session, origin, [&session, op](CUtensorMap* map) {
     std::copy(op.map.begin(), op.map.end(), std::begin(map->opaque));
-    return session.driver.cuTensorMapReplaceAddress(map, AddressOf(op.address));
+    return session.driver().cuTensorMapReplaceAddress(map, AddressOf(op.address));
   });
 }
 

@@ -15,7 +15,8 @@ Result<CUDA_RESOURCE_DESC> Describe(DeviceSession& session, const TextureResourc
   switch (out.resType) {
     case CU_RESOURCE_TYPE_ARRAY:
     case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
-      CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> array, session.arrays.Get(resource.array));
+      CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> array,
+                              session.objects().arrays.Get(resource.array));
       const bool mipmapped = array->mipmap != nullptr;
       if (mipmapped != (out.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY))
         return Status::Invalid("array 0x{:x} is not of the kind that a texture is made of",
@@ -42,12 +43,12 @@ Result<CUDA_RESOURCE_DESC> Describe(DeviceSession& session, const TextureResourc
 bool MayShow(const DeviceSession& session, const TextureResource& resource) {
   switch (static_cast<CUresourcetype>(resource.kind)) {
     case CU_RESOURCE_TYPE_LINEAR:
-      return session.MayTouch(resource.address, resource.width);
+      return session.memory().MayTouch(resource.address, resource.width);
     case CU_RESOURCE_TYPE_PITCH2D: {
       std::uint64_t bytes = 0;
       return !__builtin_mul_overflow(resource.pitch, resource.height == 0 ? 0 : resource.height - 1,
                                      &bytes) &&
-             session.MayTouch(resource.address, bytes);
+             session.memory().MayTouch(resource.address, bytes);
     }
     default:
       return true;
@@ -87,30 +88,31 @@ CUDA_RESOURCE_VIEW_DESC Describe(const TextureView& view) {
 Status Handle(DeviceSession& session, const Origin& origin, const TextureCreate& op) {
   CUSPAN_ASSIGN_OR_RETURN(CUDA_RESOURCE_DESC resource, Describe(session, op.resource));
   if (!MayShow(session, op.resource)) {
-    session.channel.Reply<TextureCreate>(origin.request, {CUDA_ERROR_INVALID_VALUE, 0});
+    session.channel().Reply<TextureCreate>(origin.request, {CUDA_ERROR_INVALID_VALUE, 0});
     return Status::Ok();
   }
   return OnWorker<TextureCreate>(session, origin, [&session, op, resource = resource] {
     const CUDA_TEXTURE_DESC sampling = Describe(op.sampling);
     const CUDA_RESOURCE_VIEW_DESC view = Describe(op.view);
     CUtexObject object = 0;
-    const CUresult result = session.faults.Check(session.driver.cuTexObjectCreate(
+    const CUresult result = session.faults().Check(session.driver().cuTexObjectCreate(
         &object, &resource, &sampling, op.viewed ? &view : nullptr));
     if (result == CUDA_SUCCESS)
-      session.textures.Add(object, std::make_shared<Texture>(Texture{object}));
+      session.objects().textures.Add(object, std::make_shared<Texture>(Texture{object}));
     return TextureCreate::Reply{result, object};
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const TextureDestroy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Texture> texture, session.textures.Take(op.object));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Texture> texture,
+                          session.objects().textures.Take(op.object));
   return OnWorkerWhenDone<TextureDestroy>(session, origin, [&session, texture](CUresult) {
-    return session.driver.cuTexObjectDestroy(texture->driver);
+    return session.driver().cuTexObjectDestroy(texture->driver);
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const SurfaceCreate& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> array, session.arrays.Get(op.array));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> array, session.objects().arrays.Get(op.array));
   return OnWorker<SurfaceCreate>(session, origin, [&session, array] {
     CUDA_RESOURCE_DESC resource{};
     resource.resType = CU_RESOURCE_TYPE_ARRAY;
@@ -119,17 +121,18 @@ Status Handle(DeviceSession& session, const Origin& origin, const SurfaceCreate&
     const CUresult result =
         array->driver == nullptr
             ? CUDA_ERROR_INVALID_VALUE
-            : session.faults.Check(session.driver.cuSurfObjectCreate(&object, &resource));
+            : session.faults().Check(session.driver().cuSurfObjectCreate(&object, &resource));
     if (result == CUDA_SUCCESS)
-      session.surfaces.Add(object, std::make_shared<Surface>(Surface{object}));
+      session.objects().surfaces.Add(object, std::make_shared<Surface>(Surface{object}));
     return SurfaceCreate::Reply{result, object};
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const SurfaceDestroy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Surface> surface, session.surfaces.Take(op.object));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Surface> surface,
+                          session.objects().surfaces.Take(op.object));
   return OnWorkerWhenDone<SurfaceDestroy>(session, origin, [&session, surface](CUresult) {
-    return session.driver.cuSurfObjectDestroy(surface->driver);
+    return session.driver().cuSurfObjectDestroy(surface->driver);
   });
 }
 

@@ -15,14 +15,15 @@ struct TransferOp : StreamOp {
   // The transfer has failed then.
   bool Refused() {
     CUresult result = transfer->stream->broken;
-    const bool allowed = transfer->box ? MayTouch(*session, *transfer->box)
-                                       : session->MayTouch(transfer->address, transfer->bytes);
+    const bool allowed = transfer->box
+                             ? MayTouch(*session, *transfer->box)
+                             : session->memory().MayTouch(transfer->address, transfer->bytes);
     if (!allowed) result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) return false;
-    session->transfers.Fail(*transfer, result);
+    session->bulk().transfers().Fail(*transfer, result);
     return true;
   }
-  void Drop() override { session->transfers.Fail(*transfer, session->faults.lost()); }
+  void Drop() override { session->bulk().transfers().Fail(*transfer, session->faults().lost()); }
 
   DeviceSession* session;
   std::shared_ptr<Transfer> transfer;
@@ -31,14 +32,14 @@ struct TransferOp : StreamOp {
 struct TransferToDevice final : TransferOp {
   using TransferOp::TransferOp;
   Turn Submit() override {
-    return Refused() ? Turn::kSubmitted : session->transfers.BeginToDevice(*transfer);
+    return Refused() ? Turn::kSubmitted : session->bulk().transfers().BeginToDevice(*transfer);
   }
 };
 
 struct TransferFromDevice final : TransferOp {
   using TransferOp::TransferOp;
   Turn Submit() override {
-    return Refused() ? Turn::kSubmitted : session->transfers.BeginFromDevice(transfer);
+    return Refused() ? Turn::kSubmitted : session->bulk().transfers().BeginFromDevice(transfer);
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace cuspan::proxy {
 
-struct DeviceSession;
+class DeviceSession;
 
 class SharedSession final : public SharedDevice {
  public:

@@ -79,7 +79,7 @@ class ShareGate final : public WorkGate {
   // The rest of an op, whose first part has been handed over: it goes on before all other work.
   void Continue(std::unique_ptr<GatedRest> rest) { rests_.push_back(std::move(rest)); }
   // Work that should take so long has been handed over in `stream`, and noted there
-  // (DeviceSession::Submitted).
+  // (SessionStreams::Submitted).
   void Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work);
 
   // A launch that is measured; empty where it is not.

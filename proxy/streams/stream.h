@@ -20,15 +20,15 @@ struct Stream {
   StreamQueue* queue = nullptr;    // Valid until the stream is retired.
   bool leaving = false;            // It was destroyed, and may still have ops that wait.
   std::shared_ptr<Completer::Lane> lane = std::make_shared<Completer::Lane>();
-  // What the driver took, in units of DeviceSession::Submitted, and how much of it when last
+  // What the driver took, in units of PendingLimit::Add, and how much of it when last
   // marked.
   std::uint64_t submitted = 0;
   std::uint64_t marked = 0;
   // How much that was when its last chunk began its way to the client.
   std::uint64_t chunk_behind = 0;
   std::uint64_t found_done = 0;  // How much that was when the driver said that all of it is done.
-  std::uint64_t turn =
-      0;  // When it was given its last op: DeviceSession::Submitted counts for all.
+  // When it was given its last op: SessionStreams::Submitted counts for all.
+  std::uint64_t turn = 0;
   std::shared_ptr<AskedStream> asked;  // Made when it is needed.
   // The same, when so many launches have come that were worth one.
   std::shared_ptr<LaunchBatches> batches;

@@ -1,0 +1,27 @@
+// Device memory that belongs to modules: their variables.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "common/mutex.h"
+
+namespace cuspan::proxy {
+
+// Variables that the client has found, which it may copy to and from. Threads: any.
+class VariableRanges {
+ public:
+  void Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes);
+  void RemoveModule(std::uint64_t module);
+  bool Contains(std::uint64_t address, std::uint64_t bytes) const;
+
+ private:
+  struct Range {
+    std::uint64_t bytes;
+    std::uint64_t module;
+  };
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Range> ranges_ CUSPAN_GUARDED_BY(mutex_);
+};
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,37 @@
+// Bytes on their way between the device and the client, or another device.
+#pragma once
+
+#include "proxy/bulk/peer_copies.h"
+#include "proxy/bulk/transfers.h"
+#include "proxy/session/session_streams.h"
+#include "proxy/streams/timeline.h"
+
+namespace cuspan::proxy {
+
+// Threads: the receiving thread.
+class SessionBulk {
+ public:
+  // All outlive it, but for the completer and the timeline, which are used until they end.
+  SessionBulk(const Driver& driver, Channel& channel, Faults& faults, SessionStreams& streams,
+              Completer& completer, Timeline& timeline)
+      : transfers_(driver, channel, faults, streams.queues(), streams.plain_events(), completer,
+                   timeline),
+        peer_copies_(driver, channel, faults, streams.queues(), streams.plain_events(), completer,
+                     timeline) {}
+
+  Transfers& transfers() { return transfers_; }
+  PeerCopies& peer_copies() { return peer_copies_; }
+
+  // Whether some that had to wait may go on. Cheap; for Bell::Wait.
+  bool MayGoOn() { return transfers_.SlotCameFree() || peer_copies_.HasWork(); }
+  void GoOn() {
+    if (transfers_.SlotCameFree()) transfers_.UseFreeSlots();
+    if (peer_copies_.HasWork()) peer_copies_.Progress();
+  }
+
+ private:
+  Transfers transfers_;
+  PeerCopies peer_copies_;
+};
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,52 @@
+// The memory that a session has on the device, and what of it the client may touch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "proxy/bulk/exchange.h"
+#include "proxy/bulk/peer_memory.h"
+#include "proxy/gpu/device.h"
+#include "proxy/gpu/mappings.h"
+#include "proxy/gpu/reservations.h"
+#include "proxy/objects/variable_ranges.h"
+
+namespace cuspan::proxy {
+
+class SessionMemory {
+ public:
+  // All outlive it. Without `exchange` no other proxy of the node can have this memory, nor this
+  // one others'.
+  SessionMemory(const Driver& driver, const Device& device, const VariableRanges& variables,
+                std::optional<ExchangeSocket> exchange)
+      : device_(device),
+        variables_(variables),
+        mappings_(driver, device),
+        reservations_(driver, device),
+        peers_(driver, device, exchange ? std::optional(exchange->secret) : std::nullopt) {
+    if (exchange) exchange_.emplace(std::move(*exchange), device, mappings_, reservations_);
+  }
+
+  // --- The worker's
+
+  Mappings& mappings() { return mappings_; }
+  Reservations& reservations() { return reservations_; }
+  PeerMemory& peers() { return peers_; }
+
+  // Whether the client may copy to or from this memory. Threads: any.
+  bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
+    return device_.InWindow(address, bytes) || device_.InShared(address, bytes) ||
+           variables_.Contains(address, bytes) || peers_.Contains(address, bytes) ||
+           reservations_.Contains(address, bytes);
+  }
+
+ private:
+  const Device& device_;
+  const VariableRanges& variables_;
+  Mappings mappings_;
+  Reservations reservations_;
+  PeerMemory peers_;
+  std::optional<Exchange> exchange_;
+};
+
+}  // namespace cuspan::proxy

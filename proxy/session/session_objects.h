@@ -1,0 +1,36 @@
+// What the client has made on the device, by its handles.
+#pragma once
+
+#include <vector>
+
+#include "proxy/gpu/driver.h"
+#include "proxy/gpu/patch_kernel.h"
+#include "proxy/objects/array.h"
+#include "proxy/objects/code.h"
+#include "proxy/objects/graph.h"
+#include "proxy/objects/handle_table.h"
+#include "proxy/objects/variable_ranges.h"
+
+namespace cuspan::proxy {
+
+// The tables are any thread's. What is said of an object is that of its type.
+struct SessionObjects {
+  explicit SessionObjects(const Driver& driver) : patch_kernel(driver) {}
+
+  HandleTable<Module> modules{"module"};
+  HandleTable<Linker> linkers{"linker"};
+  HandleTable<Kernel> kernels{"kernel"};  // Filled by the worker, read by the receiving thread,
+  HandleTable<Array> arrays{"array"};     // as are the following,
+  HandleTable<Texture> textures{"texture"};
+  HandleTable<Surface> surfaces{"surface"};
+  HandleTable<GraphExec> executors{"executable graph"};  // up to here.
+  HandleTable<Graph> graphs{"graph"};                    // The receiving thread's.
+  VariableRanges variables;
+
+  // --- For launches, by the receiving thread.
+
+  PatchKernel patch_kernel;
+  std::vector<void*> argument_pointers;  // Of the launch that is being submitted.
+};
+
+}  // namespace cuspan::proxy

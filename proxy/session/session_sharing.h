@@ -1,0 +1,51 @@
+// A session's part in the sharing of its GPU, where other runs may use it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "proxy/objects/kernel_table.h"
+#include "proxy/session/shared_session.h"
+#include "proxy/sharing/share_gate.h"
+
+namespace cuspan::proxy {
+
+// Threads: the receiving thread, but for what is said to be another's.
+class SessionSharing {
+ public:
+  // The session outlives it.
+  explicit SessionSharing(DeviceSession& session) : session_(session) {}
+
+  // The run may share the GPU with others from now on. To be called before the first op.
+  void Begin(std::unique_ptr<ShareSeat> seat);
+  // The session is over: tells the others so, and keeps what was learnt.
+  void End();
+
+  // None where no other run may use the GPU.
+  ShareGate* gate() { return gate_.get(); }
+  // The worker's; none without a gate, or where none is kept.
+  KernelTable* kernel_table() { return kernel_table_.get(); }
+  // Whether others share it.
+  bool SharesNow() const { return gate_ != nullptr && gate_->sharing(); }
+  // Whether work that had to wait for others may go on. Cheap; for Bell::Wait.
+  bool MayGoOn() { return gate_ != nullptr && gate_->MayGoOn(); }
+  void GoOn() {
+    if (gate_ != nullptr) gate_->GoOn();
+  }
+  // Kernels have been measured: keeps what was learnt, from time to time.
+  void KeepKernelTimes();
+
+ private:
+  void WriteKernelTimes();
+
+  DeviceSession& session_;
+  std::unique_ptr<SharedSession> shared_;  // With the gate.
+  std::unique_ptr<ShareGate> gate_;
+  std::unique_ptr<KernelTable> kernel_table_;
+  // Of kernel_table_: it is being written.
+  const std::shared_ptr<std::atomic<bool>> keeping_times_ =
+      std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,180 @@
+#include "proxy/session/session_streams.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace cuspan::proxy {
+
+SessionStreams::SessionStreams(const Driver& driver, Bell& bell, Faults& faults, Worker& worker,
+                               Completer& completer)
+    : driver_(driver),
+      faults_(faults),
+      completer_(completer),
+      plain_events_(driver, CU_EVENT_DISABLE_TIMING),
+      timing_events_(driver, CU_EVENT_DEFAULT),
+      pending_(faults, plain_events_, queues_, completer),
+      holds_(queues_, worker, bell) {
+  legacy_->queue = &queues_.legacy();
+}
+
+Result<std::shared_ptr<Stream>> SessionStreams::Find(std::uint64_t handle) {
+  if (handle == 0 || handle == reinterpret_cast<std::uint64_t>(CU_STREAM_LEGACY)) return legacy_;
+  return table_.Get(handle);
+}
+
+void SessionStreams::GoOn() {
+  if (pending_.SomeMayResume()) pending_.Resume();
+  if (holds_.SomeDone()) holds_.LetDone();
+}
+
+void SessionStreams::DropAll() {
+  queues_.DropAll();
+  pending_.Forget();
+}
+
+void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
+  // What was handed over goes on in the driver, and may be waited for by DeviceSynchronize.
+  if (!stream->Idle()) {
+    ForgetOldLanes();
+    old_lanes_.emplace_back(stream->lane, stream->submitted);
+    WhenDone(*stream, [](CUresult, std::uint64_t) {});
+  }
+  StopAsking();
+  if (stream->asked == nullptr) return;
+  PooledEvent event;
+  if (faults_.Check(plain_events_.Record(stream->driver, event)) == CUDA_SUCCESS)
+    stream->asked->Replace(std::move(event));
+}
+
+void SessionStreams::WhenDone(Stream& stream, Answer answer) {
+  CUresult result = faults_.lost();
+  if (result == CUDA_SUCCESS) result = stream.broken;
+  const bool legacy_is_later =
+      stream.blocking && !IsLegacy(stream) && legacy_->turn > stream.turn && !legacy_->Idle();
+  if (result == CUDA_SUCCESS && legacy_is_later) {
+    if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
+    return completer_.AddAsked(stream.lane, stream.asked, stream.submitted, std::move(answer));
+  }
+  // The end of a copy that nothing followed is the stream's: the answer goes with its last chunk.
+  // The legacy stream also waits for what others got meanwhile.
+  const bool known =
+      stream.chunk_behind == stream.submitted && (!IsLegacy(stream) || OthersIdle(stream));
+  // Ops that wait here may follow at once. The legacy stream's end is also that of others, of which
+  // only an event in it tells.
+  const bool last = queues_.waiting_ops() == 0 && (!IsLegacy(stream) || OthersIdle(stream));
+  if (result == CUDA_SUCCESS && !known && last) {
+    auto asked = std::make_shared<AskedStream>(stream.driver);
+    asked_.push_back(asked);
+    return completer_.AddAsked(stream.lane, std::move(asked), stream.submitted, std::move(answer));
+  }
+  PooledEvent event;
+  if (result == CUDA_SUCCESS && !known)
+    result = faults_.Check(plain_events_.Record(stream.driver, event));
+  if (result != CUDA_SUCCESS) return answer(result, completer_.pushed());
+  completer_.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
+}
+
+void SessionStreams::RecordAsked() {
+  for (const std::weak_ptr<AskedStream>& one : asked_) {
+    const std::shared_ptr<AskedStream> asked = one.lock();
+    if (asked == nullptr) continue;
+    PooledEvent event;
+    const CUresult result = faults_.Check(plain_events_.Record(asked->stream(), event));
+    if (result == CUDA_SUCCESS)
+      asked->Replace(std::move(event));
+    else
+      asked->Fail(result);
+  }
+  asked_.clear();
+}
+
+bool SessionStreams::OthersIdle(const Stream& stream) {
+  if (queues_.waiting_ops() != 0) return false;
+  ForgetOldLanes();
+  bool idle = old_lanes_.empty() && (IsLegacy(stream) || legacy_->Idle());
+  table_.ForEach([&](const Stream& other) { idle = idle && (&other == &stream || other.Idle()); });
+  return idle;
+}
+
+bool SessionStreams::OthersDone(const Stream& stream) {
+  ForgetOldLanes();
+  bool done = old_lanes_.empty();
+  const auto ask = [&](Stream& other) {
+    if (!done || &other == &stream || other.broken != CUDA_SUCCESS || other.Idle() ||
+        other.found_done == other.submitted)
+      return;
+    done = driver_.cuStreamQuery(other.driver) == CUDA_SUCCESS;
+    if (done) other.found_done = other.submitted;
+  };
+  ask(*legacy_);
+  table_.ForEach(ask);
+  return done;
+}
+
+void SessionStreams::WhenAllDone(Answer answer) {
+  queues_.WhenSubmitted(
+      [this, answer = std::move(answer)]() mutable { WhenHandedOverDone(std::move(answer)); });
+}
+
+void SessionStreams::WhenHandedOverDone(Answer answer) {
+  // Answers once, when the last of several streams is done, with the first failure and the most
+  // chunks: two threads tell of streams, and who is the last may have counted before the other.
+  struct Join {
+    explicit Join(Answer answer) : answer(std::move(answer)) {}
+    void Done(CUresult result, std::uint64_t chunks) {
+      int none = CUDA_SUCCESS;
+      if (result != CUDA_SUCCESS) worst.compare_exchange_strong(none, result);
+      std::uint64_t known = most_chunks.load();
+      while (known < chunks && !most_chunks.compare_exchange_weak(known, chunks)) {
+      }
+      if (missing.fetch_sub(1) == 1)
+        answer(static_cast<CUresult>(worst.load()), most_chunks.load());
+    }
+    std::atomic<int> missing = 1;
+    std::atomic<int> worst = CUDA_SUCCESS;
+    std::atomic<std::uint64_t> most_chunks = 0;
+    const Answer answer;
+  };
+  auto join = std::make_shared<Join>(std::move(answer));
+  const Answer part = [join](CUresult result, std::uint64_t chunks) { join->Done(result, chunks); };
+  const auto wait_for = [&](Stream& stream) {
+    if (stream.Idle() || stream.broken != CUDA_SUCCESS) return;
+    ++join->missing;
+    WhenDone(stream, part);
+  };
+  // The legacy stream last: its event waits for the blocking streams as well.
+  table_.ForEach(wait_for);
+  wait_for(*legacy_);
+  ForgetOldLanes();
+  for (const auto& [lane, mark] : old_lanes_) {
+    ++join->missing;
+    completer_.Add(lane, PooledEvent(), mark, part);
+  }
+  join->Done(faults_.lost(), completer_.pushed());
+}
+
+bool SessionStreams::Done(const Stream& stream) {
+  if (!IsLegacy(stream)) return stream.Idle();
+  ForgetOldLanes();
+  bool done = legacy_->Idle() && old_lanes_.empty();
+  table_.ForEach([&](const Stream& other) { done = done && (!other.blocking || other.Idle()); });
+  return done;
+}
+
+std::vector<std::shared_ptr<LaunchBatches>> SessionStreams::TakeBatches(
+    std::optional<std::uint64_t> module) {
+  std::vector<std::shared_ptr<LaunchBatches>> taken;
+  const auto take = [&](Stream& stream) {
+    if (stream.batches != nullptr && (!module || stream.batches->MadeOf(*module)))
+      taken.push_back(std::move(stream.batches));
+  };
+  take(*legacy_);
+  table_.ForEach(take);
+  return taken;
+}
+
+void SessionStreams::ForgetOldLanes() {
+  std::erase_if(old_lanes_, [](const auto& old) { return old.first->completed() >= old.second; });
+}
+
+}  // namespace cuspan::proxy

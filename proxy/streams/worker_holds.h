@@ -1,0 +1,46 @@
+// Work of the worker that no stream may overtake.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "protocol/channel/bell.h"
+#include "proxy/streams/queues.h"
+#include "proxy/streams/worker.h"
+
+namespace cuspan::proxy {
+
+// Threads: the receiving thread.
+class WorkerHolds {
+ public:
+  // All outlive it. `bell` is the receiving thread's.
+  WorkerHolds(StreamQueues& queues, Worker& worker, Bell& bell)
+      : queues_(queues), worker_(worker), bell_(bell) {}
+
+  // The worker does work(). Until then no stream goes on, nor after it before LetDone.
+  void HoldDuring(std::function<void()> work) {
+    queues_.HoldAll();
+    worker_.Run([this, work = std::move(work)] {
+      work();
+      done_.fetch_add(1, std::memory_order_release);
+      bell_.Ring();
+    });
+  }
+  // Whether the worker has done some that the streams are still held for. Cheap.
+  bool SomeDone() const { return done_.load(std::memory_order_acquire) != let_; }
+  void LetDone() {
+    for (const std::uint64_t done = done_.load(std::memory_order_acquire); let_ != done; ++let_)
+      queues_.LetAll();
+  }
+
+ private:
+  StreamQueues& queues_;
+  Worker& worker_;
+  Bell& bell_;
+  std::atomic<std::uint64_t> done_ = 0;  // By the worker.
+  std::uint64_t let_ = 0;                // Of these.
+};
+
+}  // namespace cuspan::proxy
