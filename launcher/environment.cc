@@ -150,6 +150,10 @@ bool InsideMpiJob(const Environment& environment) {
   return false;
 }
 
+BatchSystem BatchSystemAround(const Environment& environment) {
+  return BatchSystemBy([&](std::string_view name) { return environment.Get(name); });
+}
+
 void AddClient(Environment& environment, const InstallPaths& paths, const RunKey& key) {
   Prepend(environment, "LD_PRELOAD", paths.client);
   Prepend(environment, "LD_LIBRARY_PATH", paths.runtime);

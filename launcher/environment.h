@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/batch_system.h"
 #include "launcher/install_paths.h"
 #include "launcher/run_key.h"
 
@@ -38,6 +39,8 @@ void StripOuterRun(Environment& environment);
 void StripMpi(Environment& environment);
 // True inside a rank of an MPI job, as Open MPI, PMIx or PMI mark it.
 bool InsideMpiJob(const Environment& environment);
+// The batch system in whose job this is; kNone also where CUSPAN_BATCH is off.
+BatchSystem BatchSystemAround(const Environment& environment);
 
 // What the client library needs in the app's environment, and nothing else: LD_PRELOAD,
 // LD_LIBRARY_PATH, CUSPAN_SOCKET, CUSPAN_SECRET. CUDA_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL, which

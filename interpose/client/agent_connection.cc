@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 
+#include "common/batch_system.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/process_state.h"
@@ -45,7 +46,7 @@ std::optional<Key128> ParseSecret(const char* text) {
 // What MPI calls this process; of Open MPI, what its process manager has, MPICH and its kin, and
 // Slurm.
 std::uint32_t RankOfThisProcess() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", kSlurmRankVariable}) {
     const char* text = std::getenv(name);
     std::uint32_t rank = 0;
     if (text == nullptr) continue;
@@ -58,7 +59,7 @@ std::uint32_t RankOfThisProcess() {
 // Of a step of Slurm's, which sets both for each: about the GPUs of the step's node, not the run's.
 bool IsOfSlurm(const char* choice) {
   const char* const ordinals = std::getenv("GPU_DEVICE_ORDINAL");
-  return std::getenv("SLURM_STEP_ID") != nullptr && ordinals != nullptr &&
+  return std::getenv(kSlurmStepVariable) != nullptr && ordinals != nullptr &&
          std::strcmp(ordinals, choice) == 0;
 }
 

@@ -17,14 +17,6 @@ std::string_view BatchSetting(const Environment& environment) {
 
 }  // namespace
 
-BatchSystem BatchSystemAround(const Environment& environment) {
-  if (BatchSetting(environment) == "off") return BatchSystem::kNone;
-  if (environment.Get("SLURM_JOB_ID")) return BatchSystem::kSlurm;
-  if (environment.Get("PBS_JOBID")) return BatchSystem::kPbs;
-  if (environment.Get("LSB_JOBID")) return BatchSystem::kLsf;
-  return BatchSystem::kNone;
-}
-
 Status UseBatchJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
   switch (BatchSystemAround(environment)) {
     case BatchSystem::kSlurm:
@@ -32,6 +24,7 @@ Status UseBatchJob(const InstallPaths& paths, ClusterOptions& options, Environme
     case BatchSystem::kPbs:
     case BatchSystem::kLsf:
       return UseListedJob(paths, options, environment);
+    case BatchSystem::kGridEngine:  // mpirun knows its nodes.
     case BatchSystem::kNone:
       break;
   }

@@ -13,11 +13,6 @@
 
 namespace cuspan {
 
-enum class BatchSystem { kNone, kSlurm, kPbs, kLsf };
-
-// That in whose job `environment` is; kNone also where CUSPAN_BATCH says that it does not count.
-BatchSystem BatchSystemAround(const Environment& environment);
-
 // Fills in what the user has left open, by the job around: the hosts, and how they are reached.
 // Lets the agents see no GPUs that the job is known not to have. Outside of jobs nothing changes.
 // kUnavailable when the job has no GPUs, or what tells of it is not what it should be; kInvalid for

@@ -70,12 +70,13 @@ bool PassesInput(std::string_view launcher) { return launcher == "blaunch"; }
 
 Status UseListedJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
   CUSPAN_RETURN_IF_ERROR(CheckBatchSetting(environment));
-  const bool lsf = BatchSystemAround(environment) == BatchSystem::kLsf;
+  const BatchSystem system = BatchSystemAround(environment);
+  const bool lsf = system == BatchSystem::kLsf;
   const Result<ListedJob> job = lsf ? ReadLsfJob(environment) : ReadPbsJob(environment);
   if (lsf) JoinThoseOfTasks(environment);
   if (job.ok()) return UseListedJob(*job, OwnHostName(), paths, options, environment);
-  const std::string name = Format("{} job {}", lsf ? "LSF" : "PBS",
-                                  environment.Get(lsf ? "LSB_JOBID" : "PBS_JOBID").value_or(""));
+  const std::string name =
+      Format("{} job {}", lsf ? "LSF" : "PBS", environment.Get(JobVariable(system)).value_or(""));
   return WithoutNodes(name, job.status(), false);
 }
 

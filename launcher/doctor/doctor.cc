@@ -15,7 +15,6 @@
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/agent_starter.h"
 #include "launcher/starter/mpi_launcher.h"
-#include "launcher/starter/relay_choice.h"
 
 namespace cuspan {
 namespace {
@@ -33,7 +32,7 @@ doctor::Needs NeedsOf(const InstallPaths& paths, const ClusterOptions& options, 
   needs.remote_shell = RemoteShellText(options, environment);
   needs.cuspan = doctor::CommandThere(paths, options);
   needs.may_lack_shell = plan.mpi() && options.remote_shell.empty() &&
-                         !BatchVariable(environment).empty() &&
+                         BatchSystemAround(environment) != BatchSystem::kNone &&
                          !environment.Get("OMPI_MCA_plm_rsh_agent");
   return needs;
 }

@@ -8,8 +8,6 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "launcher/starter/relay_choice.h"
-
 namespace cuspan {
 namespace {
 
@@ -110,7 +108,7 @@ void Hydra::AddSettings(Environment& environment, const Plan&,
   for (const char* const name : {"HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXEC",
                                  "HYDRA_BOOTSTRAP_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS"})
     if (environment.Get(name)) return;
-  if (!BatchVariable(environment).empty() ||
+  if (BatchSystemAround(environment) != BatchSystem::kNone ||
       HasOption(extra, {"launcher", "bootstrap", "rmk", "launcher-exec", "bootstrap-exec"}))
     return;
   // The agents have no terminal, so a question of ssh could not be answered.

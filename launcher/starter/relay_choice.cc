@@ -8,34 +8,17 @@
 #include <cerrno>
 
 #include "common/format.h"
-#include "common/settings.h"
 
 namespace cuspan {
-namespace {
-
-// As Slurm, PBS, LSF and Grid Engine set them in a job.
-constexpr std::string_view kSlurmVariable = "SLURM_JOB_ID";
-constexpr std::string_view kJobVariables[] = {kSlurmVariable, "PBS_JOBID", "LSB_JOBID",
-                                              "PE_HOSTFILE"};
-
-}  // namespace
-
-std::string_view BatchVariable(const Environment& environment) {
-  const bool slurm_counts = environment.Get(settings::kBatch.name) != "off";
-  for (const std::string_view variable : kJobVariables)
-    if (environment.Get(variable) && (slurm_counts || variable != kSlurmVariable)) return variable;
-  return {};
-}
-
 RelayChoice ChooseRelay(const ClusterOptions& options, const Environment& environment,
                         const std::function<bool()>& has_ucx) {
   if (!options.mpirun_arguments.empty()) return {RelayKind::kMpi, "there are arguments for mpirun"};
-  if (const std::string_view variable = BatchVariable(environment);
-      !variable.empty() && options.remote_shell.empty() &&
+  if (const BatchSystem system = BatchSystemAround(environment);
+      system != BatchSystem::kNone && options.remote_shell.empty() &&
       !environment.Get("OMPI_MCA_plm_rsh_agent"))
     return {RelayKind::kMpi, Format("{} is set, so mpirun starts agents as the batch system does, "
                                     "and no remote shell is named",
-                                    variable)};
+                                    JobVariable(system))};
   if (!has_ucx()) return {RelayKind::kMpi, "cuspan-agent-ucx does not start here"};
   return {RelayKind::kUcx, "it is installed"};
 }

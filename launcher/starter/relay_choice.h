@@ -22,10 +22,6 @@ struct RelayChoice {
 RelayChoice ChooseRelay(const ClusterOptions& options, const Environment& environment,
                         const std::function<bool()>& has_ucx);
 
-// The variable by which a batch system marks its jobs; empty outside them, and where CUSPAN_BATCH
-// lets Slurm count for nothing.
-std::string_view BatchVariable(const Environment& environment);
-
 // Whether this installation's agent starts with UCX's libraries. Starts it, to see.
 bool HasUcx(const InstallPaths& paths);
 

@@ -286,7 +286,7 @@ class Leases(SlurmTest):
         outside = self.start_on("n1", "--gpus", "1", "--", "sh", "-c", "echo here; cat", **leases)
         self.assertEqual(outside.stdout.readline(), "here\n")
         job = ["--partition=gpu", "--nodelist=n1", "--gres=gpu:2"]
-        told = (r"Slurm gave GPU \S+ of host n1 to job \d+, but run [0-9a-f]{16} of \S+ \(sh\), which is of no job, "
+        told = (r"the batch system gave GPU \S+ of host n1 to job \d+, but run [0-9a-f]{16} of \S+ \(sh\), which is of no job, "
                 r"has a lease of it: end that run, or start it in a job of its own\b")
         result = self.salloc(job, *self.cuspan("run", "--gpus", "2", "--no-wait", "--", "true"), status=OWN_FAILURE,
                              alone=False, **leases)

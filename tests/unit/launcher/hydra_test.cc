@@ -53,6 +53,14 @@ TEST(HydraSettings, SshAsksNothing) {
   EXPECT_FALSE(plain.Get("HYDRA_LAUNCHER_EXEC"));
 }
 
+TEST(HydraSettings, AJobThatDoesNotCountIsNone) {
+  for (const char* const job : {"SLURM_JOB_ID=7", "PBS_JOBID=7", "LSB_JOBID=7"}) {
+    Environment environment({job, "CUSPAN_BATCH=off"});
+    kHydra.AddSettings(environment, HeadAndTwo(), {}, "", false);
+    EXPECT_EQ(environment.Get("HYDRA_LAUNCHER"), "ssh") << job;
+  }
+}
+
 TEST(HydraSettings, OtherLaunchersAreNotGivenSshsOptions) {
   for (Environment environment :
        {Environment({"SLURM_JOB_ID=1"}), Environment({"HYDRA_LAUNCHER=rsh"})}) {

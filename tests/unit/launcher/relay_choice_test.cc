@@ -22,9 +22,11 @@ TEST(ChooseRelay, TakesMpiForWhatIsSaidToMpirun) {
 
 TEST(ChooseRelay, TakesMpiInABatchJobWithoutARemoteShell) {
   ClusterOptions options;
-  EXPECT_EQ(Choose(options, {"SLURM_JOB_ID=7"}, true), RelayKind::kMpi);
-  EXPECT_EQ(Choose(options, {"SLURM_JOB_ID=7", "CUSPAN_BATCH=off"}, true), RelayKind::kUcx);
-  EXPECT_EQ(Choose(options, {"LSB_JOBID=7"}, true), RelayKind::kMpi);
+  for (const char* const job : {"SLURM_JOB_ID=7", "PBS_JOBID=7", "LSB_JOBID=7", "PE_HOSTFILE=/f"}) {
+    EXPECT_EQ(Choose(options, {job}, true), RelayKind::kMpi) << job;
+    EXPECT_EQ(Choose(options, {job, "CUSPAN_BATCH=job"}, true), RelayKind::kMpi) << job;
+    EXPECT_EQ(Choose(options, {job, "CUSPAN_BATCH=off"}, true), RelayKind::kUcx) << job;
+  }
   options.remote_shell = "ssh";
   EXPECT_EQ(Choose(options, {"SLURM_JOB_ID=7"}, true), RelayKind::kUcx);
 }

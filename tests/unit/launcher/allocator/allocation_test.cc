@@ -109,7 +109,8 @@ TEST(Allocation, SaysWhereRunsHaveWhatSlurmGaveToItsJob) {
   LeaseTicket of_another = TicketOf(3, false, {"g2"});
   of_another.job = "11";
   EXPECT_EQ(disagreement(ViewOf({"g1"}, {outside}), ViewOf()),
-            "Slurm gave GPU 1 of host n0 to job 12, but run run1 of alice (train), which is of no "
+            "the batch system gave GPU 1 of host n0 to job 12, but run run1 of alice (train), "
+            "which is of no "
             "job, has a lease of it: end that run, or start it in a job of its own");
   EXPECT_THAT(disagreement(ViewOf(), ViewOf({"g2"}, {of_another})), HasSubstr("is of job 11"));
   EXPECT_THAT(disagreement(ViewOf({"g1"}, {outside}), ViewOf({"g2"}, {of_another})),
