@@ -18,7 +18,7 @@
 #include "bench/common/median.h"
 #include "bench/common/origin.h"
 #include "common/format.h"
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan::bench::agents {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan::bench::bandwidth {
 namespace {

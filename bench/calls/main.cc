@@ -13,7 +13,7 @@
 #include "bench/common/raw_link.h"
 #include "common/format.h"
 #include "common/log.h"
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan::bench::calls {
 namespace {

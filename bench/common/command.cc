@@ -5,8 +5,8 @@
 
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/app_process.h"
-#include "launcher/parse_errors.h"
+#include "launcher/host/app_process.h"
+#include "launcher/text/parse_errors.h"
 
 namespace cuspan::bench {
 

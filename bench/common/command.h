@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan::bench {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/format.h"
-#include "launcher/starter/agent_command.h"
+#include "launcher/text/words.h"
 
 namespace cuspan::bench {
 namespace {

@@ -10,6 +10,7 @@
 #include "common/format.h"
 #include "common/settings.h"
 #include "launcher/starter/mpi_launcher.h"
+#include "launcher/text/words.h"
 
 namespace cuspan::bench {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan::bench {
 

@@ -6,7 +6,7 @@
 
 #include "bench/common/temporary_folder.h"
 #include "common/status.h"
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 
 namespace cuspan::bench::share {
 

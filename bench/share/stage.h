@@ -11,7 +11,7 @@
 #include "bench/share/actor.h"
 #include "bench/share/scenarios.h"
 #include "common/settings.h"
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 
 namespace cuspan::bench::share {
 

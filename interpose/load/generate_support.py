@@ -82,7 +82,7 @@ def with_document_part(text, tables):
 
 
 def source_text(table):
-    lines = ['#include "launcher/support.h"', "", "namespace cuspan {", "",
+    lines = ['#include "launcher/command/support.h"', "", "namespace cuspan {", "",
              "const SupportEntry kSupportTable[] = {"]
     for name, status, missing in table:
         quoted = missing.replace("\\", "\\\\").replace('"', '\\"')

@@ -19,10 +19,11 @@
 #include "launcher/agent/ucx/ucx_start.h"
 #include "launcher/agent/ucx_transports.h"
 #include "launcher/allocator/lease_sweeper.h"
-#include "launcher/lease_key.h"
-#include "launcher/own_host.h"
-#include "launcher/program_check.h"
-#include "launcher/tables.h"
+#include "launcher/host/own_host.h"
+#include "launcher/host/program_check.h"
+#include "launcher/run/client_environment.h"
+#include "launcher/run/lease_key.h"
+#include "launcher/run/tables.h"
 
 namespace cuspan {
 namespace {

@@ -7,9 +7,9 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/agent/agent_loop.h"
-#include "launcher/own_host.h"
-#include "launcher/route.h"
-#include "launcher/secure_network.h"
+#include "launcher/host/own_host.h"
+#include "launcher/host/route.h"
+#include "launcher/run/secure_network.h"
 
 namespace cuspan {
 namespace {

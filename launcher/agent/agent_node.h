@@ -15,8 +15,8 @@
 #include "launcher/agent/heartbeats.h"
 #include "launcher/agent/node_context.h"
 #include "launcher/agent/relay/lane_carrier.h"
-#include "launcher/environment.h"
-#include "launcher/install_paths.h"
+#include "launcher/host/environment.h"
+#include "launcher/host/install_paths.h"
 
 namespace cuspan {
 

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 
 #include "common/settings.h"
-#include "launcher/man_page.h"
-#include "launcher/starter/agent_command.h"
+#include "launcher/text/man_page.h"
+#include "launcher/text/words.h"
 
 namespace cuspan {
 

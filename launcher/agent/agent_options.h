@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/gpu_wish.h"
-#include "launcher/plan.h"
+#include "launcher/run/gpu_wish.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "launcher/install_paths.h"
+#include "launcher/host/install_paths.h"
 
 namespace cuspan {
 

@@ -10,7 +10,7 @@
 #include "launcher/agent/agent_metrics.h"
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/startup.h"
-#include "launcher/app_process.h"
+#include "launcher/host/app_process.h"
 
 namespace cuspan {
 AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,

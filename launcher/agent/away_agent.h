@@ -6,7 +6,7 @@
 #include "launcher/agent/agent_node.h"
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/inventory.h"
-#include "launcher/run_key.h"
+#include "launcher/run/run_key.h"
 
 namespace cuspan {
 

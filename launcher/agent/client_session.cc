@@ -12,7 +12,7 @@
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/share_place.h"
 #include "launcher/agent/visible_devices.h"
-#include "launcher/run_key.h"
+#include "launcher/run/run_key.h"
 
 namespace cuspan {
 

@@ -14,8 +14,8 @@
 #include "launcher/agent/device_reports.h"
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/lease/run_allocation.h"
-#include "launcher/app_process.h"
-#include "launcher/run_key.h"
+#include "launcher/host/app_process.h"
+#include "launcher/run/run_key.h"
 
 namespace cuspan {
 

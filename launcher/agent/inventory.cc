@@ -7,7 +7,7 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/wait_status.h"
+#include "launcher/host/wait_status.h"
 
 namespace cuspan {
 namespace {

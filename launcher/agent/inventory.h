@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launcher/agent/proxy_child.h"
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 
 namespace cuspan {
 

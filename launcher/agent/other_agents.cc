@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "common/process_fd.h"
-#include "launcher/starter/agent_command.h"
-#include "launcher/wait_status.h"
+#include "launcher/host/wait_status.h"
+#include "launcher/text/words.h"
 
 namespace cuspan {
 namespace {

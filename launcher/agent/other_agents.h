@@ -15,9 +15,9 @@
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "launcher/agent/hosts_output.h"
-#include "launcher/environment.h"
-#include "launcher/plan.h"
-#include "launcher/run_key.h"
+#include "launcher/host/environment.h"
+#include "launcher/run/plan.h"
+#include "launcher/run/run_key.h"
 #include "protocol/network/sockets.h"
 
 namespace cuspan {

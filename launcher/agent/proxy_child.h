@@ -7,7 +7,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/log.h"
-#include "launcher/wait_status.h"
+#include "launcher/host/wait_status.h"
 
 namespace cuspan {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "launcher/agent/poller.h"
 #include "launcher/agent/proxy_child.h"
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 #include "protocol/channel/bell.h"
 #include "protocol/channel/socket.h"
 

@@ -2,7 +2,7 @@
 
 #include "common/settings.h"
 #include "launcher/allocator/ticket.h"
-#include "launcher/lease_key.h"
+#include "launcher/run/lease_key.h"
 #include "protocol/sharing/share_table.h"
 
 namespace cuspan {

@@ -1,6 +1,6 @@
 #include "launcher/agent/startup.h"
 
-#include "launcher/secure_network.h"
+#include "launcher/run/secure_network.h"
 
 namespace cuspan {
 namespace {

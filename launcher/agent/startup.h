@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launcher/agent/relay/transport.h"
-#include "launcher/run_key.h"
+#include "launcher/run/run_key.h"
 #include "protocol/wire/frame.h"
 
 namespace cuspan {

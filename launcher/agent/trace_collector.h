@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/trace.h"
-#include "launcher/trace_file.h"
+#include "launcher/run/trace_file.h"
 #include "ops.gen.h"
 
 namespace cuspan {

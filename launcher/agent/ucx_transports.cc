@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <vector>
 
-#include "launcher/starter/agent_command.h"
-
 namespace cuspan {
 namespace {
 

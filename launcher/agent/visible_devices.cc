@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/visible_list.h"
-#include "launcher/run_key.h"
+#include "launcher/run/run_key.h"
 
 namespace cuspan {
 namespace {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "common/batch_system.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/listed_run.h"
 #include "launcher/batch/slurm_run.h"
-#include "launcher/starter/agent_command.h"
+#include "launcher/text/words.h"
 
 namespace cuspan {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/status.h"
-#include "launcher/cluster_options.h"
-#include "launcher/environment.h"
-#include "launcher/install_paths.h"
+#include "launcher/host/environment.h"
+#include "launcher/host/install_paths.h"
+#include "launcher/run/cluster_options.h"
 
 namespace cuspan {
 

@@ -15,7 +15,7 @@
 #include "common/format.h"
 #include "common/trim.h"
 #include "common/unique_fd.h"
-#include "launcher/host_names.h"
+#include "launcher/run/host_names.h"
 
 namespace cuspan {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 
 namespace cuspan {
 

@@ -4,14 +4,15 @@
 #include <charconv>
 #include <optional>
 
+#include "common/batch_system.h"
 #include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
 #include "launcher/batch/slurm_job.h"
-#include "launcher/host_names.h"
-#include "launcher/own_host.h"
-#include "launcher/starter/agent_command.h"
+#include "launcher/host/own_host.h"
+#include "launcher/run/host_names.h"
+#include "launcher/text/words.h"
 
 namespace cuspan {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "common/status.h"
 #include "launcher/batch/listed_job.h"
-#include "launcher/cluster_options.h"
-#include "launcher/environment.h"
-#include "launcher/install_paths.h"
+#include "launcher/host/environment.h"
+#include "launcher/host/install_paths.h"
+#include "launcher/run/cluster_options.h"
 
 namespace cuspan {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 
 namespace cuspan {
 

@@ -8,9 +8,9 @@
 
 #include "common/trim.h"
 #include "launcher/batch/command_output.h"
-#include "launcher/host_names.h"
-#include "launcher/own_host.h"
-#include "launcher/starter/agent_command.h"
+#include "launcher/host/own_host.h"
+#include "launcher/run/host_names.h"
+#include "launcher/text/words.h"
 
 namespace cuspan {
 namespace {

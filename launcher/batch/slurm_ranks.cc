@@ -4,7 +4,7 @@
 #include <iterator>
 #include <optional>
 
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "common/status.h"
 #include "launcher/batch/slurm_job.h"
-#include "launcher/environment.h"
-#include "launcher/mpi_app.h"
+#include "launcher/host/environment.h"
+#include "launcher/run/mpi_app.h"
 
 namespace cuspan {
 

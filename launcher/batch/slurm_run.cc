@@ -5,12 +5,12 @@
 #include <map>
 #include <optional>
 
+#include "common/batch_system.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
-#include "launcher/host_names.h"
-#include "launcher/plan.h"
-#include "launcher/starter/agent_command.h"
+#include "launcher/run/host_names.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/doctor/facts.h"
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan::doctor {
 

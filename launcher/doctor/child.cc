@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "common/process_fd.h"
-#include "launcher/starter/agent_command.h"
-#include "launcher/wait_status.h"
+#include "launcher/host/wait_status.h"
+#include "launcher/text/words.h"
 #include "protocol/network/sockets.h"
 
 namespace cuspan::doctor {

@@ -11,7 +11,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
-#include "launcher/environment.h"
+#include "launcher/host/environment.h"
 
 namespace cuspan::doctor {
 

@@ -4,17 +4,20 @@
 #include <csignal>
 #include <cstdio>
 
+#include "common/batch_system.h"
 #include "common/descriptor_limit.h"
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/app_process.h"
 #include "launcher/doctor/probe.h"
 #include "launcher/doctor/reach.h"
 #include "launcher/doctor/report.h"
-#include "launcher/own_host.h"
+#include "launcher/host/app_process.h"
+#include "launcher/host/own_host.h"
+#include "launcher/run/client_environment.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/agent_starter.h"
 #include "launcher/starter/mpi_launcher.h"
+#include "launcher/text/words.h"
 
 namespace cuspan {
 namespace {

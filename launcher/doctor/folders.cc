@@ -21,8 +21,8 @@
 #include "common/start_thread.h"
 #include "common/unique_fd.h"
 #include "launcher/allocator/lock_folder.h"
-#include "launcher/run_key.h"
-#include "launcher/wait_status.h"
+#include "launcher/host/wait_status.h"
+#include "launcher/run/run_key.h"
 
 namespace cuspan::doctor {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "launcher/doctor/checks.h"
-#include "launcher/starter/agent_command.h"
-#include "launcher/wait_status.h"
+#include "launcher/host/wait_status.h"
+#include "launcher/text/words.h"
 
 namespace cuspan::doctor {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/start_thread.h"
-#include "launcher/run_key.h"
+#include "launcher/run/run_key.h"
 #include "protocol/network/entrance.h"
 
 namespace cuspan::doctor {

@@ -12,8 +12,9 @@
 #include "common/start_thread.h"
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/listener.h"
-#include "launcher/own_host.h"
+#include "launcher/host/own_host.h"
 #include "launcher/starter/agent_command.h"
+#include "launcher/text/words.h"
 
 namespace cuspan::doctor {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "launcher/cluster_options.h"
 #include "launcher/doctor/checks.h"
-#include "launcher/environment.h"
-#include "launcher/install_paths.h"
+#include "launcher/host/environment.h"
+#include "launcher/host/install_paths.h"
+#include "launcher/run/cluster_options.h"
 
 namespace cuspan::doctor {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "launcher/tables.h"
+#include "launcher/run/tables.h"
 
 namespace cuspan::doctor {
 namespace {

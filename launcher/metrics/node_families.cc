@@ -5,10 +5,10 @@
 #include <set>
 #include <string>
 
-#include "launcher/lease_key.h"
-#include "launcher/lease_tables.h"
 #include "launcher/metrics/families.h"
-#include "launcher/run_key.h"
+#include "launcher/run/lease_key.h"
+#include "launcher/run/lease_tables.h"
+#include "launcher/run/run_key.h"
 
 namespace cuspan {
 namespace {

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "common/log.h"
-#include "launcher/devices.h"
 #include "launcher/metrics/exposition.h"
 #include "launcher/metrics/metrics_outlet.h"
 #include "launcher/metrics/node_families.h"

@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "launcher/app_process.h"
-#include "launcher/cluster_options.h"
+#include "launcher/host/app_process.h"
 #include "launcher/metrics/metrics_target.h"
+#include "launcher/run/cluster_options.h"
 
 namespace cuspan {
 

@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "launcher/metrics/families.h"
-#include "launcher/run_key.h"
+#include "launcher/run/run_key.h"
 #include "ops.gen.h"
 #include "protocol/nccl/nccl.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "common/status.h"
-#include "launcher/agent_cluster.h"
 #include "launcher/metrics/metrics_target.h"
+#include "launcher/starter/agent_cluster.h"
 
 namespace cuspan {
 

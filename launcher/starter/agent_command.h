@@ -1,4 +1,4 @@
-// Words of command lines: what starts agents, and what an agent is told.
+// What starts agents, what an agent is told, and what is said of hosts that are not reached.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/cluster_options.h"
-#include "launcher/environment.h"
-#include "launcher/plan.h"
+#include "launcher/host/environment.h"
+#include "launcher/run/cluster_options.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan {
 
@@ -30,17 +30,10 @@ struct RankGroup {
 // The agents, then the lanes of each where it has some.
 std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent);
 
-// A command line that a shell reads as these words.
-std::string QuoteForShell(const std::vector<std::string>& words);
-// Words separated by blanks; "…" and '…' keep blanks.
-std::vector<std::string> SplitWords(std::string_view text);
-
 // What reaches other hosts where cuspan does it itself, called as ssh is: the user's choice, or an
 // ssh that asks nothing.
 std::string RemoteShellText(const ClusterOptions& options, const Environment& environment);
 
-// The lines of a command's output without blanks around them; empty ones are left out.
-std::vector<std::string_view> OutputLines(std::string_view text);
 // The hosts of the plan's agents, for a message: "this host, n1 and n2".
 std::string HostsText(const Plan& plan);
 // True for a line in which an agent tells the user what the start of the run waits for.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/batch_system.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
 #include "launcher/batch/slurm_run.h"
-#include "launcher/host_names.h"
-#include "launcher/own_host.h"
+#include "launcher/host/own_host.h"
+#include "launcher/run/client_environment.h"
+#include "launcher/run/host_names.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/starter/direct_starter.h"
 #include "launcher/starter/mpirun_starter.h"

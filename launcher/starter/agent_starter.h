@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "common/status.h"
-#include "launcher/cluster_options.h"
-#include "launcher/environment.h"
-#include "launcher/install_paths.h"
-#include "launcher/plan.h"
-#include "launcher/run_key.h"
+#include "launcher/host/environment.h"
+#include "launcher/host/install_paths.h"
+#include "launcher/run/cluster_options.h"
+#include "launcher/run/plan.h"
+#include "launcher/run/run_key.h"
 
 namespace cuspan {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "launcher/wait_status.h"
+#include "launcher/host/wait_status.h"
 
 namespace cuspan {
 namespace {

@@ -8,6 +8,9 @@
 #include <initializer_list>
 #include <iterator>
 
+#include "common/batch_system.h"
+#include "launcher/text/words.h"
+
 namespace cuspan {
 namespace {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/status.h"
-#include "launcher/environment.h"
-#include "launcher/plan.h"
+#include "launcher/host/environment.h"
+#include "launcher/run/plan.h"
 #include "launcher/starter/agent_command.h"
 
 namespace cuspan {

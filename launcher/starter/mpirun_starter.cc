@@ -11,11 +11,11 @@
 
 #include "common/find_command.h"
 #include "common/settings.h"
-#include "launcher/end_processes.h"
-#include "launcher/own_host.h"
-#include "launcher/run_key.h"
+#include "launcher/host/end_processes.h"
+#include "launcher/host/own_host.h"
+#include "launcher/host/wait_status.h"
+#include "launcher/run/run_key.h"
 #include "launcher/starter/mpi_launcher.h"
-#include "launcher/wait_status.h"
 
 namespace cuspan {
 namespace {

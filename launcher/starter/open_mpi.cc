@@ -14,7 +14,8 @@
 #include <utility>
 
 #include "common/settings.h"
-#include "launcher/host_names.h"
+#include "launcher/run/host_names.h"
+#include "launcher/text/words.h"
 
 namespace cuspan {
 namespace {

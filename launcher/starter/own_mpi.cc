@@ -1,4 +1,4 @@
-#include "launcher/own_host.h"
+#include "launcher/host/own_host.h"
 #include "launcher/starter/mpi_launcher.h"
 #ifdef CUSPAN_MPICH
 #include "launcher/starter/hydra.h"

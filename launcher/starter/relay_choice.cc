@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "common/batch_system.h"
 #include "common/format.h"
 
 namespace cuspan {

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/cluster_options.h"
-#include "launcher/environment.h"
-#include "launcher/install_paths.h"
+#include "launcher/host/environment.h"
+#include "launcher/host/install_paths.h"
+#include "launcher/run/cluster_options.h"
 
 namespace cuspan {
 

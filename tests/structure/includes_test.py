@@ -53,6 +53,21 @@ ROOMS_OF_PROXY = {
     "handlers": {"gpu", "streams", "objects", "bulk", "nccl", "sharing", "session", "kernel_class", "slicing"},
 }
 
+# Inside launcher: text, host, allocator <- run <- batch <- starter <- agent <- metrics, doctor <- command.
+ROOMS_OF_LAUNCHER = {
+    "text": set(),
+    "host": {"text"},
+    "allocator": set(),
+    "run": {"text", "host", "allocator"},
+    "batch": {"text", "host", "run"},
+    "starter": {"text", "host", "run", "batch"},
+    "agent": {"text", "host", "allocator", "run", "starter"},
+    "metrics": {"text", "host", "run", "starter"},
+    "doctor": {"text", "host", "allocator", "run", "batch", "starter", "agent"},
+    "command": {"text", "host", "run", "batch", "starter", "metrics", "doctor"},
+}
+ROOMS = {"proxy": ROOMS_OF_PROXY, "launcher": ROOMS_OF_LAUNCHER}
+
 # Headers that the build makes.
 GENERATED = (".gen.h", ".pb.h")
 
@@ -83,11 +98,11 @@ def problems_of(root, path):
                 yield f"{name}:{line}: interpose/{room} must not include {included}"
             elif other == "load" != room and included != DOOR_OF_LOAD:
                 yield f"{name}:{line}: {included} is only for interpose/load; others take {DOOR_OF_LOAD}"
-        if layer == "proxy" and target == "proxy":
+        if layer in ROOMS and target == layer:
             room, other = (path_name.split("/")[1] if path_name.count("/") > 1 else None for path_name in (name, included))
-            # What stands in proxy itself is above all rooms.
-            if room is not None and other != room and other not in ROOMS_OF_PROXY.get(room, ()):
-                yield f"{name}:{line}: proxy/{room} must not include {included}"
+            # What stands in the layer itself is above all rooms.
+            if room is not None and other != room and other not in ROOMS[layer].get(room, ()):
+                yield f"{name}:{line}: {layer}/{room} must not include {included}"
         if quoted and layer in LAYERS and "/" not in included and not included.endswith(GENERATED):
             yield f'{name}:{line}: "{included}" is not written from the root of the repository'
         if ".." in included.split("/"):
@@ -152,8 +167,27 @@ class TheTestItself(unittest.TestCase):
         inner = "interpose/load/patch.h"
         self.assertEqual(len(self.found("interpose/calls/a.cc", f'#include "{inner}"\n', [inner])), 1)
 
+    def test_rooms_of_proxy_and_launcher(self):
+        for layer, rooms in ROOMS.items():
+            for room in rooms:
+                for other in rooms.keys() - {room}:
+                    header = f"{layer}/{other}/b.h"
+                    problems = self.found(f"{layer}/{room}/a.cc", f'#include "{header}"\n', [header])
+                    wrong = [] if other in rooms[room] else [f"{layer}/{room}/a.cc:1: {layer}/{room} must not include {header}"]
+                    self.assertEqual(problems, wrong)
+            self.assertEqual(len(self.found(f"{layer}/{room}/a.cc", f'#include "{layer}/b.h"\n', [f"{layer}/b.h"])), 1)
+            self.assertEqual(len(self.found(f"{layer}/new/a.cc", f'#include "{header}"\n', [header])), 1)
+
+    def test_rooms_have_no_circle(self):
+        for rooms in (ROOMS_OF_INTERPOSE, *ROOMS.values()):
+            left = {room: others - {room} for room, others in rooms.items()}
+            while lowest := [room for room, others in left.items() if not others & left.keys()]:
+                for room in lowest:
+                    del left[room]
+            self.assertEqual(left, {})
+
     def test_headers_with_a_home(self):
-        self.assertEqual(len(self.found("launcher/run.cc", "#include <mpi.h>\n")), 1)
+        self.assertEqual(len(self.found("launcher/command/run.cc", "#include <mpi.h>\n")), 1)
         self.assertEqual(self.found("launcher/agent/mpi/a.cc", "#include <mpi.h>\n"), [])
         self.assertEqual(self.found("bench/a.cc", "#include <mpi.h>\n"), [])
         self.assertEqual(len(self.found("proxy/gpu/a.cc", "# include  <llvm/IR/Module.h>\n")), 1)

@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/allocator/ticket.h"
-#include "launcher/lease_key.h"
+#include "launcher/run/lease_key.h"
 
 namespace cuspan {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "common/settings.h"
 #include "launcher/allocator/allocation.h"
-#include "launcher/device_attributes.h"
-#include "launcher/plan.h"
+#include "launcher/run/device_attributes.h"
+#include "launcher/run/plan.h"
 #include "protocol/api/address_plan.h"
 
 namespace cuspan {

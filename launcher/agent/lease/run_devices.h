@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "launcher/allocator/policy.h"
-#include "launcher/gpu_wish.h"
-#include "launcher/lease_key.h"
+#include "launcher/run/gpu_wish.h"
+#include "launcher/run/lease_key.h"
 #include "protocol/wire/frame.h"
 
 namespace cuspan {

@@ -7,7 +7,7 @@
 
 #include "common/log.h"
 #include "launcher/agent/relay/lane.h"
-#include "launcher/run_key.h"
+#include "launcher/run/run_key.h"
 #include "protocol/channel/reception.h"
 
 namespace cuspan {

@@ -10,8 +10,8 @@
 #include <deque>
 #include <unordered_map>
 
-#include "launcher/app_process.h"
-#include "launcher/plan.h"
+#include "launcher/host/app_process.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan {
 namespace {

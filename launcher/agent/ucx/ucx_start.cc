@@ -13,9 +13,9 @@
 #include "launcher/agent/meeting/meeting.h"
 #include "launcher/agent/ucx/lane_threads.h"
 #include "launcher/agent/ucx/ucx_transport.h"
-#include "launcher/own_host.h"
-#include "launcher/route.h"
-#include "launcher/secure_network.h"
+#include "launcher/host/own_host.h"
+#include "launcher/host/route.h"
+#include "launcher/run/secure_network.h"
 
 namespace cuspan {
 namespace {

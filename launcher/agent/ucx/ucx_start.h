@@ -10,8 +10,8 @@
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/other_agents.h"
 #include "launcher/agent/relay/transport.h"
-#include "launcher/environment.h"
-#include "launcher/install_paths.h"
+#include "launcher/host/environment.h"
+#include "launcher/host/install_paths.h"
 
 namespace cuspan {
 

@@ -15,7 +15,7 @@
 
 #include "common/log.h"
 #include "launcher/agent/ucx/ucp_worker.h"
-#include "launcher/plan.h"
+#include "launcher/run/plan.h"
 
 namespace cuspan {
 namespace {

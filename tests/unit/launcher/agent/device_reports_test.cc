@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "launcher/tables.h"
+#include "launcher/run/tables.h"
 #include "protocol/channel/channel.h"
 #include "protocol/wire/frame.h"
 

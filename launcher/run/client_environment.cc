@@ -1,0 +1,79 @@
+#include "launcher/run/client_environment.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/format.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::string_view kClientFile = "libcuspan.so";
+constexpr std::string_view kRuntimeFolder = "/lib/cuspan/runtime";
+
+// The entries of `list`, split at any of `separators`, for which `keep` holds,
+// joined again by `joiner`.
+template <typename Keep>
+std::string Filter(std::string_view list, std::string_view separators, char joiner, Keep keep) {
+  std::string kept;
+  bool first = true;
+  for (std::size_t start = 0; start <= list.size();) {
+    const std::size_t end = std::min(list.find_first_of(separators, start), list.size());
+    const std::string_view entry = list.substr(start, end - start);
+    if (keep(entry)) {
+      if (!first) kept += joiner;
+      kept += entry;
+      first = false;
+    }
+    start = end + 1;
+  }
+  return kept;
+}
+
+// Replaces a list variable by what `keep` leaves of it; unsets it when nothing is left.
+template <typename Keep>
+void FilterVariable(Environment& environment, const char* name, std::string_view separators,
+                    char joiner, Keep keep) {
+  const std::optional<std::string_view> value = environment.Get(name);
+  if (!value) return;
+  const std::string before(*value);
+  const std::string after = Filter(before, separators, joiner, keep);
+  if (after.size() == before.size()) return;
+  if (after.empty())
+    environment.Unset(name);
+  else
+    environment.Set(name, after);
+}
+
+void Prepend(Environment& environment, const char* name, const std::string& entry) {
+  const std::string_view before = environment.Get(name).value_or("");
+  environment.Set(name, before.empty() ? entry : Format("{}:{}", entry, before));
+}
+
+}  // namespace
+
+void StripOuterRun(Environment& environment) {
+  FilterVariable(environment, "LD_PRELOAD", ": ", ':', [](std::string_view entry) {
+    return !entry.ends_with(Format("/{}", kClientFile));
+  });
+  FilterVariable(environment, "LD_LIBRARY_PATH", ":;", ':',
+                 [](std::string_view entry) { return !entry.ends_with(kRuntimeFolder); });
+  // An empty one says that a process is outside of any run: where the launcher itself is a process
+  // of the outer run, its library would otherwise add that run's variables again.
+  if (environment.Get("CUSPAN_SOCKET")) environment.Set("CUSPAN_SOCKET", "");
+  environment.Unset("CUSPAN_SECRET");
+  environment.Unset(RunKey::kVariable);
+}
+
+void AddClient(Environment& environment, const InstallPaths& paths, const RunKey& key) {
+  Prepend(environment, "LD_PRELOAD", paths.client);
+  Prepend(environment, "LD_LIBRARY_PATH", paths.runtime);
+  environment.Set("CUSPAN_SOCKET", key.Address());
+  environment.Set("CUSPAN_SECRET", ToHex(key.secret));
+  // It was about this node's GPUs. What the program's own script sets is about the run's.
+  environment.Unset("CUDA_VISIBLE_DEVICES");
+  environment.Unset("GPU_DEVICE_ORDINAL");
+}
+
+}  // namespace cuspan

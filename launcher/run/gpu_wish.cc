@@ -1,0 +1,360 @@
+#include "launcher/run/gpu_wish.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+
+#include "common/scheduling/turns.h"
+#include "common/settings.h"
+#include "launcher/run/lease_key.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::uint32_t kMostGpus = 4096;
+// Longer than anybody waits, and within what timers hold.
+constexpr std::uint32_t kMostSeconds = 365 * 24 * 3600;
+
+template <typename Number>
+std::optional<Number> ParseWhole(std::string_view text) {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// "512M", "40G", "1T", or a number of bytes.
+std::optional<std::uint64_t> ParseSize(std::string_view text) {
+  int shift = 0;
+  if (!text.empty()) {
+    const std::size_t unit = std::string_view("KMGT").find(static_cast<char>(text.back() & ~0x20));
+    if (unit != std::string_view::npos) {
+      shift = 10 * static_cast<int>(unit + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const std::optional<std::uint64_t> number = ParseWhole<std::uint64_t>(text);
+  if (!number || *number > ~std::uint64_t{0} >> shift) return std::nullopt;
+  return *number << shift;
+}
+
+// "9.0" as 90.
+std::optional<std::uint32_t> ParseCapability(std::string_view text) {
+  const std::size_t dot = text.find('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::optional<std::uint32_t> major = ParseWhole<std::uint32_t>(text.substr(0, dot));
+  const std::optional<std::uint32_t> minor = ParseWhole<std::uint32_t>(text.substr(dot + 1));
+  if (!major || !minor || *major > 99 || *minor > 9) return std::nullopt;
+  return *major * 10 + *minor;
+}
+
+struct NamedNiceness {
+  const char* name;
+  std::int32_t niceness;
+};
+constexpr NamedNiceness kPriorities[] = {{"low", 10}, {"normal", 0}, {"high", -10}};
+// As nice(1) has them.
+constexpr std::int32_t kLeastNice = -20;
+constexpr std::int32_t kMostNice = 19;
+
+std::optional<std::int32_t> ParsePriority(std::string_view text) {
+  for (const NamedNiceness& known : kPriorities)
+    if (text == known.name) return known.niceness;
+  const std::optional<std::int32_t> niceness = ParseWhole<std::int32_t>(text);
+  if (!niceness || *niceness < kLeastNice || *niceness > kMostNice) return std::nullopt;
+  return niceness;
+}
+
+struct NamedKind {
+  const char* name;
+  scheduling::Limits limits;
+};
+constexpr NamedKind kKinds[] = {{"compute", scheduling::Limits::kCompute},
+                                {"memory", scheduling::Limits::kMemory}};
+
+// "30%", "12.5", in thousandths.
+std::optional<std::uint32_t> ParseShare(std::string_view text) {
+  if (text.ends_with('%')) text.remove_suffix(1);
+  double percent = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), percent, std::chars_format::fixed);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (!(percent >= 0.1 && percent <= 100)) return std::nullopt;
+  return static_cast<std::uint32_t>(std::lround(percent * scheduling::kWhole / 100));
+}
+
+std::string ShareText(std::uint32_t thousandths) {
+  return Format("{}.{}%", thousandths / 10, thousandths % 10);
+}
+
+// Of a run that shares its GPUs.
+Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
+  ShareTerms terms;
+  terms.shared = true;
+  // CLI11 gives "true" for a flag without a value.
+  terms.pair = texts.share == "pair";
+  if (texts.share != "true" && texts.share != "time" && !terms.pair)
+    return Status::Invalid(
+        "--share={}: GPUs are shared by time (--share, or --share=time) or in pairs (--share=pair)",
+        texts.share);
+  if (const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
+      mode.ok() && *mode == LeaseMode::kOff)
+    return Status::Invalid(
+        "--share needs leases, which {}=off disables: unset it, or omit --share to use GPUs "
+        "without leases",
+        settings::kLeases.name);
+  if (!texts.priority.empty()) {
+    const std::optional<std::int32_t> niceness = ParsePriority(texts.priority);
+    if (!niceness)
+      return Status::Invalid("--priority {}: use low, normal, high, or {} (highest) to {} (lowest)",
+                             texts.priority, kLeastNice, kMostNice);
+    terms.niceness = *niceness;
+  }
+  const auto take_share = [](const char* option, const std::string& text,
+                             std::uint32_t& share) -> Status {
+    if (text.empty()) return Status::Ok();
+    const std::optional<std::uint32_t> parsed = ParseShare(text);
+    if (!parsed)
+      return Status::Invalid("{} {}: use a percentage of a GPU's time from 0.1% to 100%", option,
+                             text);
+    share = *parsed;
+    return Status::Ok();
+  };
+  CUSPAN_RETURN_IF_ERROR(take_share("--quota", texts.quota, terms.quota));
+  CUSPAN_RETURN_IF_ERROR(take_share("--limit", texts.limit, terms.limit));
+  if (terms.quota > terms.limit)
+    return Status::Invalid("--quota {} is above --limit {}: raise the limit, or lower the quota",
+                           ShareText(terms.quota), ShareText(terms.limit));
+  if (!texts.share_limit.empty()) {
+    const std::optional<std::uint32_t> runs = ParseWhole<std::uint32_t>(texts.share_limit);
+    if (!runs || *runs < 2 || *runs > scheduling::kMostSharingRuns)
+      return Status::Invalid("--share-limit {}: 2 to {} runs can share a GPU", texts.share_limit,
+                             scheduling::kMostSharingRuns);
+    terms.most_runs = *runs;
+  }
+  if (texts.memory_cap == "all") {
+    if (terms.pair)
+      return Status::Invalid(
+          "--memory all is for --share=time: two runs that use a GPU at the same time can not both "
+          "have all of its memory");
+    terms.swap = true;
+  } else if (!texts.memory_cap.empty()) {
+    const std::optional<std::uint64_t> bytes = ParseSize(texts.memory_cap);
+    if (!bytes || *bytes == 0)
+      return Status::Invalid("--memory {}: write a size such as 40G, or all", texts.memory_cap);
+    terms.memory = *bytes;
+  }
+  if (!texts.kind.empty()) {
+    const auto known =
+        std::find_if(std::begin(kKinds), std::end(kKinds),
+                     [&texts](const NamedKind& kind) { return texts.kind == kind.name; });
+    if (known == std::end(kKinds))
+      return Status::Invalid("--kind {}: use compute or memory", texts.kind);
+    terms.limits = static_cast<std::uint8_t>(known->limits);
+  }
+  terms.process_niceness = texts.process_niceness.value_or(::getpriority(PRIO_PROCESS, 0));
+  return terms;
+}
+
+Status CheckNoShareTerms(const GpuWishTexts& texts) {
+  const std::pair<const char*, const std::string*> needing[] = {
+      {"--priority", &texts.priority}, {"--quota", &texts.quota},
+      {"--limit", &texts.limit},       {"--share-limit", &texts.share_limit},
+      {"--memory", &texts.memory_cap}, {"--kind", &texts.kind}};
+  for (const auto& [option, text] : needing)
+    if (!text->empty())
+      return Status::Invalid("{} needs --share: without it a run has its GPUs to itself", option);
+  return Status::Ok();
+}
+
+// As they are by themselves they need not be said.
+void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options) {
+  const ShareTerms usual;
+  options.emplace_back(terms.pair ? "--share=pair" : "--share");
+  if (terms.niceness != usual.niceness) options.push_back(Format("--priority={}", terms.niceness));
+  if (terms.quota != usual.quota) options.push_back(Format("--quota={}", ShareText(terms.quota)));
+  if (terms.limit != usual.limit) options.push_back(Format("--limit={}", ShareText(terms.limit)));
+  if (terms.most_runs != usual.most_runs)
+    options.push_back(Format("--share-limit={}", terms.most_runs));
+  if (terms.memory != usual.memory) options.push_back(Format("--memory={}", terms.memory));
+  if (terms.swap) options.emplace_back("--memory=all");
+  if (terms.limits != usual.limits)
+    options.push_back(Format("--kind={}", KindText(scheduling::LimitsOf(terms.limits))));
+  options.push_back(Format("--process-niceness={}", terms.process_niceness));
+}
+
+}  // namespace
+
+void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
+  command
+      .add_option(
+          "--gpus", texts.gpus,
+          "number of GPUs that the program sees, or all (default: all that are free, at least one)")
+      ->type_name("N|all");
+  command
+      .add_option("--policy", texts.policy,
+                  "which GPUs: local-first (this node's, then as few other nodes as possible; the "
+                  "default), pack (as few nodes as possible, the fullest first), spread (as few "
+                  "GPUs per node as possible), fastest, pair (with --share: GPUs whose run "
+                  "complements this "
+                  "one: compute beside memory, by --kind)")
+      ->type_name("local-first|pack|spread|fastest|pair");
+  CLI::Option* wait =
+      command
+          .add_option(
+              "--wait", texts.wait,
+              "wait until the GPUs are free, for at most SECONDS (default: wait without limit)")
+          ->type_name("SECONDS");
+  wait->expected(0, 1);
+  CLI::Option* no_wait =
+      command.add_flag("--no-wait", texts.no_wait, "fail at once if the GPUs are not free");
+  no_wait->excludes(wait);
+  command
+      .add_option("--min-memory", texts.memory,
+                  "only GPUs with at least this much memory: bytes, or with K, M, G or T")
+      ->type_name("SIZE");
+  command
+      .add_option("--min-capability", texts.capability,
+                  "only GPUs of at least this compute capability, such as 8.0")
+      ->type_name("X.Y");
+  command.add_flag("--share", texts.share,
+                   "share GPUs with other runs of yours that have this option: they use a GPU in "
+                   "turns (default: a run has its GPUs to itself)");
+  command
+      .add_option("--priority", texts.priority,
+                  "with --share: priority among the runs that share a GPU: low, normal (the "
+                  "default), high, or -20 (highest) to 19 (lowest), as nice has it")
+      ->type_name("low|normal|high|N");
+  command
+      .add_option("--quota", texts.quota,
+                  "with --share: part of each GPU's time that this run gets at least, such as 30%")
+      ->type_name("PERCENT");
+  command
+      .add_option("--limit", texts.limit,
+                  "with --share: part of each GPU's time that this run gets at most, such as 60%")
+      ->type_name("PERCENT");
+  command
+      .add_option("--share-limit", texts.share_limit,
+                  "with --share: number of runs on one GPU at most, this one included: 2 (the "
+                  "default) to 16")
+      ->type_name("N");
+  command
+      .add_option("--memory", texts.memory_cap,
+                  "with --share: bytes of each GPU's memory that this run gets at most, and that "
+                  "are kept for it, such as 40G; or all: as much as there is, which is copied to "
+                  "the host's memory while other runs with this option need the room (default: "
+                  "what is free)")
+      ->type_name("SIZE|all");
+  command
+      .add_option("--kind", texts.kind,
+                  "with --share: what limits the program: compute or memory (default: not known)")
+      ->type_name("compute|memory");
+}
+
+Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
+  GpuWish wish;
+  if (texts.gpus == "all") {
+    wish.all = true;
+  } else if (!texts.gpus.empty()) {
+    wish.number = ParseWhole<std::uint32_t>(texts.gpus);
+    if (!wish.number || *wish.number == 0 || *wish.number > kMostGpus)
+      return Status::Invalid("--gpus {}: a run has 1 to {} GPUs, or all", texts.gpus, kMostGpus);
+  }
+  if (!texts.policy.empty()) {
+    const Result<Policy> policy = ParsePolicy(texts.policy);
+    if (!policy.ok()) return Status::Invalid("--policy: {}", policy.status().message());
+    wish.policy = *policy;
+  }
+  if (texts.no_wait) wish.wait_seconds = 0;
+  // CLI11 gives "true" for an option whose value is left out.
+  if (!texts.wait.empty() && texts.wait != "true") {
+    wish.wait_seconds = ParseWhole<std::uint32_t>(texts.wait);
+    if (!wish.wait_seconds || *wish.wait_seconds > kMostSeconds)
+      return Status::Invalid("--wait={}: a number of seconds up to {}", texts.wait, kMostSeconds);
+  }
+  if (!texts.memory.empty()) {
+    const std::optional<std::uint64_t> bytes = ParseSize(texts.memory);
+    if (!bytes) return Status::Invalid("--min-memory {}: write a size such as 40G", texts.memory);
+    wish.least_memory_bytes = *bytes;
+  }
+  if (!texts.capability.empty()) {
+    const std::optional<std::uint32_t> capability = ParseCapability(texts.capability);
+    if (!capability)
+      return Status::Invalid("--min-capability {}: write a compute capability such as 8.0",
+                             texts.capability);
+    wish.least_capability = *capability;
+  }
+  if (texts.share.empty()) {
+    CUSPAN_RETURN_IF_ERROR(CheckNoShareTerms(texts));
+    if (wish.policy == Policy::kPair)
+      return Status::Invalid(
+          "--policy pair needs --share: without it a run has its GPUs to itself");
+  } else {
+    CUSPAN_ASSIGN_OR_RETURN(wish.share, CheckShareTerms(texts));
+    // A copy between two GPUs would hold one while it waits for its turn on the other.
+    if (wish.share.swap && wish.number != 1U)
+      return Status::Invalid("--memory all is for runs with one GPU: add --gpus 1");
+  }
+  return wish;
+}
+
+std::vector<std::string> GpuWishOptions(const GpuWish& wish) {
+  std::vector<std::string> options;
+  const auto add = [&options](const char* name, std::string value) {
+    options.emplace_back(name);
+    options.push_back(std::move(value));
+  };
+  if (wish.number || wish.all)
+    add("--gpus", wish.number ? std::to_string(*wish.number) : std::string("all"));
+  if (wish.policy != Policy::kLocalFirst) add("--policy", PolicyName(wish.policy));
+  if (wish.wait_seconds == 0U)
+    options.emplace_back("--no-wait");
+  else if (wish.wait_seconds)
+    options.push_back(Format("--wait={}", *wish.wait_seconds));
+  if (wish.least_memory_bytes != 0) add("--min-memory", std::to_string(wish.least_memory_bytes));
+  if (wish.least_capability != 0)
+    add("--min-capability",
+        Format("{}.{}", wish.least_capability / 10, wish.least_capability % 10));
+  if (wish.share.shared) AddShareOptions(wish.share, options);
+  if (wish.look) options.emplace_back("--look");
+  if (wish.order != 0) add("--order", std::to_string(wish.order));
+  if (!wish.program.empty()) options.push_back("--program=" + wish.program);
+  if (!wish.job.empty()) add("--job", wish.job);
+  return options;
+}
+
+std::string PriorityText(std::int64_t niceness) {
+  for (const NamedNiceness& known : kPriorities)
+    if (niceness == known.niceness) return known.name;
+  return std::to_string(niceness);
+}
+
+const char* KindText(scheduling::Limits limits) {
+  for (const NamedKind& known : kKinds)
+    if (limits == known.limits) return known.name;
+  return "";
+}
+
+std::uint64_t RealTimeNow() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::string RequirementText(std::uint64_t memory_bytes, std::uint32_t capability) {
+  std::string text;
+  if (memory_bytes != 0)
+    text = Format("at least {:.1f} GiB of memory", static_cast<double>(memory_bytes) / (1 << 30));
+  if (capability != 0)
+    AppendFormat(text, "{}compute capability {}.{} or higher", text.empty() ? "" : " and ",
+                 capability / 10, capability % 10);
+  return text;
+}
+
+}  // namespace cuspan

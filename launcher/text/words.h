@@ -1,0 +1,18 @@
+// Words of command lines, and lines of what commands say.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cuspan {
+
+// A command line that a shell reads as these words.
+std::string QuoteForShell(const std::vector<std::string>& words);
+// Words separated by blanks; "…" and '…' keep blanks.
+std::vector<std::string> SplitWords(std::string_view text);
+
+// The lines of a command's output without blanks around them; empty ones are left out.
+std::vector<std::string_view> OutputLines(std::string_view text);
+
+}  // namespace cuspan

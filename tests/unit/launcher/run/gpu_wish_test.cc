@@ -1,0 +1,237 @@
+#include "launcher/run/gpu_wish.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "common/settings.h"
+
+namespace cuspan {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(GpuWish, IsAllThatAreFreeUnlessSaidOtherwise) {
+  const Result<GpuWish> wish = CheckGpuWish({});
+  ASSERT_TRUE(wish.ok());
+  EXPECT_FALSE(wish->number || wish->all || wish->wait_seconds);
+  EXPECT_EQ(wish->policy, Policy::kLocalFirst);
+  EXPECT_THAT(GpuWishOptions(*wish), IsEmpty());
+}
+
+TEST(GpuWish, GoesToTheAgentAsItWasWritten) {
+  GpuWishTexts texts;
+  texts.gpus = "3";
+  texts.policy = "spread";
+  texts.wait = "60";
+  texts.memory = "40G";
+  texts.capability = "8.0";
+  Result<GpuWish> wish = CheckGpuWish(texts);
+  ASSERT_TRUE(wish.ok());
+  EXPECT_EQ(wish->least_memory_bytes, std::uint64_t{40} << 30);
+  EXPECT_EQ(wish->least_capability, 80U);
+  wish->order = 7;
+  wish->program = "-p";
+  wish->job = "12";
+  EXPECT_THAT(
+      GpuWishOptions(*wish),
+      ElementsAre("--gpus", "3", "--policy", "spread", "--wait=60", "--min-memory", "42949672960",
+                  "--min-capability", "8.0", "--order", "7", "--program=-p", "--job", "12"));
+  GpuWishTexts all;
+  all.gpus = "all";
+  all.no_wait = true;
+  EXPECT_THAT(GpuWishOptions(*CheckGpuWish(all)), ElementsAre("--gpus", "all", "--no-wait"));
+}
+
+TEST(GpuWish, RefusesWhatMeansNothingAndNamesTheOption) {
+  const auto refused = [](std::string GpuWishTexts::*field, const char* text) {
+    GpuWishTexts texts;
+    texts.*field = text;
+    const Result<GpuWish> wish = CheckGpuWish(texts);
+    return wish.ok() ? "accepted" : wish.status().message();
+  };
+  for (const char* text : {"0", "-1", "1.5", "4097", "any", "99999999999999999999"})
+    EXPECT_THAT(refused(&GpuWishTexts::gpus, text), HasSubstr("--gpus"));
+  for (const char* text : {"-1", "soon", "1s", "99999999999"})
+    EXPECT_THAT(refused(&GpuWishTexts::wait, text), HasSubstr("--wait"));
+  for (const char* text : {"G", "4X", "-1G", "99999999999999999T", "1.5G"})
+    EXPECT_THAT(refused(&GpuWishTexts::memory, text), HasSubstr("--min-memory"));
+  for (const char* text : {"9", "9.", ".0", "9.10", "900.0", "nine"})
+    EXPECT_THAT(refused(&GpuWishTexts::capability, text), HasSubstr("--min-capability"));
+  EXPECT_THAT(refused(&GpuWishTexts::policy, "best"), HasSubstr("--policy"));
+}
+
+// The wish of a run that shares its GPUs, or why it is none.
+GpuWishTexts SharingTexts() {
+  GpuWishTexts texts;
+  texts.share = "true";
+  texts.process_niceness = 0;
+  return texts;
+}
+
+std::string RefusalOf(const GpuWishTexts& texts) {
+  const Result<GpuWish> wish = CheckGpuWish(texts);
+  return wish.ok() ? "accepted" : wish.status().message();
+}
+
+TEST(GpuWishSharing, IsNotDoneUnlessAskedFor) {
+  EXPECT_FALSE(CheckGpuWish({})->share.shared);
+  for (const char* way : {"true", "time"}) {
+    GpuWishTexts texts = SharingTexts();
+    texts.share = way;
+    const Result<GpuWish> wish = CheckGpuWish(texts);
+    ASSERT_TRUE(wish.ok()) << way;
+    EXPECT_TRUE(wish->share.shared);
+    EXPECT_EQ(wish->share.niceness, 0);
+    EXPECT_EQ(wish->share.quota, 0U);
+    EXPECT_EQ(wish->share.limit, 1000U);
+    EXPECT_EQ(wish->share.most_runs, 2U);
+    EXPECT_THAT(GpuWishOptions(*wish), ElementsAre("--share", "--process-niceness=0"));
+  }
+  for (const char* way : {"false", "space"}) {
+    GpuWishTexts texts = SharingTexts();
+    texts.share = way;
+    EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("--share={}: ", way)));
+  }
+}
+
+TEST(GpuWishSharing, GoesToTheAgentAsItWasWritten) {
+  GpuWishTexts texts = SharingTexts();
+  texts.priority = "high";
+  texts.quota = "30%";
+  texts.limit = "62.5";
+  texts.share_limit = "4";
+  texts.process_niceness = 5;
+  const Result<GpuWish> wish = CheckGpuWish(texts);
+  ASSERT_TRUE(wish.ok()) << wish.status().message();
+  EXPECT_EQ(wish->share.niceness, -10);
+  EXPECT_EQ(wish->share.quota, 300U);
+  EXPECT_EQ(wish->share.limit, 625U);
+  EXPECT_EQ(wish->share.most_runs, 4U);
+  EXPECT_EQ(wish->share.process_niceness, 5);
+  EXPECT_THAT(GpuWishOptions(*wish),
+              ElementsAre("--share", "--priority=-10", "--quota=30.0%", "--limit=62.5%",
+                          "--share-limit=4", "--process-niceness=5"));
+}
+
+TEST(GpuWishSharing, PrioritiesAreNamesOrAsNiceHasThem) {
+  GpuWishTexts texts = SharingTexts();
+  for (const auto& [text, niceness] :
+       {std::pair("low", 10), std::pair("normal", 0), std::pair("high", -10), std::pair("-20", -20),
+        std::pair("19", 19), std::pair("0", 0)}) {
+    texts.priority = text;
+    EXPECT_EQ(CheckGpuWish(texts)->share.niceness, niceness) << text;
+  }
+  for (const char* text : {"-21", "20", "urgent", "1.5", "High", "5%"}) {
+    texts.priority = text;
+    EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("--priority {}: ", text)));
+  }
+}
+
+TEST(GpuWishSharing, PartsOfAGpuArePercentages) {
+  GpuWishTexts texts = SharingTexts();
+  for (const auto& [text, thousandths] :
+       {std::pair("0.1%", 1U), std::pair("0.1", 1U), std::pair("33.3%", 333U),
+        std::pair("50", 500U), std::pair("100%", 1000U), std::pair("100", 1000U)}) {
+    texts.quota = text;
+    EXPECT_EQ(CheckGpuWish(texts)->share.quota, thousandths) << text;
+  }
+  for (const char* text : {"0", "0%", "0.05%", "100.1%", "-5%", "%", "half", "5%%", "1e1", "nan",
+                           "inf", "0x10", "3 %"}) {
+    texts.quota = text;
+    EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("--quota {}: ", text)));
+    GpuWishTexts limit = SharingTexts();
+    limit.limit = text;
+    EXPECT_THAT(RefusalOf(limit), HasSubstr(Format("--limit {}: ", text)));
+  }
+}
+
+TEST(GpuWishSharing, APromiseIsWithinTheLimit) {
+  GpuWishTexts texts = SharingTexts();
+  texts.quota = texts.limit = "60%";
+  EXPECT_EQ(RefusalOf(texts), "accepted");
+  texts.quota = "60.1%";
+  EXPECT_THAT(RefusalOf(texts), HasSubstr("--quota 60.1% is above --limit 60.0%"));
+}
+
+TEST(GpuWishSharing, WhatLimitsTheProgramMayBeSaid) {
+  GpuWishTexts texts = SharingTexts();
+  EXPECT_EQ(CheckGpuWish(texts)->share.limits, 0);
+  for (const auto& [text, limits] : {std::pair("compute", scheduling::Limits::kCompute),
+                                     std::pair("memory", scheduling::Limits::kMemory)}) {
+    texts.kind = text;
+    const Result<GpuWish> wish = CheckGpuWish(texts);
+    ASSERT_TRUE(wish.ok()) << text;
+    EXPECT_EQ(scheduling::LimitsOf(wish->share.limits), limits);
+    EXPECT_STREQ(KindText(limits), text);
+    EXPECT_THAT(GpuWishOptions(*wish),
+                ElementsAre("--share", Format("--kind={}", text), "--process-niceness=0"));
+  }
+  for (const char* text : {"unknown", "Compute", "0", "compute,memory"}) {
+    texts.kind = text;
+    EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("--kind {}: use compute or memory", text)));
+  }
+}
+
+TEST(GpuWishSharing, PairsAreForRunsThatShare) {
+  GpuWishTexts texts = SharingTexts();
+  texts.policy = "pair";
+  for (const char* way : {"true", "pair"}) {
+    texts.share = way;
+    const Result<GpuWish> wish = CheckGpuWish(texts);
+    ASSERT_TRUE(wish.ok()) << wish.status().message();
+    EXPECT_EQ(wish->policy, Policy::kPair);
+    EXPECT_THAT(GpuWishOptions(*wish), Contains("pair"));
+  }
+  texts.share.clear();
+  EXPECT_THAT(RefusalOf(texts), HasSubstr("--policy pair needs --share"));
+}
+
+TEST(GpuWishSharing, TwoToSixteenRunsShareAGpu) {
+  GpuWishTexts texts = SharingTexts();
+  for (const char* text : {"2", "16"}) {
+    texts.share_limit = text;
+    EXPECT_EQ(RefusalOf(texts), "accepted");
+  }
+  for (const char* text : {"0", "1", "17", "-2", "all", "2.5"}) {
+    texts.share_limit = text;
+    EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("--share-limit {}: ", text)));
+  }
+}
+
+TEST(GpuWishSharing, ItsOptionsMeanNothingWithoutIt) {
+  const std::pair<std::string GpuWishTexts::*, const char*> options[] = {
+      {&GpuWishTexts::priority, "--priority"},
+      {&GpuWishTexts::quota, "--quota"},
+      {&GpuWishTexts::limit, "--limit"},
+      {&GpuWishTexts::share_limit, "--share-limit"},
+      {&GpuWishTexts::kind, "--kind"}};
+  for (const auto& [field, option] : options) {
+    GpuWishTexts texts;
+    texts.*field = "10";
+    EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("{} needs --share", option)));
+  }
+}
+
+TEST(GpuWishSharing, NeedsLeases) {
+  ASSERT_EQ(::setenv(settings::kLeases.name, "off", 1), 0);
+  EXPECT_THAT(RefusalOf(SharingTexts()), HasSubstr("--share needs leases"));
+  for (const char* mode : {"on", "auto"}) {
+    ::setenv(settings::kLeases.name, mode, 1);
+    EXPECT_EQ(RefusalOf(SharingTexts()), "accepted");
+  }
+  ::unsetenv(settings::kLeases.name);
+}
+
+TEST(GpuWishSharing, TheNicenessOfTheProcessCounts) {
+  GpuWishTexts texts = SharingTexts();
+  texts.process_niceness.reset();
+  EXPECT_EQ(CheckGpuWish(texts)->share.process_niceness, ::getpriority(PRIO_PROCESS, 0));
+}
+
+}  // namespace
+}  // namespace cuspan
