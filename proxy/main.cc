@@ -252,7 +252,8 @@ Status StartServingSocket(ControlSocket& socket, Place& place) {
 // system allows no further thread.
 Result<DeviceSession*> StartSession(ControlSocket& socket, Place& place,
                                     std::optional<ExchangeSocket> exchange,
-                                    std::unique_ptr<ShareSeat> seat) {
+                                    std::unique_ptr<ShareSeat> seat)
+    CUSPAN_REQUIRES(receiving_thread) {
   std::unique_ptr<DeviceSession> session;
   try {
     session = std::make_unique<DeviceSession>(place.driver.functions, *place.device, *place.channel,
@@ -301,6 +302,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
       LogWarn("no peer access from other GPUs of this node: {}", opened.status().message());
     if (exchange) answer.exchange = exchange->address;
   }
+  const ReceivingThread::Scope role(receiving_thread);
   DeviceSession* session = nullptr;
   if (ready.ok()) {
     Result<DeviceSession*> made =

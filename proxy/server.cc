@@ -19,7 +19,7 @@ constexpr bool kHandled =
     T::kClass == OpClass::kPosted || T::kClass == OpClass::kCall || T::kClass == OpClass::kChunk;
 
 template <typename T>
-Status HandleAs(DeviceSession& session, const Frame& frame) {
+Status HandleAs(DeviceSession& session, const Frame& frame) CUSPAN_REQUIRES(receiving_thread) {
   T op;
   if (!DecodeFrom(frame.payload, op))
     return Status::Invalid("malformed {} of {} bytes", OpName(T::kOp), frame.payload.size());
@@ -32,10 +32,11 @@ Status HandleAs(DeviceSession& session, const Frame& frame) {
   return Handle(session, Origin{frame.header.sequence, frame.header.request, T::kOp}, op);
 }
 
-Status Dispatch(DeviceSession& session, const Frame& frame) {
+Status Dispatch(DeviceSession& session, const Frame& frame) CUSPAN_REQUIRES(receiving_thread) {
   Status status;
   bool handled = false;
   WithOp(frame.op(), [&]<typename T>() {
+    receiving_thread.AssertHeld();
     if constexpr (kHandled<T>) {
       handled = !frame.header.is_reply();
       if (handled) status = HandleAs<T>(session, frame);
@@ -73,7 +74,7 @@ bool NeedsMemory(Op op) {
 
 bool IsLaunch(Op op) { return op == Op::kLaunch || op == Op::kLaunchShaped; }
 
-Status Loop(DeviceSession& session) {
+Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
   Channel& channel = session.channel();
   const WaitStages stages = WaitStages::ForThisMachine();
   const WaitStages awaiting{stages.spin, stages.await};
@@ -130,6 +131,7 @@ Status Loop(DeviceSession& session) {
     const std::chrono::nanoseconds longest =
         session.sharing().gate() == nullptr ? kLongestSleep : session.sharing().gate()->Settle();
     const auto woken = [&] {
+      receiving_thread.AssertHeld();
       return (!hold && channel.HasFrame()) || channel.closed() || session.MayGoOn() ||
              (!dropped && session.faults().lost() != CUDA_SUCCESS);
     };

@@ -10,6 +10,6 @@ namespace cuspan::proxy {
 // version) says what was wrong, the channel is closed as lost, and nothing of
 // that frame was done. kExhausted when more waits in the streams' queues than a
 // proxy will hold. The context of the session's device is current to the calling thread.
-Status Serve(DeviceSession& session);
+Status Serve(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread);
 
 }  // namespace cuspan::proxy

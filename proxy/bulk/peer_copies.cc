@@ -146,11 +146,12 @@ bool PeerCopies::HasSlot(Peer& peer) {
 
 bool PeerCopies::HasWork() {
   if (inbox_->any.load(std::memory_order_acquire)) return true;
-  return std::any_of(peers_.begin(), peers_.end(), [this](auto& entry) {
-    Peer& peer = entry.second;
-    return peer.channel != nullptr && (peer.channel->HasFrame() || peer.channel->closed() ||
-                                       (!peer.sending.empty() && HasSlot(peer)));
-  });
+  return std::any_of(
+      peers_.begin(), peers_.end(), [this](auto& entry) CUSPAN_REQUIRES(receiving_thread) {
+        Peer& peer = entry.second;
+        return peer.channel != nullptr && (peer.channel->HasFrame() || peer.channel->closed() ||
+                                           (!peer.sending.empty() && HasSlot(peer)));
+      });
 }
 
 void PeerCopies::Progress() {

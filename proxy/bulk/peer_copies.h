@@ -24,6 +24,7 @@
 #include "proxy/gpu/boxes.h"
 #include "proxy/objects/array.h"
 #include "proxy/objects/handle_table.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/stream.h"
 #include "proxy/streams/timeline.h"
 
@@ -44,11 +45,13 @@ struct PeerCopy {
   std::shared_ptr<Array> array;  // That the box lies in, kept as long as the copy.
   std::uint64_t bytes = 0;
 
-  bool holds = false;    // Its stream, from its turn until Release.
-  bool reached = false;  // The device has done what comes before.
-  bool wanted = false;   // The receiver has asked.
-  bool ended = false;
-  std::uint64_t submitted = 0;
+  bool holds CUSPAN_GUARDED_BY(receiving_thread) =
+      false;  // Its stream, from its turn until Release.
+  bool reached CUSPAN_GUARDED_BY(receiving_thread) =
+      false;  // The device has done what comes before.
+  bool wanted CUSPAN_GUARDED_BY(receiving_thread) = false;  // The receiver has asked.
+  bool ended CUSPAN_GUARDED_BY(receiving_thread) = false;
+  std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
 };
 
 class PeerCopies {
@@ -68,19 +71,20 @@ class PeerCopies {
   void Add(std::uint32_t join, std::shared_ptr<Channel> channel);
 
   // A copy has arrived that will have its turn in its stream. kInvalid when its number is in use.
-  Status Announce(const std::shared_ptr<PeerCopy>& copy);
+  Status Announce(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   // Its turn has come. Called from the queues.
-  Turn Begin(const std::shared_ptr<PeerCopy>& copy);
+  Turn Begin(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   // It ends here with a failure, which both ends report.
-  void Fail(const std::shared_ptr<PeerCopy>& copy, CUresult result);
+  void Fail(const std::shared_ptr<PeerCopy>& copy, CUresult result)
+      CUSPAN_REQUIRES(receiving_thread);
   // The client has no other half for it.
-  void Abandon(std::uint32_t join, std::uint64_t id);
+  void Abandon(std::uint32_t join, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);
   // Its op is dropped: the device is lost.
-  void Drop(const std::shared_ptr<PeerCopy>& copy);
+  void Drop(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
 
   // Whether Progress has something to do. Cheap; for Bell::Wait.
-  bool HasWork();
-  void Progress();
+  bool HasWork() CUSPAN_REQUIRES(receiving_thread);
+  void Progress() CUSPAN_REQUIRES(receiving_thread);
 
  private:
   // What another thread leaves for the receiving one. Outlives this for those that come late.
@@ -103,22 +107,24 @@ class PeerCopies {
     std::optional<std::uint32_t> spare_slot;
   };
 
-  void TakeInbox();
-  void Reached(const std::shared_ptr<PeerCopy>& copy);
-  void SendIfReady(Peer& peer, const std::shared_ptr<PeerCopy>& copy);
-  bool TakeFrames(Peer& peer);
-  bool TakeFrame(Peer& peer, const Frame& frame);
-  bool TakeChunk(Peer& peer, const Chunk& chunk);
-  bool TakeWanted(Peer& peer, std::uint64_t id);
-  bool TakeEnd(Peer& peer, std::uint64_t id, CUresult result);
-  void SendPieces(Peer& peer);
-  CUresult SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot);
-  bool HasSlot(Peer& peer);
-  void Lose(Peer& peer);
+  void TakeInbox() CUSPAN_REQUIRES(receiving_thread);
+  void Reached(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
+  void SendIfReady(Peer& peer, const std::shared_ptr<PeerCopy>& copy)
+      CUSPAN_REQUIRES(receiving_thread);
+  bool TakeFrames(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
+  bool TakeFrame(Peer& peer, const Frame& frame) CUSPAN_REQUIRES(receiving_thread);
+  bool TakeChunk(Peer& peer, const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
+  bool TakeWanted(Peer& peer, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);
+  bool TakeEnd(Peer& peer, std::uint64_t id, CUresult result) CUSPAN_REQUIRES(receiving_thread);
+  void SendPieces(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
+  CUresult SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot)
+      CUSPAN_REQUIRES(receiving_thread);
+  bool HasSlot(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
+  void Lose(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
   // Ends a copy: it is forgotten, and its stream goes on.
-  void End(Peer& peer, const std::shared_ptr<PeerCopy>& copy);
-  void Release(PeerCopy& copy);
-  Early& EarlyOf(Peer& peer, std::uint64_t id);
+  void End(Peer& peer, const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
+  void Release(PeerCopy& copy) CUSPAN_REQUIRES(receiving_thread);
+  Early& EarlyOf(Peer& peer, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);
 
   const Driver& driver_;
   Channel& client_;
@@ -128,7 +134,7 @@ class PeerCopies {
   Completer& completer_;
   Timeline& timeline_;
   const std::shared_ptr<Inbox> inbox_;
-  std::map<std::uint32_t, Peer> peers_;
+  std::map<std::uint32_t, Peer> peers_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 }  // namespace cuspan::proxy

@@ -18,6 +18,7 @@
 #include "proxy/gpu/boxes.h"
 #include "proxy/objects/array.h"
 #include "proxy/objects/handle_table.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/stream.h"
 #include "proxy/streams/timeline.h"
 
@@ -40,9 +41,10 @@ struct Transfer {
   // The box that the bytes are, row after row; none: one run at `address`.
   std::optional<DeviceBox> box;
   std::shared_ptr<Array> array;  // That the box lies in, kept as long as the transfer.
-  std::uint64_t submitted = 0;
+  std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
   // To the device:
-  bool wanted = false;  // The client has been asked for the bytes.
+  bool wanted CUSPAN_GUARDED_BY(receiving_thread) =
+      false;  // The client has been asked for the bytes.
 };
 
 class Transfers {
@@ -58,28 +60,28 @@ class Transfers {
         timeline_(timeline) {}
 
   // A copy to the device that has arrived. kInvalid when its number is in use.
-  Status Announce(const std::shared_ptr<Transfer>& transfer);
+  Status Announce(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
   // Its turn has come.
-  Turn BeginToDevice(Transfer& transfer);
+  Turn BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
   // A piece of it has come. kInvalid when it is not one that was asked for.
-  Status TakeChunk(const Chunk& chunk);
+  Status TakeChunk(const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
 
   // The turn of a copy from the device has come.
-  Turn BeginFromDevice(const std::shared_ptr<Transfer>& transfer);
+  Turn BeginFromDevice(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
   // Whether one of them waits for a slot and there is one. Cheap; for Bell::Wait.
-  bool SlotCameFree();
+  bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread);
   // Goes on with those that wait.
-  void UseFreeSlots();
+  void UseFreeSlots() CUSPAN_REQUIRES(receiving_thread);
 
   // Ends a transfer that can not go on; its op counts as submitted.
-  void Fail(Transfer& transfer, CUresult result);
+  void Fail(Transfer& transfer, CUresult result) CUSPAN_REQUIRES(receiving_thread);
   // The device is lost; the queues have dropped the copies that waited for slots.
-  void Forget();
+  void Forget() CUSPAN_REQUIRES(receiving_thread);
 
  private:
   // Copies one piece into `slot`; false when the transfer failed.
-  bool SubmitFromDevice(Transfer& transfer, std::uint32_t slot);
-  std::optional<std::uint32_t> TakeSlot();
+  bool SubmitFromDevice(Transfer& transfer, std::uint32_t slot) CUSPAN_REQUIRES(receiving_thread);
+  std::optional<std::uint32_t> TakeSlot() CUSPAN_REQUIRES(receiving_thread);
 
   const Driver& driver_;
   Channel& channel_;
@@ -90,10 +92,11 @@ class Transfers {
   Timeline& timeline_;
   // To the device: from Announce to the last chunk. A failed one stays, since chunks of it may be
   // under way.
-  std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_
+      CUSPAN_GUARDED_BY(receiving_thread);
   // From the device: those that wait for a slot, each holding its stream.
-  std::deque<std::shared_ptr<Transfer>> slotless_;
-  std::optional<std::uint32_t> spare_slot_;
+  std::deque<std::shared_ptr<Transfer>> slotless_ CUSPAN_GUARDED_BY(receiving_thread);
+  std::optional<std::uint32_t> spare_slot_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 }  // namespace cuspan::proxy

@@ -49,7 +49,8 @@ struct CopySide {
 
 // kInvalid when there is no such thing, or nothing to copy.
 template <typename Op>
-Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxPlace& place) {
+Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxPlace& place)
+    CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(Place found, FindPlace(session, place, op.extent));
   const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);

@@ -19,19 +19,22 @@ std::uint64_t BytesOf(const CallGroup& group) {
 
 struct CollectiveOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     Begin(true);
     return Turn::kHeld;
   }
-  std::size_t Keep() override { return group->calls.size() * sizeof(CollectiveCall); }
-  void Drop() override { session->collectives().Drop(group); }
+  std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
+    return group->calls.size() * sizeof(CollectiveCall);
+  }
+  void Drop() CUSPAN_REQUIRES(receiving_thread) override { session->collectives().Drop(group); }
 
-  BatchKind Batches() const override {
+  BatchKind Batches() const CUSPAN_REQUIRES(receiving_thread) override {
     return session->timeline().traced() ? BatchKind::kNone : BatchKind::kCollectives;
   }
   // All that one thread of the program has made: the thread that makes the calls here finds the
   // next one when it comes out of NCCL.
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
+  BatchTurn SubmitBatch(std::span<StreamOp* const> batch)
+      CUSPAN_REQUIRES(receiving_thread) override {
     std::size_t taken = 0;
     while (taken < batch.size() && At(batch, taken).origin.request == origin.request) ++taken;
     for (std::size_t i = 0; i < taken; ++i) At(batch, i).Begin(i + 1 == taken);
@@ -42,12 +45,12 @@ struct CollectiveOp final : PostedOp {
     return *static_cast<CollectiveOp*>(batch[i]);
   }
   // Behind the last one the stream goes on.
-  void Begin(bool last) const {
+  void Begin(bool last) const CUSPAN_REQUIRES(receiving_thread) {
     auto start = std::make_shared<Timeline::Start>(session->timeline().Begin(stream->driver));
     session->collectives().Begin(
         group, origin.request, stream->driver,
         [session = session, stream = stream, origin = origin, group = group, last,
-         start](int result) {
+         start](int result) CUSPAN_REQUIRES(receiving_thread) {
           if (result == nccl::kSuccess)
             session->timeline().End(std::move(*start), *stream, TraceKind::kCollective,
                                     group->members.front()->size(), 0, BytesOf(*group),

@@ -7,7 +7,7 @@ namespace {
 
 struct InlineCopy final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!session->memory().MayTouch(destination, data.size()))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     if (data.empty()) return Turn::kSubmitted;
@@ -19,7 +19,7 @@ struct InlineCopy final : PostedOp {
       session->timeline().End(std::move(start), *stream, TraceKind::kToDevice, 0, 0, data.size());
     return Finish(result, 1 + data.size() / kInlineBytesPerUnit);
   }
-  std::size_t Keep() override {
+  std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
     kept.assign(data.begin(), data.end());
     data = kept;
     return kept.size();
@@ -33,7 +33,7 @@ struct InlineCopy final : PostedOp {
 struct DeviceCopy final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!session->memory().MayTouch(copy.destination, copy.bytes) ||
         !session->memory().MayTouch(copy.source, copy.bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);

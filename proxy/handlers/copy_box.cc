@@ -12,7 +12,7 @@ namespace {
 struct BetweenBoxes final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!MayTouch(*session, to.box) || !MayTouch(*session, from.box))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     const BoxExtent& extent = to.box.extent;
@@ -27,7 +27,8 @@ struct BetweenBoxes final : PostedOp {
 // The transfer of a box, when the op makes sense.
 template <typename Op>
 Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Origin& origin,
-                                               const Op& op, const BoxPlace& place) {
+                                               const Op& op, const BoxPlace& place)
+    CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, std::move(side.stream),
                                              place.address, side.bytes);

@@ -10,7 +10,7 @@ std::shared_ptr<Gate> GateOf(const RecordState& record) { return {record, &recor
 
 struct RecordOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     EventPool& events =
         timing ? session->streams().timing_events() : session->streams().plain_events();
     const CUresult result = events.Record(stream->driver, record->driver_event);
@@ -25,12 +25,12 @@ struct RecordOp final : PostedOp {
     session->streams().queues().Open(record->submitted);
     return Turn::kSubmitted;
   }
-  void Drop() override {
+  void Drop() CUSPAN_REQUIRES(receiving_thread) override {
     const CUresult lost = session->faults().lost();
     Fail(lost != CUDA_SUCCESS ? lost : stream->broken);
   }
   // Nobody shall wait for a record that will not be: it is reached, with the reason.
-  void Fail(CUresult result) {
+  void Fail(CUresult result) CUSPAN_REQUIRES(receiving_thread) {
     record->complete.store(true, std::memory_order_release);
     session->channel().Post(
         EventReached{record->event, record->record, result, session->completer().pushed()});
@@ -43,7 +43,7 @@ struct RecordOp final : PostedOp {
 
 struct WaitOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     // No event where recording failed or never came: nothing to wait for.
     const CUevent event = record->driver_event.get();
     if (event == nullptr || record->complete.load(std::memory_order_acquire))
@@ -58,11 +58,11 @@ struct WaitOp final : PostedOp {
 // Its gate is all there is to it.
 struct SignalWaitOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override { return Turn::kSubmitted; }
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override { return Turn::kSubmitted; }
 };
 
 // Forgets records that are of no use any more: complete, and not the last.
-void Prune(Event& event) {
+void Prune(Event& event) CUSPAN_REQUIRES(receiving_thread) {
   while (!event.live.empty()) {
     const auto oldest = event.live.begin();
     if (oldest->first >= event.records || !oldest->second->complete.load(std::memory_order_acquire))
@@ -72,7 +72,7 @@ void Prune(Event& event) {
 }
 
 // The record that EventElapsed compares, or the driver's result when there is none.
-CUresult TimedRecord(const Event& event, RecordState& record) {
+CUresult TimedRecord(const Event& event, RecordState& record) CUSPAN_REQUIRES(receiving_thread) {
   if ((event.flags & CU_EVENT_DISABLE_TIMING) != 0 || event.records == 0)
     return CUDA_ERROR_INVALID_HANDLE;
   record = event.live.at(event.records);

@@ -16,7 +16,7 @@ constexpr std::size_t kMostBodies = 4096;
 struct GraphLaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (exec->failure != CUDA_SUCCESS) return Finish(exec->failure);
     Timeline::Start start = session->timeline().Begin(stream->driver);
     ShareGate* const gate = session->sharing().gate();

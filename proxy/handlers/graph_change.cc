@@ -13,7 +13,7 @@ struct ChangeOp : PostedOp {
   using PostedOp::PostedOp;
 
   // What the driver refuses is told by the launches: work that was not changed must not run.
-  Turn Change(CUgraphNodeParams* parameters) {
+  Turn Change(CUgraphNodeParams* parameters) CUSPAN_REQUIRES(receiving_thread) {
     if (exec->failure == CUDA_SUCCESS) exec->failure = TryChange(parameters);
     return Finish(CUDA_SUCCESS, 0);
   }
@@ -32,20 +32,20 @@ struct ChangeOp : PostedOp {
 
 struct ChangeKernelOp final : ChangeOp {
   using ChangeOp::ChangeOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     std::vector<void*>& pointers = session->objects().argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
     CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
     return Change(&parameters);
   }
-  std::size_t Keep() override { return call.Keep(); }
+  std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override { return call.Keep(); }
 
   KernelCall call;
 };
 
 struct ChangeCopyOp final : ChangeOp {
   using ChangeOp::ChangeOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     std::optional<CUgraphNodeParams> parameters = CopyNode(*session, to.box, from.box);
     return Change(parameters ? &*parameters : nullptr);
   }
@@ -55,7 +55,7 @@ struct ChangeCopyOp final : ChangeOp {
 
 struct ChangeSetOp final : ChangeOp {
   using ChangeOp::ChangeOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     std::optional<CUgraphNodeParams> parameters = SetNode(*session, set);
     return Change(parameters ? &*parameters : nullptr);
   }
@@ -64,7 +64,8 @@ struct ChangeSetOp final : ChangeOp {
 };
 
 template <typename Made, typename Op>
-Result<Made> MakeChange(DeviceSession& session, const Origin& origin, const Op& op) {
+Result<Made> MakeChange(DeviceSession& session, const Origin& origin, const Op& op)
+    CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   Made change(session, origin, std::move(stream));
   CUSPAN_ASSIGN_OR_RETURN(change.exec, session.objects().executors.Get(op.exec));

@@ -11,8 +11,9 @@
 
 namespace cuspan::proxy {
 
-#define CUSPAN_DECLARE_HANDLER(Name) \
-  Status Handle(DeviceSession& session, const Origin& origin, const Name& op);
+#define CUSPAN_DECLARE_HANDLER(Name)                                          \
+  Status Handle(DeviceSession& session, const Origin& origin, const Name& op) \
+      CUSPAN_REQUIRES(receiving_thread);
 CUSPAN_FOR_EACH_OP_OF_A_PROXY(CUSPAN_DECLARE_HANDLER)
 #undef CUSPAN_DECLARE_HANDLER
 

@@ -38,7 +38,7 @@ constexpr std::size_t kMostArgumentBytes = 1024;
 struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (session->sharing().SharesNow()) [[unlikely]]
       if (const auto turn = LaunchInSlices(*session, origin, stream, call)) return *turn;
     if (stream->batches == nullptr && Behind() && MayBatch() &&
@@ -60,17 +60,20 @@ struct LaunchOp final : PostedOp {
       session->sharing().gate()->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
     return Turn::kSubmitted;
   }
-  std::size_t Keep() override {
+  std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
     waited = true;
     return call.Keep();
   }
-  BatchKind Batches() const override {
+  BatchKind Batches() const CUSPAN_REQUIRES(receiving_thread) override {
     return stream->batches != nullptr && stream->batches->ready() && MayBatch()
                ? BatchKind::kLaunches
                : BatchKind::kNone;
   }
-  bool WaitsForBatch() const { return Batches() != BatchKind::kNone && Behind(); }
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
+  bool WaitsForBatch() const CUSPAN_REQUIRES(receiving_thread) {
+    return Batches() != BatchKind::kNone && Behind();
+  }
+  BatchTurn SubmitBatch(std::span<StreamOp* const> batch)
+      CUSPAN_REQUIRES(receiving_thread) override {
     LaunchBatches& batches = *stream->batches;
     LaunchBatches::Chain* chain = batches.Next(batch.size(), stream->lane->completed());
     if (chain == nullptr) return {};
@@ -95,11 +98,11 @@ struct LaunchOp final : PostedOp {
   }
 
   // Whether launches come faster than they are handed over, and the device has enough to run.
-  bool Behind() const {
+  bool Behind() const CUSPAN_REQUIRES(receiving_thread) {
     return (waited || session->channel().HasAnotherFrame()) &&
            stream->submitted - stream->lane->completed() >= kEnoughToRun;
   }
-  bool MayBatch() const {
+  bool MayBatch() const CUSPAN_REQUIRES(receiving_thread) {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
     return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
            cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
@@ -112,18 +115,18 @@ struct LaunchOp final : PostedOp {
     return std::uint64_t{grid.x} * grid.y * grid.z;
   }
   // Of a launch that is handed over now.
-  PredictedWork Noted() {
+  PredictedWork Noted() CUSPAN_REQUIRES(receiving_thread) {
     const PredictedWork work = Predicted();
     if (work.known && session->sharing().gate()->pairs()) [[unlikely]]
       AskWhatLimits(*session, call.kernel, work.nanoseconds);
     return work;
   }
-  PredictedWork Predicted() const {
+  PredictedWork Predicted() const CUSPAN_REQUIRES(receiving_thread) {
     PredictedWork work = session->sharing().gate()->Predict(*call.kernel->time, Blocks());
     work.limits = call.kernel->limits.load(std::memory_order_relaxed);
     return work;
   }
-  void MakeBatches() {
+  void MakeBatches() CUSPAN_REQUIRES(receiving_thread) {
     stream->worth_batches = 0;
     stream->batches = std::make_shared<LaunchBatches>(session->driver(), *call.kernel);
     auto model = std::make_shared<KernelCall>(call);
@@ -137,7 +140,7 @@ struct LaunchOp final : PostedOp {
 
 template <typename Op>
 Status QueueLaunch(DeviceSession& session, const Origin& origin, const Op& op,
-                   const GridShape& shape) {
+                   const GridShape& shape) CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
                           FindKernel(session, op.kernel, op.arguments));

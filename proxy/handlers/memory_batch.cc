@@ -13,8 +13,10 @@ constexpr std::size_t kMostOperations = 255;
 
 struct BatchOp final : PostedOp {
   using PostedOp::PostedOp;
-  std::size_t Keep() override { return operations.capacity() * sizeof(operations.front()); }
-  Turn Submit() override {
+  std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
+    return operations.capacity() * sizeof(operations.front());
+  }
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!MayTouch(*session, operations)) return Finish(CUDA_ERROR_INVALID_VALUE);
     const auto count = static_cast<unsigned>(operations.size());
     return Finish(session->driver().cuStreamBatchMemOp(stream->driver, count, operations.data(), 0),

@@ -20,17 +20,20 @@ void Respond(DeviceSession& session, const Origin& origin, const Outcome& outcom
 // Has the worker run work() and answer with what it returns.
 template <typename Op, typename Work>
 Status OnWorker(DeviceSession& session, const Origin& origin, Work work) {
-  session.worker().Run(
-      [&session, origin, work = std::move(work)] { Respond<Op>(session, origin, work()); });
+  session.worker().Run([&session, origin, work = std::move(work)]() CUSPAN_REQUIRES(worker_thread) {
+    Respond<Op>(session, origin, work());
+  });
   return Status::Ok();
 }
 
 // The same with work(result of waiting) when the device is done with all that came before the op.
 template <typename Op, typename Work>
-Status OnWorkerWhenDone(DeviceSession& session, const Origin& origin, Work work) {
+Status OnWorkerWhenDone(DeviceSession& session, const Origin& origin, Work work)
+    CUSPAN_REQUIRES(receiving_thread) {
   session.streams().WhenAllDone([&session, origin, work](CUresult waited, std::uint64_t) {
-    session.worker().Run(
-        [&session, origin, work, waited] { Respond<Op>(session, origin, work(waited)); });
+    session.worker().Run([&session, origin, work, waited]() CUSPAN_REQUIRES(worker_thread) {
+      Respond<Op>(session, origin, work(waited));
+    });
   });
   return Status::Ok();
 }

@@ -9,7 +9,7 @@ namespace {
 
 struct Patch final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!session->memory().MayTouch(destination, data.size()))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     Timeline::Start start = session->timeline().Begin(stream->driver);
@@ -29,7 +29,7 @@ struct Patch final : PostedOp {
     }
     return Finish(result, units);
   }
-  std::size_t Keep() override {
+  std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
     kept.assign(mask.begin(), mask.end());
     kept.insert(kept.end(), data.begin(), data.end());
     mask = Bytes(kept).first(mask.size());

@@ -14,14 +14,16 @@ constexpr std::chrono::milliseconds kJoinLimit{10'000};
 struct PeerCopyOp final : StreamOp {
   PeerCopyOp(DeviceSession& session, std::shared_ptr<PeerCopy> copy)
       : session(&session), copy(std::move(copy)) {}
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     CUresult result = copy->stream->broken;
     if (!MayTouch(*session, copy->box)) result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) return session->bulk().peer_copies().Begin(copy);
     session->bulk().peer_copies().Fail(copy, result);
     return Turn::kSubmitted;
   }
-  void Drop() override { session->bulk().peer_copies().Drop(copy); }
+  void Drop() CUSPAN_REQUIRES(receiving_thread) override {
+    session->bulk().peer_copies().Drop(copy);
+  }
 
   DeviceSession* session;
   std::shared_ptr<PeerCopy> copy;
@@ -29,7 +31,8 @@ struct PeerCopyOp final : StreamOp {
 
 template <typename Op>
 Result<std::shared_ptr<PeerCopy>> MakeCopy(DeviceSession& session, const Origin& origin,
-                                           const Op& op, const BoxPlace& place) {
+                                           const Op& op, const BoxPlace& place)
+    CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
   auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(side.stream));
   copy->join = op.join;
@@ -39,7 +42,8 @@ Result<std::shared_ptr<PeerCopy>> MakeCopy(DeviceSession& session, const Origin&
   return copy;
 }
 
-Status Queue(DeviceSession& session, const std::shared_ptr<PeerCopy>& copy) {
+Status Queue(DeviceSession& session, const std::shared_ptr<PeerCopy>& copy)
+    CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_RETURN_IF_ERROR(session.bulk().peer_copies().Announce(copy));
   session.streams().queues().Add(*copy->stream->queue, PeerCopyOp(session, copy));
   return Status::Ok();

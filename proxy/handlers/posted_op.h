@@ -12,13 +12,14 @@ struct PostedOp : StreamOp {
       : session(&session), origin(origin), stream(std::move(stream)) {}
 
   // Notes what the driver said.
-  Turn Finish(CUresult result, std::uint64_t units = 1) {
+  Turn Finish(CUresult result, std::uint64_t units = 1) CUSPAN_REQUIRES(receiving_thread) {
     session->streams().Submitted(stream, origin, result, units);
     return Turn::kSubmitted;
   }
 
   // The same for work of the GPU's processors.
-  Turn FinishWork(CUresult result, const PredictedWork& work, std::uint64_t units = 1) {
+  Turn FinishWork(CUresult result, const PredictedWork& work, std::uint64_t units = 1)
+      CUSPAN_REQUIRES(receiving_thread) {
     Finish(result, units);
     if (session->sharing().SharesNow() && result == CUDA_SUCCESS)
       session->sharing().gate()->Started(stream, work);
@@ -36,7 +37,8 @@ struct PostedOp : StreamOp {
 
 // Puts an op into its stream's order.
 template <std::derived_from<PostedOp> T>
-Status Queue(DeviceSession& session, T op, std::shared_ptr<Gate> gate = nullptr) {
+Status Queue(DeviceSession& session, T op, std::shared_ptr<Gate> gate = nullptr)
+    CUSPAN_REQUIRES(receiving_thread) {
   if (op.stream->broken != CUDA_SUCCESS) {
     session.faults().Posted(op.origin, op.stream->broken);
     op.Drop();

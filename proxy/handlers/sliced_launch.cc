@@ -20,16 +20,16 @@ class SlicedLaunch final : public GatedRest {
     call_.Keep();
   }
 
-  bool Next() override {
+  bool Next() CUSPAN_REQUIRES(receiving_thread) override {
     const CUresult result = HandOver();
     if (result != CUDA_SUCCESS) session_.streams().Submitted(stream_, origin_, result, 1);
     return Ended() || result != CUDA_SUCCESS;
   }
-  StreamQueue& queue() override { return *stream_->queue; }
+  StreamQueue& queue() CUSPAN_REQUIRES(receiving_thread) override { return *stream_->queue; }
 
   bool Ended() const { return first_ == blocks_; }
   // The next part. A failure is told to nobody.
-  CUresult HandOver() {
+  CUresult HandOver() CUSPAN_REQUIRES(receiving_thread) {
     // All that remains, when nobody waits for the GPU any more.
     const bool cut = session_.sharing().SharesNow();
     const std::uint64_t count = std::min(cut ? plan_.blocks : blocks_, blocks_ - first_);

@@ -7,7 +7,7 @@ namespace {
 
 struct DestroyOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (ShareGate* const gate = session->sharing().gate()) gate->Leaves(*stream);
     session->streams().Forsake(stream);
     session->worker().Run([session = session, stream = stream] {
@@ -19,7 +19,7 @@ struct DestroyOp final : PostedOp {
 
 struct SynchronizeOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     session->streams().WhenDone(*stream, [session = session, request = origin.request,
                                           others = session->streams().OthersIdle(*stream)](
                                              CUresult result, std::uint64_t chunks) {
@@ -27,7 +27,7 @@ struct SynchronizeOp final : PostedOp {
     });
     return Turn::kSubmitted;
   }
-  void Drop() override {
+  void Drop() CUSPAN_REQUIRES(receiving_thread) override {
     session->channel().Reply<StreamSynchronize>(
         origin.request, {session->faults().lost(), session->completer().pushed()});
   }

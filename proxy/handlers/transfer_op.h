@@ -13,7 +13,7 @@ struct TransferOp : StreamOp {
   TransferOp(DeviceSession& session, std::shared_ptr<Transfer> transfer)
       : session(&session), transfer(std::move(transfer)) {}
   // The transfer has failed then.
-  bool Refused() {
+  bool Refused() CUSPAN_REQUIRES(receiving_thread) {
     CUresult result = transfer->stream->broken;
     const bool allowed = transfer->box
                              ? MayTouch(*session, *transfer->box)
@@ -23,7 +23,9 @@ struct TransferOp : StreamOp {
     session->bulk().transfers().Fail(*transfer, result);
     return true;
   }
-  void Drop() override { session->bulk().transfers().Fail(*transfer, session->faults().lost()); }
+  void Drop() CUSPAN_REQUIRES(receiving_thread) override {
+    session->bulk().transfers().Fail(*transfer, session->faults().lost());
+  }
 
   DeviceSession* session;
   std::shared_ptr<Transfer> transfer;
@@ -31,14 +33,14 @@ struct TransferOp : StreamOp {
 
 struct TransferToDevice final : TransferOp {
   using TransferOp::TransferOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     return Refused() ? Turn::kSubmitted : session->bulk().transfers().BeginToDevice(*transfer);
   }
 };
 
 struct TransferFromDevice final : TransferOp {
   using TransferOp::TransferOp;
-  Turn Submit() override {
+  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
     return Refused() ? Turn::kSubmitted : session->bulk().transfers().BeginFromDevice(transfer);
   }
 };

@@ -309,7 +309,7 @@ Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup&
   group->place = NextPlace(entries, &stream);
   if (group->place->before != 0) {
     group->place->gate = std::make_shared<Gate>();
-    group->place->turn = [this, gate = group->place->gate] {
+    group->place->turn = [this, gate = group->place->gate]() CUSPAN_REQUIRES(receiving_thread) {
       if (!ending_) queues_.Open(*gate);
     };
   }

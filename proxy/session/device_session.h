@@ -13,6 +13,7 @@
 #include "proxy/session/session_streams.h"
 #include "proxy/streams/completion.h"
 #include "proxy/streams/faults.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/timeline.h"
 #include "proxy/streams/worker.h"
 
@@ -49,10 +50,10 @@ class DeviceSession {
 
   // Whether something that had to wait, for the device, another thread or another process, may go
   // on. Cheap; for Bell::Wait.
-  bool MayGoOn();
-  void GoOn();
+  bool MayGoOn() CUSPAN_REQUIRES(receiving_thread);
+  void GoOn() CUSPAN_REQUIRES(receiving_thread);
   // Drops what waits, once the device is lost.
-  void DropAll();
+  void DropAll() CUSPAN_REQUIRES(receiving_thread);
 
  private:
   const Driver& driver_;

@@ -4,6 +4,7 @@
 #include "proxy/bulk/peer_copies.h"
 #include "proxy/bulk/transfers.h"
 #include "proxy/session/session_streams.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/timeline.h"
 
 namespace cuspan::proxy {
@@ -23,8 +24,10 @@ class SessionBulk {
   PeerCopies& peer_copies() { return peer_copies_; }
 
   // Whether some that had to wait may go on. Cheap; for Bell::Wait.
-  bool MayGoOn() { return transfers_.SlotCameFree() || peer_copies_.HasWork(); }
-  void GoOn() {
+  bool MayGoOn() CUSPAN_REQUIRES(receiving_thread) {
+    return transfers_.SlotCameFree() || peer_copies_.HasWork();
+  }
+  void GoOn() CUSPAN_REQUIRES(receiving_thread) {
     if (transfers_.SlotCameFree()) transfers_.UseFreeSlots();
     if (peer_copies_.HasWork()) peer_copies_.Progress();
   }

@@ -10,6 +10,7 @@
 #include "proxy/gpu/mappings.h"
 #include "proxy/gpu/reservations.h"
 #include "proxy/objects/variable_ranges.h"
+#include "proxy/streams/roles.h"
 
 namespace cuspan::proxy {
 
@@ -29,9 +30,9 @@ class SessionMemory {
 
   // --- The worker's
 
-  Mappings& mappings() { return mappings_; }
-  Reservations& reservations() { return reservations_; }
-  PeerMemory& peers() { return peers_; }
+  Mappings& mappings() CUSPAN_REQUIRES(worker_thread) { return mappings_; }
+  Reservations& reservations() CUSPAN_REQUIRES(worker_thread) { return reservations_; }
+  PeerMemory& peers() CUSPAN_REQUIRES(worker_thread) { return peers_; }
 
   // Whether the client may copy to or from this memory. Threads: any.
   bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {

@@ -10,6 +10,7 @@
 #include "proxy/objects/graph.h"
 #include "proxy/objects/handle_table.h"
 #include "proxy/objects/variable_ranges.h"
+#include "proxy/streams/roles.h"
 
 namespace cuspan::proxy {
 
@@ -29,8 +30,9 @@ struct SessionObjects {
 
   // --- For launches, by the receiving thread.
 
-  PatchKernel patch_kernel;
-  std::vector<void*> argument_pointers;  // Of the launch that is being submitted.
+  PatchKernel patch_kernel CUSPAN_GUARDED_BY(receiving_thread);
+  std::vector<void*> argument_pointers
+      CUSPAN_GUARDED_BY(receiving_thread);  // Of the launch that is being submitted.
 };
 
 }  // namespace cuspan::proxy

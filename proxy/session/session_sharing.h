@@ -8,6 +8,7 @@
 #include "proxy/objects/kernel_table.h"
 #include "proxy/session/shared_session.h"
 #include "proxy/sharing/share_gate.h"
+#include "proxy/streams/roles.h"
 
 namespace cuspan::proxy {
 
@@ -18,26 +19,28 @@ class SessionSharing {
   explicit SessionSharing(DeviceSession& session) : session_(session) {}
 
   // The run may share the GPU with others from now on. To be called before the first op.
-  void Begin(std::unique_ptr<ShareSeat> seat);
+  void Begin(std::unique_ptr<ShareSeat> seat) CUSPAN_REQUIRES(receiving_thread);
   // The session is over: tells the others so, and keeps what was learnt.
-  void End();
+  void End() CUSPAN_REQUIRES(receiving_thread);
 
   // None where no other run may use the GPU.
   ShareGate* gate() { return gate_.get(); }
   // The worker's; none without a gate, or where none is kept.
   KernelTable* kernel_table() { return kernel_table_.get(); }
   // Whether others share it.
-  bool SharesNow() const { return gate_ != nullptr && gate_->sharing(); }
+  bool SharesNow() const CUSPAN_REQUIRES(receiving_thread) {
+    return gate_ != nullptr && gate_->sharing();
+  }
   // Whether work that had to wait for others may go on. Cheap; for Bell::Wait.
-  bool MayGoOn() { return gate_ != nullptr && gate_->MayGoOn(); }
-  void GoOn() {
+  bool MayGoOn() CUSPAN_REQUIRES(receiving_thread) { return gate_ != nullptr && gate_->MayGoOn(); }
+  void GoOn() CUSPAN_REQUIRES(receiving_thread) {
     if (gate_ != nullptr) gate_->GoOn();
   }
   // Kernels have been measured: keeps what was learnt, from time to time.
-  void KeepKernelTimes();
+  void KeepKernelTimes() CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  void WriteKernelTimes();
+  void WriteKernelTimes() CUSPAN_REQUIRES(receiving_thread);
 
   DeviceSession& session_;
   std::unique_ptr<SharedSession> shared_;  // With the gate.

@@ -92,7 +92,10 @@ bool SessionStreams::OthersIdle(const Stream& stream) {
   if (queues_.waiting_ops() != 0) return false;
   ForgetOldLanes();
   bool idle = old_lanes_.empty() && (IsLegacy(stream) || legacy_->Idle());
-  table_.ForEach([&](const Stream& other) { idle = idle && (&other == &stream || other.Idle()); });
+  table_.ForEach([&](const Stream& other) {
+    receiving_thread.AssertHeld();
+    idle = idle && (&other == &stream || other.Idle());
+  });
   return idle;
 }
 
@@ -100,6 +103,7 @@ bool SessionStreams::OthersDone(const Stream& stream) {
   ForgetOldLanes();
   bool done = old_lanes_.empty();
   const auto ask = [&](Stream& other) {
+    receiving_thread.AssertHeld();
     if (!done || &other == &stream || other.broken != CUDA_SUCCESS || other.Idle() ||
         other.found_done == other.submitted)
       return;
@@ -112,8 +116,8 @@ bool SessionStreams::OthersDone(const Stream& stream) {
 }
 
 void SessionStreams::WhenAllDone(Answer answer) {
-  queues_.WhenSubmitted(
-      [this, answer = std::move(answer)]() mutable { WhenHandedOverDone(std::move(answer)); });
+  queues_.WhenSubmitted([this, answer = std::move(answer)]() CUSPAN_REQUIRES(
+                            receiving_thread) mutable { WhenHandedOverDone(std::move(answer)); });
 }
 
 void SessionStreams::WhenHandedOverDone(Answer answer) {
@@ -138,6 +142,7 @@ void SessionStreams::WhenHandedOverDone(Answer answer) {
   auto join = std::make_shared<Join>(std::move(answer));
   const Answer part = [join](CUresult result, std::uint64_t chunks) { join->Done(result, chunks); };
   const auto wait_for = [&](Stream& stream) {
+    receiving_thread.AssertHeld();
     if (stream.Idle() || stream.broken != CUDA_SUCCESS) return;
     ++join->missing;
     WhenDone(stream, part);
@@ -157,7 +162,10 @@ bool SessionStreams::Done(const Stream& stream) {
   if (!IsLegacy(stream)) return stream.Idle();
   ForgetOldLanes();
   bool done = legacy_->Idle() && old_lanes_.empty();
-  table_.ForEach([&](const Stream& other) { done = done && (!other.blocking || other.Idle()); });
+  table_.ForEach([&](const Stream& other) {
+    receiving_thread.AssertHeld();
+    done = done && (!other.blocking || other.Idle());
+  });
   return done;
 }
 
@@ -165,6 +173,7 @@ std::vector<std::shared_ptr<LaunchBatches>> SessionStreams::TakeBatches(
     std::optional<std::uint64_t> module) {
   std::vector<std::shared_ptr<LaunchBatches>> taken;
   const auto take = [&](Stream& stream) {
+    receiving_thread.AssertHeld();
     if (stream.batches != nullptr && (!module || stream.batches->MadeOf(*module)))
       taken.push_back(std::move(stream.batches));
   };

@@ -96,7 +96,8 @@ void SharedSession::EndTime(PooledEvent begin, const std::shared_ptr<Stream>& st
 
 // --- Memory
 
-void SharedSession::MaySwap() {
+// Before the first op: the worker has nothing to do yet.
+void SharedSession::MaySwap() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   session_.memory().mappings().MaySwap(copies_, PieceBytes(session_.driver()));
   session_.memory().reservations().MaySwap(copies_);
 }

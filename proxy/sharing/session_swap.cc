@@ -32,8 +32,8 @@ constexpr std::uint64_t kBetweenVainEnds = 1'000'000'000;
 SessionSwap::SessionSwap(SharedDevice& device, const ShareSeat& seat, ShareMemory& memory)
     : device_(device), seat_(seat), memory_(memory) {
   if (seat.terms().swap) device.MaySwap();
-  device.SetAwaitRoom(
-      [this](std::uint64_t bytes, unsigned refused) { return AwaitRoom(bytes, refused); });
+  device.SetAwaitRoom([this](std::uint64_t bytes, unsigned refused)
+                          CUSPAN_REQUIRES(worker_thread) { return AwaitRoom(bytes, refused); });
 }
 
 bool SessionSwap::AwaitRoom(std::uint64_t bytes, unsigned refused) {
@@ -43,13 +43,13 @@ bool SessionSwap::AwaitRoom(std::uint64_t bytes, unsigned refused) {
   refused_ = refused;
   asked_.store(bytes, std::memory_order_release);
   device_.Wake();
-  device_.ServeFirst([this] { return answer_ != Answer::kNone; });
+  device_.ServeFirst([this]() CUSPAN_REQUIRES(worker_thread) { return answer_ != Answer::kNone; });
   return answer_ == Answer::kTryAgain;
 }
 
 void SessionSwap::GiveAnswer(Answer answer) {
   asked_ = 0;
-  device_.RunFirst([this, answer] { answer_ = answer; });
+  device_.RunFirst([this, answer]() CUSPAN_REQUIRES(worker_thread) { answer_ = answer; });
 }
 
 bool SessionSwap::wished() const {
@@ -205,9 +205,9 @@ void SessionSwap::SwapOut() {
   wanted_ = seat_.evict();
   state_ = State::kGoing;
   began_ = ShareSeat::Now();
-  device_.RunFirst([this] {
+  device_.RunFirst([this, wanted = wanted_]() CUSPAN_REQUIRES(worker_thread) {
     const std::uint64_t before = swapped_;
-    result_ = device_.SwapOut(wanted_);
+    result_ = device_.SwapOut(wanted);
     swapped_ = device_.swapped_bytes();
     moved_bytes_ = swapped_ - before;
     Moved();
@@ -275,7 +275,7 @@ void SessionSwap::SwapIn() {
   if (swapped_ == 0) return AllIsThere();
   state_ = State::kComing;
   began_ = ShareSeat::Now();
-  device_.RunFirst([this] {
+  device_.RunFirst([this]() CUSPAN_REQUIRES(worker_thread) {
     const std::uint64_t before = swapped_;
     result_ = device_.SwapIn();
     swapped_ = device_.swapped_bytes();

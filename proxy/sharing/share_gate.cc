@@ -320,12 +320,13 @@ void ShareGate::EndSharing() {
 void ShareGate::TakeDone(std::uint64_t now) {
   done_seen_ = done_.load(std::memory_order_acquire);
   const Group* const front = on_gpu_.empty() ? nullptr : on_gpu_.front().get();
-  std::erase_if(on_gpu_, [&](const std::shared_ptr<Group>& group) {
-    if (!group->done.load(std::memory_order_relaxed)) return false;
-    on_gpu_nanoseconds_ -= group->nanoseconds;
-    done_work_ += group->known;
-    return true;
-  });
+  std::erase_if(on_gpu_,
+                [&](const std::shared_ptr<Group>& group) CUSPAN_REQUIRES(receiving_thread) {
+                  if (!group->done.load(std::memory_order_relaxed)) return false;
+                  on_gpu_nanoseconds_ -= group->nanoseconds;
+                  done_work_ += group->known;
+                  return true;
+                });
   seat_->SetDone(static_cast<std::uint64_t>(done_work_));
   if (on_gpu_.empty()) on_gpu_nanoseconds_ = 0;
   if (!on_gpu_.empty() && on_gpu_.front().get() != front) front_since_ = now;

@@ -19,6 +19,7 @@
 #include "proxy/sharing/session_swap.h"
 #include "proxy/sharing/shared_device.h"
 #include "proxy/streams/queues.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/stream.h"
 
 namespace cuspan::proxy {
@@ -44,8 +45,8 @@ class GatedRest {
  public:
   virtual ~GatedRest() = default;
   // Hands over the next part; whether that was the last one.
-  virtual bool Next() = 0;
-  virtual StreamQueue& queue() = 0;
+  virtual bool Next() CUSPAN_REQUIRES(receiving_thread) = 0;
+  virtual StreamQueue& queue() CUSPAN_REQUIRES(receiving_thread) = 0;
 };
 
 // Threads: the receiving thread, but for what is said to be another's.
@@ -58,62 +59,69 @@ class ShareGate final : public WorkGate {
   // Whether the session may have work on the GPU. Any thread.
   bool MayHaveWork() const { return !seat_->gated() || seat_->on_gpu(); }
   // Whether that is not so, as far as the session has noticed.
-  bool sharing() const { return sharing_; }
+  bool sharing() const CUSPAN_REQUIRES(receiving_thread) { return sharing_; }
 
   // Others may have to make room for its memory, or it for theirs. Before the first op.
-  void MaySwap(ShareMemory& memory) {
+  void MaySwap(ShareMemory& memory) CUSPAN_REQUIRES(receiving_thread) {
     swap_ = std::make_unique<SessionSwap>(device_, *seat_, memory);
   }
 
   // --- For ops, while that is so.
 
-  bool MayStart() override;
+  bool MayStart() CUSPAN_REQUIRES(receiving_thread) override;
   // How long that should take.
-  PredictedWork Predict(const KernelTime& time, std::uint64_t blocks) const;
+  PredictedWork Predict(const KernelTime& time, std::uint64_t blocks) const
+      CUSPAN_REQUIRES(receiving_thread);
   // Whether it matters what limits kernels.
   bool pairs() const { return pairs_; }
   // Whether launches may be handed over many at a time.
-  bool MayBatch(const KernelTime& time, std::uint64_t blocks) const;
+  bool MayBatch(const KernelTime& time, std::uint64_t blocks) const
+      CUSPAN_REQUIRES(receiving_thread);
   // Whether a launch that should take so long (ns) had better be handed over in slices.
-  bool WantsSlices(double nanoseconds) const;
+  bool WantsSlices(double nanoseconds) const CUSPAN_REQUIRES(receiving_thread);
   // The rest of an op, whose first part has been handed over: it goes on before all other work.
-  void Continue(std::unique_ptr<GatedRest> rest) { rests_.push_back(std::move(rest)); }
+  void Continue(std::unique_ptr<GatedRest> rest) CUSPAN_REQUIRES(receiving_thread) {
+    rests_.push_back(std::move(rest));
+  }
   // Work that should take so long has been handed over in `stream`, and noted there
   // (SessionStreams::Submitted).
-  void Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work);
+  void Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work)
+      CUSPAN_REQUIRES(receiving_thread);
 
   // A launch that is measured; empty where it is not.
   struct Sample {
     PooledEvent begin;
     std::uint32_t pairings = 0;
   };
-  Sample BeginSample(KernelTime& time, Stream& stream);
+  Sample BeginSample(KernelTime& time, Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   void EndSample(Sample sample, const std::shared_ptr<KernelTime>& time, std::uint64_t blocks,
-                 const std::shared_ptr<Stream>& stream);
+                 const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
 
   // --- For the loop.
 
   // Whether there is something for GoOn. Cheap.
-  bool MayGoOn() const;
+  bool MayGoOn() const CUSPAN_REQUIRES(receiving_thread);
   // Takes notice of what is done and of what the table says, and lets work go.
-  void GoOn();
+  void GoOn() CUSPAN_REQUIRES(receiving_thread);
   // No more ops come just now. To be called before the thread sleeps, for no longer than this.
-  std::chrono::nanoseconds Settle();
+  std::chrono::nanoseconds Settle() CUSPAN_REQUIRES(receiving_thread);
   // Work waits for the run's turn, or for its memory.
-  bool AwaitsTurn() const {
+  bool AwaitsTurn() const CUSPAN_REQUIRES(receiving_thread) {
     return (WorkWaits() && !seat_->open()) || (swap_ != nullptr && swap_->KeepsFrames());
   }
   // Whether the memory is there for what uses it at once, and not through the queues.
-  bool MemoryIsThere() const { return swap_ == nullptr || !swap_->out(); }
-  bool MayTake() { return swap_ == nullptr || swap_->MayTake(); }
+  bool MemoryIsThere() const CUSPAN_REQUIRES(receiving_thread) {
+    return swap_ == nullptr || !swap_->out();
+  }
+  bool MayTake() CUSPAN_REQUIRES(receiving_thread) { return swap_ == nullptr || swap_->MayTake(); }
   // The stream is about to be destroyed in the driver.
-  void Leaves(const Stream& stream);
+  void Leaves(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   // The device is lost, and nothing more comes.
-  void Lost();
+  void Lost() CUSPAN_REQUIRES(receiving_thread);
   // The session is over, and others need not find that out by its process's end: it has nothing to
   // do any more, and leaves.
-  void End();
-  void Leave() { seat_->Leave(); }
+  void End() CUSPAN_REQUIRES(receiving_thread);
+  void Leave() CUSPAN_REQUIRES(receiving_thread) { seat_->Leave(); }
 
  private:
   // What was handed over in one stream behind one mark.
@@ -123,63 +131,70 @@ class ShareGate final : public WorkGate {
     std::atomic<bool> done = false;
   };
 
-  bool WorkWaits() const { return refused_ || !rests_.empty(); }
-  bool SomeWaits() const { return WorkWaits() || (swap_ != nullptr && swap_->wished()); }
+  bool WorkWaits() const CUSPAN_REQUIRES(receiving_thread) { return refused_ || !rests_.empty(); }
+  bool SomeWaits() const CUSPAN_REQUIRES(receiving_thread) {
+    return WorkWaits() || (swap_ != nullptr && swap_->wished());
+  }
   // The run may use the GPU, whatever else may hold it up.
-  bool HasTurn() const { return !sharing_ || stuck_ || seat_->open(); }
-  void GoOnWithSwap();
-  bool MayPass();
-  void ContinueRests();
-  bool TurnMayBeOver() const;
-  double Remaining(std::uint64_t now) const;
-  double Budget() const;
-  double Lead() const;
-  bool DepthAllows(std::uint64_t now) const;
-  std::uint64_t NextLook() const;
-  std::uint64_t NextTime() const;
-  void BeginSharing();
-  void EndSharing();
-  void MarkUnmarked();
-  void Watch(std::shared_ptr<Group> group);
-  void TraceTurn();
-  void TraceChange(std::uint64_t begin);
-  void NoteKnown(const PredictedWork& work);
-  void TakeDone(std::uint64_t now);
-  void TellWhatIsDone(std::uint64_t now);
-  void Decide();
+  bool HasTurn() const CUSPAN_REQUIRES(receiving_thread) {
+    return !sharing_ || stuck_ || seat_->open();
+  }
+  void GoOnWithSwap() CUSPAN_REQUIRES(receiving_thread);
+  bool MayPass() CUSPAN_REQUIRES(receiving_thread);
+  void ContinueRests() CUSPAN_REQUIRES(receiving_thread);
+  bool TurnMayBeOver() const CUSPAN_REQUIRES(receiving_thread);
+  double Remaining(std::uint64_t now) const CUSPAN_REQUIRES(receiving_thread);
+  double Budget() const CUSPAN_REQUIRES(receiving_thread);
+  double Lead() const CUSPAN_REQUIRES(receiving_thread);
+  bool DepthAllows(std::uint64_t now) const CUSPAN_REQUIRES(receiving_thread);
+  std::uint64_t NextLook() const CUSPAN_REQUIRES(receiving_thread);
+  std::uint64_t NextTime() const CUSPAN_REQUIRES(receiving_thread);
+  void BeginSharing() CUSPAN_REQUIRES(receiving_thread);
+  void EndSharing() CUSPAN_REQUIRES(receiving_thread);
+  void MarkUnmarked() CUSPAN_REQUIRES(receiving_thread);
+  void Watch(std::shared_ptr<Group> group) CUSPAN_REQUIRES(receiving_thread);
+  void TraceTurn() CUSPAN_REQUIRES(receiving_thread);
+  void TraceChange(std::uint64_t begin) CUSPAN_REQUIRES(receiving_thread);
+  void NoteKnown(const PredictedWork& work) CUSPAN_REQUIRES(receiving_thread);
+  void TakeDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
+  void TellWhatIsDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
+  void Decide() CUSPAN_REQUIRES(receiving_thread);
   void WatchTable();
 
   SharedDevice& device_;
   const std::unique_ptr<ShareSeat> seat_;
   const bool pairs_;
-  bool sharing_ = false;  // Work has to pass.
-  bool stuck_ = false;    // The table could not be changed.
-  std::uint64_t decided_at_ = 0;
-  bool wants_ = false;    // As published.
-  bool refused_ = false;  // Some work waits for this gate.
-  bool asked_ = false;    // The table knows that it waits.
-  std::deque<std::unique_ptr<GatedRest>> rests_;
-  std::unique_ptr<SessionSwap> swap_;  // None where memory stays where it is.
-  bool coming_ = false;                // As published.
-  std::deque<std::shared_ptr<Group>> on_gpu_;
-  double on_gpu_nanoseconds_ = 0;
-  std::uint64_t front_since_ = 0;  // When the first of them began, at the earliest.
-  std::shared_ptr<Stream> unmarked_stream_;
-  double unmarked_ = 0;
-  double unmarked_known_ = 0;
-  double last_work_ = 0;
+  bool sharing_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Work has to pass.
+  bool stuck_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // The table could not be changed.
+  std::uint64_t decided_at_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  bool wants_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // As published.
+  bool refused_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Some work waits for this gate.
+  bool asked_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // The table knows that it waits.
+  std::deque<std::unique_ptr<GatedRest>> rests_ CUSPAN_GUARDED_BY(receiving_thread);
+  std::unique_ptr<SessionSwap> swap_
+      CUSPAN_GUARDED_BY(receiving_thread);                   // None where memory stays where it is.
+  bool coming_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // As published.
+  std::deque<std::shared_ptr<Group>> on_gpu_ CUSPAN_GUARDED_BY(receiving_thread);
+  double on_gpu_nanoseconds_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint64_t front_since_ CUSPAN_GUARDED_BY(receiving_thread) =
+      0;  // When the first of them began, at the earliest.
+  std::shared_ptr<Stream> unmarked_stream_ CUSPAN_GUARDED_BY(receiving_thread);
+  double unmarked_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  double unmarked_known_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  double last_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   // Of the work of lately, and of that what was known, by which the table is told that it is.
-  double lately_ = 0;
-  double lately_known_ = 0;
-  double lately_compute_ = 0, lately_memory_ = 0;  // Limited so.
-  double done_work_ = 0;                           // Known, in all.
+  double lately_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  double lately_known_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  double lately_compute_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  double lately_memory_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Limited so.
+  double done_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;      // Known, in all.
   // Of a traced run: how it has the GPU, as noted last, and since when.
   enum class Having { kNot, kAlone, kPaired };
-  Having having_ = Having::kNot;
-  std::uint64_t having_since_ = 0;
-  std::uint64_t changes_seen_ = 0;
-  std::uint32_t rings_seen_ = 0;
-  std::uint32_t done_seen_ = 0;
+  Having having_ CUSPAN_GUARDED_BY(receiving_thread) = Having::kNot;
+  std::uint64_t having_since_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint64_t changes_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint32_t rings_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint32_t done_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
 
   std::atomic<std::uint32_t> done_ = 0;  // Groups; any thread.
   std::atomic<bool> ending_ = false;

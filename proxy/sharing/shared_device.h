@@ -12,6 +12,7 @@
 #include "proxy/gpu/events.h"
 #include "proxy/streams/completion.h"
 #include "proxy/streams/queues.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/stream.h"
 
 namespace cuspan::proxy {
@@ -29,25 +30,26 @@ class SharedDevice {
 
   // --- Work
 
-  virtual StreamQueues& queues() = 0;
+  virtual StreamQueues& queues() CUSPAN_REQUIRES(receiving_thread) = 0;
   // No op and no task of the worker begins from one to the other.
-  virtual void HoldAll() = 0;
-  virtual void LetAll() = 0;
+  virtual void HoldAll() CUSPAN_REQUIRES(receiving_thread) = 0;
+  virtual void LetAll() CUSPAN_REQUIRES(receiving_thread) = 0;
   // Whether ops wait in the queues, or tasks for the worker.
-  virtual bool HasWaiting() const = 0;
+  virtual bool HasWaiting() const CUSPAN_REQUIRES(receiving_thread) = 0;
   // Calls done(result, chunks) on another thread when all that was handed over in the stream so far
   // is complete. False where the driver marks nothing: the device is lost, or has no memory.
-  virtual bool Mark(const std::shared_ptr<Stream>& stream, Answer done) = 0;
+  virtual bool Mark(const std::shared_ptr<Stream>& stream, Answer done)
+      CUSPAN_REQUIRES(receiving_thread) = 0;
   // The same for all that was handed over in any stream. Any op may follow.
-  virtual void MarkAll(Answer done) = 0;
+  virtual void MarkAll(Answer done) CUSPAN_REQUIRES(receiving_thread) = 0;
 
   // --- Times of work
 
   // Notes the time in the stream; false where something else is on the device, or it is lost.
-  virtual bool BeginTime(Stream& stream, PooledEvent* begin) = 0;
+  virtual bool BeginTime(Stream& stream, PooledEvent* begin) CUSPAN_REQUIRES(receiving_thread) = 0;
   // Calls took(nanoseconds) on another thread when what follows `begin` in the stream is complete.
   virtual void EndTime(PooledEvent begin, const std::shared_ptr<Stream>& stream,
-                       std::function<void(double)> took) = 0;
+                       std::function<void(double)> took) CUSPAN_REQUIRES(receiving_thread) = 0;
 
   // --- Memory
 
@@ -59,9 +61,9 @@ class SharedDevice {
   virtual void ServeFirst(const std::function<bool()>& over) = 0;
   virtual void RunFirst(std::function<void()> task) = 0;
   // By the worker: so many bytes, or more, to the host, and all back. How many are there then.
-  virtual CUresult SwapOut(std::uint64_t bytes) = 0;
-  virtual CUresult SwapIn() = 0;
-  virtual std::uint64_t swapped_bytes() const = 0;
+  virtual CUresult SwapOut(std::uint64_t bytes) CUSPAN_REQUIRES(worker_thread) = 0;
+  virtual CUresult SwapIn() CUSPAN_REQUIRES(worker_thread) = 0;
+  virtual std::uint64_t swapped_bytes() const CUSPAN_REQUIRES(worker_thread) = 0;
 };
 
 }  // namespace cuspan::proxy

@@ -18,12 +18,13 @@ void PendingLimit::Mark(const std::shared_ptr<Stream>& stream) {
 
 bool PendingLimit::SomeMayResume() const {
   return std::any_of(paused_.begin(), paused_.end(),
-                     [](const auto& stream) { return MayResume(*stream); });
+                     [](const auto& stream)
+                         CUSPAN_REQUIRES(receiving_thread) { return MayResume(*stream); });
 }
 
 void PendingLimit::Resume() {
   std::vector<std::shared_ptr<Stream>> resumed;
-  std::erase_if(paused_, [&](const auto& stream) {
+  std::erase_if(paused_, [&](const auto& stream) CUSPAN_REQUIRES(receiving_thread) {
     if (!MayResume(*stream)) return false;
     resumed.push_back(stream);
     return true;

@@ -14,6 +14,7 @@
 #include "proxy/streams/completion.h"
 #include "proxy/streams/faults.h"
 #include "proxy/streams/queues.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/stream.h"
 
 namespace cuspan::proxy {
@@ -30,23 +31,24 @@ class PendingLimit {
 
   // The driver took an op that takes so many units of its room: one, and one for each
   // kInlineBytesPerUnit of its own bytes.
-  void Add(const std::shared_ptr<Stream>& stream, std::uint64_t units) {
+  void Add(const std::shared_ptr<Stream>& stream, std::uint64_t units)
+      CUSPAN_REQUIRES(receiving_thread) {
     stream->submitted += units;
     if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
       Mark(stream);
   }
   // Whether a paused stream may go on. Cheap.
-  bool SomeMayResume() const;
-  void Resume();
+  bool SomeMayResume() const CUSPAN_REQUIRES(receiving_thread);
+  void Resume() CUSPAN_REQUIRES(receiving_thread);
   // The device is lost, and nothing goes on.
-  void Forget() { paused_.clear(); }
+  void Forget() CUSPAN_REQUIRES(receiving_thread) { paused_.clear(); }
 
  private:
   static constexpr std::uint64_t kMostPending = 256;
   static constexpr std::uint64_t kMarkEvery = 64;
 
-  void Mark(const std::shared_ptr<Stream>& stream);
-  static bool MayResume(const Stream& stream) {
+  void Mark(const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
+  static bool MayResume(const Stream& stream) CUSPAN_REQUIRES(receiving_thread) {
     return stream.submitted - stream.lane->completed() <= kMostPending / 2;
   }
 
@@ -54,7 +56,7 @@ class PendingLimit {
   EventPool& events_;
   StreamQueues& queues_;
   Completer& completer_;
-  std::vector<std::shared_ptr<Stream>> paused_;
+  std::vector<std::shared_ptr<Stream>> paused_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 }  // namespace cuspan::proxy

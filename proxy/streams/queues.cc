@@ -44,9 +44,11 @@ bool StreamQueues::InOrder(const StreamQueue& stream, std::uint64_t index) const
       return legacy_->ops_.empty() || legacy_->ops_.front().index > index;
     case StreamQueue::Kind::kLegacy:
       if (busy_blocking_ == 0) return true;
-      return std::none_of(busy_.begin(), busy_.end(), [&](const StreamQueue* other) {
-        return other->kind_ == StreamQueue::Kind::kBlocking && other->ops_.front().index < index;
-      });
+      return std::none_of(busy_.begin(), busy_.end(),
+                          [&](const StreamQueue* other) CUSPAN_REQUIRES(receiving_thread) {
+                            return other->kind_ == StreamQueue::Kind::kBlocking &&
+                                   other->ops_.front().index < index;
+                          });
   }
   return false;
 }
@@ -180,7 +182,7 @@ void StreamQueues::Pump() {
     Advance(stream);
   }
   pumping_ = false;
-  std::erase_if(retired_, [this](StreamQueue* stream) {
+  std::erase_if(retired_, [this](StreamQueue* stream) CUSPAN_REQUIRES(receiving_thread) {
     if (!stream->ops_.empty()) return false;
     streams_.erase(stream->self_);
     return true;
@@ -211,12 +213,13 @@ void StreamQueues::LetAll() {
 void StreamQueues::LetWork() {
   for (StreamQueue* stream : busy_) MarkReady(*stream);
   // The last one is taken first: what came first.
-  std::sort(ready_.begin(), ready_.end(), [](const StreamQueue* a, const StreamQueue* b) {
-    const auto index = [](const StreamQueue* stream) {
-      return stream->ops_.empty() ? 0 : stream->ops_.front().index;
-    };
-    return index(a) > index(b);
-  });
+  std::sort(ready_.begin(), ready_.end(),
+            [](const StreamQueue* a, const StreamQueue* b) CUSPAN_REQUIRES(receiving_thread) {
+              const auto index = [](const StreamQueue* stream) CUSPAN_REQUIRES(receiving_thread) {
+                return stream->ops_.empty() ? 0 : stream->ops_.front().index;
+              };
+              return index(a) > index(b);
+            });
   Pump();
 }
 
@@ -273,7 +276,9 @@ void StreamQueues::DropAll() {
 
 std::size_t StreamQueues::begun_ops() const {
   return static_cast<std::size_t>(std::count_if(
-      busy_.begin(), busy_.end(), [](const auto* stream) { return stream->ops_.front().begun; }));
+      busy_.begin(), busy_.end(), [](const auto* stream) CUSPAN_REQUIRES(receiving_thread) {
+        return stream->ops_.front().begun;
+      }));
 }
 
 bool StreamQueues::EmptyAround(const StreamQueue& stream) const {

@@ -32,6 +32,8 @@
 #include <span>
 #include <vector>
 
+#include "proxy/streams/roles.h"
+
 namespace cuspan::proxy {
 
 // What became of an op when its turn came.
@@ -53,22 +55,25 @@ class StreamOp {
  public:
   virtual ~StreamOp() = default;
   // Hands the op to the driver. May call Open and Pause of the queues, nothing else.
-  virtual Turn Submit() = 0;
+  virtual Turn Submit() CUSPAN_REQUIRES(receiving_thread) = 0;
   // Called before the op is queued: copies what points into the frame it came
   // in. Returns the bytes that it keeps beyond its own size.
-  virtual std::size_t Keep() { return 0; }
+  virtual std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) { return 0; }
   // It may be handed over together with its neighbours in the stream that are of the same kind.
-  virtual BatchKind Batches() const { return BatchKind::kNone; }
+  virtual BatchKind Batches() const CUSPAN_REQUIRES(receiving_thread) { return BatchKind::kNone; }
   // Hands over the first ops of `batch` together: this one and those that follow it, all of one
   // kind. Says how many; none when this one is to go by itself. As Submit.
-  virtual BatchTurn SubmitBatch(std::span<StreamOp* const> /*batch*/) { return {}; }
+  virtual BatchTurn SubmitBatch(std::span<StreamOp* const> /*batch*/)
+      CUSPAN_REQUIRES(receiving_thread) {
+    return {};
+  }
   // Of a launch that could be submitted now: whether it had better wait for others to make a batch.
   // Not virtual: StreamQueues::Add knows what it adds.
-  bool WaitsForBatch() const { return false; }
+  bool WaitsForBatch() const CUSPAN_REQUIRES(receiving_thread) { return false; }
   // It is work for the GPU's processors: not a copy from or to the host, nor a mark.
   virtual bool UsesGpu() const { return false; }
   // Called instead of Submit, or of the rest of a held op, when the device is lost.
-  virtual void Drop() {}
+  virtual void Drop() CUSPAN_REQUIRES(receiving_thread) {}
 };
 
 // What work for a GPU has to pass that others use, too.
@@ -77,7 +82,7 @@ class WorkGate {
   virtual ~WorkGate() = default;
   // Whether the next work may be handed over now. One that was refused is asked about again after
   // StreamQueues::LetWork.
-  virtual bool MayStart() = 0;
+  virtual bool MayStart() CUSPAN_REQUIRES(receiving_thread) = 0;
 };
 
 class StreamQueue;
@@ -85,12 +90,12 @@ class StreamQueue;
 // Something that ops wait for and that happens once.
 class Gate {
  public:
-  bool open() const { return open_; }
+  bool open() const CUSPAN_REQUIRES(receiving_thread) { return open_; }
 
  private:
   friend class StreamQueues;
-  bool open_ = false;
-  std::vector<StreamQueue*> waiting_;
+  bool open_ CUSPAN_GUARDED_BY(receiving_thread) = false;
+  std::vector<StreamQueue*> waiting_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 // One stream's place in StreamQueues; belongs to it.
@@ -108,14 +113,15 @@ class StreamQueue {
   explicit StreamQueue(Kind kind) : kind_(kind) {}
 
   const Kind kind_;
-  std::deque<Entry> ops_;
-  std::size_t busy_position_ = 0;  // Its index in StreamQueues::busy_ while `ops_` is not empty.
-  bool ready_ = false;             // Is in StreamQueues::ready_.
-  bool at_gate_ = false;           // Is in its gate's list.
-  bool gathering_ = false;         // Is in StreamQueues::gathering_.
-  bool retired_ = false;
-  bool paused_ = false;
-  std::list<StreamQueue>::iterator self_;
+  std::deque<Entry> ops_ CUSPAN_GUARDED_BY(receiving_thread);
+  std::size_t busy_position_ CUSPAN_GUARDED_BY(receiving_thread) =
+      0;  // Its index in StreamQueues::busy_ while `ops_` is not empty.
+  bool ready_ CUSPAN_GUARDED_BY(receiving_thread) = false;      // Is in StreamQueues::ready_.
+  bool at_gate_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Is in its gate's list.
+  bool gathering_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Is in StreamQueues::gathering_.
+  bool retired_ CUSPAN_GUARDED_BY(receiving_thread) = false;
+  bool paused_ CUSPAN_GUARDED_BY(receiving_thread) = false;
+  std::list<StreamQueue>::iterator self_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 class StreamQueues {
@@ -124,20 +130,21 @@ class StreamQueues {
   StreamQueues(const StreamQueues&) = delete;
 
   // The legacy default stream.
-  StreamQueue& legacy() { return *legacy_; }
+  StreamQueue& legacy() CUSPAN_REQUIRES(receiving_thread) { return *legacy_; }
   // A new stream; `blocking` ones keep order with the legacy stream.
-  StreamQueue& AddStream(bool blocking);
+  StreamQueue& AddStream(bool blocking) CUSPAN_REQUIRES(receiving_thread);
   // The stream takes no more ops and vanishes when its queue is empty.
-  void Retire(StreamQueue& stream);
+  void Retire(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
 
   // To be asked from now on, where one is given; outlives the queues.
-  void SetWorkGate(WorkGate* gate) { work_gate_ = gate; }
+  void SetWorkGate(WorkGate* gate) CUSPAN_REQUIRES(receiving_thread) { work_gate_ = gate; }
   // It may let through what it refused.
-  void LetWork();
+  void LetWork() CUSPAN_REQUIRES(receiving_thread);
 
   // The next op of `stream`: submitted now or later, once `gate` (if any) is open.
   template <std::derived_from<StreamOp> T>
-  void Add(StreamQueue& stream, T op, std::shared_ptr<Gate> gate = nullptr) {
+  void Add(StreamQueue& stream, T op, std::shared_ptr<Gate> gate = nullptr)
+      CUSPAN_REQUIRES(receiving_thread) {
     if (lost_) return op.Drop();
     Start start = Start::kWhenItMay;
     if (stream.ops_.empty() && MayStart(stream, next_index_, gate.get(), op.UsesGpu())) {
@@ -156,41 +163,43 @@ class StreamQueues {
   // The most ops that are handed over together.
   static constexpr std::size_t kMostInBatch = 32;
   // Whether some ops only wait for others to make a batch.
-  bool gathering() const { return !gathering_.empty(); }
+  bool gathering() const CUSPAN_REQUIRES(receiving_thread) { return !gathering_.empty(); }
   // They wait no longer.
-  void FlushGathered();
+  void FlushGathered() CUSPAN_REQUIRES(receiving_thread);
 
   // The rest of the op that holds `stream` was submitted.
-  void Release(StreamQueue& stream);
+  void Release(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
   // What the gate stands for has happened. May be called inside Submit.
-  void Open(Gate& gate);
+  void Open(Gate& gate) CUSPAN_REQUIRES(receiving_thread);
 
   // Nothing more is handed over in `stream` until Resume. Ops of other streams
   // that must come after its waiting ones wait, too.
-  void Pause(StreamQueue& stream) { stream.paused_ = true; }
-  void Resume(StreamQueue& stream);
+  void Pause(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread) { stream.paused_ = true; }
+  void Resume(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
   // Nothing more is handed over, in any stream, until as many LetAll.
-  void HoldAll() { ++holds_; }
-  void LetAll();
-  bool held() const { return holds_ != 0; }
+  void HoldAll() CUSPAN_REQUIRES(receiving_thread) { ++holds_; }
+  void LetAll() CUSPAN_REQUIRES(receiving_thread);
+  bool held() const CUSPAN_REQUIRES(receiving_thread) { return holds_ != 0; }
 
   // Calls `then` once all ops that were added before have been submitted or dropped.
-  void WhenSubmitted(std::function<void()> then);
+  void WhenSubmitted(std::function<void()> then) CUSPAN_REQUIRES(receiving_thread);
 
   // The device is lost: drops all ops, and those that are added from now on.
-  void DropAll();
+  void DropAll() CUSPAN_REQUIRES(receiving_thread);
 
   // Whether nothing of `stream` waits here.
-  static bool Empty(const StreamQueue& stream) { return stream.ops_.empty(); }
+  static bool Empty(const StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread) {
+    return stream.ops_.empty();
+  }
   // The same for a stream and all that it keeps order with.
-  bool EmptyAround(const StreamQueue& stream) const;
+  bool EmptyAround(const StreamQueue& stream) const CUSPAN_REQUIRES(receiving_thread);
   // All that waits: ops, and the memory that they take.
-  std::size_t waiting_ops() const { return waiting_ops_; }
-  std::size_t waiting_bytes() const { return waiting_bytes_; }
+  std::size_t waiting_ops() const CUSPAN_REQUIRES(receiving_thread) { return waiting_ops_; }
+  std::size_t waiting_bytes() const CUSPAN_REQUIRES(receiving_thread) { return waiting_bytes_; }
   // Those of them that hold their streams: a part of them has been handed over.
-  std::size_t begun_ops() const;
+  std::size_t begun_ops() const CUSPAN_REQUIRES(receiving_thread);
   // How many that waited have been submitted or dropped.
-  std::uint64_t taken() const { return taken_; }
+  std::uint64_t taken() const CUSPAN_REQUIRES(receiving_thread) { return taken_; }
 
  private:
   struct Barrier {
@@ -198,37 +207,42 @@ class StreamQueues {
     std::function<void()> then;
   };
   bool MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate,
-                bool uses_gpu) const;
-  bool InOrder(const StreamQueue& stream, std::uint64_t index) const;
+                bool uses_gpu) const CUSPAN_REQUIRES(receiving_thread);
+  bool InOrder(const StreamQueue& stream, std::uint64_t index) const
+      CUSPAN_REQUIRES(receiving_thread);
   enum class Start { kWhenItMay, kBegun, kInBatch };
   void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate,
-               Start start);
-  void PopHead(StreamQueue& stream);
-  void MarkReady(StreamQueue& stream);
-  void Pump();
-  void Advance(StreamQueue& stream);
-  bool AdvanceBatch(StreamQueue& stream);
-  void DropBehindHead(StreamQueue& stream, std::size_t count);
-  bool BarrierBetween(std::uint64_t first, std::uint64_t last) const;
-  void PassBarriers();
+               Start start) CUSPAN_REQUIRES(receiving_thread);
+  void PopHead(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
+  void MarkReady(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
+  void Pump() CUSPAN_REQUIRES(receiving_thread);
+  void Advance(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
+  bool AdvanceBatch(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
+  void DropBehindHead(StreamQueue& stream, std::size_t count) CUSPAN_REQUIRES(receiving_thread);
+  bool BarrierBetween(std::uint64_t first, std::uint64_t last) const
+      CUSPAN_REQUIRES(receiving_thread);
+  void PassBarriers() CUSPAN_REQUIRES(receiving_thread);
 
-  std::list<StreamQueue> streams_;
+  std::list<StreamQueue> streams_ CUSPAN_GUARDED_BY(receiving_thread);
   StreamQueue* legacy_;
-  std::vector<StreamQueue*> busy_;   // Those with ops.
-  std::size_t busy_blocking_ = 0;    // How many of them are blocking ones.
+  std::vector<StreamQueue*> busy_ CUSPAN_GUARDED_BY(receiving_thread);  // Those with ops.
+  std::size_t busy_blocking_ CUSPAN_GUARDED_BY(receiving_thread) =
+      0;                             // How many of them are blocking ones.
   std::vector<StreamQueue*> ready_;  // Those whose head may be able to go now.
   std::vector<StreamQueue*> retired_;
   std::vector<StreamQueue*> gathering_;  // Those whose ops wait for others to make a batch.
-  std::vector<StreamOp*> batch_;         // The one that is being submitted.
-  std::deque<Barrier> barriers_;
-  std::uint64_t next_index_ = 1;
-  std::size_t waiting_ops_ = 0;
-  std::size_t waiting_bytes_ = 0;
-  std::uint64_t taken_ = 0;
-  std::uint64_t holds_ = 0;
-  WorkGate* work_gate_ = nullptr;  // None where nobody shares the device.
-  bool pumping_ = false;
-  bool lost_ = false;
+  std::vector<StreamOp*> batch_
+      CUSPAN_GUARDED_BY(receiving_thread);  // The one that is being submitted.
+  std::deque<Barrier> barriers_ CUSPAN_GUARDED_BY(receiving_thread);
+  std::uint64_t next_index_ CUSPAN_GUARDED_BY(receiving_thread) = 1;
+  std::size_t waiting_ops_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::size_t waiting_bytes_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint64_t taken_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint64_t holds_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  WorkGate* work_gate_ CUSPAN_GUARDED_BY(receiving_thread) =
+      nullptr;  // None where nobody shares the device.
+  bool pumping_ CUSPAN_GUARDED_BY(receiving_thread) = false;
+  bool lost_ CUSPAN_GUARDED_BY(receiving_thread) = false;
 };
 
 }  // namespace cuspan::proxy

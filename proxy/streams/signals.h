@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "proxy/streams/queues.h"
+#include "proxy/streams/roles.h"
 
 namespace cuspan::proxy {
 
@@ -15,7 +16,7 @@ namespace cuspan::proxy {
 class Signals {
  public:
   // The gate at which to wait for `signal`; null when the signal has come.
-  std::shared_ptr<Gate> Await(std::uint64_t signal) {
+  std::shared_ptr<Gate> Await(std::uint64_t signal) CUSPAN_REQUIRES(receiving_thread) {
     if (came_.erase(signal) != 0) return nullptr;
     std::shared_ptr<Gate>& gate = awaited_[signal];
     if (gate == nullptr) gate = std::make_shared<Gate>();
@@ -23,7 +24,7 @@ class Signals {
   }
 
   // The signal has come. Returns the gate to open, or null when nobody waits yet.
-  std::shared_ptr<Gate> Arrive(std::uint64_t signal) {
+  std::shared_ptr<Gate> Arrive(std::uint64_t signal) CUSPAN_REQUIRES(receiving_thread) {
     const auto found = awaited_.find(signal);
     if (found == awaited_.end()) {
       came_.insert(signal);
@@ -35,8 +36,9 @@ class Signals {
   }
 
  private:
-  std::unordered_set<std::uint64_t> came_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Gate>> awaited_;
+  std::unordered_set<std::uint64_t> came_ CUSPAN_GUARDED_BY(receiving_thread);
+  std::unordered_map<std::uint64_t, std::shared_ptr<Gate>> awaited_
+      CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 }  // namespace cuspan::proxy

@@ -8,6 +8,7 @@
 
 #include "common/trace.h"
 #include "proxy/streams/completion.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/stream.h"
 
 namespace cuspan::proxy {
@@ -24,10 +25,13 @@ class Timeline {
   struct Start {
     PooledEvent event;
   };
-  Start Begin(CUstream stream) { return clock_ == nullptr ? Start() : BeginTraced(stream); }
+  Start Begin(CUstream stream) CUSPAN_REQUIRES(receiving_thread) {
+    return clock_ == nullptr ? Start() : BeginTraced(stream);
+  }
   // The work has been handed over. Its times are recorded when it is complete.
   void End(Start start, Stream& stream, TraceKind kind, std::uint64_t transfer,
-           std::uint64_t offset, std::uint64_t bytes, std::string_view name = {}) {
+           std::uint64_t offset, std::uint64_t bytes, std::string_view name = {})
+      CUSPAN_REQUIRES(receiving_thread) {
     if (start.event.get() != nullptr) [[unlikely]]
       EndTraced(std::move(start), stream, kind, transfer, offset, bytes, name);
   }
@@ -38,9 +42,10 @@ class Timeline {
     PooledEvent event;       // A point of the device's time,
     std::uint64_t time = 0;  // and of ours.
   };
-  Start BeginTraced(CUstream stream);
+  Start BeginTraced(CUstream stream) CUSPAN_REQUIRES(receiving_thread);
   void EndTraced(Start start, Stream& stream, TraceKind kind, std::uint64_t transfer,
-                 std::uint64_t offset, std::uint64_t bytes, std::string_view name);
+                 std::uint64_t offset, std::uint64_t bytes, std::string_view name)
+      CUSPAN_REQUIRES(receiving_thread);
 
   const Driver& driver_;
   EventPool& events_;

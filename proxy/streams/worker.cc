@@ -72,6 +72,7 @@ std::function<void()> Worker::Pop(std::deque<std::function<void()>>& from) {
 }
 
 void Worker::Loop(const Device& device) {
+  const WorkerThread::Scope role(worker_thread);
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   MutexLock lock(mutex_);
   for (;;) {

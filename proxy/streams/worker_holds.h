@@ -8,6 +8,7 @@
 
 #include "protocol/channel/bell.h"
 #include "proxy/streams/queues.h"
+#include "proxy/streams/roles.h"
 #include "proxy/streams/worker.h"
 
 namespace cuspan::proxy {
@@ -20,7 +21,7 @@ class WorkerHolds {
       : queues_(queues), worker_(worker), bell_(bell) {}
 
   // The worker does work(). Until then no stream goes on, nor after it before LetDone.
-  void HoldDuring(std::function<void()> work) {
+  void HoldDuring(std::function<void()> work) CUSPAN_REQUIRES(receiving_thread) {
     queues_.HoldAll();
     worker_.Run([this, work = std::move(work)] {
       work();
@@ -29,8 +30,10 @@ class WorkerHolds {
     });
   }
   // Whether the worker has done some that the streams are still held for. Cheap.
-  bool SomeDone() const { return done_.load(std::memory_order_acquire) != let_; }
-  void LetDone() {
+  bool SomeDone() const CUSPAN_REQUIRES(receiving_thread) {
+    return done_.load(std::memory_order_acquire) != let_;
+  }
+  void LetDone() CUSPAN_REQUIRES(receiving_thread) {
     for (const std::uint64_t done = done_.load(std::memory_order_acquire); let_ != done; ++let_)
       queues_.LetAll();
   }
@@ -39,8 +42,8 @@ class WorkerHolds {
   StreamQueues& queues_;
   Worker& worker_;
   Bell& bell_;
-  std::atomic<std::uint64_t> done_ = 0;  // By the worker.
-  std::uint64_t let_ = 0;                // Of these.
+  std::atomic<std::uint64_t> done_ = 0;                        // By the worker.
+  std::uint64_t let_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Of these.
 };
 
 }  // namespace cuspan::proxy

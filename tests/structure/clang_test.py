@@ -47,9 +47,15 @@ ANNOTATED = (
     "interpose/nvml",
     "launcher",
     "protocol",
+    "proxy/bulk",
     "proxy/gpu",
     "proxy/handlers",
     "proxy/nccl",
+    "proxy/objects",
+    "proxy/session",
+    "proxy/sharing",
+    "proxy/slicing",
+    "proxy/streams",
 )
 ANNOTATED_FILES = "proxy"  # Those of the folder itself.
 UNANNOTATED = re.compile(r"\bstd::((?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex"
@@ -192,6 +198,23 @@ std::size_t Length(std::string text) {{
 }}
 """
 
+    # What a thread does: `use` in the loop of a role, in a task of the other, and in a function of its own.
+    ROLES = """#include <functional>
+#include "proxy/streams/roles.h"
+namespace {{
+using namespace cuspan::proxy;
+int count CUSPAN_GUARDED_BY(receiving_thread) = 0;
+int Loop() {{
+  const ReceivingThread::Scope role(receiving_thread);
+  return {loop};
+}}
+std::function<int()> Task() {{ return []() CUSPAN_REQUIRES(worker_thread) {{ return {task}; }}; }}
+int Any() {{ return {any}; }}
+}}  // namespace
+int All() {{ return Loop() + Task()() + Any(); }}
+"""
+    USE = "++count"
+
     def found(self, **files):
         """The checks that something in common/NAME.cc does not pass."""
         with tempfile.TemporaryDirectory() as folder:
@@ -214,6 +237,12 @@ std::size_t Length(std::string text) {{
     def test_faults(self):
         self.assertEqual(self.found(a=self.COUNTER.format(name="A", lock=""), b=self.MOVED.format(what="text")),
                          ["common/a.cc clang-diagnostic-thread-safety-analysis", "common/b.cc bugprone-use-after-move"])
+
+    def test_a_role_of_another_thread(self):
+        fault = ["common/a.cc clang-diagnostic-thread-safety-analysis"]
+        for wrong, expected in ((None, []), ("loop", []), ("task", fault), ("any", fault)):
+            parts = {name: self.USE if name == wrong else "0" for name in ("loop", "task", "any")}
+            self.assertEqual(self.found(a=self.ROLES.format(**parts)), expected, wrong)
 
     def test_a_fault_beside_a_source_with_the_same_names(self):
         same = self.COUNTER.format(name="A", lock="").replace("NextOf", "Other")

@@ -56,6 +56,7 @@ class Proxy {
     thread_ = std::thread([this, &driver] {
       static_cast<void>(device_->MakeCurrent());
       {
+        const proxy::ReceivingThread::Scope role(proxy::receiving_thread);
         proxy::DeviceSession session(driver, *device_, *channel_, std::nullopt, &joins_);
         const Status ended = proxy::Serve(session);
         EXPECT_TRUE(ended.ok()) << ended.message();

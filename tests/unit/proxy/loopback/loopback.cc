@@ -203,6 +203,7 @@ Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<S
     {
       Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
       if (device.ok() && device->window().base == kWindow) {
+        const ReceivingThread::Scope role(receiving_thread);
         DeviceSession session(driver, *device, *proxy_channel_, std::nullopt, &joins_);
         if (seat != nullptr) session.sharing().Begin(std::move(seat));
         status = Serve(session);

@@ -1,0 +1,17 @@
+// Which of a proxy's threads may do what.
+#pragma once
+
+#include "common/thread_role.h"
+
+namespace cuspan::proxy {
+
+// Takes the client's frames, hands work to the driver in the order of the streams, and waits for
+// nothing. It runs Serve (server.h).
+using ReceivingThread = ThreadRole<struct ReceivingThreadTag>;
+inline ReceivingThread receiving_thread;
+
+// Makes the driver calls that may wait. It runs the tasks of a Worker.
+using WorkerThread = ThreadRole<struct WorkerThreadTag>;
+inline WorkerThread worker_thread;
+
+}  // namespace cuspan::proxy
