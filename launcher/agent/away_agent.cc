@@ -7,8 +7,8 @@
 #include <iterator>
 
 #include "common/log.h"
-#include "launcher/agent/agent_metrics.h"
-#include "launcher/agent/inventory.h"
+#include "launcher/agent/node/agent_metrics.h"
+#include "launcher/agent/node/inventory.h"
 #include "launcher/agent/startup.h"
 #include "launcher/host/app_process.h"
 

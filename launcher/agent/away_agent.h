@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "launcher/agent/agent_node.h"
-#include "launcher/agent/agent_options.h"
-#include "launcher/agent/inventory.h"
+#include "launcher/agent/base/agent_options.h"
+#include "launcher/agent/node/agent_node.h"
+#include "launcher/agent/node/inventory.h"
 #include "launcher/run/run_key.h"
 
 namespace cuspan {

@@ -12,7 +12,7 @@
 
 #include "common/log.h"
 #include "common/process_fd.h"
-#include "launcher/agent/descriptors.h"
+#include "launcher/agent/base/descriptors.h"
 #include "launcher/agent/lease/run_devices.h"
 #include "launcher/agent/startup.h"
 

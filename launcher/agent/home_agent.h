@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/agent_metrics.h"
-#include "launcher/agent/agent_node.h"
-#include "launcher/agent/agent_options.h"
-#include "launcher/agent/device_reports.h"
-#include "launcher/agent/inventory.h"
-#include "launcher/agent/lease/run_allocation.h"
+#include "launcher/agent/base/agent_options.h"
+#include "launcher/agent/node/agent_metrics.h"
+#include "launcher/agent/node/agent_node.h"
+#include "launcher/agent/node/device_reports.h"
+#include "launcher/agent/node/inventory.h"
+#include "launcher/agent/run_allocation.h"
 #include "launcher/host/app_process.h"
 #include "launcher/run/run_key.h"
 

@@ -16,7 +16,7 @@
 #include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/agent/inventory.h"
+#include "launcher/agent/node/inventory.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/folders.h"

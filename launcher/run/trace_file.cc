@@ -20,7 +20,8 @@
 namespace cuspan {
 namespace {
 
-// Of a device number in an agent's record: it is a join's (see launcher/agent/peer_channels.h).
+// Of a device number in an agent's record: it is a join's (see
+// launcher/agent/node/peer_channels.h).
 constexpr std::uint32_t kJoins = 0x8000'0000;
 constexpr std::uint64_t kTracksOfAKind = 1000;
 

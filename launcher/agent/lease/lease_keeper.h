@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/poller.h"
+#include "launcher/agent/base/poller.h"
 #include "launcher/allocator/node_locks.h"
 #include "ops.gen.h"
 #include "protocol/wire/frame.h"

@@ -1,6 +1,6 @@
 // Of the agent that is linked with no MPI, so that one node, or a run over UCX, needs none: the one
 // that is stands beside it.
-#include "launcher/agent/agent_program.h"
+#include "launcher/agent/base/agent_program.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 
 namespace cuspan {

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "launcher/agent/bell_ringer.h"
+#include "launcher/agent/base/bell_ringer.h"
 #include "launcher/agent/relay/naps.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"

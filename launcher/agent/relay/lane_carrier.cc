@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "launcher/agent/descriptors.h"
+#include "launcher/agent/base/descriptors.h"
 
 namespace cuspan {
 namespace {

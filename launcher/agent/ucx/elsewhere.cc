@@ -1,6 +1,6 @@
 // Of the agent that is not linked with UCX, whose libraries change how a process takes signals, and
 // are not on every host: the one that is stands beside it.
-#include "launcher/agent/agent_program.h"
+#include "launcher/agent/base/agent_program.h"
 #include "launcher/agent/ucx/ucx_start.h"
 
 namespace cuspan {

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "launcher/agent/ucx_transports.h"
+#include "launcher/agent/ucx/ucx_transports.h"
 
 namespace cuspan {
 namespace {

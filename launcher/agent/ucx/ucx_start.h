@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/agent/agent_links.h"
-#include "launcher/agent/agent_options.h"
-#include "launcher/agent/other_agents.h"
+#include "launcher/agent/base/agent_options.h"
+#include "launcher/agent/relay/agent_links.h"
 #include "launcher/agent/relay/transport.h"
+#include "launcher/agent/ucx/other_agents.h"
 #include "launcher/host/environment.h"
 #include "launcher/host/install_paths.h"
 

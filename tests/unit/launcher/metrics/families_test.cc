@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/device_use.h"
+#include "launcher/agent/node/device_use.h"
 #include "launcher/metrics/exposition.h"
 #include "launcher/metrics/families.h"
 #include "launcher/metrics/node_families.h"

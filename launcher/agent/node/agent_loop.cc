@@ -1,0 +1,96 @@
+#include "launcher/agent/node/agent_loop.h"
+
+#include <algorithm>
+
+#include "launcher/agent/relay/naps.h"
+
+namespace cuspan {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr microseconds kIdleNap{1000};
+constexpr milliseconds kIdleAfter{100};
+// On a slow host naps of 1 ms cost 2.3 % of a core, these 1.4 %: a program that has done nothing
+// for a second can wait 1 ms more.
+constexpr microseconds kLongIdleNap{2000};
+constexpr milliseconds kLongIdleAfter{1000};
+// How often sockets and children are looked at while frames move.
+constexpr milliseconds kPollEvery{1};
+// For who is woken.
+constexpr nanoseconds kLongSleep = std::chrono::hours(1);
+// Without routes only control messages come, at the start and end of a session.
+constexpr milliseconds kRoutelessNap{2};
+
+}  // namespace
+
+void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
+                  const std::function<bool()>& step) {
+  // Waits for everything at once: descriptors, the ends of processes, timers, and bells. Nothing
+  // that is called from here waits for one of them alone without a limit.
+  if (relay == nullptr) {
+    do {
+      poller.Wait(milliseconds(-1));
+    } while (step());
+    return;
+  }
+  const WaitStages stages = WaitStages::ForThisMachine();
+  const WaitStages sleep_at_once{nanoseconds(0), nanoseconds(0)};
+  const bool is_woken = sleep.on_bell != nullptr || sleep.on_descriptors != nullptr;
+  Clock::time_point moved_last = Clock::now();
+  Clock::time_point polled_last{};
+  microseconds nap = kFirstNap;
+  for (;;) {
+    const bool moved = relay->Progress();
+    const Clock::time_point now = Clock::now();
+    if (moved) {
+      moved_last = now;
+      nap = kFirstNap;
+    }
+    if (now - polled_last >= kPollEvery) {
+      poller.Wait(milliseconds(0));
+      polled_last = now;
+      if (!step()) return;
+    }
+    const nanoseconds idle = now - moved_last;
+    if (idle < stages.spin) continue;
+    if (idle < YieldLimit(stages, relay->awaiting())) {
+      ::sched_yield();
+      continue;
+    }
+    // What has moved since the last step may be what it waits for.
+    if (is_woken && !step()) return;
+    // What wakes nobody goes on only while somebody looks.
+    const bool may_sleep = is_woken && relay->Arm();
+    // Lanes, which may still move what routes have left, ring the bell.
+    if (!relay->has_routes() && (!is_woken || relay->quiet())) {
+      poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessNap);
+      polled_last = Clock::now();
+      if (!step()) return;
+      continue;
+    }
+    if (may_sleep && sleep.on_descriptors != nullptr) {
+      sleep.on_descriptors->Listen();
+      if (!relay->HasWork()) poller.Wait(milliseconds(-1));
+      sleep.on_descriptors->Stop();
+      continue;
+    }
+    if (may_sleep) {
+      sleep.on_bell->Watch();
+      const milliseconds limit = poller.limit();
+      bell->Wait([&] { return relay->HasWork() || sleep.on_bell->fired(); },
+                 limit.count() < 0 ? kLongSleep : nanoseconds(limit), sleep_at_once);
+      polled_last = {};
+      continue;
+    }
+    bell->Wait([relay] { return relay->HasWork(); }, nap, sleep_at_once);
+    nap = std::min(2 * nap, idle < kIdleAfter       ? kLongestNap
+                            : idle < kLongIdleAfter ? kIdleNap
+                                                    : kLongIdleNap);
+  }
+}
+
+}  // namespace cuspan

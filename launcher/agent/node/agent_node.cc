@@ -1,0 +1,245 @@
+#include "launcher/agent/node/agent_node.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "launcher/agent/node/agent_loop.h"
+#include "launcher/host/own_host.h"
+#include "launcher/host/route.h"
+#include "launcher/run/secure_network.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::chrono::milliseconds kKillLimit{2'000};
+
+// What the heartbeat setting says; nothing where it is off.
+Result<std::optional<std::chrono::seconds>> HeartbeatLimit() {
+  if (std::string_view(SettingText(settings::kHeartbeat)) == "off")
+    return std::optional<std::chrono::seconds>();
+  CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t seconds,
+                          SettingNumber(settings::kHeartbeat, 1, 3600));
+  return std::optional(std::chrono::seconds(seconds));
+}
+
+}  // namespace
+
+AgentNode::AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
+                     const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell)
+    : proxy_(paths.proxy),
+      proxy_environment_(proxy_environment),
+      transport_(links.transport),
+      poller_(std::move(poller)),
+      bell_(std::move(bell)),
+      leases_(poller_, OwnHostName()),
+      context_(poller_, bell_, leases_),
+      peer_channels_(bell_, layout),
+      devices_(context_),
+      clients_(context_) {
+  context_.host = OwnHostName();
+  context_.rank = transport_ != nullptr ? transport_->rank() : 0;
+  context_.agents = links.agents;
+  context_.layout = layout;
+  context_.peer_channels = &peer_channels_;
+  leases_.SetTerminate([this] {
+    clients_.EndAll();
+    if (proxies_) proxies_->KillAll(kKillLimit);
+  });
+}
+
+AgentNode::~AgentNode() { clients_.EndAll(); }
+
+Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
+                                                     const Environment& proxy_environment,
+                                                     AgentLinks links) {
+  CUSPAN_ASSIGN_OR_RETURN(ChannelLayout layout, ChannelLayout::FromSettings());
+  CUSPAN_ASSIGN_OR_RETURN(std::uint64_t sends, SettingNumber(settings::kSendsInFlight, 1, 64));
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<std::chrono::seconds> heartbeat, HeartbeatLimit());
+  CUSPAN_ASSIGN_OR_RETURN(Poller poller, Poller::Create());
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
+  std::unique_ptr<AgentNode> node(
+      new AgentNode(paths, proxy_environment, links, layout, std::move(poller), std::move(bell)));
+  Transport* const transport = links.transport;
+  if (transport == nullptr) return node;
+  if (const int fd = transport->wake_fd(); fd >= 0) {
+    // It is looked at all the time anyway.
+    CUSPAN_RETURN_IF_ERROR(node->poller_.Watch(fd, [] {}));
+    CUSPAN_RETURN_IF_ERROR(node->StartSleep(transport->rank() == 0));
+  }
+  CUSPAN_ASSIGN_OR_RETURN(node->carrier_,
+                          MakeCarrier(*transport, std::move(links.lanes), node->bell_));
+  AgentNode* const raw = node.get();
+  node->context_.relay = &node->relay_.emplace(
+      *transport, *node->carrier_, static_cast<std::uint32_t>(sends),
+      Relay::Handlers{
+          [raw](std::uint32_t rank, const Frame& frame) { raw->TakeControl(rank, frame); },
+          [raw](RouteKey route, const std::string& reason) { raw->TakeBroken(route, reason); }});
+  if (heartbeat)
+    node->heartbeats_.emplace(node->poller_, *node->relay_, *heartbeat,
+                              [raw](std::uint32_t rank) { raw->TakeSilence(rank); });
+  return node;
+}
+
+void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTerms& share,
+                     bool traced) {
+  context_.secret = secret;
+  context_.run = run;
+  SetLogRun(run);
+  context_.share = share;
+  context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret, share);
+  if (std::getenv(kSecureHostsVariable) != nullptr) KeepProxiesSecure();
+  if (traced) context_.trace = &trace_.emplace(context_.host);
+}
+
+void AgentNode::KeepProxiesSecure() {
+  // An agent that has none does not come so far; and whatever the user has named goes past them.
+  const Result<std::set<std::string>> interfaces = SecureInterfacesOfRun();
+  std::string list;
+  if (interfaces.ok())
+    for (const std::string& name : *interfaces) list += (list.empty() ? "=" : ",") + name;
+  proxies_->Set("NCCL_SOCKET_IFNAME", list.empty() ? "lo" : list);
+  proxies_->Set("NCCL_NET", "Socket");
+}
+
+void AgentNode::MeetHost(const std::string& host) {
+  const std::string interface = InterfaceTowards(host);
+  if (!interface.empty()) proxies_->SetDefault("NCCL_SOCKET_IFNAME", "=" + interface);
+}
+
+void AgentNode::StartHeartbeats() {
+  if (heartbeats_) heartbeats_->Ask(context_.agents);
+}
+
+std::set<std::uint32_t> AgentNode::others() const {
+  std::set<std::uint32_t> others;
+  for (std::uint32_t rank = 0; rank < context_.agents; ++rank)
+    if (rank != context_.rank && !context_.relay->gave_up(rank)) others.insert(rank);
+  return others;
+}
+
+void AgentNode::TakeSilence(std::uint32_t rank) {
+  const std::chrono::seconds::rep limit = heartbeats_->limit().count();
+  if (rank != 0)
+    return Lose(rank, Format("no message from {} for {} s: it is down, or the network to it is",
+                             NameOf(rank), limit));
+  if (home_lost_) home_lost_(Format("no message from the home agent for {} s", limit));
+}
+
+void AgentNode::TakeLost() {
+  while (transport_ != nullptr) {
+    std::optional<Transport::LostPeer> lost = transport_->TakeLost();
+    if (!lost) lost = carrier_->TakeLost();
+    if (!lost) return;
+    if (relay()->gave_up(lost->rank)) continue;
+    const std::string reason =
+        Format("the agent of {} is gone: {}", NameOf(lost->rank), lost->cause);
+    if (context_.rank == 0) {
+      Lose(lost->rank, reason);
+    } else if (lost->rank != 0) {
+      LogInfo("{}", reason);
+      GiveUp(lost->rank, reason);
+    } else if (home_lost_) {
+      home_lost_(reason);
+    }
+  }
+}
+
+std::string AgentNode::NameOf(std::uint32_t rank) const {
+  const auto device =
+      std::find_if(context_.devices.begin(), context_.devices.end(),
+                   [rank](const DeviceDescription& known) { return known.agent == rank; });
+  if (device != context_.devices.end()) return Format("host {}", device->host);
+  return rank == 0 ? "the program's host" : Format("agent {}", rank);
+}
+
+void AgentNode::Lose(std::uint32_t rank, const std::string& reason) {
+  ++context_.errors.agents_lost;
+  LogError("{}; its devices are lost", reason);
+  for (std::uint32_t other = 1; other < context_.agents; ++other)
+    if (other != rank) relay()->SendControl(other, AgentLost{rank, reason});
+  GiveUp(rank, reason);
+}
+
+void AgentNode::GiveUp(std::uint32_t rank, const std::string& reason) {
+  relay()->GiveUp(rank);
+  clients_.LoseAgent(rank, reason);
+  devices_.LoseAgent(rank, reason);
+  peer_channels_.LoseAgent(relay(), rank);
+}
+
+void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
+  if (frame.op() == Op::kAgentAlive) {
+    // That it came is what counts.
+    if (rank != 0) return;
+    if (heartbeats_) heartbeats_->WatchHome();
+    return relay()->SendControl(0, AgentAlive{});
+  }
+  if (rank == 0 && frame.op() == Op::kAgentLost) {
+    const Result<AgentLost> lost = ParseMessage<AgentLost>(frame);
+    if (!lost.ok())
+      return LogError("invalid message from the home agent: {}", lost.status().message());
+    if (lost->rank != context_.rank && lost->rank < context_.agents)
+      GiveUp(lost->rank, lost->reason);
+    return;
+  }
+  if (clients_.TakeControl(rank, frame) || devices_.TakeControl(rank, frame) ||
+      leases_.TakeControl(rank, frame))
+    return;
+  if (control_ && control_(rank, frame)) return;
+  LogError("agent {} sent op {} ({}), which is not for agent {}", rank, frame.header.op,
+           OpName(frame.op()), context_.rank);
+}
+
+void AgentNode::TakeBroken(RouteKey route, const std::string& reason) {
+  if (AgentOfSession(route.session) == context_.rank)
+    clients_.TakeBroken(route, reason);
+  else
+    devices_.TakeBroken(route, reason);
+}
+
+Status AgentNode::StartSleep(bool home) {
+  if (home) {
+    CUSPAN_ASSIGN_OR_RETURN(sleep_.on_bell, BellRinger::Start(bell_, poller_.fd()));
+    return Status::Ok();
+  }
+  CUSPAN_ASSIGN_OR_RETURN(sleep_.on_descriptors, BellListener::Start(bell_));
+  return poller_.Watch(sleep_.on_descriptors->fd(),
+                       [listener = sleep_.on_descriptors.get()] { listener->Take(); });
+}
+
+void AgentNode::Loop(const std::function<bool()>& step) {
+  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&] {
+    clients_.ForgetEnded();
+    TakeLost();
+    return step();
+  });
+}
+
+void AgentNode::Drain(const std::function<bool()>& more) {
+  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&] {
+    TakeLost();
+    return more() || !relay()->quiet();
+  });
+}
+
+void AgentNode::EndAll(std::chrono::milliseconds patience) {
+  clients_.EndAll();
+  if (proxies_) {
+    if (patience.count() > 0) proxies_->WaitEnds(patience);
+    devices_.EndAll();
+    proxies_->KillAll(kKillLimit);
+  }
+  // Nothing uses a GPU any more.
+  leases_.Leave();
+}
+
+void AgentNode::Disconnect() {
+  if (transport_ == nullptr) return;
+  if (others().size() + 1 == context_.agents) carrier_->End();
+  transport_->Shutdown();
+}
+
+}  // namespace cuspan

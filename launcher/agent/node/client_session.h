@@ -1,0 +1,112 @@
+// One process's use of the run's devices, with the agent of its node: its connection, and for each
+// context of a device that it has opened a channel and a proxy, here or with another agent. Devices
+// are numbered as the process sees them (visible_devices.h), and so are their primary contexts.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/node/device_reports.h"
+#include "launcher/agent/node/node_context.h"
+#include "protocol/channel/reception.h"
+
+namespace cuspan {
+
+// One thread. Failures of a session end that session and nothing else.
+class ClientSession : public std::enable_shared_from_this<ClientSession> {
+ public:
+  // Serves the connection until it ends, under the number `id`, and adds to `reports` what the
+  // process did with each device. Both outlive the session. A process that is no part of the run,
+  // or for which there is no room, is told so: a failure.
+  static Result<std::shared_ptr<ClientSession>> Start(NodeContext& context,
+                                                      Reception::Arrival arrival, std::uint32_t id,
+                                                      DeviceReports& reports);
+
+  std::uint32_t id() const { return id_; }
+  bool ended() const { return ended_; }
+  // Ends proxies, keeps their statistics, hangs up. `reason` is logged; empty: the client has left.
+  void End(const std::string& reason);
+  // Adds what the process did until now with each device that it has open.
+  void Measure(std::vector<DeviceMetrics>& devices) const;
+
+  // From the agent of a device of this session.
+  void TakeRemoteOpened(const RemoteOpened& opened);
+  void TakeRemoteLost(const RemoteLost& lost);
+  // The agent of some of its devices can not be reached any more.
+  void LoseAgent(std::uint32_t rank, const std::string& reason);
+  // From the agent at the other end of a join.
+  void TakeRemoteJoin(const RemoteJoin& join);
+
+ private:
+  enum class State { kOpening, kOpen, kClosing, kLost };
+  // A context that is open.
+  struct Device {
+    std::uint32_t number = 0;  // Of the device.
+    AddressWindow window;
+    State state = State::kOpening;
+    bool relayed = false;
+    UniqueFd channel_fd;  // Until the client has it.
+    std::shared_ptr<Channel> channel;
+    std::shared_ptr<ProxyProcess> proxy;
+  };
+
+  ClientSession(NodeContext& context, ControlSocket socket, std::uint32_t id,
+                DeviceReports& reports)
+      : context_(context), socket_(std::move(socket)), id_(id), reports_(reports) {}
+  // Of the socket: room for what is kept, or something to read.
+  void HandleSocket();
+  void ReadSocket();
+  void ReadLater(std::chrono::milliseconds delay);
+  void UpdateInterest();
+  Status TakeMessage(const Frame& frame);
+  Status Introduce(const Frame& frame);
+  Status Open(const OpenDevice& open);
+  Status CheckOpen(const OpenDevice& open) const;
+  // Of a context that is to be opened.
+  Result<AddressWindow> WindowFor(const OpenDevice& open) const;
+  Status OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device);
+  Status OpenAway(const OpenDevice& open, Device& device);
+  Status Close(std::uint32_t context);
+  Status Join(const JoinDevices& join);
+  void TakeReady(std::uint32_t context, const ProxyReady& ready);
+  void TakeGone(std::uint32_t context, const std::string& reason);
+  // `opened` is a ProxyReady or a RemoteOpened.
+  template <typename Opened>
+  void AnswerOpened(std::uint32_t context, const Opened& opened, int bell);
+  void AnswerFailed(std::uint32_t context, std::int32_t result, const std::string& why);
+  void AnswerClosed(std::uint32_t context);
+  void Lose(std::uint32_t context, const std::string& reason);
+  void Report(const Device& device);
+  const DeviceDescription& Description(const Device& device) const {
+    return context_.devices[visible_[device.number]];
+  }
+  // Of the agent that has the proxy.
+  std::uint32_t RankOf(const Device& device) const { return Description(device).agent; }
+  // Whether another agent serves it.
+  bool IsRelayed(const DeviceDescription& description) const {
+    return context_.relay != nullptr && description.agent != context_.rank;
+  }
+  std::string Describe(const Device& device) const;
+  template <typename T>
+  void Answer(const T& message, std::span<const int> fds = {});
+
+  NodeContext& context_;
+  ControlSocket socket_;
+  const std::uint32_t id_;
+  DeviceReports& reports_;
+  bool rests_ = false;  // Nothing is read until a timer rings.
+  std::string program_;
+  int niceness_ = 0;                         // Of the process: its proxies have it, too.
+  bool observer_ = false;                    // As in ClientHello.
+  std::vector<std::uint32_t> visible_;       // Numbers in the run.
+  std::optional<Bell> bell_;                 // The client's.
+  std::map<std::uint32_t, Device> devices_;  // By the numbers of contexts.
+  // How often two contexts were joined, the lower number first, since one of them was opened.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> joins_;
+  bool ended_ = false;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,218 @@
+#include "launcher/agent/node/device_service.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "launcher/agent/base/descriptors.h"
+#include "launcher/agent/node/inventory.h"
+#include "launcher/agent/node/share_place.h"
+
+namespace cuspan {
+
+bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
+  const auto wrong = [rank](const Status& status) {
+    LogError("invalid message from agent {}: {}", rank, status.message());
+    return true;
+  };
+  // Only the agent of a session may say what happens to its devices.
+  const auto check = [rank](std::uint32_t session) {
+    if (AgentOfSession(session) == rank) return Status::Ok();
+    return Status::Refused("session {} is not one of its own", session);
+  };
+  if (frame.op() == Op::kRemoteOpen) {
+    const Result<RemoteOpen> open = ParseMessage<RemoteOpen>(frame);
+    if (!open.ok()) return wrong(open.status());
+    if (const Status own = check(open->session); !own.ok()) return wrong(own);
+    Open(rank, *open);
+  } else if (frame.op() == Op::kRemoteClose) {
+    const Result<RemoteClose> close = ParseMessage<RemoteClose>(frame);
+    if (!close.ok()) return wrong(close.status());
+    if (const Status own = check(close->session); !own.ok()) return wrong(own);
+    Close({close->session, close->context});
+  } else if (frame.op() == Op::kRemoteJoin) {
+    const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
+    if (!join.ok()) return wrong(join.status());
+    Join(*join);
+  } else if (frame.op() == Op::kRemoteUnjoin) {
+    const Result<RemoteUnjoin> unjoin = ParseMessage<RemoteUnjoin>(frame);
+    if (!unjoin.ok()) return wrong(unjoin.status());
+    context_.peer_channels->Close(context_.relay, JoinRoute(unjoin->session, unjoin->join));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void DeviceService::TakeBroken(RouteKey route, const std::string& reason) {
+  const std::optional<RouteKey> device =
+      IsJoinRoute(route) ? context_.peer_channels->DeviceOf(route) : route;
+  if (device) EndProxy(*device, Format("its proxy violated the protocol: {}", reason));
+}
+
+void DeviceService::LoseAgent(std::uint32_t rank, const std::string& reason) {
+  std::vector<RouteKey> lost;
+  for (const auto& [key, device] : devices_)
+    if (AgentOfSession(key.session) == rank) lost.push_back(key);
+  for (const RouteKey key : lost) EndProxy(key, reason);
+}
+
+void DeviceService::EndAll() {
+  for (const auto& [key, device] : devices_) {
+    context_.relay->Close(key);
+    if (device.channel) device.channel->Close(false);
+  }
+  devices_.clear();
+}
+
+void DeviceService::Open(std::uint32_t rank, const RemoteOpen& open) {
+  const RouteKey key{open.session, open.context};
+  if (devices_.contains(key))
+    return LogError("agent {} opened device {} twice", rank, open.context);
+  Result<Device> device = StartDevice(open);
+  if (!device.ok()) {
+    context_.relay->SendControl(rank, RemoteOpened{open.session,
+                                                   open.context,
+                                                   kDeviceUnavailable,
+                                                   device.status().message(),
+                                                   {},
+                                                   false,
+                                                   "",
+                                                   0});
+    return;
+  }
+  devices_[key] = std::move(*device);
+}
+
+Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open) {
+  const auto description = std::find_if(
+      inventory_.begin(), inventory_.end(),
+      [&open](const DeviceDescription& known) { return known.ordinal == open.ordinal; });
+  if (description == inventory_.end())
+    return Status::NotFound("host {} has no GPU {}", context_.host, open.ordinal);
+  CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(context_.layout));
+  ProxyRequest request;
+  request.driver = DriverOf(*description);
+  request.ordinal = open.ordinal;
+  request.name = Format("{}:{} session {}", context_.host, open.ordinal, open.session);
+  request.run = context_.run;
+  request.session = open.session;
+  request.window = open.window;
+  request.shared = open.shared;
+  request.channel = fd.get();
+  request.peer_bell = context_.bell.fd();
+  UniqueFd trace;
+  if (context_.trace != nullptr && !open.observe)
+    trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
+                                       open.session, open.context, false);
+  request.trace = trace.get();
+  CUSPAN_ASSIGN_OR_RETURN(SharePlace share, FindSharePlace(context_, *description));
+  request.share = share.table.get();
+  request.share_place = share.run;
+  request.lease = context_.leases.LeaseFd(*description);
+  request.niceness = open.niceness;
+  request.observe = open.observe;
+  request.uuid = description->uuid;
+  const RouteKey key{open.session, open.context};
+  CUSPAN_ASSIGN_OR_RETURN(
+      std::shared_ptr<ProxyProcess> proxy,
+      context_.proxies->Start(request,
+                              {[this, key](const ProxyReady& ready) { TakeReady(key, ready); },
+                               [this, key](const std::string& reason) { TakeGone(key, reason); }}));
+  Device device;
+  device.proxy = proxy;
+  Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
+  Status attached = proxy_bell.status();
+  if (proxy_bell.ok()) {
+    Result<std::unique_ptr<Channel>> channel = Channel::AttachAndKeep(
+        std::move(fd), ChannelSide::kClient, &context_.bell, std::move(*proxy_bell));
+    attached = channel.status();
+    if (channel.ok()) device.channel = std::move(*channel);
+  }
+  if (attached.ok()) return device;
+  device.proxy->End({});
+  return attached;
+}
+
+void DeviceService::TakeReady(RouteKey key, const ProxyReady& ready) {
+  const auto found = devices_.find(key);
+  if (found == devices_.end() || found->second.state != State::kOpening) return;
+  const std::uint32_t rank = AgentOfSession(key.session);
+  // The session's agent must know the route before anything comes over it.
+  context_.relay->SendControl(
+      rank, RemoteOpened{key.session, key.context, ready.result, ready.message, ready.window,
+                         ready.shared, ready.exchange, ready.process});
+  if (ready.result == 0) {
+    found->second.state = State::kOpen;
+    context_.relay->Open(key, rank, found->second.channel);
+    return;
+  }
+  found->second.proxy->End({});
+  devices_.erase(found);
+}
+
+void DeviceService::TakeGone(RouteKey key, const std::string& reason) {
+  const auto found = devices_.find(key);
+  if (found == devices_.end()) return;
+  if (found->second.state == State::kOpen) {
+    // What it said last goes ahead of the news.
+    context_.relay->Flush(key);
+    context_.relay->Close(key);
+    context_.peer_channels->Forget(context_.relay, key);
+  }
+  devices_.erase(found);
+  context_.relay->SendControl(AgentOfSession(key.session),
+                              RemoteLost{key.session, key.context, reason});
+}
+
+void DeviceService::Join(const RemoteJoin& join) {
+  const auto end_of = [&](std::uint32_t number) -> std::optional<PeerChannels::End> {
+    const auto found = devices_.find({join.session, number});
+    if (found == devices_.end() || found->second.state != State::kOpen) return std::nullopt;
+    return PeerChannels::End{found->first, found->second.proxy.get()};
+  };
+  const RouteKey route = JoinRoute(join.session, join.join);
+  const std::optional<PeerChannels::End> end = end_of(join.context);
+  if (join.rank == context_.rank) {
+    // Of one that is gone the client hears by itself.
+    const std::optional<PeerChannels::End> peer = end_of(join.peer);
+    if (end && peer) return context_.peer_channels->JoinHere(route, *end, *peer);
+    for (const auto& one : {end, peer})
+      if (one) PeerChannels::Refuse(route, *one);
+    return;
+  }
+  if (join.rank == kNoAgent) {
+    if (end) PeerChannels::Refuse(route, *end);
+    return;
+  }
+  if (join.rank >= context_.agents)
+    return LogError("a request to connect a device to one of agent {}, which does not exist",
+                    join.rank);
+  if (!end) return context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
+  if (join.tell)
+    context_.relay->SendControl(join.rank, RemoteJoin{join.session, join.join, join.peer,
+                                                      join.context, context_.rank, false});
+  context_.peer_channels->JoinAway(*context_.relay, route, *end, join.rank);
+}
+
+void DeviceService::Close(RouteKey key) {
+  // One whose proxy has died, of which the session's agent had not heard, is not there any more.
+  if (devices_.contains(key)) EndProxy(key, "it was closed");
+}
+
+void DeviceService::EndProxy(RouteKey key, const std::string& reason) {
+  const auto found = devices_.find(key);
+  if (found == devices_.end() || found->second.state == State::kClosing) return;
+  Device& device = found->second;
+  device.state = State::kClosing;
+  context_.relay->Close(key);
+  context_.peer_channels->Forget(context_.relay, key);
+  device.channel->Close(false);
+  device.proxy->End([this, key, reason] {
+    devices_.erase(key);
+    context_.relay->SendControl(AgentOfSession(key.session),
+                                RemoteLost{key.session, key.context, reason});
+  });
+}
+
+}  // namespace cuspan

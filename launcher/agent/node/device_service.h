@@ -1,0 +1,53 @@
+// This node's devices for sessions of other agents: starts their proxies, and relays between each
+// and the agent of its session.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/node/node_context.h"
+
+namespace cuspan {
+
+// One thread. Only with a relay.
+class DeviceService {
+ public:
+  // `context` outlives it.
+  explicit DeviceService(NodeContext& context) : context_(context) {}
+
+  // What this node has. Nothing else can be opened.
+  void SetInventory(std::vector<DeviceDescription> devices) { inventory_ = std::move(devices); }
+
+  // A message of another agent about a device of this node; false when it is none.
+  bool TakeControl(std::uint32_t rank, const Frame& frame);
+  // A route of one of its devices broke.
+  void TakeBroken(RouteKey route, const std::string& reason);
+  // The agent can not be reached any more: its sessions' proxies end.
+  void LoseAgent(std::uint32_t rank, const std::string& reason);
+  // Ends all: the run is over.
+  void EndAll();
+
+ private:
+  enum class State { kOpening, kOpen, kClosing };
+  struct Device {
+    State state = State::kOpening;
+    std::shared_ptr<Channel> channel;
+    std::shared_ptr<ProxyProcess> proxy;
+  };
+
+  void Open(std::uint32_t rank, const RemoteOpen& open);
+  Result<Device> StartDevice(const RemoteOpen& open);
+  void Close(RouteKey key);
+  void Join(const RemoteJoin& join);
+  void TakeReady(RouteKey key, const ProxyReady& ready);
+  void TakeGone(RouteKey key, const std::string& reason);
+  void EndProxy(RouteKey key, const std::string& reason);
+
+  NodeContext& context_;
+  std::vector<DeviceDescription> inventory_;
+  std::map<RouteKey, Device> devices_;
+};
+
+}  // namespace cuspan

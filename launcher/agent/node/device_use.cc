@@ -1,0 +1,90 @@
+#include "launcher/agent/node/device_use.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "common/log.h"
+
+namespace cuspan {
+namespace {
+
+// The longest first, and no more than a table shows.
+void KeepLongest(std::vector<WaitTime>& waits) {
+  constexpr std::size_t kMaxWaits = 5;
+  std::stable_sort(waits.begin(), waits.end(), [](const WaitTime& a, const WaitTime& b) {
+    return a.nanoseconds > b.nanoseconds;
+  });
+  if (waits.size() > kMaxWaits) waits.resize(kMaxWaits);
+}
+
+}  // namespace
+
+DeviceUse ReadUse(const ChannelStatistics& statistics) {
+  DeviceUse use;
+  for (std::size_t i = 0; i < kOpCount; ++i) {
+    if (const std::uint64_t count = statistics.ops[i]; count != 0)
+      use.ops.push_back({static_cast<std::uint16_t>(kAllOps[i]), count});
+  }
+  use.bytes_to_device = statistics.bytes_to_device;
+  use.bytes_from_device = statistics.bytes_from_device;
+  use.wait_nanoseconds = statistics.wait_nanoseconds;
+  use.compile_nanoseconds = statistics.compile_nanoseconds;
+  for (std::uint32_t kind = 0; kind < nccl::kCallKinds; ++kind) {
+    if (const std::uint64_t calls = statistics.collective_calls[kind]; calls != 0)
+      use.collectives.push_back({kind, calls, statistics.collective_bytes[kind]});
+  }
+  return use;
+}
+
+std::vector<WaitTime> ReadWaits(const ChannelStatistics& statistics) {
+  std::vector<WaitTime> waits;
+  for (const WaitPlace& place : statistics.wait_places) {
+    const std::size_t bytes =
+        std::min<std::size_t>(place.text_bytes.load(std::memory_order_acquire), sizeof place.text);
+    if (bytes == 0) continue;
+    waits.push_back({Printable({place.text, bytes}, sizeof place.text), place.nanoseconds});
+  }
+  KeepLongest(waits);
+  return waits;
+}
+
+void AddWaits(std::vector<WaitTime>& sum, const std::vector<WaitTime>& more) {
+  for (const WaitTime& wait : more) {
+    const auto same = std::find_if(sum.begin(), sum.end(), [&wait](const WaitTime& known) {
+      return known.place == wait.place;
+    });
+    if (same == sum.end())
+      sum.push_back(wait);
+    else
+      same->nanoseconds += wait.nanoseconds;
+  }
+  KeepLongest(sum);
+}
+
+void AddUse(DeviceUse& sum, const DeviceUse& more) {
+  for (const OpCount& count : more.ops) {
+    const auto same = std::find_if(sum.ops.begin(), sum.ops.end(),
+                                   [&count](const OpCount& known) { return known.op == count.op; });
+    if (same == sum.ops.end())
+      sum.ops.push_back(count);
+    else
+      same->count += count.count;
+  }
+  sum.bytes_to_device += more.bytes_to_device;
+  sum.bytes_from_device += more.bytes_from_device;
+  sum.wait_nanoseconds += more.wait_nanoseconds;
+  sum.compile_nanoseconds += more.compile_nanoseconds;
+  for (const CollectiveCount& count : more.collectives) {
+    const auto same =
+        std::find_if(sum.collectives.begin(), sum.collectives.end(),
+                     [&count](const CollectiveCount& known) { return known.kind == count.kind; });
+    if (same == sum.collectives.end()) {
+      sum.collectives.push_back(count);
+    } else {
+      same->calls += count.calls;
+      same->bytes += count.bytes;
+    }
+  }
+}
+
+}  // namespace cuspan

@@ -1,0 +1,217 @@
+#include "launcher/agent/node/proxy_process.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "launcher/host/wait_status.h"
+
+namespace cuspan {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A driver with many GPUs takes seconds to start, and a busy machine longer.
+constexpr milliseconds kReadyLimit{60'000};
+// For a proxy to give its device back by itself.
+constexpr milliseconds kEndOfProxyLimit{1'000};
+// The same in pairs, where the MPS server is told first. With what an end by force takes it is less
+// than the agent's own end may take (kEndSeconds).
+constexpr milliseconds kEndOfPairLimit{2'000};
+// Messages that a proxy has not read, beside what its socket holds.
+constexpr std::size_t kMostKept = 64;
+
+}  // namespace
+
+ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment environment,
+                       const Key128& secret, const ShareTerms& share)
+    : poller_(poller),
+      executable_(std::move(executable)),
+      environment_(std::move(environment)),
+      secret_(secret),
+      shares_(share.shared),
+      pairs_(share.pair) {}
+
+milliseconds ProxyHouse::OwnEndLimit() const { return pairs_ ? kEndOfPairLimit : kEndOfProxyLimit; }
+
+ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
+
+Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& request,
+                                                        Handlers handlers) {
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
+  CUSPAN_ASSIGN_OR_RETURN(ProxyChild child,
+                          SpawnProxy(executable_, environment_, request.lease, request.niceness));
+  ProxyStart start;
+  start.secret = secret_;
+  start.table_hash = kOpTableHash;
+  start.driver = request.driver;
+  start.ordinal = request.ordinal;
+  start.name = request.name;
+  start.run = request.run;
+  start.session = request.session;
+  start.window = request.window;
+  start.shared = request.shared;
+  start.shared_file = request.shared_file >= 0;
+  start.file_bytes = request.file_bytes;
+  start.observe = request.observe;
+  start.uuid = request.uuid;
+  std::vector<int> fds = {request.channel, bell.fd(), request.peer_bell};
+  if (start.shared_file) fds.push_back(request.shared_file);
+  start.trace = request.trace >= 0;
+  if (start.trace) fds.push_back(request.trace);
+  start.share = request.share >= 0;
+  start.share_place = request.share_place;
+  if (start.share) fds.push_back(request.share);
+  // A proxy that dies here is noticed by its process.
+  if (const Status sent = child.socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
+  std::shared_ptr<ProxyProcess> proxy(
+      new ProxyProcess(*this, std::move(child), std::move(bell), std::move(handlers)));
+  living_.insert(proxy);
+  CUSPAN_RETURN_IF_ERROR(proxy->WatchProcess());
+  return proxy;
+}
+
+void ProxyHouse::WaitEnds(milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const std::set<std::shared_ptr<ProxyProcess>> ending = living_;
+  for (const std::shared_ptr<ProxyProcess>& proxy : ending) {
+    if (proxy->hung_up_) proxy->AwaitEnd(deadline);
+  }
+}
+
+void ProxyHouse::KillAll(milliseconds limit) {
+  if (shares_) {
+    for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
+      proxy->handlers_ = {};
+      // One that still starts would not hear it, and has nothing to keep.
+      if (proxy->ready_)
+        proxy->HangUp();
+      else
+        proxy->Kill();
+    }
+    WaitEnds(OwnEndLimit());
+  }
+  for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
+    proxy->handlers_ = {};
+    proxy->Kill();
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const std::set<std::shared_ptr<ProxyProcess>> ending = living_;
+  for (const std::shared_ptr<ProxyProcess>& proxy : ending) proxy->AwaitEnd(deadline);
+}
+
+ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell,
+                           ProxyHouse::Handlers handlers)
+    : house_(house),
+      pid_(child.pid),
+      process_(std::move(child.process)),
+      socket_(std::move(child.socket)),
+      bell_(std::move(bell)),
+      handlers_(std::move(handlers)) {}
+
+Status ProxyProcess::WatchProcess() {
+  CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(process_.get(), [this] { Reap(); }));
+  CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(socket_.fd(), [this] { ReadSocket(); }));
+  timer_ = house_.poller_.After(kReadyLimit, [this] {
+    last_words_ = Format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
+    Kill();
+  });
+  return Status::Ok();
+}
+
+void ProxyProcess::ReadSocket() {
+  const std::shared_ptr<ProxyProcess> alive = shared_from_this();
+  if (socket_.kept() != 0) {
+    if (const Status sent = socket_.Flush(); !sent.ok()) return CanNotBeTold(sent);
+    if (socket_.kept() == 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
+  }
+  while (!hung_up_) {
+    Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
+    if (message.ok() && !message->has_value()) return;
+    // Its end of the socket closes when it ends, which the process descriptor tells better.
+    if (!message.ok() && message.status().code() == StatusCode::kUnavailable) return HangUp();
+    Result<ProxyReady> ready =
+        message.ok() ? ParseMessage<ProxyReady>((*message)->frame) : message.status();
+    if (!ready.ok() || ready_) {
+      last_words_ =
+          ready.ok() ? "its proxy reported twice that it is ready" : ready.status().message();
+      return Kill();
+    }
+    ready_ = true;
+    house_.poller_.Cancel(timer_);
+    // Its caller may end this proxy, and with it the handlers.
+    if (const auto handler = std::exchange(handlers_.ready, {})) handler(*ready);
+  }
+}
+
+void ProxyProcess::HangUp() {
+  if (hung_up_) return;
+  hung_up_ = true;
+  house_.poller_.Forget(socket_.fd());
+  socket_ = ControlSocket(UniqueFd());
+  // A proxy lives as long as its socket: one that goes on without is ended.
+  house_.poller_.Cancel(timer_);
+  timer_ = house_.poller_.After(house_.OwnEndLimit(), [this] { Kill(); });
+}
+
+void ProxyProcess::CanNotBeTold(const Status& why) {
+  // One that has gone is explained best by its process.
+  if (why.code() != StatusCode::kUnavailable)
+    last_words_ = Format("its proxy cannot be reached: {}", why.message());
+  Kill();
+}
+
+void ProxyProcess::Kill() { ::kill(pid_, SIGKILL); }
+
+void ProxyProcess::AwaitEnd(std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd waited{process_.get(), POLLIN, 0};
+    const int ended = ::poll(&waited, 1, left.count() > 0 ? static_cast<int>(left.count()) : 0);
+    // A signal, as that of a launcher that has ended, is no reason to kill it sooner.
+    if (ended < 0 && errno == EINTR) continue;
+    if (ended > 0) Reap();
+    return;
+  }
+}
+
+void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
+  if (hung_up_) return;
+  if (const Status sent = socket_.Post(join, fds); !sent.ok()) return CanNotBeTold(sent);
+  if (socket_.kept() > kMostKept) {
+    last_words_ = "its proxy does not read its messages";
+    return Kill();
+  }
+  if (socket_.kept() != 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kWrite);
+}
+
+void ProxyProcess::End(std::function<void()> ended) {
+  handlers_ = {};
+  ended_ = std::move(ended);
+  HangUp();
+}
+
+void ProxyProcess::Reap() {
+  const std::shared_ptr<ProxyProcess> alive = shared_from_this();
+  int wait_status = 0;
+  if (::waitpid(pid_, &wait_status, WNOHANG) != pid_) return;
+  // What it said last may still be unread.
+  ReadSocket();
+  house_.poller_.Cancel(timer_);
+  house_.poller_.Forget(process_.get());
+  if (!hung_up_) house_.poller_.Forget(socket_.fd());
+  hung_up_ = true;
+  house_.poller_.Cancel(timer_);
+  house_.living_.erase(alive);
+  const std::string reason =
+      last_words_.empty() ? "its proxy " + DescribeExit(wait_status) : last_words_;
+  if (handlers_.gone) std::exchange(handlers_, {}).gone(reason);
+  if (ended_) std::exchange(ended_, {})();
+}
+
+}  // namespace cuspan

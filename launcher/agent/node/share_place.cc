@@ -1,0 +1,21 @@
+#include "launcher/agent/node/share_place.h"
+
+#include "common/settings.h"
+#include "launcher/allocator/ticket.h"
+#include "launcher/run/lease_key.h"
+#include "protocol/sharing/share_table.h"
+
+namespace cuspan {
+
+Result<SharePlace> FindSharePlace(const NodeContext& context, const DeviceDescription& device) {
+  SharePlace place;
+  if (!context.share.shared) return place;
+  CUSPAN_ASSIGN_OR_RETURN(ShareTable table, ShareTable::Open(SettingText(settings::kShareFolder),
+                                                             HostForNames(context.host),
+                                                             LeaseKey(device), context.share.pair));
+  CUSPAN_ASSIGN_OR_RETURN(place.run, table.FindRun(context.run));
+  CUSPAN_ASSIGN_OR_RETURN(place.table, table.OpenAgain());
+  return place;
+}
+
+}  // namespace cuspan
