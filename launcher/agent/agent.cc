@@ -13,6 +13,7 @@
 #include "common/settings.h"
 #include "launcher/agent/away_agent.h"
 #include "launcher/agent/base/agent_options.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/home_agent.h"
 #include "launcher/agent/mpi/lane_processes.h"
 #include "launcher/agent/mpi/mpi_transport.h"
@@ -66,6 +67,7 @@ struct Setup {
 
 int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key, AgentLinks links,
             InventoryQuery& inventory) {
+  const AgentThread::Scope role(agent_thread);
   Result<std::unique_ptr<HomeAgent>> home = HomeAgent::Create(
       setup.options, setup.paths, setup.proxy_environment, key, std::move(links), inventory);
   if (!home.ok()) return Fail(home.status());
@@ -94,6 +96,7 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
 }
 
 int RunAway(const Setup& setup, AgentLinks links, InventoryQuery& inventory) {
+  const AgentThread::Scope role(agent_thread);
   Result<std::unique_ptr<AwayAgent>> away =
       AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, std::move(links));
   if (!away.ok()) return Fail(away.status());

@@ -16,12 +16,16 @@ namespace cuspan {
 AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,
                      std::unique_ptr<AgentNode> node)
     : options_(options), transport_(transport), node_(std::move(node)) {
-  node_->SetControl(
-      [this](std::uint32_t rank, const Frame& frame) { return TakeControl(rank, frame); });
-  node_->leases().SetAnswers(
-      {[this](const LeaseView& view) { node_->relay()->SendControl(0, view); },
-       [this](const LeaseTaken& taken) { node_->relay()->SendControl(0, taken); }});
-  node_->SetHomeLost([this](const std::string& reason) { EndAlone(reason); });
+  node_->SetControl([this](std::uint32_t rank, const Frame& frame)
+                        CUSPAN_REQUIRES(agent_thread) { return TakeControl(rank, frame); });
+  node_->leases().SetAnswers({[this](const LeaseView& view) CUSPAN_REQUIRES(agent_thread) {
+                                node_->relay()->SendControl(0, view);
+                              },
+                              [this](const LeaseTaken& taken) CUSPAN_REQUIRES(agent_thread) {
+                                node_->relay()->SendControl(0, taken);
+                              }});
+  node_->SetHomeLost([this](const std::string& reason)
+                         CUSPAN_REQUIRES(agent_thread) { EndAlone(reason); });
 }
 
 Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options,
@@ -74,8 +78,10 @@ void AwayAgent::Serve() {
   node_->Loop([this] { return ends_ == 1; });
   node_->EndAll(traced ? kTracedEndLimit : std::chrono::milliseconds(0));
   if (traced)
-    node_->trace()->ForEachPart(
-        transport_.rank(), [this](const TracePart& part) { node_->relay()->SendControl(0, part); });
+    node_->trace()->ForEachPart(transport_.rank(),
+                                [this](const TracePart& part) CUSPAN_REQUIRES(agent_thread) {
+                                  node_->relay()->SendControl(0, part);
+                                });
   node_->relay()->SendControl(0, AgentShutdown{});
   node_->Drain([] { return false; });
   Leave();

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "launcher/agent/base/agent_options.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/agent_node.h"
 #include "launcher/agent/node/inventory.h"
 #include "launcher/run/run_key.h"
@@ -15,23 +16,23 @@ class AwayAgent {
   static Result<std::unique_ptr<AwayAgent>> Create(const AgentOptions& options,
                                                    const InstallPaths& paths,
                                                    const Environment& proxy_environment,
-                                                   AgentLinks links);
+                                                   AgentLinks links) CUSPAN_REQUIRES(agent_thread);
 
   // Meets the home agent; `key` is the run's, if this agent was told. False when the run is not to
   // be. `inventory` is of this node.
-  bool Meet(const RunKey* key, InventoryQuery& inventory);
+  bool Meet(const RunKey* key, InventoryQuery& inventory) CUSPAN_REQUIRES(agent_thread);
   // Serves until the home agent ends the run, and ends in good order.
-  void Serve();
+  void Serve() CUSPAN_REQUIRES(agent_thread);
   // Ends without having served.
-  void Leave();
+  void Leave() CUSPAN_REQUIRES(agent_thread);
 
  private:
   AwayAgent(const AgentOptions& options, Transport& transport, std::unique_ptr<AgentNode> node);
-  bool TakeControl(std::uint32_t rank, const Frame& frame);
-  void TakePlan(RunPlan plan);
+  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void TakePlan(RunPlan plan) CUSPAN_REQUIRES(agent_thread);
   // The home agent can not be reached any more: ends this process, and what it serves.
-  [[noreturn]] void EndAlone(const std::string& reason);
-  void SendReports();
+  [[noreturn]] void EndAlone(const std::string& reason) CUSPAN_REQUIRES(agent_thread);
+  void SendReports() CUSPAN_REQUIRES(agent_thread);
 
   const AgentOptions options_;
   Transport& transport_;

@@ -34,11 +34,13 @@ HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* 
       key_(key),
       transport_(transport),
       node_(std::move(node)),
-      metrics_(*node_, {[this](const MetricsPart& part) { AnswerLauncher(part); },
-                        [this](const MetricsEnd& end) { AnswerLauncher(end); }}),
+      metrics_(
+          *node_,
+          {[this](const MetricsPart& part) CUSPAN_REQUIRES(agent_thread) { AnswerLauncher(part); },
+           [this](const MetricsEnd& end) CUSPAN_REQUIRES(agent_thread) { AnswerLauncher(end); }}),
       inventory_(inventory) {
-  node_->SetControl(
-      [this](std::uint32_t rank, const Frame& frame) { return TakeControl(rank, frame); });
+  node_->SetControl([this](std::uint32_t rank, const Frame& frame)
+                        CUSPAN_REQUIRES(agent_thread) { return TakeControl(rank, frame); });
 }
 
 Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options,
@@ -72,7 +74,8 @@ Status HomeAgent::JoinLauncher() {
 Status HomeAgent::FindDevices() {
   // It may take long: until then the launcher's end is the end of the run.
   if (launcher_)
-    CUSPAN_RETURN_IF_ERROR(node_->poller().Watch(launcher_->fd(), [this] { ReadLauncher(); }));
+    CUSPAN_RETURN_IF_ERROR(node_->poller().Watch(
+        launcher_->fd(), [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); }));
   Result<RunReady> ready = Prepare();
   if (launcher_ && !run_ended_) node_->poller().Forget(launcher_->fd());
   if (!launcher_) {
@@ -93,7 +96,8 @@ Result<RunReady> HomeAgent::Prepare() {
   const auto keep_on = [this] { return !run_ended_; };
   CUSPAN_ASSIGN_OR_RETURN(
       std::vector<DeviceDescription> devices,
-      allocation_->Allocate(keep_on, [this](const std::string& what) { TellWaiting(what); }));
+      allocation_->Allocate(keep_on, [this](const std::string& what)
+                                         CUSPAN_REQUIRES(agent_thread) { TellWaiting(what); }));
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AddressWindow> windows, PlanWindows(devices));
   // The programs see of each GPU's memory what the run may have of it.
   if (const std::uint64_t cap = options_.wish.share.memory; cap != 0)
@@ -189,11 +193,12 @@ int HomeAgent::Serve(const AppProcess* app) {
   UniqueFd app_process;
   if (app != nullptr) {
     app_process = OpenProcess(app->pid());
-    const Status watched = node_->poller().Watch(app_process.get(), [&] {
-      if (::waitpid(app->pid(), &app_status, WNOHANG) != app->pid()) return;
-      node_->poller().Forget(app_process.get());
-      run_ended_ = true;
-    });
+    const Status watched =
+        node_->poller().Watch(app_process.get(), [&]() CUSPAN_REQUIRES(agent_thread) {
+          if (::waitpid(app->pid(), &app_status, WNOHANG) != app->pid()) return;
+          node_->poller().Forget(app_process.get());
+          run_ended_ = true;
+        });
     if (!watched.ok()) {
       LogError("cannot watch the program: {}", watched.message());
       // Ends with the program, as the run does; but nobody serves it.
@@ -203,7 +208,8 @@ int HomeAgent::Serve(const AppProcess* app) {
   }
   Status watched = node_->clients().Serve();
   if (watched.ok() && launcher_)
-    watched = node_->poller().Watch(launcher_->fd(), [this] { ReadLauncher(); });
+    watched = node_->poller().Watch(launcher_->fd(),
+                                    [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); });
   if (!watched.ok()) {
     LogError("{}", watched.message());
     return app_status;
@@ -316,7 +322,7 @@ void HomeAgent::EndTrace() {
   for (std::uint32_t rank = 1; rank < node_->context().agents; ++rank)
     node_->trace()->clock(rank).StartSecond();
   AskClocks();
-  node_->Loop([this] { return Owes(clocks_asked_); });
+  node_->Loop([this]() CUSPAN_REQUIRES(agent_thread) { return Owes(clocks_asked_); });
 }
 
 void HomeAgent::EndOthers() {
@@ -324,12 +330,13 @@ void HomeAgent::EndOthers() {
   agents_left_ = node_->others();
   SendToOthers(AgentShutdown{});
   // What is under way arrives before the confirmation, and is taken.
-  node_->Drain([this] { return Owes(agents_left_); });
+  node_->Drain([this]() CUSPAN_REQUIRES(agent_thread) { return Owes(agents_left_); });
 }
 
 bool HomeAgent::Owes(const std::set<std::uint32_t>& ranks) {
   return std::any_of(ranks.begin(), ranks.end(),
-                     [this](std::uint32_t rank) { return !node_->relay()->gave_up(rank); });
+                     [this](std::uint32_t rank)
+                         CUSPAN_REQUIRES(agent_thread) { return !node_->relay()->gave_up(rank); });
 }
 
 void HomeAgent::SendReports() {

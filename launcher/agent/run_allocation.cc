@@ -90,7 +90,7 @@ Result<std::vector<DeviceDescription>> RunAllocation::Allocate(
       limit.emplace(node_.poller(), std::chrono::seconds(*wish_.wait_seconds), [&] {
         allocation.GiveUp(Format("not available within {} s", *wish_.wait_seconds));
       });
-    node_.Loop([&] {
+    node_.Loop([&]() CUSPAN_REQUIRES(agent_thread) {
       if (!keep_on()) allocation.GiveUp("the run was cancelled while it waited");
       if (const std::string lost = LostHost(); !lost.empty())
         allocation.GiveUp(Format("host {} was lost while the run waited", lost));
@@ -110,7 +110,10 @@ Result<RunReady> RunAllocation::Look(const std::function<bool()>& keep_on) {
   events_ = std::move(owned);
   leases_.SetEvents(&survey);
   survey.Start();
-  if (!survey.done()) node_.Loop([&] { return !survey.done() && keep_on() && LostHost().empty(); });
+  if (!survey.done())
+    node_.Loop([&]() CUSPAN_REQUIRES(agent_thread) {
+      return !survey.done() && keep_on() && LostHost().empty();
+    });
   if (!survey.done()) return Status::Unavailable("host {} was lost", LostHost());
   RunReady ready;
   for (std::uint32_t number = 0; number < pool_.hosts.size(); ++number) {

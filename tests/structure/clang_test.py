@@ -198,22 +198,26 @@ std::size_t Length(std::string text) {{
 }}
 """
 
-    # What a thread does: `use` in the loop of a role, in a task of the other, and in a function of its own.
+    # What a thread does: `use` in the loop of a role, in a task of another, and in a function of its own.
     ROLES = """#include <functional>
+#include "launcher/agent/base/roles.h"
 #include "proxy/streams/roles.h"
 namespace {{
+using namespace cuspan;
 using namespace cuspan::proxy;
-int count CUSPAN_GUARDED_BY(receiving_thread) = 0;
+int count CUSPAN_GUARDED_BY({role}) = 0;
 int Loop() {{
-  const ReceivingThread::Scope role(receiving_thread);
+  const decltype({role})::Scope scope({role});
   return {loop};
 }}
-std::function<int()> Task() {{ return []() CUSPAN_REQUIRES(worker_thread) {{ return {task}; }}; }}
+std::function<int()> Task() {{ return []() CUSPAN_REQUIRES({other}) {{ return {task}; }}; }}
 int Any() {{ return {any}; }}
 }}  // namespace
 int All() {{ return Loop() + Task()() + Any(); }}
 """
     USE = "++count"
+    ROLE_PAIRS = (("receiving_thread", "worker_thread"), ("worker_thread", "receiving_thread"),
+                  ("agent_thread", "worker_thread"))
 
     def found(self, **files):
         """The checks that something in common/NAME.cc does not pass."""
@@ -240,9 +244,11 @@ int All() {{ return Loop() + Task()() + Any(); }}
 
     def test_a_role_of_another_thread(self):
         fault = ["common/a.cc clang-diagnostic-thread-safety-analysis"]
-        for wrong, expected in ((None, []), ("loop", []), ("task", fault), ("any", fault)):
-            parts = {name: self.USE if name == wrong else "0" for name in ("loop", "task", "any")}
-            self.assertEqual(self.found(a=self.ROLES.format(**parts)), expected, wrong)
+        for role, other in self.ROLE_PAIRS:
+            for used, expected in (("loop", []), ("task", fault), ("any", fault)):
+                parts = {name: self.USE if name == used else "0" for name in ("loop", "task", "any")}
+                found = self.found(a=self.ROLES.format(role=role, other=other, **parts))
+                self.assertEqual(found, expected, (role, used))
 
     def test_a_fault_beside_a_source_with_the_same_names(self):
         same = self.COUNTER.format(name="A", lock="").replace("NextOf", "Other")

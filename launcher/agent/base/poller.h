@@ -9,6 +9,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
+#include "launcher/agent/base/roles.h"
 
 namespace cuspan {
 
@@ -22,23 +23,23 @@ class Poller {
   static Result<Poller> Create();
 
   // Calls `handler` whenever `fd` is readable or hung up, until Forget.
-  Status Watch(int fd, Handler handler);
+  Status Watch(int fd, Handler handler) CUSPAN_REQUIRES(agent_thread);
   // What the handler of a watched descriptor is called for from now on, its end aside.
   enum class Interest { kRead, kWrite, kNothing };
-  void SetInterest(int fd, Interest interest);
+  void SetInterest(int fd, Interest interest) CUSPAN_REQUIRES(agent_thread);
   // To be called before the descriptor is closed.
-  void Forget(int fd);
+  void Forget(int fd) CUSPAN_REQUIRES(agent_thread);
   // Calls `handler` once, after `delay`.
-  TimerId After(std::chrono::milliseconds delay, Handler handler);
+  TimerId After(std::chrono::milliseconds delay, Handler handler) CUSPAN_REQUIRES(agent_thread);
   // Does nothing when the timer has fired.
-  void Cancel(TimerId timer);
+  void Cancel(TimerId timer) CUSPAN_REQUIRES(agent_thread);
 
   // Handles what is ready; waits at most `limit` for it (for ever when negative).
-  void Wait(std::chrono::milliseconds limit);
+  void Wait(std::chrono::milliseconds limit) CUSPAN_REQUIRES(agent_thread);
   // Readable when some descriptor is: for another thread, which sleeps on it.
   int fd() const { return epoll_.get(); }
   // How long Wait would wait where nothing happens: until the first timer; negative: for ever.
-  std::chrono::milliseconds limit() const {
+  std::chrono::milliseconds limit() const CUSPAN_REQUIRES(agent_thread) {
     return std::chrono::milliseconds(TimeoutFor(std::chrono::milliseconds(-1)));
   }
 
@@ -49,13 +50,13 @@ class Poller {
     Handler handler;
   };
   explicit Poller(UniqueFd epoll) : epoll_(std::move(epoll)) {}
-  int TimeoutFor(std::chrono::milliseconds limit) const;
-  void FireTimers();
+  int TimeoutFor(std::chrono::milliseconds limit) const CUSPAN_REQUIRES(agent_thread);
+  void FireTimers() CUSPAN_REQUIRES(agent_thread);
 
   UniqueFd epoll_;
-  std::map<int, std::shared_ptr<Handler>> handlers_;
-  std::map<TimerId, Timer> timers_;
-  TimerId last_timer_ = 0;
+  std::map<int, std::shared_ptr<Handler>> handlers_ CUSPAN_GUARDED_BY(agent_thread);
+  std::map<TimerId, Timer> timers_ CUSPAN_GUARDED_BY(agent_thread);
+  TimerId last_timer_ CUSPAN_GUARDED_BY(agent_thread) = 0;
 };
 
 }  // namespace cuspan

@@ -85,7 +85,7 @@ LeaseKeeper::~LeaseKeeper() {
 
 bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
   if (rank != 0) return false;
-  const auto use = [](auto message, auto action) {
+  const auto use = [](auto message, auto action) CUSPAN_REQUIRES(agent_thread) {
     if (message.ok())
       action(*message);
     else
@@ -94,11 +94,14 @@ bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
   };
   switch (frame.op()) {
     case Op::kLeaseEnter:
-      return use(ParseMessage<LeaseEnter>(frame), [this](const auto& enter) { Enter(enter); });
+      return use(ParseMessage<LeaseEnter>(frame),
+                 [this](const auto& enter) CUSPAN_REQUIRES(agent_thread) { Enter(enter); });
     case Op::kLeaseLook:
-      return use(ParseMessage<LeaseLook>(frame), [this](const auto& look) { Look(look); });
+      return use(ParseMessage<LeaseLook>(frame),
+                 [this](const auto& look) CUSPAN_REQUIRES(agent_thread) { Look(look); });
     case Op::kLeaseTake:
-      return use(ParseMessage<LeaseTake>(frame), [this](const auto& take) { Take(take); });
+      return use(ParseMessage<LeaseTake>(frame),
+                 [this](const auto& take) CUSPAN_REQUIRES(agent_thread) { Take(take); });
     case Op::kLeaseGiveBack:
       GiveBack();
       return true;
@@ -114,7 +117,9 @@ bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
 
 void LeaseKeeper::Add(Step step) {
   steps_.push_back(std::move(step));
-  if (steps_timer_ == 0) steps_timer_ = poller_.After(milliseconds(0), [this] { Run(); });
+  if (steps_timer_ == 0)
+    steps_timer_ =
+        poller_.After(milliseconds(0), [this]() CUSPAN_REQUIRES(agent_thread) { Run(); });
 }
 
 void LeaseKeeper::Run() {
@@ -122,7 +127,8 @@ void LeaseKeeper::Run() {
   while (!steps_.empty()) {
     if (!steps_.front()()) {
       LookWhoIsBusy();
-      steps_timer_ = poller_.After(told_busy_ ? kPollPause : kBusyPause, [this] { Run(); });
+      steps_timer_ = poller_.After(told_busy_ ? kPollPause : kBusyPause,
+                                   [this]() CUSPAN_REQUIRES(agent_thread) { Run(); });
       return;
     }
     busy_since_.reset();
@@ -199,7 +205,8 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
   ticket.job = enter.job;
   ticket.wanted = enter.wanted;
   entering_ = true;
-  Add([this, ticket, terms = enter.terms, memory = std::move(memory)] {
+  Add([this, ticket, terms = enter.terms,
+       memory = std::move(memory)]() CUSPAN_REQUIRES(agent_thread) {
     Status opened = Open();
     if (opened.ok() && terms.pair) opened = CheckMps(gpus_);
     const Result<NodeLocks::Outcome> entered =
@@ -211,7 +218,7 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
     if (*entered == NodeLocks::Outcome::kBusy) return false;
     WatchSignal();
     Watch();
-    Add([this] { return SendView(true); });
+    Add([this]() CUSPAN_REQUIRES(agent_thread) { return SendView(true); });
     return true;
   });
 }
@@ -219,7 +226,7 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
 void LeaseKeeper::Look(const LeaseLook& look) {
   gpus_.clear();
   std::copy_if(look.gpus.begin(), look.gpus.end(), std::back_inserter(gpus_), IsGpuKey);
-  Add([this] {
+  Add([this]() CUSPAN_REQUIRES(agent_thread) {
     const Status opened = Open();
     if (opened.ok()) return SendView(true);
     SendProblem(opened);
@@ -228,7 +235,7 @@ void LeaseKeeper::Look(const LeaseLook& look) {
 }
 
 void LeaseKeeper::Take(const LeaseTake& take) {
-  Add([this, take] {
+  Add([this, take]() CUSPAN_REQUIRES(agent_thread) {
     LeaseTaken answer;
     answer.attempt = take.attempt;
     const bool sound = locks_ && std::all_of(take.gpus.begin(), take.gpus.end(), IsGpuKey);
@@ -256,7 +263,7 @@ void LeaseKeeper::GiveBack() {
 }
 
 void LeaseKeeper::Settle() {
-  Add([this] {
+  Add([this]() CUSPAN_REQUIRES(agent_thread) {
     StopWatching();
     if (!locks_) return true;
     // The GPUs are had in any case; only what others are shown would be wrong.
@@ -286,7 +293,8 @@ void LeaseKeeper::Watch() {
   if (changes_.valid() &&
       (::inotify_add_watch(changes_.get(), SettingText(settings::kLeaseFolder),
                            IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR) < 0 ||
-       !poller_.Watch(changes_.get(), [this] { TakeChanges(); }).ok()))
+       !poller_.Watch(changes_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { TakeChanges(); })
+            .ok()))
     changes_.Reset();
   if (!changes_.valid()) LogInfo("polling the lock directory: {}", strerror(errno));
   PollLater();
@@ -294,7 +302,7 @@ void LeaseKeeper::Watch() {
 
 void LeaseKeeper::PollLater() {
   if (poll_timer_ != 0) return;
-  poll_timer_ = poller_.After(kPollPause, [this] {
+  poll_timer_ = poller_.After(kPollPause, [this]() CUSPAN_REQUIRES(agent_thread) {
     poll_timer_ = 0;
     LookLater(kChangePause, false);
   });
@@ -333,10 +341,11 @@ void LeaseKeeper::LookLater(milliseconds delay, bool in_any_case) {
     if (!in_any_case) return;
     poller_.Cancel(look_timer_);
   }
-  look_timer_ = poller_.After(delay, [this, in_any_case] {
+  look_timer_ = poller_.After(delay, [this, in_any_case]() CUSPAN_REQUIRES(agent_thread) {
     look_timer_ = 0;
     if (!watching_) return;
-    Add([this, in_any_case] { return !watching_ || SendView(in_any_case); });
+    Add([this, in_any_case]()
+            CUSPAN_REQUIRES(agent_thread) { return !watching_ || SendView(in_any_case); });
     PollLater();
   });
 }
@@ -352,7 +361,8 @@ void LeaseKeeper::WatchSignal() {
   struct sigaction action {};
   action.sa_handler = TakeSignal;
   action.sa_flags = SA_RESTART;
-  if (!poller_.Watch(signal_.get(), [this] { Terminate(); }).ok()) return;
+  if (!poller_.Watch(signal_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { Terminate(); }).ok())
+    return;
   ::sigaction(SIGTERM, &action, nullptr);
 }
 

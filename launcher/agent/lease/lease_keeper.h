@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/agent/base/poller.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/allocator/node_locks.h"
 #include "ops.gen.h"
 #include "protocol/wire/frame.h"
@@ -30,44 +31,46 @@ class LeaseKeeper {
   LeaseKeeper(Poller& poller, std::string host) : poller_(poller), host_(std::move(host)) {}
   ~LeaseKeeper();
   // Where answers go: later, from the poller, never from within a call.
-  void SetAnswers(Answers answers) { answers_ = std::move(answers); }
+  void SetAnswers(Answers answers) CUSPAN_REQUIRES(agent_thread) { answers_ = std::move(answers); }
   // Called once when this process is asked to end (SIGTERM) while the run has a ticket here; what
   // the run has is given back behind it, and the process ends by that signal.
-  void SetTerminate(std::function<void()> terminate) { terminate_ = std::move(terminate); }
+  void SetTerminate(std::function<void()> terminate) CUSPAN_REQUIRES(agent_thread) {
+    terminate_ = std::move(terminate);
+  }
 
   // A message of the home agent; false when it is none for a keeper.
-  bool TakeControl(std::uint32_t rank, const Frame& frame);
-  void Enter(const LeaseEnter& enter);
-  void Look(const LeaseLook& look);
-  void Take(const LeaseTake& take);
-  void GiveBack();
-  void Settle();
+  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void Enter(const LeaseEnter& enter) CUSPAN_REQUIRES(agent_thread);
+  void Look(const LeaseLook& look) CUSPAN_REQUIRES(agent_thread);
+  void Take(const LeaseTake& take) CUSPAN_REQUIRES(agent_thread);
+  void GiveBack() CUSPAN_REQUIRES(agent_thread);
+  void Settle() CUSPAN_REQUIRES(agent_thread);
 
   // Gives back everything: the run is over here, and nothing of it uses a GPU any more.
-  void Leave();
+  void Leave() CUSPAN_REQUIRES(agent_thread);
   // The lock of a GPU that the run has, which the proxies on it inherit; -1 if it has it not.
-  int LeaseFd(const DeviceDescription& device) const;
+  int LeaseFd(const DeviceDescription& device) const CUSPAN_REQUIRES(agent_thread);
 
  private:
   // One thing to do; false when it has to be tried again.
   using Step = std::function<bool()>;
-  void Add(Step step);
-  void Run();
+  void Add(Step step) CUSPAN_REQUIRES(agent_thread);
+  void Run() CUSPAN_REQUIRES(agent_thread);
   // After a step that found the queue locked.
-  void LookWhoIsBusy();
+  void LookWhoIsBusy() CUSPAN_REQUIRES(agent_thread);
   // Names the process that has had the queue for too long, once.
-  void TellBusy();
-  Status Open();
+  void TellBusy() CUSPAN_REQUIRES(agent_thread);
+  Status Open() CUSPAN_REQUIRES(agent_thread);
   // Sends a view if it differs from the last, or in any case.
-  bool SendView(bool in_any_case);
-  void SendProblem(const Status& problem);
-  void Watch();
-  void StopWatching();
-  void TakeChanges();
-  void PollLater();
-  void LookLater(std::chrono::milliseconds delay, bool in_any_case);
-  void WatchSignal();
-  void Terminate();
+  bool SendView(bool in_any_case) CUSPAN_REQUIRES(agent_thread);
+  void SendProblem(const Status& problem) CUSPAN_REQUIRES(agent_thread);
+  void Watch() CUSPAN_REQUIRES(agent_thread);
+  void StopWatching() CUSPAN_REQUIRES(agent_thread);
+  void TakeChanges() CUSPAN_REQUIRES(agent_thread);
+  void PollLater() CUSPAN_REQUIRES(agent_thread);
+  void LookLater(std::chrono::milliseconds delay, bool in_any_case) CUSPAN_REQUIRES(agent_thread);
+  void WatchSignal() CUSPAN_REQUIRES(agent_thread);
+  void Terminate() CUSPAN_REQUIRES(agent_thread);
 
   Poller& poller_;
   const std::string host_;

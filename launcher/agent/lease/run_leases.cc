@@ -15,10 +15,10 @@ RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseT
     for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
       memory_[{number, pool.keys[gpu]}] = pool.pool.gpus[gpu].memory_bytes;
   }
-  own_.SetAnswers({[this](const LeaseView& view) {
+  own_.SetAnswers({[this](const LeaseView& view) CUSPAN_REQUIRES(agent_thread) {
                      if (const auto host = HostOf(0)) events_->TakeView(*host, view);
                    },
-                   [this](const LeaseTaken& answer) {
+                   [this](const LeaseTaken& answer) CUSPAN_REQUIRES(agent_thread) {
                      if (const auto host = HostOf(0)) events_->TakeAnswer(*host, answer);
                    }});
 }
@@ -66,30 +66,34 @@ void RunLeases::Enter(std::uint32_t host, const std::vector<std::string>& gpus) 
   std::vector<std::uint64_t> memory;
   for (const std::string& gpu : gpus) memory.push_back(memory_[{host, gpu}]);
   Ask(
-      host, [this](const LeaseEnter& enter) { own_.Enter(enter); },
+      host, [this](const LeaseEnter& enter) CUSPAN_REQUIRES(agent_thread) { own_.Enter(enter); },
       LeaseEnter{ticket_.order, ticket_.run, ticket_.user, ticket_.program, ticket_.job,
                  ticket_.wanted, gpus, std::move(memory), terms_});
 }
 
 void RunLeases::Look(std::uint32_t host, const std::vector<std::string>& gpus) {
   Ask(
-      host, [this](const LeaseLook& look) { own_.Look(look); }, LeaseLook{gpus});
+      host, [this](const LeaseLook& look) CUSPAN_REQUIRES(agent_thread) { own_.Look(look); },
+      LeaseLook{gpus});
 }
 
 void RunLeases::Take(std::uint32_t host, std::uint32_t attempt,
                      const std::vector<std::string>& gpus) {
   Ask(
-      host, [this](const LeaseTake& take) { own_.Take(take); }, LeaseTake{attempt, gpus});
+      host, [this](const LeaseTake& take) CUSPAN_REQUIRES(agent_thread) { own_.Take(take); },
+      LeaseTake{attempt, gpus});
 }
 
 void RunLeases::GiveBack(std::uint32_t host) {
   Ask(
-      host, [this](const LeaseGiveBack&) { own_.GiveBack(); }, LeaseGiveBack{});
+      host, [this](const LeaseGiveBack&) CUSPAN_REQUIRES(agent_thread) { own_.GiveBack(); },
+      LeaseGiveBack{});
 }
 
 void RunLeases::Settle(std::uint32_t host) {
   Ask(
-      host, [this](const LeaseSettle&) { own_.Settle(); }, LeaseSettle{});
+      host, [this](const LeaseSettle&) CUSPAN_REQUIRES(agent_thread) { own_.Settle(); },
+      LeaseSettle{});
 }
 
 void LeaseSurvey::Start() {

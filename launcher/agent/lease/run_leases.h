@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/lease/lease_keeper.h"
 #include "launcher/agent/lease/run_devices.h"
 #include "launcher/agent/relay/relay.h"
@@ -22,23 +23,25 @@ class RunLeases : public LeaseStore {
   ~RunLeases() override;
 
   // Who is told; to be set before anything is asked.
-  void SetEvents(LeaseEvents* events) { events_ = events; }
+  void SetEvents(LeaseEvents* events) CUSPAN_REQUIRES(agent_thread) { events_ = events; }
   // A keeper's answer; false when the message is none.
-  bool TakeControl(std::uint32_t rank, const Frame& frame);
+  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
 
-  void Enter(std::uint32_t host, const std::vector<std::string>& gpus) override;
-  void Look(std::uint32_t host, const std::vector<std::string>& gpus) override;
-  void Take(std::uint32_t host, std::uint32_t attempt,
-            const std::vector<std::string>& gpus) override;
-  void GiveBack(std::uint32_t host) override;
-  void Settle(std::uint32_t host) override;
+  void Enter(std::uint32_t host, const std::vector<std::string>& gpus)
+      CUSPAN_REQUIRES(agent_thread) override;
+  void Look(std::uint32_t host, const std::vector<std::string>& gpus)
+      CUSPAN_REQUIRES(agent_thread) override;
+  void Take(std::uint32_t host, std::uint32_t attempt, const std::vector<std::string>& gpus)
+      CUSPAN_REQUIRES(agent_thread) override;
+  void GiveBack(std::uint32_t host) CUSPAN_REQUIRES(agent_thread) override;
+  void Settle(std::uint32_t host) CUSPAN_REQUIRES(agent_thread) override;
 
  private:
   // The place that this agent keeps, if one.
-  std::optional<std::uint32_t> HostOf(std::uint32_t rank) const;
+  std::optional<std::uint32_t> HostOf(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread);
   // Lets the host's keeper do it: by `here` or by `message`.
   template <typename Here, typename Message>
-  void Ask(std::uint32_t host, Here here, const Message& message);
+  void Ask(std::uint32_t host, Here here, const Message& message) CUSPAN_REQUIRES(agent_thread);
 
   std::vector<std::uint32_t> keepers_;  // By host: the agent's rank.
   // Bytes of the pool's GPUs, by the host and the GPU's key.
@@ -54,15 +57,17 @@ class RunLeases : public LeaseStore {
 class LeaseSurvey : public LeaseEvents {
  public:
   LeaseSurvey(const RunPool& pool, LeaseStore& store) : pool_(pool), store_(store) {}
-  void Start();
-  void TakeView(std::uint32_t host, const LeaseView& view) override;
-  void TakeAnswer(std::uint32_t, const LeaseTaken&) override {}
+  void Start() CUSPAN_REQUIRES(agent_thread);
+  void TakeView(std::uint32_t host, const LeaseView& view) CUSPAN_REQUIRES(agent_thread) override;
+  void TakeAnswer(std::uint32_t, const LeaseTaken&) CUSPAN_REQUIRES(agent_thread) override {}
 
-  bool done() const { return missing_ == 0; }
-  const std::vector<LeaseTicket>& tickets() const { return tickets_; }
-  const std::vector<SharedGpu>& shared() const { return shared_; }
-  bool Holds(std::uint32_t host, const std::string& key) const;
-  const std::vector<std::string>& problems() const { return problems_; }
+  bool done() const CUSPAN_REQUIRES(agent_thread) { return missing_ == 0; }
+  const std::vector<LeaseTicket>& tickets() const CUSPAN_REQUIRES(agent_thread) { return tickets_; }
+  const std::vector<SharedGpu>& shared() const CUSPAN_REQUIRES(agent_thread) { return shared_; }
+  bool Holds(std::uint32_t host, const std::string& key) const CUSPAN_REQUIRES(agent_thread);
+  const std::vector<std::string>& problems() const CUSPAN_REQUIRES(agent_thread) {
+    return problems_;
+  }
 
  private:
   const RunPool& pool_;

@@ -81,12 +81,21 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
     if (may_sleep) {
       sleep.on_bell->Watch();
       const milliseconds limit = poller.limit();
-      bell->Wait([&] { return relay->HasWork() || sleep.on_bell->fired(); },
-                 limit.count() < 0 ? kLongSleep : nanoseconds(limit), sleep_at_once);
+      bell->Wait(
+          [&] {
+            agent_thread.AssertHeld();
+            return relay->HasWork() || sleep.on_bell->fired();
+          },
+          limit.count() < 0 ? kLongSleep : nanoseconds(limit), sleep_at_once);
       polled_last = {};
       continue;
     }
-    bell->Wait([relay] { return relay->HasWork(); }, nap, sleep_at_once);
+    bell->Wait(
+        [relay] {
+          agent_thread.AssertHeld();
+          return relay->HasWork();
+        },
+        nap, sleep_at_once);
     nap = std::min(2 * nap, idle < kIdleAfter       ? kLongestNap
                             : idle < kLongIdleAfter ? kIdleNap
                                                     : kLongIdleNap);

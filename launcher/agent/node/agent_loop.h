@@ -7,6 +7,7 @@
 #include "launcher/agent/base/bell_listener.h"
 #include "launcher/agent/base/bell_ringer.h"
 #include "launcher/agent/base/poller.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/relay/relay.h"
 
 namespace cuspan {
@@ -23,6 +24,6 @@ struct AgentSleep {
 // spins, yields, and then sleeps as `sleep` has it, with the transport watched by the poller; where
 // that has neither, it naps on `bell`, longer the longer nothing has moved.
 void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
-                  const std::function<bool()>& step);
+                  const std::function<bool()>& step) CUSPAN_REQUIRES(agent_thread);
 
 }  // namespace cuspan

@@ -58,7 +58,7 @@ void MetricsQuery::Ask(std::uint32_t number) {
   asked_ = std::chrono::steady_clock::now();
   if (node_.relay() != nullptr) awaited_ = node_.others();
   for (const std::uint32_t rank : awaited_) node_.relay()->SendControl(rank, MetricsAsk{number});
-  timer_ = node_.poller().After(kAnswersLimit, [this] {
+  timer_ = node_.poller().After(kAnswersLimit, [this]() CUSPAN_REQUIRES(agent_thread) {
     awaited_.clear();
     EndIfComplete();
   });

@@ -7,13 +7,15 @@
 #include <set>
 #include <vector>
 
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/agent_node.h"
 
 namespace cuspan {
 
 // What the agent of `node` has seen until now, as the messages that answer `number`: those after
 // the first hold further devices.
-std::vector<MetricsPart> MeasureAgent(AgentNode& node, std::uint32_t number);
+std::vector<MetricsPart> MeasureAgent(AgentNode& node, std::uint32_t number)
+    CUSPAN_REQUIRES(agent_thread);
 
 // The home agent's part: asks all others and hands on what they answer. One thread; lives as long
 // as the node.
@@ -30,12 +32,12 @@ class MetricsQuery {
 
   // Begins with question `number`; one that is under way is not gone on with. An agent that has not
   // answered within a second is left out.
-  void Ask(std::uint32_t number);
-  void TakePart(std::uint32_t rank, MetricsPart part);
-  void Stop();
+  void Ask(std::uint32_t number) CUSPAN_REQUIRES(agent_thread);
+  void TakePart(std::uint32_t rank, MetricsPart part) CUSPAN_REQUIRES(agent_thread);
+  void Stop() CUSPAN_REQUIRES(agent_thread);
 
  private:
-  void EndIfComplete();
+  void EndIfComplete() CUSPAN_REQUIRES(agent_thread);
 
   AgentNode& node_;
   const Handlers handlers_;

@@ -44,7 +44,7 @@ AgentNode::AgentNode(const InstallPaths& paths, const Environment& proxy_environ
   context_.agents = links.agents;
   context_.layout = layout;
   context_.peer_channels = &peer_channels_;
-  leases_.SetTerminate([this] {
+  leases_.SetTerminate([this]() CUSPAN_REQUIRES(agent_thread) {
     clients_.EndAll();
     if (proxies_) proxies_->KillAll(kKillLimit);
   });
@@ -74,12 +74,14 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
   AgentNode* const raw = node.get();
   node->context_.relay = &node->relay_.emplace(
       *transport, *node->carrier_, static_cast<std::uint32_t>(sends),
-      Relay::Handlers{
-          [raw](std::uint32_t rank, const Frame& frame) { raw->TakeControl(rank, frame); },
-          [raw](RouteKey route, const std::string& reason) { raw->TakeBroken(route, reason); }});
+      Relay::Handlers{[raw](std::uint32_t rank, const Frame& frame)
+                          CUSPAN_REQUIRES(agent_thread) { raw->TakeControl(rank, frame); },
+                      [raw](RouteKey route, const std::string& reason)
+                          CUSPAN_REQUIRES(agent_thread) { raw->TakeBroken(route, reason); }});
   if (heartbeat)
     node->heartbeats_.emplace(node->poller_, *node->relay_, *heartbeat,
-                              [raw](std::uint32_t rank) { raw->TakeSilence(rank); });
+                              [raw](std::uint32_t rank)
+                                  CUSPAN_REQUIRES(agent_thread) { raw->TakeSilence(rank); });
   return node;
 }
 
@@ -211,7 +213,7 @@ Status AgentNode::StartSleep(bool home) {
 }
 
 void AgentNode::Loop(const std::function<bool()>& step) {
-  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&] {
+  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&]() CUSPAN_REQUIRES(agent_thread) {
     clients_.ForgetEnded();
     TakeLost();
     return step();
@@ -219,7 +221,7 @@ void AgentNode::Loop(const std::function<bool()>& step) {
 }
 
 void AgentNode::Drain(const std::function<bool()>& more) {
-  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&] {
+  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&]() CUSPAN_REQUIRES(agent_thread) {
     TakeLost();
     return more() || !relay()->quiet();
   });

@@ -12,7 +12,7 @@ namespace {
 // has told the sender so.
 template <typename T, typename FindSession>
 void Pass(std::uint32_t rank, const Frame& frame, FindSession&& find,
-          void (ClientSession::*take)(const T&)) {
+          void (ClientSession::*take)(const T&)) CUSPAN_REQUIRES(agent_thread) {
   const Result<T> message = ParseMessage<T>(frame);
   if (!message.ok()) return LogError("agent {}: {}", rank, message.status().message());
   if (ClientSession* session = find(message->session)) (session->*take)(*message);
@@ -28,7 +28,8 @@ Status ClientService::Listen(const std::string& address) {
 
 Status ClientService::Serve() {
   if (!reception_) return Status::Ok();
-  return context_.poller.Watch(reception_->fd(), [this] { Admit(); });
+  return context_.poller.Watch(reception_->fd(),
+                               [this]() CUSPAN_REQUIRES(agent_thread) { Admit(); });
 }
 
 void ClientService::Admit() {
@@ -62,7 +63,7 @@ std::uint32_t ClientService::NewId() {
 }
 
 bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
-  const auto find = [this](std::uint32_t id) { return Find(id); };
+  const auto find = [this](std::uint32_t id) CUSPAN_REQUIRES(agent_thread) { return Find(id); };
   if (frame.op() == Op::kRemoteOpened) {
     Pass(rank, frame, find, &ClientSession::TakeRemoteOpened);
   } else if (frame.op() == Op::kRemoteLost) {
@@ -115,8 +116,8 @@ void ClientService::Measure(AgentMetrics& metrics) {
 }
 
 void ClientService::ForgetEnded() {
-  std::erase_if(sessions_,
-                [](const std::shared_ptr<ClientSession>& session) { return session->ended(); });
+  std::erase_if(sessions_, [](const std::shared_ptr<ClientSession>& session)
+                               CUSPAN_REQUIRES(agent_thread) { return session->ended(); });
 }
 
 void ClientService::EndAll() {

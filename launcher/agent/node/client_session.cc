@@ -48,7 +48,7 @@ Result<std::shared_ptr<ClientSession>> ClientSession::Start(NodeContext& context
   std::shared_ptr<ClientSession> session(
       new ClientSession(context, std::move(arrival.socket), id, reports));
   ClientSession* const raw = session.get();
-  const auto refuse = [&](const Status& why) {
+  const auto refuse = [&](const Status& why) CUSPAN_REQUIRES(agent_thread) {
     context.poller.Forget(session->socket_.fd());
     static_cast<void>(session->socket_.Post(Refused{why.message()}));
     session->ended_ = true;
@@ -56,8 +56,8 @@ Result<std::shared_ptr<ClientSession>> ClientSession::Start(NodeContext& context
   };
   if (const Status room = CheckDescriptorsFor(kSessionDescriptors); !room.ok()) return refuse(room);
   // End forgets the descriptor before the session goes.
-  if (const Status watched =
-          context.poller.Watch(session->socket_.fd(), [raw] { raw->HandleSocket(); });
+  if (const Status watched = context.poller.Watch(
+          session->socket_.fd(), [raw]() CUSPAN_REQUIRES(agent_thread) { raw->HandleSocket(); });
       !watched.ok())
     return refuse(watched);
   if (const Status known = session->Introduce(arrival.first.frame); !known.ok())
@@ -94,7 +94,7 @@ void ClientSession::ReadSocket() {
 void ClientSession::ReadLater(std::chrono::milliseconds delay) {
   rests_ = true;
   UpdateInterest();
-  context_.poller.After(delay, [weak = weak_from_this()] {
+  context_.poller.After(delay, [weak = weak_from_this()]() CUSPAN_REQUIRES(agent_thread) {
     const auto session = weak.lock();
     if (!session || session->ended_) return;
     session->rests_ = false;
@@ -155,9 +155,10 @@ Status ClientSession::Introduce(const Frame& frame) {
   const int fds[] = {trace.get()};
   std::vector<DeviceDescription> devices;
   for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
-  const bool in_host_memory = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
-    return device.software && !IsRelayed(device);
-  });
+  const bool in_host_memory = std::all_of(devices.begin(), devices.end(),
+                                          [&](const auto& device) CUSPAN_REQUIRES(agent_thread) {
+                                            return device.software && !IsRelayed(device);
+                                          });
   for (DeviceDescription& device : devices) device.in_host_memory = in_host_memory;
   Answer(Welcome{id_, context_.run, visible.result, std::move(devices), trace.valid()},
          std::span(fds, trace.valid() ? 1 : 0));
@@ -261,12 +262,14 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   request.uuid = description.uuid;
   const std::weak_ptr<ClientSession> weak = weak_from_this();
   ProxyHouse::Handlers handlers;
-  handlers.ready = [weak, context = open.context](const ProxyReady& ready) {
-    if (const auto session = weak.lock()) session->TakeReady(context, ready);
-  };
-  handlers.gone = [weak, context = open.context](const std::string& reason) {
-    if (const auto session = weak.lock()) session->TakeGone(context, reason);
-  };
+  handlers.ready = [weak, context = open.context](const ProxyReady& ready)
+                       CUSPAN_REQUIRES(agent_thread) {
+                         if (const auto session = weak.lock()) session->TakeReady(context, ready);
+                       };
+  handlers.gone = [weak, context = open.context](const std::string& reason)
+                      CUSPAN_REQUIRES(agent_thread) {
+                        if (const auto session = weak.lock()) session->TakeGone(context, reason);
+                      };
   CUSPAN_ASSIGN_OR_RETURN(device.proxy, context_.proxies->Start(request, std::move(handlers)));
 
   // The agent looks on: it reads the client's counters and closes the channel when either side is
@@ -451,7 +454,7 @@ Status ClientSession::Close(std::uint32_t context) {
     context_.relay->Close({id_, context});
     context_.relay->SendControl(RankOf(device), RemoteClose{id_, context});
   } else {
-    device.proxy->End([weak = weak_from_this(), context] {
+    device.proxy->End([weak = weak_from_this(), context]() CUSPAN_REQUIRES(agent_thread) {
       if (const auto session = weak.lock(); session && !session->ended_)
         session->AnswerClosed(context);
     });

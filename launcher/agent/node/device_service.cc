@@ -117,8 +117,10 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   CUSPAN_ASSIGN_OR_RETURN(
       std::shared_ptr<ProxyProcess> proxy,
       context_.proxies->Start(request,
-                              {[this, key](const ProxyReady& ready) { TakeReady(key, ready); },
-                               [this, key](const std::string& reason) { TakeGone(key, reason); }}));
+                              {[this, key](const ProxyReady& ready)
+                                   CUSPAN_REQUIRES(agent_thread) { TakeReady(key, ready); },
+                               [this, key](const std::string& reason)
+                                   CUSPAN_REQUIRES(agent_thread) { TakeGone(key, reason); }}));
   Device device;
   device.proxy = proxy;
   Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
@@ -208,7 +210,7 @@ void DeviceService::EndProxy(RouteKey key, const std::string& reason) {
   context_.relay->Close(key);
   context_.peer_channels->Forget(context_.relay, key);
   device.channel->Close(false);
-  device.proxy->End([this, key, reason] {
+  device.proxy->End([this, key, reason]() CUSPAN_REQUIRES(agent_thread) {
     devices_.erase(key);
     context_.relay->SendControl(AgentOfSession(key.session),
                                 RemoteLost{key.session, key.context, reason});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/node_context.h"
 
 namespace cuspan {
@@ -15,19 +16,21 @@ namespace cuspan {
 class DeviceService {
  public:
   // `context` outlives it.
-  explicit DeviceService(NodeContext& context) : context_(context) {}
+  explicit DeviceService(NodeContext& context) CUSPAN_REQUIRES(agent_thread) : context_(context) {}
 
   // What this node has. Nothing else can be opened.
-  void SetInventory(std::vector<DeviceDescription> devices) { inventory_ = std::move(devices); }
+  void SetInventory(std::vector<DeviceDescription> devices) CUSPAN_REQUIRES(agent_thread) {
+    inventory_ = std::move(devices);
+  }
 
   // A message of another agent about a device of this node; false when it is none.
-  bool TakeControl(std::uint32_t rank, const Frame& frame);
+  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   // A route of one of its devices broke.
-  void TakeBroken(RouteKey route, const std::string& reason);
+  void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // The agent can not be reached any more: its sessions' proxies end.
-  void LoseAgent(std::uint32_t rank, const std::string& reason);
+  void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // Ends all: the run is over.
-  void EndAll();
+  void EndAll() CUSPAN_REQUIRES(agent_thread);
 
  private:
   enum class State { kOpening, kOpen, kClosing };
@@ -37,13 +40,13 @@ class DeviceService {
     std::shared_ptr<ProxyProcess> proxy;
   };
 
-  void Open(std::uint32_t rank, const RemoteOpen& open);
-  Result<Device> StartDevice(const RemoteOpen& open);
-  void Close(RouteKey key);
-  void Join(const RemoteJoin& join);
-  void TakeReady(RouteKey key, const ProxyReady& ready);
-  void TakeGone(RouteKey key, const std::string& reason);
-  void EndProxy(RouteKey key, const std::string& reason);
+  void Open(std::uint32_t rank, const RemoteOpen& open) CUSPAN_REQUIRES(agent_thread);
+  Result<Device> StartDevice(const RemoteOpen& open) CUSPAN_REQUIRES(agent_thread);
+  void Close(RouteKey key) CUSPAN_REQUIRES(agent_thread);
+  void Join(const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
+  void TakeReady(RouteKey key, const ProxyReady& ready) CUSPAN_REQUIRES(agent_thread);
+  void TakeGone(RouteKey key, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
+  void EndProxy(RouteKey key, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
 
   NodeContext& context_;
   std::vector<DeviceDescription> inventory_;

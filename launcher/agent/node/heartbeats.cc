@@ -35,13 +35,15 @@ void Heartbeats::WatchHome() {
 
 void Heartbeats::StartTicks() {
   timer_ = poller_.After(std::chrono::duration_cast<std::chrono::milliseconds>(limit_) / kTicks,
-                         [this] { Tick(); });
+                         [this]() CUSPAN_REQUIRES(agent_thread) { Tick(); });
 }
 
 void Heartbeats::Tick() {
   // Before the next question: what was asked a tick ago had its time to be answered.
-  const std::vector<std::uint32_t> silent =
-      watch_.Tick([this](std::uint32_t rank) { return relay_.heard(rank); });
+  const std::vector<std::uint32_t> silent = watch_.Tick([this](std::uint32_t rank) {
+    agent_thread.AssertHeld();
+    return relay_.heard(rank);
+  });
   StartTicks();
   SendQuestions();
   for (const std::uint32_t rank : silent) lost_(rank);

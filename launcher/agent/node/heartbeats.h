@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "launcher/agent/base/poller.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/base/silence_watch.h"
 #include "launcher/agent/relay/relay.h"
 
@@ -23,16 +24,16 @@ class Heartbeats {
   Heartbeats(Poller& poller, Relay& relay, std::chrono::seconds limit, Lost lost);
   ~Heartbeats();
 
-  std::chrono::seconds limit() const { return limit_; }
+  std::chrono::seconds limit() const CUSPAN_REQUIRES(agent_thread) { return limit_; }
   // The home agent's part: all agents below the rank `agents`.
-  void Ask(std::uint32_t agents);
+  void Ask(std::uint32_t agents) CUSPAN_REQUIRES(agent_thread);
   // The others' part. May be called again.
-  void WatchHome();
+  void WatchHome() CUSPAN_REQUIRES(agent_thread);
 
  private:
-  void SendQuestions();
-  void StartTicks();
-  void Tick();
+  void SendQuestions() CUSPAN_REQUIRES(agent_thread);
+  void StartTicks() CUSPAN_REQUIRES(agent_thread);
+  void Tick() CUSPAN_REQUIRES(agent_thread);
 
   Poller& poller_;
   Relay& relay_;

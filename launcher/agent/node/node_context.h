@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "launcher/agent/base/poller.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/lease/lease_keeper.h"
 #include "launcher/agent/node/peer_channels.h"
 #include "launcher/agent/node/proxy_process.h"
@@ -24,20 +25,21 @@ struct NodeContext {
   std::uint32_t rank = 0;
   std::uint32_t agents = 1;  // Of the run.
   ChannelLayout layout;
-  Relay* relay = nullptr;  // None in a run of one agent.
+  Relay* relay CUSPAN_GUARDED_BY(agent_thread) = nullptr;  // None in a run of one agent.
 
   // As soon as the agents have met.
-  ProxyHouse* proxies = nullptr;
-  PeerChannels* peer_channels = nullptr;
-  TraceCollector* trace = nullptr;  // None in a run that is not traced.
-  Key128 secret{};
-  std::string run;  // Its id.
-  ShareTerms share;
+  ProxyHouse* proxies CUSPAN_GUARDED_BY(agent_thread) = nullptr;
+  PeerChannels* peer_channels CUSPAN_GUARDED_BY(agent_thread) = nullptr;
+  TraceCollector* trace CUSPAN_GUARDED_BY(agent_thread) =
+      nullptr;  // None in a run that is not traced.
+  Key128 secret CUSPAN_GUARDED_BY(agent_thread){};
+  std::string run CUSPAN_GUARDED_BY(agent_thread);  // Its id.
+  ShareTerms share CUSPAN_GUARDED_BY(agent_thread);
   AgentErrors errors;
 
   // Of the run, by the number that the launcher shows.
-  std::vector<DeviceDescription> devices;
-  std::vector<AddressWindow> windows;
+  std::vector<DeviceDescription> devices CUSPAN_GUARDED_BY(agent_thread);
+  std::vector<AddressWindow> windows CUSPAN_GUARDED_BY(agent_thread);
 };
 
 // Sessions are numbered by the agent that serves their process, so that each number occurs once in

@@ -13,7 +13,8 @@ constexpr std::uint32_t kRingSlots = 2048;
 
 std::uint32_t NumberOf(RouteKey route) { return route.context & ~kJoinRoutes; }
 
-void TellProblem(RouteKey route, const PeerChannels::End& end, const Status& problem) {
+void TellProblem(RouteKey route, const PeerChannels::End& end, const Status& problem)
+    CUSPAN_REQUIRES(agent_thread) {
   LogError("device {}: no connection to another device: {}", end.device.context, problem.message());
   end.proxy->Join({NumberOf(route), false, problem.message()}, {});
 }

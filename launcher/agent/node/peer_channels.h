@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/proxy_process.h"
 #include "launcher/agent/relay/relay.h"
 
@@ -35,22 +36,23 @@ class PeerChannels {
   PeerChannels(Bell& bell, ChannelLayout layout) : bell_(bell), layout_(layout) {}
 
   // Between two proxies of this node.
-  void JoinHere(RouteKey route, const End& first, const End& second);
+  void JoinHere(RouteKey route, const End& first, const End& second) CUSPAN_REQUIRES(agent_thread);
   // Between one of this node and one of the agent `rank`. That agent must be told before, if it
   // opens its own end later: what goes over the route follows.
-  void JoinAway(Relay& relay, RouteKey route, const End& end, std::uint32_t rank);
+  void JoinAway(Relay& relay, RouteKey route, const End& end, std::uint32_t rank)
+      CUSPAN_REQUIRES(agent_thread);
 
   // The other device is gone: there will be no channel.
-  static void Refuse(RouteKey route, const End& end);
+  static void Refuse(RouteKey route, const End& end) CUSPAN_REQUIRES(agent_thread);
 
   // The device's proxy is gone, or about to: ends its channels, and tells the other agents.
-  void Forget(Relay* relay, RouteKey device);
+  void Forget(Relay* relay, RouteKey device) CUSPAN_REQUIRES(agent_thread);
   // The other end of a join is gone.
-  void Close(Relay* relay, RouteKey route);
+  void Close(Relay* relay, RouteKey route) CUSPAN_REQUIRES(agent_thread);
   // The agent at the other end of some is given up.
-  void LoseAgent(Relay* relay, std::uint32_t rank);
+  void LoseAgent(Relay* relay, std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
   // The device of this node at the end of a route; the route broke.
-  std::optional<RouteKey> DeviceOf(RouteKey route) const;
+  std::optional<RouteKey> DeviceOf(RouteKey route) const CUSPAN_REQUIRES(agent_thread);
 
  private:
   struct Joined {
@@ -59,9 +61,10 @@ class PeerChannels {
     std::shared_ptr<Channel> channel;
     std::optional<std::uint32_t> rank;  // Of the agent at the other end.
   };
-  Result<Joined> MakeHere(RouteKey route, const End& first, const End& second);
-  Result<Joined> MakeAway(RouteKey route, const End& end);
-  static void Shut(Relay* relay, RouteKey route, Joined& joined);
+  Result<Joined> MakeHere(RouteKey route, const End& first, const End& second)
+      CUSPAN_REQUIRES(agent_thread);
+  Result<Joined> MakeAway(RouteKey route, const End& end) CUSPAN_REQUIRES(agent_thread);
+  static void Shut(Relay* relay, RouteKey route, Joined& joined) CUSPAN_REQUIRES(agent_thread);
 
   Bell& bell_;
   const ChannelLayout layout_;

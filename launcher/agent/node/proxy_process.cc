@@ -115,9 +115,11 @@ ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell,
       handlers_(std::move(handlers)) {}
 
 Status ProxyProcess::WatchProcess() {
-  CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(process_.get(), [this] { Reap(); }));
-  CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(socket_.fd(), [this] { ReadSocket(); }));
-  timer_ = house_.poller_.After(kReadyLimit, [this] {
+  CUSPAN_RETURN_IF_ERROR(
+      house_.poller_.Watch(process_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { Reap(); }));
+  CUSPAN_RETURN_IF_ERROR(
+      house_.poller_.Watch(socket_.fd(), [this]() CUSPAN_REQUIRES(agent_thread) { ReadSocket(); }));
+  timer_ = house_.poller_.After(kReadyLimit, [this]() CUSPAN_REQUIRES(agent_thread) {
     last_words_ = Format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
     Kill();
   });
@@ -156,7 +158,8 @@ void ProxyProcess::HangUp() {
   socket_ = ControlSocket(UniqueFd());
   // A proxy lives as long as its socket: one that goes on without is ended.
   house_.poller_.Cancel(timer_);
-  timer_ = house_.poller_.After(house_.OwnEndLimit(), [this] { Kill(); });
+  timer_ = house_.poller_.After(house_.OwnEndLimit(),
+                                [this]() CUSPAN_REQUIRES(agent_thread) { Kill(); });
 }
 
 void ProxyProcess::CanNotBeTold(const Status& why) {

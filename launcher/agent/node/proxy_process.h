@@ -11,6 +11,7 @@
 #include <string>
 
 #include "launcher/agent/base/poller.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/proxy_child.h"
 #include "launcher/host/environment.h"
 #include "protocol/channel/bell.h"
@@ -62,25 +63,28 @@ class ProxyHouse {
     std::function<void(const ProxyReady&)> ready;
     std::function<void(const std::string& reason)> gone;
   };
-  Result<std::shared_ptr<ProxyProcess>> Start(const ProxyRequest& request, Handlers handlers);
+  Result<std::shared_ptr<ProxyProcess>> Start(const ProxyRequest& request, Handlers handlers)
+      CUSPAN_REQUIRES(agent_thread);
 
   // A variable of the proxies that are started from now on,
-  void Set(std::string_view name, std::string_view value) { environment_.Set(name, value); }
+  void Set(std::string_view name, std::string_view value) CUSPAN_REQUIRES(agent_thread) {
+    environment_.Set(name, value);
+  }
   // unless their environment has it.
-  void SetDefault(std::string_view name, std::string_view value) {
+  void SetDefault(std::string_view name, std::string_view value) CUSPAN_REQUIRES(agent_thread) {
     if (!environment_.Get(name)) Set(name, value);
   }
 
   // Waits until those that were told to end are gone, at most `limit`.
-  void WaitEnds(std::chrono::milliseconds limit);
+  void WaitEnds(std::chrono::milliseconds limit) CUSPAN_REQUIRES(agent_thread);
   // Kills all that live and waits until they are gone, at most `limit`. Those that share their GPU
   // are told to end first, and have a second for it, in pairs two.
-  void KillAll(std::chrono::milliseconds limit);
+  void KillAll(std::chrono::milliseconds limit) CUSPAN_REQUIRES(agent_thread);
 
  private:
   friend class ProxyProcess;
   // For one to end by itself.
-  std::chrono::milliseconds OwnEndLimit() const;
+  std::chrono::milliseconds OwnEndLimit() const CUSPAN_REQUIRES(agent_thread);
 
   Poller& poller_;
   const std::string executable_;
@@ -94,26 +98,26 @@ class ProxyHouse {
 class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
  public:
   // Wakes the proxy; to be copied for those who shall.
-  const Bell& bell() const { return bell_; }
+  const Bell& bell() const CUSPAN_REQUIRES(agent_thread) { return bell_; }
   // Ends the process: at first by closing its socket, soon by force. No handler is called any more,
   // except `ended`, when the process is gone.
-  void End(std::function<void()> ended);
+  void End(std::function<void()> ended) CUSPAN_REQUIRES(agent_thread);
   // Gives it a channel to another proxy: with copies of the channel and the other's bell, or none
   // where `join` names a problem.
-  void Join(const ProxyJoin& join, std::span<const int> fds);
+  void Join(const ProxyJoin& join, std::span<const int> fds) CUSPAN_REQUIRES(agent_thread);
 
  private:
   friend class ProxyHouse;
   ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell, ProxyHouse::Handlers handlers);
-  Status WatchProcess();
-  void ReadSocket();
-  void Reap();
-  void Kill();
+  Status WatchProcess() CUSPAN_REQUIRES(agent_thread);
+  void ReadSocket() CUSPAN_REQUIRES(agent_thread);
+  void Reap() CUSPAN_REQUIRES(agent_thread);
+  void Kill() CUSPAN_REQUIRES(agent_thread);
   // Waits until it has ended, and reaps it.
-  void AwaitEnd(std::chrono::steady_clock::time_point deadline);
+  void AwaitEnd(std::chrono::steady_clock::time_point deadline) CUSPAN_REQUIRES(agent_thread);
   // It must not go on without what it waits for.
-  void CanNotBeTold(const Status& why);
-  void HangUp();
+  void CanNotBeTold(const Status& why) CUSPAN_REQUIRES(agent_thread);
+  void HangUp() CUSPAN_REQUIRES(agent_thread);
 
   ProxyHouse& house_;
   const pid_t pid_;

@@ -5,6 +5,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/node_context.h"
 
 namespace cuspan {
@@ -17,6 +18,7 @@ struct SharePlace {
 
 // For a proxy on `device`, which is of this node. Whichever agent has taken the GPU for the run,
 // its table is there.
-Result<SharePlace> FindSharePlace(const NodeContext& context, const DeviceDescription& device);
+Result<SharePlace> FindSharePlace(const NodeContext& context, const DeviceDescription& device)
+    CUSPAN_REQUIRES(agent_thread);
 
 }  // namespace cuspan

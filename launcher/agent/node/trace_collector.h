@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/trace.h"
+#include "launcher/agent/base/roles.h"
 #include "launcher/run/trace_file.h"
 #include "ops.gen.h"
 
@@ -21,15 +22,16 @@ namespace cuspan {
 class ClockOffset {
  public:
   // A question that left at `sent`, was answered there at `answered`, and was back at `received`.
-  void Take(std::uint64_t sent, std::uint64_t answered, std::uint64_t received);
+  void Take(std::uint64_t sent, std::uint64_t answered, std::uint64_t received)
+      CUSPAN_REQUIRES(agent_thread);
   // What comes now belongs to the end of the run.
-  void StartSecond() { second_started_ = true; }
+  void StartSecond() CUSPAN_REQUIRES(agent_thread) { second_started_ = true; }
   // Questions answered since the start, or since StartSecond.
-  int answers() const { return answers_[second_started_ ? 1 : 0]; }
+  int answers() const CUSPAN_REQUIRES(agent_thread) { return answers_[second_started_ ? 1 : 0]; }
 
   // A time of theirs as this node's clock had it.
-  std::uint64_t ToOurs(std::uint64_t theirs) const;
-  ClockReport Report() const;
+  std::uint64_t ToOurs(std::uint64_t theirs) const CUSPAN_REQUIRES(agent_thread);
+  ClockReport Report() const CUSPAN_REQUIRES(agent_thread);
 
  private:
   struct Best {
@@ -38,7 +40,7 @@ class ClockOffset {
     std::int64_t offset = 0;  // Theirs less ours.
   };
   // Of the start and of the end, or one of them twice.
-  std::pair<const Best*, const Best*> Used() const;
+  std::pair<const Best*, const Best*> Used() const CUSPAN_REQUIRES(agent_thread);
 
   Best best_[2];
   int answers_[2] = {0, 0};
@@ -49,20 +51,24 @@ class ClockOffset {
 class TraceCollector {
  public:
   // Also starts this process's own trace, if it can.
-  explicit TraceCollector(const std::string& host);
+  explicit TraceCollector(const std::string& host) CUSPAN_REQUIRES(agent_thread);
 
   // The memory for a process of this node to record into; invalid when there is none.
-  UniqueFd AddProcess(std::string role, std::uint32_t session, std::uint32_t device, bool client);
+  UniqueFd AddProcess(std::string role, std::uint32_t session, std::uint32_t device, bool client)
+      CUSPAN_REQUIRES(agent_thread);
 
   // --- Away: all that this node's processes have recorded, in pieces for the home agent.
-  void ForEachPart(std::uint32_t rank, const std::function<void(const TracePart&)>& use) const;
+  void ForEachPart(std::uint32_t rank, const std::function<void(const TracePart&)>& use) const
+      CUSPAN_REQUIRES(agent_thread);
 
   // --- Home.
   // A piece from another agent.
-  void Take(const TracePart& part);
-  ClockOffset& clock(std::uint32_t rank) { return clocks_[rank].offset; }
+  void Take(const TracePart& part) CUSPAN_REQUIRES(agent_thread);
+  ClockOffset& clock(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread) {
+    return clocks_[rank].offset;
+  }
   // All of the run, by this node's clock.
-  Status Write(const std::string& path) const;
+  Status Write(const std::string& path) const CUSPAN_REQUIRES(agent_thread);
 
  private:
   struct Local {

@@ -135,9 +135,10 @@ bool Relay::quiet() const {
                        return peer.given_up ||
                               (peer.control.empty() && peer.batch.empty() && peer.sends->empty());
                      }) &&
-         std::none_of(inboxes_.begin(), inboxes_.end(), [this](const auto& entry) {
-           return entry.second->shut() && !gave_up(entry.first.first);
-         });
+         std::none_of(inboxes_.begin(), inboxes_.end(),
+                      [this](const auto& entry) CUSPAN_REQUIRES(agent_thread) {
+                        return entry.second->shut() && !gave_up(entry.first.first);
+                      });
 }
 
 void Relay::SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> frame) {

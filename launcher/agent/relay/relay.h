@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/agent/base/roles.h"
 #include "launcher/agent/relay/batch.h"
 #include "launcher/agent/relay/carrier.h"
 #include "launcher/agent/relay/chunk_inbox.h"
@@ -46,45 +47,51 @@ class Relay {
   // Control messages go ahead of frames that are not yet on their way. One of more than
   // kMaxFrameBytes is not sent, which is logged: it would never fit a message between agents.
   template <typename T>
-  void SendControl(std::uint32_t rank, const T& message) {
+  void SendControl(std::uint32_t rank, const T& message) CUSPAN_REQUIRES(agent_thread) {
     SendControlFrame(rank, T::kOp, MakeFrame(message));
   }
   // Whether more control messages wait for some agent than should: what makes new ones, and can
   // wait, waits.
-  bool congested() const;
+  bool congested() const CUSPAN_REQUIRES(agent_thread);
 
   // How many messages have come from that agent.
-  std::uint64_t heard(std::uint32_t rank) const { return peers_[rank].heard; }
+  std::uint64_t heard(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread) {
+    return peers_[rank].heard;
+  }
   // That agent can not be reached any more: nothing is sent to it, and what comes is not read. Its
   // routes are to be closed.
-  void GiveUp(std::uint32_t rank);
-  bool gave_up(std::uint32_t rank) const { return peers_[rank].given_up; }
+  void GiveUp(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
+  bool gave_up(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread) {
+    return peers_[rank].given_up;
+  }
 
   // Joins a channel of this node, which has kept its descriptor if the carrier has lanes, to the
   // route's other end. Both ends open it before either sends: the far one first.
-  void Open(RouteKey route, std::uint32_t rank, std::shared_ptr<Channel> channel);
+  void Open(RouteKey route, std::uint32_t rank, std::shared_ptr<Channel> channel)
+      CUSPAN_REQUIRES(agent_thread);
   // Forgets the route; the channel is kept as long as bulk uses its memory, which the other end
   // knows to have ended when it has closed the route as well.
-  void Close(RouteKey route);
+  void Close(RouteKey route) CUSPAN_REQUIRES(agent_thread);
   // Passes on what the channel holds now, as far as the other end has room.
-  void Flush(RouteKey route);
+  void Flush(RouteKey route) CUSPAN_REQUIRES(agent_thread);
 
   // One pass over everything; true when something moved, signs of life aside.
-  bool Progress();
+  bool Progress() CUSPAN_REQUIRES(agent_thread);
   // True when a pass would find something in a channel. Cheap, for Bell::Wait.
-  bool HasWork();
-  bool has_routes() const { return !routes_.empty(); }
+  bool HasWork() CUSPAN_REQUIRES(agent_thread);
+  bool has_routes() const CUSPAN_REQUIRES(agent_thread) { return !routes_.empty(); }
   // As of the transport: Arm is false while something is to be sent, too.
   int wake_fd() const { return transport_.wake_fd(); }
-  bool Arm();
+  bool Arm() CUSPAN_REQUIRES(agent_thread);
   // Something was passed on that has an answer, which was not yet, or bulk is on its way: more will
   // come soon.
-  bool awaiting() const;
+  bool awaiting() const CUSPAN_REQUIRES(agent_thread);
   // No bulk, no receive for a closed route, and no unsent message, but for agents given up.
-  bool quiet() const;
+  bool quiet() const CUSPAN_REQUIRES(agent_thread);
 
  private:
-  void SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> frame);
+  void SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> frame)
+      CUSPAN_REQUIRES(agent_thread);
   struct Route {
     RouteKey key;
     std::uint32_t rank = 0;
@@ -135,44 +142,47 @@ class Relay {
     std::uint64_t heard = 0;  // Messages.
   };
 
-  bool ReceiveMessages();
-  void TakeItem(std::uint32_t rank, const BatchReader::Item& item);
-  void TakeFrame(Route& route, const Frame& frame);
+  bool ReceiveMessages() CUSPAN_REQUIRES(agent_thread);
+  void TakeItem(std::uint32_t rank, const BatchReader::Item& item) CUSPAN_REQUIRES(agent_thread);
+  void TakeFrame(Route& route, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   static void CountAnswers(Route& route, const Frame& frame);
-  void TakeCredit(std::uint32_t rank, const Frame& frame);
-  void TakeRemoteChunk(std::uint32_t rank, const Frame& frame);
-  void TakeRemoteClosed(std::uint32_t rank, const Frame& frame);
-  bool FinishBulk();
+  void TakeCredit(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void TakeRemoteChunk(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void TakeRemoteClosed(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool FinishBulk() CUSPAN_REQUIRES(agent_thread);
   static void FinishSend(Route& route, std::uint32_t slot);
-  bool Deliver(Route& route);
-  bool DeliverChunks(Route& route);
-  bool PostToChannel(Route& route, const FrameHeader& header, Bytes payload);
-  void Grant(Route& route);
-  bool Collect(Route& route);
-  bool CollectFrame(Route& route, const Frame& frame);
-  bool CollectChunk(Route& route, const Frame& frame);
-  bool AnnounceChunks(Route& route);
-  void SetPace(Route& route);
-  bool Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload);
-  bool MayHold(const Peer& peer) const;
-  bool SendBatch(std::uint32_t rank);
-  void CloseBroken();
-  std::uint32_t FreeTag(std::uint32_t rank);
-  void ForgetOverInboxes();
-  Route* Find(RouteKey key);
+  bool Deliver(Route& route) CUSPAN_REQUIRES(agent_thread);
+  bool DeliverChunks(Route& route) CUSPAN_REQUIRES(agent_thread);
+  bool PostToChannel(Route& route, const FrameHeader& header, Bytes payload)
+      CUSPAN_REQUIRES(agent_thread);
+  void Grant(Route& route) CUSPAN_REQUIRES(agent_thread);
+  bool Collect(Route& route) CUSPAN_REQUIRES(agent_thread);
+  bool CollectFrame(Route& route, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool CollectChunk(Route& route, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool AnnounceChunks(Route& route) CUSPAN_REQUIRES(agent_thread);
+  void SetPace(Route& route) CUSPAN_REQUIRES(agent_thread);
+  bool Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload)
+      CUSPAN_REQUIRES(agent_thread);
+  bool MayHold(const Peer& peer) const CUSPAN_REQUIRES(agent_thread);
+  bool SendBatch(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
+  void CloseBroken() CUSPAN_REQUIRES(agent_thread);
+  std::uint32_t FreeTag(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
+  void ForgetOverInboxes() CUSPAN_REQUIRES(agent_thread);
+  Route* Find(RouteKey key) CUSPAN_REQUIRES(agent_thread);
 
   Transport& transport_;
   Carrier& carrier_;
   const std::uint32_t sends_in_flight_;
   const Handlers handlers_;
-  std::map<RouteKey, Route> routes_;
-  std::vector<Peer> peers_;
+  std::map<RouteKey, Route> routes_ CUSPAN_GUARDED_BY(agent_thread);
+  std::vector<Peer> peers_ CUSPAN_GUARDED_BY(agent_thread);
   // What is posted for the chunks of another agent, by its rank and tag: of a route, or left over
   // from one.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<ChunkInbox>> inboxes_;
-  std::uint32_t last_tag_ = 0;
-  BulkTable bulk_;
-  std::vector<std::uint64_t> finished_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<ChunkInbox>> inboxes_
+      CUSPAN_GUARDED_BY(agent_thread);
+  std::uint32_t last_tag_ CUSPAN_GUARDED_BY(agent_thread) = 0;
+  BulkTable bulk_ CUSPAN_GUARDED_BY(agent_thread);
+  std::vector<std::uint64_t> finished_ CUSPAN_GUARDED_BY(agent_thread);
 };
 
 }  // namespace cuspan
