@@ -17,11 +17,6 @@ CUresult FailureElsewhere(CUresult result) {
   return result == CUDA_ERROR_INVALID_VALUE ? result : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-// The driver copies that faster, and whatever its length.
-bool IsRun(const DeviceBox& box) {
-  return box.array == nullptr && box.extent.rows == 1 && box.extent.planes == 1;
-}
-
 }  // namespace
 
 void PeerCopies::Add(std::uint32_t join, std::shared_ptr<Channel> channel) {
@@ -104,7 +99,7 @@ void PeerCopies::Reached(const std::shared_ptr<PeerCopy>& copy) {
 }
 
 void PeerCopies::SendIfReady(Peer& peer, const std::shared_ptr<PeerCopy>& copy) {
-  if (copy->reached && copy->wanted) peer.sending.push_back(copy);
+  if (copy->reached && copy->wanted) peer.sending.Add(copy);
 }
 
 void PeerCopies::Release(PeerCopy& copy) {
@@ -114,7 +109,7 @@ void PeerCopies::Release(PeerCopy& copy) {
 void PeerCopies::End(Peer& peer, const std::shared_ptr<PeerCopy>& copy) {
   if (std::exchange(copy->ended, true)) return;
   peer.copies.erase(copy->id);
-  std::erase(peer.sending, copy);
+  peer.sending.Remove(copy);
   Release(*copy);
 }
 
@@ -139,18 +134,13 @@ void PeerCopies::Drop(const std::shared_ptr<PeerCopy>& copy) {
   Fail(copy, faults_.lost());
 }
 
-bool PeerCopies::HasSlot(Peer& peer) {
-  if (!peer.spare_slot) peer.spare_slot = peer.channel->TryTakeSlot();
-  return peer.spare_slot.has_value();
-}
-
 bool PeerCopies::HasWork() {
   if (inbox_->any.load(std::memory_order_acquire)) return true;
   return std::any_of(
       peers_.begin(), peers_.end(), [this](auto& entry) CUSPAN_REQUIRES(receiving_thread) {
         Peer& peer = entry.second;
         return peer.channel != nullptr && (peer.channel->HasFrame() || peer.channel->closed() ||
-                                           (!peer.sending.empty() && HasSlot(peer)));
+                                           peer.sending.MayGoOn(*peer.channel));
       });
 }
 
@@ -184,7 +174,7 @@ bool PeerCopies::TakeFrames(Peer& peer) {
 void PeerCopies::Lose(Peer& peer) {
   // Slots that the device still uses keep the memory by themselves.
   peer.channel = nullptr;
-  peer.spare_slot.reset();
+  peer.sending.Clear();
   peer.early.clear();
   std::vector<std::shared_ptr<PeerCopy>> lost;
   for (const auto& [id, copy] : peer.copies) lost.push_back(copy);
@@ -260,34 +250,21 @@ bool PeerCopies::TakeChunk(Peer& peer, const Chunk& chunk) {
   if (copy->sends || !copy->wanted || chunk.offset != copy->submitted ||
       chunk.bytes > copy->bytes - copy->submitted)
     return false;
-  Stream& stream = *copy->stream;
-  PooledEvent event;
-  CUresult result = events_.Take(event);
-  Timeline::Start start = timeline_.Begin(stream.driver);
-  if (result == CUDA_SUCCESS)
-    result = IsRun(copy->box)
-                 ? driver_.cuMemcpyHtoDAsync(copy->box.place.address + chunk.offset, bytes,
-                                             chunk.bytes, stream.driver)
-                 : CopyToBox(driver_, copy->box, chunk.offset, bytes, chunk.bytes, stream.driver);
-  if (result == CUDA_SUCCESS) {
-    ++stream.submitted;
-    result = driver_.cuEventRecord(event.get(), stream.driver);
-  }
+  const bool last = copy->submitted + chunk.bytes == copy->bytes;
+  const Answer done = [channel = peer.channel, slot = chunk.slot, id = copy->id, last](
+                          CUresult result, std::uint64_t) {
+    channel->ReleaseSlot(slot);
+    if (last) channel->Post(PeerEnd{id, result});
+  };
+  const CUresult result =
+      staged_.ToDevice(copy->box, {copy->id, chunk.offset, chunk.bytes, TraceKind::kPeerReceive},
+                       bytes, *copy->stream, done);
   if (result != CUDA_SUCCESS) {
     channel.ReleaseSlot(chunk.slot);
     Fail(copy, result);
     return true;
   }
-  timeline_.End(std::move(start), stream, TraceKind::kPeerReceive, copy->id, chunk.offset,
-                chunk.bytes);
   copy->submitted += chunk.bytes;
-  const bool last = copy->submitted == copy->bytes;
-  completer_.Add(stream.lane, std::move(event), stream.submitted,
-                 [channel = peer.channel, slot = chunk.slot, id = copy->id, last](CUresult result,
-                                                                                  std::uint64_t) {
-                   channel->ReleaseSlot(slot);
-                   if (last) channel->Post(PeerEnd{id, result});
-                 });
   if (last) End(peer, copy);
   return true;
 }
@@ -295,53 +272,35 @@ bool PeerCopies::TakeChunk(Peer& peer, const Chunk& chunk) {
 // --- The sender.
 
 void PeerCopies::SendPieces(Peer& peer) {
-  while (!peer.sending.empty() && HasSlot(peer)) {
-    // One piece each in turn, so that a long copy does not keep short ones waiting.
-    const std::shared_ptr<PeerCopy> copy = peer.sending.front();
-    peer.sending.pop_front();
-    const std::uint32_t slot = *std::exchange(peer.spare_slot, std::nullopt);
+  peer.sending.GoOn(*peer.channel, [&](const std::shared_ptr<PeerCopy>& copy, std::uint32_t slot) {
+    receiving_thread.AssertHeld();
     if (const CUresult result = SendPiece(peer, *copy, slot); result != CUDA_SUCCESS) {
       peer.channel->ReturnSlot(slot);
       Fail(copy, result);
-    } else if (copy->submitted < copy->bytes) {
-      peer.sending.push_back(copy);
-    } else if (!copy->until_end) {
-      Release(*copy);
+      return false;
     }
-  }
+    if (copy->submitted < copy->bytes) return true;
+    if (!copy->until_end) Release(*copy);
+    return false;
+  });
 }
 
 CUresult PeerCopies::SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot) {
-  Stream& stream = *copy.stream;
   Chunk chunk;
   chunk.transfer = copy.id;
   chunk.offset = copy.submitted;
   chunk.bytes = peer.channel->ChunkBytes(copy.submitted, copy.bytes);
   chunk.slot = slot;
-  std::byte* const bytes = peer.channel->OutgoingSlot(slot);
-  PooledEvent event;
-  CUresult result = events_.Take(event);
-  Timeline::Start start = timeline_.Begin(stream.driver);
-  if (result == CUDA_SUCCESS)
-    result = IsRun(copy.box)
-                 ? driver_.cuMemcpyDtoHAsync(bytes, copy.box.place.address + chunk.offset,
-                                             chunk.bytes, stream.driver)
-                 : CopyFromBox(driver_, copy.box, chunk.offset, bytes, chunk.bytes, stream.driver);
-  if (result == CUDA_SUCCESS) {
-    ++stream.submitted;
-    result = driver_.cuEventRecord(event.get(), stream.driver);
-  }
-  if (result != CUDA_SUCCESS) return result;
-  timeline_.End(std::move(start), stream, TraceKind::kPeerSend, copy.id, chunk.offset, chunk.bytes);
-  completer_.Add(stream.lane, std::move(event), stream.submitted,
-                 [channel = peer.channel, chunk](CUresult result, std::uint64_t) {
-                   // The other end must not wait for what will not come.
-                   if (result != CUDA_SUCCESS) channel->Post(PeerEnd{chunk.transfer, result});
-                   if (result != CUDA_SUCCESS || channel->Post(chunk) == 0)
-                     channel->ReturnSlot(chunk.slot);
-                 });
-  copy.submitted += chunk.bytes;
-  return CUDA_SUCCESS;
+  const Answer done = [channel = peer.channel, chunk](CUresult result, std::uint64_t) {
+    // The other end must not wait for what will not come.
+    if (result != CUDA_SUCCESS) channel->Post(PeerEnd{chunk.transfer, result});
+    if (result != CUDA_SUCCESS || channel->Post(chunk) == 0) channel->ReturnSlot(chunk.slot);
+  };
+  const CUresult result =
+      staged_.FromDevice(copy.box, {copy.id, chunk.offset, chunk.bytes, TraceKind::kPeerSend},
+                         peer.channel->OutgoingSlot(slot), *copy.stream, done);
+  if (result == CUDA_SUCCESS) copy.submitted += chunk.bytes;
+  return result;
 }
 
 }  // namespace cuspan::proxy

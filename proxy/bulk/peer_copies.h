@@ -13,7 +13,6 @@
 // Threads: the receiving thread, unless said otherwise.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +20,8 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "proxy/bulk/slot_turns.h"
+#include "proxy/bulk/staged_copies.h"
 #include "proxy/gpu/boxes.h"
 #include "proxy/objects/array.h"
 #include "proxy/objects/handle_table.h"
@@ -58,13 +59,12 @@ class PeerCopies {
  public:
   PeerCopies(const Driver& driver, Channel& client, Faults& faults, StreamQueues& queues,
              EventPool& events, Completer& completer, Timeline& timeline)
-      : driver_(driver),
-        client_(client),
+      : client_(client),
         faults_(faults),
         queues_(queues),
         events_(events),
         completer_(completer),
-        timeline_(timeline),
+        staged_(driver, events, completer, timeline),
         inbox_(std::make_shared<Inbox>()) {}
 
   // A channel to another proxy, from now on known by the join's number. Any thread.
@@ -103,8 +103,7 @@ class PeerCopies {
     std::shared_ptr<Channel> channel;  // Null when it is gone.
     std::unordered_map<std::uint64_t, std::shared_ptr<PeerCopy>> copies;
     std::unordered_map<std::uint64_t, Early> early;
-    std::deque<std::shared_ptr<PeerCopy>> sending;  // Those that may take slots, in turns.
-    std::optional<std::uint32_t> spare_slot;
+    SlotTurns<PeerCopy> sending;  // Those that may take slots.
   };
 
   void TakeInbox() CUSPAN_REQUIRES(receiving_thread);
@@ -119,20 +118,18 @@ class PeerCopies {
   void SendPieces(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
   CUresult SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot)
       CUSPAN_REQUIRES(receiving_thread);
-  bool HasSlot(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
   void Lose(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
   // Ends a copy: it is forgotten, and its stream goes on.
   void End(Peer& peer, const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   void Release(PeerCopy& copy) CUSPAN_REQUIRES(receiving_thread);
   Early& EarlyOf(Peer& peer, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);
 
-  const Driver& driver_;
   Channel& client_;
   Faults& faults_;
   StreamQueues& queues_;
   EventPool& events_;
   Completer& completer_;
-  Timeline& timeline_;
+  StagedCopies staged_;
   const std::shared_ptr<Inbox> inbox_;
   std::map<std::uint32_t, Peer> peers_ CUSPAN_GUARDED_BY(receiving_thread);
 };

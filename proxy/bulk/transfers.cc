@@ -60,27 +60,15 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
     return Status::Ok();
   }
   Stream& stream = *transfer->stream;
-  PooledEvent event;
-  CUresult result = events_.Take(event);
-  Timeline::Start start = timeline_.Begin(stream.driver);
-  if (result == CUDA_SUCCESS)
-    result = transfer->box ? CopyToBox(driver_, *transfer->box, chunk.offset, bytes, chunk.bytes,
-                                       stream.driver)
-                           : driver_.cuMemcpyHtoDAsync(transfer->address + chunk.offset, bytes,
-                                                       chunk.bytes, stream.driver);
-  if (result == CUDA_SUCCESS) {
-    ++stream.submitted;
-    result = driver_.cuEventRecord(event.get(), stream.driver);
-  }
+  const CUresult result = staged_.ToDevice(
+      transfer->box, {chunk.transfer, chunk.offset, chunk.bytes, TraceKind::kToDevice}, bytes,
+      stream, GiveSlotBack{chunk.slot});
   if (result != CUDA_SUCCESS) {
     channel_.ReleaseSlot(chunk.slot);
     Fail(*transfer, result);
     queues_.Release(*stream.queue);
     return Status::Ok();
   }
-  timeline_.End(std::move(start), stream, TraceKind::kToDevice, chunk.transfer, chunk.offset,
-                chunk.bytes);
-  completer_.Add(stream.lane, std::move(event), stream.submitted, GiveSlotBack{chunk.slot});
   transfer->submitted += chunk.bytes;
   if (transfer->submitted == transfer->bytes) {
     to_device_.erase(found);
@@ -91,10 +79,9 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
 
 Turn Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
   while (transfer->submitted < transfer->bytes) {
-    // Those that waited before come first.
-    const std::optional<std::uint32_t> slot = slotless_.empty() ? TakeSlot() : std::nullopt;
+    const std::optional<std::uint32_t> slot = turns_.TakeSlot(channel_);
     if (!slot) {
-      slotless_.push_back(transfer);
+      turns_.Add(transfer);
       return Turn::kHeld;
     }
     if (!SubmitFromDevice(*transfer, *slot)) break;
@@ -102,62 +89,33 @@ Turn Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
   return Turn::kSubmitted;
 }
 
-bool Transfers::SlotCameFree() {
-  if (slotless_.empty()) return false;
-  if (!spare_slot_) spare_slot_ = channel_.TryTakeSlot();
-  return spare_slot_.has_value();
-}
-
 void Transfers::UseFreeSlots() {
-  while (!slotless_.empty()) {
-    const std::optional<std::uint32_t> slot = TakeSlot();
-    if (!slot) return;
-    // One piece each in turn, so that a long copy does not keep short ones waiting.
-    const std::shared_ptr<Transfer> transfer = std::move(slotless_.front());
-    slotless_.pop_front();
-    if (SubmitFromDevice(*transfer, *slot) && transfer->submitted < transfer->bytes)
-      slotless_.push_back(transfer);
-    else
-      queues_.Release(*transfer->stream->queue);
-  }
-}
-
-std::optional<std::uint32_t> Transfers::TakeSlot() {
-  if (spare_slot_) return std::exchange(spare_slot_, std::nullopt);
-  return channel_.TryTakeSlot();
+  turns_.GoOn(channel_, [this](const std::shared_ptr<Transfer>& transfer, std::uint32_t slot) {
+    receiving_thread.AssertHeld();
+    if (SubmitFromDevice(*transfer, slot) && transfer->submitted < transfer->bytes) return true;
+    queues_.Release(*transfer->stream->queue);
+    return false;
+  });
 }
 
 bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
   Stream& stream = *transfer.stream;
   const std::uint32_t bytes = channel_.ChunkBytes(transfer.submitted, transfer.bytes);
-  PooledEvent event;
-  CUresult result = events_.Take(event);
-  Timeline::Start start = timeline_.Begin(stream.driver);
-  if (result == CUDA_SUCCESS)
-    result = transfer.box ? CopyFromBox(driver_, *transfer.box, transfer.submitted,
-                                        channel_.OutgoingSlot(slot), bytes, stream.driver)
-                          : driver_.cuMemcpyDtoHAsync(channel_.OutgoingSlot(slot),
-                                                      transfer.address + transfer.submitted, bytes,
-                                                      stream.driver);
-  if (result == CUDA_SUCCESS) {
-    ++stream.submitted;
-    result = driver_.cuEventRecord(event.get(), stream.driver);
-  }
+  const CUresult result = staged_.FromDevice(
+      transfer.box, {transfer.state->id, transfer.submitted, bytes, TraceKind::kFromDevice},
+      channel_.OutgoingSlot(slot), stream,
+      SendChunk{transfer.state, transfer.submitted, bytes, slot});
   if (result != CUDA_SUCCESS) {
     channel_.ReturnSlot(slot);
     Fail(transfer, result);
     return false;
   }
-  timeline_.End(std::move(start), stream, TraceKind::kFromDevice, transfer.state->id,
-                transfer.submitted, bytes);
-  completer_.Add(stream.lane, std::move(event), stream.submitted,
-                 SendChunk{transfer.state, transfer.submitted, bytes, slot});
   stream.chunk_behind = stream.submitted;
   transfer.submitted += bytes;
   return true;
 }
 
-void Transfers::Forget() { slotless_.clear(); }
+void Transfers::Forget() { turns_.Forget(); }
 
 void Transfers::Fail(Transfer& transfer, CUresult result) {
   faults_.Posted(transfer.origin, result);

@@ -10,11 +10,11 @@
 // Threads: the receiving thread.
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 
+#include "proxy/bulk/slot_turns.h"
+#include "proxy/bulk/staged_copies.h"
 #include "proxy/gpu/boxes.h"
 #include "proxy/objects/array.h"
 #include "proxy/objects/handle_table.h"
@@ -25,39 +25,37 @@
 namespace cuspan::proxy {
 
 struct Transfer {
-  Transfer(std::uint64_t id, Origin origin, std::shared_ptr<Stream> stream, std::uint64_t address,
-           std::uint64_t bytes)
+  // `array` is what the box lies in, if any, and is kept as long as the transfer.
+  Transfer(std::uint64_t id, Origin origin, std::shared_ptr<Stream> stream, const DeviceBox& box,
+           std::uint64_t bytes, std::shared_ptr<Array> array = nullptr)
       : state(std::make_shared<TransferState>(id)),
         origin(origin),
         stream(std::move(stream)),
-        address(address),
-        bytes(bytes) {}
+        box(box),
+        bytes(bytes),
+        array(std::move(array)) {}
 
   const std::shared_ptr<TransferState> state;
   const Origin origin;
   const std::shared_ptr<Stream> stream;
-  const std::uint64_t address;  // On the device.
-  const std::uint64_t bytes;
-  // The box that the bytes are, row after row; none: one run at `address`.
-  std::optional<DeviceBox> box;
-  std::shared_ptr<Array> array;  // That the box lies in, kept as long as the transfer.
+  const DeviceBox box;        // Its bytes, row after row.
+  const std::uint64_t bytes;  // How many.
+  const std::shared_ptr<Array> array;
   std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  // To the device:
-  bool wanted CUSPAN_GUARDED_BY(receiving_thread) =
-      false;  // The client has been asked for the bytes.
+  // To the device: the client has been asked for the bytes.
+  bool wanted CUSPAN_GUARDED_BY(receiving_thread) = false;
 };
 
 class Transfers {
  public:
   Transfers(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues,
             EventPool& events, Completer& completer, Timeline& timeline)
-      : driver_(driver),
-        channel_(channel),
+      : channel_(channel),
         faults_(faults),
         queues_(queues),
         events_(events),
         completer_(completer),
-        timeline_(timeline) {}
+        staged_(driver, events, completer, timeline) {}
 
   // A copy to the device that has arrived. kInvalid when its number is in use.
   Status Announce(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
@@ -69,7 +67,7 @@ class Transfers {
   // The turn of a copy from the device has come.
   Turn BeginFromDevice(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
   // Whether one of them waits for a slot and there is one. Cheap; for Bell::Wait.
-  bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread);
+  bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread) { return turns_.MayGoOn(channel_); }
   // Goes on with those that wait.
   void UseFreeSlots() CUSPAN_REQUIRES(receiving_thread);
 
@@ -81,22 +79,19 @@ class Transfers {
  private:
   // Copies one piece into `slot`; false when the transfer failed.
   bool SubmitFromDevice(Transfer& transfer, std::uint32_t slot) CUSPAN_REQUIRES(receiving_thread);
-  std::optional<std::uint32_t> TakeSlot() CUSPAN_REQUIRES(receiving_thread);
 
-  const Driver& driver_;
   Channel& channel_;
   Faults& faults_;
   StreamQueues& queues_;
   EventPool& events_;
   Completer& completer_;
-  Timeline& timeline_;
+  StagedCopies staged_;
   // To the device: from Announce to the last chunk. A failed one stays, since chunks of it may be
   // under way.
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_
       CUSPAN_GUARDED_BY(receiving_thread);
-  // From the device: those that wait for a slot, each holding its stream.
-  std::deque<std::shared_ptr<Transfer>> slotless_ CUSPAN_GUARDED_BY(receiving_thread);
-  std::optional<std::uint32_t> spare_slot_ CUSPAN_GUARDED_BY(receiving_thread);
+  // From the device: each that waits for a slot holds its stream.
+  SlotTurns<Transfer> turns_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 }  // namespace cuspan::proxy

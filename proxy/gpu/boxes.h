@@ -14,6 +14,18 @@ struct DeviceBox {
   BoxExtent extent;
 };
 
+// `bytes` of memory that lie in a row.
+inline DeviceBox RunAt(std::uint64_t address, std::uint64_t bytes) {
+  DeviceBox box;
+  box.place.address = address;
+  box.extent = {bytes, 1, 1};
+  return box;
+}
+// Whether it is that: the driver copies it faster, and whatever its length.
+inline bool IsRun(const DeviceBox& box) {
+  return box.array == nullptr && box.extent.rows == 1 && box.extent.planes == 1;
+}
+
 // The bytes [offset, offset + bytes) of the packed box, which is at least so
 // large, from or to `packed`. Of several copies of the driver the first failure is returned.
 CUresult CopyToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offset,

@@ -61,7 +61,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyToDeviceIn
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
-  auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream, op.destination, op.bytes);
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream,
+                                             RunAt(op.destination, op.bytes), op.bytes);
   CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer));
   session.streams().queues().Add(*stream->queue, TransferToDevice(session, std::move(transfer)));
   return Status::Ok();
@@ -69,7 +70,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& 
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyFromDevice& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
-  auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream, op.source, op.bytes);
+  auto transfer =
+      std::make_shared<Transfer>(op.transfer, origin, stream, RunAt(op.source, op.bytes), op.bytes);
   session.streams().queues().Add(*stream->queue, TransferFromDevice(session, std::move(transfer)));
   return Status::Ok();
 }

@@ -30,11 +30,8 @@ Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Ori
                                                const Op& op, const BoxPlace& place)
     CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
-  auto transfer = std::make_shared<Transfer>(op.transfer, origin, std::move(side.stream),
-                                             place.address, side.bytes);
-  transfer->array = std::move(side.place.array);
-  transfer->box = side.place.box;
-  return transfer;
+  return std::make_shared<Transfer>(op.transfer, origin, std::move(side.stream), side.place.box,
+                                    side.bytes, std::move(side.place.array));
 }
 
 }  // namespace

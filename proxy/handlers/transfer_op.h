@@ -15,10 +15,8 @@ struct TransferOp : StreamOp {
   // The transfer has failed then.
   bool Refused() CUSPAN_REQUIRES(receiving_thread) {
     CUresult result = transfer->stream->broken;
-    const bool allowed = transfer->box
-                             ? MayTouch(*session, *transfer->box)
-                             : session->memory().MayTouch(transfer->address, transfer->bytes);
-    if (!allowed) result = CUDA_ERROR_INVALID_VALUE;
+    if (transfer->bytes != 0 && !MayTouch(*session, transfer->box))
+      result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) return false;
     session->bulk().transfers().Fail(*transfer, result);
     return true;

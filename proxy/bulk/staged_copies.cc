@@ -1,0 +1,42 @@
+#include "proxy/bulk/staged_copies.h"
+
+#include <utility>
+
+namespace cuspan::proxy {
+
+template <typename Copy>
+CUresult StagedCopies::Submit(const StagedPiece& piece, Stream& stream, Completion done,
+                              Copy&& copy) {
+  PooledEvent event;
+  CUresult result = events_.Take(event);
+  Timeline::Start start = timeline_.Begin(stream.driver);
+  if (result == CUDA_SUCCESS) result = copy();
+  if (result == CUDA_SUCCESS) {
+    ++stream.submitted;
+    result = driver_.cuEventRecord(event.get(), stream.driver);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
+  completer_.Add(stream.lane, std::move(event), stream.submitted, std::move(done));
+  return CUDA_SUCCESS;
+}
+
+CUresult StagedCopies::ToDevice(const DeviceBox& box, const StagedPiece& piece,
+                                const std::byte* slot, Stream& stream, Completion done) {
+  return Submit(piece, stream, std::move(done), [&] {
+    return IsRun(box) ? driver_.cuMemcpyHtoDAsync(box.place.address + piece.offset, slot,
+                                                  piece.bytes, stream.driver)
+                      : CopyToBox(driver_, box, piece.offset, slot, piece.bytes, stream.driver);
+  });
+}
+
+CUresult StagedCopies::FromDevice(const DeviceBox& box, const StagedPiece& piece, std::byte* slot,
+                                  Stream& stream, Completion done) {
+  return Submit(piece, stream, std::move(done), [&] {
+    return IsRun(box) ? driver_.cuMemcpyDtoHAsync(slot, box.place.address + piece.offset,
+                                                  piece.bytes, stream.driver)
+                      : CopyFromBox(driver_, box, piece.offset, slot, piece.bytes, stream.driver);
+  });
+}
+
+}  // namespace cuspan::proxy
