@@ -1,10 +1,8 @@
 // Texture and surface objects.
 #include "interpose/calls/texture.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "interpose/driver/entry.h"
+#include "protocol/api/texture_descriptions.h"
 
 namespace cuspan {
 namespace {
@@ -63,62 +61,6 @@ CUDA_RESOURCE_DESC ResourceOf(const TextureResource& resource) {
   return out;
 }
 
-TextureSampling Describe(const CUDA_TEXTURE_DESC& desc) {
-  TextureSampling out;
-  for (std::size_t i = 0; i < out.address_modes.size(); ++i)
-    out.address_modes[i] = static_cast<std::uint32_t>(desc.addressMode[i]);
-  out.filter = static_cast<std::uint32_t>(desc.filterMode);
-  out.flags = desc.flags;
-  out.max_anisotropy = desc.maxAnisotropy;
-  out.mipmap_filter = static_cast<std::uint32_t>(desc.mipmapFilterMode);
-  out.mipmap_bias = desc.mipmapLevelBias;
-  out.mipmap_least = desc.minMipmapLevelClamp;
-  out.mipmap_most = desc.maxMipmapLevelClamp;
-  std::copy(std::begin(desc.borderColor), std::end(desc.borderColor), out.border.begin());
-  return out;
-}
-
-CUDA_TEXTURE_DESC SamplingOf(const TextureSampling& sampling) {
-  CUDA_TEXTURE_DESC out{};
-  for (std::size_t i = 0; i < sampling.address_modes.size(); ++i)
-    out.addressMode[i] = static_cast<CUaddress_mode>(sampling.address_modes[i]);
-  out.filterMode = static_cast<CUfilter_mode>(sampling.filter);
-  out.flags = sampling.flags;
-  out.maxAnisotropy = sampling.max_anisotropy;
-  out.mipmapFilterMode = static_cast<CUfilter_mode>(sampling.mipmap_filter);
-  out.mipmapLevelBias = sampling.mipmap_bias;
-  out.minMipmapLevelClamp = sampling.mipmap_least;
-  out.maxMipmapLevelClamp = sampling.mipmap_most;
-  std::copy(sampling.border.begin(), sampling.border.end(), out.borderColor);
-  return out;
-}
-
-TextureView Describe(const CUDA_RESOURCE_VIEW_DESC& view) {
-  TextureView out;
-  out.format = static_cast<std::uint32_t>(view.format);
-  out.width = view.width;
-  out.height = view.height;
-  out.depth = view.depth;
-  out.first_level = view.firstMipmapLevel;
-  out.last_level = view.lastMipmapLevel;
-  out.first_layer = view.firstLayer;
-  out.last_layer = view.lastLayer;
-  return out;
-}
-
-CUDA_RESOURCE_VIEW_DESC ViewOf(const TextureView& view) {
-  CUDA_RESOURCE_VIEW_DESC out{};
-  out.format = static_cast<CUresourceViewFormat>(view.format);
-  out.width = view.width;
-  out.height = view.height;
-  out.depth = view.depth;
-  out.firstMipmapLevel = view.first_level;
-  out.lastMipmapLevel = view.last_level;
-  out.firstLayer = view.first_layer;
-  out.lastLayer = view.last_layer;
-  return out;
-}
-
 // tell(const TextureRecord&) → Error gives *out of a texture.
 template <typename Tell>
 CUresult AboutTexture(CUtexObject object, const void* out, Tell&& tell) {
@@ -143,8 +85,9 @@ CUSPAN_EXPORT CUresult cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURC
       return CUDA_ERROR_INVALID_VALUE;
     TextureRecord record;
     CUSPAN_RETURN_IF_FAILED(Describe(*resource, &record.resource));
-    record.sampling = Describe(*sampling);
-    if (view != nullptr) record.view = Describe(*view);
+    record.sampling = SamplingFrom(*sampling);
+    record.sampling.flags = sampling->flags;
+    if (view != nullptr) record.view = ViewFrom(*view);
     std::uint64_t made = 0;
     CUSPAN_RETURN_IF_FAILED(CreateTexture(record, &made));
     *object = made;
@@ -165,7 +108,8 @@ CUSPAN_EXPORT CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* out, CUtex
 
 CUSPAN_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject object) {
   return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
-    *out = SamplingOf(record.sampling);
+    *out = SamplingAs<CUDA_TEXTURE_DESC>(record.sampling);
+    out->flags = record.sampling.flags;
     return CUDA_SUCCESS;
   });
 }
@@ -174,7 +118,7 @@ CUSPAN_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* o
                                                       CUtexObject object) {
   return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
     // None is no error, whatever the text says, and *out stays as it was. Measured natively.
-    if (record.view) *out = ViewOf(*record.view);
+    if (record.view) *out = ViewAs<CUDA_RESOURCE_VIEW_DESC>(*record.view);
     return CUDA_SUCCESS;
   });
 }

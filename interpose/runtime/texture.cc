@@ -1,12 +1,12 @@
 // Texture and surface objects.
 #include "interpose/calls/texture.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "interpose/runtime/array_format.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
+#include "protocol/api/texture_descriptions.h"
 
 namespace cuspan {
 namespace {
@@ -75,21 +75,12 @@ cudaResourceDesc ResourceOf(const TextureResource& resource) {
 
 // The enumerations agree in their numbers; the flags are the driver's.
 TextureSampling Describe(const cudaTextureDesc& desc) {
-  TextureSampling out;
-  for (std::size_t i = 0; i < out.address_modes.size(); ++i)
-    out.address_modes[i] = desc.addressMode[i];
-  out.filter = desc.filterMode;
+  TextureSampling out = SamplingFrom(desc);
   if (desc.readMode == cudaReadModeElementType) out.flags |= CU_TRSF_READ_AS_INTEGER;
   if (desc.normalizedCoords != 0) out.flags |= CU_TRSF_NORMALIZED_COORDINATES;
   if (desc.sRGB != 0) out.flags |= CU_TRSF_SRGB;
   if (desc.disableTrilinearOptimization != 0) out.flags |= CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION;
   if (desc.seamlessCubemap != 0) out.flags |= CU_TRSF_SEAMLESS_CUBEMAP;
-  out.max_anisotropy = desc.maxAnisotropy;
-  out.mipmap_filter = desc.mipmapFilterMode;
-  out.mipmap_bias = desc.mipmapLevelBias;
-  out.mipmap_least = desc.minMipmapLevelClamp;
-  out.mipmap_most = desc.maxMipmapLevelClamp;
-  std::copy(std::begin(desc.borderColor), std::end(desc.borderColor), out.border.begin());
   return out;
 }
 
@@ -97,47 +88,12 @@ cudaTextureDesc SamplingOf(const TextureRecord& record) {
   const TextureSampling& sampling = record.sampling;
   const auto has = [&](unsigned flag) { return (sampling.flags & flag) != 0 ? 1 : 0; };
   const bool as_they_are = !IsInteger(record.resource.format) || has(CU_TRSF_READ_AS_INTEGER) != 0;
-  cudaTextureDesc out{};
-  for (std::size_t i = 0; i < sampling.address_modes.size(); ++i)
-    out.addressMode[i] = static_cast<cudaTextureAddressMode>(sampling.address_modes[i]);
-  out.filterMode = static_cast<cudaTextureFilterMode>(sampling.filter);
+  auto out = SamplingAs<cudaTextureDesc>(sampling);
   out.readMode = as_they_are ? cudaReadModeElementType : cudaReadModeNormalizedFloat;
   out.normalizedCoords = has(CU_TRSF_NORMALIZED_COORDINATES);
   out.sRGB = has(CU_TRSF_SRGB);
   out.disableTrilinearOptimization = has(CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION);
   out.seamlessCubemap = has(CU_TRSF_SEAMLESS_CUBEMAP);
-  out.maxAnisotropy = sampling.max_anisotropy;
-  out.mipmapFilterMode = static_cast<cudaTextureFilterMode>(sampling.mipmap_filter);
-  out.mipmapLevelBias = sampling.mipmap_bias;
-  out.minMipmapLevelClamp = sampling.mipmap_least;
-  out.maxMipmapLevelClamp = sampling.mipmap_most;
-  std::copy(sampling.border.begin(), sampling.border.end(), out.borderColor);
-  return out;
-}
-
-TextureView Describe(const cudaResourceViewDesc& view) {
-  TextureView out;
-  out.format = view.format;
-  out.width = view.width;
-  out.height = view.height;
-  out.depth = view.depth;
-  out.first_level = view.firstMipmapLevel;
-  out.last_level = view.lastMipmapLevel;
-  out.first_layer = view.firstLayer;
-  out.last_layer = view.lastLayer;
-  return out;
-}
-
-cudaResourceViewDesc ViewOf(const TextureView& view) {
-  cudaResourceViewDesc out{};
-  out.format = static_cast<cudaResourceViewFormat>(view.format);
-  out.width = view.width;
-  out.height = view.height;
-  out.depth = view.depth;
-  out.firstMipmapLevel = view.first_level;
-  out.lastMipmapLevel = view.last_level;
-  out.firstLayer = view.first_layer;
-  out.lastLayer = view.last_layer;
   return out;
 }
 
@@ -147,7 +103,7 @@ Error Create(cudaTextureObject_t* object, const cudaResourceDesc& resource,
   TextureRecord record;
   CUSPAN_RETURN_IF_FAILED(Describe(resource, &record.resource));
   record.sampling = Describe(sampling);
-  if (view != nullptr) record.view = Describe(*view);
+  if (view != nullptr) record.view = ViewFrom(*view);
   std::uint64_t made = 0;
   CUSPAN_RETURN_IF_FAILED(CreateTexture(record, &made));
   *object = made;
@@ -258,7 +214,7 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewD
     CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
     // As runtime 13.0: *desc stays as it was.
     if (!record.view) return cudaSuccess;
-    const cudaResourceViewDesc whole = ViewOf(*record.view);
+    const auto whole = ViewAs<cudaResourceViewDesc>(*record.view);
     CopyFirst(desc, &whole, BytesOf(whole, release));
     return cudaSuccess;
   });

@@ -1,6 +1,5 @@
 // Texture and surface objects, by which kernels read and write arrays.
-#include <algorithm>
-
+#include "protocol/api/texture_descriptions.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
 
@@ -55,34 +54,6 @@ bool MayShow(const DeviceSession& session, const TextureResource& resource) {
   }
 }
 
-CUDA_TEXTURE_DESC Describe(const TextureSampling& sampling) {
-  CUDA_TEXTURE_DESC out{};
-  for (std::size_t i = 0; i < sampling.address_modes.size(); ++i)
-    out.addressMode[i] = static_cast<CUaddress_mode>(sampling.address_modes[i]);
-  out.filterMode = static_cast<CUfilter_mode>(sampling.filter);
-  out.flags = sampling.flags;
-  out.maxAnisotropy = sampling.max_anisotropy;
-  out.mipmapFilterMode = static_cast<CUfilter_mode>(sampling.mipmap_filter);
-  out.mipmapLevelBias = sampling.mipmap_bias;
-  out.minMipmapLevelClamp = sampling.mipmap_least;
-  out.maxMipmapLevelClamp = sampling.mipmap_most;
-  std::copy(sampling.border.begin(), sampling.border.end(), out.borderColor);
-  return out;
-}
-
-CUDA_RESOURCE_VIEW_DESC Describe(const TextureView& view) {
-  CUDA_RESOURCE_VIEW_DESC out{};
-  out.format = static_cast<CUresourceViewFormat>(view.format);
-  out.width = view.width;
-  out.height = view.height;
-  out.depth = view.depth;
-  out.firstMipmapLevel = view.first_level;
-  out.lastMipmapLevel = view.last_level;
-  out.firstLayer = view.first_layer;
-  out.lastLayer = view.last_layer;
-  return out;
-}
-
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const TextureCreate& op) {
@@ -92,8 +63,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const TextureCreate&
     return Status::Ok();
   }
   return OnWorker<TextureCreate>(session, origin, [&session, op, resource = resource] {
-    const CUDA_TEXTURE_DESC sampling = Describe(op.sampling);
-    const CUDA_RESOURCE_VIEW_DESC view = Describe(op.view);
+    CUDA_TEXTURE_DESC sampling = SamplingAs<CUDA_TEXTURE_DESC>(op.sampling);
+    sampling.flags = op.sampling.flags;
+    const auto view = ViewAs<CUDA_RESOURCE_VIEW_DESC>(op.view);
     CUtexObject object = 0;
     const CUresult result = session.faults().Check(session.driver().cuTexObjectCreate(
         &object, &resource, &sampling, op.viewed ? &view : nullptr));
