@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "common/cuda_error_numbers.h"
 #include "common/log.h"
 #include "launcher/agent/base/descriptors.h"
 #include "launcher/agent/node/device_use.h"
@@ -218,13 +219,14 @@ Status ClientSession::Open(const OpenDevice& open) {
   device.number = open.device;
   device.relayed = IsRelayed(Description(device));
   if (!window.ok()) {
-    AnswerFailed(open.context, kOutOfMemory, window.status().message());
+    AnswerFailed(open.context, cuda::CUDA_ERROR_OUT_OF_MEMORY, window.status().message());
     return Status::Ok();
   }
   device.window = *window;
   const Status opened =
       device.relayed ? OpenAway(open, device) : OpenHere(open, std::move(shared_file), device);
-  if (!opened.ok()) AnswerFailed(open.context, kDeviceUnavailable, opened.message());
+  if (!opened.ok())
+    AnswerFailed(open.context, cuda::CUDA_ERROR_DEVICE_UNAVAILABLE, opened.message());
   return Status::Ok();
 }
 
@@ -398,7 +400,7 @@ void ClientSession::TakeGone(std::uint32_t context, const std::string& reason) {
   const auto found = devices_.find(context);
   if (ended_ || found == devices_.end()) return;
   if (found->second.state == State::kOpening)
-    return AnswerFailed(context, kDeviceUnavailable, reason);
+    return AnswerFailed(context, cuda::CUDA_ERROR_DEVICE_UNAVAILABLE, reason);
   context_.peer_channels->Forget(context_.relay, {id_, context});
   Lose(context, reason);
 }
@@ -409,7 +411,7 @@ void ClientSession::TakeRemoteLost(const RemoteLost& lost) {
   context_.relay->Close({id_, lost.context});
   switch (found->second.state) {
     case State::kOpening:
-      return AnswerFailed(lost.context, kDeviceUnavailable, lost.reason);
+      return AnswerFailed(lost.context, cuda::CUDA_ERROR_DEVICE_UNAVAILABLE, lost.reason);
     case State::kClosing:
       return AnswerClosed(lost.context);
     case State::kOpen:

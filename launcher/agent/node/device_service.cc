@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/cuda_error_numbers.h"
 #include "common/log.h"
 #include "launcher/agent/base/descriptors.h"
 #include "launcher/agent/node/inventory.h"
@@ -72,7 +73,7 @@ void DeviceService::Open(std::uint32_t rank, const RemoteOpen& open) {
   if (!device.ok()) {
     context_.relay->SendControl(rank, RemoteOpened{open.session,
                                                    open.context,
-                                                   kDeviceUnavailable,
+                                                   cuda::CUDA_ERROR_DEVICE_UNAVAILABLE,
                                                    device.status().message(),
                                                    {},
                                                    false,

@@ -19,11 +19,6 @@
 
 namespace cuspan {
 
-// CUDA_ERROR_DEVICE_UNAVAILABLE of cuda.h: what an agent answers for a device whose proxy it can
-// not have.
-inline constexpr std::int32_t kDeviceUnavailable = 46;
-inline constexpr std::int32_t kOutOfMemory = 2;
-
 // How a proxy is started; the descriptors are copied.
 struct ProxyRequest {
   std::string driver;
