@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "interpose/calls/graph/capture.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 namespace {

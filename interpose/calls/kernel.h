@@ -2,8 +2,8 @@
 #pragma once
 
 #include "interpose/calls/ways_in.h"
+#include "interpose/client/base/registry.h"
 #include "interpose/client/modules.h"
-#include "interpose/client/registry.h"
 
 namespace cuspan {
 

@@ -8,7 +8,7 @@
 
 #include "interpose/calls/library.h"
 #include "interpose/calls/ways_in.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "protocol/fatbin/image.h"
 
 namespace cuspan {

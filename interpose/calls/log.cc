@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 

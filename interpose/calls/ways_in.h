@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "interpose/calls/error.h"
+#include "interpose/client/base/thread_state.h"
 #include "interpose/client/session.h"
-#include "interpose/client/thread_state.h"
 
 namespace cuspan {
 

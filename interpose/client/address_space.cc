@@ -1,7 +1,7 @@
 #include "interpose/client/address_space.h"
 
+#include "interpose/client/base/thread_state.h"
 #include "interpose/client/memory/addresses.h"
-#include "interpose/client/thread_state.h"
 #include "protocol/api/address_plan.h"
 
 namespace cuspan {

@@ -18,7 +18,7 @@
 #include "common/process_state.h"
 #include "common/settings.h"
 #include "common/trace.h"
-#include "interpose/client/run_environment.h"
+#include "interpose/client/base/run_environment.h"
 
 namespace cuspan {
 namespace {

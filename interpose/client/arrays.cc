@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 namespace {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {

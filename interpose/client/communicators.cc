@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "ops.gen.h"
 #include "protocol/nccl/nccl.h"
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "interpose/client/base/thread_state.h"
 #include "interpose/client/stream_target.h"
-#include "interpose/client/thread_state.h"
 
 namespace cuspan {
 

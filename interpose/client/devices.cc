@@ -7,8 +7,8 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
-#include "interpose/client/background_thread.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/background_thread.h"
+#include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
 namespace {

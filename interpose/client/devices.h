@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/device_opener.h"
 #include "interpose/client/link.h"
 #include "protocol/channel/bell.h"

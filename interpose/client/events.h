@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/event.h"
 #include "interpose/client/shared_event.h"

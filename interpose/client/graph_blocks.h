@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 
 namespace cuspan {
 

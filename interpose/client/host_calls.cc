@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "interpose/client/background_thread.h"
-#include "interpose/client/handles.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/background_thread.h"
+#include "interpose/client/base/handles.h"
+#include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
 

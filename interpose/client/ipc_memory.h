@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/devices.h"
 
 namespace cuspan {

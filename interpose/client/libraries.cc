@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {

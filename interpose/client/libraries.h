@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
+#include "interpose/client/base/registry.h"
 #include "interpose/client/modules.h"
-#include "interpose/client/registry.h"
 
 namespace cuspan {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 
 namespace cuspan {
 namespace {

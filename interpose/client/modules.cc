@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "common/log.h"
+#include "interpose/client/base/handles.h"
 #include "interpose/client/connection/connection.h"
-#include "interpose/client/handles.h"
 #include "interpose/client/memory/device_memory.h"
 #include "interpose/client/memory/managed_variables.h"
 #include "protocol/fatbin/fatbin.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {

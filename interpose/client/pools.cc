@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/round_up.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "interpose/client/ipc_memory.h"
 
 namespace cuspan {

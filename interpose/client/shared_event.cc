@@ -16,8 +16,8 @@
 
 #include "common/high_fd.h"
 #include "common/log.h"
-#include "interpose/client/background_thread.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/background_thread.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "interpose/client/handles.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/handles.h"
+#include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "common/mutex.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/peer_copies.h"
 #include "interpose/client/stream_target.h"

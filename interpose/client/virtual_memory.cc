@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/log.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "interpose/client/memory/addresses.h"
 #include "protocol/api/address_plan.h"
 

@@ -24,7 +24,7 @@
 
 #include "common/mutex.h"
 #include "common/unique_fd.h"
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/peer_memory.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "interpose/calls/collective.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/thread_state.h"
 #include "interpose/nccl/entry.h"
 
 namespace cuspan {

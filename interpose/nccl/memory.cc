@@ -1,7 +1,7 @@
 // Memory that NCCL gives out, and memory that programs register with it: any memory of the device
 // is as good.
 #include "interpose/calls/memory.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "interpose/nccl/entry.h"
 
 using namespace cuspan;        // NOLINT: the entry points below are the C API.

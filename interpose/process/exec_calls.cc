@@ -12,8 +12,8 @@
 #include <cstdarg>
 #include <cstddef>
 
-#include "interpose/client/before_libc.h"
-#include "interpose/client/run_environment.h"
+#include "interpose/client/base/before_libc.h"
+#include "interpose/client/base/run_environment.h"
 
 namespace cuspan {
 namespace {

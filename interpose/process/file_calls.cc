@@ -24,8 +24,8 @@
 #include "common/mutex.h"
 #include "common/unique_fd.h"
 #include "interpose/client/agent_connection.h"
-#include "interpose/client/before_libc.h"
-#include "interpose/client/run_environment.h"
+#include "interpose/client/base/before_libc.h"
+#include "interpose/client/base/run_environment.h"
 #include "interpose/process/driver_files.h"
 
 namespace cuspan {

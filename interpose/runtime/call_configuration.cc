@@ -1,7 +1,7 @@
 // What stands between <<< and >>>: pushed by the expression, popped by the stub
 // that it calls. A stack of the thread's own, and nothing more: this works
 // before there is a session.
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/thread_state.h"
 #include "interpose/runtime/entry.h"
 
 // Declared in crt/device_functions.h and crt/host_runtime.h, which only nvcc can include.

@@ -5,7 +5,7 @@
 
 #include "interpose/calls/attributes.h"
 #include "interpose/calls/device.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/thread_state.h"
 #include "interpose/runtime/array_format.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/device_properties.h"

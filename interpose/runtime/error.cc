@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "interpose/calls/error.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/thread_state.h"
 #include "interpose/load/load.h"
 #include "interpose/runtime/entry.h"
 

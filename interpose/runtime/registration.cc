@@ -2,7 +2,7 @@
 // a device hears of it at the first use.
 
 #include "common/log.h"
-#include "interpose/client/registry.h"
+#include "interpose/client/base/registry.h"
 #include "interpose/runtime/entry.h"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "interpose/client/handles.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/handles.h"
+#include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "interpose/calls/graph/device_graph.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "interpose/calls/graph/recorder.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "interpose/calls/memory_batch.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 

@@ -21,8 +21,8 @@
 
 #include "interpose/calls/copy_box.h"
 #include "interpose/calls/ways_in.h"
+#include "interpose/client/base/registry.h"
 #include "interpose/client/host_calls.h"
-#include "interpose/client/registry.h"
 
 namespace cuspan {
 

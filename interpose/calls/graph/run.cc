@@ -12,7 +12,7 @@
 #include "interpose/calls/launch.h"
 #include "interpose/calls/memory_batch.h"
 #include "interpose/calls/set.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 namespace {

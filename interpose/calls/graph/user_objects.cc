@@ -3,7 +3,7 @@
 #include <climits>
 
 #include "interpose/calls/graph/graph.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "interpose/client/host_calls.h"
 
 namespace cuspan {

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/client/base/python_waits.h"
 #include "interpose/client/connection/copy_threads.h"
 #include "interpose/client/connection/kernel_output.h"
 #include "interpose/client/connection/lost_devices.h"
-#include "interpose/client/python_waits.h"
 
 namespace cuspan {
 

@@ -6,7 +6,7 @@
 #include "common/log.h"
 #include "common/process_state.h"
 #include "common/strict.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 namespace cuspan {
 

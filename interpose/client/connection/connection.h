@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "common/mutex.h"
+#include "interpose/client/base/thread_state.h"
 #include "interpose/client/connection/answer_watch.h"
 #include "interpose/client/connection/common.h"
 #include "interpose/client/connection/last_posts.h"
@@ -22,7 +23,6 @@
 #include "interpose/client/connection/posted_failures.h"
 #include "interpose/client/connection/receiver.h"
 #include "interpose/client/connection/transfers.h"
-#include "interpose/client/thread_state.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {

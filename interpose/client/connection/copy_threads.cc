@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "interpose/client/background_thread.h"
+#include "interpose/client/base/background_thread.h"
 #include "protocol/channel/bell.h"
 
 namespace cuspan {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/trace.h"
-#include "interpose/client/background_thread.h"
+#include "interpose/client/base/background_thread.h"
 #include "interpose/client/connection/outgoing_chunks.h"
 
 namespace cuspan {

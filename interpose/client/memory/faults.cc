@@ -12,7 +12,7 @@
 
 #include "common/log.h"
 #include "common/mutex.h"
-#include "interpose/client/background_thread.h"
+#include "interpose/client/base/background_thread.h"
 #include "interpose/client/memory/mirrors.h"
 
 // The C library's own, which is not the one of system_calls.cc.

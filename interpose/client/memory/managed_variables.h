@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "interpose/client/base/registry.h"
 #include "interpose/client/memory/block_allocator.h"
-#include "interpose/client/registry.h"
 
 namespace cuspan {
 

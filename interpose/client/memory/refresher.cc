@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "interpose/client/background_thread.h"
+#include "interpose/client/base/background_thread.h"
 
 namespace cuspan {
 namespace {

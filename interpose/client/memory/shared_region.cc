@@ -12,7 +12,7 @@
 #include "common/high_fd.h"
 #include "common/log.h"
 #include "common/shared_memory.h"
-#include "interpose/client/background_thread.h"
+#include "interpose/client/base/background_thread.h"
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/addresses.h"
 

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "interpose/client/before_libc.h"
+#include "interpose/client/base/before_libc.h"
 #include "interpose/client/memory/call_buffers.h"
 #include "interpose/client/memory/faults.h"
 

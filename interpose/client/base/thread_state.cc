@@ -1,4 +1,4 @@
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/thread_state.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // A thread's current contexts.
-#include "interpose/client/context.h"
+#include "interpose/client/base/context.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What static constructors register, with containers made here.
-#include "interpose/client/registry.h"
+#include "interpose/client/base/registry.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>

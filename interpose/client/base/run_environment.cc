@@ -1,5 +1,5 @@
 // Compiled as interpose/load is: the constructor runs before the C library is set up.
-#include "interpose/client/run_environment.h"
+#include "interpose/client/base/run_environment.h"
 
 #include <sys/auxv.h>
 #include <unistd.h>

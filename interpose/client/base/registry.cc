@@ -1,8 +1,8 @@
-#include "interpose/client/registry.h"
+#include "interpose/client/base/registry.h"
 
 #include "common/log.h"
 #include "common/readable_memory.h"
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 #include "protocol/fatbin/fatbin.h"
 #include "protocol/fatbin/image.h"
 

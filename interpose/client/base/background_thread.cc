@@ -1,4 +1,4 @@
-#include "interpose/client/background_thread.h"
+#include "interpose/client/base/background_thread.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "interpose/client/lookup_cache.h"
+#include "interpose/client/base/lookup_cache.h"
 
 #include <gtest/gtest.h>
 

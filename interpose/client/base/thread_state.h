@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "interpose/client/context.h"
-#include "interpose/client/lookup_cache.h"
+#include "interpose/client/base/context.h"
+#include "interpose/client/base/lookup_cache.h"
 
 namespace cuspan {
 

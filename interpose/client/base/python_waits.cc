@@ -1,4 +1,4 @@
-#include "interpose/client/python_waits.h"
+#include "interpose/client/base/python_waits.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -9,9 +9,9 @@
 #include <span>
 
 #include "common/settings.h"
-#include "interpose/client/background_thread.h"
-#include "interpose/client/python.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/client/base/background_thread.h"
+#include "interpose/client/base/python.h"
+#include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
 namespace {

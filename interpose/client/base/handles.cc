@@ -1,4 +1,4 @@
-#include "interpose/client/handles.h"
+#include "interpose/client/base/handles.h"
 
 #include <atomic>
 
