@@ -24,6 +24,7 @@
 #include "interpose/client/peer_copies.h"
 #include "interpose/client/peer_memory.h"
 #include "interpose/client/pools.h"
+#include "interpose/client/python_waits.h"
 #include "interpose/client/sets.h"
 #include "interpose/client/streams.h"
 #include "interpose/client/virtual_memory.h"
@@ -85,7 +86,7 @@ class Session {
                         std::vector<DeviceDescription> devices);
 
   // Each uses those above it.
-  ConnectionCommon common_;
+  ConnectionCommon common_{PythonWaits::Start()};
   SharedRegion region_{[this] { return devices_.Connections(); }};
   ManagedVariables managed_variables_{&region_};
   HostMemory host_memory_{&region_};

@@ -137,7 +137,7 @@ void PeerCopies::Drop(const std::shared_ptr<PeerCopy>& copy) {
 bool PeerCopies::HasWork() {
   if (inbox_->any.load(std::memory_order_acquire)) return true;
   return std::any_of(
-      peers_.begin(), peers_.end(), [this](auto& entry) CUSPAN_REQUIRES(receiving_thread) {
+      peers_.begin(), peers_.end(), [](auto& entry) CUSPAN_REQUIRES(receiving_thread) {
         Peer& peer = entry.second;
         return peer.channel != nullptr && (peer.channel->HasFrame() || peer.channel->closed() ||
                                            peer.sending.MayGoOn(*peer.channel));

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/client/base/python_waits.h"
+#include "interpose/client/base/wait_observer.h"
 #include "interpose/client/connection/copy_threads.h"
 #include "interpose/client/connection/kernel_output.h"
 #include "interpose/client/connection/lost_devices.h"
@@ -13,11 +13,13 @@ namespace cuspan {
 
 // Outlives all connections. Any thread.
 struct ConnectionCommon {
+  explicit ConnectionCommon(WaitObserver* observer) : wait_observer(observer) {}
+
   CopyThreads copy_in{CopyThreads::Way::kIn};
   CopyThreads copy_out{CopyThreads::Way::kOut};
   KernelOutput output;
   LostDevices lost_devices;
-  PythonWaits* const python_waits = PythonWaits::Start();
+  WaitObserver* const wait_observer;  // May be null.
   // Bytes are on their way from a device to this process: so many transfers of all connections.
   std::atomic<int> receiving{0};
   // Of blocks of device memory, after each end of some: what was found before may be no more.

@@ -71,10 +71,10 @@ constexpr bool RunsKernels(Op op) {
 class DeviceWait {
  public:
   DeviceWait(ConnectionCommon& common, Channel& channel)
-      : mark_(common.python_waits, channel.statistics()), waiter_(channel) {}
+      : observed_(common.wait_observer, channel.statistics()), waiter_(channel) {}
 
  private:
-  const PythonWaits::Mark mark_;
+  const ObservedWait observed_;
   const Channel::Waiter waiter_;
 };
 

@@ -41,7 +41,7 @@ class IncomingTransfers : public testing::Test {
   }
 
   ChannelEnds ends;
-  ConnectionCommon common;
+  ConnectionCommon common{nullptr};
   Transfers transfers{ends.client.get(), &common, 0};
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "interpose/client/base/wait_observer.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -29,34 +30,17 @@ struct PythonWaiter {
   Mutex mutex;                     // Held for moments: the channel stays while the thread waits.
   std::uint64_t waits CUSPAN_GUARDED_BY(mutex) = 0;
   ChannelStatistics* statistics CUSPAN_GUARDED_BY(mutex) = nullptr;  // Null while it does not wait.
+  std::chrono::steady_clock::time_point start CUSPAN_GUARDED_BY(mutex);
 };
 
 // Any thread.
-class PythonWaits {
+class PythonWaits final : public WaitObserver {
  public:
   // Null where CUSPAN_STATS is off, or the process has no Python that can be asked. Never ends.
   static PythonWaits* Start();
 
-  // The calling thread waits for a device while this lives. Of two, one inside the other, the outer
-  // one counts. `waits` may be null.
-  class Mark {
-   public:
-    Mark(PythonWaits* waits, ChannelStatistics& statistics) {
-      if (waits != nullptr) [[unlikely]]
-        Begin(*waits, statistics);
-    }
-    ~Mark() {
-      if (waits_ != nullptr) [[unlikely]]
-        End();
-    }
-    Mark(const Mark&) = delete;
-
-   private:
-    void Begin(PythonWaits& waits, ChannelStatistics& statistics);
-    void End();
-    PythonWaits* waits_ = nullptr;
-    std::chrono::steady_clock::time_point start_;
-  };
+  bool Begin(ChannelStatistics& statistics) override;
+  void End() override;
 
  private:
   explicit PythonWaits(const Python* python) : python_(*python) {}

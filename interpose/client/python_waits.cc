@@ -1,4 +1,4 @@
-#include "interpose/client/base/python_waits.h"
+#include "interpose/client/python_waits.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -10,8 +10,8 @@
 
 #include "common/settings.h"
 #include "interpose/client/base/background_thread.h"
-#include "interpose/client/base/python.h"
 #include "interpose/client/base/thread_state.h"
+#include "interpose/client/python.h"
 
 namespace cuspan {
 namespace {
@@ -93,26 +93,28 @@ std::shared_ptr<PythonWaiter> PythonWaits::WaiterOfThisThread() {
   return waiter;
 }
 
-void PythonWaits::Mark::Begin(PythonWaits& waits, ChannelStatistics& statistics) {
-  const std::shared_ptr<PythonWaiter> waiter = waits.WaiterOfThisThread();
+bool PythonWaits::Begin(ChannelStatistics& statistics) {
+  const std::shared_ptr<PythonWaiter> waiter = WaiterOfThisThread();
   const MutexLock lock(waiter->mutex);
-  if (waiter->statistics != nullptr) return;
+  if (waiter->statistics != nullptr) return false;
   waiter->statistics = &statistics;
   ++waiter->waits;
-  waits_ = &waits;
-  start_ = steady_clock::now();
+  waiter->start = steady_clock::now();
+  return true;
 }
 
-void PythonWaits::Mark::End() {
-  const std::shared_ptr<PythonWaiter> waiter = waits_->WaiterOfThisThread();
+void PythonWaits::End() {
+  const std::shared_ptr<PythonWaiter> waiter = WaiterOfThisThread();
   ChannelStatistics* statistics = nullptr;
+  steady_clock::time_point start;
   {
     const MutexLock lock(waiter->mutex);
     std::swap(statistics, waiter->statistics);
+    start = waiter->start;
   }
-  const nanoseconds waited = steady_clock::now() - start_;
-  if (waited >= kWorthAsking && waits_->python_.ThisThreadHoldsLock())
-    waits_->Add(*statistics, waits_->python_.PlaceHere(), waited);
+  const nanoseconds waited = steady_clock::now() - start;
+  if (waited >= kWorthAsking && python_.ThisThreadHoldsLock())
+    Add(*statistics, python_.PlaceHere(), waited);
 }
 
 // What is in the table may have been written by another process that has it: lengths are not

@@ -1,4 +1,4 @@
-#include "interpose/client/base/python.h"
+#include "interpose/client/python.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
