@@ -125,7 +125,8 @@ Status AgentCluster::Spawn() {
     ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     signals_.Restore();
     // Where the launcher is killed nobody reads what they write; they end in good order all the
-    // same. mpirun would die of it and leave its files. Its children get the default back.
+    // same. mpirun would die of it and leave its files. Open MPI gives its children the default
+    // back.
     ::signal(SIGPIPE, SIG_IGN);
     ::execvpe(arguments[0], arguments.data(), variables.data());
     const std::string_view parts[] = {"cuspan: starting ", arguments[0], " failed\n"};

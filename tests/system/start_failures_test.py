@@ -87,7 +87,8 @@ class OverMpi(SystemTest):
         self.assertEqual(own_lines(errors), [])
         # The shell of that host. An agent of the other, and Open MPI's daemon, end by themselves.
         for pid, _ in self.processes("sleep"):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.assert_nothing_left()
 
     def test_no_such_shell(self):
