@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "launcher/command/devices.h"
 #include "launcher/command/top_table.h"
+#include "launcher/starter/looking.h"
 
 namespace cuspan {
 namespace {

@@ -7,6 +7,8 @@
 #include "launcher/metrics/exposition.h"
 #include "launcher/metrics/metrics_outlet.h"
 #include "launcher/metrics/node_families.h"
+#include "launcher/starter/agent_cluster.h"
+#include "launcher/starter/looking.h"
 
 namespace cuspan {
 namespace {
