@@ -2,6 +2,7 @@
 
 #include "launcher/command/devices.h"
 #include "launcher/run/lease_tables.h"
+#include "launcher/starter/looking.h"
 
 namespace cuspan {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/types.h>
 
 namespace cuspan {
@@ -24,7 +25,7 @@ class JobControl {
 
   // Takes a signal of kJobSignals that was sent to this process, and passes it on to the program
   // where that was meant and has not had it.
-  void Take(const struct signalfd_siginfo& signal);
+  void Take(const signalfd_siginfo& signal);
   // A signal that ends was passed on: a program that is stopped goes on, to take it.
   void LetEnd() const;
 

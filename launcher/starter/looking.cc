@@ -1,9 +1,24 @@
 #include "launcher/starter/looking.h"
 
+#include <cstdio>
+
+#include "common/log.h"
 #include "launcher/host/install_paths.h"
 #include "launcher/run/run_key.h"
 
 namespace cuspan {
+namespace {
+
+Result<RunReady> LookOnce(const ClusterOptions& options, const InheritedSignals& signals) {
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentCluster> agents, StartLooking(options, signals));
+  CUSPAN_ASSIGN_OR_RETURN(RunReady found, agents->WaitReady());
+  // Nothing has used a device, so there is nothing to learn from the statistics.
+  if (Result<RunStatistics> ended = agents->End(); !ended.ok())
+    LogInfo("{}", ended.status().message());
+  return found;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<AgentCluster>> StartLooking(const ClusterOptions& options,
                                                    const InheritedSignals& signals) {
@@ -12,6 +27,18 @@ Result<std::unique_ptr<AgentCluster>> StartLooking(const ClusterOptions& options
   ClusterOptions looking = options;
   looking.wish.look = true;
   return AgentCluster::Start(looking, paths, key, signals);
+}
+
+int PrintFound(const ClusterOptions& options, const InheritedSignals& signals,
+               std::string (*text)(const RunReady& found)) {
+  const Result<RunReady> found = LookOnce(options, signals);
+  if (!found.ok()) {
+    LogError("{}", found.status().message());
+    return kExitOwnFailure;
+  }
+  for (const std::string& note : found->notes) LogWarn("{}", note);
+  std::fputs(text(*found).c_str(), stdout);
+  return 0;
 }
 
 }  // namespace cuspan
