@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "proxy/streams/roles.h"
 
 namespace cuspan::proxy {
 

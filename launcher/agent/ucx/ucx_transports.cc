@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "common/format.h"
+
 namespace cuspan {
 namespace {
 
