@@ -1,4 +1,4 @@
-// Batch systems: in whose job a process is. The one place that knows how that is seen.
+// Recognises the batch job around a process. No other place looks at the systems' variables for it.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@ namespace cuspan {
 
 enum class BatchSystem { kNone, kSlurm, kPbs, kLsf, kGridEngine };
 
-// --- By variable: those that a system sets in its jobs, from the manuals: sbatch(1), qsub(1B) of
+// --- Variables of jobs, from the manuals: sbatch(1), qsub(1B) of
 // --- OpenPBS, "Environment variable reference" of IBM Spectrum LSF 10.1, qsub(1) of Grid Engine.
 
-// The one that marks a job; empty for none. Grid Engine's JOB_ID is a name that others use as well.
+// Marks a job; empty for none. Not Grid Engine's JOB_ID: other software uses that name, too.
 constexpr std::string_view JobVariable(BatchSystem system) {
   switch (system) {
     case BatchSystem::kSlurm:
@@ -30,12 +30,12 @@ constexpr std::string_view JobVariable(BatchSystem system) {
   return {};
 }
 
-// Of a process that srun has started: the number of its step, and its rank there.
+// Of a process under srun: the number of its step, and its rank there.
 inline constexpr const char* kSlurmStepVariable = "SLURM_STEP_ID";
 inline constexpr const char* kSlurmRankVariable = "SLURM_PROCID";
 
-// The system in whose job a process with such variables is; kNone also where CUSPAN_BATCH says that
-// jobs do not count. find(name) → what is found, or what is false.
+// The batch system of a process with such variables; kNone also where CUSPAN_BATCH is off.
+// find(name) → the value, or nothing.
 template <typename Find>
 BatchSystem BatchSystemBy(const Find& find) {
   if (const auto setting = find(settings::kBatch.name); setting && *setting == "off")

@@ -1,4 +1,4 @@
-// CUDA's errors by the names of cuda.h, for code that does not include it.
+// CUDA's errors by the names of cuda.h, for code without that header.
 #pragma once
 
 #include <cstdint>

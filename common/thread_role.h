@@ -1,6 +1,5 @@
-// What one thread of several does alone: checked by clang as mutexes are (mutex.h). A variable that
-// is guarded by a role is used by functions that require the role, and these are called by the
-// thread that has it.
+// Roles of threads, checked by clang like mutexes (mutex.h). Only functions that require a role use
+// the variables guarded by it, and only the thread with the role calls these functions.
 #pragma once
 
 #include <cassert>
@@ -18,8 +17,8 @@ class CUSPAN_CAPABILITY("role") ThreadRole {
   ThreadRole(const ThreadRole&) = delete;
   ThreadRole& operator=(const ThreadRole&) = delete;
 
-  // Tells the analysis that the calling thread has the role, in a function whose caller it does not
-  // see: one that a template or a std::function calls. Builds with assertions check it.
+  // Tells the analysis that the calling thread has the role. For functions called by a template or
+  // a std::function: the analysis does not see these callers. Builds with assertions check it.
   void AssertHeld() const CUSPAN_ASSERT_CAPABILITY(this) { assert(held != 0); }
 
   // The thread has the role while this lives.

@@ -18,8 +18,8 @@ struct AllocationPlan {
   GpuRequest request;
   std::uint64_t order = 0;  // The run's place in every queue,
   std::string run;          // and its id, which tells runs of the same moment apart.
-  // The batch system's job that the run is in, to which all GPUs of the pool were given, and what
-  // they are called on their hosts, by GPU; empty where it gave out none.
+  // The batch job of the run, owner of all GPUs of the pool, and their names on their hosts, by
+  // GPU; empty without such a job.
   std::string job;
   std::vector<std::string> names;
   bool wait = true;  // Otherwise what can not be had at once is a failure.
@@ -44,8 +44,8 @@ class Allocation : public LeaseEvents {
   bool waiting() const { return state_ == State::kWaiting && !done(); }
   // What it waits for and who has it, as the end of a sentence: "2 GPUs of n1, n2: …".
   std::string WaitedFor() const;
-  // Where runs that are not of this run's job have GPUs that the batch system gave to it: a
-  // sentence that says so of the first, and what to do. Otherwise empty.
+  // A sentence about the first GPU of this run's batch job with a lease of a run from elsewhere,
+  // and about the remedy. Otherwise empty.
   std::string Disagreement() const;
 
  private:

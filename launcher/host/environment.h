@@ -34,7 +34,7 @@ class Environment {
 void StripMpi(Environment& environment);
 // True inside a rank of an MPI job, as Open MPI, PMIx or PMI mark it.
 bool InsideMpiJob(const Environment& environment);
-// The batch system in whose job this is; kNone also where CUSPAN_BATCH is off.
+// The batch system of the job around; kNone also where CUSPAN_BATCH is off.
 BatchSystem BatchSystemAround(const Environment& environment);
 
 // The names of the CUSPAN_* settings that are set, for agents on other hosts; without secrets.

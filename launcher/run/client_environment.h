@@ -1,4 +1,4 @@
-// What a run puts into the environment of its program.
+// The variables of a run in its program's environment.
 #pragma once
 
 #include "launcher/host/environment.h"
@@ -7,12 +7,12 @@
 
 namespace cuspan {
 
-// Removes what an outer `cuspan run` put there for its app. CUSPAN_SOCKET stays, empty.
+// Removes the variables of an outer `cuspan run`. CUSPAN_SOCKET stays, empty.
 void StripOuterRun(Environment& environment);
 
-// What the client library needs in the app's environment, and nothing else: LD_PRELOAD,
-// LD_LIBRARY_PATH, CUSPAN_SOCKET, CUSPAN_SECRET. CUDA_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL, which
-// were about this node's GPUs, go: what the app's own scripts set is about the run's.
+// Sets the client library's variables, and no others: LD_PRELOAD, LD_LIBRARY_PATH, CUSPAN_SOCKET,
+// CUSPAN_SECRET. Removes CUDA_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL: they were about this node's
+// GPUs, and set again by the app's own scripts they are about the run's.
 void AddClient(Environment& environment, const InstallPaths& paths, const RunKey& key);
 
 }  // namespace cuspan

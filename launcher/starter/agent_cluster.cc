@@ -124,8 +124,8 @@ Status AgentCluster::Spawn() {
     // waiting.
     ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     signals_.Restore();
-    // Where the launcher is killed nobody reads what they write; they end in good order all the
-    // same. mpirun would die of it and leave its files. Open MPI gives its children the default
+    // After a kill of the launcher nobody reads their output; they end in good order all the same.
+    // mpirun would die of SIGPIPE and leave its files. Open MPI gives its children the default
     // back.
     ::signal(SIGPIPE, SIG_IGN);
     ::execvpe(arguments[0], arguments.data(), variables.data());

@@ -1,4 +1,4 @@
-// What starts agents, what an agent is told, and what is said of hosts that are not reached.
+// Commands that start agents, options of agents, and messages about unreachable hosts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Runs that only look at what the hosts have.
+// Runs without a program: they only list the hosts' GPUs.
 #pragma once
 
 #include <memory>

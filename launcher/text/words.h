@@ -1,4 +1,4 @@
-// Words of command lines, and lines of what commands say.
+// Words of command lines, and lines of their output.
 #pragma once
 
 #include <string>

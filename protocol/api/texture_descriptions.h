@@ -1,6 +1,5 @@
-// CUDA's descriptions of textures, which have the same names for what they say in cuda.h and in
-// driver_types.h, from and to those of the protocol. What the two say differently (flags) is left
-// to the caller.
+// Translates CUDA's descriptions of textures from and to the protocol's. Fields have the same names
+// in cuda.h and driver_types.h, but for the flags: these are left to the caller.
 #pragma once
 
 #include <algorithm>

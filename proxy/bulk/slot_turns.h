@@ -1,4 +1,4 @@
-// Which of several copies gets the next free slot of a channel.
+// Turns of several copies for the free slots of a channel.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace cuspan::proxy {
 
-// Copies that wait for slots. Each gets one in turn, so that a long copy does not keep short ones
-// waiting. Threads: the receiving thread.
+// Copies in need of slots. Each gets one in turn, so that a long copy does not delay short ones.
+// Threads: the receiving thread.
 template <typename T>
 class SlotTurns {
  public:
@@ -37,12 +37,12 @@ class SlotTurns {
     if (!spare_) spare_ = channel.TryTakeSlot();
     return spare_.has_value();
   }
-  // A slot for a copy that does not wait yet: none while others do.
+  // A slot for a new copy: none while others wait.
   std::optional<std::uint32_t> TakeSlot(Channel& channel) CUSPAN_REQUIRES(receiving_thread) {
     if (!waiting_.empty()) return std::nullopt;
     return spare_ ? std::exchange(spare_, std::nullopt) : channel.TryTakeSlot();
   }
-  // Gives the slots that are free: use(copy, slot) → whether the copy wants another one.
+  // Gives out the free slots: use(copy, slot) → true for another one.
   template <typename Use>
   void GoOn(Channel& channel, Use&& use) CUSPAN_REQUIRES(receiving_thread) {
     while (MayGoOn(channel)) {
@@ -54,7 +54,7 @@ class SlotTurns {
 
  private:
   std::deque<std::shared_ptr<T>> waiting_ CUSPAN_GUARDED_BY(receiving_thread);
-  // A slot that was taken to see whether there is one.
+  // Taken by MayGoOn, and not given to a copy yet.
   std::optional<std::uint32_t> spare_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 

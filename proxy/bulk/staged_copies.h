@@ -1,6 +1,6 @@
-// The pieces of copies that go through staging slots: from a slot to the device, and from the
-// device into a slot, in the order of a stream. Who fills the slots and who takes them (the client,
-// another proxy) is of no concern here.
+// Pieces of copies through staging slots: from a slot to the device, and from the device into a
+// slot, in the order of a stream. The other end of the slots (the client, another proxy) is of no
+// concern here.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +33,14 @@ class StagedCopies {
       : driver_(driver), events_(events), completer_(completer), timeline_(timeline) {}
 
   // Hands the piece to the driver in `stream`; `done` is due when the device is done with the slot.
-  // Where that fails, `done` is dropped.
+  // After a failure, `done` is dropped.
   CUresult ToDevice(const DeviceBox& box, const StagedPiece& piece, const std::byte* slot,
                     Stream& stream, Completion done) CUSPAN_REQUIRES(receiving_thread);
   CUresult FromDevice(const DeviceBox& box, const StagedPiece& piece, std::byte* slot,
                       Stream& stream, Completion done) CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  // copy() → what the driver said.
+  // copy() → the driver's result.
   template <typename Copy>
   CUresult Submit(const StagedPiece& piece, Stream& stream, Completion done, Copy&& copy)
       CUSPAN_REQUIRES(receiving_thread);

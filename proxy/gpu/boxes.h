@@ -14,14 +14,14 @@ struct DeviceBox {
   BoxExtent extent;
 };
 
-// `bytes` of memory that lie in a row.
+// Contiguous memory.
 inline DeviceBox RunAt(std::uint64_t address, std::uint64_t bytes) {
   DeviceBox box;
   box.place.address = address;
   box.extent = {bytes, 1, 1};
   return box;
 }
-// Whether it is that: the driver copies it faster, and whatever its length.
+// Whether it is contiguous: the driver copies that faster, and at any length.
 inline bool IsRun(const DeviceBox& box) {
   return box.array == nullptr && box.extent.rows == 1 && box.extent.planes == 1;
 }

@@ -1,4 +1,4 @@
-// Graphs of the client, and what is instantiated of them.
+// Graphs of the client, and their instances.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace cuspan::proxy {
 
-// A graph that the client records, or a body of one of its conditional nodes. Of the receiving
-// thread, but for what is said to be the worker's; it ends in a thread with the device's context.
+// A graph recorded by the client, or a body of one of its conditional nodes. Of the receiving
+// thread, unless said otherwise; it ends in a thread with the device's context.
 struct Graph {
   Graph() = default;
   explicit Graph(const Driver& functions) : functions(&functions) {}
@@ -26,7 +26,7 @@ struct Graph {
   const Driver* functions = nullptr;  // Of a whole graph, which goes with what was made of it.
   CUgraph driver = nullptr;
   std::shared_ptr<Graph> whole;    // Of a body: the graph that it is a part of.
-  std::vector<CUgraphNode> nodes;  // In the order in which they were recorded.
+  std::vector<CUgraphNode> nodes;  // In the order of recording.
   // Of a whole graph.
   CUresult failure = CUDA_SUCCESS;    // The first of its nodes that could not be made.
   std::vector<std::uint64_t> bodies;  // Their handles.

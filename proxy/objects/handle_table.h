@@ -1,4 +1,4 @@
-// Objects of the session by the handles that the client minted.
+// Tables of a session's objects.
 #pragma once
 
 #include <cstdint>

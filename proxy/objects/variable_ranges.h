@@ -1,4 +1,4 @@
-// Device memory that belongs to modules: their variables.
+// Variables of modules in device memory.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace cuspan::proxy {
 
-// Variables that the client has found, which it may copy to and from. Threads: any.
+// Variables found by the client: it may copy to and from them. Threads: any.
 class VariableRanges {
  public:
   void Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes);

@@ -1,4 +1,4 @@
-// One client's use of one device: everything that the handlers work on.
+// One client's use of one device, for the handlers.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class DeviceSession {
   DeviceSession(const Driver& driver, const Device& device, Channel& channel,
                 std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr);
 
-  // --- What it is given
+  // --- Its surroundings
 
   const Driver& driver() const { return driver_; }
   const Device& device() const { return device_; }
@@ -52,7 +52,7 @@ class DeviceSession {
   // on. Cheap; for Bell::Wait.
   bool MayGoOn() CUSPAN_REQUIRES(receiving_thread);
   void GoOn() CUSPAN_REQUIRES(receiving_thread);
-  // Drops what waits, once the device is lost.
+  // The device is lost: drops all waiting work.
   void DropAll() CUSPAN_REQUIRES(receiving_thread);
 
  private:

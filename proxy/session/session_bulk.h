@@ -23,7 +23,7 @@ class SessionBulk {
   Transfers& transfers() { return transfers_; }
   PeerCopies& peer_copies() { return peer_copies_; }
 
-  // Whether some that had to wait may go on. Cheap; for Bell::Wait.
+  // Whether a waiting copy may go on. Cheap; for Bell::Wait.
   bool MayGoOn() CUSPAN_REQUIRES(receiving_thread) {
     return transfers_.SlotCameFree() || peer_copies_.HasWork();
   }

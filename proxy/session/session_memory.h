@@ -1,4 +1,4 @@
-// The memory that a session has on the device, and what of it the client may touch.
+// A session's memory on the device, and the client's rights to touch it.
 #pragma once
 
 #include <cstdint>

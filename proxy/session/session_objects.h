@@ -1,4 +1,4 @@
-// What the client has made on the device, by its handles.
+// The client's objects on the device, by their handles.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace cuspan::proxy {
 
-// The tables are any thread's. What is said of an object is that of its type.
+// Threads: any for the tables; for an object see its type.
 struct SessionObjects {
   explicit SessionObjects(const Driver& driver) : patch_kernel(driver) {}
 

@@ -1,4 +1,4 @@
-// A session's part in the sharing of its GPU, where other runs may use it.
+// A session's part in sharing its GPU with other runs.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace cuspan::proxy {
 
-// Threads: the receiving thread, but for what is said to be another's.
+// Threads: the receiving thread, unless said otherwise.
 class SessionSharing {
  public:
   // The session outlives it.
@@ -20,23 +20,23 @@ class SessionSharing {
 
   // The run may share the GPU with others from now on. To be called before the first op.
   void Begin(std::unique_ptr<ShareSeat> seat) CUSPAN_REQUIRES(receiving_thread);
-  // The session is over: tells the others so, and keeps what was learnt.
+  // The session is over: tells the others, and keeps the measured times.
   void End() CUSPAN_REQUIRES(receiving_thread);
 
-  // None where no other run may use the GPU.
+  // None without other runs on the GPU.
   ShareGate* gate() { return gate_.get(); }
-  // The worker's; none without a gate, or where none is kept.
+  // The worker's; none without a gate or a place for it.
   KernelTable* kernel_table() { return kernel_table_.get(); }
   // Whether others share it.
   bool SharesNow() const CUSPAN_REQUIRES(receiving_thread) {
     return gate_ != nullptr && gate_->sharing();
   }
-  // Whether work that had to wait for others may go on. Cheap; for Bell::Wait.
+  // Whether work may go on after a wait for others. Cheap; for Bell::Wait.
   bool MayGoOn() CUSPAN_REQUIRES(receiving_thread) { return gate_ != nullptr && gate_->MayGoOn(); }
   void GoOn() CUSPAN_REQUIRES(receiving_thread) {
     if (gate_ != nullptr) gate_->GoOn();
   }
-  // Kernels have been measured: keeps what was learnt, from time to time.
+  // After measurements of kernels: keeps their times, now and then.
   void KeepKernelTimes() CUSPAN_REQUIRES(receiving_thread);
 
  private:

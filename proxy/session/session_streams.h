@@ -1,4 +1,4 @@
-// The streams and events of a session, and when they are done.
+// The streams and events of a session, and the end of their work.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ class SessionStreams {
   SessionStreams(const Driver& driver, Bell& bell, Faults& faults, Worker& worker,
                  Completer& completer);
 
-  // --- What there is
+  // --- Tables
 
   HandleTable<Stream>& table() CUSPAN_REQUIRES(receiving_thread) { return table_; }
   HandleTable<Event>& events() CUSPAN_REQUIRES(receiving_thread) { return events_; }
   Signals& signals() CUSPAN_REQUIRES(receiving_thread) { return signals_; }
   StreamQueues& queues() { return queues_; }
-  // Without times: cheaper; for our own marks and for events that want none.
+  // Without times: cheaper; for our own marks, and for the program's events without timing.
   EventPool& plain_events() { return plain_events_; }
   EventPool& timing_events() { return timing_events_; }  // For cudaEventElapsedTime.
   WorkerHolds& holds() { return holds_; }
@@ -50,9 +50,9 @@ class SessionStreams {
   std::vector<std::shared_ptr<LaunchBatches>> TakeBatches(std::optional<std::uint64_t> module)
       CUSPAN_REQUIRES(receiving_thread);
 
-  // --- What goes on
+  // --- Progress
 
-  // Notes what the driver said to an op that was handed to it. `units`: see PendingLimit.
+  // Notes the driver's result for an op. `units`: see PendingLimit.
   void Submitted(const std::shared_ptr<Stream>& stream, const Origin& origin, CUresult result,
                  std::uint64_t units = 1) CUSPAN_REQUIRES(receiving_thread) {
     if (result != CUDA_SUCCESS) [[unlikely]]
@@ -60,17 +60,17 @@ class SessionStreams {
     stream->turn = ++turns_;
     pending_.Add(stream, units);
   }
-  // Whether streams that had to wait may go on. Cheap; for Bell::Wait.
+  // Whether paused or held streams may go on. Cheap; for Bell::Wait.
   bool MayGoOn() const CUSPAN_REQUIRES(receiving_thread) {
     return pending_.SomeMayResume() || holds_.SomeDone();
   }
   void GoOn() CUSPAN_REQUIRES(receiving_thread);
-  // Drops what waits, once the device is lost.
+  // The device is lost: drops all waiting ops.
   void DropAll() CUSPAN_REQUIRES(receiving_thread);
   // The stream is about to be destroyed in the driver. What it was given goes on there.
   void Forsake(const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
 
-  // --- When it is done
+  // --- Completion
 
   // Calls `answer` (on the completer's or this thread, or at once) when all that was
   // handed to the driver in `stream` so far is complete.

@@ -1,5 +1,5 @@
-// A session as sharing sees it: work that is held, let and marked, and memory that goes to the host
-// and comes back.
+// Sharing's view of a session: work to be held, let and marked, and memory to be moved to the host
+// and back.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +17,7 @@
 
 namespace cuspan::proxy {
 
-// Threads: the receiving thread, but for what is said to be another's.
+// Threads: the receiving thread, unless said otherwise.
 class SharedDevice {
  public:
   virtual ~SharedDevice() = default;
@@ -45,7 +45,7 @@ class SharedDevice {
 
   // --- Times of work
 
-  // Notes the time in the stream; false where something else is on the device, or it is lost.
+  // Notes the time in the stream; false with other work on the device, or without the device.
   virtual bool BeginTime(Stream& stream, PooledEvent* begin) CUSPAN_REQUIRES(receiving_thread) = 0;
   // Calls took(nanoseconds) on another thread when what follows `begin` in the stream is complete.
   virtual void EndTime(PooledEvent begin, const std::shared_ptr<Stream>& stream,
@@ -53,7 +53,7 @@ class SharedDevice {
 
   // --- Memory
 
-  // Memory that is made from now on can go to the host.
+  // From now on new memory can be moved to the host.
   virtual void MaySwap() = 0;
   // Where there is no room for memory, the worker asks await_room(bytes, refused) → try again.
   virtual void SetAwaitRoom(std::function<bool(std::uint64_t, unsigned)> await_room) = 0;

@@ -1,8 +1,8 @@
-// Keeps each stream far from the driver's own limit for work that is pending.
+// Keeps each stream far from the driver's own limit for pending work.
 //
 // The vendor's driver makes the calling thread wait when about 1,020 ops of a stream are pending,
 // or when its room for the bytes of small copies (some MiB; both measured) is used up, and with it
-// every other stream that the thread serves. So a stream is paused long before, and resumed when
+// every other stream of the thread. So a stream is paused long before, and resumed when
 // half of its work is done.
 #pragma once
 
@@ -29,8 +29,8 @@ class PendingLimit {
   PendingLimit(Faults& faults, EventPool& events, StreamQueues& queues, Completer& completer)
       : faults_(faults), events_(events), queues_(queues), completer_(completer) {}
 
-  // The driver took an op that takes so many units of its room: one, and one for each
-  // kInlineBytesPerUnit of its own bytes.
+  // The driver took an op with so many units of its room: one, and one more for each
+  // kInlineBytesPerUnit of the op's own bytes.
   void Add(const std::shared_ptr<Stream>& stream, std::uint64_t units)
       CUSPAN_REQUIRES(receiving_thread) {
     stream->submitted += units;

@@ -1,4 +1,4 @@
-// Which of a proxy's threads may do what.
+// The roles of a proxy's threads.
 #pragma once
 
 #include "common/thread_role.h"
@@ -10,7 +10,7 @@ namespace cuspan::proxy {
 using ReceivingThread = ThreadRole<struct ReceivingThreadTag>;
 inline ReceivingThread receiving_thread;
 
-// Makes the driver calls that may wait. It runs the tasks of a Worker.
+// Makes the blocking driver calls. It runs the tasks of a Worker.
 using WorkerThread = ThreadRole<struct WorkerThreadTag>;
 inline WorkerThread worker_thread;
 

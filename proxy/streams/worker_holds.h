@@ -1,4 +1,4 @@
-// Work of the worker that no stream may overtake.
+// Work of the worker with all streams held.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ class WorkerHolds {
       bell_.Ring();
     });
   }
-  // Whether the worker has done some that the streams are still held for. Cheap.
+  // Whether some of it is done, and the streams are still held. Cheap.
   bool SomeDone() const CUSPAN_REQUIRES(receiving_thread) {
     return done_.load(std::memory_order_acquire) != let_;
   }

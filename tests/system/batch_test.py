@@ -1,4 +1,4 @@
-"""What a job of a batch system means to a run that is told to let it count for nothing: nothing."""
+"""With CUSPAN_BATCH=off a batch job means nothing to a run."""
 from harness import SystemTest
 
 FOUND = 1  # By the doctor.

@@ -1,4 +1,4 @@
-// Who is told of each wait of a thread for a device.
+// An observer of each wait of a thread for a device.
 #pragma once
 
 #include "protocol/channel/channel.h"
@@ -9,8 +9,8 @@ namespace cuspan {
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;
-  // The calling thread begins to wait for the proxy whose channel has these statistics. False when
-  // it waits already: the outer wait counts, and End is not due.
+  // The calling thread begins to wait for a proxy; the statistics are its channel's. False inside
+  // another wait: the outer one counts, and End is not due.
   virtual bool Begin(ChannelStatistics& statistics) = 0;
   virtual void End() = 0;
 };
