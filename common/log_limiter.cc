@@ -14,14 +14,14 @@ void LogLimiter::Refill(Bucket& bucket, Clock::time_point now) {
 
 LogLimiter::Bucket& LogLimiter::Find(std::string_view kind, Clock::time_point now) {
   if (const auto known = buckets_.find(kind); known != buckets_.end()) return known->second;
-  if (buckets_.size() >= kMostKinds) {
+  if (buckets_.size() >= kMaxKinds) {
     for (auto entry = buckets_.begin(); entry != buckets_.end();) {
       Refill(entry->second, now);
       entry = entry->second.lines == kBurst ? buckets_.erase(entry) : std::next(entry);
     }
   }
   // All are in use: the rest is one kind.
-  const bool room = buckets_.size() < kMostKinds;
+  const bool room = buckets_.size() < kMaxKinds;
   Bucket& bucket = buckets_[room ? std::string(kind) : std::string()];
   if (bucket.counted == Clock::time_point()) bucket.counted = now;
   return bucket;

@@ -19,7 +19,7 @@ class LogLimiter {
   static constexpr int kBurst = 5;
   static constexpr std::chrono::seconds kEvery{10};
   // Kinds that are told apart. More than these count as one.
-  static constexpr std::size_t kMostKinds = 256;
+  static constexpr std::size_t kMaxKinds = 256;
 
   struct Verdict {
     bool write = true;

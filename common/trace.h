@@ -30,7 +30,7 @@ enum class TraceKind : std::uint16_t {
   kPeerSend,     // the same for copies between devices through staging buffers: from the one,
   kPeerReceive,  // and to the other.
   kCollective,   // What NCCL does; `transfer` is the number of ranks.
-  kTurn,         // The session may hand work to a GPU that others share; `name` says how.
+  kTimeSlice,    // The session may hand work to a GPU that others share; `name` says how.
   kCompile,      // The software GPU compiles a kernel; `bytes` is 1 where a launch waited for it.
 };
 inline constexpr std::uint16_t kTraceKinds = 14;

@@ -45,7 +45,7 @@ constexpr std::chrono::milliseconds kOwnEndLimit{400};
 constexpr std::chrono::milliseconds kLastWordsLimit{2'000};
 
 // All that a started proxy works with. Lives as long as the process.
-struct Place {
+struct ProxyResources {
   std::unique_ptr<Bell> bell;
   std::unique_ptr<Channel> channel;
   LoadedDriver driver;
@@ -70,7 +70,7 @@ Status CheckStart(const ProxyStart& start) {
 
 // Takes what came with the message, in this order: the channel, both bells, the shared region's
 // file, the trace's memory, the table of the runs that share the GPU.
-Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& place) {
+Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, ProxyResources& place) {
   UniqueFd channel_fd = socket.TakeFd();
   UniqueFd own_fd = socket.TakeFd();
   UniqueFd peer_fd = socket.TakeFd();
@@ -105,20 +105,22 @@ std::string VisibleName(const std::array<std::uint8_t, 16>& uuid) {
 
 // Takes the session's place among the runs that share the GPU, and, where they use it at the same
 // time, makes the driver find what they do it by.
-Status TakeSeat(const ProxyStart& start, Place& place, std::unique_ptr<ShareSeat>& seat) {
-  CUSPAN_ASSIGN_OR_RETURN(seat, ShareSeat::Take(std::move(place.share_table), start.share_place));
-  const ShareTerms terms = seat->terms();
+Status TakeShareSlot(const ProxyStart& start, ProxyResources& place,
+                     std::unique_ptr<ShareSlot>& slot) {
+  CUSPAN_ASSIGN_OR_RETURN(slot,
+                          ShareSlot::Take(std::move(place.share_table), start.share_location));
+  const ShareTerms terms = slot->terms();
   // Kernels of several processes run side by side on a software GPU in any case.
   if (!terms.pair || start.driver == "soft") return Status::Ok();
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   CUSPAN_ASSIGN_OR_RETURN(place.pairs,
-                          PairServer::Join({seat->path(), VisibleName(start.uuid), self.string()}));
+                          PairServer::Join({slot->path(), VisibleName(start.uuid), self.string()}));
   place.pairs->SetEnvironment(terms);
   return Status::Ok();
 }
 
-Status LoadAndOpen(const ProxyStart& start, Place& place) {
+Status LoadAndOpen(const ProxyStart& start, ProxyResources& place) {
   CUSPAN_ASSIGN_OR_RETURN(place.driver, LoadDriver(start.driver));
   // Clients of MPS see the server's GPU alone.
   CUSPAN_ASSIGN_OR_RETURN(
@@ -129,7 +131,7 @@ Status LoadAndOpen(const ProxyStart& start, Place& place) {
 }
 
 // The same as a client of MPS.
-Status OpenInPairs(const ProxyStart& start, Place& place) {
+Status OpenInPairs(const ProxyStart& start, ProxyResources& place) {
   const auto deadline = std::chrono::steady_clock::now() + kMpsLimit;
   Status opened = LoadAndOpen(start, place);
   while (opened.code() == StatusCode::kExhausted && std::chrono::steady_clock::now() < deadline) {
@@ -152,7 +154,7 @@ Status OpenInPairs(const ProxyStart& start, Place& place) {
   return Status::Ok();
 }
 
-Status OpenDriver(const ProxyStart& start, Place& place) {
+Status OpenDriver(const ProxyStart& start, ProxyResources& place) {
   CUSPAN_RETURN_IF_ERROR(place.pairs ? OpenInPairs(start, place) : LoadAndOpen(start, place));
   if (start.shared.bytes != 0) {
     // Without it managed and mapped memory are refused; everything else works.
@@ -181,14 +183,14 @@ JoinInbox::Joined TakeJoined(ControlSocket& socket, const ProxyJoin& join, Bell&
 
 // Whether something of the session runs on the GPU is known to the driver alone, and a question to
 // it may wait for that.
-void LeavePairs(Place& place) {
+void LeavePairs(ProxyResources& place) {
   if (place.pairs == nullptr) return;
   std::call_once(place.left, [&place] { place.pairs->Leave(); });
 }
 
 // What comes from the agent while the proxy serves: channels to other proxies. Its end of the
 // socket closes when the session is over, or with the agent.
-void ServeSocket(ControlSocket& socket, Place& place) {
+void ServeSocket(ControlSocket& socket, ProxyResources& place) {
   for (;;) {
     pollfd waited{socket.fd(), POLLIN, 0};
     if (::poll(&waited, 1, -1) < 0) continue;
@@ -216,7 +218,7 @@ void ServeSocket(ControlSocket& socket, Place& place) {
 }
 
 // Tells the client and the trace of what the software GPU compiles; on its threads.
-void TellCompilations(Place& place) {
+void TellCompilations(ProxyResources& place) {
   if (place.driver.watch_compilations == nullptr) return;
   place.driver.watch_compilations(
       [](void* argument, const softgpu::Compilation& compilation) {
@@ -240,7 +242,7 @@ void NameSoftwareDriver(const ProxyStart& start, const LoadedDriver& driver) {
   if (driver.set_log_identity != nullptr) driver.set_log_identity(&identity);
 }
 
-Status StartServingSocket(ControlSocket& socket, Place& place) {
+Status StartServingSocket(ControlSocket& socket, ProxyResources& place) {
   Result<std::thread> thread =
       StartThread("cuspan-agent", [&socket, &place] { ServeSocket(socket, place); });
   if (thread.ok()) thread->detach();
@@ -250,15 +252,15 @@ Status StartServingSocket(ControlSocket& socket, Place& place) {
 // The session with all its threads. It is never destroyed: kernels of a program that was killed may
 // still run, and must not lose their memory before they end with this process. kExhausted if the
 // system allows no further thread.
-Result<DeviceSession*> StartSession(ControlSocket& socket, Place& place,
+Result<DeviceSession*> StartSession(ControlSocket& socket, ProxyResources& place,
                                     std::optional<ExchangeSocket> exchange,
-                                    std::unique_ptr<ShareSeat> seat)
+                                    std::unique_ptr<ShareSlot> slot)
     CUSPAN_REQUIRES(receiving_thread) {
   std::unique_ptr<DeviceSession> session;
   try {
     session = std::make_unique<DeviceSession>(place.driver.functions, *place.device, *place.channel,
                                               std::move(exchange), &place.joins);
-    if (seat != nullptr) session->sharing().Begin(std::move(seat));
+    if (slot != nullptr) session->sharing().Begin(std::move(slot));
   } catch (const std::system_error& error) {
     return NoThread("of the session", error.code().value());
   }
@@ -269,19 +271,19 @@ Result<DeviceSession*> StartSession(ControlSocket& socket, Place& place,
 int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   SetLogName(Format("cuspan proxy[{}]", start.name), "proxy", start.ordinal);
   SetLogRun(start.run, start.session);
-  auto* place = new Place;  // Threads use it until the process ends.
+  auto* place = new ProxyResources;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
-  std::unique_ptr<ShareSeat> seat;
-  if (ready.ok() && start.share) ready = TakeSeat(start, *place, seat);
+  std::unique_ptr<ShareSlot> slot;
+  if (ready.ok() && start.share) ready = TakeShareSlot(start, *place, slot);
   if (ready.ok()) ready = OpenDriver(start, *place);
   if (ready.ok()) {
     NameSoftwareDriver(start, place->driver);
     TellCompilations(*place);
   }
   if (ready.ok()) ready = KernelOutput::Install(*place->channel);
-  if (ready.ok() && seat != nullptr) {
-    Result<std::unique_ptr<ShareMemory>> memory = seat->OpenMemory();
+  if (ready.ok() && slot != nullptr) {
+    Result<std::unique_ptr<ShareMemory>> memory = slot->OpenMemory();
     ready = memory.status();
     if (memory.ok()) place->device->memory().Count(std::move(*memory));
   }
@@ -306,7 +308,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   DeviceSession* session = nullptr;
   if (ready.ok()) {
     Result<DeviceSession*> made =
-        StartSession(socket, *place, std::move(exchange), std::move(seat));
+        StartSession(socket, *place, std::move(exchange), std::move(slot));
     if (made.ok())
       session = *made;
     else
@@ -330,13 +332,13 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
 int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
   SetLogName(Format("cuspan proxy[{}]", start.name), "proxy", start.ordinal);
   SetLogRun(start.run, start.session);
-  auto* place = new Place;  // Threads use it until the process ends.
+  auto* place = new ProxyResources;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
   std::unique_ptr<ShareMemory> memory;
   if (ready.ok() && start.share) {
     Result<std::unique_ptr<ShareMemory>> opened =
-        ShareMemory::Open(std::move(place->share_table), start.share_place, std::nullopt);
+        ShareMemory::Open(std::move(place->share_table), start.share_location, std::nullopt);
     ready = opened.status();
     if (opened.ok()) memory = std::move(*opened);
   }

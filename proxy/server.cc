@@ -11,7 +11,7 @@ namespace {
 
 // Ops behind a copy whose bytes are late, or an event of another device, wait here, and beyond
 // Backlog's measure only while nothing else moves.
-constexpr std::size_t kMostWaitingBytes = std::size_t{4} << 30;
+constexpr std::size_t kMaxWaitingBytes = std::size_t{4} << 30;
 
 // What a client sends; the table gives each such op a handler.
 template <typename T>
@@ -52,11 +52,11 @@ Status Dispatch(DeviceSession& session, const Frame& frame) CUSPAN_REQUIRES(rece
 // How often the loop looks at the device for the completer: while it has frames
 // to handle, and while it waits for some. The first is a compromise with the rate of
 // launches, of which each takes some 3 µs; a look takes about 0.2.
-constexpr std::chrono::nanoseconds kLooksBetweenFrames{4000};
-constexpr std::chrono::nanoseconds kLooksWhileIdle{300};
+constexpr std::chrono::nanoseconds kPollsBetweenFrames{4000};
+constexpr std::chrono::nanoseconds kPollsWhileIdle{300};
 
 // When that has taken longer than most answers do, and the worker may want the driver meanwhile.
-constexpr std::chrono::nanoseconds kLooksWhileAwaiting{1500};
+constexpr std::chrono::nanoseconds kPollsWhileAwaiting{1500};
 
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 
@@ -65,7 +65,7 @@ constexpr std::chrono::seconds kTellWhileHolding{2};
 
 // Launches wait for others to be handed over with, of the same stream, while so many frames come:
 // those of other streams may keep the loop busy for long.
-constexpr unsigned kMostFramesForBatch = 64;
+constexpr unsigned kMaxFramesForBatch = 64;
 
 // The driver looks at the memory that they name.
 bool NeedsMemory(Op op) {
@@ -88,10 +88,11 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
       session.DropAll();
       dropped = true;
     }
-    bool hold = backlog.Hold(session.streams().queues().waiting_ops(),
-                             session.streams().queues().taken(), std::chrono::steady_clock::now) ||
-                (session.sharing().gate() != nullptr && session.sharing().gate()->AwaitsTurn() &&
-                 session.streams().queues().waiting_ops() > Backlog::kMostWaiting);
+    bool hold =
+        backlog.Hold(session.streams().queues().waiting_ops(), session.streams().queues().taken(),
+                     std::chrono::steady_clock::now) ||
+        (session.sharing().gate() != nullptr && session.sharing().gate()->AwaitsTimeSlice() &&
+         session.streams().queues().waiting_ops() > Backlog::kMaxWaiting);
     std::optional<Frame> frame;
     if (!hold) {
       CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
@@ -113,19 +114,19 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         session.streams().queues().FlushGathered();
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
       channel.Pop();
-      if (session.streams().queues().waiting_bytes() > kMostWaitingBytes)
+      if (session.streams().queues().waiting_bytes() > kMaxWaitingBytes)
         return Status::Exhausted("{} ops are queued on streams, more than a proxy accepts",
                                  session.streams().queues().waiting_ops());
     }
     if (!session.streams().queues().gathering()) {
       frames_for_batch = 0;
-    } else if (!frame.has_value() || ++frames_for_batch >= kMostFramesForBatch ||
+    } else if (!frame.has_value() || ++frames_for_batch >= kMaxFramesForBatch ||
                !channel.HasFrame()) {
       session.streams().queues().FlushGathered();
     }
     if (may_go_on) session.GoOn();
     if (frame.has_value()) {
-      session.completer().Help(kLooksBetweenFrames);
+      session.completer().Help(kPollsBetweenFrames);
       continue;
     }
     const std::chrono::nanoseconds longest =
@@ -137,7 +138,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
     };
     const bool soon = channel.own_bell().Wait(
         [&] {
-          session.completer().Help(kLooksWhileIdle);
+          session.completer().Help(kPollsWhileIdle);
           return woken();
         },
         stages.yield, stages);
@@ -146,7 +147,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
     // one also takes the client's next frame at once.
     if (session.completer().urgent() && channel.own_bell().Wait(
                                             [&] {
-                                              session.completer().Help(kLooksWhileAwaiting);
+                                              session.completer().Help(kPollsWhileAwaiting);
                                               return !session.completer().urgent() || woken();
                                             },
                                             stages.await, awaiting))

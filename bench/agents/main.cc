@@ -38,7 +38,7 @@ struct Options {
   bool look = false;  // This is the program of a run.
 };
 
-// Of the home agent, and of the other that has most.
+// Of the head agent, and of the other that has most.
 struct Row {
   std::string relay;
   int agents = 0;
@@ -48,7 +48,7 @@ struct Row {
   double other_bytes = 0;
   double home_sockets = 0;
   double other_sockets = 0;
-  std::optional<double> peer_bytes;  // What the home agent has more for each since the row before.
+  std::optional<double> peer_bytes;  // What the head agent has more for each since the row before.
 };
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -86,7 +86,7 @@ Result<Row> Measure(const Options& options, const std::string& folder, RelayKind
   row.relay = NameOf(relay);
   row.agents = agents;
   std::string hosts;
-  // One is the home agent, which serves no device.
+  // One is the head agent, which serves no device.
   for (int i = 1; i < agents; ++i) hosts += Format("{}{}:1", i == 1 ? "" : ",", kThisHost);
   const std::vector<std::string> run = {folder + "/../../bin/cuspan",
                                         "run",
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   bench::AddDeviceOption(app, options.device);
   bench::AddRelaysOption(app, options.relays);
   app.add_option("--agents", options.agents,
-                 "how many, the home agent included: N,… (default: 2,8,64)")
+                 "how many, the head agent included: N,… (default: 2,8,64)")
       ->delimiter(',')
       ->check(CLI::Range(2, 1024));
   app.add_option("--rounds", options.rounds, "of the run whose time is measured (default: 3)")

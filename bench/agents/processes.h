@@ -17,7 +17,7 @@ struct Agent {
   std::uint64_t sockets = 0;                // Open, of any kind.
 };
 
-// Those below the process `root`; the first is the home agent, which has been there longest.
+// Those below the process `root`; the first is the head agent, which has been there longest.
 // kNotFound where there are none.
 Result<std::vector<Agent>> FindAgents(pid_t root);
 

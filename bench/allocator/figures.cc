@@ -34,7 +34,7 @@ double Quantile(std::vector<double>& values, double part) {
 // A virtual machine's processor is taken away for milliseconds now and then, which its clock
 // counts: a decision that seems to have taken long is taken again, being the same each time.
 Decision DecisionTimes::Decide(const GpuPool& pool, const PoolLeases& leases,
-                               const GpuRequest& request) {
+                               const AllocationRequest& request) {
   Decision decision;
   double least = 0;
   for (int i = 0; i < 3 && (i == 0 || least > kSeemsLong); ++i) {

@@ -21,7 +21,7 @@ struct DecisionFigures {
 // Asks the policy, and measures how long that takes. One thread.
 class DecisionTimes {
  public:
-  Decision Decide(const GpuPool& pool, const PoolLeases& leases, const GpuRequest& request);
+  Decision Decide(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request);
   DecisionFigures Figures();
 
  private:

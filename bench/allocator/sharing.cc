@@ -6,7 +6,7 @@
 #include <queue>
 #include <random>
 
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 #include "protocol/sharing/memory_room.h"
 
 namespace cuspan::bench::allocator {
@@ -166,7 +166,7 @@ class SharingSimulation {
       const std::uint32_t quota = QuotaOf(run);
       for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
         leases_.held[gpu] = HasRoom(loads_[gpu], run, quota) ? 0 : 1;
-      GpuRequest request;
+      AllocationRequest request;
       request.policy = leasing_.policy;
       request.least_memory_bytes = run.memory_bytes;
       request.kind = run.kind;

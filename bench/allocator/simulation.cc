@@ -89,7 +89,7 @@ class Simulation {
     std::uint64_t closed_from = ~std::uint64_t{0};
     std::fill(leases_.closed.begin(), leases_.closed.end(), 0);
     for (auto at = waiting_.begin(); at != waiting_.end() && closed_from > 0;) {
-      GpuRequest request = workload_.requests[*at].request;
+      AllocationRequest request = workload_.requests[*at].request;
       request.policy = policy_;
       // Every host that fits it is closed.
       if (request.least_memory_bytes >= closed_from) {

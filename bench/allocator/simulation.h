@@ -23,7 +23,7 @@ struct SimulationOptions {
 struct SimulatedRequest {
   double arrival = 0;
   double seconds = 0;
-  GpuRequest request;
+  AllocationRequest request;
 };
 
 struct Workload {

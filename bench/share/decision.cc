@@ -6,7 +6,7 @@
 #include "bench/share/stage.h"
 #include "common/format.h"
 #include "common/settings.h"
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 #include "protocol/sharing/share_table.h"
 
 namespace cuspan::bench::share {
@@ -17,7 +17,7 @@ Status DecideIn(const std::string& folder, Stage& stage) {
   constexpr std::uint32_t kRuns = 8;
   constexpr int kDecisions = 20'000;
   std::vector<ShareTable> tables;
-  std::vector<std::unique_ptr<ShareSeat>> seats;
+  std::vector<std::unique_ptr<ShareSlot>> seats;
   tables.reserve(kRuns);
   for (std::uint32_t i = 0; i < kRuns; ++i) {
     CUSPAN_ASSIGN_OR_RETURN(ShareTable table, ShareTable::OpenOrCreate(folder, "host", "gpu"));
@@ -29,17 +29,17 @@ Status DecideIn(const std::string& folder, Stage& stage) {
     CUSPAN_RETURN_IF_ERROR(table.JoinRun(run, "user", "program", terms));
     CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t place, table.FindRun(run));
     CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, table.OpenAgain());
-    CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareSeat> seat, ShareSeat::Take(std::move(fd), place));
+    CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareSlot> seat, ShareSlot::Take(std::move(fd), place));
     tables.push_back(std::move(table));
     seats.push_back(std::move(seat));
   }
   for (const auto& seat : seats) seat->SetWants();
   std::vector<double> took;
   for (int i = 0; i < kDecisions; ++i) {
-    ShareSeat& seat = *seats[static_cast<std::size_t>(i) % kRuns];
-    const std::uint64_t begin = ShareSeat::Now();
+    ShareSlot& seat = *seats[static_cast<std::size_t>(i) % kRuns];
+    const std::uint64_t begin = ShareSlot::Now();
     CUSPAN_RETURN_IF_ERROR(seat.Decide());
-    took.push_back(static_cast<double>(ShareSeat::Now() - begin) / 1000);
+    took.push_back(static_cast<double>(ShareSlot::Now() - begin) / 1000);
   }
   stage.Add("share", "8 sessions", "decision, p50 us", Median(took));
   stage.Add("share", "8 sessions", "decision, p99 us", Percentile(took, 0.99));

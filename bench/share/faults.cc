@@ -33,7 +33,7 @@ constexpr double kKernelMicroseconds = 200;
 constexpr int kPending = 16;
 // Longer than that nobody is waited for: it counts as stuck, or as left.
 constexpr milliseconds kPatience{5'000};
-constexpr milliseconds kBetweenLooks{2};
+constexpr milliseconds kPollInterval{2};
 // A kill comes at any time of so long after all have begun.
 constexpr milliseconds kAnyTime{200};
 // As program.cu has it: shorter times between kernels are not told.
@@ -73,7 +73,7 @@ class Beating {
   // waited for.
   std::pair<bool, double> AfterOrStuck(Clock::time_point time) {
     const auto at = time.time_since_epoch().count();
-    for (;; std::this_thread::sleep_for(kBetweenLooks)) {
+    for (;; std::this_thread::sleep_for(kPollInterval)) {
       const bool last = Clock::now() - time >= kPatience || actor_->HasEnded();
       text_ += actor_->ReadSoFar();
       // Each line is a time between the ends of two kernels.
@@ -152,7 +152,7 @@ class Kills {
     double left = figure();
     for (const Clock::time_point limit = Clock::now() + kPatience; left > 0 && Clock::now() < limit;
          left = figure())
-      std::this_thread::sleep_for(10 * kBetweenLooks);
+      std::this_thread::sleep_for(10 * kPollInterval);
     return left;
   }
 
@@ -201,7 +201,7 @@ class Kills {
     ++killed_[name];
     if (name != kSweeper) {
       while (runs_[index]->IsThere() && Clock::now() < at + kPatience)
-        std::this_thread::sleep_for(kBetweenLooks);
+        std::this_thread::sleep_for(kPollInterval);
       longest_gone_ = std::max(longest_gone_, MillisecondsOf(Clock::now() - at) / 1e3);
     }
     for (std::size_t i = 0; i < kRuns; ++i) {

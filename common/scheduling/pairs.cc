@@ -10,9 +10,9 @@ constexpr double kComputeWithCompute = 1.03;
 constexpr double kMemoryWithMemory = 0.9;
 constexpr double kNothingKnown = 1.0;
 // An average over so many samples.
-constexpr double kMostWeight = 50;
+constexpr double kMaxWeight = 50;
 // No two runs go faster beside each other than each alone; what is above is a wrong prediction.
-constexpr double kMostSum = 2;
+constexpr double kMaxSum = 2;
 constexpr double kDecayOfMemory = 0.83;
 
 }  // namespace
@@ -27,8 +27,8 @@ double ExpectedSum(const PairRecord& record, Limits a, Limits b) {
 void AddSample(PairRecord& record, double sum, std::uint64_t now) {
   if (!(sum >= 0)) return;
   record.samples = std::min(record.samples, kEnoughSamples * 1000) + 1;
-  const double weight = std::min(static_cast<double>(record.samples), kMostWeight);
-  record.sum += (std::min(sum, kMostSum) - record.sum) / weight;
+  const double weight = std::min(static_cast<double>(record.samples), kMaxWeight);
+  record.sum += (std::min(sum, kMaxSum) - record.sum) / weight;
   record.tried_at = now;
 }
 

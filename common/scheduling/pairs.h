@@ -14,7 +14,7 @@
 
 namespace cuspan::scheduling {
 
-inline constexpr std::uint32_t kMostPairedRuns = 16;
+inline constexpr std::uint32_t kMaxPairedRuns = 16;
 
 // What limits a run's kernels.
 enum class Limits : std::uint8_t { kUnknown, kCompute, kMemory };

@@ -38,9 +38,9 @@ Error CreateArray(const ArrayShape& shape, unsigned levels, std::uint64_t* array
     return NotSupported("a sparse array, or one with deferred mapping");
   if ((shape.flags & ~kKnownArrayFlags) != 0 || !IsShape(shape)) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
-    std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
-    return session.arrays().Create(link, shape, std::min(levels, MostLevels(shape)), array);
+    std::shared_ptr<ContextConnection> connection;
+    CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&connection));
+    return session.arrays().Create(connection, shape, std::min(levels, MostLevels(shape)), array);
   });
 }
 

@@ -10,14 +10,15 @@ namespace cuspan {
 namespace {
 
 // As many as surely fit a frame; see kMaxInlineBytes.
-constexpr std::size_t kMostInFrame = 512;
-static_assert(kMostInFrame * 56 <= kMaxInlineBytes);
+constexpr std::size_t kMaxInFrame = 512;
+static_assert(kMaxInFrame * 56 <= kMaxInlineBytes);
 
 // `waiting` goes on when `first` has come so far, in a capture or outside.
 Error Follow(Session& session, const StreamTarget& first, const StreamTarget& waiting) {
   if (!AnyCapture()) return session.events().Order(first, waiting);
   std::uint64_t event = 0;
-  CUSPAN_RETURN_IF_FAILED(session.events().CreateOn(first.link, CU_EVENT_DISABLE_TIMING, &event));
+  CUSPAN_RETURN_IF_FAILED(
+      session.events().CreateOn(first.connection, CU_EVENT_DISABLE_TIMING, &event));
   bool captured = false;
   bool waits = false;
   Error result = CaptureRecord(session, first, HandleOf<CUevent>(event), &captured);
@@ -54,8 +55,8 @@ Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& strea
   for (std::size_t i = 1; i < streams.size(); ++i)
     CUSPAN_RETURN_IF_FAILED(Follow(session, streams[i], target));
   CollectiveWork work;
-  work.link = target.link->number();
-  work.device = target.link->device();
+  work.connection = target.connection->number();
+  work.device = target.connection->device();
   work.calls = std::move(calls);
   bool captured = false;
   if (AnyCapture()) {
@@ -77,21 +78,21 @@ Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& strea
 }
 
 Error PostCollectives(Session& session, const StreamTarget& target, const CollectiveWork& work) {
-  Link& link = *target.link;
-  if (link.number() != work.link) return CUDA_ERROR_INVALID_CONTEXT;
+  ContextConnection& connection = *target.connection;
+  if (connection.number() != work.connection) return CUDA_ERROR_INVALID_CONTEXT;
   for (const CollectiveCall& call : work.calls)
     for (const std::uint64_t address : {call.send, call.receive})
       if (address != 0) CUSPAN_RETURN_IF_FAILED(session.region().Expose(address));
   CollectiveGroup op;
   op.stream = target.stream;
   auto next = work.calls.begin();
-  for (; static_cast<std::size_t>(work.calls.end() - next) > kMostInFrame; next += kMostInFrame) {
+  for (; static_cast<std::size_t>(work.calls.end() - next) > kMaxInFrame; next += kMaxInFrame) {
     if (op.group == 0) op.group = NextHandle();
-    CUSPAN_RETURN_IF_FAILED(link.Send(CollectiveCalls{op.group, {next, next + kMostInFrame}}));
+    CUSPAN_RETURN_IF_FAILED(connection.Send(CollectiveCalls{op.group, {next, next + kMaxInFrame}}));
   }
   op.calls.assign(next, work.calls.end());
-  Count(session, link.channel().statistics(), work.calls);
-  return link.Post(op);
+  Count(session, connection.channel().statistics(), work.calls);
+  return connection.Post(op);
 }
 
 }  // namespace cuspan

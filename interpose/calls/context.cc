@@ -23,7 +23,7 @@ class AttachedContexts final : public ContextTable {
     if (--found->second == 0) users_.erase(found);
     return true;
   }
-  void Forget(const Link& ended) override {
+  void Forget(const ContextConnection& ended) override {
     const MutexLock lock(mutex_);
     users_.erase(&ended.context());
   }
@@ -48,8 +48,8 @@ Error FindContextOrCurrent(Session& session, CUcontext handle, Context** context
 
 Error RetainPrimary(Session& session, int device, CUcontext* context) {
   Context& primary = session.devices().Primary(device);
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.devices().Open(primary, &link));
+  std::shared_ptr<ContextConnection> connection;
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(primary, &connection));
   primary.retained.fetch_add(1);
   *context = HandleOf(&primary);
   return CUDA_SUCCESS;

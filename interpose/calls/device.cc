@@ -55,22 +55,23 @@ Error LinearTextureWidth(const DeviceDescription& device, std::uint32_t format, 
   // The attribute is for the largest elements. An H100 has as many bytes for smaller ones, and four
   // times as many elements at most (measured natively, driver 580).
   constexpr std::uint64_t kLargestElement = 16;
-  constexpr std::uint64_t kMostTimes = 4;
+  constexpr std::uint64_t kMaxTimes = 4;
   Array element{};
   element.shape.format = format;
   element.shape.channels = channels;
   const auto width = static_cast<std::uint64_t>(
       AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
-  *elements = width * std::min(kMostTimes, kLargestElement / element.element_bytes());
+  *elements = width * std::min(kMaxTimes, kLargestElement / element.element_bytes());
   return CUDA_SUCCESS;
 }
 
-Error GetMemoryInfo(Session& session, Link& link, std::size_t* free, std::size_t* total) {
+Error GetMemoryInfo(Session& session, ContextConnection& connection, std::size_t* free,
+                    std::size_t* total) {
   session.virtual_memory().EndClosed();
   MemoryInfo::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(MemoryInfo{}, &reply));
+  CUSPAN_RETURN_IF_FAILED(connection.Call(MemoryInfo{}, &reply));
   // What is mapped for this program and not in use is free for it.
-  if (free != nullptr) *free = reply.free + link.memory().idle_bytes();
+  if (free != nullptr) *free = reply.free + connection.memory().idle_bytes();
   if (total != nullptr) *total = reply.total;
   return CUDA_SUCCESS;
 }

@@ -22,10 +22,9 @@ Error FindByPciBusId(const Session& session, const char* text, int* device);
 Error LinearTextureWidth(const DeviceDescription& device, std::uint32_t format, unsigned channels,
                          std::size_t* elements);
 
-// What atomic operations can be made over a device's link to the host or to another device: none,
-// as its attributes say. CUDA_ERROR_INVALID_VALUE for null pointers, no operations, and what is
-// none.
-// `Operation` is CUatomicOperation or the runtime's, which has its numbers.
+// What atomic operations can be made over a device's connection to the host or to another device:
+// none, as its attributes say. CUDA_ERROR_INVALID_VALUE for null pointers, no operations, and what
+// is none. `Operation` is CUatomicOperation or the runtime's, which has its numbers.
 template <typename Operation>
 Error AtomicsOverLink(const Operation* operations, unsigned count, unsigned* capabilities) {
   if (operations == nullptr || capabilities == nullptr || count == 0)
@@ -39,6 +38,7 @@ Error AtomicsOverLink(const Operation* operations, unsigned count, unsigned* cap
 }
 
 // Bytes of the device; either may be null.
-Error GetMemoryInfo(Session& session, Link& link, std::size_t* free, std::size_t* total);
+Error GetMemoryInfo(Session& session, ContextConnection& connection, std::size_t* free,
+                    std::size_t* total);
 
 }  // namespace cuspan

@@ -9,12 +9,12 @@ namespace cuspan {
 namespace {
 
 // By device; more of them than a session can have keep no hints.
-constexpr std::size_t kMostDevices = 256;
-constinit std::array<std::atomic<unsigned>, kMostDevices> device_flags{};
-constinit std::array<std::atomic<int>, kMostDevices> cache_configs{};
+constexpr std::size_t kMaxDevices = 256;
+constinit std::array<std::atomic<unsigned>, kMaxDevices> device_flags{};
+constinit std::array<std::atomic<int>, kMaxDevices> cache_configs{};
 
 template <typename Value>
-Value* Slot(std::array<Value, kMostDevices>& values, int device) {
+Value* Slot(std::array<Value, kMaxDevices>& values, int device) {
   const auto index = static_cast<std::size_t>(device);
   return index < values.size() ? &values[index] : nullptr;
 }
@@ -42,30 +42,31 @@ unsigned DeviceFlags(int device) {
   return slot != nullptr ? slot->load() : 0;
 }
 
-Error GetLimit(Link& link, CUlimit limit, std::size_t* value) {
+Error GetLimit(ContextConnection& connection, CUlimit limit, std::size_t* value) {
   std::uint64_t age = 0;
-  const std::optional<std::uint64_t> known = link.limits().Find(limit, &age);
+  const std::optional<std::uint64_t> known = connection.limits().Find(limit, &age);
   // A driver gives stacks more room for a kernel that needs it.
-  if (known && (limit != CU_LIMIT_STACK_SIZE || link.modules().most_local_bytes() <= *known)) {
+  if (known &&
+      (limit != CU_LIMIT_STACK_SIZE || connection.modules().most_local_bytes() <= *known)) {
     *value = *known;
     return CUDA_SUCCESS;
   }
   LimitGet op;
   op.limit = limit;
   LimitGet::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-  link.limits().Keep(limit, reply.value, age);
+  CUSPAN_RETURN_IF_FAILED(connection.Call(op, &reply));
+  connection.limits().Keep(limit, reply.value, age);
   *value = reply.value;
   return CUDA_SUCCESS;
 }
 
-Error SetLimit(Link& link, CUlimit limit, std::size_t value) {
+Error SetLimit(ContextConnection& connection, CUlimit limit, std::size_t value) {
   LimitSet op;
   op.limit = limit;
   op.value = value;
   LimitSet::Reply reply;
-  const Error result = link.Call(op, &reply);
-  link.limits().Forget();
+  const Error result = connection.Call(op, &reply);
+  connection.limits().Forget();
   return result;
 }
 

@@ -12,8 +12,8 @@ bool AreDeviceFlags(unsigned flags);
 Error SetDeviceFlags(int device, unsigned flags);
 unsigned DeviceFlags(int device);
 
-Error GetLimit(Link& link, CUlimit limit, std::size_t* value);
-Error SetLimit(Link& link, CUlimit limit, std::size_t value);
+Error GetLimit(ContextConnection& connection, CUlimit limit, std::size_t* value);
+Error SetLimit(ContextConnection& connection, CUlimit limit, std::size_t value);
 
 // A preference between cache and shared memory of all kernels of a device.
 inline bool IsCacheConfig(CUfunc_cache config) {

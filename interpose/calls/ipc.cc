@@ -20,7 +20,7 @@ constexpr std::uint64_t kPoolMagic = 0x706f'6f6c'7368'6131;
 Error Describe(Session& session, const void* memory, IpcMemoryHandle* handle) {
   const PointerKind kind = session.addresses().Classify(memory);
   if (kind.kind != PointerKind::kDevice || kind.range_bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<Link> owner = session.addresses().LinkOf(memory);
+  const std::shared_ptr<ContextConnection> owner = session.addresses().ConnectionOf(memory);
   if (owner == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return session.ipc_memory().Describe(*owner, {kind.range_base, kind.range_bytes}, handle);
 }
@@ -35,8 +35,8 @@ Error GetMemoryHandle(const void* memory, IpcMemoryHandle* handle) {
 }
 
 Error OpenMemoryHandle(const IpcMemoryHandle& handle, std::uint64_t* address) {
-  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
-    return session.ipc_memory().Open(link, handle, address);
+  return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+    return session.ipc_memory().Open(connection, handle, address);
   });
 }
 
@@ -102,9 +102,9 @@ Error ExportPointer(const void* memory, IpcMemoryHandle* handle) {
 Error ImportPointer(CUmemoryPool pool, const IpcMemoryHandle& handle, std::uint64_t* address) {
   return WithPool(pool, [&](Session& session, const auto& found) -> Error {
     if (!found->imported) return CUDA_ERROR_INVALID_VALUE;
-    std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.devices().Open(found->device, &link));
-    CUSPAN_RETURN_IF_FAILED(session.ipc_memory().Open(*link, handle, address));
+    std::shared_ptr<ContextConnection> connection;
+    CUSPAN_RETURN_IF_FAILED(session.devices().Open(found->device, &connection));
+    CUSPAN_RETURN_IF_FAILED(session.ipc_memory().Open(*connection, handle, address));
     session.pools().AddImported(*address);
     return CUDA_SUCCESS;
   });

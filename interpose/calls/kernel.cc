@@ -26,10 +26,12 @@ Error FindFunction(const void* function, const FunctionRecord** record) {
   return CheckSupported(*known.record->fatbin);
 }
 
-Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel) {
+Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
+                 LoadedKernel** kernel) {
   auto& known = PlaceOf(ThisThread().kernels, NumberOf(&function));
   const std::uint64_t version = Registry::Get().version();
-  if (known.function == &function && known.link == link.number() && known.version == version) {
+  if (known.function == &function && known.connection == connection.number() &&
+      known.version == version) {
     *kernel = known.kernel;
     return CUDA_SUCCESS;
   }
@@ -37,20 +39,20 @@ Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kern
   if (Registry::Get().FindFunction(function.handle) == nullptr)
     return cudaErrorInvalidDeviceFunction;
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*function.fatbin));
-  const CUresult result = link.modules().Kernel(function, kernel);
-  if (result == CUDA_SUCCESS) known = {&function, link.number(), version, *kernel};
+  const CUresult result = connection.modules().Kernel(function, kernel);
+  if (result == CUDA_SUCCESS) known = {&function, connection.number(), version, *kernel};
   // Registered, and yet not in any image of its fat binary.
   return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidDeviceFunction) : Error(result);
 }
 
-const LoadedKernel* KnownKernel(const Link& link, const void* function) {
+const LoadedKernel* KnownKernel(const ContextConnection& connection, const void* function) {
   ThreadState& thread = ThisThread();
   const std::uint64_t version = Registry::Get().version();
   const auto& found = PlaceOf(thread.functions, NumberOf(function));
   if (found.stub != function || found.version != version) return nullptr;
   const auto& loaded = PlaceOf(thread.kernels, NumberOf(found.record));
-  const bool is_here =
-      loaded.function == found.record && loaded.link == link.number() && loaded.version == version;
+  const bool is_here = loaded.function == found.record &&
+                       loaded.connection == connection.number() && loaded.version == version;
   return is_here ? loaded.kernel : nullptr;
 }
 
@@ -75,8 +77,8 @@ Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel
   return CUDA_SUCCESS;
 }
 
-Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& kernel,
-                   CUfunction_attribute attribute, int value) {
+Error SetAttribute(const DeviceDescription& device, ContextConnection& connection,
+                   LoadedKernel& kernel, CUfunction_attribute attribute, int value) {
   CUSPAN_RETURN_IF_FAILED(CheckAttribute(device, kernel, attribute, value));
   const MutexLock lock(*kernel.setting);
   const bool known = static_cast<std::size_t>(attribute) < kernel.attributes.size();
@@ -87,19 +89,20 @@ Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& ke
   op.attribute = attribute;
   op.value = value;
   KernelSetAttribute::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  CUSPAN_RETURN_IF_FAILED(connection.Call(op, &reply));
   kernel.occupancies->Clear();
   if (known) kernel.attributes[attribute].store(value);
   return CUDA_SUCCESS;
 }
 
-Error SetCacheConfig(Link& link, const LoadedKernel& kernel, CUfunc_cache config) {
+Error SetCacheConfig(ContextConnection& connection, const LoadedKernel& kernel,
+                     CUfunc_cache config) {
   if (!IsCacheConfig(config)) return CUDA_ERROR_INVALID_VALUE;
   KernelSetCacheConfig op;
   op.kernel = kernel.handle;
   op.config = config;
   kernel.occupancies->Clear();
-  return link.Post(op);
+  return connection.Post(op);
 }
 
 Error PlaceOfParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,

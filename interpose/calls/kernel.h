@@ -16,23 +16,25 @@ Error CheckSupported(const FatbinRecord& fatbin);
 // do.
 Error FindFunction(const void* function, const FunctionRecord** record);
 
-// The kernel, loaded on the device of `link` if it was not. cudaErrorInvalidDeviceFunction when the
-// image that should hold it does not, or is unloaded.
-Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel);
+// The kernel, loaded on the device of `connection` if it was not. cudaErrorInvalidDeviceFunction
+// when the image that should hold it does not, or is unloaded.
+Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
+                 LoadedKernel** kernel);
 
 // What FindFunction and FindKernel have told the calling thread lately of a kernel on the device of
-// `link`, from tables alone; null if it must be found.
-const LoadedKernel* KnownKernel(const Link& link, const void* function);
+// `connection`, from tables alone; null if it must be found.
+const LoadedKernel* KnownKernel(const ContextConnection& connection, const void* function);
 
 // Whether a program may give the attribute this value.
 Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel,
                      CUfunction_attribute attribute, int value);
 // The same, and does so.
-Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& kernel,
-                   CUfunction_attribute attribute, int value);
+Error SetAttribute(const DeviceDescription& device, ContextConnection& connection,
+                   LoadedKernel& kernel, CUfunction_attribute attribute, int value);
 
 // A preference between cache and shared memory.
-Error SetCacheConfig(Link& link, const LoadedKernel& kernel, CUfunc_cache config);
+Error SetCacheConfig(ContextConnection& connection, const LoadedKernel& kernel,
+                     CUfunc_cache config);
 
 // Where a parameter lies among the kernel's, and its size, which may be null.
 Error PlaceOfParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,

@@ -17,15 +17,15 @@ namespace {
 constexpr std::size_t kMaxArgumentBytes = 32764;
 
 // All blocks of a cooperative launch must be resident at once.
-Error CheckCooperative(const DeviceDescription& device, Link& link, const LoadedKernel& kernel,
-                       const LaunchShape& shape) {
+Error CheckCooperative(const DeviceDescription& device, ContextConnection& connection,
+                       const LoadedKernel& kernel, const LaunchShape& shape) {
   if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) == 0) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   int resident = 0;
   const auto threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
-  CUSPAN_RETURN_IF_FAILED(
-      ActiveBlocks(link, kernel, threads, shape.dynamic_shared, CU_OCCUPANCY_DEFAULT, &resident));
+  CUSPAN_RETURN_IF_FAILED(ActiveBlocks(connection, kernel, threads, shape.dynamic_shared,
+                                       CU_OCCUPANCY_DEFAULT, &resident));
   const std::uint64_t room = static_cast<std::uint64_t>(resident) *
                              AttributeOf(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   // The product of the limits of a grid can pass 64 bits: compared by division.
@@ -69,7 +69,7 @@ constexpr std::size_t kArgumentBytesOnStack = 1024;
 
 // Calls use(bytes) → Error with the arguments, one behind the other.
 template <typename Use>
-Error WithArguments(Session& session, const Link& link, const LaunchCall& call,
+Error WithArguments(Session& session, const ContextConnection& connection, const LaunchCall& call,
                     const LoadedKernel& kernel, Use&& use) {
   if (kernel.argument_bytes > kMaxArgumentBytes) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(CheckArguments(call, kernel));
@@ -84,22 +84,23 @@ Error WithArguments(Session& session, const Link& link, const LaunchCall& call,
     if (!CopyArgument(call, kernel, i, next)) return CUDA_ERROR_INVALID_VALUE;
     next += kernel.parameter_bytes[i];
   }
-  CUSPAN_RETURN_IF_FAILED(
-      PointAtRegistered(session, link, {bytes, kernel.argument_bytes}, kernel.parameter_bytes));
+  CUSPAN_RETURN_IF_FAILED(PointAtRegistered(session, connection, {bytes, kernel.argument_bytes},
+                                            kernel.parameter_bytes));
   return use(Bytes{bytes, kernel.argument_bytes});
 }
 
 Error PostLaunch(Session& session, const LaunchCall& call, const LoadedKernel& kernel,
                  const StreamTarget& target) {
-  return WithArguments(session, *target.link, call, kernel, [&](Bytes arguments) -> Error {
-    CUSPAN_RETURN_IF_FAILED(target.link->coherence().Expose(arguments, kernel.parameter_bytes));
+  return WithArguments(session, *target.connection, call, kernel, [&](Bytes arguments) -> Error {
+    CUSPAN_RETURN_IF_FAILED(
+        target.connection->coherence().Expose(arguments, kernel.parameter_bytes));
     if (HasClusters(call)) [[unlikely]] {
       LaunchShaped op;
       op.kernel = kernel.handle;
       op.stream = target.stream;
       op.shape = ShapeOf(call);
       op.arguments = arguments;
-      return target.link->Post(op);
+      return target.connection->Post(op);
     }
     Launch op;
     op.kernel = kernel.handle;
@@ -109,23 +110,24 @@ Error PostLaunch(Session& session, const LaunchCall& call, const LoadedKernel& k
     op.dynamic_shared = static_cast<std::uint32_t>(call.shape.dynamic_shared);
     op.cooperative = call.cooperative;
     op.arguments = arguments;
-    return target.link->Post(op);
+    return target.connection->Post(op);
   });
 }
 
 // A module's kernel runs in its context alone.
-Error CheckOwner(const LaunchCall& call, const Link& link) {
+Error CheckOwner(const LaunchCall& call, const ContextConnection& connection) {
   const std::uint64_t owner = call.function->fatbin->owner;
-  return owner == 0 || owner == link.number() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return owner == 0 || owner == connection.number() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// The kernel on the device of `link`, when it can be launched like this.
-Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, LoadedKernel** kernel) {
-  CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, kernel));
-  const DeviceDescription& device = session.devices().description(link.device());
+// The kernel on the device of `connection`, when it can be launched like this.
+Error FindLaunchable(Session& session, ContextConnection& connection, const LaunchCall& call,
+                     LoadedKernel** kernel) {
+  CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *call.function, kernel));
+  const DeviceDescription& device = session.devices().description(connection.device());
   CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, **kernel, call.shape, call.cooperative));
   if (call.cooperative) {
-    CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, **kernel, call.shape));
+    CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, connection, **kernel, call.shape));
   }
   const std::uint64_t cluster = ClusterBlocks(**kernel, call.cluster);
   if (cluster == 1) [[likely]]
@@ -135,7 +137,7 @@ Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, Loade
     return NotSupported("a launch with thread block clusters on a device without them");
   if (cluster <= kPortableCluster) return CUDA_SUCCESS;
   int largest = 0;
-  CUSPAN_RETURN_IF_FAILED(LargestCluster(link, **kernel, call, &largest));
+  CUSPAN_RETURN_IF_FAILED(LargestCluster(connection, **kernel, call, &largest));
   return cluster > static_cast<std::uint64_t>(largest) ? CUDA_ERROR_INVALID_CLUSTER_SIZE
                                                        : CUDA_SUCCESS;
 }
@@ -162,7 +164,7 @@ Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* wo
 Error DescribeLaunch(Session& session, const LaunchCall& call, const StreamTarget& target,
                      Work* work) {
   LoadedKernel* kernel = nullptr;
-  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.link, call, &kernel));
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.connection, call, &kernel));
   return DescribeFound(*kernel, call, work);
 }
 
@@ -183,15 +185,15 @@ Error TakeExtra(void** extra, LaunchCall* call) {
 }
 
 template <typename Op>
-Error Record(Session& session, Link& link, const LaunchCall& call, Op op) {
+Error Record(Session& session, ContextConnection& connection, const LaunchCall& call, Op op) {
   LoadedKernel* kernel = nullptr;
-  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, link, call, &kernel));
-  return WithArguments(session, link, call, *kernel, [&](Bytes arguments) -> Error {
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, connection, call, &kernel));
+  return WithArguments(session, connection, call, *kernel, [&](Bytes arguments) -> Error {
     op.kernel = kernel->handle;
     op.shape = ShapeOf(call);
     op.arguments = arguments;
-    CUSPAN_RETURN_IF_FAILED(link.coherence().Expose(arguments, kernel->parameter_bytes));
-    return link.Send(op);
+    CUSPAN_RETURN_IF_FAILED(connection.coherence().Expose(arguments, kernel->parameter_bytes));
+    return connection.Send(op);
   });
 }
 
@@ -249,9 +251,9 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
   return InStream(
       call.stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {
-        if (target.link->device() != CurrentDevice() && !IsAnywhere())
+        if (target.connection->device() != CurrentDevice() && !IsAnywhere())
           return CUDA_ERROR_INVALID_HANDLE;
-        CUSPAN_RETURN_IF_FAILED(CheckOwner(call, *target.link));
+        CUSPAN_RETURN_IF_FAILED(CheckOwner(call, *target.connection));
         CUSPAN_RETURN_IF_FAILED(LaunchOn(session, target, call));
         for (const CUevent event : call.events) {
           if (event == nullptr) continue;
@@ -262,10 +264,11 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
       [&](Session& session, const StreamTarget& target, Work* work) -> Described {
         if (call.events[0] != nullptr || call.events[1] != nullptr)
           return OrEndsCapture(NotSupported("the capture of a launch with an event"));
-        if (const Error result = CheckOwner(call, *target.link); result.failed()) return result;
+        if (const Error result = CheckOwner(call, *target.connection); result.failed())
+          return result;
         // The capture goes on after a launch whose kernel cannot be loaded.
         LoadedKernel* kernel = nullptr;
-        const Error result = FindKernel(*target.link, *call.function, &kernel);
+        const Error result = FindKernel(*target.connection, *call.function, &kernel);
         if (result.failed()) return result;
         return OrEndsCapture(DescribeLaunch(session, call, target, work));
       });
@@ -290,21 +293,23 @@ GridShape ShapeOf(const LaunchCall& call) {
 
 Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call) {
   LoadedKernel* kernel = nullptr;
-  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.link, call, &kernel));
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.connection, call, &kernel));
   return PostLaunch(session, call, *kernel, target);
 }
 
-Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op) {
-  return Record(session, link, call, op);
+Error RecordLaunch(Session& session, ContextConnection& connection, const LaunchCall& call,
+                   GraphKernel op) {
+  return Record(session, connection, call, op);
 }
-Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphChangeKernel op) {
-  return Record(session, link, call, op);
+Error RecordLaunch(Session& session, ContextConnection& connection, const LaunchCall& call,
+                   GraphChangeKernel op) {
+  return Record(session, connection, call, op);
 }
 
-Error DescribeKernel(const DeviceDescription& device, Link& link, const LaunchCall& call,
-                     Work* work) {
+Error DescribeKernel(const DeviceDescription& device, ContextConnection& connection,
+                     const LaunchCall& call, Work* work) {
   LoadedKernel* kernel = nullptr;
-  CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, &kernel));
+  CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *call.function, &kernel));
   const Error shape = CheckLaunch(device, *kernel, call.shape);
   if (shape.runtime() == cudaErrorInvalidConfiguration) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(shape);

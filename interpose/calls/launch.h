@@ -49,7 +49,7 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning);
 
 // Waits for the stream where CUDA_LAUNCH_BLOCKING says so. Kernels and graphs end with it.
 inline Error WaitIfBlocking(Session& session, const StreamTarget& target) {
-  if (!target.link->launches_block()) [[likely]]
+  if (!target.connection->launches_block()) [[likely]]
     return CUDA_SUCCESS;
   return session.streams().Synchronize(target);
 }
@@ -58,8 +58,10 @@ inline Error WaitIfBlocking(Session& session, const StreamTarget& target) {
 Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call);
 
 // The same into a graph of the device: `op` says where.
-Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op);
-Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphChangeKernel op);
+Error RecordLaunch(Session& session, ContextConnection& connection, const LaunchCall& call,
+                   GraphKernel op);
+Error RecordLaunch(Session& session, ContextConnection& connection, const LaunchCall& call,
+                   GraphChangeKernel op);
 
 // The shape as the device gets it.
 GridShape ShapeOf(const LaunchCall& call);
@@ -67,7 +69,7 @@ GridShape ShapeOf(const LaunchCall& call);
 // The launch as a node of a graph, with the arguments as they are now; checked but for what depends
 // on clusters and on all blocks being there at once. CUDA_ERROR_INVALID_VALUE when an argument is
 // missing.
-Error DescribeKernel(const DeviceDescription& device, Link& link, const LaunchCall& call,
-                     Work* work);
+Error DescribeKernel(const DeviceDescription& device, ContextConnection& connection,
+                     const LaunchCall& call, Work* work);
 
 }  // namespace cuspan

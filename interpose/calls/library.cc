@@ -59,16 +59,17 @@ Error AddFile(const char* path, FatbinRecord** fatbin) {
 template <typename Handle>
 Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind, Handle* handle) {
   fatbin->jit = jit.request();
-  const Error result = OnCurrentDevice([&](Session& session, Link& link) -> Error {
-    JitAnswer answer;
-    const CUresult loaded = link.modules().Load(*fatbin, &answer);
-    jit.Answer(answer);
-    const bool fails = kind == Kind::kModule || link.fault() != CUDA_SUCCESS;
-    if (loaded != CUDA_SUCCESS && fails) return loaded;
-    if (kind == Kind::kModule) fatbin->owner = link.number();
-    *handle = HandleOf<Handle>(NumberOf(session.libraries().Add(fatbin)->handle()));
-    return CUDA_SUCCESS;
-  });
+  const Error result =
+      OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+        JitAnswer answer;
+        const CUresult loaded = connection.modules().Load(*fatbin, &answer);
+        jit.Answer(answer);
+        const bool fails = kind == Kind::kModule || connection.fault() != CUDA_SUCCESS;
+        if (loaded != CUDA_SUCCESS && fails) return loaded;
+        if (kind == Kind::kModule) fatbin->owner = connection.number();
+        *handle = HandleOf<Handle>(NumberOf(session.libraries().Add(fatbin)->handle()));
+        return CUDA_SUCCESS;
+      });
   if (result.failed()) {
     const std::shared_ptr<const FatbinRecord> removed = Registry::Get().RemoveFatbin(fatbin);
     if (Session* const session = Session::IfStarted()) session->devices().Unload(*removed);
@@ -103,8 +104,8 @@ Error ReadCodeFile(const char* path, std::vector<std::byte>* code) {
     }
     if (got == 0) break;
     bytes += static_cast<std::size_t>(got);
-    if (bytes >= fatbin::kMostModuleBytes) {
-      LogError("device code of {} has more than {} bytes", path, fatbin::kMostModuleBytes - 1);
+    if (bytes >= fatbin::kMaxModuleBytes) {
+      LogError("device code of {} has more than {} bytes", path, fatbin::kMaxModuleBytes - 1);
       return CUDA_ERROR_INVALID_IMAGE;
     }
   }
@@ -154,30 +155,34 @@ Error LoadModuleFromFile(const char* path, CUmodule* module) {
 Error UnloadModule(CUmodule module) { return Unload(module, Kind::kModule); }
 
 Error GetKernel(const void* handle, const char* name, const FunctionRecord** kernel) {
-  return WithLibrary(handle, [&](Library& library, Session&, Link& link) -> Error {
-    return library.Kernel(link, name, kernel);
-  });
+  return WithLibrary(handle,
+                     [&](Library& library, Session&, ContextConnection& connection) -> Error {
+                       return library.Kernel(connection, name, kernel);
+                     });
 }
 
 Error CountKernels(const void* handle, unsigned* count) {
-  return WithLibrary(handle, [&](Library& library, Session&, Link& link) -> Error {
-    std::vector<std::string> names;
-    CUSPAN_RETURN_IF_FAILED(library.KernelNames(link, &names));
-    *count = static_cast<unsigned>(names.size());
-    return CUDA_SUCCESS;
-  });
+  return WithLibrary(handle,
+                     [&](Library& library, Session&, ContextConnection& connection) -> Error {
+                       std::vector<std::string> names;
+                       CUSPAN_RETURN_IF_FAILED(library.KernelNames(connection, &names));
+                       *count = static_cast<unsigned>(names.size());
+                       return CUDA_SUCCESS;
+                     });
 }
 
 Error GetVariable(const void* handle, const char* name, bool managed, LoadedVariable* variable) {
-  return WithLibrary(handle, [&](Library& library, Session& session, Link& link) -> Error {
-    const CUresult result = library.Variable(link, session.devices().Links(), name, variable);
-    if (result == CUDA_ERROR_NOT_SUPPORTED) {
-      return NotSupported(
-          "a managed variable of a library in a process in which its address range is in use");
-    }
-    CUSPAN_RETURN_IF_FAILED(result);
-    return managed && !variable->managed ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
-  });
+  return WithLibrary(
+      handle, [&](Library& library, Session& session, ContextConnection& connection) -> Error {
+        const CUresult result =
+            library.Variable(connection, session.devices().ContextConnections(), name, variable);
+        if (result == CUDA_ERROR_NOT_SUPPORTED) {
+          return NotSupported(
+              "a managed variable of a library in a process in which its address range is in use");
+        }
+        CUSPAN_RETURN_IF_FAILED(result);
+        return managed && !variable->managed ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+      });
 }
 
 }  // namespace cuspan

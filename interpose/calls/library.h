@@ -31,21 +31,23 @@ Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodu
 Error LoadModuleFromFile(const char* path, CUmodule* module);
 Error UnloadModule(CUmodule module);
 
-// body(Library&, Session&, Link&) → Error, with the current device; without one, a module is in its
-// own context. `handle` is a library or a module.
+// body(Library&, Session&, ContextConnection&) → Error, with the current device; without one, a
+// module is in its own context. `handle` is a library or a module.
 template <typename Body>
 Error WithLibrary(const void* handle, Body&& body) {
   return WithSession([&](Session& known) -> Error {
     const std::shared_ptr<Library> library = known.libraries().Find(handle);
     if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (IsAnywhere() && library->owner() != 0) {
-      const std::shared_ptr<Link> owner = known.devices().LinkNumbered(library->owner());
+      const std::shared_ptr<ContextConnection> owner =
+          known.devices().ConnectionNumbered(library->owner());
       if (owner == nullptr) return CUDA_ERROR_INVALID_HANDLE;
       CUSPAN_RETURN_IF_FAILED(owner->fault());
       return body(*library, known, *owner);
     }
-    return OnCurrentDevice(
-        [&](Session& session, Link& link) -> Error { return body(*library, session, link); });
+    return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+      return body(*library, session, connection);
+    });
   });
 }
 
@@ -55,16 +57,17 @@ Error CountKernels(const void* library, unsigned* count);
 // use(index, const FunctionRecord*) for the first of them, `most` at most.
 template <typename Use>
 Error ForKernels(const void* handle, unsigned most, Use&& use) {
-  return WithLibrary(handle, [&](Library& library, Session&, Link& link) -> Error {
-    std::vector<std::string> names;
-    CUSPAN_RETURN_IF_FAILED(library.KernelNames(link, &names));
-    for (std::size_t i = 0; i < names.size() && i < most; ++i) {
-      const FunctionRecord* record = nullptr;
-      CUSPAN_RETURN_IF_FAILED(library.Kernel(link, names[i], &record));
-      use(i, record);
-    }
-    return CUDA_SUCCESS;
-  });
+  return WithLibrary(handle,
+                     [&](Library& library, Session&, ContextConnection& connection) -> Error {
+                       std::vector<std::string> names;
+                       CUSPAN_RETURN_IF_FAILED(library.KernelNames(connection, &names));
+                       for (std::size_t i = 0; i < names.size() && i < most; ++i) {
+                         const FunctionRecord* record = nullptr;
+                         CUSPAN_RETURN_IF_FAILED(library.Kernel(connection, names[i], &record));
+                         use(i, record);
+                       }
+                       return CUDA_SUCCESS;
+                     });
 }
 // A variable of any kind, or only a managed one. CUDA_ERROR_NOT_FOUND when there is none.
 Error GetVariable(const void* library, const char* name, bool managed, LoadedVariable* variable);

@@ -16,9 +16,9 @@ namespace {
 
 // A linker of one life of a context.
 struct ContextLinker {
-  ContextLinker(std::shared_ptr<Link> owner, JitOptions wanted)
+  ContextLinker(std::shared_ptr<ContextConnection> owner, JitOptions wanted)
       : link(std::move(owner)), options(std::move(wanted)) {}
-  const std::shared_ptr<Link> link;
+  const std::shared_ptr<ContextConnection> link;
   const std::uint64_t number = NextHandle();  // That the proxy knows it by, and the program.
   const JitOptions options;
   Mutex mutex;  // One thread at a time: the pieces of an input come one behind the other.
@@ -41,7 +41,7 @@ class Linkers final : public ContextTable {
     if (remove) linkers_.erase(known);
     return linker;
   }
-  void Forget(const Link& ended) override {
+  void Forget(const ContextConnection& ended) override {
     const MutexLock lock(mutex_);
     std::erase_if(linkers_, [&](const auto& entry) {
       return entry.second->link->number() == ended.number();
@@ -84,15 +84,15 @@ Error CheckOpen(const ContextLinker& linker) CUSPAN_REQUIRES(linker.mutex) {
 // `input` is not empty.
 Error AddInput(const ContextLinker& linker, const LinkerInputData& input, const JitRequest& own)
     CUSPAN_REQUIRES(linker.mutex) {
-  if (input.bytes > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
+  if (input.bytes > fatbin::kMaxModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
   CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));
   CUSPAN_RETURN_IF_FAILED(SendInput(linker, input));
   LinkerAdd op;
   op.linker = linker.number;
   op.kind = static_cast<std::uint32_t>(input.kind);
   // As much of it as a log shows, and a frame holds.
-  constexpr std::size_t kMostName = 4096;
-  if (input.name != nullptr) op.name.assign(input.name, strnlen(input.name, kMostName));
+  constexpr std::size_t kMaxName = 4096;
+  if (input.name != nullptr) op.name.assign(input.name, strnlen(input.name, kMaxName));
   op.options = own.options;
   LinkerAdd::Reply reply;
   const CUresult result = linker.link->Call(op, &reply);
@@ -121,7 +121,7 @@ Error CreateLinker(const Options<CUjit_option>& options, CUlinkState* linker) {
   JitOptions jit;
   CUSPAN_RETURN_IF_FAILED(jit.Read(options));
   return WithSession([&](Session& session) -> Error {
-    std::shared_ptr<Link> link;
+    std::shared_ptr<ContextConnection> link;
     CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
     const auto made = std::make_shared<ContextLinker>(link, std::move(jit));
     LinkerCreate::Reply reply;

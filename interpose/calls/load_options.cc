@@ -20,7 +20,7 @@ void Write(const std::string& log, char* buffer, std::uint32_t room) {
 
 Error JitOptions::Read(const Options<CUjit_option>& options) {
   if (options.names.empty()) return CUDA_SUCCESS;
-  if (options.values == nullptr || options.names.size() > kMostJitOptions)
+  if (options.values == nullptr || options.names.size() > kMaxJitOptions)
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < options.names.size(); ++i) {
     const CUjit_option name = options.names[i];

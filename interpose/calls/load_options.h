@@ -1,4 +1,4 @@
-// Options with which the program loads or links device code.
+// Options with which the program loads or connections device code.
 #pragma once
 
 #include <cuda.h>

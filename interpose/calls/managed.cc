@@ -36,12 +36,12 @@ Error PrefetchTo(Session& session, const StreamTarget& target, const void* memor
   session.addresses().advice().Prefetched(NumberOf(memory), bytes, {location.type, location.id});
   // What the host wrote can go ahead of the kernels that need it. Towards the host a hint is for
   // nothing: its accesses fetch what they need.
-  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id != target.link->device())
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id != target.connection->device())
     return CUDA_SUCCESS;
-  return session.region().mirrors().Prepare(*target.link);
+  return session.region().mirrors().Prepare(*target.connection);
 }
 
-int DeviceNumber(const MemoryAdvice::Place& place) {
+int DeviceNumber(const MemoryAdvice::Location& place) {
   switch (place.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
       return place.id;

@@ -12,8 +12,8 @@ Error Allocate(Session& session, std::size_t bytes, std::uint64_t* address) {
   *address = 0;
   if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
   if (bytes != 0) return session.addresses().Allocate(bytes, address);
-  std::shared_ptr<Link> link;
-  return session.devices().OpenCurrent(&link);
+  std::shared_ptr<ContextConnection> connection;
+  return session.devices().OpenCurrent(&connection);
 }
 
 Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std::size_t* pitch,
@@ -36,18 +36,18 @@ Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std
 Error Free(Session& session, std::uint64_t address) {
   if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
   if (address == 0) {
-    std::shared_ptr<Link> link;
-    return session.devices().OpenCurrent(&link);
+    std::shared_ptr<ContextConnection> connection;
+    return session.devices().OpenCurrent(&connection);
   }
   ForgetSynchronous(session, HandleOf<const void*>(address));
   return session.addresses().Free(address);
 }
 
 Error WaitForDevices(Session& session) {
-  for (const auto& link : session.devices().Links()) {
+  for (const auto& connection : session.devices().ContextConnections()) {
     // A lost device uses nothing any more, and says so to whom it concerns.
-    if (link->fault() != CUDA_SUCCESS) continue;
-    CUSPAN_RETURN_IF_FAILED(session.devices().Synchronize(link->context()));
+    if (connection->fault() != CUDA_SUCCESS) continue;
+    CUSPAN_RETURN_IF_FAILED(session.devices().Synchronize(connection->context()));
   }
   return CUDA_SUCCESS;
 }

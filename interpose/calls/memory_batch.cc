@@ -86,32 +86,32 @@ bool HasAbility(const DeviceDescription& device, const CUstreamBatchMemOpParams&
          (!flushes || can(CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES));
 }
 
-// Whether the device of `link` has the memory of a value, as its own or as another's.
-Error FindMemory(Session& session, Link& link, const ValueInMemory& value) {
+// Whether the device of `connection` has the memory of a value, as its own or as another's.
+Error FindMemory(Session& session, ContextConnection& connection, const ValueInMemory& value) {
   if (value.address % value.bytes != 0 || session.region().IsManaged(value.address))
     return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(session.region().Expose(value.address));
-  if (link.memory().Covers(value.address, value.bytes)) return CUDA_SUCCESS;
-  const auto owner = session.addresses().LinkOf(HandleOf<const void*>(value.address));
+  if (connection.memory().Covers(value.address, value.bytes)) return CUDA_SUCCESS;
+  const auto owner = session.addresses().ConnectionOf(HandleOf<const void*>(value.address));
   const bool reached = owner != nullptr && owner->memory().Covers(value.address, value.bytes) &&
-                       session.peer_memory().Reach(link, *owner, value.address);
+                       session.peer_memory().Reach(connection, *owner, value.address);
   return reached ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-Error Describe(Session& session, Link& link, unsigned count,
+Error Describe(Session& session, ContextConnection& connection, unsigned count,
                const CUstreamBatchMemOpParams* operations, unsigned flags, MemoryOperationForm form,
                MemoryBatchWork* work) {
   if (count == 0 || count >= kOperationsLimit || operations == nullptr || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  const DeviceDescription& device = session.devices().description(link.device());
+  const DeviceDescription& device = session.devices().description(connection.device());
   for (unsigned i = 0; i < count; ++i) {
     const std::optional<unsigned> known = KnownFlags(operations[i].operation, form);
     if (!known || (FlagsOf(operations[i]) & ~*known) != 0) return CUDA_ERROR_INVALID_VALUE;
     if (!HasAbility(device, operations[i])) return CUDA_ERROR_NOT_SUPPORTED;
     if (const auto value = ValueOf(operations[i]))
-      CUSPAN_RETURN_IF_FAILED(FindMemory(session, link, *value));
+      CUSPAN_RETURN_IF_FAILED(FindMemory(session, connection, *value));
   }
-  work->device = link.device();
+  work->device = connection.device();
   work->operations.assign(operations, operations + count);
   return CUDA_SUCCESS;
 }
@@ -120,7 +120,7 @@ Error Post(const StreamTarget& target, const MemoryBatchWork& work) {
   MemoryBatch op;
   op.stream = target.stream;
   op.operations = OperationsOf(work);
-  return target.link->Post(op);
+  return target.connection->Post(op);
 }
 
 }  // namespace
@@ -133,14 +133,14 @@ Error BatchMemoryOperations(CUstream stream, DefaultStream meaning, unsigned cou
       [&](Session& session, const StreamTarget& target) -> Error {
         MemoryBatchWork work;
         CUSPAN_RETURN_IF_FAILED(
-            Describe(session, *target.link, count, operations, flags, form, &work));
+            Describe(session, *target.connection, count, operations, flags, form, &work));
         return Post(target, work);
       },
       [&](Session& session, const StreamTarget& target, Work* work) -> Error {
         MemoryBatchWork described;
-        described.context = HandleOf(&target.link->context());
+        described.context = HandleOf(&target.connection->context());
         CUSPAN_RETURN_IF_FAILED(
-            Describe(session, *target.link, count, operations, flags, form, &described));
+            Describe(session, *target.connection, count, operations, flags, form, &described));
         *work = std::move(described);
         return CUDA_SUCCESS;
       });
@@ -151,11 +151,11 @@ Error DescribeMemoryBatch(const CUDA_BATCH_MEM_OP_NODE_PARAMS& parameters, Work*
     Context* context = &session.devices().CurrentContext();
     if (parameters.ctx != nullptr)
       CUSPAN_RETURN_IF_FAILED(FindContext(session, parameters.ctx, &context));
-    std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.devices().Open(*context, &link));
+    std::shared_ptr<ContextConnection> connection;
+    CUSPAN_RETURN_IF_FAILED(session.devices().Open(*context, &connection));
     MemoryBatchWork described;
     described.context = parameters.ctx;
-    CUSPAN_RETURN_IF_FAILED(Describe(session, *link, parameters.count, parameters.paramArray,
+    CUSPAN_RETURN_IF_FAILED(Describe(session, *connection, parameters.count, parameters.paramArray,
                                      parameters.flags, MemoryOperationForm::kSecond, &described));
     *work = std::move(described);
     return CUDA_SUCCESS;
@@ -181,7 +181,7 @@ std::vector<MemoryOperation> OperationsOf(const MemoryBatchWork& work) {
 Error PostMemoryBatch(Session& session, const StreamTarget& target, const MemoryBatchWork& work) {
   for (const CUstreamBatchMemOpParams& operation : work.operations)
     if (const auto value = ValueOf(operation))
-      CUSPAN_RETURN_IF_FAILED(FindMemory(session, *target.link, *value));
+      CUSPAN_RETURN_IF_FAILED(FindMemory(session, *target.connection, *value));
   return Post(target, work);
 }
 

@@ -15,23 +15,24 @@ namespace cuspan {
 template <typename Value>
 class ObjectTable final : public ContextTable {
  public:
-  void Add(const Link& link, std::uint64_t object, Value value) {
+  void Add(const ContextConnection& connection, std::uint64_t object, Value value) {
     const MutexLock lock(mutex_);
-    objects_.insert_or_assign({object, link.number()}, std::move(value));
+    objects_.insert_or_assign({object, connection.number()}, std::move(value));
   }
 
   struct Found {
-    std::shared_ptr<Link> link;
+    std::shared_ptr<ContextConnection> connection;
     Value value;
   };
   // Nothing when no device that is open has made it; with `remove`, it is forgotten.
   std::optional<Found> Find(Session& session, std::uint64_t object, bool remove = false) {
     const MutexLock lock(mutex_);
     const Context& current = session.devices().CurrentContext();
-    std::shared_ptr<Link> owner;
-    for (const std::shared_ptr<Link>& link : session.devices().Links()) {
-      if (!objects_.contains({object, link->number()})) continue;
-      if (owner == nullptr || &link->context() == &current) owner = link;
+    std::shared_ptr<ContextConnection> owner;
+    for (const std::shared_ptr<ContextConnection>& connection :
+         session.devices().ContextConnections()) {
+      if (!objects_.contains({object, connection->number()})) continue;
+      if (owner == nullptr || &connection->context() == &current) owner = connection;
     }
     if (owner == nullptr) return std::nullopt;
     const auto entry = objects_.find({object, owner->number()});
@@ -40,7 +41,7 @@ class ObjectTable final : public ContextTable {
     return found;
   }
 
-  void Forget(const Link& ended) override {
+  void Forget(const ContextConnection& ended) override {
     const MutexLock lock(mutex_);
     std::erase_if(objects_,
                   [&](const auto& entry) { return entry.first.second == ended.number(); });
@@ -49,7 +50,7 @@ class ObjectTable final : public ContextTable {
  private:
   Mutex mutex_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Value> objects_
-      CUSPAN_GUARDED_BY(mutex_);  // By object and link number.
+      CUSPAN_GUARDED_BY(mutex_);  // By object and connection number.
 };
 
 }  // namespace cuspan

@@ -18,28 +18,28 @@ Error AskOnce(const LoadedKernel& kernel, const Occupancies::Key& key, int* bloc
 
 // About the clusters of such a launch: how many are active at a time, or how many blocks the
 // largest has.
-Error AskAboutClusters(Link& link, const LoadedKernel& kernel, const LaunchCall& call, bool largest,
-                       int* value) {
+Error AskAboutClusters(ContextConnection& connection, const LoadedKernel& kernel,
+                       const LaunchCall& call, bool largest, int* value) {
   KernelClusters op;
   op.kernel = kernel.handle;
   op.shape = ShapeOf(call);
   op.largest = largest;
   KernelClusters::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  CUSPAN_RETURN_IF_FAILED(connection.Call(op, &reply));
   *value = reply.value;
   return CUDA_SUCCESS;
 }
 
 // The grid matters only to a cluster that was asked for.
-Error CheckedClusters(Link& link, const LoadedKernel& kernel, const LaunchCall& call, bool largest,
-                      int* value) {
+Error CheckedClusters(ContextConnection& connection, const LoadedKernel& kernel,
+                      const LaunchCall& call, bool largest, int* value) {
   if (HasClusters(call)) CUSPAN_RETURN_IF_FAILED(CheckCluster(kernel, call.shape, call.cluster));
-  return AskAboutClusters(link, kernel, call, largest, value);
+  return AskAboutClusters(connection, kernel, call, largest, value);
 }
 
 }  // namespace
 
-Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
+Error ActiveBlocks(ContextConnection& connection, const LoadedKernel& kernel, int block_threads,
                    std::size_t dynamic_shared, unsigned flags, int* blocks) {
   const Occupancies::Key key{block_threads, dynamic_shared, flags};
   return AskOnce(kernel, key, blocks, [&](int* answer) -> Error {
@@ -49,38 +49,40 @@ Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
     op.dynamic_shared = dynamic_shared;
     op.flags = flags;
     KernelOccupancy::Reply reply;
-    CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+    CUSPAN_RETURN_IF_FAILED(connection.Call(op, &reply));
     *answer = reply.blocks;
     return CUDA_SUCCESS;
   });
 }
 
-Error LargestCluster(Link& link, const LoadedKernel& kernel, const LaunchCall& call, int* blocks) {
+Error LargestCluster(ContextConnection& connection, const LoadedKernel& kernel,
+                     const LaunchCall& call, int* blocks) {
   const Dim3& block = call.shape.block;
   const Occupancies::Key key{static_cast<int>(block.x * block.y * block.z),
                              call.shape.dynamic_shared, Occupancies::kLargestCluster};
-  return AskOnce(kernel, key, blocks,
-                 [&](int* answer) { return AskAboutClusters(link, kernel, call, true, answer); });
+  return AskOnce(kernel, key, blocks, [&](int* answer) {
+    return AskAboutClusters(connection, kernel, call, true, answer);
+  });
 }
 
-Error ActiveClusters(Link& link, const LoadedKernel& kernel, const LaunchCall& call,
-                     int* clusters) {
-  return CheckedClusters(link, kernel, call, false, clusters);
+Error ActiveClusters(ContextConnection& connection, const LoadedKernel& kernel,
+                     const LaunchCall& call, int* clusters) {
+  return CheckedClusters(connection, kernel, call, false, clusters);
 }
 
-Error PotentialCluster(Link& link, const LoadedKernel& kernel, const LaunchCall& call,
-                       int* blocks) {
-  return CheckedClusters(link, kernel, call, true, blocks);
+Error PotentialCluster(ContextConnection& connection, const LoadedKernel& kernel,
+                       const LaunchCall& call, int* blocks) {
+  return CheckedClusters(connection, kernel, call, true, blocks);
 }
 
-Error AvailableShared(Link& link, const LoadedKernel& kernel, int blocks, int block_threads,
-                      std::size_t* bytes) {
+Error AvailableShared(ContextConnection& connection, const LoadedKernel& kernel, int blocks,
+                      int block_threads, std::size_t* bytes) {
   KernelAvailableShared op;
   op.kernel = kernel.handle;
   op.blocks = blocks;
   op.block_threads = block_threads;
   KernelAvailableShared::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  CUSPAN_RETURN_IF_FAILED(connection.Call(op, &reply));
   *bytes = reply.bytes;
   return CUDA_SUCCESS;
 }

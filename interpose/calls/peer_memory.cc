@@ -16,8 +16,8 @@ bool MayReach(const Session& session, int device, int peer) {
 Error CanAccessPeer(Session& session, int device, int peer, bool* can) {
   *can = false;
   if (!MayReach(session, device, peer)) return CUDA_SUCCESS;
-  std::shared_ptr<Link> user;
-  std::shared_ptr<Link> owner;
+  std::shared_ptr<ContextConnection> user;
+  std::shared_ptr<ContextConnection> owner;
   CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &user));
   CUSPAN_RETURN_IF_FAILED(session.devices().Open(peer, &owner));
   *can = session.peer_memory().CanAccess(*user, *owner);
@@ -25,8 +25,8 @@ Error CanAccessPeer(Session& session, int device, int peer, bool* can) {
 }
 
 Error EnablePeer(Session& session, Context& user, Context& owner) {
-  std::shared_ptr<Link> of_user;
-  std::shared_ptr<Link> of_owner;
+  std::shared_ptr<ContextConnection> of_user;
+  std::shared_ptr<ContextConnection> of_owner;
   if (!MayReach(session, user.device(), owner.device())) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   CUSPAN_RETURN_IF_FAILED(session.devices().Open(user, &of_user));
   CUSPAN_RETURN_IF_FAILED(session.devices().Open(owner, &of_owner));
@@ -37,8 +37,8 @@ Error EnablePeer(Session& session, Context& user, Context& owner) {
 
 Error SetPeerPoolAccess(Session& session, int user, int owner, std::uint64_t pool,
                         CUmemAccess_flags flags) {
-  std::shared_ptr<Link> of_user = session.devices().Opened(user);
-  std::shared_ptr<Link> of_owner = session.devices().Opened(owner);
+  std::shared_ptr<ContextConnection> of_user = session.devices().Opened(user);
+  std::shared_ptr<ContextConnection> of_owner = session.devices().Opened(owner);
   // Nothing was given.
   if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && (of_user == nullptr || of_owner == nullptr))
     return CUDA_SUCCESS;

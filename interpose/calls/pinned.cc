@@ -31,9 +31,10 @@ Error PointAtRegistered(Session& session, std::uint64_t* address) {
 Error AllocatePinned(std::size_t bytes, unsigned flags, void** memory) {
   if (memory == nullptr || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   *memory = nullptr;
-  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+  return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
     if (bytes == 0) return CUDA_SUCCESS;
-    CUSPAN_RETURN_IF_FAILED(session.host_memory().Allocate(bytes, flags, link.device(), memory));
+    CUSPAN_RETURN_IF_FAILED(
+        session.host_memory().Allocate(bytes, flags, connection.device(), memory));
     // Kernels may find it by pointers that we do not see.
     if ((flags & CU_MEMHOSTALLOC_DEVICEMAP) == 0) return CUDA_SUCCESS;
     return session.region().Expose(NumberOf(*memory));
@@ -54,9 +55,9 @@ Error RegisterPinned(void* memory, std::size_t bytes, unsigned flags) {
   if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (flags == CU_MEMHOSTREGISTER_IOMEMORY) return NotSupported("cudaHostRegister of I/O memory");
   if ((flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+  return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
     if (IsDevices(session, memory)) return CUDA_ERROR_INVALID_VALUE;
-    return session.host_memory().Register(memory, bytes, flags, link.device());
+    return session.host_memory().Register(memory, bytes, flags, connection.device());
   });
 }
 
@@ -73,10 +74,10 @@ Error UnregisterPinned(void* memory) {
 }
 
 Error DeviceAddressOfPinned(void* memory, std::uint64_t* address) {
-  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+  return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
     const auto range = session.host_memory().Find(memory, 1);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
-    if (!session.region().available() || link.sharing() == Sharing::kNone)
+    if (!session.region().available() || connection.sharing() == Sharing::kNone)
       return NotSupported("mapped memory in a process in which its address range is in use");
     if (!range->allocated)
       return session.region().registered().Expose(range->base, range->bytes, memory, address);
@@ -93,11 +94,11 @@ Error ReachPinned(Session& session, std::uint64_t* address) {
   return PointAtRegistered(session, address);
 }
 
-Error PointAtRegistered(Session& session, const Link& link, std::span<std::byte> arguments,
-                        std::span<const std::uint32_t> sizes) {
+Error PointAtRegistered(Session& session, const ContextConnection& connection,
+                        std::span<std::byte> arguments, std::span<const std::uint32_t> sizes) {
   if (!session.host_memory().any_registered()) [[likely]]
     return CUDA_SUCCESS;
-  if (!session.region().available() || link.sharing() == Sharing::kNone) return CUDA_SUCCESS;
+  if (!session.region().available() || connection.sharing() == Sharing::kNone) return CUDA_SUCCESS;
   for (const std::uint32_t bytes : sizes) {
     const std::span<std::byte> argument = arguments.first(bytes);
     arguments = arguments.subspan(bytes);

@@ -40,8 +40,8 @@ Error WritePinned(Session& session, std::uint64_t address, Use&& use) {
 // Kernels find registered memory at another address than the host. Where an argument is, or holds
 // at a multiple of its own size, a pointer of the host to such memory, it becomes that of kernels.
 // `arguments`: one behind the other; `sizes`: their bytes.
-Error PointAtRegistered(Session& session, const Link& link, std::span<std::byte> arguments,
-                        std::span<const std::uint32_t> sizes);
+Error PointAtRegistered(Session& session, const ContextConnection& connection,
+                        std::span<std::byte> arguments, std::span<const std::uint32_t> sizes);
 // As it was allocated or registered with.
 Error FlagsOfPinned(const void* memory, unsigned* flags);
 

@@ -47,7 +47,7 @@ Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUs
   *address = 0;
   const auto find = [&](Session& session, const StreamTarget& target) {
     return handle ? session.pools().Find(NumberOf(*handle))
-                  : session.pools().Current(target.link->device());
+                  : session.pools().Current(target.connection->device());
   };
   return InStream(
       stream, meaning,
@@ -55,7 +55,7 @@ Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUs
         const auto pool = find(session, target);
         if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
         if (bytes == 0) return CUDA_SUCCESS;
-        return session.pools().Allocate(pool, target.link, bytes, address);
+        return session.pools().Allocate(pool, target.connection, bytes, address);
       },
       [&](Session& session, const StreamTarget& target, const NewNode& place,
           Work* work) -> Described {

@@ -31,7 +31,7 @@ Error AboutStream(CUstream stream, DefaultStream meaning, Use&& use) {
 // Numbers are unique among all streams of the process: handles are, and the
 // legacy default stream of a device goes by the number of its proxy.
 inline std::uint64_t IdOf(const StreamTarget& target) {
-  return target.stream != 0 ? target.stream : target.link->number();
+  return target.stream != 0 ? target.stream : target.connection->number();
 }
 
 // What a stream says of its capture. The list of nodes is the calling thread's until it asks again.

@@ -17,9 +17,9 @@ class DefaultStreamAttributes final : public ContextTable {
   template <typename Use>
   void With(const StreamTarget& target, Use&& use) {
     const MutexLock lock(mutex_);
-    use(values_[{target.link->number(), target.stream}]);
+    use(values_[{target.connection->number(), target.stream}]);
   }
-  void Forget(const Link& ended) override {
+  void Forget(const ContextConnection& ended) override {
     const MutexLock lock(mutex_);
     std::erase_if(values_, [&](const auto& entry) { return entry.first.first == ended.number(); });
   }
@@ -39,7 +39,7 @@ Error WithStream(CUstream stream, DefaultStream meaning, Use&& use) {
     const auto made = session.streams().Find(NumberOf(stream));
     Error result = CUDA_SUCCESS;
     const auto with_values = [&](StreamAttributes::Values& values) {
-      result = use(values, session.devices().description(target.link->device()), made);
+      result = use(values, session.devices().description(target.connection->device()), made);
     };
     if (made != nullptr)
       made->attributes.With(with_values);

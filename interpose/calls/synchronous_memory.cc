@@ -16,28 +16,28 @@ class SynchronousMemory final : public ContextTable {
   bool empty() const { return empty_.load(std::memory_order_acquire); }
   bool Contains(std::uint64_t base) const {
     const MutexLock lock(mutex_);
-    return links_.contains(base);
+    return connections_.contains(base);
   }
-  void Add(std::uint64_t base, const Link& link) {
+  void Add(std::uint64_t base, const ContextConnection& connection) {
     const MutexLock lock(mutex_);
-    links_.insert_or_assign(base, link.number());
+    connections_.insert_or_assign(base, connection.number());
     empty_.store(false, std::memory_order_release);
   }
   void Remove(std::uint64_t base) {
     const MutexLock lock(mutex_);
-    links_.erase(base);
-    empty_.store(links_.empty(), std::memory_order_release);
+    connections_.erase(base);
+    empty_.store(connections_.empty(), std::memory_order_release);
   }
-  void Forget(const Link& ended) override {
+  void Forget(const ContextConnection& ended) override {
     const MutexLock lock(mutex_);
-    std::erase_if(links_, [&](const auto& entry) { return entry.second == ended.number(); });
-    empty_.store(links_.empty(), std::memory_order_release);
+    std::erase_if(connections_, [&](const auto& entry) { return entry.second == ended.number(); });
+    empty_.store(connections_.empty(), std::memory_order_release);
   }
 
  private:
   mutable Mutex mutex_;
   // By where allocations start: the life of the context that they belong to.
-  std::map<std::uint64_t, std::uint64_t> links_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::uint64_t> connections_ CUSPAN_GUARDED_BY(mutex_);
   std::atomic<bool> empty_{true};
 };
 
@@ -53,11 +53,11 @@ Error SetSynchronous(Session& session, const void* memory, bool synchronous) {
     TableOf(session).Remove(kind.range_base);
     return CUDA_SUCCESS;
   }
-  const std::shared_ptr<Link> link = session.addresses().LinkOf(memory);
-  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  TableOf(session).Add(kind.range_base, *link);
+  const std::shared_ptr<ContextConnection> connection = session.addresses().ConnectionOf(memory);
+  if (connection == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  TableOf(session).Add(kind.range_base, *connection);
   // Synchronous operations are in default streams, for which this one stands.
-  return session.streams().Synchronize({link, 0});
+  return session.streams().Synchronize({connection, 0});
 }
 
 bool IsSynchronous(Session& session, const void* memory) {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "interpose/calls/ways_in.h"
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 namespace cuspan {
 namespace {
@@ -15,11 +15,11 @@ constexpr unsigned kElementBits[] = {8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 
 // What the innermost dimension of a box may take with each swizzle, in bytes.
 constexpr unsigned kSwizzleBytes[] = {0, 32, 64, 128, 128, 128, 128};
 
-constexpr std::uint64_t kMostSize = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 32;
 constexpr std::uint64_t kStrideLimit = std::uint64_t{1} << 40;
-constexpr std::uint32_t kMostBox = 256;
-constexpr std::uint32_t kMostStep = 8;
-constexpr std::uint32_t kMostPixels = 1024;
+constexpr std::uint32_t kMaxBox = 256;
+constexpr std::uint32_t kMaxStep = 8;
+constexpr std::uint32_t kMaxPixels = 1024;
 constexpr std::uint32_t kPackedInGroups = 128;  // Elements that are packed with gaps go by so many.
 
 // Packed with gaps: 16 elements in 16 bytes.
@@ -52,7 +52,7 @@ bool MaySwizzle(std::uint32_t type, std::uint32_t swizzle) {
 bool MayHaveSizes(const TensorLayout& layout) {
   const auto* const end = layout.sizes.data() + layout.rank;
   if (!std::all_of(layout.sizes.data(), end,
-                   [](std::uint64_t size) { return size != 0 && size <= kMostSize; }))
+                   [](std::uint64_t size) { return size != 0 && size <= kMaxSize; }))
     return false;
   if (HasGaps(layout.type)) return layout.sizes[0] % kPackedInGroups == 0;
   return layout.type != CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B || layout.sizes[0] % 2 == 0;
@@ -69,7 +69,7 @@ bool MayHaveSteps(const TensorLayout& layout) {
   // Without interleaving the innermost dimension has no step.
   const unsigned first = layout.interleave == CU_TENSOR_MAP_INTERLEAVE_NONE ? 1 : 0;
   for (unsigned i = first; i < layout.rank; ++i)
-    if (layout.steps[i] == 0 || layout.steps[i] > kMostStep) return false;
+    if (layout.steps[i] == 0 || layout.steps[i] > kMaxStep) return false;
   return true;
 }
 
@@ -104,7 +104,7 @@ Error CheckTiled(const TensorMapTiled& op) {
   const TensorLayout& layout = op.layout;
   if (layout.rank > op.box.size() ||
       std::any_of(op.box.data(), op.box.data() + layout.rank,
-                  [](std::uint32_t box) { return box == 0 || box > kMostBox; }))
+                  [](std::uint32_t box) { return box == 0 || box > kMaxBox; }))
     return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(CheckLayout(layout, op.box[0]));
   const bool whole = layout.interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
@@ -115,7 +115,7 @@ Error CheckTiled(const TensorMapTiled& op) {
 // Of pixels; `limit` is one more than the largest offset of a corner.
 Error CheckPixels(const TensorLayout& layout, std::uint32_t channels,
                   std::span<const std::int32_t> corners, std::int32_t limit) {
-  if (layout.rank < 3 || channels > kMostBox ||
+  if (layout.rank < 3 || channels > kMaxBox ||
       std::any_of(corners.begin(), corners.end(),
                   [=](std::int32_t offset) { return offset < -limit || offset >= limit; }))
     return CUDA_ERROR_INVALID_VALUE;
@@ -123,7 +123,7 @@ Error CheckPixels(const TensorLayout& layout, std::uint32_t channels,
 }
 
 Error CheckIm2col(const TensorMapIm2col& op) {
-  if (op.layout.rank < 3 || op.layout.rank > 5 || op.pixels > kMostPixels)
+  if (op.layout.rank < 3 || op.layout.rank > 5 || op.pixels > kMaxPixels)
     return CUDA_ERROR_INVALID_VALUE;
   constexpr std::int32_t kLimits[] = {32768, 128, 16};  // With one, two and three dimensions.
   const std::size_t dimensions = op.layout.rank - 2;
@@ -136,7 +136,7 @@ Error CheckIm2col(const TensorMapIm2col& op) {
 Error CheckIm2colWide(const TensorMapIm2colWide& op) {
   const std::uint32_t swizzle = op.layout.swizzle;
   if (op.mode > CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128 ||
-      (op.mode == CU_TENSOR_MAP_IM2COL_WIDE_MODE_W && op.pixels > kMostPixels) ||
+      (op.mode == CU_TENSOR_MAP_IM2COL_WIDE_MODE_W && op.pixels > kMaxPixels) ||
       (swizzle != CU_TENSOR_MAP_SWIZZLE_64B && swizzle != CU_TENSOR_MAP_SWIZZLE_128B &&
        swizzle != CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B))
     return CUDA_ERROR_INVALID_VALUE;
@@ -157,47 +157,52 @@ std::uint64_t SeenByDevice(Session& session, std::uint64_t address) {
 
 // The map that a checked op asks for.
 template <typename Op>
-Error Encode(Link& link, const Op& op, CUtensorMap* map) {
+Error Encode(ContextConnection& connection, const Op& op, CUtensorMap* map) {
   TensorMaps::Map made{};
-  const auto ask = [&link](const Op& asked, typename Op::Reply* reply) {
-    return link.Call(asked, reply);
+  const auto ask = [&connection](const Op& asked, typename Op::Reply* reply) {
+    return connection.Call(asked, reply);
   };
-  CUSPAN_RETURN_IF_FAILED(link.tensor_maps().Get(op, ask, &made));
+  CUSPAN_RETURN_IF_FAILED(connection.tensor_maps().Get(op, ask, &made));
   static_assert(sizeof made == sizeof map->opaque);
   std::memcpy(map->opaque, made.data(), sizeof made);
   return CUDA_SUCCESS;
 }
 
 template <typename Op, typename Check>
-Error CheckAndEncode(Session& session, Link& link, Op& op, CUtensorMap* map, Check&& check) {
+Error CheckAndEncode(Session& session, ContextConnection& connection, Op& op, CUtensorMap* map,
+                     Check&& check) {
   if (!IsMap(map)) return CUDA_ERROR_INVALID_VALUE;
   op.layout.address = SeenByDevice(session, op.layout.address);
   CUSPAN_RETURN_IF_FAILED(check(op));
   CUSPAN_RETURN_IF_FAILED(session.region().Expose(op.layout.address));
-  return Encode(link, op, map);
+  return Encode(connection, op, map);
 }
 
 }  // namespace
 
-Error EncodeTensorMap(Session& session, Link& link, TensorMapTiled op, CUtensorMap* map) {
-  return CheckAndEncode(session, link, op, map, CheckTiled);
+Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapTiled op,
+                      CUtensorMap* map) {
+  return CheckAndEncode(session, connection, op, map, CheckTiled);
 }
 
-Error EncodeTensorMap(Session& session, Link& link, TensorMapIm2col op, CUtensorMap* map) {
-  return CheckAndEncode(session, link, op, map, CheckIm2col);
+Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapIm2col op,
+                      CUtensorMap* map) {
+  return CheckAndEncode(session, connection, op, map, CheckIm2col);
 }
 
-Error EncodeTensorMap(Session& session, Link& link, TensorMapIm2colWide op, CUtensorMap* map) {
-  return CheckAndEncode(session, link, op, map, CheckIm2colWide);
+Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapIm2colWide op,
+                      CUtensorMap* map) {
+  return CheckAndEncode(session, connection, op, map, CheckIm2colWide);
 }
 
-Error ReplaceTensorAddress(Session& session, Link& link, const void* address, CUtensorMap* map) {
+Error ReplaceTensorAddress(Session& session, ContextConnection& connection, const void* address,
+                           CUtensorMap* map) {
   TensorMapAddress op;
   op.address = SeenByDevice(session, NumberOf(address));
   if (!IsMap(map) || op.address % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(session.region().Expose(op.address));
   std::memcpy(op.map.data(), map->opaque, sizeof map->opaque);
-  return Encode(link, op, map);
+  return Encode(connection, op, map);
 }
 
 }  // namespace cuspan

@@ -12,9 +12,13 @@ namespace cuspan {
 
 // `op` without the address as the device sees it, which is put in here. `map` may be any pointer.
 // CUDA_ERROR_INVALID_VALUE for what cuda.h rules out; otherwise what the driver says.
-Error EncodeTensorMap(Session& session, Link& link, TensorMapTiled op, CUtensorMap* map);
-Error EncodeTensorMap(Session& session, Link& link, TensorMapIm2col op, CUtensorMap* map);
-Error EncodeTensorMap(Session& session, Link& link, TensorMapIm2colWide op, CUtensorMap* map);
-Error ReplaceTensorAddress(Session& session, Link& link, const void* address, CUtensorMap* map);
+Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapTiled op,
+                      CUtensorMap* map);
+Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapIm2col op,
+                      CUtensorMap* map);
+Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapIm2colWide op,
+                      CUtensorMap* map);
+Error ReplaceTensorAddress(Session& session, ContextConnection& connection, const void* address,
+                           CUtensorMap* map);
 
 }  // namespace cuspan

@@ -10,16 +10,18 @@ using Textures = ObjectTable<TextureRecord>;
 using Surfaces = ObjectTable<std::uint64_t>;
 
 // The device that holds all of [address, address + bytes), or nothing.
-std::shared_ptr<Link> HolderOf(Session& session, std::uint64_t address, std::uint64_t bytes) {
+std::shared_ptr<ContextConnection> HolderOf(Session& session, std::uint64_t address,
+                                            std::uint64_t bytes) {
   const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
   if (kind.kind != PointerKind::kDevice ||
       !session.addresses().Holds(HandleOf<const void*>(address), bytes))
     return nullptr;
-  return session.addresses().LinkOf(HandleOf<const void*>(address));
+  return session.addresses().ConnectionOf(HandleOf<const void*>(address));
 }
 
 // The device that has what the texture reads.
-Error FindResource(Session& session, TextureResource* resource, std::shared_ptr<Link>* link) {
+Error FindResource(Session& session, TextureResource* resource,
+                   std::shared_ptr<ContextConnection>* connection) {
   switch (resource->kind) {
     case CU_RESOURCE_TYPE_ARRAY:
     case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
@@ -28,24 +30,24 @@ Error FindResource(Session& session, TextureResource* resource, std::shared_ptr<
       if (array == nullptr || (array->levels != 0) != mipmapped) return CUDA_ERROR_INVALID_VALUE;
       resource->array = array->handle;
       resource->format = array->shape.format;
-      *link = array->link;
+      *connection = array->connection;
       return CUDA_SUCCESS;
     }
     case CU_RESOURCE_TYPE_LINEAR:
-      *link = HolderOf(session, resource->address, resource->width);
+      *connection = HolderOf(session, resource->address, resource->width);
       break;
     case CU_RESOURCE_TYPE_PITCH2D: {
       std::uint64_t bytes = 0;
       if (resource->height != 0 &&
           __builtin_mul_overflow(resource->pitch, resource->height - 1, &bytes))
         return CUDA_ERROR_INVALID_VALUE;
-      *link = HolderOf(session, resource->address, bytes);
+      *connection = HolderOf(session, resource->address, bytes);
       break;
     }
     default:
       break;
   }
-  return *link == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return *connection == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -56,8 +58,8 @@ bool IsInteger(std::uint32_t format) {
 
 Error CreateTexture(TextureRecord record, std::uint64_t* object) {
   return WithSession([&](Session& session) -> Error {
-    std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(FindResource(session, &record.resource, &link));
+    std::shared_ptr<ContextConnection> connection;
+    CUSPAN_RETURN_IF_FAILED(FindResource(session, &record.resource, &connection));
     // Elements that are no integers are read as they are in either mode.
     if (!IsInteger(record.resource.format)) record.sampling.flags &= ~CU_TRSF_READ_AS_INTEGER;
     // There is no mean of integers that are read as such.
@@ -71,8 +73,8 @@ Error CreateTexture(TextureRecord record, std::uint64_t* object) {
     op.viewed = record.view.has_value();
     if (record.view) op.view = *record.view;
     TextureCreate::Reply reply;
-    CUSPAN_RETURN_IF_FAILED(link->Call(op, &reply));
-    session.TableOf<Textures>().Add(*link, reply.object, record);
+    CUSPAN_RETURN_IF_FAILED(connection->Call(op, &reply));
+    session.TableOf<Textures>().Add(*connection, reply.object, record);
     *object = reply.object;
     return CUDA_SUCCESS;
   });
@@ -85,7 +87,7 @@ Error DestroyTexture(std::uint64_t object) {
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     TextureDestroy op;
     op.object = object;
-    return found->link->Post(op);
+    return found->connection->Post(op);
   });
 }
 
@@ -105,8 +107,8 @@ Error CreateSurface(std::uint64_t array, std::uint64_t* object) {
     SurfaceCreate op;
     op.array = found->handle;
     SurfaceCreate::Reply reply;
-    CUSPAN_RETURN_IF_FAILED(found->link->Call(op, &reply));
-    session.TableOf<Surfaces>().Add(*found->link, reply.object, array);
+    CUSPAN_RETURN_IF_FAILED(found->connection->Call(op, &reply));
+    session.TableOf<Surfaces>().Add(*found->connection, reply.object, array);
     *object = reply.object;
     return CUDA_SUCCESS;
   });
@@ -119,7 +121,7 @@ Error DestroySurface(std::uint64_t object) {
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     SurfaceDestroy op;
     op.object = object;
-    return found->link->Post(op);
+    return found->connection->Post(op);
   });
 }
 

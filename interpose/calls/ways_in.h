@@ -2,7 +2,7 @@
 // OnCurrentDevice, OnStream and InStream (capture.h) give a body what it works on. Each takes the
 // work as a function that returns an Error:
 //
-//   OnCurrentDevice([&](Session&, Link& link) -> Error { … });
+//   OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error { … });
 #pragma once
 
 #include <cuda.h>
@@ -106,13 +106,13 @@ Error WithSession(Body&& body) {
   return body(*session);
 }
 
-// body(Session&, Link&) → Error, with the proxy of the thread's current device.
+// body(Session&, ContextConnection&) → Error, with the proxy of the thread's current device.
 template <typename Body>
 Error OnCurrentDevice(Body&& body) {
   return WithSession([&](Session& session) -> Error {
-    std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
-    return body(session, *link);
+    std::shared_ptr<ContextConnection> connection;
+    CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&connection));
+    return body(session, *connection);
   });
 }
 
@@ -128,7 +128,7 @@ Error OnStream(CUstream stream, DefaultStream meaning, Body&& body) {
       CUSPAN_RETURN_IF_FAILED(RefuseCapture(session, target));
     }
     CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.link->TakePostedFailure();
+    return target.connection->TakePostedFailure();
   });
 }
 

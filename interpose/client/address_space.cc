@@ -9,22 +9,22 @@ namespace cuspan {
 // --- Allocating and freeing
 
 CUresult AddressSpace::Allocate(std::uint64_t bytes, std::uint64_t* address) {
-  std::shared_ptr<Link> link;
-  if (const CUresult result = parts_.devices->OpenCurrent(&link); result != CUDA_SUCCESS)
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = parts_.devices->OpenCurrent(&connection); result != CUDA_SUCCESS)
     return result;
-  return link->memory().Allocate(bytes, address);
+  return connection->memory().Allocate(bytes, address);
 }
 
 CUresult AddressSpace::AllocateManaged(std::uint64_t bytes, std::uint64_t* address) {
-  std::shared_ptr<Link> link;
-  if (const CUresult result = parts_.devices->OpenCurrent(&link); result != CUDA_SUCCESS)
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = parts_.devices->OpenCurrent(&connection); result != CUDA_SUCCESS)
     return result;
-  if (link->sharing() == Sharing::kNone) return CUDA_ERROR_NOT_SUPPORTED;
+  if (connection->sharing() == Sharing::kNone) return CUDA_ERROR_NOT_SUPPORTED;
   if (const CUresult result = parts_.region->Allocate(SharedRegion::Kind::kManaged, bytes, address);
       result != CUDA_SUCCESS)
     return result;
   const MutexLock lock(managed_mutex_);
-  managed_[*address] = link->device();
+  managed_[*address] = connection->device();
   return CUDA_SUCCESS;
 }
 
@@ -34,12 +34,13 @@ CUresult AddressSpace::FreeManaged(std::uint64_t address) {
     if (managed_.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
   }
   CUresult earlier = CUDA_SUCCESS;
-  for (const auto& link : parts_.devices->Links()) {
+  for (const auto& connection : parts_.devices->ContextConnections()) {
     // A lost device uses nothing any more, and says so to whom it concerns.
-    if (link->fault() != CUDA_SUCCESS) continue;
-    if (const CUresult result = link->Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
+    if (connection->fault() != CUDA_SUCCESS) continue;
+    if (const CUresult result = connection->Synchronize(DeviceSynchronize{});
+        result != CUDA_SUCCESS)
       return result;
-    if (earlier == CUDA_SUCCESS) earlier = link->TakePostedFailure();
+    if (earlier == CUDA_SUCCESS) earlier = connection->TakePostedFailure();
   }
   if (const auto block = parts_.region->Find(address)) advice_.Forget(address, block->bytes);
   const CUresult result = parts_.region->Free(address);
@@ -50,37 +51,40 @@ CUresult AddressSpace::Free(std::uint64_t address) {
   // Another process's, of a pool that both share.
   if (parts_.pools->ForgetImported(address)) return parts_.ipc->Close(address);
   if (parts_.region->IsManaged(address)) return FreeManaged(address);
-  const std::shared_ptr<Link> link = LinkOf(reinterpret_cast<void*>(address));
-  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return FreeOnDevice(*link, address);
+  const std::shared_ptr<ContextConnection> connection =
+      ConnectionOf(reinterpret_cast<void*>(address));
+  if (connection == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return FreeOnDevice(*connection, address);
 }
 
 CUresult AddressSpace::FreeLater(std::uint64_t address) {
   if (parts_.region->IsManaged(address)) return CUDA_ERROR_NOT_SUPPORTED;
   if (parts_.region->Contains(address)) return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<Link> link = LinkOf(reinterpret_cast<void*>(address));
-  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult lost = link->fault(); lost != CUDA_SUCCESS) return lost;
-  return link->memory().Free(address);
+  const std::shared_ptr<ContextConnection> connection =
+      ConnectionOf(reinterpret_cast<void*>(address));
+  if (connection == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult lost = connection->fault(); lost != CUDA_SUCCESS) return lost;
+  return connection->memory().Free(address);
 }
 
-CUresult AddressSpace::FreeOnDevice(Link& link, std::uint64_t address) {
-  const auto block = link.memory().Find(address);
+CUresult AddressSpace::FreeOnDevice(ContextConnection& connection, std::uint64_t address) {
+  const auto block = connection.memory().Find(address);
   if (!block || block->base != address) return CUDA_ERROR_INVALID_VALUE;
   if (parts_.graph_blocks->Contains(address)) return parts_.graph_blocks->TakeBack(address);
   parts_.pools->Take(address);
-  if (const CUresult lost = link.fault(); lost != CUDA_SUCCESS) return lost;
+  if (const CUresult lost = connection.fault(); lost != CUDA_SUCCESS) return lost;
   // cudaFree waits for the device, and programs rely on it for what they read then: memory that
   // kernels and copies write for them. Where there is none, nobody sees the difference.
-  if (link.MayWriteHost()) {
-    if (const CUresult result = link.Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
+  if (connection.MayWriteHost()) {
+    if (const CUresult result = connection.Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
       return result;
   }
   // Other devices of its node may copy from and to it.
-  if (const CUresult result = parts_.peers->WaitForUsers(link, address); result != CUDA_SUCCESS)
+  if (const CUresult result = parts_.peers->WaitForUsers(connection, address);
+      result != CUDA_SUCCESS)
     return result;
-  const CUresult earlier = link.TakePostedFailure();
-  const CUresult result = link.memory().Free(address);
+  const CUresult earlier = connection.TakePostedFailure();
+  const CUresult result = connection.memory().Free(address);
   return result != CUDA_SUCCESS ? result : earlier;
 }
 
@@ -90,25 +94,29 @@ template <typename Use>
 auto AddressSpace::VisitDeviceOf(std::uint64_t address, Use&& use) {
   // Variables lie where each driver put them: two devices may use one address,
   // and then the current device is meant.
-  return parts_.devices->VisitLink(
-      [&](const Link& link) { return link.memory().Owns(address); },
-      [&](const Link& link) { return link.memory().Find(address).has_value(); }, use);
+  return parts_.devices->VisitConnection(
+      [&](const ContextConnection& connection) { return connection.memory().Owns(address); },
+      [&](const ContextConnection& connection) {
+        return connection.memory().Find(address).has_value();
+      },
+      use);
 }
 
-std::shared_ptr<Link> AddressSpace::LinkOf(const void* pointer) {
+std::shared_ptr<ContextConnection> AddressSpace::ConnectionOf(const void* pointer) {
   const std::uint64_t address = AddressOf(pointer);
   // What all devices can use is the current one's, as long as the program has not said otherwise.
   if (parts_.region->Contains(address)) {
     auto current = parts_.devices->Opened(parts_.devices->CurrentContext());
     return current != nullptr && parts_.region->Reaches(*current, address) ? current : nullptr;
   }
-  return VisitDeviceOf(address, [](const std::shared_ptr<Link>& link) { return link; });
+  return VisitDeviceOf(
+      address, [](const std::shared_ptr<ContextConnection>& connection) { return connection; });
 }
 
 bool AddressSpace::RunsOver(const void* pointer, std::uint64_t bytes) {
-  const std::shared_ptr<Link> link = LinkOf(pointer);
-  return link != nullptr && link->memory().Find(AddressOf(pointer)) &&
-         !link->memory().Covers(AddressOf(pointer), bytes);
+  const std::shared_ptr<ContextConnection> connection = ConnectionOf(pointer);
+  return connection != nullptr && connection->memory().Find(AddressOf(pointer)) &&
+         !connection->memory().Covers(AddressOf(pointer), bytes);
 }
 
 bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
@@ -117,20 +125,21 @@ bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
   // Only of what the program maps does one piece continue another.
   if (!MayReserve(AddressOf(pointer), 1))
     return bytes <= kind.range_bytes - (AddressOf(pointer) - kind.range_base);
-  const std::shared_ptr<Link> link = LinkOf(pointer);
-  return link != nullptr && link->memory().Covers(AddressOf(pointer), bytes);
+  const std::shared_ptr<ContextConnection> connection = ConnectionOf(pointer);
+  return connection != nullptr && connection->memory().Covers(AddressOf(pointer), bytes);
 }
 
 CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {
-  CopyEnds ends{LinkOf(destination), LinkOf(source)};
+  CopyEnds ends{ConnectionOf(destination), ConnectionOf(source)};
   if (ends.to == ends.from) return ends;
   // Contexts of a device share what the program maps.
   const bool one_device =
       ends.to != nullptr && ends.from != nullptr && ends.to->device() == ends.from->device();
-  const auto reaches = [&](const std::shared_ptr<Link>& link, const void* pointer) {
+  const auto reaches = [&](const std::shared_ptr<ContextConnection>& connection,
+                           const void* pointer) {
     const std::uint64_t address = AddressOf(pointer);
-    if (one_device && MayReserve(address, 1)) return link->memory().Covers(address, 1);
-    return link != nullptr && parts_.region->Reaches(*link, address);
+    if (one_device && MayReserve(address, 1)) return connection->memory().Covers(address, 1);
+    return connection != nullptr && parts_.region->Reaches(*connection, address);
   };
   if (reaches(ends.from, destination))
     ends.to = ends.from;
@@ -139,14 +148,16 @@ CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {
   return ends;
 }
 
-std::shared_ptr<Link> AddressSpace::CopierOf(const CopyEnds& ends, const void* destination,
-                                             const void* source, const StreamTarget& target) {
+std::shared_ptr<ContextConnection> AddressSpace::CopierOf(const CopyEnds& ends,
+                                                          const void* destination,
+                                                          const void* source,
+                                                          const StreamTarget& target) {
   if (ends.to == ends.from) return ends.to;
-  const auto reaches = [&](const std::shared_ptr<Link>& user) {
+  const auto reaches = [&](const std::shared_ptr<ContextConnection>& user) {
     return user == ends.to ? parts_.peers->Reach(*user, *ends.from, AddressOf(source))
                            : parts_.peers->Reach(*user, *ends.to, AddressOf(destination));
   };
-  const auto& first = target.link == ends.from ? ends.from : ends.to;
+  const auto& first = target.connection == ends.from ? ends.from : ends.to;
   const auto& second = first == ends.to ? ends.from : ends.to;
   if (reaches(first)) return first;
   return reaches(second) ? second : nullptr;
@@ -185,13 +196,13 @@ PointerKind AddressSpace::Classify(const void* pointer) {
   if (known.pointer == AddressOf(pointer) && known.version == version)
     return {PointerKind::kDevice, known.device, known.base, known.bytes};
   if (parts_.region->Contains(AddressOf(pointer))) return ClassifyShared(pointer);
-  const auto describe = [&](const std::shared_ptr<Link>& link) {
-    if (link == nullptr) return PointerKind{PointerKind::kUnknownHost};
-    PointerKind kind{PointerKind::kDevice, link->device()};
-    if (const auto range = link->memory().Find(AddressOf(pointer))) {
+  const auto describe = [&](const std::shared_ptr<ContextConnection>& connection) {
+    if (connection == nullptr) return PointerKind{PointerKind::kUnknownHost};
+    PointerKind kind{PointerKind::kDevice, connection->device()};
+    if (const auto range = connection->memory().Find(AddressOf(pointer))) {
       kind.range_base = range->base;
       kind.range_bytes = range->bytes;
-      if (link->memory().InWindow(AddressOf(pointer)))
+      if (connection->memory().InWindow(AddressOf(pointer)))
         known = {AddressOf(pointer), version, kind.device, range->base, range->bytes};
     }
     return kind;

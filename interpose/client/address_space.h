@@ -30,10 +30,10 @@ struct PointerKind {
   std::uint64_t range_bytes = 0;
 };
 
-// The links of both sides of a copy; null for host memory.
+// The connections of both sides of a copy; null for host memory.
 struct CopyEnds {
-  std::shared_ptr<Link> to;
-  std::shared_ptr<Link> from;
+  std::shared_ptr<ContextConnection> to;
+  std::shared_ptr<ContextConnection> from;
 };
 
 // All outlive the address space.
@@ -77,26 +77,26 @@ class AddressSpace {
   // Whether `bytes` from there on go beyond the allocation or variable of a device that holds the
   // pointer, or the mappings side by side. Other memory has no known end.
   bool RunsOver(const void* pointer, std::uint64_t bytes);
-  // The link of the device that a pointer points into; null for host memory.
-  std::shared_ptr<Link> LinkOf(const void* pointer);
-  // Both sides of a copy, as LinkOf. Memory of the shared region, and what the program mapped,
-  // counts as the other side's where that has it: it needs no help to copy.
+  // The connection of the device that a pointer points into; null for host memory.
+  std::shared_ptr<ContextConnection> ConnectionOf(const void* pointer);
+  // Both sides of a copy, as ConnectionOf. Memory of the shared region, and what the program
+  // mapped, counts as the other side's where that has it: it needs no help to copy.
   CopyEnds EndsOf(const void* destination, const void* source);
   // The device that copies between two by itself, in the order of `target`: that one's, if it is
   // one of them. Null when neither has the other's memory.
-  std::shared_ptr<Link> CopierOf(const CopyEnds& ends, const void* destination, const void* source,
-                                 const StreamTarget& target);
+  std::shared_ptr<ContextConnection> CopierOf(const CopyEnds& ends, const void* destination,
+                                              const void* source, const StreamTarget& target);
   // Whether a synchronous copy between the two must wait for the device, which may not have come
   // to it yet: the program may look at one of its sides when the call returns, or another process.
   bool SeenByOthers(const void* destination, const void* source) const;
 
  private:
   CUresult FreeManaged(std::uint64_t address);
-  CUresult FreeOnDevice(Link& link, std::uint64_t address);
+  CUresult FreeOnDevice(ContextConnection& connection, std::uint64_t address);
   PointerKind ClassifyShared(const void* pointer);
   PointerKind ClassifyMapped(const void* pointer);
-  // use(const std::shared_ptr<Link>&) → any value, with the device that has this in its own memory,
-  // or null; with a lock held.
+  // use(const std::shared_ptr<ContextConnection>&) → any value, with the device that has this in
+  // its own memory, or null; with a lock held.
   template <typename Use>
   auto VisitDeviceOf(std::uint64_t address, Use&& use);
 

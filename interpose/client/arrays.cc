@@ -41,15 +41,15 @@ BoxExtent Array::extent() const {
           std::max<std::uint64_t>(1, shape.depth)};
 }
 
-CUresult Arrays::Create(const std::shared_ptr<Link>& link, const ArrayShape& shape, unsigned levels,
-                        std::uint64_t* array) {
+CUresult Arrays::Create(const std::shared_ptr<ContextConnection>& connection,
+                        const ArrayShape& shape, unsigned levels, std::uint64_t* array) {
   ArrayCreate op;
   op.array = NextHandle();
   op.shape = shape;
   op.levels = levels;
   ArrayCreate::Reply reply;
-  if (const CUresult result = link->Call(op, &reply); result != CUDA_SUCCESS) return result;
-  auto made = std::make_shared<const Array>(Array{op.array, link, shape, levels});
+  if (const CUresult result = connection->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  auto made = std::make_shared<const Array>(Array{op.array, connection, shape, levels});
   const WriterLock lock(mutex_);
   arrays_.emplace(op.array, std::move(made));
   *array = op.array;
@@ -68,15 +68,15 @@ CUresult Arrays::LevelOf(std::uint64_t mipmap, unsigned level, std::uint64_t* ar
     *array = known->first;
     return CUDA_SUCCESS;
   }
-  const std::shared_ptr<Link> link = whole->second->link;
+  const std::shared_ptr<ContextConnection> connection = whole->second->connection;
   ArrayOfLevel op;
   op.array = NextHandle();
   op.mipmap = mipmap;
   op.level = level;
-  if (const CUresult result = link->Post(op); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection->Post(op); result != CUDA_SUCCESS) return result;
   const ArrayShape shape = ShapeOfLevel(whole->second->shape, level);
-  arrays_.emplace(op.array,
-                  std::make_shared<const Array>(Array{op.array, link, shape, 0, mipmap, level}));
+  arrays_.emplace(op.array, std::make_shared<const Array>(
+                                Array{op.array, connection, shape, 0, mipmap, level}));
   *array = op.array;
   return CUDA_SUCCESS;
 }
@@ -91,7 +91,8 @@ CUresult Arrays::Destroy(std::uint64_t array) {
     if (entry.first != array && entry.second->mipmap != array) return false;
     ArrayDestroy op;
     op.array = entry.first;
-    if (const CUresult posted = whole->link->Post(op); posted != CUDA_SUCCESS) result = posted;
+    if (const CUresult posted = whole->connection->Post(op); posted != CUDA_SUCCESS)
+      result = posted;
     return true;
   });
   return result;
@@ -103,9 +104,10 @@ std::shared_ptr<const Array> Arrays::Find(std::uint64_t array) const {
   return known == arrays_.end() ? nullptr : known->second;
 }
 
-void Arrays::Forget(const Link& ended) {
+void Arrays::Forget(const ContextConnection& ended) {
   const WriterLock lock(mutex_);
-  std::erase_if(arrays_, [&](const auto& entry) { return entry.second->link.get() == &ended; });
+  std::erase_if(arrays_,
+                [&](const auto& entry) { return entry.second->connection.get() == &ended; });
 }
 
 }  // namespace cuspan

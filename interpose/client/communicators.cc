@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "interpose/client/base/handles.h"
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 namespace cuspan {
 namespace {
@@ -14,12 +14,12 @@ constexpr std::chrono::seconds kUntilOwnLossIsTold{5};
 
 }  // namespace
 
-Communicator::Communicator(std::uint64_t number, std::uint64_t family, const Link& link,
-                           bool blocking)
+Communicator::Communicator(std::uint64_t number, std::uint64_t family,
+                           const ContextConnection& connection, bool blocking)
     : number(number),
       family(family),
-      link(link.number()),
-      device(link.device()),
+      connection(connection.number()),
+      device(connection.device()),
       blocking(blocking) {}
 
 Communicator::State Communicator::AwaitJoined() {
@@ -95,7 +95,7 @@ void Communicator::FailJoining(int result, const std::string& problem) {
   Fail(result, problem);
 }
 
-void Communicator::Told(const CommunicatorTold& told) {
+void Communicator::Told(const CommunicatorNotice& told) {
   {
     const MutexLock lock(mutex_);
     if (told.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess)
@@ -156,9 +156,10 @@ std::uint32_t Communicator::NextOperation() {
   return operations_++;
 }
 
-std::shared_ptr<Communicator> Communicators::Add(std::uint64_t family, const Link& link,
+std::shared_ptr<Communicator> Communicators::Add(std::uint64_t family,
+                                                 const ContextConnection& connection,
                                                  bool blocking) {
-  auto made = std::make_shared<Communicator>(NextHandle(), family, link, blocking);
+  auto made = std::make_shared<Communicator>(NextHandle(), family, connection, blocking);
   const WriterLock lock(mutex_);
   communicators_.emplace(made->number, made);
   return made;
@@ -180,16 +181,17 @@ void Communicators::Remove(std::uint64_t number) {
     communicators_.erase(known);
   }
   // Nothing more is told of it: nobody waits any longer.
-  CommunicatorTold ended;
+  CommunicatorNotice ended;
   ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
   removed->Told(ended);
 }
 
-void Communicators::OnTold(const Link& link, const CommunicatorTold& told) {
+void Communicators::OnTold(const ContextConnection& connection, const CommunicatorNotice& told) {
   const std::shared_ptr<Communicator> known = Find(told.communicator);
   if (known == nullptr) return;
-  // Of a fault of its own device, which the link knows of, NCCL would tell nothing.
-  if (static_cast<nccl::Step>(told.step) == nccl::Step::kFailed && link.fault() != CUDA_SUCCESS)
+  // Of a fault of its own device, which the connection knows of, NCCL would tell nothing.
+  if (static_cast<nccl::Step>(told.step) == nccl::Step::kFailed &&
+      connection.fault() != CUDA_SUCCESS)
     return known->Lose(std::string(told.problem));
   known->Told(told);
   if (static_cast<nccl::Step>(told.step) != nccl::Step::kJoined || told.outcome == nccl::kSuccess)
@@ -201,18 +203,18 @@ void Communicators::OnTold(const Link& link, const CommunicatorTold& told) {
       other->FailJoining(nccl::kRemoteError, std::string(told.problem));
 }
 
-void Communicators::FailAll(const Link& link, End end, const char* problem) {
+void Communicators::FailAll(const ContextConnection& connection, End end, const char* problem) {
   std::vector<std::shared_ptr<Communicator>> failed;
   {
     const ReaderLock lock(mutex_);
     std::set<std::uint64_t> families;
     for (const auto& [number, communicator] : communicators_)
-      if (communicator->link == link.number()) families.insert(communicator->family);
+      if (communicator->connection == connection.number()) families.insert(communicator->family);
     for (const auto& [number, communicator] : communicators_)
       if (families.contains(communicator->family)) failed.push_back(communicator);
   }
   for (const auto& communicator : failed) {
-    if (communicator->link != link.number()) {
+    if (communicator->connection != connection.number()) {
       communicator->Fail(nccl::kRemoteError, problem);
       continue;
     }
@@ -221,20 +223,20 @@ void Communicators::FailAll(const Link& link, End end, const char* problem) {
     else
       communicator->Fail(nccl::kRemoteError, problem);
     // Nothing more is told of this one.
-    CommunicatorTold ended;
+    CommunicatorNotice ended;
     ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
     communicator->Told(ended);
   }
 }
 
-void Communicators::Forget(const Link& ended) {
+void Communicators::Forget(const ContextConnection& ended) {
   FailAll(ended, End::kReset, "the device of a rank was reset");
   const WriterLock lock(mutex_);
   std::erase_if(communicators_,
-                [&](const auto& entry) { return entry.second->link == ended.number(); });
+                [&](const auto& entry) { return entry.second->connection == ended.number(); });
 }
 
-void Communicators::Lost(const Link& lost) {
+void Communicators::Lost(const ContextConnection& lost) {
   FailAll(lost, End::kLost, "the device of a rank was lost");
 }
 

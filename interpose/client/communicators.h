@@ -18,17 +18,18 @@
 
 namespace cuspan {
 
-class Link;
+class ContextConnection;
 
 // One rank of this process in a communicator. Any thread.
 class Communicator {
  public:
   // `family` is the same for ranks that were made together.
-  Communicator(std::uint64_t number, std::uint64_t family, const Link& link, bool blocking);
+  Communicator(std::uint64_t number, std::uint64_t family, const ContextConnection& connection,
+               bool blocking);
 
   const std::uint64_t number;  // The program's handle, and the proxy's.
   const std::uint64_t family;
-  const std::uint64_t link;  // Which life of a context has the rank.
+  const std::uint64_t connection;  // Which life of a context has the rank.
   const int device;
   const bool blocking;
 
@@ -59,7 +60,7 @@ class Communicator {
   bool BeginEnd() { return !ending_.exchange(true); }
   bool ending() const { return ending_.load(); }
 
-  void Told(const CommunicatorTold& told);
+  void Told(const CommunicatorNotice& told);
   void Fail(int result, const std::string& problem);
   // Its own device is lost.
   void Lose(const std::string& problem);
@@ -95,21 +96,22 @@ class Communicator {
 // All of the process. Any thread; lives as long as the process.
 class Communicators final : public ContextTable {
  public:
-  std::shared_ptr<Communicator> Add(std::uint64_t family, const Link& link, bool blocking);
+  std::shared_ptr<Communicator> Add(std::uint64_t family, const ContextConnection& connection,
+                                    bool blocking);
   // Null for what is none.
   std::shared_ptr<Communicator> Find(std::uint64_t number) const;
   void Remove(std::uint64_t number);
 
   // By the thread that receives.
-  void OnTold(const Link& link, const CommunicatorTold& told);
+  void OnTold(const ContextConnection& connection, const CommunicatorNotice& told);
   // The ranks of that context are gone; those that were made with them fail.
-  void Forget(const Link& ended) override;
-  void Lost(const Link& lost) override;
+  void Forget(const ContextConnection& ended) override;
+  void Lost(const ContextConnection& lost) override;
 
  private:
   enum class End { kLost, kReset };
   // The ranks of that context, and those that were made with them.
-  void FailAll(const Link& link, End end, const char* problem);
+  void FailAll(const ContextConnection& connection, End end, const char* problem);
 
   mutable SharedMutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Communicator>> communicators_ CUSPAN_GUARDED_BY(mutex_);

@@ -50,7 +50,7 @@ struct BoxCopy {
 // Such a copy, all of which lies on one device, as a node of a graph of the device.
 GraphCopy AsNode(const BoxCopy& copy);
 // Whether both sides lie, as a whole, in the own memory or arrays of that device.
-bool BothOn(const Link& link, const BoxCopy& copy);
+bool BothOn(const ContextConnection& connection, const BoxCopy& copy);
 
 // All outlive the copies.
 struct CopiesParts {
@@ -85,14 +85,14 @@ class Copies {
   // Posts `op`, a copy that `copier` does by itself, between the devices of `ends`. The
   // synchronous form starts after all earlier work of both, and waits.
   template <typename Op>
-  CUresult CopyByItself(const std::shared_ptr<Link>& copier, const CopyEnds& ends,
+  CUresult CopyByItself(const std::shared_ptr<ContextConnection>& copier, const CopyEnds& ends,
                         bool asynchronous, const StreamTarget& target, Op& op) {
     if (!asynchronous && ends.to != ends.from) {
       if (const CUresult result = WaitForBoth(ends); result != CUDA_SUCCESS) return result;
     }
     const CUresult result = parts_.events->OnDevice(target, copier, [&](const StreamTarget& there) {
       op.stream = there.stream;
-      return there.link->Post(op);
+      return there.connection->Post(op);
     });
     if (result != CUDA_SUCCESS || asynchronous || ends.to == ends.from) return result;
     return parts_.streams->Synchronize(target);
@@ -108,7 +108,7 @@ class Copies {
                const StreamTarget& target);
   // Something that was begun earlier may still write to page-locked memory before a copy that is
   // posted now reads it.
-  bool HostWritesPending(Link& link) const;
+  bool HostWritesPending(ContextConnection& connection) const;
 
   const CopiesParts parts_;
 };

@@ -9,15 +9,15 @@ namespace cuspan {
 namespace {
 
 // Whether the device that the program names for a side, if it does, is not the pointer's.
-bool IsElsewhere(const std::shared_ptr<Link>& link, int device) {
-  return device >= 0 && (link == nullptr || link->device() != device);
+bool IsElsewhere(const std::shared_ptr<ContextConnection>& connection, int device) {
+  return device >= 0 && (connection == nullptr || connection->device() != device);
 }
 
 }  // namespace
 
 CUresult Copies::Begin(const void* destination, const void* source, bool* asynchronous,
                        const StreamTarget& target) {
-  if (!*asynchronous) target.link->coherence().BeforeWait(false);
+  if (!*asynchronous) target.connection->coherence().BeforeWait(false);
   // A managed variable's memory by name and by address are two: equal when the device is at rest.
   if (!parts_.variables->Contains(AddressOf(destination)) &&
       !parts_.variables->Contains(AddressOf(source)))
@@ -34,7 +34,7 @@ CUresult Copies::End(const void* destination, const void* source, bool waited,
   }
   // The program may look at shared memory itself when the call returns, and what came before the
   // copy in its stream is complete, too.
-  return target.link->Synchronized(false);
+  return target.connection->Synchronized(false);
 }
 
 CUresult Copies::Copy(CopyRequest request, const StreamTarget& target) {
@@ -65,7 +65,7 @@ CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target,
       (from != nullptr && !from->memory().Covers(AddressOf(request.source), request.bytes)))
     return CUDA_ERROR_INVALID_VALUE;
   if (to != nullptr && from != nullptr) {
-    const std::shared_ptr<Link> copier =
+    const std::shared_ptr<ContextConnection> copier =
         parts_.addresses->CopierOf(ends, request.destination, request.source, target);
     if (copier == nullptr) {
       PeerCopies::Copy copy{to, from, {}, {}, {request.bytes, 1, 1}};
@@ -97,8 +97,9 @@ CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target,
 }
 
 CUresult Copies::WaitForBoth(const CopyEnds& ends) {
-  for (const auto& link : {ends.to, ends.from})
-    if (const CUresult result = link->Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
+  for (const auto& connection : {ends.to, ends.from})
+    if (const CUresult result = connection->Synchronize(DeviceSynchronize{});
+        result != CUDA_SUCCESS)
       return result;
   return CUDA_SUCCESS;
 }
@@ -110,15 +111,15 @@ CUresult Copies::CopyPeer(const PeerCopies::Copy& copy, bool asynchronous,
     if (const CUresult result = WaitForBoth({copy.to, copy.from}); result != CUDA_SUCCESS)
       return result;
   }
-  const auto& ordered = target.link == copy.from ? copy.from : copy.to;
+  const auto& ordered = target.connection == copy.from ? copy.from : copy.to;
   const CUresult result = parts_.events->OnDevice(target, ordered, [&](const StreamTarget& there) {
-    return parts_.peer_copies->Post(copy, there.link, there.stream);
+    return parts_.peer_copies->Post(copy, there.connection, there.stream);
   });
   return result != CUDA_SUCCESS || asynchronous ? result : parts_.streams->Synchronize(target);
 }
 
-bool Copies::HostWritesPending(Link& link) const {
-  return link.common().receiving.load(std::memory_order_acquire) != 0 ||
+bool Copies::HostWritesPending(ContextConnection& connection) const {
+  return connection.common().receiving.load(std::memory_order_acquire) != 0 ||
          parts_.host_calls->pending();
 }
 
@@ -126,14 +127,14 @@ CUresult Copies::CopyHostToDevice(const CopyRequest& request, const StreamTarget
   const auto* source = static_cast<const std::byte*>(request.source);
   const bool pinned = parts_.host->Find(source, request.bytes).has_value();
   // Page-locked memory is read when the stream has come so far, not now.
-  if (request.bytes <= kMaxInlineBytes && !(pinned && HostWritesPending(*there.link))) {
+  if (request.bytes <= kMaxInlineBytes && !(pinned && HostWritesPending(*there.connection))) {
     CopyToDeviceInline op;
     op.stream = there.stream;
     op.destination = AddressOf(request.destination);
     op.data = {source, request.bytes};
-    there.link->channel().statistics().bytes_to_device.fetch_add(request.bytes,
-                                                                 std::memory_order_relaxed);
-    return there.link->Post(op);
+    there.connection->channel().statistics().bytes_to_device.fetch_add(request.bytes,
+                                                                       std::memory_order_relaxed);
+    return there.connection->Post(op);
   }
   CopyToDevice op;
   op.destination = AddressOf(request.destination);

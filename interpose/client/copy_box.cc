@@ -25,15 +25,16 @@ bool IsOneRun(const BoxSide& side, const BoxExtent& extent) {
   return rows && (extent.planes == 1 || side.plane_rows * side.pitch == extent.rows * extent.width);
 }
 
-BoxPlace PlaceOf(const BoxSide& side) {
+BoxLocation PlaceOf(const BoxSide& side) {
   if (side.array != nullptr) return {side.array->handle, 0, 0, 0, side.x, side.y, side.z};
   return {0, AddressOf(side.pointer), side.pitch, side.plane_rows, 0, 0, 0};
 }
 
-// Whether all of a side in memory is there, on the device of `link`.
-bool InsideMemory(const Link& link, const BoxSide& side, const BoxExtent& extent) {
+// Whether all of a side in memory is there, on the device of `connection`.
+bool InsideMemory(const ContextConnection& connection, const BoxSide& side,
+                  const BoxExtent& extent) {
   const auto span = SpannedBytes(extent, side.pitch, side.plane_rows);
-  return span && link.memory().Covers(AddressOf(side.pointer), *span);
+  return span && connection.memory().Covers(AddressOf(side.pointer), *span);
 }
 
 HostRows RowsOf(const BoxSide& side, const BoxExtent& extent) {
@@ -47,23 +48,24 @@ std::byte* MemoryOf(const BoxSide& side) {
 
 // One side of a copy, and whether all of it is there.
 struct BoxEnd {
-  std::shared_ptr<Link> link;  // Null for the host.
+  std::shared_ptr<ContextConnection> connection;  // Null for the host.
   bool pinned = false;
   bool valid = false;
 };
 
-// `link` holds the side, or null; `device` is the one that the program names, or -1.
-BoxEnd EndOf(const BoxSide& side, const BoxExtent& extent, std::shared_ptr<Link> link, int device,
-             const HostMemory& host) {
-  BoxEnd end{std::move(link)};
+// `connection` holds the side, or null; `device` is the one that the program names, or -1.
+BoxEnd EndOf(const BoxSide& side, const BoxExtent& extent,
+             std::shared_ptr<ContextConnection> connection, int device, const HostMemory& host) {
+  BoxEnd end{std::move(connection)};
   if (side.array != nullptr) {
     end.valid = InsideArray(side, extent);
   } else if (side.pointer != nullptr) {
     const auto span = SpannedBytes(extent, side.pitch, side.plane_rows);
-    end.pinned = span && end.link == nullptr && host.Find(side.pointer, *span);
-    end.valid = span && (end.link == nullptr || InsideMemory(*end.link, side, extent));
+    end.pinned = span && end.connection == nullptr && host.Find(side.pointer, *span);
+    end.valid = span && (end.connection == nullptr || InsideMemory(*end.connection, side, extent));
   }
-  if (device >= 0 && (end.link == nullptr || end.link->device() != device)) end.valid = false;
+  if (device >= 0 && (end.connection == nullptr || end.connection->device() != device))
+    end.valid = false;
   return end;
 }
 
@@ -71,17 +73,17 @@ BoxEnd EndOf(const BoxSide& side, const BoxExtent& extent, std::shared_ptr<Link>
 bool IsWrong(CopySides sides, const BoxEnd& to, const BoxEnd& from) {
   const bool to_device = sides == CopySides::kHostToDevice || sides == CopySides::kDeviceToDevice;
   const bool from_device = sides == CopySides::kDeviceToHost || sides == CopySides::kDeviceToDevice;
-  return (to_device && to.link == nullptr && !to.pinned) ||
-         (from_device && from.link == nullptr && !from.pinned);
+  return (to_device && to.connection == nullptr && !to.pinned) ||
+         (from_device && from.connection == nullptr && !from.pinned);
 }
 
 }  // namespace
 
-bool BothOn(const Link& link, const BoxCopy& copy) {
+bool BothOn(const ContextConnection& connection, const BoxCopy& copy) {
   const auto is_there = [&](const BoxSide& side) {
     if (side.array != nullptr)
-      return side.array->link.get() == &link && InsideArray(side, copy.extent);
-    return InsideMemory(link, side, copy.extent);
+      return side.array->connection.get() == &connection && InsideArray(side, copy.extent);
+    return InsideMemory(connection, side, copy.extent);
   };
   return is_there(copy.destination) && is_there(copy.source);
 }
@@ -120,8 +122,8 @@ CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamT
                          bool* waited) {
   const BoxExtent& extent = copy.extent;
   CopyEnds ends = parts_.addresses->EndsOf(copy.destination.pointer, copy.source.pointer);
-  if (copy.destination.array != nullptr) ends.to = copy.destination.array->link;
-  if (copy.source.array != nullptr) ends.from = copy.source.array->link;
+  if (copy.destination.array != nullptr) ends.to = copy.destination.array->connection;
+  if (copy.source.array != nullptr) ends.from = copy.source.array->connection;
   const BoxEnd to = EndOf(copy.destination, extent, ends.to, copy.destination_device, *parts_.host);
   const BoxEnd from = EndOf(copy.source, extent, ends.from, copy.source_device, *parts_.host);
   if (!to.valid || !from.valid || IsWrong(copy.sides, to, from)) return CUDA_ERROR_INVALID_VALUE;
@@ -132,29 +134,30 @@ CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamT
   CopyBoxFromDevice read;
   read.from = PlaceOf(copy.source);
   read.extent = extent;
-  if (to.link != nullptr && from.link != nullptr) {
+  if (to.connection != nullptr && from.connection != nullptr) {
     const bool in_memory = copy.destination.array == nullptr && copy.source.array == nullptr;
-    std::shared_ptr<Link> copier;
-    if (in_memory || to.link == from.link)
+    std::shared_ptr<ContextConnection> copier;
+    if (in_memory || to.connection == from.connection)
       copier =
           parts_.addresses->CopierOf(ends, copy.destination.pointer, copy.source.pointer, target);
     if (copier == nullptr)
-      return CopyPeer({to.link, from.link, write.to, read.from, extent}, copy.asynchronous, target);
+      return CopyPeer({to.connection, from.connection, write.to, read.from, extent},
+                      copy.asynchronous, target);
     CopyBoxOnDevice op;
     op.to = write.to;
     op.from = read.from;
     op.extent = extent;
     return CopyByItself(copier, ends, copy.asynchronous, target, op);
   }
-  if (to.link != nullptr) {
-    return parts_.events->OnDevice(target, to.link, [&](const StreamTarget& there) {
+  if (to.connection != nullptr) {
+    return parts_.events->OnDevice(target, to.connection, [&](const StreamTarget& there) {
       return SendBytes(there, write, MemoryOf(copy.source), bytes, RowsOf(copy.source, extent),
                        copy.asynchronous && from.pinned);
     });
   }
   *waited = true;
-  if (from.link != nullptr) {
-    return parts_.events->OnDevice(target, from.link, [&](const StreamTarget& there) {
+  if (from.connection != nullptr) {
+    return parts_.events->OnDevice(target, from.connection, [&](const StreamTarget& there) {
       return ReceiveBytes(there, read, MemoryOf(copy.destination), bytes,
                           RowsOf(copy.destination, extent), copy.asynchronous && to.pinned);
     });

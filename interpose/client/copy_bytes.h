@@ -18,12 +18,12 @@ namespace cuspan {
 template <typename Op>
 CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, std::uint64_t bytes,
                    const HostRows& rows, bool later) {
-  Transfers& transfers = there.link->transfers();
+  Transfers& transfers = there.connection->transfers();
   if (later)
     if (const CUresult started = transfers.StartSender(); started != CUDA_SUCCESS) return started;
   op.stream = there.stream;
   op.transfer = transfers.BeginOutgoing();
-  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
+  if (const CUresult result = there.connection->Post(op); result != CUDA_SUCCESS) {
     transfers.Forget(op.transfer);
     return result;
   }
@@ -31,17 +31,17 @@ CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, s
     transfers.SendLater(op.transfer, source, bytes, rows);
     return CUDA_SUCCESS;
   }
-  const DeviceWait wait(there.link->common(), there.link->channel());
-  there.link->receiver().Watch([&] { return transfers.MaySend(op.transfer); });
+  const DeviceWait wait(there.connection->common(), there.connection->channel());
+  there.connection->receiver().Watch([&] { return transfers.MaySend(op.transfer); });
   const CUresult result = transfers.Send(op.transfer, source, bytes, rows);
-  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+  return result != CUDA_SUCCESS ? result : there.connection->TakePostedFailure();
 }
 
 // The same from a device; returns when the bytes are there, or at once.
 template <typename Op>
 CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
                       std::uint64_t bytes, const HostRows& rows, bool later) {
-  Transfers& transfers = there.link->transfers();
+  Transfers& transfers = there.connection->transfers();
   auto incoming = std::make_shared<Incoming>();
   incoming->destination = destination;
   incoming->bytes = bytes;
@@ -49,17 +49,18 @@ CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
   op.stream = there.stream;
   op.transfer = transfers.BeginIncoming(incoming);
   std::uint64_t sequence = 0;
-  if (const CUresult result = there.link->Post(op, &sequence); result != CUDA_SUCCESS) {
+  if (const CUresult result = there.connection->Post(op, &sequence); result != CUDA_SUCCESS) {
     transfers.Forget(op.transfer);
     return result;
   }
   if (later) return CUDA_SUCCESS;
-  const DeviceWait wait(there.link->common(), there.link->channel());
-  there.link->receiver().Watch([&] { return incoming->complete.load(std::memory_order_acquire); });
+  const DeviceWait wait(there.connection->common(), there.connection->channel());
+  there.connection->receiver().Watch(
+      [&] { return incoming->complete.load(std::memory_order_acquire); });
   const CUresult result = transfers.WaitComplete(*incoming);
   if (result == CUDA_SUCCESS)
-    ThisThread().finished_copy = {there.link->number(), there.stream, sequence};
-  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+    ThisThread().finished_copy = {there.connection->number(), there.stream, sequence};
+  return result != CUDA_SUCCESS ? result : there.connection->TakePostedFailure();
 }
 
 }  // namespace cuspan

@@ -14,9 +14,9 @@ namespace cuspan {
 namespace {
 
 // Other reasons than work to look again are rare, and this is soon enough for them.
-constexpr std::chrono::milliseconds kWatchedNap{1};
+constexpr std::chrono::milliseconds kWatchedSleep{1};
 // The end of the agent rings no bell, nor does the silence of a proxy: they are looked for.
-constexpr std::chrono::milliseconds kAgentCheck{1000 / AnswerWatch::kLooksASecond};
+constexpr std::chrono::milliseconds kAgentCheck{1000 / AnswerWatch::kPollsPerSecond};
 
 // Whether devices of the program's node have managed memory in memory of their own: one GPU does,
 // since its kernels are faster there; a software GPU has no other memory than the program's.
@@ -65,7 +65,7 @@ Context& Devices::CurrentContext() {
 Context* Devices::Find(const void* context) const {
   for (const auto& primary : primary_)
     if (primary.get() == context) return primary.get();
-  const ReaderLock lock(links_mutex_);
+  const ReaderLock lock(connections_mutex_);
   for (const auto& created : created_)
     if (created.get() == context) return created.get();
   for (const auto& destroyed : destroyed_)
@@ -73,48 +73,48 @@ Context* Devices::Find(const void* context) const {
   return nullptr;
 }
 
-CUresult Devices::OpenCurrent(std::shared_ptr<Link>* link) {
+CUresult Devices::OpenCurrent(std::shared_ptr<ContextConnection>* connection) {
   ThreadState& thread = ThisThread();
   Context& context = CurrentContext();
   if (!thread.in_driver_call && !context.used_by_runtime.load(std::memory_order_relaxed)) {
     context.used_by_runtime.store(true, std::memory_order_relaxed);
   }
   if (thread.contexts.top() == nullptr) thread.contexts.Set(&context);
-  return Open(context, link);
+  return Open(context, connection);
 }
 
-std::shared_ptr<Link> Devices::Opened(const Context& context) const {
-  auto& lately = ThisThread().links;
-  const std::uint64_t version = links_version_.load();
+std::shared_ptr<ContextConnection> Devices::Opened(const Context& context) const {
+  auto& lately = ThisThread().connections;
+  const std::uint64_t version = connections_version_.load();
   if (auto known = lately.Find(context.number(), version); known != nullptr) return known;
-  const ReaderLock lock(links_mutex_);
-  if (context.link_ == nullptr) return nullptr;
-  return lately.Keep(context.number(), context.link_, version);
+  const ReaderLock lock(connections_mutex_);
+  if (context.connection_ == nullptr) return nullptr;
+  return lately.Keep(context.number(), context.connection_, version);
 }
 
-std::vector<std::shared_ptr<Link>> Devices::Links() const {
-  std::vector<std::shared_ptr<Link>> links;
-  const ReaderLock lock(links_mutex_);
+std::vector<std::shared_ptr<ContextConnection>> Devices::ContextConnections() const {
+  std::vector<std::shared_ptr<ContextConnection>> connections;
+  const ReaderLock lock(connections_mutex_);
   ForEach([&](const Context& context) {
-    for (const auto& link : {context.link_, context.starting_})
-      if (link != nullptr) links.push_back(link);
+    for (const auto& connection : {context.connection_, context.starting_})
+      if (connection != nullptr) connections.push_back(connection);
   });
-  return links;
+  return connections;
 }
 
 std::vector<std::shared_ptr<Connection>> Devices::Connections() const {
-  const auto links = Links();
-  return {links.begin(), links.end()};
+  const auto connections = ContextConnections();
+  return {connections.begin(), connections.end()};
 }
 
 // --- Lives of contexts
 
-CUresult Devices::Open(int device, std::shared_ptr<Link>* link) {
+CUresult Devices::Open(int device, std::shared_ptr<ContextConnection>* connection) {
   Context* const context = ContextFor(device);
-  return context != nullptr ? Open(*context, link) : CUDA_ERROR_INVALID_DEVICE;
+  return context != nullptr ? Open(*context, connection) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-std::shared_ptr<Link> Devices::OpenedFor(int device) {
+std::shared_ptr<ContextConnection> Devices::OpenedFor(int device) {
   const Context* const context = ContextFor(device);
   return context != nullptr ? Opened(*context) : nullptr;
 }
@@ -125,30 +125,31 @@ Context* Devices::ContextFor(int device) {
   return current.device() == device ? &current : &Primary(device);
 }
 
-CUresult Devices::Open(Context& context, std::shared_ptr<Link>* link) {
-  *link = Opened(context);
-  if (*link == nullptr) {
+CUresult Devices::Open(Context& context, std::shared_ptr<ContextConnection>* connection) {
+  *connection = Opened(context);
+  if (*connection == nullptr) {
     const MutexLock opening(context.opening_);
-    *link = Opened(context);
-    if (*link == nullptr) {
+    *connection = Opened(context);
+    if (*connection == nullptr) {
       if (context.destroyed()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-      if (const CUresult result = OpenNew(context, link); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = OpenNew(context, connection); result != CUDA_SUCCESS)
+        return result;
     }
   }
-  return (*link)->fault();
+  return (*connection)->fault();
 }
 
 CUresult Devices::Create(int device, Context** context) {
   Context* made = nullptr;
   {
-    const WriterLock lock(links_mutex_);
+    const WriterLock lock(connections_mutex_);
     made = created_
                .emplace_back(
                    std::make_shared<Context>(Context::Kind::kCreated, ++last_context_, device))
                .get();
   }
-  std::shared_ptr<Link> link;
-  if (const CUresult result = Open(*made, &link); result != CUDA_SUCCESS) {
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = Open(*made, &connection); result != CUDA_SUCCESS) {
     made->destroyed_.store(true, std::memory_order_release);
     Retire(*made);
     return result;
@@ -166,7 +167,7 @@ CUresult Devices::Destroy(Context& context) {
 
 void Devices::Retire(const Context& context) {
   std::shared_ptr<Context> oldest;  // Goes without the lock.
-  const WriterLock lock(links_mutex_);
+  const WriterLock lock(connections_mutex_);
   const auto known = std::find_if(created_.begin(), created_.end(),
                                   [&](const auto& created) { return created.get() == &context; });
   destroyed_.push_back(std::move(*known));
@@ -182,21 +183,22 @@ Result<std::unique_ptr<Channel>> Devices::Attach(DeviceOpener::Opened& opened) {
   return Channel::Attach(std::move(opened.channel), ChannelSide::kClient, &bell_, std::move(*peer));
 }
 
-void Devices::SetLinks(Context& context, std::shared_ptr<Link> link,
-                       std::shared_ptr<Link> starting) {
-  const WriterLock lock(links_mutex_);
-  context.life_.store(link == nullptr ? Context::LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)
-                                      : Context::LifeOf(link->number(), CUDA_SUCCESS),
+void Devices::SetConnections(Context& context, std::shared_ptr<ContextConnection> connection,
+                             std::shared_ptr<ContextConnection> starting) {
+  const WriterLock lock(connections_mutex_);
+  context.life_.store(connection == nullptr ? Context::LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)
+                                            : Context::LifeOf(connection->number(), CUDA_SUCCESS),
                       std::memory_order_release);
   // It may have failed while it started: this finds the fault, or Connection::Fail the life.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (link != nullptr && link->fault() != CUDA_SUCCESS) context.Fail(link->number(), link->fault());
-  context.link_ = std::move(link);
+  if (connection != nullptr && connection->fault() != CUDA_SUCCESS)
+    context.Fail(connection->number(), connection->fault());
+  context.connection_ = std::move(connection);
   context.starting_ = std::move(starting);
-  links_version_.fetch_add(1);
+  connections_version_.fetch_add(1);
 }
 
-CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
+CUresult Devices::OpenNew(Context& context, std::shared_ptr<ContextConnection>* connection) {
   const int device = context.device();
   if (!StartReceiving()) return CUDA_ERROR_OPERATING_SYSTEM;
   OpenDevice request;
@@ -216,7 +218,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
     return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
   const DeviceOpened& opened = asked->answer;
-  LinkParts parts;
+  ContextConnectionParts parts;
   parts.context = &context;
   const DeviceDescription& known = description(device);
   parts.place.device = device;
@@ -231,7 +233,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
     parts.place.mirrors_managed = opened.relayed || mirrors_managed_here_;
     parts.place.places_variables = known.in_host_memory && !parts.place.mirrors_managed;
   }
-  parts.number = next_link_.fetch_add(1);
+  parts.number = next_connection_.fetch_add(1);
   parts.window = opened.window;
   parts.channel = std::move(*channel);
   parts.common = parts_.common;
@@ -240,8 +242,8 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   parts.pieces = parts_.pieces;
   parts.on_event = &parts_.on_event;
   parts.on_communicator = &parts_.on_communicator;
-  auto made = std::make_shared<Link>(std::move(parts));
-  SetLinks(context, nullptr, made);
+  auto made = std::make_shared<ContextConnection>(std::move(parts));
+  SetConnections(context, nullptr, made);
   bell_.Ring();
   if (const CUresult attached = parts_.region->Attach(*made); attached != CUDA_SUCCESS) {
     LogError("device {} cannot use the program's managed and mapped memory: CUDA error {}", device,
@@ -250,30 +252,31 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   }
   if (made->fault() == CUDA_SUCCESS)
     for (ContextTable* const table : Tables()) table->Began(*made);
-  SetLinks(context, made, nullptr);
+  SetConnections(context, made, nullptr);
   bell_.Ring();
-  *link = std::move(made);
+  *connection = std::move(made);
   return CUDA_SUCCESS;
 }
 
 CUresult Devices::Reset(Context& context) {
   const MutexLock opening(context.opening_);
   context.used_by_runtime.store(false, std::memory_order_relaxed);
-  const std::shared_ptr<Link> link = Opened(context);
-  if (link == nullptr) return CUDA_SUCCESS;
+  const std::shared_ptr<ContextConnection> connection = Opened(context);
+  if (connection == nullptr) return CUDA_SUCCESS;
   // A healthy device finishes what it has, as cudaDeviceReset does.
-  if (link->fault() == CUDA_SUCCESS) static_cast<void>(link->Synchronize(DeviceSynchronize{}));
-  link->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  parts_.common->lost_devices.Remove(link->number());
-  parts_.region->Forget(*link);
-  parts_.variables->Forget(*link);
-  SetLinks(context, nullptr, nullptr);
+  if (connection->fault() == CUDA_SUCCESS)
+    static_cast<void>(connection->Synchronize(DeviceSynchronize{}));
+  connection->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  parts_.common->lost_devices.Remove(connection->number());
+  parts_.region->Forget(*connection);
+  parts_.variables->Forget(*connection);
+  SetConnections(context, nullptr, nullptr);
   parts_.common->blocks_version.fetch_add(1, std::memory_order_release);
-  for (ContextTable* const table : Tables()) table->Forget(*link);
+  for (ContextTable* const table : Tables()) table->Forget(*connection);
   // The agent closes the channel: a proxy that found it closed before the agent knows why would
   // count as lost.
   const Status closed = opener_->Close(context.agent_number());
-  link->channel().Close(false);
+  connection->channel().Close(false);
   if (closed.ok()) return CUDA_SUCCESS;
   LogError("device {} cannot be reset: {}", context.device(), closed.message());
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -289,22 +292,22 @@ std::vector<ContextTable*> Devices::Tables() const {
   return tables_;
 }
 
-void Devices::SayLost(const Link& link) {
-  for (ContextTable* const table : Tables()) table->Lost(link);
+void Devices::SayLost(const ContextConnection& connection) {
+  for (ContextTable* const table : Tables()) table->Lost(connection);
 }
 
 // --- All devices
 
 CUresult Devices::Synchronize(const Context& context) {
-  const std::shared_ptr<Link> link = Opened(context);
-  if (link == nullptr) return CUDA_SUCCESS;
-  const CUresult result = link->Synchronize(DeviceSynchronize{});
-  return result != CUDA_SUCCESS ? result : link->TakePostedFailure();
+  const std::shared_ptr<ContextConnection> connection = Opened(context);
+  if (connection == nullptr) return CUDA_SUCCESS;
+  const CUresult result = connection->Synchronize(DeviceSynchronize{});
+  return result != CUDA_SUCCESS ? result : connection->TakePostedFailure();
 }
 
 void Devices::Unload(const FatbinRecord& fatbin) {
   parts_.variables->Unload(fatbin);
-  for (const auto& link : Links()) link->modules().Unload(fatbin);
+  for (const auto& connection : ContextConnections()) connection->modules().Unload(fatbin);
 }
 
 CUresult Devices::Join(std::uint32_t join, const Context& first, const Context& second) {
@@ -330,45 +333,45 @@ bool Devices::StartReceiving() {
 
 void Devices::ReceiveLoop() {
   const WaitStages stages = WaitStages::ForThisMachine();
-  std::vector<std::shared_ptr<Link>> links;
-  std::vector<std::shared_ptr<Link>> failed;
+  std::vector<std::shared_ptr<ContextConnection>> connections;
+  std::vector<std::shared_ptr<ContextConnection>> failed;
   std::uint64_t version = 0;
   bool agent_gone = false;
   auto checked = std::chrono::steady_clock::now();
-  const auto lately_failed = [&](const std::shared_ptr<Link>& link) {
-    return link->fault() != CUDA_SUCCESS &&
-           std::find(failed.begin(), failed.end(), link) == failed.end();
+  const auto lately_failed = [&](const std::shared_ptr<ContextConnection>& connection) {
+    return connection->fault() != CUDA_SUCCESS &&
+           std::find(failed.begin(), failed.end(), connection) == failed.end();
   };
   const auto all_watched = [&] {
-    return !links.empty() && std::all_of(links.begin(), links.end(), [](const auto& link) {
-      return link->receiver().watched();
-    });
+    return !connections.empty() &&
+           std::all_of(connections.begin(), connections.end(),
+                       [](const auto& connection) { return connection->receiver().watched(); });
   };
   for (;;) {
-    if (const std::uint64_t now = links_version_.load(); now != version) {
+    if (const std::uint64_t now = connections_version_.load(); now != version) {
       version = now;
-      links = Links();
+      connections = ContextConnections();
       failed.clear();
     }
     // Else the agent would wake this thread again and again for what others take. With an idle
     // device beside theirs it still does: somebody has to hear of that one.
-    if (all_watched()) bell_.Nap(all_watched, kWatchedNap);
+    if (all_watched()) bell_.Nap(all_watched, kWatchedSleep);
     // The time-out is for the agent's death alone: whatever else happens rings.
     bell_.Wait(
         [&] {
-          if (links_version_.load(std::memory_order_relaxed) != version) return true;
-          for (const auto& link : links)
-            if (link->receiver().HasWork() || lately_failed(link)) return true;
+          if (connections_version_.load(std::memory_order_relaxed) != version) return true;
+          for (const auto& connection : connections)
+            if (connection->receiver().HasWork() || lately_failed(connection)) return true;
           return all_watched();
         },
         kAgentCheck, stages);
-    for (const auto& link : links) {
-      while (link->receiver().Receive() && link->fault() == CUDA_SUCCESS &&
-             links_version_.load() == version) {
+    for (const auto& connection : connections) {
+      while (connection->receiver().Receive() && connection->fault() == CUDA_SUCCESS &&
+             connections_version_.load() == version) {
       }
-      if (lately_failed(link)) {
-        failed.push_back(link);
-        SayLost(*link);
+      if (lately_failed(connection)) {
+        failed.push_back(connection);
+        SayLost(*connection);
       }
     }
     // Also while other things happen all the time: they need not be what somebody waits for.
@@ -379,16 +382,16 @@ void Devices::ReceiveLoop() {
         LogError("the agent of this node has exited; all devices are lost");
       }
       if (agent_gone) LoseAll();
-      for (const auto& link : links) link->LookForAnswers(opener_->process());
+      for (const auto& connection : connections) connection->LookForAnswers(opener_->process());
     }
   }
 }
 
 // Again and again: one may have been opened while the agent ended.
 void Devices::LoseAll() {
-  for (const auto& link : Links())
-    if (link->fault() == CUDA_SUCCESS)
-      link->Lose(link->LossSentence("the agent of this node has exited"));
+  for (const auto& connection : ContextConnections())
+    if (connection->fault() == CUDA_SUCCESS)
+      connection->Lose(connection->LossSentence("the agent of this node has exited"));
 }
 
 }  // namespace cuspan

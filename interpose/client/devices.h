@@ -12,8 +12,8 @@
 
 #include "common/mutex.h"
 #include "interpose/client/base/context.h"
+#include "interpose/client/context_connection.h"
 #include "interpose/client/device_opener.h"
-#include "interpose/client/link.h"
 #include "protocol/channel/bell.h"
 
 namespace cuspan {
@@ -21,7 +21,7 @@ namespace cuspan {
 // The calling thread's current device.
 int CurrentDevice();
 
-// What all links are made with. All outlive the devices.
+// What all connections are made with. All outlive the devices.
 struct DeviceParts {
   ConnectionCommon* common;
   SharedRegion* region;
@@ -29,7 +29,7 @@ struct DeviceParts {
   PieceListener* pieces;
   // Are told of completions, and of communicators, by the thread that receives.
   std::function<void(const EventReached&)> on_event;
-  std::function<void(const Link&, const CommunicatorTold&)> on_communicator;
+  std::function<void(const ContextConnection&, const CommunicatorNotice&)> on_communicator;
 };
 
 // Any thread. Results are the driver's. Lives as long as the process.
@@ -62,50 +62,54 @@ class Devices {
   const char* lost_text() const { return parts_.common->lost_devices.text(); }
 
   // The life of a context, begun if it was not. Fails with the sticky error of a lost device.
-  CUresult Open(Context& context, std::shared_ptr<Link>* link);
+  CUresult Open(Context& context, std::shared_ptr<ContextConnection>* connection);
   // The same if it has begun already; null if not.
-  std::shared_ptr<Link> Opened(const Context& context) const;
+  std::shared_ptr<ContextConnection> Opened(const Context& context) const;
   // Of the current context where it is one of that device, else of the primary one.
   // CUDA_ERROR_INVALID_DEVICE when there is no such device.
-  CUresult Open(int device, std::shared_ptr<Link>* link);
+  CUresult Open(int device, std::shared_ptr<ContextConnection>* connection);
   // The same if it has begun already; null if not, or there is no such device.
-  std::shared_ptr<Link> OpenedFor(int device);
-  std::shared_ptr<Link> Opened(int device) { return Opened(Primary(device)); }
+  std::shared_ptr<ContextConnection> OpenedFor(int device);
+  std::shared_ptr<ContextConnection> Opened(int device) { return Opened(Primary(device)); }
   // Of the current context, for a call of the runtime: it keeps the context, and the thread has it
   // as its current one from then on.
-  CUresult OpenCurrent(std::shared_ptr<Link>* link);
+  CUresult OpenCurrent(std::shared_ptr<ContextConnection>* connection);
   // All that have begun.
-  std::vector<std::shared_ptr<Link>> Links() const;
+  std::vector<std::shared_ptr<ContextConnection>> ContextConnections() const;
   std::vector<std::shared_ptr<Connection>> Connections() const;
-  // use(const std::shared_ptr<Link>&) → any value, with the life that surely(const Link&) holds
-  // for; else of those that perhaps(const Link&) holds for the current context's, or the first.
-  // With null when there is none. All are called with a lock held.
+  // use(const std::shared_ptr<ContextConnection>&) → any value, with the life that surely(const
+  // ContextConnection&) holds for; else of those that perhaps(const ContextConnection&) holds for
+  // the current context's, or the first. With null when there is none. All are called with a lock
+  // held.
   template <typename Surely, typename Perhaps, typename Use>
-  auto VisitLink(Surely&& surely, Perhaps&& perhaps, Use&& use) {
-    static const std::shared_ptr<Link> none;
-    const std::shared_ptr<Link>* found = nullptr;
+  auto VisitConnection(Surely&& surely, Perhaps&& perhaps, Use&& use) {
+    static const std::shared_ptr<ContextConnection> none;
+    const std::shared_ptr<ContextConnection>* found = nullptr;
     const Context* const current = &CurrentContext();
-    const ReaderLock lock(links_mutex_);
+    const ReaderLock lock(connections_mutex_);
     ForEach([&](const Context& context) {
-      if (context.link_ == nullptr || (found != nullptr && &context != current)) return;
-      if (surely(*context.link_)) found = &context.link_;
+      if (context.connection_ == nullptr || (found != nullptr && &context != current)) return;
+      if (surely(*context.connection_)) found = &context.connection_;
     });
     if (found != nullptr) return use(*found);
     ForEach([&](const Context& context) {
-      if (context.link_ == nullptr || !perhaps(*context.link_)) return;
-      if (found == nullptr || &context == current) found = &context.link_;
+      if (context.connection_ == nullptr || !perhaps(*context.connection_)) return;
+      if (found == nullptr || &context == current) found = &context.connection_;
     });
     return use(found != nullptr ? *found : none);
   }
   template <typename Surely, typename Perhaps>
-  std::shared_ptr<Link> FindLink(Surely&& surely, Perhaps&& perhaps) {
-    return VisitLink(surely, perhaps, [](const std::shared_ptr<Link>& link) { return link; });
+  std::shared_ptr<ContextConnection> FindLink(Surely&& surely, Perhaps&& perhaps) {
+    return VisitConnection(
+        surely, perhaps,
+        [](const std::shared_ptr<ContextConnection>& connection) { return connection; });
   }
 
   // The life of that number; null where it has ended.
-  std::shared_ptr<Link> LinkNumbered(std::uint64_t number) {
-    return FindLink([number](const Link& link) { return link.number() == number; },
-                    [](const Link&) { return false; });
+  std::shared_ptr<ContextConnection> ConnectionNumbered(std::uint64_t number) {
+    return FindLink(
+        [number](const ContextConnection& connection) { return connection.number() == number; },
+        [](const ContextConnection&) { return false; });
   }
 
   // Ends the context's life; what belongs to it is gone from all tables.
@@ -126,24 +130,25 @@ class Devices {
  private:
   // use(const Context&) for all of them.
   template <typename Use>
-  void ForEach(Use&& use) const CUSPAN_REQUIRES_SHARED(links_mutex_) {
+  void ForEach(Use&& use) const CUSPAN_REQUIRES_SHARED(connections_mutex_) {
     for (const auto& context : primary_) use(*context);
     for (const auto& context : created_) use(*context);
   }
   Context* ContextFor(int device);
-  CUresult OpenNew(Context& context, std::shared_ptr<Link>* link);
+  CUresult OpenNew(Context& context, std::shared_ptr<ContextConnection>* connection);
   Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
   // The context has ended for good.
   void Retire(const Context& context);
-  void SetLinks(Context& context, std::shared_ptr<Link> link, std::shared_ptr<Link> starting);
+  void SetConnections(Context& context, std::shared_ptr<ContextConnection> connection,
+                      std::shared_ptr<ContextConnection> starting);
   // False if no thread can be started for it.
   bool StartReceiving();
   // Ends never: every wait of the program relies on it to end when the agent does.
   void ReceiveLoop();
-  // The agent has ended, and with it what all links lead to.
+  // The agent has ended, and with it what all connections lead to.
   void LoseAll();
   // All tables hear of it.
-  void SayLost(const Link& link);
+  void SayLost(const ContextConnection& connection);
   std::vector<ContextTable*> Tables() const;
 
   const std::unique_ptr<DeviceOpener> opener_;
@@ -153,14 +158,14 @@ class Devices {
   const std::vector<DeviceDescription> descriptions_;
   const DeviceParts parts_;
   std::vector<std::shared_ptr<Context>> primary_;  // By device.
-  mutable SharedMutex links_mutex_;                // Of the lives of all contexts.
-  std::vector<std::shared_ptr<Context>> created_ CUSPAN_GUARDED_BY(links_mutex_);
+  mutable SharedMutex connections_mutex_;          // Of the lives of all contexts.
+  std::vector<std::shared_ptr<Context>> created_ CUSPAN_GUARDED_BY(connections_mutex_);
   // The last ones that were destroyed: their handles are not given out again at once.
   static constexpr std::size_t kDestroyedKept = 64;
-  std::deque<std::shared_ptr<Context>> destroyed_ CUSPAN_GUARDED_BY(links_mutex_);
-  std::uint64_t last_context_ CUSPAN_GUARDED_BY(links_mutex_) = 0;  // Context::number().
-  std::atomic<std::uint64_t> links_version_{1};
-  std::atomic<std::uint64_t> next_link_{1};
+  std::deque<std::shared_ptr<Context>> destroyed_ CUSPAN_GUARDED_BY(connections_mutex_);
+  std::uint64_t last_context_ CUSPAN_GUARDED_BY(connections_mutex_) = 0;  // Context::number().
+  std::atomic<std::uint64_t> connections_version_{1};
+  std::atomic<std::uint64_t> next_connection_{1};
   mutable Mutex tables_mutex_;
   std::vector<ContextTable*> tables_ CUSPAN_GUARDED_BY(tables_mutex_);
   Mutex receiver_mutex_;

@@ -15,13 +15,13 @@
 
 namespace cuspan {
 
-class Link;
+class ContextConnection;
 
 struct Event {
-  Event(std::uint64_t id, std::shared_ptr<Link> link, unsigned flags)
-      : id(id), link(std::move(link)), flags(flags) {}
+  Event(std::uint64_t id, std::shared_ptr<ContextConnection> connection, unsigned flags)
+      : id(id), connection(std::move(connection)), flags(flags) {}
   const std::uint64_t id;
-  const std::shared_ptr<Link> link;  // The proxy that has it.
+  const std::shared_ptr<ContextConnection> connection;  // The proxy that has it.
   const unsigned flags;
 
   // Held while a record is numbered and posted, so that both orders agree. Never
@@ -46,7 +46,7 @@ struct Event {
   // streams may be reached in another order than they were made in.
   struct Held {
     std::uint64_t record;
-    std::weak_ptr<Link> link;
+    std::weak_ptr<ContextConnection> connection;
     std::uint64_t signal;
   };
   std::vector<Held> held CUSPAN_GUARDED_BY(mutex);

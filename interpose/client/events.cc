@@ -15,8 +15,8 @@ constexpr std::chrono::milliseconds kLongestBehind{5};
 // Also when it was told of and only waited for bytes that are here by now.
 bool IsComplete(const Event& event) {
   if (event.complete()) return true;
-  event.link->coherence().BeforeWait(true);
-  event.link->receiver().TryShowStored();
+  event.connection->coherence().BeforeWait(true);
+  event.connection->receiver().TryShowStored();
   return event.complete();
 }
 
@@ -24,18 +24,19 @@ bool IsComplete(const Event& event) {
 // device, events that it had reached are still complete.
 CUresult FailureOf(const Event& event) {
   if (event.failure() != CUDA_SUCCESS) return event.failure();
-  const CUresult fault = event.link->fault();
+  const CUresult fault = event.connection->fault();
   return fault == CUDA_ERROR_DEVICE_UNAVAILABLE ? CUDA_SUCCESS : fault;
 }
 
 }  // namespace
 
-CUresult Events::CreateOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event) {
+CUresult Events::CreateOn(const std::shared_ptr<ContextConnection>& connection, unsigned flags,
+                          std::uint64_t* event) {
   EventCreate create;
   create.event = NextHandle();
   create.flags = flags;
-  if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
-  auto made = std::make_shared<Event>(create.event, link, flags);
+  if (const CUresult result = connection->Post(create); result != CUDA_SUCCESS) return result;
+  auto made = std::make_shared<Event>(create.event, connection, flags);
   const WriterLock lock(mutex_);
   events_.emplace(create.event, std::move(made));
   *event = create.event;
@@ -43,9 +44,10 @@ CUresult Events::CreateOn(const std::shared_ptr<Link>& link, unsigned flags, std
 }
 
 CUresult Events::Create(unsigned flags, std::uint64_t* event) {
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.OpenCurrent(&link); result != CUDA_SUCCESS) return result;
-  if ((flags & CU_EVENT_INTERPROCESS) == 0) return CreateOn(link, flags, event);
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = devices_.OpenCurrent(&connection); result != CUDA_SUCCESS)
+    return result;
+  if ((flags & CU_EVENT_INTERPROCESS) == 0) return CreateOn(connection, flags, event);
   auto shared = SharedEvent::Create();
   if (shared == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   return AddShared(std::move(shared), flags, event);
@@ -53,9 +55,10 @@ CUresult Events::Create(unsigned flags, std::uint64_t* event) {
 
 CUresult Events::AddShared(std::shared_ptr<SharedEvent> shared, unsigned flags,
                            std::uint64_t* event) {
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.OpenCurrent(&link); result != CUDA_SUCCESS) return result;
-  const CUresult result = CreateOn(link, flags, event);
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = devices_.OpenCurrent(&connection); result != CUDA_SUCCESS)
+    return result;
+  const CUresult result = CreateOn(connection, flags, event);
   if (result == CUDA_SUCCESS) shared_.Add(*event, std::move(shared));
   return result;
 }
@@ -86,13 +89,13 @@ CUresult Events::Destroy(std::uint64_t event) {
   if (known->complete() && known->attended.load() == 0) Erase(event);
   EventDestroy destroy;
   destroy.event = event;
-  return known->link->Post(destroy);
+  return known->connection->Post(destroy);
 }
 
 CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
   if (const auto shared = shared_.Find(event)) return RecordShared(shared, target);
   const std::shared_ptr<Event> known = Find(event);
-  if (known == nullptr || known->link != target.link) return CUDA_ERROR_INVALID_HANDLE;
+  if (known == nullptr || known->connection != target.connection) return CUDA_ERROR_INVALID_HANDLE;
   const MutexLock recording(known->recording);
   EventRecord record;
   record.event = event;
@@ -100,12 +103,13 @@ CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
   record.record = known->recorded.load(std::memory_order_relaxed) + 1;
   known->recorded.store(record.record);
   std::uint64_t sequence = 0;
-  const CUresult result = target.link->Post(record, &sequence);
+  const CUresult result = target.connection->Post(record, &sequence);
   // Who measures kernels may have one in front of them wait for a word of page-locked memory, which
   // the program writes behind the record: what is measured has to be at the device by then.
   if (result == CUDA_SUCCESS && (known->flags & CU_EVENT_DISABLE_TIMING) == 0 &&
-      target.link->sharing() == Sharing::kMemory && target.link->coherence().KernelsUseHost())
-    target.link->channel().AwaitTaken(sequence, kLongestBehind);
+      target.connection->sharing() == Sharing::kMemory &&
+      target.connection->coherence().KernelsUseHost())
+    target.connection->channel().AwaitTaken(sequence, kLongestBehind);
   return result;
 }
 
@@ -116,7 +120,7 @@ CUresult Events::Query(std::uint64_t event) {
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool complete = IsComplete(*known);
   if (const CUresult failure = FailureOf(*known); failure != CUDA_SUCCESS) return failure;
-  return complete ? known->link->Synchronized(false) : CUDA_ERROR_NOT_READY;
+  return complete ? known->connection->Synchronized(false) : CUDA_ERROR_NOT_READY;
 }
 
 CUresult Events::Synchronize(std::uint64_t event) {
@@ -127,28 +131,29 @@ CUresult Events::Synchronize(std::uint64_t event) {
   const std::uint64_t wanted = known->recorded.load();
   const auto over = [&] {
     return known->reached.load() >= wanted || known->failure() != CUDA_SUCCESS ||
-           known->link->fault() != CUDA_SUCCESS;
+           known->connection->fault() != CUDA_SUCCESS;
   };
-  if (!over()) known->link->coherence().BeforeWait(false);
-  const DeviceWait wait(known->link->common(), known->link->channel());
-  if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->receiver().Watch(over);
+  if (!over()) known->connection->coherence().BeforeWait(false);
+  const DeviceWait wait(known->connection->common(), known->connection->channel());
+  if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0)
+    known->connection->receiver().Watch(over);
   if (!over()) {
     known->attended.fetch_add(1);
     MutexLock lock(known->mutex);
     // Ends when it is reached, or when the thread that receives finds the device lost (Lost).
-    known->link->WaitLong(known->changed, lock, over);
+    known->connection->WaitLong(known->changed, lock, over);
     known->attended.fetch_sub(1);
   }
   if (const CUresult failure = FailureOf(*known); failure != CUDA_SUCCESS) return failure;
   // Of a device that was lost while it waited.
-  if (known->reached.load() < wanted) return known->link->fault();
-  return known->link->Synchronized(false);
+  if (known->reached.load() < wanted) return known->connection->fault();
+  return known->connection->Synchronized(false);
 }
 
 CUresult Events::ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds) {
   const std::shared_ptr<Event> first = Find(start);
   const std::shared_ptr<Event> second = Find(end);
-  if (first == nullptr || second == nullptr || first->link != second->link)
+  if (first == nullptr || second == nullptr || first->connection != second->connection)
     return CUDA_ERROR_INVALID_HANDLE;
   // What is wrong with either comes before what is not ready yet, as in the driver.
   for (const auto& event : {first, second}) {
@@ -162,22 +167,22 @@ CUresult Events::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mill
   op.start = start;
   op.end = end;
   EventElapsed::Reply reply;
-  const CUresult result = first->link->Call(op, &reply);
+  const CUresult result = first->connection->Call(op, &reply);
   if (result == CUDA_SUCCESS) *milliseconds = reply.milliseconds;
   return result;
 }
 
 CUresult Events::Wait(const StreamTarget& target, std::uint64_t event) {
   if (const auto shared = shared_.Find(event))
-    return shared_.Hold(shared, target.link, target.stream);
+    return shared_.Hold(shared, target.connection, target.stream);
   const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (known->link == target.link) {
+  if (known->connection == target.connection) {
     StreamWaitEvent wait;
     wait.stream = target.stream;
     wait.event = event;
     wait.record = known->recorded.load();
-    return wait.record == 0 ? CUDA_SUCCESS : target.link->Post(wait);
+    return wait.record == 0 ? CUDA_SUCCESS : target.connection->Post(wait);
   }
   return WaitElsewhere(target, *known);
 }
@@ -186,15 +191,16 @@ CUresult Events::WaitElsewhere(const StreamTarget& target, Event& event) {
   StreamWaitSignal wait;
   wait.stream = target.stream;
   wait.signal = NextHandle();
-  if (!Hold(event, target.link, wait.signal)) {
-    target.link->coherence().Follow(*event.link);
+  if (!Hold(event, target.connection, wait.signal)) {
+    target.connection->coherence().Follow(*event.connection);
     return event.failure();
   }
   // The signal may overtake this, which the proxy expects.
-  return target.link->Post(wait);
+  return target.connection->Post(wait);
 }
 
-bool Events::Hold(Event& event, const std::shared_ptr<Link>& link, std::uint64_t signal) {
+bool Events::Hold(Event& event, const std::shared_ptr<ContextConnection>& connection,
+                  std::uint64_t signal) {
   const MutexLock lock(event.mutex);
   event.attended.fetch_add(1);
   const std::uint64_t recorded = event.recorded.load();
@@ -202,13 +208,13 @@ bool Events::Hold(Event& event, const std::shared_ptr<Link>& link, std::uint64_t
     event.attended.fetch_sub(1);
     return false;
   }
-  event.held.push_back({recorded, link, signal});
+  event.held.push_back({recorded, connection, signal});
   return true;
 }
 
 CUresult Events::WhenReached(const StreamTarget& target, std::function<void(CUresult)> call) {
   std::uint64_t event = 0;
-  if (const CUresult result = CreateOn(target.link, CU_EVENT_DISABLE_TIMING, &event);
+  if (const CUresult result = CreateOn(target.connection, CU_EVENT_DISABLE_TIMING, &event);
       result != CUDA_SUCCESS)
     return result;
   const std::shared_ptr<Event> reached = Find(event);
@@ -224,7 +230,7 @@ CUresult Events::WhenReached(const StreamTarget& target, std::function<void(CUre
 
 CUresult Events::Order(const StreamTarget& first, const StreamTarget& waiting) {
   std::uint64_t event = 0;
-  if (const CUresult result = CreateOn(first.link, CU_EVENT_DISABLE_TIMING, &event);
+  if (const CUresult result = CreateOn(first.connection, CU_EVENT_DISABLE_TIMING, &event);
       result != CUDA_SUCCESS)
     return result;
   CUresult result = Record(event, first);
@@ -251,7 +257,7 @@ void Events::OnReached(const EventReached& reached) {
     event = entry->second;
   }
   // That of the last record; but a lost device stays lost.
-  if (reached.result != CUDA_SUCCESS || event->link->fault() == CUDA_SUCCESS)
+  if (reached.result != CUDA_SUCCESS || event->connection->fault() == CUDA_SUCCESS)
     event->result.store(reached.result);
   // Only the thread that receives from the event's device writes it.
   if (event->reached.load(std::memory_order_relaxed) < reached.record)
@@ -278,24 +284,25 @@ void Events::Release(Event& event, std::optional<std::uint64_t> record, CUresult
   event.changed.notify_all();
   if (then) then(result);
   for (const Event::Held& held : released) {
-    const auto link = held.link.lock();
-    if (link == nullptr) continue;
+    const auto connection = held.connection.lock();
+    if (connection == nullptr) continue;
     Signal signal;
     signal.signal = held.signal;
     // A lost device has nothing that waits.
-    if (!link->coherence().FollowLater(event.link,
-                                       [link, signal] { static_cast<void>(link->Post(signal)); }))
-      link->receiver().Post(signal);
+    if (!connection->coherence().FollowLater(event.connection, [connection, signal] {
+          static_cast<void>(connection->Post(signal));
+        }))
+      connection->receiver().Post(signal);
   }
   if (!released.empty()) devices_.Wake();
 }
 
-void Events::Lost(const Link& lost) {
+void Events::Lost(const ContextConnection& lost) {
   std::vector<std::shared_ptr<Event>> failed;
   {
     const ReaderLock lock(mutex_);
     for (const auto& [id, event] : events_)
-      if (event->link.get() == &lost) failed.push_back(event);
+      if (event->connection.get() == &lost) failed.push_back(event);
   }
   for (const auto& event : failed) {
     event->result.store(lost.fault());
@@ -305,11 +312,11 @@ void Events::Lost(const Link& lost) {
   }
 }
 
-void Events::Forget(const Link& ended) {
+void Events::Forget(const ContextConnection& ended) {
   Lost(ended);
   const WriterLock lock(mutex_);
   std::erase_if(events_, [&](const auto& entry) {
-    const bool gone = entry.second->link.get() == &ended;
+    const bool gone = entry.second->connection.get() == &ended;
     if (gone) entry.second->destroyed.store(true);
     return gone;
   });

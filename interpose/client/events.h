@@ -30,7 +30,8 @@ class Events final : public ContextTable {
   // One of another process, as an event of the current device.
   CUresult AddShared(std::shared_ptr<SharedEvent> shared, unsigned flags, std::uint64_t* event);
   // On a device that need not be the current one.
-  CUresult CreateOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event);
+  CUresult CreateOn(const std::shared_ptr<ContextConnection>& connection, unsigned flags,
+                    std::uint64_t* event);
   CUresult Destroy(std::uint64_t event);
   // What the event shares with other processes; null when it is none of those.
   std::shared_ptr<SharedEvent> FindShared(std::uint64_t event) { return shared_.Find(event); }
@@ -48,13 +49,14 @@ class Events final : public ContextTable {
   CUresult WhenReached(const StreamTarget& target, std::function<void(CUresult)> call);
   // Makes `waiting` wait for what is in `first` now, on whatever devices they are.
   CUresult Order(const StreamTarget& first, const StreamTarget& waiting);
-  // Runs op(const StreamTarget&) → CUresult in the order of `target` on `link`, which may be
+  // Runs op(const StreamTarget&) → CUresult in the order of `target` on `connection`, which may be
   // another device's.
   template <typename Use>
-  CUresult OnDevice(const StreamTarget& target, const std::shared_ptr<Link>& link, Use&& op) {
-    if (link == target.link) return op(target);
-    StreamTarget there{link, 0};
-    CUresult result = link->OwnStream(&there.stream);
+  CUresult OnDevice(const StreamTarget& target,
+                    const std::shared_ptr<ContextConnection>& connection, Use&& op) {
+    if (connection == target.connection) return op(target);
+    StreamTarget there{connection, 0};
+    CUresult result = connection->OwnStream(&there.stream);
     if (result == CUDA_SUCCESS) result = Order(target, there);
     if (result == CUDA_SUCCESS) result = op(there);
     if (result == CUDA_SUCCESS) result = Order(there, target);
@@ -63,8 +65,8 @@ class Events final : public ContextTable {
 
   // By the thread that receives.
   void OnReached(const EventReached& reached);
-  void Forget(const Link& ended) override;
-  void Lost(const Link& lost) override;
+  void Forget(const ContextConnection& ended) override;
+  void Lost(const ContextConnection& lost) override;
 
  private:
   // Null for unknown and destroyed events.
@@ -72,8 +74,10 @@ class Events final : public ContextTable {
   void Erase(std::uint64_t event);
   CUresult RecordShared(const std::shared_ptr<SharedEvent>& shared, const StreamTarget& target);
   CUresult WaitElsewhere(const StreamTarget& target, Event& event);
-  // The signal is given to `link` when what was recorded is reached. False when it is already.
-  static bool Hold(Event& event, const std::shared_ptr<Link>& link, std::uint64_t signal);
+  // The signal is given to `connection` when what was recorded is reached. False when it is
+  // already.
+  static bool Hold(Event& event, const std::shared_ptr<ContextConnection>& connection,
+                   std::uint64_t signal);
   // Lets those go on who attend to the event: those who wait for this record of it, or, when its
   // device is lost, all.
   void Release(Event& event, std::optional<std::uint64_t> record, CUresult result);

@@ -2,15 +2,15 @@
 
 #include <utility>
 
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 namespace cuspan {
 namespace {
 
 // Of memory whose graphs are gone; more is freed at once, the oldest first. CUDA keeps all of it
 // until cudaDeviceGraphMemTrim.
-constexpr std::uint64_t kMostEndedBytes = 64 << 20;
-constexpr std::size_t kMostEnded = 1024;
+constexpr std::uint64_t kMaxEndedBytes = 64 << 20;
+constexpr std::size_t kMaxEnded = 1024;
 
 }  // namespace
 
@@ -61,7 +61,7 @@ std::vector<std::uint64_t> GraphBlocks::End(std::uint64_t address, std::uint64_t
   found->second.ended = true;
   ended_.push_back({address, bytes});
   ended_bytes_ += bytes;
-  while (ended_bytes_ > kMostEndedBytes || ended_.size() > kMostEnded) {
+  while (ended_bytes_ > kMaxEndedBytes || ended_.size() > kMaxEnded) {
     freed.push_back(ended_.front().address);
     blocks_.erase(ended_.front().address);
     ended_bytes_ -= ended_.front().bytes;
@@ -70,11 +70,11 @@ std::vector<std::uint64_t> GraphBlocks::End(std::uint64_t address, std::uint64_t
   return freed;
 }
 
-std::vector<std::uint64_t> GraphBlocks::TakeEnded(const Link& link) {
+std::vector<std::uint64_t> GraphBlocks::TakeEnded(const ContextConnection& connection) {
   std::vector<std::uint64_t> taken;
   const MutexLock lock(mutex_);
   std::erase_if(ended_, [&](const Ended& block) CUSPAN_REQUIRES(mutex_) {
-    if (!link.memory().InWindow(block.address)) return false;
+    if (!connection.memory().InWindow(block.address)) return false;
     taken.push_back(block.address);
     blocks_.erase(block.address);
     ended_bytes_ -= block.bytes;
@@ -83,11 +83,11 @@ std::vector<std::uint64_t> GraphBlocks::TakeEnded(const Link& link) {
   return taken;
 }
 
-void GraphBlocks::Forget(const Link& ended) {
+void GraphBlocks::Forget(const ContextConnection& ended) {
   static_cast<void>(TakeEnded(ended));
   std::vector<std::shared_ptr<const void>> owners;
   const MutexLock lock(mutex_);
-  // The next link of the device gives out the same addresses.
+  // The next connection of the device gives out the same addresses.
   std::erase_if(blocks_, [&](auto& entry) {
     if (!ended.memory().InWindow(entry.first)) return false;
     owners.push_back(std::move(entry.second.owner));

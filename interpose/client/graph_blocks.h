@@ -36,9 +36,9 @@ class GraphBlocks final : public ContextTable {
   // and which the caller frees.
   std::vector<std::uint64_t> End(std::uint64_t address, std::uint64_t bytes);
   // All ended ones of the device, in the same way.
-  std::vector<std::uint64_t> TakeEnded(const Link& link);
+  std::vector<std::uint64_t> TakeEnded(const ContextConnection& connection);
 
-  void Forget(const Link& ended) override;
+  void Forget(const ContextConnection& ended) override;
 
  private:
   struct Block {

@@ -66,27 +66,28 @@ CUresult HostCalls::Call(const StreamTarget& target, Choose call) {
   // The function finds in shared memory what the stream did so far, and the stream what the
   // function did.
   auto choose = [call = std::move(call),
-                 stream = std::weak_ptr<Link>(target.link)](CUresult reached) {
-    const std::shared_ptr<Link> link = stream.lock();
-    const bool alive = link != nullptr && reached == CUDA_SUCCESS;
-    ThisThread().host_call_context = alive ? &link->context() : nullptr;
-    if (alive) static_cast<void>(link->Synchronized(false));
+                 stream = std::weak_ptr<ContextConnection>(target.connection)](CUresult reached) {
+    const std::shared_ptr<ContextConnection> connection = stream.lock();
+    const bool alive = connection != nullptr && reached == CUDA_SUCCESS;
+    ThisThread().host_call_context = alive ? &connection->context() : nullptr;
+    if (alive) static_cast<void>(connection->Synchronized(false));
     return call(reached);
   };
-  auto over = [this, stream = std::weak_ptr<Link>(target.link), signal = wait.signal] {
-    const std::shared_ptr<Link> link = stream.lock();
+  auto over = [this, stream = std::weak_ptr<ContextConnection>(target.connection),
+               signal = wait.signal] {
+    const std::shared_ptr<ContextConnection> connection = stream.lock();
     pending_.fetch_sub(1, std::memory_order_release);
-    if (link == nullptr) return;
-    static_cast<void>(link->coherence().SendNews());
+    if (connection == nullptr) return;
+    static_cast<void>(connection->coherence().SendUpdates());
     Signal over;
     over.signal = signal;
-    static_cast<void>(link->Post(over));  // A lost device has nothing that waits.
+    static_cast<void>(connection->Post(over));  // A lost device has nothing that waits.
   };
   const CUresult result = events_.WhenReached(
       target, [this, choose = std::move(choose), over = std::move(over)](CUresult reached) {
         thread_.Run({[choose, reached] { return choose(reached); }, over});
       });
-  return result != CUDA_SUCCESS ? result : target.link->Post(wait);
+  return result != CUDA_SUCCESS ? result : target.connection->Post(wait);
 }
 
 }  // namespace cuspan

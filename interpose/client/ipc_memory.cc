@@ -32,7 +32,7 @@ std::string ProxyName(const std::array<std::uint8_t, 16>& bytes) {
 
 }  // namespace
 
-CUresult IpcMemory::Describe(Link& owner, const BlockAllocator::Range& block,
+CUresult IpcMemory::Describe(ContextConnection& owner, const BlockAllocator::Range& block,
                              IpcMemoryHandle* handle) {
   const auto piece = owner.memory().OwnPiece(block.base);
   if (!piece) return CUDA_ERROR_INVALID_VALUE;  // A variable, or what another process has.
@@ -48,12 +48,13 @@ CUresult IpcMemory::Describe(Link& owner, const BlockAllocator::Range& block,
   return devices_.Synchronize(owner.context());
 }
 
-CUresult IpcMemory::Open(Link& user, const IpcMemoryHandle& handle, std::uint64_t* address) {
+CUresult IpcMemory::Open(ContextConnection& user, const IpcMemoryHandle& handle,
+                         std::uint64_t* address) {
   if (handle.magic != kMagic || handle.offset >= handle.piece_bytes || handle.bytes == 0 ||
       handle.bytes > handle.piece_bytes - handle.offset)
     return CUDA_ERROR_INVALID_VALUE;
   const std::string proxy = ProxyName(handle.proxy);
-  for (const auto& own : devices_.Links())
+  for (const auto& own : devices_.ContextConnections())
     if (own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;
   const MutexLock lock(mutex_);
   const auto [found, is_new] = imports_.try_emplace({proxy, handle.piece, user.number()});
@@ -78,24 +79,24 @@ CUresult IpcMemory::Close(std::uint64_t address) {
   for (auto entry = imports_.begin(); entry != imports_.end(); ++entry) {
     Import& import = entry->second;
     const auto block = import.opened.find(address);
-    const auto link = devices_.LinkNumbered(std::get<2>(entry->first));
-    if (block == import.opened.end() || link == nullptr) continue;
+    const auto connection = devices_.ConnectionNumbered(std::get<2>(entry->first));
+    if (block == import.opened.end() || connection == nullptr) continue;
     const bool last = block->second == 1 && import.opened.size() == 1;
     if (last) {
-      const CUresult result = link->memory().EndImport(import.base);
+      const CUresult result = connection->memory().EndImport(import.base);
       if (result == CUDA_SUCCESS) imports_.erase(entry);
       return result;
     }
     if (--block->second == 0) {
       import.opened.erase(block);
-      link->memory().RemoveImportedBlock(address);
+      connection->memory().RemoveImportedBlock(address);
     }
     return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-void IpcMemory::Forget(const Link& ended) {
+void IpcMemory::Forget(const ContextConnection& ended) {
   const MutexLock lock(mutex_);
   std::erase_if(imports_,
                 [&](const auto& entry) { return std::get<2>(entry.first) == ended.number(); });

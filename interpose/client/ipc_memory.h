@@ -37,11 +37,12 @@ class IpcMemory final : public ContextTable {
 
   // Of a block of `owner`, which cudaMalloc or a pool gave out. CUDA_ERROR_INVALID_VALUE for other
   // memory, CUDA_ERROR_NOT_SUPPORTED where proxies do not reach each other.
-  CUresult Describe(Link& owner, const BlockAllocator::Range& block, IpcMemoryHandle* handle);
+  CUresult Describe(ContextConnection& owner, const BlockAllocator::Range& block,
+                    IpcMemoryHandle* handle);
   // The block in the addresses of `user`. Opening it again gives the same address.
   // CUDA_ERROR_INVALID_CONTEXT for memory of this process, CUDA_ERROR_MAP_FAILED when it can not be
   // had.
-  CUresult Open(Link& user, const IpcMemoryHandle& handle, std::uint64_t* address);
+  CUresult Open(ContextConnection& user, const IpcMemoryHandle& handle, std::uint64_t* address);
   // Undoes one Open; waits for the device. CUDA_ERROR_INVALID_VALUE for what was not opened.
   CUresult Close(std::uint64_t address);
   // Whether other processes have memory of this one's, or this one theirs.
@@ -49,14 +50,14 @@ class IpcMemory final : public ContextTable {
   // They are about to, in another way than these.
   void SetInUse() { in_use_.store(true, std::memory_order_relaxed); }
 
-  void Forget(const Link& ended) override;
+  void Forget(const ContextConnection& ended) override;
 
  private:
   struct Import {
     std::uint64_t base;                   // Of the piece, here.
     std::map<std::uint64_t, int> opened;  // By address: how many times.
   };
-  // The proxy, the piece there, and the number of the link that uses it.
+  // The proxy, the piece there, and the number of the connection that uses it.
   using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
 
   Devices& devices_;

@@ -3,14 +3,15 @@
 #include <utility>
 
 #include "interpose/client/base/handles.h"
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 namespace cuspan {
 
 Library::Library(FatbinRecord* fatbin)
     : handle_(reinterpret_cast<const void*>(NextHandle())), fatbin_(fatbin->shared_from_this()) {}
 
-CUresult Library::Kernel(Link& link, const std::string& name, const FunctionRecord** kernel) {
+CUresult Library::Kernel(ContextConnection& connection, const std::string& name,
+                         const FunctionRecord** kernel) {
   const MutexLock lock(mutex_);
   if (const auto known = kernels_.find(name); known != kernels_.end()) {
     *kernel = known->second;
@@ -21,7 +22,8 @@ CUresult Library::Kernel(Link& link, const std::string& name, const FunctionReco
   std::list<FunctionRecord> found;
   const FunctionRecord& record = found.emplace_back(NewKernel(*fatbin_, name));
   LoadedKernel* loaded = nullptr;
-  if (const CUresult result = link.modules().Kernel(record, &loaded); result != CUDA_SUCCESS) {
+  if (const CUresult result = connection.modules().Kernel(record, &loaded);
+      result != CUDA_SUCCESS) {
     return result;
   }
   Registry::Get().AddKernels(fatbin_.get(), std::move(found));
@@ -30,24 +32,27 @@ CUresult Library::Kernel(Link& link, const std::string& name, const FunctionReco
   return CUDA_SUCCESS;
 }
 
-CUresult Library::FindVariable(Link& link, const std::string& name, LoadedVariable* variable) {
+CUresult Library::FindVariable(ContextConnection& connection, const std::string& name,
+                               LoadedVariable* variable) {
   if (const auto known = variables_.find(name); known != variables_.end()) {
-    return link.modules().Variable(*known->second, variable);
+    return connection.modules().Variable(*known->second, variable);
   }
   if (name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
   auto record =
       std::make_unique<VariableRecord>(VariableRecord{fatbin_.get(), name, nullptr, 0, false});
-  if (const CUresult result = link.modules().Variable(*record, variable); result != CUDA_SUCCESS) {
+  if (const CUresult result = connection.modules().Variable(*record, variable);
+      result != CUDA_SUCCESS) {
     return result;
   }
   variables_.emplace(name, std::move(record));
   return CUDA_SUCCESS;
 }
 
-CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>& links,
+CUresult Library::Variable(ContextConnection& connection,
+                           const std::vector<std::shared_ptr<ContextConnection>>& connections,
                            const std::string& name, LoadedVariable* variable) {
   const MutexLock lock(mutex_);
-  CUresult result = FindVariable(link, name, variable);
+  CUresult result = FindVariable(connection, name, variable);
   if (result != CUDA_SUCCESS || !variable->managed) return result;
   auto known = managed_.find(name);
   if (known == managed_.end()) {
@@ -56,10 +61,10 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
   }
   if (!known->second.everywhere) {
     // What this device's image gave it becomes everybody's.
-    if ((result = link.modules().PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
-    for (const auto& other : links) {
+    if ((result = connection.modules().PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
+    for (const auto& other : connections) {
       const bool uses = other->fault() == CUDA_SUCCESS && other->modules().Has(*fatbin_);
-      if (other.get() == &link || !uses) continue;
+      if (other.get() == &connection || !uses) continue;
       if ((result = other->modules().PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     }
     known->second.everywhere = true;
@@ -68,11 +73,11 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
   return CUDA_SUCCESS;
 }
 
-CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
+CUresult Library::KernelNames(ContextConnection& connection, std::vector<std::string>* names) {
   const MutexLock lock(mutex_);
   if (!names_) {
-    const CUresult loaded = link.modules().Load(*fatbin_);
-    if (link.fault() != CUDA_SUCCESS) return link.fault();
+    const CUresult loaded = connection.modules().Load(*fatbin_);
+    if (connection.fault() != CUDA_SUCCESS) return connection.fault();
     // Invalid code has none, and that is no error yet.
     names->clear();
     if (loaded != CUDA_SUCCESS) return CUDA_SUCCESS;
@@ -82,7 +87,8 @@ CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
       ModuleKernels op;
       op.module = fatbin_->module;
       op.first = static_cast<std::uint32_t>(found.size());
-      if (const CUresult result = link.Call(op, &reply); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = connection.Call(op, &reply); result != CUDA_SUCCESS)
+        return result;
       for (std::string& name : reply.names) found.push_back(std::move(name));
     } while (!reply.last && !reply.names.empty());
     names_ = std::move(found);
@@ -120,7 +126,7 @@ std::shared_ptr<Library> Libraries::Remove(const void* handle, bool module) {
   return library;
 }
 
-void Libraries::Forget(const Link& ended) {
+void Libraries::Forget(const ContextConnection& ended) {
   const WriterLock lock(mutex_);
   std::erase_if(loaded_, [&](const auto& entry) {
     const bool gone = entry.second->owner() == ended.number();

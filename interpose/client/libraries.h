@@ -18,10 +18,10 @@
 
 namespace cuspan {
 
-class Link;
+class ContextConnection;
 
-// Any thread; what is found is asked of the device of the link, which loads the library if it has
-// not yet.
+// Any thread; what is found is asked of the device of the connection, which loads the library if it
+// has not yet.
 class Library {
  public:
   explicit Library(FatbinRecord* fatbin);
@@ -29,22 +29,25 @@ class Library {
   // The program's cudaLibrary_t or CUmodule: a number (handles.h).
   const void* handle() const { return handle_; }
   FatbinRecord& fatbin() const { return *fatbin_; }
-  // The number of the link whose module it is; 0 for a library.
+  // The number of the connection whose module it is; 0 for a library.
   std::uint64_t owner() const { return fatbin_->owner; }
   // The kernel's record is known to the registry from then on. CUDA_ERROR_NOT_FOUND when there is
   // none of that name.
-  CUresult Kernel(Link& link, const std::string& name, const FunctionRecord** kernel);
-  // A variable of any kind; a __managed__ one has the same address on all of `links`, the devices
-  // in use, from then on. CUDA_ERROR_NOT_SUPPORTED where memory can not be shared like that.
-  CUresult Variable(Link& link, const std::vector<std::shared_ptr<Link>>& links,
+  CUresult Kernel(ContextConnection& connection, const std::string& name,
+                  const FunctionRecord** kernel);
+  // A variable of any kind; a __managed__ one has the same address on all of `connections`, the
+  // devices in use, from then on. CUDA_ERROR_NOT_SUPPORTED where memory can not be shared like
+  // that.
+  CUresult Variable(ContextConnection& connection,
+                    const std::vector<std::shared_ptr<ContextConnection>>& connections,
                     const std::string& name, LoadedVariable* variable);
   // All kernels of the library, as the first device that was asked has them; none where its code is
   // invalid there.
-  CUresult KernelNames(Link& link, std::vector<std::string>* names);
+  CUresult KernelNames(ContextConnection& connection, std::vector<std::string>* names);
 
  private:
-  CUresult FindVariable(Link& link, const std::string& name, LoadedVariable* variable)
-      CUSPAN_REQUIRES(mutex_);
+  CUresult FindVariable(ContextConnection& connection, const std::string& name,
+                        LoadedVariable* variable) CUSPAN_REQUIRES(mutex_);
 
   const void* const handle_;
   const std::shared_ptr<FatbinRecord> fatbin_;
@@ -70,7 +73,7 @@ class Libraries final : public ContextTable {
   std::shared_ptr<Library> Find(const FatbinRecord& fatbin) const;
   // The same for a module, or for a library, and it is none any more.
   std::shared_ptr<Library> Remove(const void* handle, bool module);
-  void Forget(const Link& ended) override;
+  void Forget(const ContextConnection& ended) override;
 
  private:
   mutable SharedMutex mutex_;

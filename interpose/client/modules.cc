@@ -32,14 +32,14 @@ CUresult Modules::Load(const FatbinRecord& fatbin, JitAnswer* answer) {
     with_objects = fatbin::WithObjects(fatbin.image, fatbin.objects);
     image = with_objects;
   }
-  if (image.size() > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
+  if (image.size() > fatbin::kMaxModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
   for (std::size_t offset = 0; offset < image.size(); offset += kMaxInlineBytes) {
     ModuleImage piece;
     piece.module = fatbin.module;
     piece.total = image.size();
     piece.offset = offset;
     piece.data = image.subspan(offset, std::min(kMaxInlineBytes, image.size() - offset));
-    if (const CUresult result = link_->Send(piece); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = connection_->Send(piece); result != CUDA_SUCCESS) return result;
     module->sent = true;
   }
   ModuleLoad load;
@@ -47,13 +47,13 @@ CUresult Modules::Load(const FatbinRecord& fatbin, JitAnswer* answer) {
   load.jit = fatbin.jit;
   if (answer == nullptr) load.jit.info_room = load.jit.error_room = 0;
   ModuleLoad::Reply reply;
-  module->result = link_->Call(load, &reply);
+  module->result = connection_->Call(load, &reply);
   if (answer != nullptr) *answer = std::move(reply.jit);
   if (module->result == CUDA_SUCCESS) module->usable.store(true, std::memory_order_release);
   if (module->result == CUDA_SUCCESS) module->result = PlaceManaged(fatbin);
   module->loaded = true;
   if (module->result != CUDA_SUCCESS) {
-    LogError("device {} cannot load device code of {} bytes: CUDA error {}", link_->device(),
+    LogError("device {} cannot load device code of {} bytes: CUDA error {}", connection_->device(),
              fatbin.image.size(), static_cast<int>(module->result));
     EndIfRefused(module->result);
   }
@@ -61,7 +61,7 @@ CUresult Modules::Load(const FatbinRecord& fatbin, JitAnswer* answer) {
 }
 
 CUresult Modules::PlaceManaged(const FatbinRecord& fatbin) {
-  if (managed_ != nullptr) return managed_->Loaded(*link_, fatbin);
+  if (managed_ != nullptr) return managed_->Loaded(*connection_, fatbin);
   return Registry::Get().ManagedOf(fatbin).empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -89,7 +89,7 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   find.kernel = NextHandle();
   find.name = function.name;
   KernelFind::Reply reply;
-  if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) {
+  if (const CUresult result = connection_->Call(find, &reply); result != CUDA_SUCCESS) {
     EndIfRefused(result);
     return result;
   }
@@ -127,7 +127,8 @@ CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loade
   find.module = variable.fatbin->module;
   find.name = variable.name;
   VariableFind::Reply reply;
-  if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection_->Call(find, &reply); result != CUDA_SUCCESS)
+    return result;
   const WriterLock lock(mutex_);
   const auto [entry, added] =
       variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes, reply.managed});
@@ -155,7 +156,7 @@ void Modules::Unload(const FatbinRecord& fatbin) {
   if (!module->sent) return;
   ModuleUnload unload;
   unload.module = fatbin.module;
-  static_cast<void>(link_->Send(unload));  // A lost device has no module any more.
+  static_cast<void>(connection_->Send(unload));  // A lost device has no module any more.
 }
 
 }  // namespace cuspan

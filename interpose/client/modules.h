@@ -55,7 +55,7 @@ class Occupancies {
   std::map<Key, int> blocks_ CUSPAN_GUARDED_BY(mutex_);
 };
 
-// A kernel on one device. Lives as long as the link.
+// A kernel on one device. Lives as long as the connection.
 struct LoadedKernel {
   std::uint64_t handle;
   std::vector<std::uint32_t> parameter_bytes;
@@ -84,8 +84,8 @@ struct LoadedVariable {
 class Modules {
  public:
   // All outlive it. `variables` is null when the device has no shared memory.
-  Modules(Connection* link, DeviceMemory* memory, ManagedVariables* variables)
-      : link_(link), memory_(memory), managed_(variables) {}
+  Modules(Connection* connection, DeviceMemory* memory, ManagedVariables* variables)
+      : connection_(connection), memory_(memory), managed_(variables) {}
 
   // Loads what is needed. CUDA_ERROR_NOT_FOUND when the fat binary has no such kernel.
   CUresult Kernel(const FunctionRecord& function, LoadedKernel** kernel);
@@ -115,7 +115,7 @@ class Modules {
   };
 
   std::atomic<std::uint64_t> most_local_bytes_{0};
-  Connection* const link_;
+  Connection* const connection_;
   DeviceMemory* const memory_;
   ManagedVariables* const managed_;
   mutable SharedMutex mutex_;

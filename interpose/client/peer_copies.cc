@@ -6,7 +6,8 @@
 
 namespace cuspan {
 
-CUresult PeerCopies::JoinOf(Link& first, Link& second, std::uint32_t* join) {
+CUresult PeerCopies::JoinOf(ContextConnection& first, ContextConnection& second,
+                            std::uint32_t* join) {
   const std::pair numbers{std::min(first.number(), second.number()),
                           std::max(first.number(), second.number())};
   if (const auto known = joins_.find(numbers); known != joins_.end()) {
@@ -15,19 +16,20 @@ CUresult PeerCopies::JoinOf(Link& first, Link& second, std::uint32_t* join) {
   }
   *join = ++last_join_;
   CUresult result = join_(*join, first.context(), second.context());
-  for (Link* link : {&first, &second}) {
+  for (ContextConnection* connection : {&first, &second}) {
     if (result != CUDA_SUCCESS) break;
     PeerJoin op;
     op.join = *join;
     PeerJoin::Reply reply;
-    result = link->Call(op, &reply);
+    result = connection->Call(op, &reply);
   }
   joins_.emplace(numbers, Joined{*join, result});
   return result;
 }
 
-CUresult PeerCopies::CompanionOf(const Link& ordered, std::uint64_t stream,
-                                 const std::shared_ptr<Link>& other, std::uint64_t* companion) {
+CUresult PeerCopies::CompanionOf(const ContextConnection& ordered, std::uint64_t stream,
+                                 const std::shared_ptr<ContextConnection>& other,
+                                 std::uint64_t* companion) {
   const CompanionKey key{ordered.number(), stream, other->number()};
   if (const auto known = companions_.find(key); known != companions_.end()) {
     *companion = known->second.stream;
@@ -42,12 +44,12 @@ CUresult PeerCopies::CompanionOf(const Link& ordered, std::uint64_t stream,
   return CUDA_SUCCESS;
 }
 
-CUresult PeerCopies::Post(const Copy& copy, const std::shared_ptr<Link>& ordered,
+CUresult PeerCopies::Post(const Copy& copy, const std::shared_ptr<ContextConnection>& ordered,
                           std::uint64_t stream) {
   const bool from_ordered = ordered == copy.from;
-  const std::shared_ptr<Link>& other = from_ordered ? copy.to : copy.from;
-  for (const auto& link : {copy.from, copy.to})
-    if (const CUresult lost = link->fault(); lost != CUDA_SUCCESS) return lost;
+  const std::shared_ptr<ContextConnection>& other = from_ordered ? copy.to : copy.from;
+  for (const auto& connection : {copy.from, copy.to})
+    if (const CUresult lost = connection->fault(); lost != CUDA_SUCCESS) return lost;
   const MutexLock lock(mutex_);
   PeerSend send;
   std::uint64_t companion = 0;
@@ -75,31 +77,32 @@ CUresult PeerCopies::Post(const Copy& copy, const std::shared_ptr<Link>& ordered
 }
 
 void PeerCopies::Destroy(const Companion& companion) {
-  const std::shared_ptr<Link> link = companion.link.lock();
-  if (link == nullptr) return;
+  const std::shared_ptr<ContextConnection> connection = companion.connection.lock();
+  if (connection == nullptr) return;
   StreamDestroy destroy;
   destroy.stream = companion.stream;
-  static_cast<void>(link->Post(destroy));  // A lost device has no stream any more.
+  static_cast<void>(connection->Post(destroy));  // A lost device has no stream any more.
 }
 
-void PeerCopies::ForgetStream(const Link& link, std::uint64_t stream) {
+void PeerCopies::ForgetStream(const ContextConnection& connection, std::uint64_t stream) {
   const MutexLock lock(mutex_);
-  const CompanionKey first{link.number(), stream, 0};
+  const CompanionKey first{connection.number(), stream, 0};
   auto entry = companions_.lower_bound(first);
-  while (entry != companions_.end() && entry->first.link == link.number() &&
+  while (entry != companions_.end() && entry->first.connection == connection.number() &&
          entry->first.stream == stream) {
     Destroy(entry->second);
     entry = companions_.erase(entry);
   }
 }
 
-void PeerCopies::Forget(const Link& ended) {
+void PeerCopies::Forget(const ContextConnection& ended) {
   const MutexLock lock(mutex_);
   std::erase_if(joins_, [&](const auto& entry) {
     return entry.first.first == ended.number() || entry.first.second == ended.number();
   });
   std::erase_if(companions_, [&](const auto& entry) {
-    if (entry.first.link != ended.number() && entry.first.other != ended.number()) return false;
+    if (entry.first.connection != ended.number() && entry.first.other != ended.number())
+      return false;
     Destroy(entry.second);
     return true;
   });

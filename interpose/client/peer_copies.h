@@ -13,7 +13,7 @@
 
 #include "common/mutex.h"
 #include "interpose/client/base/context.h"
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 namespace cuspan {
 
@@ -27,35 +27,37 @@ class PeerCopies final : public ContextTable {
   PeerCopies(const PeerCopies&) = delete;
 
   struct Copy {
-    std::shared_ptr<Link> to;
-    std::shared_ptr<Link> from;
-    BoxPlace to_place;
-    BoxPlace from_place;
+    std::shared_ptr<ContextConnection> to;
+    std::shared_ptr<ContextConnection> from;
+    BoxLocation to_place;
+    BoxLocation from_place;
     BoxExtent extent;  // Of at least one byte.
   };
   // Posts the copy in the order of `stream`, a stream of `ordered`, which is one of the two.
-  CUresult Post(const Copy& copy, const std::shared_ptr<Link>& ordered, std::uint64_t stream);
+  CUresult Post(const Copy& copy, const std::shared_ptr<ContextConnection>& ordered,
+                std::uint64_t stream);
 
   // The stream is gone, or will be.
-  void ForgetStream(const Link& link, std::uint64_t stream);
-  void Forget(const Link& ended) override;
+  void ForgetStream(const ContextConnection& connection, std::uint64_t stream);
+  void Forget(const ContextConnection& ended) override;
 
  private:
   // A stream of another device whose work is that of copies in one stream.
   struct Companion {
-    std::weak_ptr<Link> link;
+    std::weak_ptr<ContextConnection> connection;
     std::uint64_t stream;
   };
-  // Link::number() of the stream's device, the stream, and the other device's number.
+  // ContextConnection::number() of the stream's device, the stream, and the other device's number.
   struct CompanionKey {
-    std::uint64_t link;
+    std::uint64_t connection;
     std::uint64_t stream;
     std::uint64_t other;
     auto operator<=>(const CompanionKey&) const = default;
   };
-  CUresult JoinOf(Link& first, Link& second, std::uint32_t* join) CUSPAN_REQUIRES(mutex_);
-  CUresult CompanionOf(const Link& ordered, std::uint64_t stream,
-                       const std::shared_ptr<Link>& other, std::uint64_t* companion)
+  CUresult JoinOf(ContextConnection& first, ContextConnection& second, std::uint32_t* join)
+      CUSPAN_REQUIRES(mutex_);
+  CUresult CompanionOf(const ContextConnection& ordered, std::uint64_t stream,
+                       const std::shared_ptr<ContextConnection>& other, std::uint64_t* companion)
       CUSPAN_REQUIRES(mutex_);
   static void Destroy(const Companion& companion);
 
@@ -71,7 +73,7 @@ class PeerCopies final : public ContextTable {
     CUresult result;
   };
   std::map<std::pair<std::uint64_t, std::uint64_t>, Joined> joins_
-      CUSPAN_GUARDED_BY(mutex_);  // By Link::number().
+      CUSPAN_GUARDED_BY(mutex_);  // By ContextConnection::number().
   std::map<CompanionKey, Companion> companions_ CUSPAN_GUARDED_BY(mutex_);
 };
 

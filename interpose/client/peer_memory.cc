@@ -6,7 +6,7 @@
 
 namespace cuspan {
 
-PeerMemory::Pair& PeerMemory::Ask(Link& user, Link& owner) {
+PeerMemory::Pair& PeerMemory::Ask(ContextConnection& user, ContextConnection& owner) {
   const auto [found, is_new] = pairs_.try_emplace({user.number(), owner.number()});
   Pair& pair = found->second;
   if (!is_new || !user.place().SameNode(owner.place()) ||
@@ -21,7 +21,7 @@ PeerMemory::Pair& PeerMemory::Ask(Link& user, Link& owner) {
   return pair;
 }
 
-CUresult PeerMemory::Map(Pair& pair, Link& user, const AddressWindow& window,
+CUresult PeerMemory::Map(Pair& pair, ContextConnection& user, const AddressWindow& window,
                          const BlockAllocator::Range& piece) {
   if (pair.mapped.contains(piece.base)) return CUDA_SUCCESS;
   PeerMap op;
@@ -34,7 +34,7 @@ CUresult PeerMemory::Map(Pair& pair, Link& user, const AddressWindow& window,
   return result;
 }
 
-CUresult PeerMemory::MapAll(Pair& pair, Link& user, Link& owner) {
+CUresult PeerMemory::MapAll(Pair& pair, ContextConnection& user, ContextConnection& owner) {
   for (const BlockAllocator::Range& piece : owner.memory().Pieces())
     if (const CUresult result = Map(pair, user, owner.memory().window(), piece);
         result != CUDA_SUCCESS)
@@ -42,7 +42,7 @@ CUresult PeerMemory::MapAll(Pair& pair, Link& user, Link& owner) {
   return CUDA_SUCCESS;
 }
 
-CUresult PeerMemory::UnmapAll(Pair& pair, Link& user, Link& owner) {
+CUresult PeerMemory::UnmapAll(Pair& pair, ContextConnection& user, ContextConnection& owner) {
   for (const BlockAllocator::Range& piece : owner.memory().Pieces())
     if (pair.mapped.erase(piece.base) != 0)
       if (const CUresult result = Unmap(user, owner.memory().window(), piece);
@@ -51,7 +51,7 @@ CUresult PeerMemory::UnmapAll(Pair& pair, Link& user, Link& owner) {
   return CUDA_SUCCESS;
 }
 
-CUresult PeerMemory::Unmap(Link& user, const AddressWindow& window,
+CUresult PeerMemory::Unmap(ContextConnection& user, const AddressWindow& window,
                            const BlockAllocator::Range& piece) {
   PeerUnmap op;
   op.base = window.base;
@@ -61,12 +61,12 @@ CUresult PeerMemory::Unmap(Link& user, const AddressWindow& window,
   return user.Call(op, &reply);
 }
 
-bool PeerMemory::CanAccess(Link& user, Link& owner) {
+bool PeerMemory::CanAccess(ContextConnection& user, ContextConnection& owner) {
   const MutexLock lock(mutex_);
   return Ask(user, owner).can;
 }
 
-CUresult PeerMemory::Enable(Link& user, Link& owner) {
+CUresult PeerMemory::Enable(ContextConnection& user, ContextConnection& owner) {
   const MutexLock lock(mutex_);
   Pair& pair = Ask(user, owner);
   if (!pair.can) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
@@ -76,7 +76,7 @@ CUresult PeerMemory::Enable(Link& user, Link& owner) {
   return CUDA_SUCCESS;
 }
 
-CUresult PeerMemory::Disable(Link& user, Link& owner) {
+CUresult PeerMemory::Disable(ContextConnection& user, ContextConnection& owner) {
   const MutexLock lock(mutex_);
   const auto found = pairs_.find({user.number(), owner.number()});
   if (found == pairs_.end() || !found->second.enabled) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
@@ -85,8 +85,8 @@ CUresult PeerMemory::Disable(Link& user, Link& owner) {
   return pair.all() ? CUDA_SUCCESS : UnmapAll(pair, user, owner);
 }
 
-CUresult PeerMemory::SetPoolAccess(Link& user, Link& owner, std::uint64_t pool,
-                                   CUmemAccess_flags flags) {
+CUresult PeerMemory::SetPoolAccess(ContextConnection& user, ContextConnection& owner,
+                                   std::uint64_t pool, CUmemAccess_flags flags) {
   const MutexLock lock(mutex_);
   Pair& pair = Ask(user, owner);
   if (!pair.can) return CUDA_ERROR_INVALID_DEVICE;
@@ -102,7 +102,8 @@ void PeerMemory::ForgetPool(std::uint64_t pool) {
   for (auto& [users, pair] : pairs_) pair.pools.erase(pool);
 }
 
-CUmemAccess_flags PeerMemory::PoolAccess(const Link& user, const Link& owner, std::uint64_t pool) {
+CUmemAccess_flags PeerMemory::PoolAccess(const ContextConnection& user,
+                                         const ContextConnection& owner, std::uint64_t pool) {
   const MutexLock lock(mutex_);
   const auto pair = pairs_.find({user.number(), owner.number()});
   if (pair == pairs_.end()) return CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -110,7 +111,7 @@ CUmemAccess_flags PeerMemory::PoolAccess(const Link& user, const Link& owner, st
   return found == pair->second.pools.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : found->second;
 }
 
-bool PeerMemory::Reach(Link& user, Link& owner, std::uint64_t address) {
+bool PeerMemory::Reach(ContextConnection& user, ContextConnection& owner, std::uint64_t address) {
   const MutexLock lock(mutex_);
   Pair& pair = Ask(user, owner);
   if (!pair.can) return false;
@@ -119,19 +120,19 @@ bool PeerMemory::Reach(Link& user, Link& owner, std::uint64_t address) {
   return piece && Map(pair, user, owner.memory().window(), *piece) == CUDA_SUCCESS;
 }
 
-CUresult PeerMemory::WaitForUsers(Link& owner, std::uint64_t address) {
-  std::vector<std::shared_ptr<Link>> users;
+CUresult PeerMemory::WaitForUsers(ContextConnection& owner, std::uint64_t address) {
+  std::vector<std::shared_ptr<ContextConnection>> users;
   {
     const MutexLock lock(mutex_);
     if (pairs_.empty()) return CUDA_SUCCESS;
     const std::optional<BlockAllocator::Range> piece = owner.memory().Piece(address);
-    for (const std::shared_ptr<Link>& user : links_()) {
+    for (const std::shared_ptr<ContextConnection>& user : connections_()) {
       const auto found = pairs_.find({user->number(), owner.number()});
       if (piece && found != pairs_.end() && found->second.mapped.contains(piece->base))
         users.push_back(user);
     }
   }
-  for (const std::shared_ptr<Link>& user : users)
+  for (const std::shared_ptr<ContextConnection>& user : users)
     // A lost device uses nothing any more.
     if (const CUresult result = user->CallAndStore(DeviceSynchronize{});
         result != CUDA_SUCCESS && user->fault() == CUDA_SUCCESS)
@@ -143,7 +144,7 @@ CUresult PeerMemory::AfterMap(const Connection& owner, const AddressWindow& wind
                               const BlockAllocator::Range& piece) {
   const MutexLock lock(mutex_);
   if (pairs_.empty()) return CUDA_SUCCESS;
-  for (const std::shared_ptr<Link>& user : links_()) {
+  for (const std::shared_ptr<ContextConnection>& user : connections_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
     if (found == pairs_.end() || !found->second.all() || user->fault() != CUDA_SUCCESS) continue;
     if (const CUresult result = Map(found->second, *user, window, piece); result != CUDA_SUCCESS)
@@ -156,7 +157,7 @@ void PeerMemory::BeforeUnmap(const Connection& owner, const AddressWindow& windo
                              const BlockAllocator::Range& piece) {
   const MutexLock lock(mutex_);
   if (pairs_.empty()) return;
-  for (const std::shared_ptr<Link>& user : links_()) {
+  for (const std::shared_ptr<ContextConnection>& user : connections_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
     if (found == pairs_.end() || found->second.mapped.erase(piece.base) == 0) continue;
     // A failure means that the device is lost, which the next call tells.
@@ -164,9 +165,9 @@ void PeerMemory::BeforeUnmap(const Connection& owner, const AddressWindow& windo
   }
 }
 
-void PeerMemory::Forget(const Link& ended) {
+void PeerMemory::Forget(const ContextConnection& ended) {
   const MutexLock lock(mutex_);
-  for (const std::shared_ptr<Link>& user : links_()) {
+  for (const std::shared_ptr<ContextConnection>& user : connections_()) {
     const auto found = pairs_.find({user->number(), ended.number()});
     if (found == pairs_.end() || !found->second.can) continue;
     PeerClose op;

@@ -82,22 +82,23 @@ CUresult Pools::Destroy(const std::shared_ptr<MemoryPool>& pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, const std::shared_ptr<Link>& user,
-                         std::uint64_t bytes, std::uint64_t* address) {
+CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool,
+                         const std::shared_ptr<ContextConnection>& user, std::uint64_t bytes,
+                         std::uint64_t* address) {
   if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
-  std::shared_ptr<Link> link = user;
+  std::shared_ptr<ContextConnection> connection = user;
   if (user->device() != pool->device)
-    if (const CUresult result = devices_.Open(pool->device, &link); result != CUDA_SUCCESS)
+    if (const CUresult result = devices_.Open(pool->device, &connection); result != CUDA_SUCCESS)
       return result;
   {
     const MutexLock lock(mutex_);
     if (pool->most != 0 && (bytes > pool->most || pool->used > pool->most - bytes))
       return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (const CUresult result = link->memory().Allocate(bytes, address); result != CUDA_SUCCESS)
+  if (const CUresult result = connection->memory().Allocate(bytes, address); result != CUDA_SUCCESS)
     return result;
   const MutexLock lock(mutex_);
-  blocks_[*address] = {pool, bytes, link->number()};
+  blocks_[*address] = {pool, bytes, connection->number()};
   pool->used += bytes;
   pool->Reserve();
   return CUDA_SUCCESS;
@@ -130,19 +131,19 @@ bool Pools::ForgetImported(std::uint64_t address) {
 
 CUresult Pools::Free(std::uint64_t address) {
   if (ForgetImported(address)) return ipc_.Close(address);
-  std::shared_ptr<Link> link;
+  std::shared_ptr<ContextConnection> connection;
   std::shared_ptr<MemoryPool> pool;
   {
     const MutexLock lock(mutex_);
     const auto block = blocks_.find(address);
     if (block == blocks_.end()) return CUDA_ERROR_INVALID_VALUE;
     pool = block->second.pool;
-    link = devices_.LinkNumbered(block->second.link);
-    if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    connection = devices_.ConnectionNumbered(block->second.connection);
+    if (connection == nullptr) return CUDA_ERROR_INVALID_VALUE;
     pool->used -= block->second.bytes;
     blocks_.erase(block);
   }
-  return link->memory().Free(address, [this, pool] {
+  return connection->memory().Free(address, [this, pool] {
     const MutexLock lock(mutex_);
     pool->KeepThreshold();
   });
@@ -158,7 +159,7 @@ void Pools::Take(std::uint64_t address) {
   blocks_.erase(block);
 }
 
-void Pools::Forget(const Link& ended) {
+void Pools::Forget(const ContextConnection& ended) {
   const MutexLock lock(mutex_);
   const bool primary = ended.context().is_primary();
   const auto forget = [&](MemoryPool& pool) {
@@ -167,7 +168,7 @@ void Pools::Forget(const Link& ended) {
   };
   std::erase_if(blocks_, [&](const auto& entry) {
     const Block& block = entry.second;
-    if (block.link != ended.number()) return false;
+    if (block.connection != ended.number()) return false;
     forget(*block.pool);
     if (!primary) {
       block.pool->used -= block.bytes;
@@ -176,7 +177,7 @@ void Pools::Forget(const Link& ended) {
     return true;
   });
   for (const auto& [handle, pool] : pools_) forget(*pool);
-  // The next link of the device gives out the same addresses.
+  // The next connection of the device gives out the same addresses.
   const auto gone = [&](std::uint64_t address) { return ended.memory().InWindow(address); };
   std::erase_if(imported_, gone);
 }

@@ -67,8 +67,9 @@ class Pools final : public ContextTable {
   }
 
   // `bytes` > 0. CUDA_ERROR_OUT_OF_MEMORY when pool or device have no room.
-  CUresult Allocate(const std::shared_ptr<MemoryPool>& pool, const std::shared_ptr<Link>& user,
-                    std::uint64_t bytes, std::uint64_t* address);
+  CUresult Allocate(const std::shared_ptr<MemoryPool>& pool,
+                    const std::shared_ptr<ContextConnection>& user, std::uint64_t bytes,
+                    std::uint64_t* address);
   // The block comes back when its device has done all that was posted before.
   // CUDA_ERROR_INVALID_VALUE when no block of a pool starts there, or when it has been freed
   // already.
@@ -84,13 +85,13 @@ class Pools final : public ContextTable {
   // Whether it was one, which it is no more.
   bool ForgetImported(std::uint64_t address);
   // Its pools are empty, and what graphs and other processes had there is gone.
-  void Forget(const Link& ended) override;
+  void Forget(const ContextConnection& ended) override;
 
  private:
   struct Block {
     std::shared_ptr<MemoryPool> pool;
     std::uint64_t bytes;
-    std::uint64_t link;  // Link::number()
+    std::uint64_t connection;  // ContextConnection::number()
   };
   std::shared_ptr<MemoryPool>& DefaultSlot(int device) CUSPAN_REQUIRES(mutex_);
 

@@ -18,8 +18,8 @@ namespace {
 std::atomic<bool> ending = false;
 std::atomic<pid_t> asking = 0;  // The process, which after a fork is another one.
 
-constexpr int kMostFrames = 100;
-constexpr std::size_t kMostFileBytes = 72;
+constexpr int kMaxFrames = 100;
+constexpr std::size_t kMaxFileBytes = 72;
 
 // Of the file of a frame: whether it is the program's own.
 bool IsProgram(std::string_view file) {
@@ -38,8 +38,8 @@ std::string ShortFile(std::string_view file) {
     folder.push_back('/');
     if (file.starts_with(folder)) file.remove_prefix(folder.size());
   }
-  if (file.size() <= kMostFileBytes) return std::string(file);
-  file.remove_prefix(file.size() - kMostFileBytes);
+  if (file.size() <= kMaxFileBytes) return std::string(file);
+  file.remove_prefix(file.size() - kMaxFileBytes);
   if (const std::size_t folder_end = file.find('/'); folder_end != std::string_view::npos)
     file.remove_prefix(folder_end);
   return Format("...{}", file);
@@ -135,7 +135,7 @@ std::string Python::PlaceOf(Object* frame) const {
   increase_(frame);
   for (int depth = 0; frame != nullptr; ++depth) {
     const Owned here(*this, frame);
-    if (depth == kMostFrames) break;
+    if (depth == kMaxFrames) break;
     const Owned code(*this, attribute_(frame, "f_code"));
     if (code.object == nullptr) break;
     const std::string file = TextOf(code.object, "co_filename");

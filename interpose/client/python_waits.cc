@@ -19,9 +19,9 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr nanoseconds kBetweenLooks{1'000'000};
+constexpr nanoseconds kPollInterval{1'000'000};
 // What a sample stands for, at most: a look may wait for Python's lock.
-constexpr nanoseconds kMostOfSample{20'000'000};
+constexpr nanoseconds kMaxOfSample{20'000'000};
 // Shorter waits of a thread that keeps Python's lock are not worth the question.
 constexpr nanoseconds kWorthAsking{20'000};
 
@@ -40,7 +40,7 @@ PythonWaits* PythonWaits::Start() {
 // Nothing here has to be destroyed: see Python::TakeLock.
 void* PythonWaits::Run(void* self) {
   auto* const waits = static_cast<PythonWaits*>(self);
-  const timespec pause{0, kBetweenLooks.count()};
+  const timespec pause{0, kPollInterval.count()};
   const Python& python = waits->python_;
   for (;;) {
     ::nanosleep(&pause, nullptr);
@@ -55,7 +55,7 @@ void* PythonWaits::Run(void* self) {
 
 bool PythonWaits::Look() {
   const steady_clock::time_point now = steady_clock::now();
-  since_ = std::min<nanoseconds>(now - last_look_, kMostOfSample);
+  since_ = std::min<nanoseconds>(now - last_look_, kMaxOfSample);
   last_look_ = now;
   waiting_.clear();
   const MutexLock lock(mutex_);
@@ -123,20 +123,20 @@ void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nan
   if (place.empty()) return;
   const auto added = static_cast<std::uint64_t>(waited.count());
   const MutexLock lock(adding_);
-  const std::span<WaitPlace> places = statistics.wait_places;
-  const std::span<WaitPlace> lines = places.first(places.size() - 1);
-  const auto set = [](WaitPlace& entry, std::string_view text, std::uint64_t time) {
+  const std::span<WaitLocation> places = statistics.wait_places;
+  const std::span<WaitLocation> lines = places.first(places.size() - 1);
+  const auto set = [](WaitLocation& entry, std::string_view text, std::uint64_t time) {
     entry.text_bytes.store(0, std::memory_order_release);
     text.copy(entry.text, text.size());
     entry.nanoseconds.store(time, std::memory_order_relaxed);
     entry.text_bytes.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
   };
-  const auto text_of = [](const WaitPlace& entry) {
+  const auto text_of = [](const WaitLocation& entry) {
     return std::string_view(entry.text,
                             std::min<std::size_t>(entry.text_bytes.load(), sizeof entry.text));
   };
-  place = place.substr(0, sizeof WaitPlace::text);
-  for (WaitPlace& entry : lines) {
+  place = place.substr(0, sizeof WaitLocation::text);
+  for (WaitLocation& entry : lines) {
     const std::string_view text = text_of(entry);
     if (text.empty()) return set(entry, place, added);
     if (text != place) continue;
@@ -144,9 +144,9 @@ void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nan
     return;
   }
   // The line that has waited least makes room: lines that matter come again and again.
-  WaitPlace& least = *std::min_element(
+  WaitLocation& least = *std::min_element(
       lines.begin(), lines.end(),
-      [](const WaitPlace& a, const WaitPlace& b) { return a.nanoseconds < b.nanoseconds; });
+      [](const WaitLocation& a, const WaitLocation& b) { return a.nanoseconds < b.nanoseconds; });
   set(places.back(), "other lines", places.back().nanoseconds + least.nanoseconds);
   set(least, place, added);
 }

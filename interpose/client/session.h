@@ -90,7 +90,7 @@ class Session {
   SharedRegion region_{[this] { return devices_.Connections(); }};
   ManagedVariables managed_variables_{&region_};
   HostMemory host_memory_{&region_};
-  PeerMemory peer_memory_{[this] { return devices_.Links(); }};
+  PeerMemory peer_memory_{[this] { return devices_.ContextConnections(); }};
   Devices devices_;
   PeerCopies peer_copies_{[this](std::uint32_t join, const Context& first, const Context& second) {
     return devices_.Join(join, first, second);

@@ -13,26 +13,29 @@ CUresult Sets::Elements(std::uint64_t address, std::uint32_t value, std::uint32_
   if (address % element_bytes != 0 ||
       __builtin_mul_overflow(elements, std::uint64_t{element_bytes}, &bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<Link> link = addresses_.LinkOf(reinterpret_cast<void*>(address));
-  if (link == nullptr || !link->memory().Covers(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return events_.OnDevice(target, link, [&](const StreamTarget& there) {
+  const std::shared_ptr<ContextConnection> connection =
+      addresses_.ConnectionOf(reinterpret_cast<void*>(address));
+  if (connection == nullptr || !connection->memory().Covers(address, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  return events_.OnDevice(target, connection, [&](const StreamTarget& there) {
     Memset op;
     op.stream = there.stream;
     op.destination = address;
     op.value = value;
     op.element_bytes = static_cast<std::uint8_t>(element_bytes);
     op.elements = elements;
-    return there.link->Post(op);
+    return there.connection->Post(op);
   });
 }
 
 CUresult Sets::Rows(const RowsSet& set, const StreamTarget& target) {
   if (set.width == 0 || set.rows == 0) return CUDA_SUCCESS;
   const auto span = SpannedBytes({set.width, set.rows, 1}, set.pitch, set.rows);
-  const std::shared_ptr<Link> link = addresses_.LinkOf(reinterpret_cast<void*>(set.address));
-  if (link == nullptr || !span || !link->memory().Covers(set.address, *span))
+  const std::shared_ptr<ContextConnection> connection =
+      addresses_.ConnectionOf(reinterpret_cast<void*>(set.address));
+  if (connection == nullptr || !span || !connection->memory().Covers(set.address, *span))
     return CUDA_ERROR_INVALID_VALUE;
-  return events_.OnDevice(target, link, [&](const StreamTarget& there) {
+  return events_.OnDevice(target, connection, [&](const StreamTarget& there) {
     MemsetRows op;
     op.stream = there.stream;
     op.destination = set.address;
@@ -40,7 +43,7 @@ CUresult Sets::Rows(const RowsSet& set, const StreamTarget& target) {
     op.value = set.value & 0xff;
     op.width = set.width;
     op.rows = set.rows;
-    return there.link->Post(op);
+    return there.connection->Post(op);
   });
 }
 

@@ -154,7 +154,8 @@ void SharedEvents::Remove(std::uint64_t event) {
 }
 
 CUresult SharedEvents::Hold(const std::shared_ptr<SharedEvent>& event,
-                            const std::shared_ptr<Link>& link, std::uint64_t stream) {
+                            const std::shared_ptr<ContextConnection>& connection,
+                            std::uint64_t stream) {
   const std::uint64_t number = event->recorded();
   if (event->Over(number)) return CUDA_SUCCESS;
   {
@@ -166,20 +167,20 @@ CUresult SharedEvents::Hold(const std::shared_ptr<SharedEvent>& event,
   StreamWaitSignal wait;
   wait.stream = stream;
   wait.signal = NextHandle();
-  if (const CUresult result = link->Post(wait); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection->Post(wait); result != CUDA_SUCCESS) return result;
   const MutexLock lock(held_mutex_);
-  held_.push_back({event, number, link, wait.signal});
+  held_.push_back({event, number, connection, wait.signal});
   arrived_.notify_one();
   return CUDA_SUCCESS;
 }
 
 bool SharedEvents::SendIfOver(const Held& held) {
-  const std::shared_ptr<Link> link = held.link.lock();
-  if (link == nullptr) return true;
+  const std::shared_ptr<ContextConnection> connection = held.connection.lock();
+  if (connection == nullptr) return true;
   if (!held.event->Over(held.number)) return false;
   Signal signal;
   signal.signal = held.signal;
-  static_cast<void>(link->Post(signal));  // A lost device has nothing that waits.
+  static_cast<void>(connection->Post(signal));  // A lost device has nothing that waits.
   return true;
 }
 

@@ -19,7 +19,7 @@
 #include "common/mutex.h"
 #include "common/shared_memory.h"
 #include "common/unique_fd.h"
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 namespace cuspan {
 
@@ -92,16 +92,16 @@ class SharedEvents {
   void Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared);
   std::shared_ptr<SharedEvent> Find(std::uint64_t event) const;  // Null for all others.
   void Remove(std::uint64_t event);
-  // The stream of `link` stands still until the last record, as of now, is reached.
-  CUresult Hold(const std::shared_ptr<SharedEvent>& event, const std::shared_ptr<Link>& link,
-                std::uint64_t stream);
+  // The stream of `connection` stands still until the last record, as of now, is reached.
+  CUresult Hold(const std::shared_ptr<SharedEvent>& event,
+                const std::shared_ptr<ContextConnection>& connection, std::uint64_t stream);
 
  private:
   // A stream that stands still until a record is reached.
   struct Held {
     std::shared_ptr<SharedEvent> event;
     std::uint64_t number;
-    std::weak_ptr<Link> link;
+    std::weak_ptr<ContextConnection> connection;
     std::uint64_t signal;
   };
   static bool SendIfOver(const Held& held);

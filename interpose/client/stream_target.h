@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <memory>
 
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 namespace cuspan {
 
 // A proxy, and the stream there (0: legacy default stream).
 struct StreamTarget {
-  std::shared_ptr<Link> link;
+  std::shared_ptr<ContextConnection> connection;
   std::uint64_t stream = 0;
 };
 

@@ -9,26 +9,27 @@ namespace cuspan {
 
 CUresult Streams::Create(unsigned flags, int priority, std::uint64_t* stream) {
   const Context& context = devices_.CurrentContext();
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.OpenCurrent(&link); result != CUDA_SUCCESS) return result;
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = devices_.OpenCurrent(&connection); result != CUDA_SUCCESS)
+    return result;
   StreamCreate create;
   create.stream = NextHandle();
   create.flags = flags;
   create.priority = priority;
-  if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection->Post(create); result != CUDA_SUCCESS) return result;
   auto made =
-      std::make_shared<const Stream>(create.stream, context, link->number(), flags, priority);
+      std::make_shared<const Stream>(create.stream, context, connection->number(), flags, priority);
   const WriterLock lock(mutex_);
   streams_.emplace(create.stream, std::move(made));
   *stream = create.stream;
   return CUDA_SUCCESS;
 }
 
-CUresult Streams::End(Link& link, std::uint64_t stream) {
-  peer_copies_.ForgetStream(link, stream);
+CUresult Streams::End(ContextConnection& connection, std::uint64_t stream) {
+  peer_copies_.ForgetStream(connection, stream);
   StreamDestroy destroy;
   destroy.stream = stream;
-  return link.Post(destroy);
+  return connection.Post(destroy);
 }
 
 CUresult Streams::Destroy(std::uint64_t stream) {
@@ -41,9 +42,10 @@ CUresult Streams::Destroy(std::uint64_t stream) {
     known->destroyed.store(true, std::memory_order_release);
     streams_.erase(entry);
   }
-  const std::shared_ptr<Link> link = devices_.Opened(*known->context);
-  if (link == nullptr || link->number() != known->link) return CUDA_ERROR_INVALID_HANDLE;
-  return End(*link, stream);
+  const std::shared_ptr<ContextConnection> connection = devices_.Opened(*known->context);
+  if (connection == nullptr || connection->number() != known->connection)
+    return CUDA_ERROR_INVALID_HANDLE;
+  return End(*connection, stream);
 }
 
 std::shared_ptr<const Stream> Streams::Find(std::uint64_t stream) const {
@@ -62,26 +64,29 @@ const Stream* Streams::Peek(std::uint64_t stream) const {
 
 CUresult Streams::Check(std::uint64_t stream) const {
   const Stream* const known = Peek(stream);
-  if (known == nullptr || known->context->life() != known->link) return CUDA_ERROR_INVALID_HANDLE;
+  if (known == nullptr || known->context->life() != known->connection)
+    return CUDA_ERROR_INVALID_HANDLE;
   return known->context->state();
 }
 
-CUresult Streams::ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream) {
+CUresult Streams::ThreadStream(const std::shared_ptr<ContextConnection>& connection,
+                               std::uint64_t* stream) {
   ThreadState& thread = ThisThread();
-  const auto [own, is_new] = thread.own_streams.try_emplace(link->number());
+  const auto [own, is_new] = thread.own_streams.try_emplace(connection->number());
   if (is_new) {
     StreamCreate create;
     create.stream = NextHandle();
     create.flags = CU_STREAM_DEFAULT;
-    if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) {
+    if (const CUresult result = connection->Post(create); result != CUDA_SUCCESS) {
       thread.own_streams.erase(own);
       return result;
     }
     own->second = create.stream;
-    thread.at_end.push_back([this, life = std::weak_ptr<Link>(link), made = create.stream] {
-      // A lost device has no stream any more.
-      if (const auto still = life.lock()) static_cast<void>(End(*still, made));
-    });
+    thread.at_end.push_back(
+        [this, life = std::weak_ptr<ContextConnection>(connection), made = create.stream] {
+          // A lost device has no stream any more.
+          if (const auto still = life.lock()) static_cast<void>(End(*still, made));
+        });
   }
   *stream = own->second;
   return CUDA_SUCCESS;
@@ -91,57 +96,59 @@ CUresult Streams::Resolve(void* stream, DefaultStream meaning, StreamTarget* tar
   const auto value = reinterpret_cast<std::uintptr_t>(stream);
   const bool own = value == 2 || (value == 0 && meaning == DefaultStream::kPerThread);
   if (IsDefaultStream(stream)) {
-    if (const CUresult result = devices_.OpenCurrent(&target->link); result != CUDA_SUCCESS)
+    if (const CUresult result = devices_.OpenCurrent(&target->connection); result != CUDA_SUCCESS)
       return result;
     target->stream = 0;
-    return own ? ThreadStream(target->link, &target->stream) : CUDA_SUCCESS;
+    return own ? ThreadStream(target->connection, &target->stream) : CUDA_SUCCESS;
   }
   const Stream* const known = Peek(value);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  target->link = devices_.Opened(*known->context);
-  if (target->link == nullptr || target->link->number() != known->link)
+  target->connection = devices_.Opened(*known->context);
+  if (target->connection == nullptr || target->connection->number() != known->connection)
     return CUDA_ERROR_INVALID_HANDLE;
   target->stream = value;
-  return target->link->fault();
+  return target->connection->fault();
 }
 
-CUresult Streams::ResolveOn(const std::shared_ptr<Link>& link, void* stream, StreamTarget* target) {
+CUresult Streams::ResolveOn(const std::shared_ptr<ContextConnection>& connection, void* stream,
+                            StreamTarget* target) {
   if (!IsDefaultStream(stream)) return Resolve(stream, DefaultStream::kLegacy, target);
-  *target = {link, 0};
+  *target = {connection, 0};
   const bool own = reinterpret_cast<std::uintptr_t>(stream) == 2;
-  return own ? ThreadStream(link, &target->stream) : link->fault();
+  return own ? ThreadStream(connection, &target->stream) : connection->fault();
 }
 
 // Frameworks wait for the stream each time that they have read a number from the device into
 // pageable memory, which waits by itself.
 bool Streams::EndsWithCopy(const StreamTarget& target) {
-  const Link& link = *target.link;
+  const ContextConnection& connection = *target.connection;
   const ThreadState::FinishedCopy& copy = ThisThread().finished_copy;
-  if (copy.link != link.number() || copy.stream != target.stream) return false;
+  if (copy.connection != connection.number() || copy.stream != target.stream) return false;
   // What a default stream waits for may be in any stream.
-  const std::uint64_t last = target.stream <= 2 ? link.LastPosted() : link.LastOn(target.stream);
+  const std::uint64_t last =
+      target.stream <= 2 ? connection.LastPosted() : connection.LastOn(target.stream);
   // Events are reached, and bytes of earlier copies stored, a little later than the copy is over.
-  return last == copy.sequence && !link.HasRecordsPending() &&
-         link.common().receiving.load(std::memory_order_acquire) == 0;
+  return last == copy.sequence && !connection.HasRecordsPending() &&
+         connection.common().receiving.load(std::memory_order_acquire) == 0;
 }
 
-CUresult Streams::Completed(Link& link) {
-  const CUresult result = link.Synchronized(false);
-  return result != CUDA_SUCCESS ? result : link.TakePostedFailure();
+CUresult Streams::Completed(ContextConnection& connection) {
+  const CUresult result = connection.Synchronized(false);
+  return result != CUDA_SUCCESS ? result : connection.TakePostedFailure();
 }
 
 CUresult Streams::Synchronize(const StreamTarget& target) {
-  if (EndsWithCopy(target)) return Completed(*target.link);
+  if (EndsWithCopy(target)) return Completed(*target.connection);
   return Ask(target, StreamSynchronize{target.stream});
 }
 
 CUresult Streams::Query(const StreamTarget& target) {
-  Link& link = *target.link;
-  if (EndsWithCopy(target)) return Completed(link);
+  ContextConnection& connection = *target.connection;
+  if (EndsWithCopy(target)) return Completed(connection);
   if (const std::shared_ptr<const Stream> known = Find(target.stream)) {
-    const std::uint64_t last = link.LastOn(target.stream);
+    const std::uint64_t last = connection.LastOn(target.stream);
     // Not what a fence says of the device: chunks of copies to the host may come after it.
-    if (known->completed.load(std::memory_order_acquire) >= last) return Completed(link);
+    if (known->completed.load(std::memory_order_acquire) >= last) return Completed(connection);
   }
   return Ask(target, StreamQuery{target.stream});
 }
@@ -149,7 +156,7 @@ CUresult Streams::Query(const StreamTarget& target) {
 template <typename Op>
 CUresult Streams::Ask(const StreamTarget& target, const Op& op) {
   std::uint64_t sequence = 0;
-  const CUresult result = target.link->Synchronize(op, &sequence);
+  const CUresult result = target.connection->Synchronize(op, &sequence);
   if (result != CUDA_SUCCESS) return result;
   if (const std::shared_ptr<const Stream> known = Find(target.stream)) {
     std::uint64_t completed = known->completed.load(std::memory_order_relaxed);
@@ -157,13 +164,13 @@ CUresult Streams::Ask(const StreamTarget& target, const Op& op) {
                                        completed, sequence, std::memory_order_release)) {
     }
   }
-  return target.link->TakePostedFailure();
+  return target.connection->TakePostedFailure();
 }
 
-void Streams::Forget(const Link& ended) {
+void Streams::Forget(const ContextConnection& ended) {
   const WriterLock lock(mutex_);
   std::erase_if(streams_, [&](const auto& entry) {
-    const bool gone = entry.second->link == ended.number();
+    const bool gone = entry.second->connection == ended.number();
     if (gone) entry.second->destroyed.store(true, std::memory_order_release);
     return gone;
   });

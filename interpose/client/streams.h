@@ -35,11 +35,16 @@ class StreamAttributes {
 
 // A stream that the program made. `id` is its handle, in the program and at the proxy.
 struct Stream {
-  Stream(std::uint64_t id, const Context& context, std::uint64_t link, unsigned flags, int priority)
-      : id(id), context(context.shared_from_this()), link(link), flags(flags), priority(priority) {}
+  Stream(std::uint64_t id, const Context& context, std::uint64_t connection, unsigned flags,
+         int priority)
+      : id(id),
+        context(context.shared_from_this()),
+        connection(connection),
+        flags(flags),
+        priority(priority) {}
   const std::uint64_t id;
   const std::shared_ptr<const Context> context;  // Whose it is,
-  const std::uint64_t link;                      // and in which of its lives.
+  const std::uint64_t connection;                // and in which of its lives.
   const unsigned flags;
   const int priority;
   mutable std::atomic<bool> destroyed = false;
@@ -67,8 +72,9 @@ class Streams final : public ContextTable {
   CUresult Destroy(std::uint64_t stream);
   // Resolves a cudaStream_t / CUstream value. CUDA_ERROR_INVALID_HANDLE when it is none.
   CUresult Resolve(void* stream, DefaultStream meaning, StreamTarget* target);
-  // The same, but that a default stream is that of `link`, whatever device is current.
-  CUresult ResolveOn(const std::shared_ptr<Link>& link, void* stream, StreamTarget* target);
+  // The same, but that a default stream is that of `connection`, whatever device is current.
+  CUresult ResolveOn(const std::shared_ptr<ContextConnection>& connection, void* stream,
+                     StreamTarget* target);
   // What the program made; null for the default streams and unknown handles.
   std::shared_ptr<const Stream> Find(std::uint64_t stream) const;
   // The same, there until the calling thread asks for another one.
@@ -79,18 +85,19 @@ class Streams final : public ContextTable {
   // CUDA_ERROR_NOT_READY while work is pending.
   CUresult Query(const StreamTarget& target);
 
-  void Forget(const Link& ended) override;
+  void Forget(const ContextConnection& ended) override;
 
  private:
   // Whether nothing comes behind a copy in the stream whose bytes the calling thread has waited
   // for: then all that is in the stream is complete, and known to be.
   static bool EndsWithCopy(const StreamTarget& target);
   // The program hears that it is.
-  static CUresult Completed(Link& link);
+  static CUresult Completed(ContextConnection& connection);
   // The calling thread's own stream, which ends with it.
-  CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
+  CUresult ThreadStream(const std::shared_ptr<ContextConnection>& connection,
+                        std::uint64_t* stream);
   // The stream is gone as far as the program is concerned.
-  CUresult End(Link& link, std::uint64_t stream);
+  CUresult End(ContextConnection& connection, std::uint64_t stream);
   // Asks the proxy whether, or waits until, all that is in the stream is complete, and remembers
   // it.
   template <typename Op>

@@ -83,7 +83,7 @@ CUresult VirtualMemory::Free(std::uint64_t address, std::uint64_t bytes) {
   op.address = address;
   for (const std::uint64_t number : found->second.known_at)
     // A lost device has it no more.
-    if (const auto link = LinkOf(number)) static_cast<void>(Post(*link, op));
+    if (const auto connection = ConnectionOf(number)) static_cast<void>(Post(*connection, op));
   reserved_.erase(found);
   return CUDA_SUCCESS;
 }
@@ -107,35 +107,35 @@ std::optional<BlockAllocator::Range> VirtualMemory::Reservation(std::uint64_t ad
 
 // --- Allocations
 
-bool VirtualMemory::TakeCredit(const Link& link, std::uint64_t bytes) {
-  const auto known = credits_.find(link.number());
+bool VirtualMemory::TakeCredit(const ContextConnection& connection, std::uint64_t bytes) {
+  const auto known = credits_.find(connection.number());
   if (known == credits_.end() || known->second.bytes < bytes ||
-      known->second.growth != link.memory().growth() ||
+      known->second.growth != connection.memory().growth() ||
       std::chrono::steady_clock::now() >= known->second.until)
     return false;
   known->second.bytes -= bytes;
   return true;
 }
 
-CUresult VirtualMemory::TryMake(Link& link, const AllocationTry& op) {
+CUresult VirtualMemory::TryMake(ContextConnection& connection, const AllocationTry& op) {
   AllocationTry::Reply reply;
-  CUresult result = link.Call(op, &reply);
+  CUresult result = connection.Call(op, &reply);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     // What is kept for the program's other memory is as good for this.
-    link.memory().GiveBackIdle();
-    result = link.Call(op, &reply);
+    connection.memory().GiveBackIdle();
+    result = connection.Call(op, &reply);
   }
   if (result != CUDA_SUCCESS) return result;
   const MutexLock lock(mutex_);
-  credits_[link.number()] = {reply.free / kCreditShare, link.memory().growth(),
-                             std::chrono::steady_clock::now() + kCreditTime};
+  credits_[connection.number()] = {reply.free / kCreditShare, connection.memory().growth(),
+                                   std::chrono::steady_clock::now() + kCreditTime};
   return CUDA_SUCCESS;
 }
 
-std::uint64_t VirtualMemory::Add(const AllocationFacts& facts, const Link& link,
+std::uint64_t VirtualMemory::Add(const AllocationFacts& facts, const ContextConnection& connection,
                                  std::uint64_t number) {
   allocations_[number] =
-      std::make_shared<Allocation>(Allocation{number, facts, 1, 0, {link.number()}, {}});
+      std::make_shared<Allocation>(Allocation{number, facts, 1, 0, {connection.number()}, {}});
   return number;
 }
 
@@ -144,42 +144,43 @@ CUresult VirtualMemory::Create(const AllocationFacts& facts, std::uint64_t* hand
   if (facts.bytes > devices_.description(facts.device).memory_bytes)
     return CUDA_ERROR_OUT_OF_MEMORY;
   EndClosed();
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.Open(facts.device, &link); result != CUDA_SUCCESS)
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = devices_.Open(facts.device, &connection); result != CUDA_SUCCESS)
     return result;
   const std::uint64_t number = NextHandle();
   {
     const MutexLock lock(mutex_);
-    if (TakeCredit(*link, facts.bytes)) {
+    if (TakeCredit(*connection, facts.bytes)) {
       AllocationMake op;
       op.allocation = number;
       op.bytes = facts.bytes;
-      if (const CUresult result = Post(*link, op); result != CUDA_SUCCESS) return result;
-      *handle = Add(facts, *link, number);
+      if (const CUresult result = Post(*connection, op); result != CUDA_SUCCESS) return result;
+      *handle = Add(facts, *connection, number);
       return CUDA_SUCCESS;
     }
   }
   AllocationTry op;
   op.allocation = number;
   op.bytes = facts.bytes;
-  if (const CUresult result = TryMake(*link, op); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = TryMake(*connection, op); result != CUDA_SUCCESS) return result;
   const MutexLock lock(mutex_);
-  *handle = Add(facts, *link, number);
+  *handle = Add(facts, *connection, number);
   return CUDA_SUCCESS;
 }
 
 CUresult VirtualMemory::Import(const ExportedAllocation& exported, std::uint64_t* handle) {
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.Open(exported.facts.device, &link); result != CUDA_SUCCESS)
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = devices_.Open(exported.facts.device, &connection);
+      result != CUDA_SUCCESS)
     return result;
   AllocationImport op;
   op.allocation = NextHandle();
   op.exchange = exported.exchange;
   op.theirs = exported.number;
   AllocationImport::Reply reply;
-  if (const CUresult result = link->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection->Call(op, &reply); result != CUDA_SUCCESS) return result;
   const MutexLock lock(mutex_);
-  *handle = Add(exported.facts, *link, op.allocation);
+  *handle = Add(exported.facts, *connection, op.allocation);
   return CUDA_SUCCESS;
 }
 
@@ -256,7 +257,7 @@ bool VirtualMemory::EndIfUnused(Allocation& allocation) {
   AllocationEnd op;
   op.allocation = allocation.number;
   for (const std::uint64_t number : allocation.known_at)
-    if (const auto link = LinkOf(number)) static_cast<void>(Post(*link, op));
+    if (const auto connection = ConnectionOf(number)) static_cast<void>(Post(*connection, op));
   allocations_.erase(op.allocation);
   return true;
 }
@@ -293,7 +294,7 @@ CUresult VirtualMemory::Map(std::uint64_t address, std::uint64_t bytes, std::uin
   if (FindMapped(address) != mapped_.end() ||
       (next != mapped_.end() && next->first - address < bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<Link> holder = HolderOf(*allocation);
+  const std::shared_ptr<ContextConnection> holder = HolderOf(*allocation);
   if (holder == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   const auto mapped = mapped_.emplace(address, Mapped{bytes, allocation, {}, {}}).first;
   const CUresult result = MapAt(*holder, mapped);
@@ -304,36 +305,37 @@ CUresult VirtualMemory::Map(std::uint64_t address, std::uint64_t bytes, std::uin
   return result;
 }
 
-CUresult VirtualMemory::MapAt(Link& link, Mappings::iterator mapped) {
+CUresult VirtualMemory::MapAt(ContextConnection& connection, Mappings::iterator mapped) {
   auto& [address, mapping] = *mapped;
-  if (mapping.known_at.contains(link.number())) return CUDA_SUCCESS;
-  if (const CUresult result = ImportAt(link, *mapping.allocation); result != CUDA_SUCCESS)
+  if (mapping.known_at.contains(connection.number())) return CUDA_SUCCESS;
+  if (const CUresult result = ImportAt(connection, *mapping.allocation); result != CUDA_SUCCESS)
     return result;
   auto& [base, reservation] = *FindReserved(address, mapping.bytes);
-  if (!reservation.known_at.contains(link.number())) {
+  if (!reservation.known_at.contains(connection.number())) {
     AddressReserve reserve;
     reserve.address = base;
     reserve.bytes = reservation.bytes;
     AddressReserve::Reply reply;
-    if (const CUresult result = link.Call(reserve, &reply); result != CUDA_SUCCESS) return result;
-    reservation.known_at.insert(link.number());
+    if (const CUresult result = connection.Call(reserve, &reply); result != CUDA_SUCCESS)
+      return result;
+    reservation.known_at.insert(connection.number());
   }
   AllocationMap map;
   map.address = address;
   map.bytes = mapping.bytes;
   map.allocation = mapping.allocation->number;
-  if (const CUresult result = Post(link, map); result != CUDA_SUCCESS) return result;
-  mapping.known_at.insert(link.number());
-  link.memory().AddMapped({address, mapping.bytes},
-                          mapping.allocation->facts.device == link.device());
+  if (const CUresult result = Post(connection, map); result != CUDA_SUCCESS) return result;
+  mapping.known_at.insert(connection.number());
+  connection.memory().AddMapped({address, mapping.bytes},
+                                mapping.allocation->facts.device == connection.device());
   return CUDA_SUCCESS;
 }
 
-CUresult VirtualMemory::ImportAt(Link& link, Allocation& allocation) {
-  if (allocation.known_at.contains(link.number())) return CUDA_SUCCESS;
-  const std::shared_ptr<Link> holder = HolderOf(allocation);
+CUresult VirtualMemory::ImportAt(ContextConnection& connection, Allocation& allocation) {
+  if (allocation.known_at.contains(connection.number())) return CUDA_SUCCESS;
+  const std::shared_ptr<ContextConnection> holder = HolderOf(allocation);
   if (holder == nullptr || holder->place().exchange.empty()) return CUDA_ERROR_NOT_SUPPORTED;
-  if (holder->device() != link.device() && !peers_.CanAccess(link, *holder))
+  if (holder->device() != connection.device() && !peers_.CanAccess(connection, *holder))
     return CUDA_ERROR_NOT_SUPPORTED;
   // The holder has it when it has answered.
   MemoryInfo::Reply made;
@@ -343,8 +345,8 @@ CUresult VirtualMemory::ImportAt(Link& link, Allocation& allocation) {
   op.allocation = op.theirs = allocation.number;
   op.exchange = holder->place().exchange;
   AllocationImport::Reply reply;
-  const CUresult result = link.Call(op, &reply);
-  if (result == CUDA_SUCCESS) allocation.known_at.insert(link.number());
+  const CUresult result = connection.Call(op, &reply);
+  if (result == CUDA_SUCCESS) allocation.known_at.insert(connection.number());
   return result;
 }
 
@@ -359,14 +361,14 @@ CUresult VirtualMemory::Unmap(std::uint64_t address, std::uint64_t bytes) {
   Mappings::iterator first;
   Mappings::iterator last;
   if (!FindWhole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
-  LinkNumbers users;
+  ConnectionNumbers users;
   for (auto mapped = first; mapped != last; ++mapped)
-    users.merge(LinkNumbers(mapped->second.known_at));
+    users.merge(ConnectionNumbers(mapped->second.known_at));
   for (const std::uint64_t number : users) {
-    const auto link = LinkOf(number);
+    const auto connection = ConnectionOf(number);
     // A lost device uses nothing any more.
-    if (link == nullptr || link->fault() != CUDA_SUCCESS) continue;
-    if (const CUresult result = WaitFor(*link); result != CUDA_SUCCESS) return result;
+    if (connection == nullptr || connection->fault() != CUDA_SUCCESS) continue;
+    if (const CUresult result = WaitFor(*connection); result != CUDA_SUCCESS) return result;
   }
   for (auto mapped = first; mapped != last; mapped = mapped_.erase(mapped)) UnmapEverywhere(mapped);
   return CUDA_SUCCESS;
@@ -378,10 +380,10 @@ void VirtualMemory::UnmapEverywhere(Mappings::iterator mapped) {
   op.address = address;
   op.bytes = mapping.bytes;
   for (const std::uint64_t number : mapping.known_at) {
-    const auto link = LinkOf(number);
-    if (link == nullptr) continue;
-    link->memory().RemoveMapped(address);
-    static_cast<void>(Post(*link, op));
+    const auto connection = ConnectionOf(number);
+    if (connection == nullptr) continue;
+    connection->memory().RemoveMapped(address);
+    static_cast<void>(Post(*connection, op));
   }
   --mapping.allocation->mappings;
   if (!EndIfUnused(*mapping.allocation)) kept_.insert(mapping.allocation->number);
@@ -390,13 +392,14 @@ void VirtualMemory::UnmapEverywhere(Mappings::iterator mapped) {
 CUresult VirtualMemory::SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
                                   CUmemAccess_flags flags) {
   // At least one context has it.
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.Open(device, &link); result != CUDA_SUCCESS) return result;
+  std::shared_ptr<ContextConnection> connection;
+  if (const CUresult result = devices_.Open(device, &connection); result != CUDA_SUCCESS)
+    return result;
   const MutexLock lock(mutex_);
   Mappings::iterator first;
   Mappings::iterator last;
   if (!FindWhole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
-  for (const auto& context : devices_.Links()) {
+  for (const auto& context : devices_.ContextConnections()) {
     if (context->device() != device || context->fault() != CUDA_SUCCESS) continue;
     if (const CUresult result = SetAccessAt(*context, first, last, flags); result != CUDA_SUCCESS)
       return result;
@@ -405,18 +408,18 @@ CUresult VirtualMemory::SetAccess(std::uint64_t address, std::uint64_t bytes, in
   return CUDA_SUCCESS;
 }
 
-CUresult VirtualMemory::SetAccessAt(Link& link, Mappings::iterator first, Mappings::iterator last,
-                                    CUmemAccess_flags flags) {
+CUresult VirtualMemory::SetAccessAt(ContextConnection& connection, Mappings::iterator first,
+                                    Mappings::iterator last, CUmemAccess_flags flags) {
   AllocationAccess op;
   op.address = first->first;
   op.flags = flags;
   for (auto mapped = first; mapped != last; ++mapped) {
-    if (const CUresult result = MapAt(link, mapped); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = MapAt(connection, mapped); result != CUDA_SUCCESS) return result;
     op.bytes += mapped->second.bytes;
   }
-  if (const CUresult result = Post(link, op); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = Post(connection, op); result != CUDA_SUCCESS) return result;
   for (auto mapped = first; mapped != last; ++mapped)
-    link.memory().SetMappedAccess(mapped->first, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    connection.memory().SetMappedAccess(mapped->first, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
   return CUDA_SUCCESS;
 }
 
@@ -439,55 +442,55 @@ std::optional<AllocationFacts> VirtualMemory::At(std::uint64_t address, std::uin
 
 // --- Devices
 
-std::shared_ptr<Link> VirtualMemory::LinkOf(std::uint64_t number) const {
-  for (auto& link : devices_.Links())
-    if (link->number() == number) return std::move(link);
+std::shared_ptr<ContextConnection> VirtualMemory::ConnectionOf(std::uint64_t number) const {
+  for (auto& connection : devices_.ContextConnections())
+    if (connection->number() == number) return std::move(connection);
   return nullptr;
 }
 
-std::shared_ptr<Link> VirtualMemory::HolderOf(const Allocation& allocation) const {
-  std::shared_ptr<Link> holder;
+std::shared_ptr<ContextConnection> VirtualMemory::HolderOf(const Allocation& allocation) const {
+  std::shared_ptr<ContextConnection> holder;
   for (const std::uint64_t number : allocation.known_at) {
-    auto link = LinkOf(number);
-    if (link == nullptr) continue;
-    if (link->fault() == CUDA_SUCCESS) return link;
-    if (holder == nullptr) holder = std::move(link);
+    auto connection = ConnectionOf(number);
+    if (connection == nullptr) continue;
+    if (connection->fault() == CUDA_SUCCESS) return connection;
+    if (holder == nullptr) holder = std::move(connection);
   }
   return holder;
 }
 
 template <typename T>
-CUresult VirtualMemory::Post(Link& link, const T& op) {
+CUresult VirtualMemory::Post(ContextConnection& connection, const T& op) {
   std::uint64_t sequence = 0;
-  const CUresult result = link.Send(op, &sequence);
-  std::uint64_t& quiet = quiet_[link.number()];
+  const CUresult result = connection.Send(op, &sequence);
+  std::uint64_t& quiet = quiet_[connection.number()];
   if (result == CUDA_SUCCESS &&
-      (quiet + 1 == sequence || link.memory().completed() + 1 >= sequence))
+      (quiet + 1 == sequence || connection.memory().completed() + 1 >= sequence))
     quiet = sequence;
   return result;
 }
 
-CUresult VirtualMemory::WaitFor(Link& link) {
-  std::uint64_t& quiet = quiet_[link.number()];
-  const std::uint64_t last = link.LastPosted();
-  if (quiet == last || link.memory().completed() >= last) return CUDA_SUCCESS;
-  return link.Synchronize(DeviceSynchronize{}, &quiet);
+CUresult VirtualMemory::WaitFor(ContextConnection& connection) {
+  std::uint64_t& quiet = quiet_[connection.number()];
+  const std::uint64_t last = connection.LastPosted();
+  if (quiet == last || connection.memory().completed() >= last) return CUDA_SUCCESS;
+  return connection.Synchronize(DeviceSynchronize{}, &quiet);
 }
 
-void VirtualMemory::Began(Link& link) {
+void VirtualMemory::Began(ContextConnection& connection) {
   const MutexLock lock(mutex_);
   for (auto mapped = mapped_.begin(); mapped != mapped_.end(); ++mapped) {
-    const auto access = mapped->second.access.find(link.device());
+    const auto access = mapped->second.access.find(connection.device());
     if (access == mapped->second.access.end() || HolderOf(*mapped->second.allocation) == nullptr)
       continue;
-    if (const CUresult result = SetAccessAt(link, mapped, std::next(mapped), access->second);
+    if (const CUresult result = SetAccessAt(connection, mapped, std::next(mapped), access->second);
         result != CUDA_SUCCESS)
       LogError("a new context of device {} cannot have the memory at 0x{:x}: CUDA error {}",
-               link.device(), mapped->first, static_cast<int>(result));
+               connection.device(), mapped->first, static_cast<int>(result));
   }
 }
 
-void VirtualMemory::Forget(const Link& ended) {
+void VirtualMemory::Forget(const ContextConnection& ended) {
   const MutexLock lock(mutex_);
   for (auto& [address, mapping] : mapped_) mapping.known_at.erase(ended.number());
   for (auto& [address, reservation] : reserved_) reservation.known_at.erase(ended.number());

@@ -93,31 +93,31 @@ class VirtualMemory final : public ContextTable {
   std::optional<BlockAllocator::Range> Reservation(std::uint64_t address);
 
   // It has what is mapped for its device.
-  void Began(Link& link) override;
+  void Began(ContextConnection& connection) override;
   // What no other context has is gone; handles, mappings and reservations stay.
-  void Forget(const Link& ended) override;
+  void Forget(const ContextConnection& ended) override;
 
  private:
-  // Those of links, Link::number().
-  using LinkNumbers = std::set<std::uint64_t>;
+  // Those of connections, ContextConnection::number().
+  using ConnectionNumbers = std::set<std::uint64_t>;
   struct Allocation {
     std::uint64_t number;
     AllocationFacts facts;
     int references = 1;             // Of the program.
     int mappings = 0;               // Places where it is mapped.
-    LinkNumbers known_at;           // Who has it under its number.
+    ConnectionNumbers known_at;     // Who has it under its number.
     std::vector<UniqueFd> exports;  // The ends of connections whose others are descriptors of it.
   };
   struct Mapped {
     std::uint64_t bytes;
     std::shared_ptr<Allocation> allocation;
-    LinkNumbers known_at;
+    ConnectionNumbers known_at;
     std::map<int, CUmemAccess_flags> access;  // By device.
   };
   using Mappings = std::map<std::uint64_t, Mapped>;
   struct Reserved {
     std::uint64_t bytes;
-    LinkNumbers known_at;
+    ConnectionNumbers known_at;
   };
   using Reservations = std::map<std::uint64_t, Reserved>;
   // Bytes that a device is known to have, so that nobody need wait for it.
@@ -136,29 +136,29 @@ class VirtualMemory final : public ContextTable {
   bool FindWhole(std::uint64_t address, std::uint64_t bytes, Mappings::iterator* first,
                  Mappings::iterator* last) CUSPAN_REQUIRES(mutex_);
   std::shared_ptr<Allocation> FindAllocation(std::uint64_t handle) CUSPAN_REQUIRES(mutex_);
-  CUresult SetAccessAt(Link& link, Mappings::iterator first, Mappings::iterator last,
-                       CUmemAccess_flags flags) CUSPAN_REQUIRES(mutex_);
+  CUresult SetAccessAt(ContextConnection& connection, Mappings::iterator first,
+                       Mappings::iterator last, CUmemAccess_flags flags) CUSPAN_REQUIRES(mutex_);
   // One of those who have it, a failed one if there is no other; null where nobody does any more.
-  std::shared_ptr<Link> HolderOf(const Allocation& allocation) const;
+  std::shared_ptr<ContextConnection> HolderOf(const Allocation& allocation) const;
   // The life of that number; null when it has ended.
-  std::shared_ptr<Link> LinkOf(std::uint64_t number) const;
+  std::shared_ptr<ContextConnection> ConnectionOf(std::uint64_t number) const;
 
-  std::uint64_t Add(const AllocationFacts& facts, const Link& link, std::uint64_t number)
-      CUSPAN_REQUIRES(mutex_);
-  bool TakeCredit(const Link& link, std::uint64_t bytes) CUSPAN_REQUIRES(mutex_);
-  CUresult TryMake(Link& link, const AllocationTry& op);
+  std::uint64_t Add(const AllocationFacts& facts, const ContextConnection& connection,
+                    std::uint64_t number) CUSPAN_REQUIRES(mutex_);
+  bool TakeCredit(const ContextConnection& connection, std::uint64_t bytes) CUSPAN_REQUIRES(mutex_);
+  CUresult TryMake(ContextConnection& connection, const AllocationTry& op);
   // False when a descriptor alone keeps it.
   bool EndIfUnused(Allocation& allocation) CUSPAN_REQUIRES(mutex_);
   // A mapping at the device, too, without access.
-  CUresult MapAt(Link& link, Mappings::iterator mapped) CUSPAN_REQUIRES(mutex_);
-  CUresult ImportAt(Link& link, Allocation& allocation) CUSPAN_REQUIRES(mutex_);
+  CUresult MapAt(ContextConnection& connection, Mappings::iterator mapped) CUSPAN_REQUIRES(mutex_);
+  CUresult ImportAt(ContextConnection& connection, Allocation& allocation) CUSPAN_REQUIRES(mutex_);
   void UnmapEverywhere(Mappings::iterator mapped) CUSPAN_REQUIRES(mutex_);
 
   // Posts an op of ours, which no work of the device needs.
   template <typename T>
-  CUresult Post(Link& link, const T& op) CUSPAN_REQUIRES(mutex_);
+  CUresult Post(ContextConnection& connection, const T& op) CUSPAN_REQUIRES(mutex_);
   // Waits until the device has done all that the program has posted.
-  CUresult WaitFor(Link& link) CUSPAN_REQUIRES(mutex_);
+  CUresult WaitFor(ContextConnection& connection) CUSPAN_REQUIRES(mutex_);
 
   Devices& devices_;
   PeerMemory& peers_;
@@ -169,8 +169,8 @@ class VirtualMemory final : public ContextTable {
   std::map<std::uint64_t, std::shared_ptr<Allocation>> allocations_
       CUSPAN_GUARDED_BY(mutex_);                            // By number.
   std::set<std::uint64_t> kept_ CUSPAN_GUARDED_BY(mutex_);  // Those that descriptors alone keep.
-  std::map<std::uint64_t, Credit> credits_ CUSPAN_GUARDED_BY(mutex_);  // By link.
-  // By link: up to there the device has done all but what was posted here.
+  std::map<std::uint64_t, Credit> credits_ CUSPAN_GUARDED_BY(mutex_);  // By connection.
+  // By connection: up to there the device has done all but what was posted here.
   std::map<std::uint64_t, std::uint64_t> quiet_ CUSPAN_GUARDED_BY(mutex_);
 };
 

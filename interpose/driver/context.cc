@@ -240,8 +240,9 @@ CUSPAN_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxSetFlags(unsigned flags) {
-  return AnswerInContext(
-      [&](Session&, Link& link) -> Error { return SetFlags(link.context(), flags); });
+  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
+    return SetFlags(connection.context(), flags);
+  });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSynchronize() {
@@ -260,28 +261,30 @@ CUSPAN_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
-  return AnswerOfKnown([&](Session&, Link& link) -> Error {
+  return AnswerOfKnown([&](Session&, ContextConnection& connection) -> Error {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return GetLimit(link, limit, value);
+    return GetLimit(connection, limit, value);
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
-  return AnswerInContext(
-      [&](Session&, Link& link) -> Error { return SetLimit(link, limit, value); });
+  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
+    return SetLimit(connection, limit, value);
+  });
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
-  return AnswerInContext([&](Session&, Link& link) -> Error {
+  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
     if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *config = DeviceCacheConfig(link.device());
+    *config = DeviceCacheConfig(connection.device());
     return CUDA_SUCCESS;
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
-  return AnswerInContext(
-      [&](Session&, Link& link) -> Error { return SetDeviceCacheConfig(link.device(), config); });
+  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
+    return SetDeviceCacheConfig(connection.device(), config);
+  });
 }
 
 // Of no device since 7.0: accepted and without effect.
@@ -302,8 +305,8 @@ CUSPAN_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
-    const PriorityRange range = PrioritiesOf(session.devices().description(link.device()));
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
+    const PriorityRange range = PrioritiesOf(session.devices().description(connection.device()));
     if (least != nullptr) *least = range.least;
     if (greatest != nullptr) *greatest = range.greatest;
     return CUDA_SUCCESS;
@@ -328,20 +331,20 @@ CUSPAN_EXPORT CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice
 }
 
 CUSPAN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     Context* context = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindContext(session, peer, &context));
-    if (context->device() == link.device()) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    return EnablePeer(session, link.context(), *context);
+    if (context->device() == connection.device()) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return EnablePeer(session, connection.context(), *context);
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     Context* context = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindContext(session, peer, &context));
-    return DisablePeer(session, link.context(), *context);
+    return DisablePeer(session, connection.context(), *context);
   });
 }
 

@@ -4,7 +4,7 @@
 //   AnswerAlways(body)       nothing: body() → Error
 //   AnswerWithDriver(body)   cuInit, or a runtime that has done the same: body(Session&) → Error
 //   AnswerInContext(body)    a current context that lives: body(Session&) → Error, or
-//                            body(Session&, Link&) → Error
+//                            body(Session&, ContextConnection&) → Error
 //   AnswerInAny(body)        as AnswerInContext, but none need be current: what the call names says
 //                            which context it is about
 //   AnswerOnStream(s, body)  AnswerInContext for a default stream, AnswerInAny for others
@@ -78,8 +78,8 @@ inline CUresult BeginCurrentContext(Session& session) {
     return state;
   Context& context = *ThisThread().contexts.top();
   if (!context.used_by_runtime.load(std::memory_order_relaxed)) return state;
-  std::shared_ptr<Link> link;
-  return session.devices().Open(context, &link);
+  std::shared_ptr<ContextConnection> connection;
+  return session.devices().Open(context, &connection);
 }
 
 template <typename Body>
@@ -89,9 +89,10 @@ CUresult AnswerInContext(Body&& body) {
     if constexpr (std::is_invocable_v<Body, Session&>) {
       return body(session);
     } else {
-      const std::shared_ptr<Link> link = session.devices().Opened(*ThisThread().contexts.top());
-      if (link == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-      return body(session, *link);
+      const std::shared_ptr<ContextConnection> connection =
+          session.devices().Opened(*ThisThread().contexts.top());
+      if (connection == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+      return body(session, *connection);
     }
   });
 }
@@ -106,9 +107,10 @@ CUresult AnswerOfKnown(Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE)
       CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
-    const std::shared_ptr<Link> link = session.devices().Opened(*ThisThread().contexts.top());
-    if (link == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return body(session, *link);
+    const std::shared_ptr<ContextConnection> connection =
+        session.devices().Opened(*ThisThread().contexts.top());
+    if (connection == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return body(session, *connection);
   });
 }
 
@@ -156,7 +158,7 @@ CUresult AnswerFromTables(Body&& body) {
 // sentence that names the host.
 template <typename Answering>
 CUresult AnswerUnlessLost(Answering&& answer) {
-  constexpr int kMostUnheard = 1000;  // Of one who does nothing else.
+  constexpr int kMaxUnheard = 1000;  // Of one who does nothing else.
   ThreadState& thread = ThisThread();
   const bool heard = thread.heard_of_loss;
   const CUresult result = answer();
@@ -164,7 +166,7 @@ CUresult AnswerUnlessLost(Answering&& answer) {
     return result;
   // Of a device that lives it is the failure of something else, which is told once.
   if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE) return result;
-  if (++thread.launches_unheard > kMostUnheard) return result;
+  if (++thread.launches_unheard > kMaxUnheard) return result;
   thread.heard_of_loss = false;
   return CUDA_SUCCESS;
 }

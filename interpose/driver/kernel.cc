@@ -7,16 +7,16 @@
 namespace cuspan {
 namespace {
 
-// use(Session&, Link&, const FunctionRecord&, LoadedKernel&) → Error, with the kernel on the
-// current device.
+// use(Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) → Error, with the kernel
+// on the current device.
 template <typename Use>
 CUresult AboutFunction(CUfunction function, Use&& use) {
-  return AnswerOfKnown([&](Session& session, Link& link) -> Error {
+  return AnswerOfKnown([&](Session& session, ContextConnection& connection) -> Error {
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
     LoadedKernel* loaded = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(link, *record, &loaded));
-    return use(session, link, *record, *loaded);
+    CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *record, &loaded));
+    return use(session, connection, *record, *loaded);
   });
 }
 
@@ -28,7 +28,8 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 CUSPAN_EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
                                           CUfunction function) {
   return AboutFunction(
-      function, [&](Session&, Link&, const FunctionRecord&, LoadedKernel& kernel) -> Error {
+      function,
+      [&](Session&, ContextConnection&, const FunctionRecord&, LoadedKernel& kernel) -> Error {
         if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
           return CUDA_ERROR_INVALID_VALUE;
         *value = kernel.attribute(attribute);
@@ -40,9 +41,10 @@ CUSPAN_EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attrib
                                           int value) {
   return AboutFunction(
       function,
-      [&](Session& session, Link& link, const FunctionRecord&, LoadedKernel& kernel) -> Error {
-        CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(link.device()), link,
-                                             kernel, attribute, value));
+      [&](Session& session, ContextConnection& connection, const FunctionRecord&,
+          LoadedKernel& kernel) -> Error {
+        CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(connection.device()),
+                                             connection, kernel, attribute, value));
         // It counts more than what is said of the kernel (cudaKernelSetAttributeForDevice).
         kernel.set_by_function->fetch_or(1U << attribute);
         return CUDA_SUCCESS;
@@ -50,34 +52,35 @@ CUSPAN_EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attrib
 }
 
 CUSPAN_EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
-  return AboutFunction(function,
-                       [&](Session&, Link& link, const FunctionRecord&, LoadedKernel& kernel) {
-                         return SetCacheConfig(link, kernel, config);
-                       });
+  return AboutFunction(
+      function, [&](Session&, ContextConnection& connection, const FunctionRecord&,
+                    LoadedKernel& kernel) { return SetCacheConfig(connection, kernel, config); });
 }
 
 // Of no device since 7.0: accepted and without effect.
 CUSPAN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config) {
-  return AboutFunction(function,
-                       [&](Session&, Link&, const FunctionRecord&, LoadedKernel&) -> Error {
-                         return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE ||
-                                        config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
-                                    ? CUDA_ERROR_INVALID_VALUE
-                                    : CUDA_SUCCESS;
-                       });
+  return AboutFunction(
+      function, [&](Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) -> Error {
+        return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE ||
+                       config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_SUCCESS;
+      });
 }
 
 CUSPAN_EXPORT CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
   if (function == nullptr)
     return AnswerInContext([](Session&) { return CUDA_ERROR_INVALID_VALUE; });
-  return AboutFunction(
-      function, [&](Session& session, Link&, const FunctionRecord& record, LoadedKernel&) -> Error {
-        if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
-        const std::shared_ptr<Library> found = session.libraries().Find(*record.fatbin);
-        if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-        *module = HandleOf<CUmodule>(NumberOf(found->handle()));
-        return CUDA_SUCCESS;
-      });
+  return AboutFunction(function,
+                       [&](Session& session, ContextConnection&, const FunctionRecord& record,
+                           LoadedKernel&) -> Error {
+                         if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+                         const std::shared_ptr<Library> found =
+                             session.libraries().Find(*record.fatbin);
+                         if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+                         *module = HandleOf<CUmodule>(NumberOf(found->handle()));
+                         return CUDA_SUCCESS;
+                       });
 }
 
 CUSPAN_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
@@ -93,24 +96,26 @@ CUSPAN_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
 
 CUSPAN_EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index,
                                           std::size_t* offset, std::size_t* bytes) {
-  return AboutFunction(function,
-                       [&](Session&, Link&, const FunctionRecord&, LoadedKernel& kernel) -> Error {
-                         if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
-                         return PlaceOfParameter(kernel, index, offset, bytes);
-                       });
+  return AboutFunction(
+      function,
+      [&](Session&, ContextConnection&, const FunctionRecord&, LoadedKernel& kernel) -> Error {
+        if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
+        return PlaceOfParameter(kernel, index, offset, bytes);
+      });
 }
 
 CUSPAN_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
-  return AboutFunction(function,
-                       [&](Session&, Link&, const FunctionRecord&, LoadedKernel&) -> Error {
-                         if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
-                         *state = CU_FUNCTION_LOADING_STATE_LOADED;
-                         return CUDA_SUCCESS;
-                       });
+  return AboutFunction(
+      function, [&](Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) -> Error {
+        if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
+        *state = CU_FUNCTION_LOADING_STATE_LOADED;
+        return CUDA_SUCCESS;
+      });
 }
 
 CUSPAN_EXPORT CUresult cuFuncLoad(CUfunction function) {
   return AboutFunction(
-      function,
-      [](Session&, Link&, const FunctionRecord&, LoadedKernel&) -> Error { return CUDA_SUCCESS; });
+      function, [](Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) -> Error {
+        return CUDA_SUCCESS;
+      });
 }

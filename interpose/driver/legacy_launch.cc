@@ -12,7 +12,7 @@ namespace cuspan {
 namespace {
 
 // CUDA's limit for the arguments of one launch, in bytes.
-constexpr std::size_t kMostArgumentBytes = 32764;
+constexpr std::size_t kMaxArgumentBytes = 32764;
 
 // What was said of a function.
 struct NextLaunch {
@@ -38,7 +38,7 @@ class NextLaunches final : public ContextTable {
     use(next);
   }
   // A module's functions end with its context.
-  void Forget(const Link&) override {
+  void Forget(const ContextConnection&) override {
     const MutexLock lock(mutex_);
     ForgetUnloaded();
   }
@@ -72,7 +72,7 @@ CUresult ChangeLaunch(CUfunction function, bool possible, Change&& change) {
 CUresult SetArgument(CUfunction function, int offset, const void* value, std::size_t bytes) {
   const std::size_t start = static_cast<unsigned>(offset);
   const bool possible = offset >= 0 && (value != nullptr || bytes == 0) &&
-                        bytes <= kMostArgumentBytes && start <= kMostArgumentBytes - bytes;
+                        bytes <= kMaxArgumentBytes && start <= kMaxArgumentBytes - bytes;
   return ChangeLaunch(function, possible, [&](NextLaunch& next) {
     if (bytes == 0) return;
     if (next.arguments.size() < start + bytes) next.arguments.resize(start + bytes);
@@ -116,10 +116,10 @@ CUresult LaunchNext(CUfunction function, int width, int height, CUstream stream)
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
-    if (!IsBlock(session.devices().description(link.device()), {x, y, z}))
+    if (!IsBlock(session.devices().description(connection.device()), {x, y, z}))
       return CUDA_ERROR_INVALID_VALUE;
     session.TableOf<NextLaunches>().With(*call.function, [&](NextLaunch& next) {
       next.block = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
@@ -134,7 +134,7 @@ CUSPAN_EXPORT CUresult cuFuncSetSharedSize(CUfunction function, unsigned bytes) 
 }
 
 CUSPAN_EXPORT CUresult cuParamSetSize(CUfunction function, unsigned bytes) {
-  return ChangeLaunch(function, bytes <= kMostArgumentBytes,
+  return ChangeLaunch(function, bytes <= kMaxArgumentBytes,
                       [&](NextLaunch& next) { next.argument_bytes = bytes; });
 }
 

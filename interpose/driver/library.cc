@@ -33,19 +33,20 @@ Error TakeAll(CUjit_option* jit, void** jit_values, unsigned jit_count, CUlibrar
   return TakeOptions(library, library_values, library_count, &out->library);
 }
 
-// use(Session&, Link&, LoadedKernel&) → Error, with the kernel on that device, which may be lost.
+// use(Session&, ContextConnection&, LoadedKernel&) → Error, with the kernel on that device, which
+// may be lost.
 template <typename Use>
 CUresult AboutKernel(CUkernel kernel, CUdevice device, Use&& use) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
-    std::shared_ptr<Link> link;
-    const CUresult opened = session.devices().Open(device, &link);
-    if (link == nullptr || ButLost(opened) != CUDA_SUCCESS) return opened;
+    std::shared_ptr<ContextConnection> connection;
+    const CUresult opened = session.devices().Open(device, &connection);
+    if (connection == nullptr || ButLost(opened) != CUDA_SUCCESS) return opened;
     LoadedKernel* loaded = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(*link, *record, &loaded));
-    return use(session, *link, *loaded);
+    CUSPAN_RETURN_IF_FAILED(FindKernel(*connection, *record, &loaded));
+    return use(session, *connection, *loaded);
   });
 }
 
@@ -83,11 +84,11 @@ CUSPAN_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
 
 // A library doubles as its module in whatever context is current.
 CUSPAN_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const std::shared_ptr<Library> found = session.libraries().Find(library);
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    CUSPAN_RETURN_IF_FAILED(link.modules().Load(found->fatbin()));
+    CUSPAN_RETURN_IF_FAILED(connection.modules().Load(found->fatbin()));
     *module = reinterpret_cast<CUmodule>(library);
     return CUDA_SUCCESS;
   });
@@ -144,7 +145,7 @@ CUSPAN_EXPORT CUresult cuLibraryGetUnifiedFunction(void** function, CUlibrary li
 
 // A kernel doubles as its function in whatever context is current.
 CUSPAN_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
-  return AnswerOfKnown([&](Session&, Link&) -> Error {
+  return AnswerOfKnown([&](Session&, ContextConnection&) -> Error {
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
@@ -186,29 +187,33 @@ CUSPAN_EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute att
   // Libraries ask it before every launch.
   bool known = false;
   const CUresult told = AnswerFromTables([&](Session& session) -> Error {
-    const std::shared_ptr<Link> link = session.devices().OpenedFor(device);
-    if (link == nullptr || ButLost(link->fault()) != CUDA_SUCCESS) return CUDA_SUCCESS;
-    const LoadedKernel* const loaded = KnownKernel(*link, kernel);
+    const std::shared_ptr<ContextConnection> connection = session.devices().OpenedFor(device);
+    if (connection == nullptr || ButLost(connection->fault()) != CUDA_SUCCESS) return CUDA_SUCCESS;
+    const LoadedKernel* const loaded = KnownKernel(*connection, kernel);
     known = loaded != nullptr;
     return known ? tell(*loaded) : CUDA_SUCCESS;
   });
   if (known) return told;
-  return AboutKernel(kernel, device,
-                     [&](Session&, Link&, LoadedKernel& loaded) { return tell(loaded); });
+  return AboutKernel(kernel, device, [&](Session&, ContextConnection&, LoadedKernel& loaded) {
+    return tell(loaded);
+  });
 }
 
 CUSPAN_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value,
                                             CUkernel kernel, CUdevice device) {
-  return AboutKernel(kernel, device, [&](Session& session, Link& link, LoadedKernel& loaded) {
-    return SetAttribute(session.devices().description(device), link, loaded, attribute, value);
-  });
+  return AboutKernel(kernel, device,
+                     [&](Session& session, ContextConnection& connection, LoadedKernel& loaded) {
+                       return SetAttribute(session.devices().description(device), connection,
+                                           loaded, attribute, value);
+                     });
 }
 
 CUSPAN_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config,
                                               CUdevice device) {
-  return AboutKernel(kernel, device, [&](Session&, Link& link, LoadedKernel& loaded) {
-    return SetCacheConfig(link, loaded, config);
-  });
+  return AboutKernel(kernel, device,
+                     [&](Session&, ContextConnection& connection, LoadedKernel& loaded) {
+                       return SetCacheConfig(connection, loaded, config);
+                     });
 }
 
 CUSPAN_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, std::size_t* offset,
@@ -217,9 +222,9 @@ CUSPAN_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, 
     if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* loaded = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, *record, &loaded));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *record, &loaded));
       return PlaceOfParameter(*loaded, index, offset, bytes);
     });
   });

@@ -65,8 +65,9 @@ CUSPAN_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* address, std::size_t bytes
 }
 
 CUSPAN_EXPORT CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  return AnswerInContext(
-      [&](Session& session, Link& link) { return GetMemoryInfo(session, link, free, total); });
+  return AnswerInContext([&](Session& session, ContextConnection& connection) {
+    return GetMemoryInfo(session, connection, free, total);
+  });
 }
 
 CUSPAN_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes,

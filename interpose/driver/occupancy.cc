@@ -10,20 +10,20 @@
 namespace cuspan {
 namespace {
 
-Error FindLoaded(Link& link, CUfunction function, LoadedKernel** kernel) {
+Error FindLoaded(ContextConnection& connection, CUfunction function, LoadedKernel** kernel) {
   const FunctionRecord* record = nullptr;
   if (FindFunction(function, &record).failed()) return CUDA_ERROR_INVALID_HANDLE;
-  return FindKernel(link, *record, kernel);
+  return FindKernel(connection, *record, kernel);
 }
 
 CUresult MaxActiveBlocks(int* blocks, CUfunction function, int block_threads, std::size_t shared,
                          unsigned flags) {
-  return AnswerOfKnown([&](Session&, Link& link) -> Error {
+  return AnswerOfKnown([&](Session&, ContextConnection& connection) -> Error {
     if (blocks == nullptr || block_threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
       return CUDA_ERROR_INVALID_VALUE;
     LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindLoaded(link, function, &kernel));
-    return ActiveBlocks(link, *kernel, block_threads, shared, flags, blocks);
+    CUSPAN_RETURN_IF_FAILED(FindLoaded(connection, function, &kernel));
+    return ActiveBlocks(connection, *kernel, block_threads, shared, flags, blocks);
   });
 }
 
@@ -31,13 +31,13 @@ CUresult MaxActiveBlocks(int* blocks, CUfunction function, int block_threads, st
 // first: of equals the largest. CUDA's own headers count in the same way.
 CUresult BestBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
                        std::size_t shared, int limit, unsigned flags) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     if (grid == nullptr || block == nullptr || limit < 0 ||
         flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
       return CUDA_ERROR_INVALID_VALUE;
     LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindLoaded(link, function, &kernel));
-    const DeviceDescription& device = session.devices().description(link.device());
+    CUSPAN_RETURN_IF_FAILED(FindLoaded(connection, function, &kernel));
+    const DeviceDescription& device = session.devices().description(connection.device());
     const int warp = std::max(1, AttributeOf(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE));
     const int most_threads =
         AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
@@ -52,7 +52,7 @@ CUresult BestBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2
       const int threads = std::min(size, largest);
       const std::size_t bytes = shared_of != nullptr ? shared_of(threads) : shared;
       int blocks = 0;
-      CUSPAN_RETURN_IF_FAILED(ActiveBlocks(link, *kernel, threads, bytes, flags, &blocks));
+      CUSPAN_RETURN_IF_FAILED(ActiveBlocks(connection, *kernel, threads, bytes, flags, &blocks));
       if (blocks * threads > best_threads) {
         best_threads = blocks * threads;
         best_blocks = blocks;
@@ -68,13 +68,13 @@ CUresult BestBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2
 // `ask` is one of those that answer about the clusters of a launch.
 CUresult AboutClusters(int* value, CUfunction function, const CUlaunchConfig* config,
                        decltype(ActiveClusters)* ask) {
-  return AnswerInContext([&](Session&, Link& link) -> Error {
+  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
     LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, &kernel));
-    return ask(link, *kernel, call, value);
+    CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *call.function, &kernel));
+    return ask(connection, *kernel, call, value);
   });
 }
 
@@ -111,11 +111,11 @@ CUSPAN_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int*
 CUSPAN_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
                                                                CUfunction function, int blocks,
                                                                int block_threads) {
-  return AnswerInContext([&](Session&, Link& link) -> Error {
+  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
     if (bytes == nullptr || blocks <= 0 || block_threads <= 0) return CUDA_ERROR_INVALID_VALUE;
     LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindLoaded(link, function, &kernel));
-    return AvailableShared(link, *kernel, blocks, block_threads, bytes);
+    CUSPAN_RETURN_IF_FAILED(FindLoaded(connection, function, &kernel));
+    return AvailableShared(connection, *kernel, blocks, block_threads, bytes);
   });
 }
 

@@ -21,10 +21,10 @@ Error PutFlag(void* out, bool flag) { return Put(out, static_cast<int>(flag)); }
 
 // Whose memory it is. That of the host belongs to its device's primary context.
 const Context& ContextOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
-  const auto link = kind.kind == PointerKind::kDevice
-                        ? session.addresses().LinkOf(HandleOf<const void*>(address))
-                        : nullptr;
-  return link != nullptr ? link->context() : session.devices().Primary(kind.device);
+  const auto connection = kind.kind == PointerKind::kDevice
+                              ? session.addresses().ConnectionOf(HandleOf<const void*>(address))
+                              : nullptr;
+  return connection != nullptr ? connection->context() : session.devices().Primary(kind.device);
 }
 
 Error PutMapping(void* out, CUpointer_attribute attribute, const BlockAllocator::Range& mapping) {
@@ -44,8 +44,9 @@ BlockAllocator::Range RangeOf(Session& session, const PointerKind& kind, CUdevic
 // What the allocation is part of, as its device has mapped it.
 BlockAllocator::Range MappingOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
   if (kind.kind == PointerKind::kDevice) {
-    const auto link = session.addresses().LinkOf(HandleOf<const void*>(address));
-    if (const auto piece = link != nullptr ? link->memory().Piece(address) : std::nullopt)
+    const auto connection = session.addresses().ConnectionOf(HandleOf<const void*>(address));
+    if (const auto piece =
+            connection != nullptr ? connection->memory().Piece(address) : std::nullopt)
       return *piece;
   }
   return RangeOf(session, kind, address);

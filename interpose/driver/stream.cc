@@ -108,7 +108,7 @@ CUSPAN_EXPORT_TWINS(cuStreamGetPriority, _ptsz, (CUstream stream, int* priority)
 
 CUSPAN_EXPORT_TWINS(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice* device),
                     Tell(stream, meaning, device, [&](const StreamTarget& target, const auto&) {
-                      *device = target.link->device();
+                      *device = target.connection->device();
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* id),

@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-constexpr cuuint32_t kMostRank = 5;
+constexpr cuuint32_t kMaxRank = 5;
 
 // What the functions have in common, in the order in which they take it.
 struct TensorArguments {
@@ -26,7 +26,7 @@ struct TensorArguments {
 
 // As far as there are arrays to read; the rest is checked where the map is encoded.
 Error ReadLayout(const TensorArguments& arguments, TensorLayout* layout) {
-  if (arguments.rank == 0 || arguments.rank > kMostRank || arguments.sizes == nullptr ||
+  if (arguments.rank == 0 || arguments.rank > kMaxRank || arguments.sizes == nullptr ||
       arguments.steps == nullptr || (arguments.strides == nullptr && arguments.rank > 1))
     return CUDA_ERROR_INVALID_VALUE;
   layout->type = static_cast<std::uint32_t>(arguments.type);
@@ -52,14 +52,14 @@ CUSPAN_EXPORT CUresult cuTensorMapEncodeTiled(
     const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
     const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     TensorMapTiled op;
     CUSPAN_RETURN_IF_FAILED(ReadLayout(
         {type, rank, address, sizes, strides, steps, interleave, swizzle, promotion, fill},
         &op.layout));
     if (box == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::copy_n(box, rank, op.box.begin());
-    return EncodeTensorMap(session, link, op, map);
+    return EncodeTensorMap(session, connection, op, map);
   });
 }
 
@@ -69,7 +69,7 @@ CUSPAN_EXPORT CUresult cuTensorMapEncodeIm2col(
     cuuint32_t channels, cuuint32_t pixels, const cuuint32_t* steps,
     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
     CUtensorMapFloatOOBfill fill) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     TensorMapIm2col op;
     CUSPAN_RETURN_IF_FAILED(ReadLayout(
         {type, rank, address, sizes, strides, steps, interleave, swizzle, promotion, fill},
@@ -79,7 +79,7 @@ CUSPAN_EXPORT CUresult cuTensorMapEncodeIm2col(
     std::copy_n(upper, rank - 2, op.upper.begin());
     op.channels = channels;
     op.pixels = pixels;
-    return EncodeTensorMap(session, link, op, map);
+    return EncodeTensorMap(session, connection, op, map);
   });
 }
 
@@ -89,7 +89,7 @@ CUSPAN_EXPORT CUresult cuTensorMapEncodeIm2colWide(
     cuuint32_t pixels, const cuuint32_t* steps, CUtensorMapInterleave interleave,
     CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
     CUtensorMapFloatOOBfill fill) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     TensorMapIm2colWide op;
     CUSPAN_RETURN_IF_FAILED(ReadLayout(
         {type, rank, address, sizes, strides, steps, interleave, swizzle, promotion, fill},
@@ -99,12 +99,12 @@ CUSPAN_EXPORT CUresult cuTensorMapEncodeIm2colWide(
     op.channels = channels;
     op.pixels = pixels;
     op.mode = static_cast<std::uint32_t>(mode);
-    return EncodeTensorMap(session, link, op, map);
+    return EncodeTensorMap(session, connection, op, map);
   });
 }
 
 CUSPAN_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
-    return ReplaceTensorAddress(session, link, address, map);
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
+    return ReplaceTensorAddress(session, connection, address, map);
   });
 }

@@ -27,8 +27,8 @@ struct EnteredObject {
 
 // More than programs have libraries with a runtime of their own. What comes after is taken for CUDA
 // 13's, as what was built with none.
-constexpr std::size_t kMostObjects = 256;
-constinit EnteredObject entered[kMostObjects] = {};
+constexpr std::size_t kMaxObjects = 256;
+constinit EnteredObject entered[kMaxObjects] = {};
 constinit std::atomic<std::size_t> object_count{0};  // Those behind were never used.
 
 bool Holds(const TargetList& found, const ExportTable& exports, const char* name) {
@@ -59,7 +59,7 @@ void RememberRelease(const ElfImage& image, std::uint64_t bias, int release) {
   const std::size_t count = object_count.load(std::memory_order_relaxed);
   std::size_t place = 0;
   while (place < count && entered[place].end.load(std::memory_order_relaxed) != 0) ++place;
-  if (place == kMostObjects) return;
+  if (place == kMaxObjects) return;
   entered[place].met = true;
   entered[place].Set(bias + begin, bias + end, release);
   if (place == count) object_count.store(count + 1, std::memory_order_release);

@@ -13,7 +13,8 @@ namespace {
 
 // What follows from a reason, and what to do about it.
 constexpr const char* kRemedy =
-    ", so the CUDA runtime linked into it cannot be replaced: link it with nvcc -cudart shared";
+    ", so the CUDA runtime linked into it cannot be replaced: connection it with nvcc -cudart "
+    "shared";
 constexpr const char* kMissed =
     ", so calls of it that do not go by the names of its functions are not intercepted";
 
@@ -140,7 +141,7 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
       warning->Add(object.name)
           .Add(
               " is a stripped binary with a static CUDA runtime that cuspan does not "
-              "understand: link it with nvcc -cudart shared, or do not strip it")
+              "understand: connection it with nvcc -cudart shared, or do not strip it")
           .Publish();
       return Entered::kNotEntered;
     case Finding::kUnusable:

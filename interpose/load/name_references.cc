@@ -15,7 +15,7 @@ constexpr const char* kPrefix = "cuda";
 constexpr std::size_t kReserved = 2;  // "__" before it, in some names.
 
 // A place that stands for the name of an export: the name, or a pointer to it.
-struct Place {
+struct Position {
   std::uint64_t address;
   std::uint32_t export_index;
 };
@@ -34,7 +34,8 @@ class Places {
   }
   // To be called once all are added.
   void Order() {
-    Sort(items_, count_, [](const Place& a, const Place& b) { return a.address < b.address; });
+    Sort(items_, count_,
+         [](const Position& a, const Position& b) { return a.address < b.address; });
   }
   // The export that stands there, or ExportTable::kNone. Millions of addresses are asked about.
   std::size_t At(std::uint64_t address) const {
@@ -60,7 +61,7 @@ class Places {
   static std::size_t Word(std::uint64_t address) { return address / 64 % kWords; }
   static std::uint64_t Bit(std::uint64_t address) { return std::uint64_t{1} << (address % 64); }
 
-  Place items_[kCapacity] = {};
+  Position items_[kCapacity] = {};
   std::size_t count_ = 0;
   std::uint64_t seen_[kWords] = {};  // A bit for the lower part of each address.
 };

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 16;       // Of the runtime's functions.
 constexpr std::size_t kFewestFunctions = 200;  // With a name: CUDA 11.0 has some 290.
-constexpr std::size_t kMostExports = 1024;
+constexpr std::size_t kMaxExports = 1024;
 
 // A function that refers to names.
 struct Candidate {
@@ -27,7 +27,7 @@ struct Candidates {
 // Working space, too large for a stack that may be a small thread's.
 constinit NameReferences references = {};
 constinit Candidates candidates = {};
-constinit std::size_t function_of[kMostExports] = {};  // Of each export; kNowhere: not found.
+constinit std::size_t function_of[kMaxExports] = {};  // Of each export; kNowhere: not found.
 
 // The functions of a file and what they call.
 class Functions {
@@ -242,7 +242,7 @@ class Nameless {
 bool FindStrippedCudart(const ElfImage& image, const ExportTable& exports, TargetList* out) {
   out->count = 0;
   Functions functions;
-  if (exports.count > kMostExports || !functions.Parse(image) ||
+  if (exports.count > kMaxExports || !functions.Parse(image) ||
       !FindNameReferences(image, exports, functions.table(), &references)) {
     return false;
   }

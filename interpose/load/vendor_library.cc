@@ -46,8 +46,8 @@ std::uint64_t NcclDestination(const char* name, const void* from) {
   return Destination(name, *static_cast<const FaceTable*>(from), &RefuseNccl);
 }
 
-constexpr std::size_t kMostPath = 4096;  // As PATH_MAX.
-constinit char nccl_path[kMostPath] = "";
+constexpr std::size_t kMaxPath = 4096;  // As PATH_MAX.
+constinit char nccl_path[kMaxPath] = "";
 constinit std::atomic<bool> nccl_known{false};
 
 }  // namespace
@@ -89,7 +89,7 @@ void RememberNccl(const char* path) {
   if (nccl_known.load(std::memory_order_relaxed)) return;
   std::size_t size = 0;
   while (path[size] != 0) ++size;
-  if (size >= kMostPath) return;
+  if (size >= kMaxPath) return;
   for (std::size_t i = 0; i < size; ++i) nccl_path[i] = path[i];
   nccl_known.store(true, std::memory_order_release);
 }

@@ -35,7 +35,7 @@ int Do(const ncclComm* handle, void* stream, const Arguments& arguments) {
   return AnswerOnDevice(
       handle,
       [&](Session& session, const std::shared_ptr<Communicator>& communicator,
-          const std::shared_ptr<Link>& link) -> int {
+          const std::shared_ptr<ContextConnection>& connection) -> int {
         const char* const name = NameOf(arguments.kind);
         if (arguments.type < 0 || arguments.type >= kDataTypes)
           return Refuse(kInvalidArgument, Format("{}: no data type {}", name, arguments.type));
@@ -46,9 +46,9 @@ int Do(const ncclComm* handle, void* stream, const Arguments& arguments) {
           return Refuse(kInvalidArgument, Format("{}: no rank {} among {}", name, arguments.peer,
                                                  communicator->size()));
         StreamTarget target;
-        const Error error = session.streams().ResolveOn(link, stream, &target);
+        const Error error = session.streams().ResolveOn(connection, stream, &target);
         if (error.failed()) return ResultOf(error);
-        if (target.link != link)
+        if (target.connection != connection)
           return Refuse(kInvalidUsage,
                         Format("{}: the stream is not of the communicator's device", name));
         CollectiveCall call;
@@ -130,7 +130,7 @@ CUSPAN_EXPORT int ncclRedOpCreatePreMulSum(int* operation, void* scalar, int typ
   return AnswerOnDevice(
       handle,
       [&](Session& session, const std::shared_ptr<Communicator>& communicator,
-          const std::shared_ptr<Link>& link) -> int {
+          const std::shared_ptr<ContextConnection>& connection) -> int {
         if (operation == nullptr || scalar == nullptr || type < 0 || type >= kDataTypes ||
             (residence != kScalarDevice && residence != kScalarHostImmediate))
           return Refuse(kInvalidArgument, "ncclRedOpCreatePreMulSum: there is no such operation");
@@ -147,14 +147,14 @@ CUSPAN_EXPORT int ncclRedOpCreatePreMulSum(int* operation, void* scalar, int typ
           std::memcpy(&op.value, scalar, ElementBytes(type));
         }
         *operation = static_cast<int>(op.operation);
-        return ResultOf(Error(link->Send(op)));
+        return ResultOf(Error(connection->Send(op)));
       });
 }
 
 CUSPAN_EXPORT int ncclRedOpDestroy(int operation, ncclComm* handle) {
   return AnswerOnDevice(handle,
                         [&](Session&, const std::shared_ptr<Communicator>& communicator,
-                            const std::shared_ptr<Link>& link) -> int {
+                            const std::shared_ptr<ContextConnection>& connection) -> int {
                           if (operation < kReduceOps)
                             return Refuse(kInvalidArgument,
                                           Format("operation {} is NCCL's own", operation));
@@ -163,6 +163,6 @@ CUSPAN_EXPORT int ncclRedOpDestroy(int operation, ncclComm* handle) {
                           CommunicatorFactorEnd op;
                           op.communicator = communicator->number;
                           op.operation = static_cast<std::uint32_t>(operation);
-                          return ResultOf(Error(link->Send(op)));
+                          return ResultOf(Error(connection->Send(op)));
                         });
 }

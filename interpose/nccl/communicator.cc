@@ -10,7 +10,7 @@ namespace cuspan::nccl {
 namespace {
 
 // As many as fit a frame with all else.
-constexpr int kMostIds = 128;
+constexpr int kMaxIds = 128;
 
 ncclComm* HandleOf(const Communicator& communicator) {
   return cuspan::HandleOf<ncclComm*>(communicator.number);
@@ -40,8 +40,8 @@ std::int32_t NumberOf(const Config& config, int Config::*member) {
 std::string TextOf(const Config& config, const char* Config::*member) {
   const char* const text = MemberOf<const char*>(config, member, nullptr);
   // NCCL has names of files and networks here.
-  constexpr std::size_t kMostText = 1024;
-  return text != nullptr ? std::string(text, ::strnlen(text, kMostText)) : "";
+  constexpr std::size_t kMaxText = 1024;
+  return text != nullptr ? std::string(text, ::strnlen(text, kMaxText)) : "";
 }
 
 bool IsConfig(const Config* config) {
@@ -79,11 +79,12 @@ bool IsBlocking(const Config* config, bool otherwise) {
   return blocking == kUndefined ? otherwise : blocking != 0;
 }
 
-int End(const Communicator& communicator, const std::shared_ptr<Link>& link, Ending how) {
+int End(const Communicator& communicator, const std::shared_ptr<ContextConnection>& connection,
+        Ending how) {
   CommunicatorEnd op;
   op.communicator = communicator.number;
   op.how = static_cast<std::uint32_t>(how);
-  return ResultOf(Error(link->Send(op)));
+  return ResultOf(Error(connection->Send(op)));
 }
 
 // It has been asked for: waits until it is there, as far as the program wants to wait.
@@ -92,8 +93,9 @@ int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncc
   const auto give_up = [&session, made, handle] {
     *handle = nullptr;
     if (!made->BeginEnd()) return;
-    const std::shared_ptr<Link> link = session.devices().LinkNumbered(made->link);
-    if (link != nullptr) static_cast<void>(End(*made, link, Ending::kAbort));
+    const std::shared_ptr<ContextConnection> connection =
+        session.devices().ConnectionNumbered(made->connection);
+    if (connection != nullptr) static_cast<void>(End(*made, connection, Ending::kAbort));
     session.communicators().Remove(made->number);
   };
   return Group::OfThisThread().Await(
@@ -114,8 +116,8 @@ int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId
   if (size < 1 || rank < 0 || rank >= size)
     return Refuse(kInvalidArgument, Format("rank {} of {}", rank, size));
   if (!IsConfig(config)) return RefuseConfig();
-  std::shared_ptr<Link> link;
-  Error error = session.devices().OpenCurrent(&link);
+  std::shared_ptr<ContextConnection> connection;
+  Error error = session.devices().OpenCurrent(&connection);
   if (error.failed()) return ResultOf(error);
   CommunicatorJoin op;
   std::uint64_t family = kHashStart;
@@ -124,13 +126,13 @@ int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId
     family = Mix(family, id.bytes, sizeof(id.bytes));
   }
   const bool blocking = IsBlocking(config, true);
-  const auto made = session.communicators().Add(family, *link, blocking);
+  const auto made = session.communicators().Add(family, *connection, blocking);
   op.communicator = made->number;
   op.path = ProgramsNccl();
   op.size = static_cast<std::uint32_t>(size);
   op.rank = static_cast<std::uint32_t>(rank);
   op.settings = SettingsOf(config, blocking);
-  error = link->Send(op);
+  error = connection->Send(op);
   if (error.failed()) {
     session.communicators().Remove(made->number);
     return ResultOf(error);
@@ -139,24 +141,25 @@ int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId
 }
 
 // The ranks that go on together have the same `which`.
-std::shared_ptr<Communicator> AddPart(Session& session, Communicator& whole, const Link& link,
-                                      const Config* config, std::int64_t which) {
+std::shared_ptr<Communicator> AddPart(Session& session, Communicator& whole,
+                                      const ContextConnection& connection, const Config* config,
+                                      std::int64_t which) {
   const std::uint32_t number = whole.NextPart();
   std::uint64_t family = Mix(whole.family, &number, sizeof(number));
   family = Mix(family, &which, sizeof(which));
-  return session.communicators().Add(family, link, IsBlocking(config, whole.blocking));
+  return session.communicators().Add(family, connection, IsBlocking(config, whole.blocking));
 }
 
 int Split(Session& session, const std::shared_ptr<Communicator>& whole,
-          const std::shared_ptr<Link>& link, int color, int key, ncclComm** handle,
-          const Config* config) {
+          const std::shared_ptr<ContextConnection>& connection, int color, int key,
+          ncclComm** handle, const Config* config) {
   if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
   *handle = nullptr;
   if (!IsConfig(config)) return RefuseConfig();
   if (color < kNoColor) return Refuse(kInvalidArgument, Format("color {}", color));
   if (const Communicator::State now = whole->Now(); now.result != kSuccess)
     return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
-  const auto part = AddPart(session, *whole, *link, config, color);
+  const auto part = AddPart(session, *whole, *connection, config, color);
   CommunicatorSplit op;
   op.communicator = whole->number;
   op.part = color == kNoColor ? 0 : part->number;
@@ -164,19 +167,19 @@ int Split(Session& session, const std::shared_ptr<Communicator>& whole,
   op.key = key;
   op.inherit = config == nullptr;
   op.settings = SettingsOf(config, part->blocking);
-  const Error error = link->Send(op);
+  const Error error = connection->Send(op);
   if (error.failed() || color == kNoColor) session.communicators().Remove(part->number);
   if (error.failed()) return ResultOf(error);
   return color == kNoColor ? int{kSuccess} : AwaitJoined(session, part, handle);
 }
 
 int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
-           const std::shared_ptr<Link>& link, std::span<const int> excluded, ncclComm** handle,
-           const Config* config, int flags) {
+           const std::shared_ptr<ContextConnection>& connection, std::span<const int> excluded,
+           ncclComm** handle, const Config* config, int flags) {
   if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
   *handle = nullptr;
   if (!IsConfig(config)) return RefuseConfig();
-  const auto part = AddPart(session, *whole, *link, config, -1);
+  const auto part = AddPart(session, *whole, *connection, config, -1);
   CommunicatorShrink op;
   op.communicator = whole->number;
   op.part = part->number;
@@ -184,7 +187,7 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
   op.flags = flags;
   op.inherit = config == nullptr;
   op.settings = SettingsOf(config, part->blocking);
-  const Error error = link->Send(op);
+  const Error error = connection->Send(op);
   if (!error.failed()) return AwaitJoined(session, part, handle);
   session.communicators().Remove(part->number);
   return ResultOf(error);
@@ -220,7 +223,7 @@ CUSPAN_EXPORT int ncclCommInitRank(ncclComm** handle, int size, UniqueId id, int
 CUSPAN_EXPORT int ncclCommInitRankScalable(ncclComm** handle, int size, int rank, int count,
                                            UniqueId* ids, Config* config) {
   return Answer([&](Session& session) {
-    if (count < 1 || count > size || count > kMostIds || ids == nullptr)
+    if (count < 1 || count > size || count > kMaxIds || ids == nullptr)
       return Refuse(kInvalidArgument, Format("{} ids for {} ranks", count, size));
     return Join(session, handle, size, {ids, static_cast<std::size_t>(count)}, rank, config);
   });
@@ -261,19 +264,19 @@ CUSPAN_EXPORT int ncclCommInitAll(ncclComm** handles, int count, const int* devi
 CUSPAN_EXPORT int ncclCommSplit(ncclComm* handle, int color, int key, ncclComm** part,
                                 Config* config) {
   return AnswerOnDevice(handle, [&](Session& session, const std::shared_ptr<Communicator>& whole,
-                                    const std::shared_ptr<Link>& link) {
-    return Split(session, whole, link, color, key, part, config);
+                                    const std::shared_ptr<ContextConnection>& connection) {
+    return Split(session, whole, connection, color, key, part, config);
   });
 }
 
 CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncclComm** part,
                                  Config* config, int flags) {
   return AnswerOnDevice(handle, [&](Session& session, const std::shared_ptr<Communicator>& whole,
-                                    const std::shared_ptr<Link>& link) {
+                                    const std::shared_ptr<ContextConnection>& connection) {
     if (excluded == nullptr || count < 1 || count >= whole->size())
       return Refuse(kInvalidArgument, Format("{} of {} ranks leave", count, whole->size()));
-    return Shrink(session, whole, link, {excluded, static_cast<std::size_t>(count)}, part, config,
-                  flags);
+    return Shrink(session, whole, connection, {excluded, static_cast<std::size_t>(count)}, part,
+                  config, flags);
   });
 }
 
@@ -281,48 +284,51 @@ CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncc
 // other must not wait for the first.
 CUSPAN_EXPORT int ncclCommFinalize(ncclComm* handle) {
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
-                                    const std::shared_ptr<Link>& link) {
+                                    const std::shared_ptr<ContextConnection>& connection) {
     if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
       return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
     communicator->Begin();
-    const int result = End(*communicator, link, Ending::kFinalize);
+    const int result = End(*communicator, connection, Ending::kFinalize);
     return result == kSuccess && !communicator->blocking ? int{kInProgress} : result;
   });
 }
 
 CUSPAN_EXPORT int ncclCommDestroy(ncclComm* handle) {
   if (handle == nullptr) return kSuccess;
-  return AnswerAbout(
-      handle, [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
-        if (!communicator->BeginEnd()) return RefuseUnknown();
-        session.communicators().Remove(communicator->number);
-        const std::shared_ptr<Link> link = session.devices().LinkNumbered(communicator->link);
-        // Of a lost device there is nothing left to destroy.
-        if (link == nullptr || link->fault() != CUDA_SUCCESS) return int{kSuccess};
-        return End(*communicator, link, Ending::kDestroy);
-      });
+  return AnswerAbout(handle,
+                     [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
+                       if (!communicator->BeginEnd()) return RefuseUnknown();
+                       session.communicators().Remove(communicator->number);
+                       const std::shared_ptr<ContextConnection> connection =
+                           session.devices().ConnectionNumbered(communicator->connection);
+                       // Of a lost device there is nothing left to destroy.
+                       if (connection == nullptr || connection->fault() != CUDA_SUCCESS)
+                         return int{kSuccess};
+                       return End(*communicator, connection, Ending::kDestroy);
+                     });
 }
 
 CUSPAN_EXPORT int ncclCommAbort(ncclComm* handle) {
   if (handle == nullptr) return kSuccess;
-  return AnswerAbout(
-      handle, [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
-        if (!communicator->BeginEnd()) return RefuseUnknown();
-        const std::shared_ptr<Link> link = session.devices().LinkNumbered(communicator->link);
-        if (link != nullptr && link->fault() == CUDA_SUCCESS &&
-            End(*communicator, link, Ending::kAbort) == kSuccess)
-          communicator->AwaitEnded();
-        session.communicators().Remove(communicator->number);
-        return int{kSuccess};
-      });
+  return AnswerAbout(handle,
+                     [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
+                       if (!communicator->BeginEnd()) return RefuseUnknown();
+                       const std::shared_ptr<ContextConnection> connection =
+                           session.devices().ConnectionNumbered(communicator->connection);
+                       if (connection != nullptr && connection->fault() == CUDA_SUCCESS &&
+                           End(*communicator, connection, Ending::kAbort) == kSuccess)
+                         communicator->AwaitEnded();
+                       session.communicators().Remove(communicator->number);
+                       return int{kSuccess};
+                     });
 }
 
 CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
-                                    const std::shared_ptr<Link>& link) {
+                                    const std::shared_ptr<ContextConnection>& connection) {
     if (flags != 0) return Refuse(kInvalidArgument, Format("flags {}", flags));
     communicator->Begin();
-    const int result = End(*communicator, link, Ending::kRevoke);
+    const int result = End(*communicator, connection, Ending::kRevoke);
     if (result != kSuccess) return result;
     return communicator->blocking ? ResultOf(communicator->AwaitFinalized()) : int{kInProgress};
   });

@@ -53,9 +53,10 @@ int AnswerAbout(const ncclComm* handle, Body&& body) {
 template <typename Body>
 int AnswerOnDevice(const ncclComm* handle, Body&& body) {
   return AnswerAbout(handle, [&](Session& session, const std::shared_ptr<Communicator>& known) {
-    const std::shared_ptr<Link> link = session.devices().LinkNumbered(known->link);
-    if (link == nullptr) return Refuse(kInvalidUsage, "the communicator's device was reset");
-    return body(session, known, link);
+    const std::shared_ptr<ContextConnection> connection =
+        session.devices().ConnectionNumbered(known->connection);
+    if (connection == nullptr) return Refuse(kInvalidUsage, "the communicator's device was reset");
+    return body(session, known, connection);
   });
 }
 

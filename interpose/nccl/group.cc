@@ -53,12 +53,12 @@ int Group::Await(std::function<int()> wait, std::function<void()> give_up) {
 int Group::Submit(Session& session) {
   // By context, in the order of the calls: each proxy gets its ranks' calls before any is waited
   // for.
-  std::vector<std::uint64_t> links;
+  std::vector<std::uint64_t> connections;
   std::map<std::uint64_t, std::pair<std::vector<StreamTarget>, std::vector<CollectiveCall>>> parts;
   for (Call& one : calls_) {
-    const std::uint64_t link = one.target.link->number();
-    auto& [streams, calls] = parts[link];
-    if (calls.empty()) links.push_back(link);
+    const std::uint64_t connection = one.target.connection->number();
+    auto& [streams, calls] = parts[connection];
+    if (calls.empty()) connections.push_back(connection);
     const bool known = std::any_of(streams.begin(), streams.end(), [&](const StreamTarget& stream) {
       return stream.stream == one.target.stream;
     });
@@ -66,8 +66,8 @@ int Group::Submit(Session& session) {
     calls.push_back(one.call);
   }
   calls_.clear();
-  for (const std::uint64_t link : links) {
-    auto& [streams, calls] = parts[link];
+  for (const std::uint64_t connection : connections) {
+    auto& [streams, calls] = parts[connection];
     const Error error = SubmitCollectives(session, streams, std::move(calls));
     if (error.failed()) return ResultOf(error);
   }

@@ -86,9 +86,9 @@ CUSPAN_EXPORT int ncclGetVersion(int* version) {
   if (known == 0) {
     const int asked = Answer([&](Session& session) {
       NcclVersion::Reply reply;
-      std::shared_ptr<Link> link;
-      Error error = session.devices().OpenCurrent(&link);
-      if (!error.failed()) error = link->Call(NcclVersion{ProgramsNccl()}, &reply);
+      std::shared_ptr<ContextConnection> connection;
+      Error error = session.devices().OpenCurrent(&connection);
+      if (!error.failed()) error = connection->Call(NcclVersion{ProgramsNccl()}, &reply);
       if (!error.failed()) known = static_cast<int>(reply.version);
       return ResultOf(error, reply.outcome, reply.problem);
     });
@@ -113,9 +113,9 @@ CUSPAN_EXPORT int ncclGetUniqueId(UniqueId* id) {
   return Answer([&](Session& session) {
     if (id == nullptr) return Refuse(kInvalidArgument, "the id's place is null");
     NcclId::Reply reply;
-    std::shared_ptr<Link> link;
-    Error error = session.devices().OpenCurrent(&link);
-    if (!error.failed()) error = link->Call(NcclId{ProgramsNccl()}, &reply);
+    std::shared_ptr<ContextConnection> connection;
+    Error error = session.devices().OpenCurrent(&connection);
+    if (!error.failed()) error = connection->Call(NcclId{ProgramsNccl()}, &reply);
     std::memcpy(id->bytes, reply.id.bytes.data(), sizeof(id->bytes));
     return ResultOf(error, reply.outcome, reply.problem);
   });

@@ -12,7 +12,7 @@ namespace cuspan::nvml {
 namespace {
 
 // The life of the device's primary context in this process; null when there is none.
-std::shared_ptr<Link> LinkTo(const DeviceDescription& device) {
+std::shared_ptr<ContextConnection> LinkTo(const DeviceDescription& device) {
   Session* const session = Session::IfStarted();
   if (session == nullptr) return nullptr;
   for (int number = 0; number < session->devices().count(); ++number) {
@@ -27,10 +27,10 @@ std::shared_ptr<Link> LinkTo(const DeviceDescription& device) {
 // proxy's process number, and not at all in a container.
 std::uint64_t AllocatedHere(const DeviceDescription& device) {
   Session* const session = Session::IfStarted();
-  const std::shared_ptr<Link> link = LinkTo(device);
-  if (session == nullptr || link == nullptr) return 0;
-  std::uint64_t bytes = session->virtual_memory().BytesOn(link->device());
-  for (const BlockAllocator::Range& piece : link->memory().Pieces()) bytes += piece.bytes;
+  const std::shared_ptr<ContextConnection> connection = LinkTo(device);
+  if (session == nullptr || connection == nullptr) return 0;
+  std::uint64_t bytes = session->virtual_memory().BytesOn(connection->device());
+  for (const BlockAllocator::Range& piece : connection->memory().Pieces()) bytes += piece.bytes;
   return bytes;
 }
 
@@ -68,11 +68,11 @@ bool UsedByThisProcess(const DeviceDescription& device) { return LinkTo(device) 
 
 std::optional<std::uint64_t> UsedHere(const DeviceDescription& device) {
   Session* const session = Session::IfStarted();
-  const std::shared_ptr<Link> link = LinkTo(device);
+  const std::shared_ptr<ContextConnection> connection = LinkTo(device);
   std::size_t free = 0;
   std::size_t total = 0;
-  if (session == nullptr || link == nullptr ||
-      GetMemoryInfo(*session, *link, &free, &total).failed())
+  if (session == nullptr || connection == nullptr ||
+      GetMemoryInfo(*session, *connection, &free, &total).failed())
     return std::nullopt;
   return total - std::min(free, total);
 }

@@ -8,9 +8,9 @@
 namespace cuspan::nvml {
 
 // What was told, value by value.
-class Told {
+class Answers {
  public:
-  explicit Told(std::vector<std::uint64_t> values) : values_(std::move(values)) {}
+  explicit Answers(std::vector<std::uint64_t> values) : values_(std::move(values)) {}
   // Whether all was told, and nothing else.
   bool complete() const { return next_ == values_.size(); }
 
@@ -53,7 +53,7 @@ int AskAbout(Device handle, const char* function, Arguments... arguments) {
         if (const int result = library.Ask(device, function, std::move(numbers), &values);
             result != kSuccess)
           return result;
-        Told told(std::move(values));
+        Answers told(std::move(values));
         const auto take = [&](auto argument) {
           if constexpr (std::is_pointer_v<decltype(argument)>) told.Take(*argument);
         };

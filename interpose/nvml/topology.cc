@@ -34,7 +34,7 @@ int PeerStatusOf(ManagementLibrary& library, const DeviceDescription& device,
   return kSuccess;
 }
 
-// Of a link that is not there.
+// Of a connection that is not there.
 int NoNvLink(Device handle, const void* out) {
   return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     return out != nullptr ? kNotSupported : kInvalidArgument;
@@ -56,25 +56,27 @@ CUSPAN_EXPORT int nvmlDeviceGetP2PStatus(Device device, Device peer, unsigned ab
   });
 }
 
-CUSPAN_EXPORT int nvmlDeviceGetNvLinkCapability(Device device, unsigned /*link*/,
+CUSPAN_EXPORT int nvmlDeviceGetNvLinkCapability(Device device, unsigned /*connection*/,
                                                 unsigned /*capability*/, unsigned* result) {
   return NoNvLink(device, result);
 }
 
-CUSPAN_EXPORT int nvmlDeviceGetNvLinkState(Device device, unsigned /*link*/, unsigned* active) {
+CUSPAN_EXPORT int nvmlDeviceGetNvLinkState(Device device, unsigned /*connection*/,
+                                           unsigned* active) {
   return NoNvLink(device, active);
 }
 
-CUSPAN_EXPORT int nvmlDeviceGetNvLinkVersion(Device device, unsigned /*link*/, unsigned* version) {
+CUSPAN_EXPORT int nvmlDeviceGetNvLinkVersion(Device device, unsigned /*connection*/,
+                                             unsigned* version) {
   return NoNvLink(device, version);
 }
 
-CUSPAN_EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned /*link*/,
+CUSPAN_EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned /*connection*/,
                                                       unsigned* type) {
   return NoNvLink(device, type);
 }
 
-CUSPAN_EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned /*link*/,
+CUSPAN_EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned /*connection*/,
                                                       PciInfo* info) {
   return NoNvLink(device, info);
 }

@@ -7,10 +7,10 @@ namespace cuspan {
 
 Error PlaceInVariable(Session& session, const void* symbol, std::size_t offset, std::size_t bytes,
                       std::byte** place) {
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
+  std::shared_ptr<ContextConnection> connection;
+  CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&connection));
   LoadedVariable variable{};
-  CUSPAN_RETURN_IF_FAILED(FindVariable(*link, symbol, &variable));
+  CUSPAN_RETURN_IF_FAILED(FindVariable(*connection, symbol, &variable));
   if (offset > variable.bytes || bytes > variable.bytes - offset) return cudaErrorInvalidValue;
   *place = HandleOf<std::byte*>(variable.address) + offset;
   return cudaSuccess;

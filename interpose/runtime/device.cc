@@ -181,8 +181,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text)
 
 CUSPAN_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return Answer([&] {
-    return OnCurrentDevice([&](Session& session, Link& link) -> Error {
-      const PriorityRange range = PrioritiesOf(session.devices().description(link.device()));
+    return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+      const PriorityRange range = PrioritiesOf(session.devices().description(connection.device()));
       if (least != nullptr) *least = range.least;
       if (greatest != nullptr) *greatest = range.greatest;
       return cudaSuccess;
@@ -192,8 +192,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* grea
 
 CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return Answer([&] {
-    return OnCurrentDevice([&](Session& session, Link& link) -> Error {
-      return GetMemoryInfo(session, link, free, total);
+    return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+      return GetMemoryInfo(session, connection, free, total);
     });
   });
 }
@@ -229,7 +229,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned* capabili
 CUSPAN_EXPORT cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(
     cudaFlushGPUDirectRDMAWritesTarget target, cudaFlushGPUDirectRDMAWritesScope scope) {
   return Answer([&] {
-    return OnCurrentDevice([&](Session&, Link&) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection&) -> Error {
       const bool known = target == cudaFlushGPUDirectRDMAWritesTargetCurrentDevice &&
                          (scope == cudaFlushGPUDirectRDMAWritesToOwner ||
                           scope == cudaFlushGPUDirectRDMAWritesToAllDevices);
@@ -265,9 +265,10 @@ CUSPAN_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 CUSPAN_EXPORT cudaError_t cudaDeviceSynchronize() {
   return Answer([&] {
     // Opens the device, as CUDA makes its context here.
-    return OnCurrentDevice([](Session& session, Link& link) -> Error {
-      if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, link.device()));
-      return session.devices().Synchronize(link.context());
+    return OnCurrentDevice([](Session& session, ContextConnection& connection) -> Error {
+      if (AnyCapture())
+        CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, connection.device()));
+      return session.devices().Synchronize(connection.context());
     });
   });
 }

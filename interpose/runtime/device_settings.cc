@@ -36,12 +36,12 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceFlags(unsigned* flags) {
 CUSPAN_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
-      std::shared_ptr<Link> link;
+      std::shared_ptr<ContextConnection> connection;
       if (device < 0 || device >= session.devices().count()) return cudaErrorInvalidDevice;
       if ((flags & cudaInitDeviceFlagsAreValid) != 0) {
         CUSPAN_RETURN_IF_FAILED(SetDeviceFlags(device, device_flags));
       }
-      return session.devices().Open(device, &link);
+      return session.devices().Open(device, &connection);
     });
   });
 }
@@ -49,23 +49,25 @@ CUSPAN_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags, unsi
 CUSPAN_EXPORT cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
   return Answer([&]() -> Error {
     if (value == nullptr) return cudaErrorInvalidValue;
-    return OnCurrentDevice(
-        [&](Session&, Link& link) { return GetLimit(link, static_cast<CUlimit>(limit), value); });
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) {
+      return GetLimit(connection, static_cast<CUlimit>(limit), value);
+    });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaDeviceSetLimit(cudaLimit limit, std::size_t value) {
   return Answer([&] {
-    return OnCurrentDevice(
-        [&](Session&, Link& link) { return SetLimit(link, static_cast<CUlimit>(limit), value); });
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) {
+      return SetLimit(connection, static_cast<CUlimit>(limit), value);
+    });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
   return Answer([&]() -> Error {
     if (config == nullptr) return cudaErrorInvalidValue;
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
-      *config = static_cast<cudaFuncCache>(DeviceCacheConfig(link.device()));
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
+      *config = static_cast<cudaFuncCache>(DeviceCacheConfig(connection.device()));
       return cudaSuccess;
     });
   });
@@ -76,8 +78,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
     if (config < cudaFuncCachePreferNone || config > cudaFuncCachePreferEqual) {
       return cudaErrorInvalidValue;
     }
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
-      return SetDeviceCacheConfig(link.device(), static_cast<CUfunc_cache>(config));
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
+      return SetDeviceCacheConfig(connection.device(), static_cast<CUfunc_cache>(config));
     });
   });
 }
@@ -86,7 +88,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
 CUSPAN_EXPORT cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
   return Answer([&]() -> Error {
     if (config == nullptr) return cudaErrorInvalidValue;
-    return OnCurrentDevice([&](Session&, Link&) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection&) -> Error {
       *config = cudaSharedMemBankSizeFourByte;
       return cudaSuccess;
     });
@@ -96,7 +98,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* conf
 CUSPAN_EXPORT cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
   return Answer([&]() -> Error {
     if (!IsBankSize(config)) return cudaErrorInvalidValue;
-    return OnCurrentDevice([](Session&, Link&) -> Error { return cudaSuccess; });
+    return OnCurrentDevice([](Session&, ContextConnection&) -> Error { return cudaSuccess; });
   });
 }
 
@@ -104,17 +106,18 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetSharedMemConfig(const void* function,
                                                      cudaSharedMemConfig config) {
   return Answer([&]() -> Error {
     if (!IsBankSize(config)) return cudaErrorInvalidValue;
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
-      return FindKernel(link, function, &kernel);
+      return FindKernel(connection, function, &kernel);
     });
   });
 }
 
 // Where lines of the cache are to stay is a hint that we do not pass on: none stays.
 CUSPAN_EXPORT cudaError_t cudaCtxResetPersistingL2Cache() {
-  return Answer(
-      [] { return OnCurrentDevice([](Session&, Link&) -> Error { return cudaSuccess; }); });
+  return Answer([] {
+    return OnCurrentDevice([](Session&, ContextConnection&) -> Error { return cudaSuccess; });
+  });
 }
 
 CUSPAN_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {

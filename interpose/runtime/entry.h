@@ -3,7 +3,7 @@
 //
 //   CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 //     return Answer([&]() -> Error {
-//       return OnCurrentDevice([&](Session&, Link& link) -> Error { … });
+//       return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error { … });
 //     });
 //   }
 #pragma once

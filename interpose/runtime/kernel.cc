@@ -58,23 +58,23 @@ CUfunction_attribute DriversOf(cudaFuncAttribute attribute) {
 
 }  // namespace
 
-Error FindKernel(Link& link, const void* function, LoadedKernel** kernel) {
+Error FindKernel(ContextConnection& connection, const void* function, LoadedKernel** kernel) {
   const FunctionRecord* record = nullptr;
   CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
-  return FindKernel(link, *record, kernel);
+  return FindKernel(connection, *record, kernel);
 }
 
-Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable) {
+Error FindVariable(ContextConnection& connection, const void* symbol, LoadedVariable* variable) {
   const VariableRecord* const record = Registry::Get().FindVariable(symbol);
   if (record == nullptr) {
     // Of a managed variable the program has no shadow: its name is the variable itself.
-    const auto managed = link.modules().ManagedVariable(NumberOf(symbol));
+    const auto managed = connection.modules().ManagedVariable(NumberOf(symbol));
     if (!managed || managed->base != NumberOf(symbol)) return cudaErrorInvalidSymbol;
     *variable = {managed->base, managed->bytes};
     return cudaSuccess;
   }
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*record->fatbin));
-  const CUresult result = link.modules().Variable(*record, variable);
+  const CUresult result = connection.modules().Variable(*record, variable);
   return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidSymbol) : Error(result);
 }
 
@@ -93,9 +93,9 @@ CUSPAN_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const vo
     cudaKernel_t kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(GetKernel(&kernel, symbol));
     // CUDA begins the context and loads the kernel here.
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* loaded = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, symbol, &loaded));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, symbol, &loaded));
       *function = reinterpret_cast<cudaFunction_t>(kernel);
       return cudaSuccess;
     });
@@ -121,9 +121,9 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
   return Answer([&]() -> Error {
     if (attributes == nullptr) return cudaErrorInvalidValue;
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
       cudaFuncAttributes described;
       Describe(*kernel, &described);
       CopyFirst(attributes, &described, known);
@@ -137,11 +137,11 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAtt
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     CUSPAN_RETURN_IF_FAILED(CheckAttribute(attribute));
-    return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(link.device()), link,
-                                           *kernel, DriversOf(attribute), value));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
+      CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(connection.device()),
+                                           connection, *kernel, DriversOf(attribute), value));
       kernel->set_by_function->fetch_or(1U << attribute);
       return cudaSuccess;
     });
@@ -155,16 +155,16 @@ CUSPAN_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t function,
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     CUSPAN_RETURN_IF_FAILED(CheckAttribute(attribute));
     return WithSession([&](Session& session) -> Error {
-      std::shared_ptr<Link> link;
-      CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &link));
+      std::shared_ptr<ContextConnection> connection;
+      CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &connection));
       LoadedKernel* kernel = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(*link, function, &kernel));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(*connection, function, &kernel));
       // What cudaFuncSetAttribute says counts, whichever was first.
       if ((kernel->set_by_function->load() & 1U << attribute) != 0) {
         return CheckAttribute(session.devices().description(device), *kernel, DriversOf(attribute),
                               value);
       }
-      return SetAttribute(session.devices().description(device), *link, *kernel,
+      return SetAttribute(session.devices().description(device), *connection, *kernel,
                           DriversOf(attribute), value);
     });
   });
@@ -175,9 +175,9 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     if (offset == nullptr) return cudaErrorInvalidValue;
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
       return PlaceOfParameter(*kernel, index, offset, bytes);
     });
   });
@@ -188,9 +188,9 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetParamCount(const void* function, std::size_
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     if (count == nullptr) return cudaErrorInvalidValue;
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
       *count = kernel->parameter_bytes.size();
       return cudaSuccess;
     });
@@ -203,10 +203,10 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncC
     if (config < cudaFuncCachePreferNone || config > cudaFuncCachePreferEqual) {
       return cudaErrorInvalidValue;
     }
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      return SetCacheConfig(link, *kernel, static_cast<CUfunc_cache>(config));
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
+      return SetCacheConfig(connection, *kernel, static_cast<CUfunc_cache>(config));
     });
   });
 }

@@ -6,11 +6,11 @@
 
 namespace cuspan {
 
-// The kernel that FindFunction finds, loaded on the device of `link`.
-Error FindKernel(Link& link, const void* function, LoadedKernel** kernel);
+// The kernel that FindFunction finds, loaded on the device of `connection`.
+Error FindKernel(ContextConnection& connection, const void* function, LoadedKernel** kernel);
 
 // `symbol` is the host's shadow of a __device__ or __constant__ variable.
 // cudaErrorInvalidSymbol when there is none, cudaErrorNotSupported as above.
-Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable);
+Error FindVariable(ContextConnection& connection, const void* symbol, LoadedVariable* variable);
 
 }  // namespace cuspan

@@ -105,8 +105,9 @@ CUSPAN_EXPORT cudaError_t cudaLibraryGetUnifiedFunction(void** function, cudaLib
   return Answer([&]() -> Error {
     if (function == nullptr || name == nullptr) return cudaErrorInvalidValue;
     // There is none: what driver 580 answers on a device without such functions.
-    return WithLibrary(handle,
-                       [&](Library&, Session&, Link&) -> Error { return cudaErrorInvalidValue; });
+    return WithLibrary(handle, [&](Library&, Session&, ContextConnection&) -> Error {
+      return cudaErrorInvalidValue;
+    });
   });
 }
 

@@ -57,9 +57,9 @@ void DescribePointer(Session& session, const void* pointer, cudaPointerAttribute
 template <typename Use>
 Error WithVariable(const void* symbol, Use&& use) {
   if (symbol == nullptr) return cudaErrorInvalidSymbol;
-  return OnCurrentDevice([&](Session&, Link& link) -> Error {
+  return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
     LoadedVariable variable{};
-    CUSPAN_RETURN_IF_FAILED(FindVariable(link, symbol, &variable));
+    CUSPAN_RETURN_IF_FAILED(FindVariable(connection, symbol, &variable));
     use(variable);
     return cudaSuccess;
   });

@@ -13,10 +13,10 @@ Error MaxActiveBlocks(int* blocks, const void* function, int block_threads,
   if (blocks == nullptr || block_threads <= 0 || flags > cudaOccupancyDisableCachingOverride) {
     return cudaErrorInvalidValue;
   }
-  return OnCurrentDevice([&](Session&, Link& link) -> Error {
+  return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
     LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-    return ActiveBlocks(link, *kernel, block_threads, dynamic_shared, flags, blocks);
+    CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
+    return ActiveBlocks(connection, *kernel, block_threads, dynamic_shared, flags, blocks);
   });
 }
 
@@ -27,10 +27,10 @@ Error AskAboutClusters(int* value, const void* function, const cudaLaunchConfig_
   if (value == nullptr) return cudaErrorInvalidValue;
   LaunchCall call;
   CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, nullptr, &call));
-  return OnCurrentDevice([&](Session&, Link& link) -> Error {
+  return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
     LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, &kernel));
-    return ask(link, *kernel, call, value);
+    CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *call.function, &kernel));
+    return ask(connection, *kernel, call, value);
   });
 }
 
@@ -59,10 +59,10 @@ CUSPAN_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t*
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     if (bytes == nullptr || blocks <= 0 || block_threads <= 0) return cudaErrorInvalidValue;
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
-      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      return AvailableShared(link, *kernel, blocks, block_threads, bytes);
+      CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
+      return AvailableShared(connection, *kernel, blocks, block_threads, bytes);
     });
   });
 }

@@ -65,9 +65,10 @@ CUSPAN_EXPORT char __cudaInitModule(void** handle) {
   const cudaError_t result = cuspan::Answer([&]() -> cuspan::Error {
     if (!fatbin->unsupported.empty()) return cuspan::NotSupported(fatbin->unsupported);
     // The variables' addresses and first contents come with the module.
-    return cuspan::OnCurrentDevice([&](cuspan::Session&, cuspan::Link& link) -> cuspan::Error {
-      return link.modules().Load(*fatbin);
-    });
+    return cuspan::OnCurrentDevice(
+        [&](cuspan::Session&, cuspan::ContextConnection& connection) -> cuspan::Error {
+          return connection.modules().Load(*fatbin);
+        });
   });
   return result == cudaSuccess ? 1 : 0;
 }

@@ -82,7 +82,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetDevice, _ptsz, (cudaStream_t stream, int* devic
                     Answer([&]() -> Error {
                       if (device == nullptr) return cudaErrorInvalidValue;
                       return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
-                        *device = target.link->device();
+                        *device = target.connection->device();
                       });
                     }))
 

@@ -11,14 +11,14 @@
 #include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/agent/away_agent.h"
 #include "launcher/agent/base/agent_options.h"
 #include "launcher/agent/base/roles.h"
-#include "launcher/agent/home_agent.h"
+#include "launcher/agent/head_agent.h"
 #include "launcher/agent/mpi/lane_processes.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent/ucx/ucx_start.h"
 #include "launcher/agent/ucx/ucx_transports.h"
+#include "launcher/agent/worker_agent.h"
 #include "launcher/allocator/lease_sweeper.h"
 #include "launcher/host/own_host.h"
 #include "launcher/host/program_check.h"
@@ -52,9 +52,9 @@ bool IsFirstRank(const Environment& environment) {
 // Whether this agent may keep locks on GPUs. What is wrong with the setting is said later.
 bool NeedsSweeper(const AgentOptions& options) {
   const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
-  if (!mode.ok() || *mode == LeaseMode::kOff || options.serve == 0U || options.wish.look)
+  if (!mode.ok() || *mode == LeaseMode::kOff || options.serve == 0U || options.request.look)
     return false;
-  return LeaseModeOf(*mode, options.wish.share) == LeaseMode::kOn || options.device != "soft";
+  return LeaseModeOf(*mode, options.request.share) == LeaseMode::kOn || options.device != "soft";
 }
 
 struct Setup {
@@ -68,7 +68,7 @@ struct Setup {
 int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key, AgentLinks links,
             InventoryQuery& inventory) {
   const AgentThread::Scope role(agent_thread);
-  Result<std::unique_ptr<HomeAgent>> home = HomeAgent::Create(
+  Result<std::unique_ptr<HeadAgent>> home = HeadAgent::Create(
       setup.options, setup.paths, setup.proxy_environment, key, std::move(links), inventory);
   if (!home.ok()) return Fail(home.status());
   if (!app) {
@@ -97,8 +97,8 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
 
 int RunAway(const Setup& setup, AgentLinks links, InventoryQuery& inventory) {
   const AgentThread::Scope role(agent_thread);
-  Result<std::unique_ptr<AwayAgent>> away =
-      AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, std::move(links));
+  Result<std::unique_ptr<WorkerAgent>> away =
+      WorkerAgent::Create(setup.options, setup.paths, setup.proxy_environment, std::move(links));
   if (!away.ok()) return Fail(away.status());
   if (!(*away)->Meet(setup.key ? &*setup.key : nullptr, inventory)) {
     (*away)->Leave();

@@ -27,44 +27,45 @@ class Timer {
 
 }  // namespace
 
-RunAllocation::RunAllocation(AgentNode& node, const GpuWish& wish, LeaseTicket ticket, RunPool pool)
+RunAllocation::RunAllocation(AgentNode& node, const GpuRequest& request, LeaseTicket ticket,
+                             RunPool pool)
     : node_(node),
-      wish_(wish),
+      request_(request),
       pool_(std::move(pool)),
-      leases_(pool_, node.leases(), node.relay(), std::move(ticket), wish.share) {}
+      leases_(pool_, node.leases(), node.relay(), std::move(ticket), request.share) {}
 
 Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
-    AgentNode& node, const GpuWish& wish, const std::string& run,
+    AgentNode& node, const GpuRequest& request, const std::string& run,
     const std::vector<AgentInventory>& found) {
   CUSPAN_ASSIGN_OR_RETURN(LeaseMode mode, ParseLeaseMode(SettingText(settings::kLeases)));
-  mode = LeaseModeOf(mode, wish.share);
+  mode = LeaseModeOf(mode, request.share);
   LeaseTicket ticket;
-  ticket.order = wish.order != 0 ? wish.order : RealTimeNow();
+  ticket.order = request.order != 0 ? request.order : RealTimeNow();
   ticket.run = run;
-  ticket.program = wish.program;
-  ticket.job = wish.job;
-  ticket.wanted = wish.number.value_or(0);
+  ticket.program = request.program;
+  ticket.job = request.job;
+  ticket.wanted = request.number.value_or(0);
   const std::uint64_t order = ticket.order;
   std::unique_ptr<RunAllocation> made(
-      new RunAllocation(node, wish, std::move(ticket), MakeRunPool(found, mode)));
+      new RunAllocation(node, request, std::move(ticket), MakeRunPool(found, mode)));
   // Other users' runs may have what this one would share.
-  if (wish.look)
+  if (request.look)
     for (std::size_t gpu = 0; gpu < made->pool_.keys.size(); ++gpu)
       made->pool_.keys[gpu] = LeaseKey(made->pool_.devices[gpu].front());
   AllocationPlan& plan = made->plan_;
   plan.pool = made->pool_.pool;
   plan.keys = made->pool_.keys;
   for (const RunPool::Host& host : made->pool_.hosts) plan.hosts.push_back(host.name);
-  plan.request = MakeRequest(made->pool_, wish, node.host());
+  plan.request = MakeRequest(made->pool_, request, node.host());
   plan.order = order;
   plan.run = run;
-  plan.job = wish.job;
+  plan.job = request.job;
   for (const std::vector<DeviceDescription>& device : made->pool_.devices)
     plan.names.push_back(Format("GPU {}", device.front().pci_bus_id));
-  plan.wait = wish.wait_seconds != 0U;
+  plan.wait = request.wait_seconds != 0U;
   const bool never =
       Decide(plan.pool, PoolLeases(plan.pool), plan.request).verdict == Decision::Verdict::kNever;
-  if (wish.look ? plan.pool.gpus.empty() : never) return ExplainNever(made->pool_, plan.request);
+  if (request.look ? plan.pool.gpus.empty() : never) return ExplainNever(made->pool_, plan.request);
   return made;
 }
 
@@ -86,9 +87,9 @@ Result<std::vector<DeviceDescription>> RunAllocation::Allocate(
       if (!allocation.done()) tell(allocation.WaitedFor());
     });
     std::optional<Timer> limit;
-    if (wish_.wait_seconds.value_or(0) != 0)
-      limit.emplace(node_.poller(), std::chrono::seconds(*wish_.wait_seconds), [&] {
-        allocation.GiveUp(Format("not available within {} s", *wish_.wait_seconds));
+    if (request_.wait_seconds.value_or(0) != 0)
+      limit.emplace(node_.poller(), std::chrono::seconds(*request_.wait_seconds), [&] {
+        allocation.GiveUp(Format("not available within {} s", *request_.wait_seconds));
       });
     node_.Loop([&]() CUSPAN_REQUIRES(agent_thread) {
       if (!keep_on()) allocation.GiveUp("the run was cancelled while it waited");

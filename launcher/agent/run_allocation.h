@@ -1,4 +1,4 @@
-// The home agent's way to the run's devices: from what all agents have found, by the user's wish
+// The head agent's way to the run's devices: from what all agents have found, by the user's request
 // and the leases of the hosts.
 #pragma once
 
@@ -16,13 +16,13 @@ namespace cuspan {
 // One thread. Runs the agent's loop while it waits for others.
 class RunAllocation {
  public:
-  // `run` is the run's id. Refuses a wish that can never be met, and settings that are wrong.
-  static Result<std::unique_ptr<RunAllocation>> Create(AgentNode& node, const GpuWish& wish,
+  // `run` is the run's id. Refuses a request that can never be met, and settings that are wrong.
+  static Result<std::unique_ptr<RunAllocation>> Create(AgentNode& node, const GpuRequest& request,
                                                        const std::string& run,
                                                        const std::vector<AgentInventory>& found)
       CUSPAN_REQUIRES(agent_thread);
 
-  // The devices, which the run has from now on; waits for them as the wish says. Ends with a
+  // The devices, which the run has from now on; waits for them as the request says. Ends with a
   // failure when `keep_on` becomes false. `tell` is called once when it takes a while, with what is
   // waited for.
   Result<std::vector<DeviceDescription>> Allocate(
@@ -40,12 +40,12 @@ class RunAllocation {
   }
 
  private:
-  RunAllocation(AgentNode& node, const GpuWish& wish, LeaseTicket ticket, RunPool pool);
+  RunAllocation(AgentNode& node, const GpuRequest& request, LeaseTicket ticket, RunPool pool);
   // The host of one that keeps locks and was lost; empty: all are there.
   std::string LostHost() const CUSPAN_REQUIRES(agent_thread);
 
   AgentNode& node_;
-  const GpuWish wish_;
+  const GpuRequest request_;
   RunPool pool_;
   AllocationPlan plan_;
   RunLeases leases_;

@@ -76,7 +76,7 @@ Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
     if (checked.ok()) checked = SecureInterfacesOfRun().status();
   }
   if (!checked.ok()) {
-    // Where that fails, the home agent is gone.
+    // Where that fails, the head agent is gone.
     static_cast<void>(transport.SendWhole(0, MakeFrame(Refused{checked.message()})));
     return checked;
   }

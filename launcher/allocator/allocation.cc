@@ -7,13 +7,13 @@
 #include <tuple>
 
 #include "common/format.h"
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 
 namespace cuspan {
 namespace {
 
 // Runs, or reasons, that a message names; there may be hundreds.
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMaxNamed = 3;
 
 template <typename Strings>
 std::string Joined(const Strings& parts, const char* separator) {
@@ -24,13 +24,13 @@ std::string Joined(const Strings& parts, const char* separator) {
 
 }  // namespace
 
-std::string AmountText(const GpuRequest& request) {
+std::string AmountText(const AllocationRequest& request) {
   switch (request.amount) {
-    case GpuRequest::Amount::kAll:
+    case AllocationRequest::Amount::kAll:
       return "all GPUs";
-    case GpuRequest::Amount::kAllFree:
+    case AllocationRequest::Amount::kAllFree:
       return "a GPU";
-    case GpuRequest::Amount::kNumber:
+    case AllocationRequest::Amount::kNumber:
       break;
   }
   return request.number == 1 ? "1 GPU" : Format("{} GPUs", request.number);
@@ -243,8 +243,8 @@ std::string Allocation::WaitedFor() const {
   }
   std::vector<std::string> reasons;
   for (const auto& [unused, holding] : holders) {
-    if (reasons.size() == kMostNamed) {
-      reasons.push_back(Format("{} more runs", holders.size() - kMostNamed));
+    if (reasons.size() == kMaxNamed) {
+      reasons.push_back(Format("{} more runs", holders.size() - kMaxNamed));
       break;
     }
     reasons.push_back(Format("{} on {}", holding.text, Joined(holding.hosts, ", ")));
@@ -256,7 +256,7 @@ std::string Allocation::WaitedFor() const {
                           : Format("others ({} GPUs)", unnamed));
   std::string text = Format("{} of {}", AmountText(plan_.request), Joined(names, ", "));
   if (!reasons.empty()) text += ": held by " + Joined(reasons, ", ");
-  if (full.size() > kMostNamed) full.erase(std::next(full.begin(), kMostNamed), full.end());
+  if (full.size() > kMaxNamed) full.erase(std::next(full.begin(), kMaxNamed), full.end());
   if (!full.empty()) AppendFormat(text, " ({})", Joined(full, "; "));
   if (!ahead.empty())
     AppendFormat(text, "{} {} ahead in the queue", reasons.empty() ? ":" : ";",

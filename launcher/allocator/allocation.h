@@ -15,7 +15,7 @@ struct AllocationPlan {
   GpuPool pool;
   std::vector<std::string> keys;   // By GPU: its name in the store; empty where it is not leased.
   std::vector<std::string> hosts;  // By host of the pool: its name, for people.
-  GpuRequest request;
+  AllocationRequest request;
   std::uint64_t order = 0;  // The run's place in every queue,
   std::string run;          // and its id, which tells runs of the same moment apart.
   // The batch job of the run, owner of all GPUs of the pool, and their names on their hosts, by
@@ -77,6 +77,6 @@ class Allocation : public LeaseEvents {
 };
 
 // "2 GPUs", "all GPUs", "a GPU".
-std::string AmountText(const GpuRequest& request);
+std::string AmountText(const AllocationRequest& request);
 
 }  // namespace cuspan

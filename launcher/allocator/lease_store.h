@@ -1,4 +1,4 @@
-// Where leases are kept, as a run's home agent sees it.
+// Where leases are kept, as a run's head agent sees it.
 //
 // A store has one place for each host of a run, with a queue of its own. All calls return at once;
 // answers come later, from the same thread, to a LeaseEvents. What a store must do:

@@ -20,7 +20,7 @@ namespace {
 // in pairs, which end by themselves within two seconds; a driver may take a while to let them go.
 // In microseconds.
 constexpr useconds_t kPause = 20'000;
-constexpr int kMostLooks = 250;
+constexpr int kMaxLooks = 250;
 
 [[noreturn]] void SweepWhenGone(int alive, const std::string& host) {
   // Whoever ends the agent's group or session, or agents by their name, does not mean this process.
@@ -38,7 +38,7 @@ constexpr int kMostLooks = 250;
   while (got < 0 && errno == EINTR);
   if (got == 1) ::_exit(0);
   Result<NodeLocks> locks = NodeLocks::Open(host);
-  for (int i = 0; i < kMostLooks && locks.ok(); ++i) {
+  for (int i = 0; i < kMaxLooks && locks.ok(); ++i) {
     NodeView view;
     if (!locks->Look({}, view).ok() || locks->Unused()) break;
     ::usleep(kPause);

@@ -23,7 +23,7 @@ namespace cuspan {
 namespace {
 
 // Others may remove a file between two of our calls; so often in a row they mean us.
-constexpr int kMostRounds = 16;
+constexpr int kMaxRounds = 16;
 
 // That it is what we would have made: a plain file with one name. One without a name any more was
 // removed by another who had the lock.
@@ -113,7 +113,7 @@ bool LockFolder::IsNow(const std::string& name, int fd) const {
 Result<std::optional<UniqueFd>> LockFolder::TryLock(const std::string& name, bool create,
                                                     Mode mode) {
   const int operation = (mode == Mode::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     Result<UniqueFd> fd = OpenFile(name, O_RDONLY);
     if (!fd.ok() && fd.status().code() == StatusCode::kNotFound && create) {
       fd = CreateLocked(name, "");

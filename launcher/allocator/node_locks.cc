@@ -20,7 +20,7 @@ namespace cuspan {
 namespace {
 
 // Files of one kind that are looked at: far more than there can be runs on a host.
-constexpr std::size_t kMostFiles = 4096;
+constexpr std::size_t kMaxFiles = 4096;
 // How often a run that leaves tries to clear up the queue's file, which others have for moments.
 constexpr int kClearTries = 20;
 constexpr useconds_t kClearPause = 1000;
@@ -131,7 +131,7 @@ Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket, const ShareTerms
 
 Status NodeLocks::ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets) {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<std::string> names,
-                          folder_.List(TicketPrefix(host_, waiting), kMostFiles));
+                          folder_.List(TicketPrefix(host_, waiting), kMaxFiles));
   for (const std::string& name : names) {
     std::optional<LeaseTicket> ticket = ParseTicketName(name, host_, waiting);
     if (!ticket || (ticket_ && ticket->run == ticket_->run)) continue;
@@ -153,7 +153,7 @@ Status NodeLocks::ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets) {
 
 Status NodeLocks::RemoveDeadLeases() {
   const std::string prefix = LeasePrefix(host_);
-  CUSPAN_ASSIGN_OR_RETURN(std::vector<std::string> names, folder_.List(prefix, kMostFiles));
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<std::string> names, folder_.List(prefix, kMaxFiles));
   for (const std::string& name : names) {
     const std::string gpu = name.substr(prefix.size());
     if (!IsGpuKey(gpu) || leases_.contains(gpu)) continue;

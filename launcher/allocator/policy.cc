@@ -33,7 +33,7 @@ struct Candidate {
   LoadRank next = kNoRank;  // Of a run that shares: the rank of the GPU that it would give next.
 };
 
-std::uint32_t LimitOf(const GpuRequest& request, std::uint32_t host) {
+std::uint32_t LimitOf(const AllocationRequest& request, std::uint32_t host) {
   return request.limits.empty() ? kUnlimited : request.limits[host];
 }
 
@@ -68,7 +68,7 @@ void Pack(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
 
 class Choice {
  public:
-  Choice(const GpuPool& pool, const PoolLeases& leases, const GpuRequest& request)
+  Choice(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request)
       : pool_(pool), leases_(leases), request_(request) {
     // The yardstick takes the first of all.
     if (request.policy != Policy::kFirstFit) ranks_.resize(leases.loads.size());
@@ -77,9 +77,9 @@ class Choice {
   Decision Decide() {
     Survey();
     std::uint32_t number = request_.number;
-    if (request_.amount == GpuRequest::Amount::kAll)
+    if (request_.amount == AllocationRequest::Amount::kAll)
       number = std::max(decision_.fitting, 1U);
-    else if (request_.amount == GpuRequest::Amount::kAllFree)
+    else if (request_.amount == AllocationRequest::Amount::kAllFree)
       number = std::max(decision_.available, 1U);
     if (number > decision_.fitting || number == 0) return decision_;
     decision_.verdict = Decision::Verdict::kNotNow;
@@ -347,7 +347,7 @@ class Choice {
 
   const GpuPool& pool_;
   const PoolLeases& leases_;
-  const GpuRequest& request_;
+  const AllocationRequest& request_;
   std::vector<Candidate> hosts_;  // Those with something to give.
   // By GPU; empty where none is shared.
   std::vector<LoadRank> ranks_;
@@ -373,7 +373,7 @@ const char* PolicyName(Policy policy) {
   return "unknown";
 }
 
-Decision Decide(const GpuPool& pool, const PoolLeases& leases, const GpuRequest& request) {
+Decision Decide(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request) {
   return Choice(pool, leases, request).Decide();
 }
 

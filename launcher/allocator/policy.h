@@ -26,7 +26,7 @@ const char* PolicyName(Policy policy);
 // No limit of a host.
 inline constexpr std::uint32_t kUnlimited = ~std::uint32_t{0};
 
-struct GpuRequest {
+struct AllocationRequest {
   enum class Amount {
     kNumber,   // Exactly `number`.
     kAll,      // All that there are and that fit, at once.
@@ -56,13 +56,13 @@ struct Decision {
 };
 
 // Whether the request may have this GPU at all.
-inline bool Fits(const PoolGpu& gpu, const GpuRequest& request) {
+inline bool Fits(const PoolGpu& gpu, const AllocationRequest& request) {
   return gpu.usable && gpu.memory_bytes >= request.least_memory_bytes &&
          gpu.capability >= request.least_capability;
 }
 
 // Decides. Time grows with the number of GPUs, and with sorting the hosts that have free ones; for
 // several GPUs of which some are shared, also with sorting the GPUs.
-Decision Decide(const GpuPool& pool, const PoolLeases& leases, const GpuRequest& request);
+Decision Decide(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request);
 
 }  // namespace cuspan

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kDigits = 16;
 constexpr std::size_t kProgramBytes = 64;
-constexpr std::size_t kMostGpusOfTicket = 128;
+constexpr std::size_t kMaxGpusOfTicket = 128;
 
 bool IsLetterOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -118,7 +118,7 @@ void ReadTicketText(std::string_view text, LeaseTicket& ticket) {
   std::vector<std::string> gpus;
   while (!text.starts_with("end\n")) {
     const std::optional<std::string_view> gpu = TakeField(text, "gpu");
-    if (!gpu || !IsGpuKey(*gpu) || gpus.size() == kMostGpusOfTicket) return;
+    if (!gpu || !IsGpuKey(*gpu) || gpus.size() == kMaxGpusOfTicket) return;
     gpus.emplace_back(*gpu);
   }
   ticket.program = Printable(*program, kProgramBytes);

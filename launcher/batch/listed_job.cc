@@ -21,16 +21,16 @@ namespace cuspan {
 namespace {
 
 // What is larger is no such list: a line has up to 256 bytes, a node one for each processor.
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-constexpr std::size_t kMostNodes = 10'000;
-constexpr std::size_t kMostName = 255;
-constexpr std::size_t kMostInMessage = 60;
-constexpr std::uint32_t kMostGpu = 4095;
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxNodes = 10'000;
+constexpr std::size_t kMaxName = 255;
+constexpr std::size_t kMaxInMessage = 60;
+constexpr std::uint32_t kMaxGpu = 4095;
 
-bool IsNode(std::string_view name) { return name.size() <= kMostName && IsHostName(name); }
+bool IsNode(std::string_view name) { return name.size() <= kMaxName && IsHostName(name); }
 
 // For a message: what may be garbage.
-std::string InMessage(std::string_view text) { return Printable(text, kMostInMessage); }
+std::string InMessage(std::string_view text) { return Printable(text, kMaxInMessage); }
 
 std::optional<std::uint32_t> NumberUpTo(std::string_view text, std::uint32_t most) {
   std::uint32_t number = 0;
@@ -66,8 +66,8 @@ class NodeList {
  public:
   Status Add(std::string_view name, std::string_view source) {
     if (!names_.emplace(name).second) return Status::Ok();
-    if (nodes_.size() == kMostNodes)
-      return Status::Invalid("{} names more than {} hosts", source, kMostNodes);
+    if (nodes_.size() == kMaxNodes)
+      return Status::Invalid("{} names more than {} hosts", source, kMaxNodes);
     nodes_.push_back({std::string(name), {}});
     return Status::Ok();
   }
@@ -105,9 +105,9 @@ Result<std::string> ReadListing(std::string_view variable, const std::string& pa
                                  std::strerror(errno));
     if (got == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(got));
-    if (text.size() > kMostBytes)
+    if (text.size() > kMaxBytes)
       return Status::Invalid("{} names {}, which is too large for a list of nodes: over {} MiB",
-                             variable, InMessage(path), kMostBytes >> 20);
+                             variable, InMessage(path), kMaxBytes >> 20);
   }
 }
 
@@ -148,7 +148,7 @@ Status AddGpuLines(std::string_view text, std::string_view source, std::vector<L
     const std::size_t mark = line.rfind(kMark);
     const std::optional<std::uint32_t> gpu =
         mark == std::string_view::npos ? std::nullopt
-                                       : NumberUpTo(line.substr(mark + kMark.size()), kMostGpu);
+                                       : NumberUpTo(line.substr(mark + kMark.size()), kMaxGpu);
     if (!gpu)
       return Status::Invalid("{}: line {} is not HOST-gpuN: '{}'", source, number, InMessage(line));
     ListedNode* const node = FindHost(nodes, line.substr(0, mark));

@@ -41,7 +41,7 @@ void JoinThoseOfTasks(Environment& environment) {
   if (!joined.empty()) environment.Set(kVisible, joined);
 }
 
-// Lets the home agent open those GPUs alone, or those of them that the user has chosen.
+// Lets the head agent open those GPUs alone, or those of them that the user has chosen.
 void SetOwnGpus(const std::vector<std::uint32_t>& gpus, Environment& environment) {
   // The list counts so, and the numbers of a choice are compared with it.
   environment.Set(kOrder, "PCI_BUS_ID");
@@ -128,7 +128,7 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
     CUSPAN_ASSIGN_OR_RETURN(const std::string found, FindLauncher(job, environment));
     launcher = {found};
     if (!PassesInput(found)) {
-      // The home agent sends the others the key of the run that way.
+      // The head agent sends the others the key of the run that way.
       if (options.relay == RelayKind::kUcx)
         return Status::Invalid(
             "{}: --relay ucx needs a remote shell that passes on its input, and {} does not: use "

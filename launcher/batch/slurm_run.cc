@@ -33,7 +33,7 @@ std::vector<std::uint32_t> GpusOfStep(const Environment& environment) {
   return indices.ok() ? std::move(*indices) : std::vector<std::uint32_t>();
 }
 
-// Lets the home agent open GPUs of the job alone. What is set may be the user's own, or of an outer
+// Lets the head agent open GPUs of the job alone. What is set may be the user's own, or of an outer
 // job: it counts where it names GPUs of this one, and where Slurm keeps this process from others.
 void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environment) {
   if (own.indices.empty()) return;
@@ -149,7 +149,7 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
         return node.gpus == 0 || !node.indices.empty();
       });
   // A remote shell of the user's may reach more than the job has.
-  if (knows_gpus && options.remote_shell.empty()) options.wish.job = job.id;
+  if (knows_gpus && options.remote_shell.empty()) options.request.job = job.id;
   if (here != nullptr) SetVisible(job, *here, environment);
   for (HostRequest& host : options.app_hosts)
     if (const SlurmNode* const node = FindNode(nodes, host.host, own_name)) host.host = node->name;

@@ -33,7 +33,7 @@ struct MpiTexts {
 
 // The options as they are written, before their values are checked.
 struct Texts {
-  GpuWishTexts wish;
+  GpuRequestTexts request;
   std::string hosts;
   std::string hostfile;
   std::string device = SettingText(settings::kDevice);
@@ -127,8 +127,8 @@ void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
       ->type_name("COMMAND");
 }
 
-// Completes the wish: ranks with GPUs of their own say how many the run needs.
-Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
+// Completes the request: ranks with GPUs of their own say how many the run needs.
+Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuRequest& request) {
   MpiApp app;
   if (texts.devices_a_rank.empty()) {
     CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t each,
@@ -151,10 +151,10 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   }
   const std::uint64_t needed = std::uint64_t{app.ranks} * app.devices_a_rank;
   if (needed == 0) return app;
-  if (needed > 4096 || (wish.number && *wish.number < needed))
+  if (needed > 4096 || (request.number && *request.number < needed))
     return Status::Invalid("{} ranks with {} GPUs each need {} GPUs, but the run has {}", app.ranks,
-                           app.devices_a_rank, needed, wish.number ? *wish.number : 4096);
-  if (!wish.number && !wish.all) wish.number = static_cast<std::uint32_t>(needed);
+                           app.devices_a_rank, needed, request.number ? *request.number : 4096);
+  if (!request.number && !request.all) request.number = static_cast<std::uint32_t>(needed);
   return app;
 }
 
@@ -205,7 +205,7 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
     CUSPAN_ASSIGN_OR_RETURN(std::string text, ReadFile(texts.hostfile));
     CUSPAN_ASSIGN_OR_RETURN(options.hosts, ParseHostfile(text, texts.hostfile));
   }
-  CUSPAN_ASSIGN_OR_RETURN(options.wish, CheckGpuWish(texts.wish));
+  CUSPAN_ASSIGN_OR_RETURN(options.request, CheckGpuRequest(texts.request));
   if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
     return Status::Invalid("--device must be auto, cuda or soft, not '{}'", texts.device);
   options.device = texts.device;
@@ -339,7 +339,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
 
   CLI::App* run_command =
       app.add_subcommand("run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  AddGpuWishOptions(*run_command, texts.wish);
+  AddGpuRequestOptions(*run_command, texts.request);
   AddClusterOptions(*run_command, texts);
   run_command->add_flag(
       "--stats", run.statistics,
@@ -503,7 +503,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
   if (command.empty())
     return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  CUSPAN_ASSIGN_OR_RETURN(run.mpi, CheckMpiOptions(mpi, cluster.wish));
+  CUSPAN_ASSIGN_OR_RETURN(run.mpi, CheckMpiOptions(mpi, cluster.request));
   if (!run.mpi.hosts.empty() && !cluster.remote_prefix.empty())
     return Status::Invalid(
         "--app-hosts needs cuspan in the same directory on these hosts: omit --remote-prefix");

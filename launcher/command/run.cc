@@ -63,7 +63,7 @@ class AppWatch {
       pollfd waited[5] = {{signals_, POLLIN, 0},
                           {agents_.output_fd(), POLLIN, 0},
                           {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0},
-                          {metrics_ != nullptr ? metrics_->wish_fd() : -1, POLLIN, 0},
+                          {metrics_ != nullptr ? metrics_->request_fd() : -1, POLLIN, 0},
                           {metrics_ != nullptr ? metrics_->answer_fd(agents_) : -1, POLLIN, 0}};
       // Ends with a signal, among them SIGCHLD of the program, and with what the agents do.
       ::poll(waited, 5, -1);
@@ -74,7 +74,7 @@ class AppWatch {
         LogError("{}; its devices were lost", agents_.ExplainEnd());
         if (metrics_ != nullptr) metrics_->LoseAgents();
       }
-      if (waited[3].revents != 0) metrics_->TakeWish(agents_);
+      if (waited[3].revents != 0) metrics_->ConsumeRequest(agents_);
       if (waited[4].revents != 0 && !agents_lost_) metrics_->TakeAnswer(agents_);
     }
     return wait_status_;
@@ -238,13 +238,13 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (!cluster.trace.empty())
     if (const Status may = CheckTraceFile(cluster.trace); !may.ok())
       return Fail(may, kExitOwnFailure);
-  cluster.wish.order = started;
-  cluster.wish.program = std::filesystem::path(options.command.front()).filename().string();
+  cluster.request.order = started;
+  cluster.request.program = std::filesystem::path(options.command.front()).filename().string();
   // Before GPUs are waited for: what can not be opened is told at once.
   std::unique_ptr<RunMetrics> metrics;
   if (options.metrics) {
     Result<std::unique_ptr<RunMetrics>> opened =
-        RunMetrics::Open(*options.metrics, {key->Id(), cluster.wish.program, started});
+        RunMetrics::Open(*options.metrics, {key->Id(), cluster.request.program, started});
     if (opened.ok())
       metrics = std::move(*opened);
     else if (options.metrics_demanded)

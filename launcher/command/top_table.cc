@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/format.h"
-#include "common/scheduling/turns.h"
-#include "launcher/run/gpu_wish.h"
+#include "common/scheduling/time_slices.h"
+#include "launcher/run/gpu_request.h"
 #include "launcher/run/lease_key.h"
 #include "launcher/run/lease_tables.h"
 #include "launcher/run/tables.h"
@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // As much as tickets and tables of shared GPUs have of a text.
-constexpr std::size_t kMostShown = 64;
+constexpr std::size_t kMaxShown = 64;
 
 // Null where nobody shares it.
 const SharedGpu* SharedOf(const RunReady& found, const DeviceDescription& device) {
@@ -31,7 +31,7 @@ const SharedGpu* SharedOf(const RunReady& found, const DeviceDescription& device
 }
 
 // What the terminal shows must not be what controls it.
-std::string Shown(std::string_view text) { return Printable(text, kMostShown); }
+std::string Shown(std::string_view text) { return Printable(text, kMaxShown); }
 
 std::int64_t NicenessOf(const ShareTerms& terms) {
   return std::int64_t{terms.niceness} + terms.process_niceness;

@@ -24,7 +24,7 @@ namespace cuspan::doctor {
 namespace {
 
 // Facts of a host are some kilobytes.
-constexpr std::size_t kMostBytes = 1 << 20;
+constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::chrono::milliseconds kTerminateLimit{500};
 // For a reader of more than a pipe takes at once.
 constexpr std::chrono::duration<int, std::milli> kTellLimit{2'000};
@@ -67,7 +67,7 @@ bool ReadSome(UniqueFd& pipe, std::string& text) {
   }
   // What is beyond is read, so that it goes on, and forgotten.
   text.append(part.data(), std::min(static_cast<std::size_t>(got),
-                                    kMostBytes - std::min(kMostBytes, text.size())));
+                                    kMaxBytes - std::min(kMaxBytes, text.size())));
   return true;
 }
 

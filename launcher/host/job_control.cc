@@ -19,7 +19,7 @@ namespace cuspan {
 namespace {
 
 // How often a watcher looks at the program: the kernel tells only a parent that a process goes on.
-constexpr useconds_t kLookMicroseconds = 20'000;
+constexpr useconds_t kPollMicroseconds = 20'000;
 
 // A SIGCONT while this process follows a stop: whether somebody but the watcher has sent one. The
 // watcher has the flag, too. Made at the first stop.
@@ -42,11 +42,11 @@ constexpr std::uint64_t BitOf(int signal) { return std::uint64_t{1} << (signal -
   // Who waits for the end of a pipe of the launcher's waits for the launcher alone.
   ::close_range(0, UINT_MAX, 0);
   // The launcher may not have stopped yet, and a SIGCONT before it does would be lost.
-  while (::getppid() == launcher && !IsStopped(launcher)) ::usleep(kLookMicroseconds);
+  while (::getppid() == launcher && !IsStopped(launcher)) ::usleep(kPollMicroseconds);
   // A program that has ended is no longer stopped: its number stays until the launcher takes it.
   while (::getppid() == launcher && IsStopped(program) && !continued &&
          (PendingSignals(launcher) & (BitOf(SIGTERM) | BitOf(SIGHUP))) == 0)
-    ::usleep(kLookMicroseconds);
+    ::usleep(kPollMicroseconds);
   if (::getppid() == launcher) ::kill(launcher, SIGCONT);
   // Killed by the launcher, which then knows by its number who sent the signal.
   for (;;) ::pause();

@@ -20,8 +20,8 @@ namespace cuspan {
 namespace {
 
 // Of a damaged file nothing is believed: more than these are none.
-constexpr std::size_t kMostEntries = 4096;
-constexpr std::size_t kMostNameBytes = 1 << 20;
+constexpr std::size_t kMaxEntries = 4096;
+constexpr std::size_t kMaxNameBytes = 1 << 20;
 
 template <typename T>
 bool ReadAt(int fd, std::uint64_t offset, T* values, std::size_t count) {
@@ -34,7 +34,7 @@ bool ReadAt(int fd, std::uint64_t offset, T* values, std::size_t count) {
 std::optional<bool> IsDynamic(int fd, Elf64_Ehdr* header) {
   if (fd < 0 || !ReadAt(fd, 0, header, 1) || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_phentsize != sizeof(Elf64_Phdr) ||
-      header->e_phnum > kMostEntries)
+      header->e_phnum > kMaxEntries)
     return std::nullopt;
   std::vector<Elf64_Phdr> segments(header->e_phnum);
   if (!ReadAt(fd, header->e_phoff, segments.data(), segments.size())) return std::nullopt;
@@ -48,12 +48,12 @@ constexpr std::string_view kDeviceCode = ".nv_fatbin";
 constexpr std::string_view kGo = ".go.buildinfo";
 
 bool HasSection(int fd, const Elf64_Ehdr& header, std::string_view name) {
-  if (header.e_shnum == 0 || header.e_shnum > kMostEntries || header.e_shstrndx >= header.e_shnum)
+  if (header.e_shnum == 0 || header.e_shnum > kMaxEntries || header.e_shstrndx >= header.e_shnum)
     return false;
   std::vector<Elf64_Shdr> sections(header.e_shnum);
   if (!ReadAt(fd, header.e_shoff, sections.data(), sections.size())) return false;
   const Elf64_Shdr& names = sections[header.e_shstrndx];
-  if (names.sh_size == 0 || names.sh_size > kMostNameBytes) return false;
+  if (names.sh_size == 0 || names.sh_size > kMaxNameBytes) return false;
   std::string text(names.sh_size, '\0');
   if (!ReadAt(fd, names.sh_offset, text.data(), text.size())) return false;
   for (const Elf64_Shdr& section : sections)

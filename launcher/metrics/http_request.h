@@ -7,7 +7,7 @@
 namespace cuspan {
 
 // A request is taken up to so many bytes, with its headers.
-inline constexpr std::size_t kMostOfRequest = 8 * 1024;
+inline constexpr std::size_t kMaxOfRequest = 8 * 1024;
 
 // Whether `received` has the end of a request's headers.
 bool IsWhole(std::string_view received);

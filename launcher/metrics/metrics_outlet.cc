@@ -14,9 +14,9 @@ Result<std::unique_ptr<MetricsOutlet>> MetricsOutlet::Open(const MetricsTarget& 
                                                    : MetricsServer::Open(target);
 }
 
-void MetricsOutlet::TakeWish() {
+void MetricsOutlet::ConsumeRequest() {
   std::uint64_t times = 0;
-  [[maybe_unused]] const ssize_t got = ::read(wish_.get(), &times, sizeof times);
+  [[maybe_unused]] const ssize_t got = ::read(request_.get(), &times, sizeof times);
 }
 
 }  // namespace cuspan

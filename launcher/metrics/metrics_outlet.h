@@ -20,10 +20,10 @@ class MetricsOutlet {
   virtual ~MetricsOutlet() = default;
 
   // Readable when somebody wants the metrics as they are now.
-  int fd() const { return wish_.get(); }
-  // After fd() has become readable: it is not any more, until the next wish.
-  void TakeWish();
-  // Whether wishes are heard. Else who asks gets what was published last, at once.
+  int fd() const { return request_.get(); }
+  // After fd() has become readable: it is not any more, until the next request.
+  void ConsumeRequest();
+  // Whether requests are heard. Else who asks gets what was published last, at once.
   virtual void SetLive(bool) {}
   // The metrics as they are now, for all who have asked.
   virtual void Publish(const std::vector<prometheus::MetricFamily>& families) = 0;
@@ -31,10 +31,10 @@ class MetricsOutlet {
   virtual bool lasts() const = 0;
 
  protected:
-  explicit MetricsOutlet(UniqueFd wish) : wish_(std::move(wish)) {}
+  explicit MetricsOutlet(UniqueFd request) : request_(std::move(request)) {}
 
  private:
-  const UniqueFd wish_;  // An eventfd or a timerfd.
+  const UniqueFd request_;  // An eventfd or a timerfd.
 };
 
 }  // namespace cuspan

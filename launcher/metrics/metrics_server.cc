@@ -23,7 +23,7 @@ namespace {
 
 // For a request to come, the agents to answer, which have a second, and the answer to be taken.
 constexpr std::chrono::seconds kConnectionLimit{5};
-constexpr std::size_t kMostConnections = 16;
+constexpr std::size_t kMaxConnections = 16;
 constexpr int kBacklog = 16;
 // Before it is tried again where a process can have no more descriptors.
 constexpr std::chrono::milliseconds kRest{100};
@@ -106,23 +106,23 @@ Result<UniqueFd> ListenAtPort(const MetricsTarget& target) {
 
 }  // namespace
 
-MetricsServer::MetricsServer(UniqueFd wish, UniqueFd listener, UniqueFd wake,
+MetricsServer::MetricsServer(UniqueFd request, UniqueFd listener, UniqueFd wake,
                              const MetricsTarget& target)
-    : MetricsOutlet(std::move(wish)),
+    : MetricsOutlet(std::move(request)),
       target_(target),
       listener_(std::move(listener)),
       wake_(std::move(wake)) {}
 
 Result<std::unique_ptr<MetricsOutlet>> MetricsServer::Open(const MetricsTarget& target) {
-  UniqueFd wish(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  UniqueFd request(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wish.valid() || !wake.valid())
+  if (!request.valid() || !wake.valid())
     return Status::Exhausted("--metrics: eventfd: {}", std::strerror(errno));
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd listener, target.kind == MetricsTarget::Kind::kUnix
                                                  ? ListenAtPath(target)
                                                  : ListenAtPort(target));
   std::unique_ptr<MetricsServer> server(
-      new MetricsServer(std::move(wish), std::move(listener), std::move(wake), target));
+      new MetricsServer(std::move(request), std::move(listener), std::move(wake), target));
   const WithoutSignals blocked;
   CUSPAN_ASSIGN_OR_RETURN(server->thread_,
                           StartThread("cuspan-metrics", [at = server.get()] { at->Serve(); }));
@@ -176,7 +176,7 @@ void MetricsServer::Serve() {
     }
     const Clock::time_point now = Clock::now();
     std::erase_if(connections_, [now](const Connection& one) { return one.until <= now; });
-    const bool listens = connections_.size() < kMostConnections && rest_until <= now;
+    const bool listens = connections_.size() < kMaxConnections && rest_until <= now;
     std::vector<pollfd> waited = {{wake_.get(), POLLIN, 0},
                                   {listens ? listener_.get() : -1, POLLIN, 0}};
     Clock::time_point until = now + kConnectionLimit;
@@ -222,7 +222,7 @@ bool MetricsServer::Read(Connection& connection) {
   if (got == 0) return false;
   connection.received.append(chunk, static_cast<std::size_t>(got));
   if (!IsWhole(connection.received)) {
-    if (connection.received.size() <= kMostOfRequest) return true;
+    if (connection.received.size() <= kMaxOfRequest) return true;
     connection.answer =
         HttpAnswer("431 Request Header Fields Too Large", "text/plain", "too long\n", false);
     return true;

@@ -40,7 +40,7 @@ class MetricsServer final : public MetricsOutlet {
     std::string answer;       // What is still to be sent.
   };
 
-  MetricsServer(UniqueFd wish, UniqueFd listener, UniqueFd wake, const MetricsTarget& target);
+  MetricsServer(UniqueFd request, UniqueFd listener, UniqueFd wake, const MetricsTarget& target);
   // The thread.
   void Serve();
   // False when the connection is to be closed.

@@ -32,7 +32,7 @@ Status ServeForEver(const NodeMetricsOptions& options, const InheritedSignals& s
   outlet->SetLive(true);
   for (;;) {
     CUSPAN_ASSIGN_OR_RETURN(found, agents->LookWhenReadable(outlet->fd()));
-    outlet->TakeWish();
+    outlet->ConsumeRequest();
     outlet->Publish(NodeFamilies(found));
   }
 }

@@ -13,7 +13,7 @@ namespace cuspan {
 namespace {
 
 // What a file is called may be any bytes, and metrics are UTF-8.
-constexpr std::size_t kMostOfName = 255;
+constexpr std::size_t kMaxOfName = 255;
 constexpr Op kLaunches[] = {Op::kLaunch, Op::kLaunchShaped, Op::kGraphLaunch};
 
 void AddRun(const RunFacts& facts, std::vector<prometheus::MetricFamily>& families) {
@@ -21,7 +21,7 @@ void AddRun(const RunFacts& facts, std::vector<prometheus::MetricFamily>& famili
   Family info = Family::Gauge("cuspan_run_info", "What the run is; the value is always 1.");
   info.Add({{"run", facts.run},
             {"version", facts.version},
-            {"program", Printable(facts.program, kMostOfName)},
+            {"program", Printable(facts.program, kMaxOfName)},
             {"relay", facts.relay}},
            1);
   std::move(info).MoveTo(families);

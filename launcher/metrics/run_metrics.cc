@@ -39,10 +39,10 @@ class OpenRunMetrics final : public RunMetrics {
     outlet_->SetLive(true);
   }
 
-  int wish_fd() const override { return outlet_->fd(); }
+  int request_fd() const override { return outlet_->fd(); }
 
-  void TakeWish(AgentCluster& agents) override {
-    outlet_->TakeWish();
+  void ConsumeRequest(AgentCluster& agents) override {
+    outlet_->ConsumeRequest();
     if (asked_) return;  // The answer that comes is for this one, too.
     if (lost_) return Publish();
     asked_ = agents.AskMetrics().ok();
@@ -74,7 +74,7 @@ class OpenRunMetrics final : public RunMetrics {
     // One that was asked before is of before.
     asked_ = false;
     const auto deadline = std::chrono::steady_clock::now() + kLastLimit;
-    TakeWish(agents);
+    ConsumeRequest(agents);
     while (asked_) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

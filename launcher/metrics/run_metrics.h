@@ -28,9 +28,9 @@ class RunMetrics {
   // The run has begun, with these devices.
   virtual void Begin(const RunReady& ready) = 0;
   // Readable when somebody wants to know how the run is.
-  virtual int wish_fd() const = 0;
+  virtual int request_fd() const = 0;
   // After that: asks the agents.
-  virtual void TakeWish(AgentCluster& agents) = 0;
+  virtual void ConsumeRequest(AgentCluster& agents) = 0;
   // To poll for what the agents answer; -1 while they are not asked.
   virtual int answer_fd(const AgentCluster& agents) const = 0;
   // After that: publishes what they tell.

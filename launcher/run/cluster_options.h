@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/run/gpu_wish.h"
+#include "launcher/run/gpu_request.h"
 #include "launcher/run/plan.h"
 #include "launcher/run/secure_network.h"
 
@@ -15,7 +15,7 @@ namespace cuspan {
 // What the user asked for, of `cuspan run` and `cuspan devices` alike.
 struct ClusterOptions {
   std::vector<HostRequest> hosts;  // Empty: this node.
-  GpuWish wish;                    // Which of their devices the run needs.
+  GpuRequest request;              // Which of their devices the run needs.
   std::string device = "auto";     // Driver: auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
   std::uint32_t lanes = 1;             // Of each node.

@@ -168,8 +168,8 @@ Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores) {
   // (measured: 5 … 7 GB/s over TCP with one, 18 with four).
   if (text == "auto") return std::clamp(cores / 4, 1U, 4U);
   const std::optional<std::uint32_t> lanes = ParseCount(text);
-  if (!lanes || *lanes > kMostLanes)
-    return Status::Invalid("lanes must be auto or a number from 1 to {}, not '{}'", kMostLanes,
+  if (!lanes || *lanes > kMaxLanes)
+    return Status::Invalid("lanes must be auto or a number from 1 to {}, not '{}'", kMaxLanes,
                            text);
   return *lanes;
 }

@@ -36,7 +36,7 @@ Result<std::vector<HostRequest>> ParseHosts(std::string_view list,
 Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::string_view file);
 
 // What brings messages from host to host: MPI, whose mpirun starts the agents, or UCX, for which
-// the home agent starts them.
+// the head agent starts them.
 enum class RelayKind { kMpi, kUcx };
 Result<RelayKind> ParseRelayKind(std::string_view text);
 // The same, or "auto", which is none.
@@ -47,9 +47,9 @@ std::string_view NameOf(RelayKind kind);
 enum class SameNode { kAuto, kNever };
 Result<SameNode> ParseSameNode(std::string_view text);
 
-// How many processes of each node move bulk: 1, the agents alone, up to kMostLanes, or "auto": what
+// How many processes of each node move bulk: 1, the agents alone, up to kMaxLanes, or "auto": what
 // a node of so many cores has room for.
-inline constexpr std::uint32_t kMostLanes = 16;
+inline constexpr std::uint32_t kMaxLanes = 16;
 Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores);
 
 // Staging buffers of a device where so many lanes use them, and sends at a time on each of those,
@@ -75,9 +75,9 @@ Result<std::vector<AgentPlan>> ParseAgents(std::string_view text);
 std::string AgentsText(std::span<const AgentPlan> agents);
 
 struct Plan {
-  // The first is the home agent, on this node.
+  // The first is the head agent, on this node.
   std::vector<AgentPlan> agents;
-  // How many of the other agents' hosts come before the home agent's devices
+  // How many of the other agents' hosts come before the head agent's devices
   // in the app's numbering, which follows the order of the hosts.
   std::uint32_t home_place = 0;
   // Processes of each node that move bulk; from 2 on they are ranks beside the agent.

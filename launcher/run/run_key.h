@@ -1,4 +1,4 @@
-// What identifies a run: its id, which names the home agent's socket, and its
+// What identifies a run: its id, which names the head agent's socket, and its
 // secret, which every handshake carries.
 #pragma once
 
@@ -30,11 +30,11 @@ struct RunKey {
 
   // "id:secret" in hexadecimal; never to be shown or logged.
   std::string Text() const;
-  // The abstract socket address at which the home agent serves clients.
+  // The abstract socket address at which the head agent serves clients.
   std::string Address() const { return "cuspan-" + Id(); }
   // Of the run, as users see it.
   std::string Id() const { return ToHex(id); }
-  // The abstract socket address at which the launcher waits for the home agent.
+  // The abstract socket address at which the launcher waits for the head agent.
   std::string LauncherAddress() const { return Address() + "-launcher"; }
 };
 

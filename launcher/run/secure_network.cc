@@ -22,16 +22,16 @@ namespace cuspan {
 namespace {
 
 // As the kernel limits it (IFNAMSIZ).
-constexpr std::size_t kMostOfInterface = 15;
+constexpr std::size_t kMaxOfInterface = 15;
 
 bool IsInterfaceName(std::string_view name) {
-  return !name.empty() && name.size() <= kMostOfInterface && name != "." && name != ".." &&
+  return !name.empty() && name.size() <= kMaxOfInterface && name != "." && name != ".." &&
          std::all_of(name.begin(), name.end(),
                      [](char c) { return c > ' ' && c < 127 && c != '/' && c != ':'; });
 }
 
 // The most bits of a network that has room for two hosts.
-constexpr int kMostBits = 30;
+constexpr int kMaxBits = 30;
 
 // Parts between `separator`s, empty ones left out.
 std::vector<std::string> Split(std::string_view text, char separator) {
@@ -190,7 +190,7 @@ Result<std::vector<std::string>> NetworksOf(const std::string& interface) {
     own.sin_addr.s_addr &= mask.sin_addr.s_addr;
     const int bits = std::popcount(mask.sin_addr.s_addr);
     char text[INET_ADDRSTRLEN];
-    if (bits <= kMostBits && ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text) != nullptr)
+    if (bits <= kMaxBits && ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text) != nullptr)
       networks.push_back(Format("{}/{}", text, bits));
   }
   if (networks.empty())

@@ -51,7 +51,7 @@ const char* KindName(TraceKind kind) {
       return "copy engine: from another device";
     case TraceKind::kCollective:
       return "collectives";
-    case TraceKind::kTurn:
+    case TraceKind::kTimeSlice:
       return "turns on a shared GPU";
     case TraceKind::kCompile:
       return "compilations";
@@ -103,7 +103,7 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
   const std::uint64_t begin = record.begin - origin;
   const std::uint64_t duration = record.end - record.begin;
   const bool collective = kind == TraceKind::kCollective;
-  const bool turn = kind == TraceKind::kTurn;
+  const bool turn = kind == TraceKind::kTimeSlice;
   const std::string name = kernel || compilation ? KernelName(record.name)
                            : collective || turn  ? record.name
                                                  : KindName(kind);

@@ -28,12 +28,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Long enough for a home agent that has just connected to say what it found:
+// Long enough for a head agent that has just connected to say what it found:
 // drivers with many GPUs take seconds to start.
 constexpr milliseconds kInventoryLimit{120'000};
 // The same where it has the devices: a host that was lost is noticed sooner.
 constexpr milliseconds kLookLimit{60'000};
-// For all hosts to be reached, MPI to start there, and the home agent to connect.
+// For all hosts to be reached, MPI to start there, and the head agent to connect.
 constexpr milliseconds kAgentsStartLimit{300'000};
 // After so long the user is told what a start waits for.
 constexpr milliseconds kStartNotice{5'000};
@@ -49,7 +49,7 @@ constexpr milliseconds kTraceLimit{70'000};
 constexpr milliseconds kHangUpLimit{1'000};
 constexpr milliseconds kAgentsTerminateLimit{2'000};
 // Each lasts some 50 ms. To lose the folder this often takes as many other runs that end just then.
-constexpr int kMostStarts = 8;
+constexpr int kMaxStarts = 8;
 constexpr std::size_t kKeptBytes = 64 * 1024;
 
 int MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
@@ -186,7 +186,7 @@ Result<RunReady> AgentCluster::WaitReady() {
                                    kAgentsStartLimit.count() / 1000,
                                    kept_.empty() ? "" : ": " + FirstLine(LogText(kept_)));
       PassOnKept();
-      return Status::Unavailable("the home agent found no devices within {} s",
+      return Status::Unavailable("the head agent found no devices within {} s",
                                  kInventoryLimit.count() / 1000);
     }
     if (waited[3].revents != 0) TakeSignal(signals);
@@ -199,7 +199,7 @@ Result<RunReady> AgentCluster::WaitReady() {
         continue;
       }
     }
-    // What the home agent said last comes first.
+    // What the head agent said last comes first.
     if ((home_ && waited[0].revents != 0) || waited[2].revents == 0) continue;
     if (home_ || !ShouldStartAgain()) return Status::Unavailable("{}", ExplainEnd());
     LogInfo("another run removed mpirun's temporary directory; starting the agents again");
@@ -261,7 +261,7 @@ Result<RunReady> AgentCluster::Look(int fd, milliseconds pause) {
     if (message->has_value()) return TakeReady((*message)->frame);
     if (wanted || (timed && MillisecondsUntil(deadline) == 0)) {
       if (asked)
-        return Status::Unavailable("the home agent did not answer within {} s",
+        return Status::Unavailable("the head agent did not answer within {} s",
                                    kLookLimit.count() / 1000);
       if (!home_->Send(cuspan::LookAgain{}).ok()) return Status::Unavailable("{}", ExplainEnd());
       asked = timed = true;
@@ -277,7 +277,7 @@ Result<RunReady> AgentCluster::Look(int fd, milliseconds pause) {
     if (waited[3].revents != 0) TakeSignal(signals);
     wanted = waited[4].revents != 0;
     if (waited[1].revents != 0) ReadOutput();
-    // What the home agent said last comes first.
+    // What the head agent said last comes first.
     if (waited[0].revents == 0 && waited[2].revents != 0)
       return Status::Unavailable("{}", ExplainEnd());
   }
@@ -288,8 +288,8 @@ Status AgentCluster::Admit() {
   if (!arrival) return Status::Ok();
   const Result<HomeJoin> join = ParseMessage<HomeJoin>(arrival->first.frame);
   if (!join.ok() || !SameSecret(join->secret, key_.secret)) {
-    LogWarn("a process that is not the home agent of this run tried to connect as it");
-    Reception::Refuse(std::move(*arrival), "not the home agent of this run");
+    LogWarn("a process that is not the head agent of this run tried to connect as it");
+    Reception::Refuse(std::move(*arrival), "not the head agent of this run");
     return Status::Ok();
   }
   home_ = std::move(arrival->socket);
@@ -316,7 +316,7 @@ void AgentCluster::PassOnKept() {
 }
 
 bool AgentCluster::ShouldStartAgain() {
-  if (starts_ >= kMostStarts || !WaitGone(kAgentsTerminateLimit)) return false;
+  if (starts_ >= kMaxStarts || !WaitGone(kAgentsTerminateLimit)) return false;
   if (output_.valid()) ReadOutput();
   return starter_->MayStartAgain(LogText(kept_ + partial_line_));
 }
@@ -428,7 +428,7 @@ Result<RunStatistics> AgentCluster::ReceiveStatistics() {
 
 void AgentCluster::Stop() {
   if (pid_ <= 0) return;
-  // The home agent takes the end of this connection as the end of the run.
+  // The head agent takes the end of this connection as the end of the run.
   home_.reset();
   if (!gone_ && !WaitGone(kHangUpLimit)) {
     ::kill(pid_, SIGTERM);

@@ -1,5 +1,5 @@
 // The agents of a run, as their launcher sees them: started directly or by
-// mpirun, connected by one socket to the home agent, ended with the run.
+// mpirun, connected by one socket to the head agent, ended with the run.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +33,7 @@ class AgentCluster {
   AgentCluster(const AgentCluster&) = delete;
   AgentCluster& operator=(const AgentCluster&) = delete;
 
-  // Waits until the home agent has the run's devices, and says what it waits for. A signal by which
+  // Waits until the head agent has the run's devices, and says what it waits for. A signal by which
   // the user ends it ends the agents, and then this process as that signal does.
   Result<RunReady> WaitReady();
   // After WaitReady, of agents that only look: waits so long, and then asks what there is now.
@@ -53,15 +53,15 @@ class AgentCluster {
   // After process_fd() became readable: why the agents ended, in one sentence.
   std::string ExplainEnd();
 
-  // Asks what the agents saw until now. After WaitReady. kUnavailable: the home agent is gone.
+  // Asks what the agents saw until now. After WaitReady. kUnavailable: the head agent is gone.
   Status AskMetrics();
   // To poll for the answer.
   int home_fd() const { return home_ ? home_->fd() : -1; }
   // The answer to the last question, when all of it has come: one entry an agent that has answered.
-  // kUnavailable: the home agent is gone, or says what it must not.
+  // kUnavailable: the head agent is gone, or says what it must not.
   Result<std::optional<std::vector<AgentMetrics>>> TakeMetrics();
 
-  // Ends the run; the home agent's report of what each session did. kUnavailable when it gives
+  // Ends the run; the head agent's report of what each session did. kUnavailable when it gives
   // none.
   Result<RunStatistics> End();
 
@@ -74,7 +74,7 @@ class AgentCluster {
   // Whether they ended for a reason that another try does not meet.
   bool ShouldStartAgain();
   void PassOn(const std::string& line);
-  // The home agent has come.
+  // The head agent has come.
   void MeetHome();
   // After a while without an answer.
   // True if the starter goes on, though none of its processes for agents is left. A killed agent
@@ -91,7 +91,7 @@ class AgentCluster {
   void SetReady();
   // What was kept to explain an end that has not come.
   void PassOnKept();
-  // Takes the home agent's connection, if it has come.
+  // Takes the head agent's connection, if it has come.
   Status Admit();
   // True when the agents' process is gone within `limit`.
   bool WaitGone(std::chrono::milliseconds limit);
@@ -113,7 +113,7 @@ class AgentCluster {
   bool had_agents_ = false;  // The starter has had a process for them.
   bool ready_ = false;
   bool waits_ = false;         // For devices that others have.
-  bool told_waiting_ = false;  // The home agent has told the user what it waits for.
+  bool told_waiting_ = false;  // The head agent has told the user what it waits for.
   UniqueFd output_;
   std::uint32_t question_ = 0;
   std::vector<AgentMetrics> answers_;

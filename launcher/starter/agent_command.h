@@ -15,7 +15,7 @@ namespace cuspan {
 struct AgentCommand {
   std::string path;                       // Of cuspan-agent on this host,
   std::string remote_path;                // and on all others.
-  std::vector<std::string> home_options;  // Of the home agent alone.
+  std::vector<std::string> home_options;  // Of the head agent alone.
 };
 
 // The options of one agent that the plan decides, as cuspan-agent reads them.

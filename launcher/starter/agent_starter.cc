@@ -88,14 +88,14 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
     set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(options.lanes));
     set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
   }
-  // Also of software GPUs: those agents that do not know the wish expect to have locks.
-  if (options.wish.share.shared) environment.Set(settings::kLeases.name, "on");
+  // Also of software GPUs: those agents that do not know the request expect to have locks.
+  if (options.request.share.shared) environment.Set(settings::kLeases.name, "on");
   // Agents may have another folder.
   if (const auto log = environment.Get(settings::kLeaseLog.name);
       log && *log != settings::kLeaseLog.default_value)
     environment.Set(settings::kLeaseLog.name, std::filesystem::absolute(*log).string());
 
-  AgentCommand agent{paths.agent, paths.agent, GpuWishOptions(options.wish)};
+  AgentCommand agent{paths.agent, paths.agent, GpuRequestOptions(options.request)};
   if (!options.remote_prefix.empty())
     agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
   if (!options.trace.empty())

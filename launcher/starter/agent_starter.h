@@ -1,5 +1,5 @@
 // How the agents of a run are started, and what is known of the process by which they come: the
-// home agent itself, or an mpirun.
+// head agent itself, or an mpirun.
 #pragma once
 
 #include <sys/types.h>
@@ -46,12 +46,12 @@ class AgentStarter {
 
   // It runs as that process.
   virtual void Started(pid_t) {}
-  // The home agent has come, and is that process.
+  // The head agent has come, and is that process.
   virtual void HomeIs(pid_t) {}
   // Whether a line of its output is for the user at once. The others are kept for ExplainEnd; those
   // that begin with "cuspan" are for the user when the run is `ready`.
   virtual bool IsForUser(std::string_view line, bool ready) const = 0;
-  // What a run waits for until the home agent has come, to follow "waiting for ".
+  // What a run waits for until the head agent has come, to follow "waiting for ".
   virtual std::string WaitsFor() const = 0;
   // It has said that it is about to end, or hangs. `kept` are lines that are not for the user.
   virtual bool IsEnding(std::string_view) const { return false; }

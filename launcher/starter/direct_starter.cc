@@ -10,7 +10,7 @@
 namespace cuspan {
 namespace {
 
-// How the home agent starts the others.
+// How the head agent starts the others.
 std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand& agent,
                                             const ClusterOptions& options,
                                             const Environment& environment) {
@@ -43,7 +43,7 @@ class DirectStarter final : public AgentStarter {
   }
   std::string WaitsFor() const override { return Format("the agents on {}", HostsText(plan_)); }
 
-  // The last line of the home agent says why, the last one that is not ours what a shell has
+  // The last line of the head agent says why, the last one that is not ours what a shell has
   // against it: before that may be a greeting, or what a library below a proxy says.
   std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const override {
     if (wait_status && WIFSIGNALED(*wait_status))

@@ -9,7 +9,7 @@
 namespace cuspan {
 namespace {
 
-Result<RunReady> LookOnce(const ClusterOptions& options, const InheritedSignals& signals) {
+Result<RunReady> PollOnce(const ClusterOptions& options, const InheritedSignals& signals) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentCluster> agents, StartLooking(options, signals));
   CUSPAN_ASSIGN_OR_RETURN(RunReady found, agents->WaitReady());
   // Nothing has used a device, so there is nothing to learn from the statistics.
@@ -25,13 +25,13 @@ Result<std::unique_ptr<AgentCluster>> StartLooking(const ClusterOptions& options
   CUSPAN_ASSIGN_OR_RETURN(InstallPaths paths, InstallPaths::Find());
   CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Random());
   ClusterOptions looking = options;
-  looking.wish.look = true;
+  looking.request.look = true;
   return AgentCluster::Start(looking, paths, key, signals);
 }
 
 int PrintFound(const ClusterOptions& options, const InheritedSignals& signals,
                std::string (*text)(const RunReady& found)) {
-  const Result<RunReady> found = LookOnce(options, signals);
+  const Result<RunReady> found = PollOnce(options, signals);
   if (!found.ok()) {
     LogError("{}", found.status().message());
     return kExitOwnFailure;

@@ -20,7 +20,7 @@ constexpr bool IsJitNumber(std::uint32_t option) {
 }
 
 // The most options of one call, and bytes of one log: both logs fit a frame.
-inline constexpr std::size_t kMostJitOptions = 64;
-inline constexpr std::uint32_t kMostJitLog = 16 << 10;
+inline constexpr std::size_t kMaxJitOptions = 64;
+inline constexpr std::uint32_t kMaxJitLog = 16 << 10;
 
 }  // namespace cuspan

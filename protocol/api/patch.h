@@ -11,6 +11,6 @@ namespace cuspan {
 // A piece starts at a multiple of this, and is as long: what one byte of the mask stands for.
 inline constexpr std::size_t kPatchWordBytes = 8;
 // The longest piece. With its mask it fits the parameters of a kernel, 4,096 bytes.
-inline constexpr std::size_t kMostPatchBytes = 2048;
+inline constexpr std::size_t kMaxPatchBytes = 2048;
 
 }  // namespace cuspan

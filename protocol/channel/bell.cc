@@ -65,14 +65,14 @@ std::uint32_t Bell::AwaitRung(std::uint32_t seen) {
 
 // The look at `idle` comes after both: the other side changes that before it looks at `napping`,
 // and rings after it, which changes the count.
-std::uint32_t Bell::BeginNap() {
+std::uint32_t Bell::BeginShortSleep() {
   word()->napping.fetch_add(1);
   return word()->rung.load();
 }
 
-void Bell::EndNap() { word()->napping.fetch_sub(1); }
+void Bell::EndShortSleep() { word()->napping.fetch_sub(1); }
 
-void Bell::RingNaps() {
+void Bell::RingShortSleepers() {
   if (word()->napping.load() != 0) word()->sleeping.store(1);
 }
 

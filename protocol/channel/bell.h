@@ -43,12 +43,12 @@ class Bell {
   // once.
   template <typename Idle>
   void Nap(Idle&& idle, std::chrono::nanoseconds limit) {
-    const std::uint32_t rung = BeginNap();
+    const std::uint32_t rung = BeginShortSleep();
     if (idle()) Sleep(rung, limit);
-    EndNap();
+    EndShortSleep();
   }
   // To be called when what `idle` looks at has changed: from now on rings wake those who nap.
-  void RingNaps();
+  void RingShortSleepers();
 
   // Returns true as soon as `ready()` does, false after `limit`. `ready` is
   // called often and must be cheap; several threads may wait at once.
@@ -94,8 +94,8 @@ class Bell {
   Word* word() const { return reinterpret_cast<Word*>(mapping_.data()); }
   static void Pause();
   static void Yield();
-  std::uint32_t BeginNap();
-  void EndNap();
+  std::uint32_t BeginShortSleep();
+  void EndShortSleep();
   // Sleeps unless the bell rang since BeginSleep.
   void Sleep(std::uint32_t rung, std::chrono::nanoseconds limit);
 

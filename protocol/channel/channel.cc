@@ -21,7 +21,7 @@ constexpr std::size_t kPage = 4096;
 constexpr std::uint64_t kFirstChunk = 256 * 1024;
 constexpr std::chrono::milliseconds kSlotSoon{1};
 // Bytes of the sentence that says why a channel ended.
-constexpr std::size_t kMostReason = 512;
+constexpr std::size_t kMaxReason = 512;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ struct Channel::Header {
   RingControl rings[2];
   StagingControl staging[2];
   alignas(64) ChannelStatistics statistics;
-  alignas(64) char end_reason[kMostReason];
+  alignas(64) char end_reason[kMaxReason];
 };
 
 namespace {
@@ -310,7 +310,7 @@ void Channel::GiveUp() {
 void Channel::Lose(std::string_view reason) {
   // Where the other side ends the channel in between, the sentence may be read cut.
   if (!closed()) {
-    reason = reason.substr(0, kMostReason - 1);
+    reason = reason.substr(0, kMaxReason - 1);
     std::memcpy(header()->end_reason, reason.data(), reason.size());
     header()->end_reason[reason.size()] = '\0';
   }
@@ -320,9 +320,9 @@ void Channel::Lose(std::string_view reason) {
 std::string Channel::end_reason() const {
   if (!lost()) return "";
   // Whoever has the memory may be writing to it.
-  char copy[kMostReason];
-  std::memcpy(copy, header()->end_reason, kMostReason);
-  return Printable({copy, ::strnlen(copy, kMostReason)}, kMostReason);
+  char copy[kMaxReason];
+  std::memcpy(copy, header()->end_reason, kMaxReason);
+  return Printable({copy, ::strnlen(copy, kMaxReason)}, kMaxReason);
 }
 
 void Channel::Close(bool lost) {

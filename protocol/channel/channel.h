@@ -51,7 +51,7 @@ struct Pace {
 enum class ChannelSide { kClient = 0, kProxy = 1 };
 
 // A line of a Python program, and how long it waited there for the device.
-struct WaitPlace {
+struct WaitLocation {
   std::atomic<std::uint32_t> text_bytes;  // 0: none yet; set when the text is there.
   char text[108];
   std::atomic<std::uint64_t> nanoseconds;
@@ -75,7 +75,7 @@ struct ChannelStatistics {
   std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_bytes;
   std::atomic<std::uint32_t> ranks;
   // The lines that waited longest; the last one stands for all others.
-  std::array<WaitPlace, 32> wait_places;
+  std::array<WaitLocation, 32> wait_places;
 };
 
 class Channel {

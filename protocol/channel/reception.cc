@@ -21,7 +21,7 @@ constexpr int kEventsATurn = 8;
 constexpr std::chrono::minutes kTellForeignEvery{1};
 constexpr std::chrono::milliseconds kRest{100};
 // Descriptors that a process may have under way to us: none comes with more in one message.
-constexpr std::size_t kMostFdsOfGuest = 8;
+constexpr std::size_t kMaxFdsOfGuest = 8;
 // What an event is about; guests have the numbers behind.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kTimer = 1;
@@ -88,13 +88,13 @@ std::optional<Reception::Arrival> Reception::Accept() {
     CountForeign(own);
     return std::nullopt;
   }
-  if (guests_.size() >= std::clamp<std::size_t>(DescriptorLimit() / 4, 1, kMostUnproven))
+  if (guests_.size() >= std::clamp<std::size_t>(DescriptorLimit() / 4, 1, kMaxUnproven))
     DropOldest();
   const std::uint64_t number = ++last_guest_;
   const auto guest =
       guests_
           .emplace(number,
-                   Guest{ControlSocket(std::move(**accepted), kMostFdsOfGuest), Clock::now()})
+                   Guest{ControlSocket(std::move(**accepted), kMaxFdsOfGuest), Clock::now()})
           .first;
   // Who belongs to the run has sent it already.
   std::optional<Arrival> arrival = Read(guest);

@@ -4,7 +4,7 @@
 // - processes of other users are dropped and counted, with one line a minute;
 // - a process of the same user has kProofLimit to send its first message, in which the owner of
 //   the door looks for the run's secret;
-// - of those that have not sent it no more than kMostUnproven are kept, nor more than a quarter of
+// - of those that have not sent it no more than kMaxUnproven are kept, nor more than a quarter of
 //   the descriptors that this process may have: the oldest gives way;
 // - where there are no more descriptors even so, whoever comes is told so.
 //
@@ -27,7 +27,7 @@ namespace cuspan {
 class Reception {
  public:
   static constexpr std::chrono::milliseconds kProofLimit{5'000};
-  static constexpr std::size_t kMostUnproven = 64;
+  static constexpr std::size_t kMaxUnproven = 64;
 
   // kInvalid when the address is taken.
   static Result<Reception> Listen(const std::string& address);

@@ -22,8 +22,8 @@ class ControlSocket {
  public:
   // So many descriptors of the peer's may be received and not taken: an honest one's are taken with
   // their message.
-  static constexpr std::size_t kMostWaitingFds = 64;
-  explicit ControlSocket(UniqueFd fd, std::size_t most_waiting_fds = kMostWaitingFds)
+  static constexpr std::size_t kMaxWaitingFds = 64;
+  explicit ControlSocket(UniqueFd fd, std::size_t most_waiting_fds = kMaxWaitingFds)
       : fd_(std::move(fd)), most_waiting_fds_(most_waiting_fds) {}
 
   // A listener that takes no connection (its process is stopped, say) is waited for so long.

@@ -42,7 +42,7 @@ struct WrapperHeader {
 static_assert(sizeof(WrapperHeader) == 24);
 
 // Far more objects than any link has; stops at a wrapper that is none.
-constexpr std::size_t kMostObjects = 1 << 20;
+constexpr std::size_t kMaxObjects = 1 << 20;
 
 // The bytes may lie at any address, so structures are copied out.
 template <typename T>
@@ -160,8 +160,8 @@ Result<Wrapper> ReadWrapper(const void* wrapper, CanRead can_read) {
       if (!can_read(object, sizeof *object))
         return Status::Invalid("damaged fat-binary wrapper: its list of objects has no end");
       if (*object == nullptr) break;
-      if (result.objects.size() == kMostObjects) {
-        return Status::Invalid("damaged fat-binary wrapper: more than {} objects", kMostObjects);
+      if (result.objects.size() == kMaxObjects) {
+        return Status::Invalid("damaged fat-binary wrapper: more than {} objects", kMaxObjects);
       }
       result.objects.push_back(*object);
     }

@@ -151,7 +151,7 @@ Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable) {
 }
 
 Result<std::uint64_t> ImageBytes(const void* image, CanRead can_read) {
-  return BytesOf(KindOf(image, can_read), image, kMostModuleBytes, can_read);
+  return BytesOf(KindOf(image, can_read), image, kMaxModuleBytes, can_read);
 }
 
 ImageKind KindOf(const void* image, CanRead can_read) {

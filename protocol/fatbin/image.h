@@ -13,19 +13,19 @@
 namespace cuspan::fatbin {
 
 // More than any image has; a proxy takes no more. The largest seen is about 200 MiB.
-inline constexpr std::uint64_t kMostModuleBytes = std::uint64_t{2} << 30;
+inline constexpr std::uint64_t kMaxModuleBytes = std::uint64_t{2} << 30;
 
 // kText is all that is nothing else; only a compiler can tell whether it is PTX.
 enum class ImageKind { kWrapper, kContainer, kElf, kText };
 
 // Reads no byte behind a NUL, and none behind `readable`.
-ImageKind KindOf(const void* image, std::uint64_t readable = kMostModuleBytes);
+ImageKind KindOf(const void* image, std::uint64_t readable = kMaxModuleBytes);
 
 // Size in bytes of the image at `image`, by what it says of itself: of a
 // container its header and entries, of an ELF image all that its tables name, of
 // a text its NUL too. At most `readable` bytes are looked at. kInvalid when it
 // does not lie within them, and for a wrapper, which has no size.
-Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable = kMostModuleBytes);
+Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable = kMaxModuleBytes);
 
 // The same for an image in this process's memory, which may be damaged or end anywhere. All bytes
 // of the result can be read.

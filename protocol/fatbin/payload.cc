@@ -79,7 +79,7 @@ class Search {
   }
 
   const std::string_view name_;
-  std::uint64_t left_ = kMostSearchedBytes;
+  std::uint64_t left_ = kMaxSearchedBytes;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace cuspan::net {
 namespace {
 
 // When there are more, the oldest is taken for a stranger.
-constexpr std::size_t kMostWaiting = 1024;
+constexpr std::size_t kMaxWaiting = 1024;
 
 }  // namespace
 
@@ -38,7 +38,7 @@ Result<Entrance::Guest> Entrance::Next(std::span<const int> watched, Deadline de
     }
     if (entries[1].revents != 0) {
       Result<UniqueFd> fd = listener_.Accept();
-      const bool full = !fd.ok() || waiting_.size() == kMostWaiting;
+      const bool full = !fd.ok() || waiting_.size() == kMaxWaiting;
       if (full && !waiting_.empty())
         waiting_.pop_front();
       else if (!fd.ok())

@@ -7,7 +7,7 @@ namespace cuspan::sharing {
 namespace {
 
 // Of an H200 a context takes about half of this.
-constexpr std::uint64_t kMostContextBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxContextBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kContextPart = 32;
 // A GPU with PCIe 5 x 16 moves 50 bytes a ns (measured on an H200), one with PCIe 4 half as much.
 constexpr std::uint64_t kAssumedRate = 25;
@@ -27,11 +27,11 @@ bool SomeSwap(const Layout& table) {
 }
 // Each session has one, and a run that has none yet will.
 std::uint64_t ContextsOf(const Layout& table) {
-  std::uint64_t of_runs[scheduling::kMostSharingRuns] = {};
-  for (const SessionPlace& session : table.sessions)
+  std::uint64_t of_runs[scheduling::kMaxSharingRuns] = {};
+  for (const SessionSlot& session : table.sessions)
     if (const std::uint32_t run = RunOf(table, session); run != kNobody) ++of_runs[run];
   std::uint64_t contexts = 0;
-  for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i)
+  for (std::uint32_t i = 0; i < scheduling::kMaxSharingRuns; ++i)
     if (table.turns.runs[i].present) contexts += std::max<std::uint64_t>(of_runs[i], 1);
   return contexts;
 }
@@ -40,21 +40,21 @@ std::uint64_t Minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0
 }  // namespace
 
 std::uint64_t ContextBytes(std::uint64_t gpu_memory) {
-  return std::min(kMostContextBytes, gpu_memory / kContextPart);
+  return std::min(kMaxContextBytes, gpu_memory / kContextPart);
 }
 
 MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
   MemoryRoom room;
-  if (run >= scheduling::kMostSharingRuns) return room;
+  if (run >= scheduling::kMaxSharingRuns) return room;
   room.cap = table.memory_caps[run];
   std::uint32_t present = 0;
   std::uint64_t kept = 0, used_without_cap = 0, others_fixed = 0;
-  for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i) {
+  for (std::uint32_t i = 0; i < scheduling::kMaxSharingRuns; ++i) {
     if (!table.turns.runs[i].present) continue;
     ++present;
     kept = Plus(kept, Plus(table.memory_caps[i], ContextBytes(table.gpu_memory)));
   }
-  for (const SessionPlace& session : table.sessions) {
+  for (const SessionSlot& session : table.sessions) {
     const std::uint32_t owner = RunOf(table, session);
     if (owner == kNobody) continue;
     const std::uint64_t bytes = session.memory.load(std::memory_order_relaxed);
@@ -67,7 +67,7 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
   if (table.swaps[run] != 0 && room.cap == 0) {
     // All others without a cap make room, also those that come.
     const std::uint64_t contexts = std::max<std::uint64_t>(
-        ContextsOf(table), std::min(table.most_runs[run], scheduling::kMostSharingRuns));
+        ContextsOf(table), std::min(table.most_runs[run], scheduling::kMaxSharingRuns));
     kept = Plus(kept, (contexts - present) * ContextBytes(table.gpu_memory));
     room.left = Minus(Minus(table.gpu_memory, kept), Plus(room.used, others_fixed));
     room.made = true;
@@ -87,7 +87,7 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
 std::uint64_t FixedRoomOf(const Layout& table, std::uint32_t run) {
   std::uint64_t least = RoomOf(table, run).left;
   if (table.memory_caps[run] != 0 || table.swaps[run] == 0) return least;
-  for (std::uint32_t other = 0; other < scheduling::kMostSharingRuns; ++other)
+  for (std::uint32_t other = 0; other < scheduling::kMaxSharingRuns; ++other)
     if (other != run && table.turns.runs[other].present && table.swaps[other] != 0)
       least = std::min(least, RoomOf(table, other).left);
   return least;
@@ -96,10 +96,10 @@ std::uint64_t FixedRoomOf(const Layout& table, std::uint32_t run) {
 SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
   SwapNeed need;
   std::uint64_t there = 0, room = table.gpu_memory;
-  for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i)
+  for (std::uint32_t i = 0; i < scheduling::kMaxSharingRuns; ++i)
     if (table.turns.runs[i].present) room = Minus(room, table.memory_caps[i]);
   room = Minus(room, ContextsOf(table) * ContextBytes(table.gpu_memory));
-  for (const SessionPlace& session : table.sessions) {
+  for (const SessionSlot& session : table.sessions) {
     const std::uint32_t owner = RunOf(table, session);
     if (owner == kNobody) continue;
     there = Plus(there, session.refused.load(std::memory_order_relaxed));
@@ -118,7 +118,7 @@ SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
 
 std::uint64_t SwappedOf(const Layout& table, std::uint32_t run) {
   std::uint64_t out = 0;
-  for (const SessionPlace& session : table.sessions)
+  for (const SessionSlot& session : table.sessions)
     if (run != kNobody && RunOf(table, session) == run)
       out = Plus(out, std::min(session.memory.load(std::memory_order_relaxed),
                                session.out.load(std::memory_order_relaxed)));

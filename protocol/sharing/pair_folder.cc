@@ -32,7 +32,7 @@ using std::chrono::steady_clock;
 constexpr std::string_view kLongestSocket = "/pipe/control_privileged";
 constexpr std::string_view kTablePrefix = "cuspan-share-";
 constexpr std::string_view kPairPrefix = "cuspan-pair-";
-constexpr std::size_t kMostEntries = 4096;
+constexpr std::size_t kMaxEntries = 4096;
 
 // FNV-1a.
 std::uint64_t NumberFor(std::string_view text) {
@@ -199,7 +199,7 @@ void PairFolder::RemoveUnused(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
   if (!opened) return;
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < kMostEntries; ++i) {
+  for (std::size_t i = 0; i < kMaxEntries; ++i) {
     const dirent* const entry = ::readdir(opened.get());  // NOLINT: a stream of our own.
     if (entry == nullptr) break;
     const std::string_view name = entry->d_name;

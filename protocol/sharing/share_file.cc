@@ -24,7 +24,7 @@
 namespace cuspan::sharing {
 namespace {
 
-using scheduling::kMostSharingRuns;
+using scheduling::kMaxSharingRuns;
 
 // Who changes the table needs microseconds; whoever needs this long was stopped.
 constexpr std::uint64_t kLongestChange = 200'000'000;
@@ -96,7 +96,7 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(UniqueFd fd) {
   return file;
 }
 
-Result<UniqueFd> ShareFile::OpenFile(const Place& place) {
+Result<UniqueFd> ShareFile::OpenFile(const Location& place) {
   const std::string& path = place.path;
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid() && errno == ENOENT) return Status::NotFound("{} does not exist", path);
@@ -111,7 +111,7 @@ Result<UniqueFd> ShareFile::OpenFile(const Place& place) {
   return fd;
 }
 
-Result<std::unique_ptr<ShareFile>> ShareFile::Open(const Place& place) {
+Result<std::unique_ptr<ShareFile>> ShareFile::Open(const Location& place) {
   const std::string& path = place.path;
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(place));
   struct stat found {};
@@ -127,7 +127,7 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(const Place& place) {
   return Status::NotFound("{} is no table", path);
 }
 
-Result<UniqueFd> ShareFile::CreateFile(const Place& place) {
+Result<UniqueFd> ShareFile::CreateFile(const Location& place) {
   const std::string& path = place.path;
   if (!place.group) {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -146,7 +146,7 @@ Result<UniqueFd> ShareFile::CreateFile(const Place& place) {
   return fd;
 }
 
-Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const Place& place) {
+Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const Location& place) {
   const std::string& path = place.path;
   Result<std::unique_ptr<ShareFile>> file = Open(place);
   if (file.ok() ? (*file)->Used() : file.status().code() != StatusCode::kNotFound) return file;
@@ -169,7 +169,7 @@ bool ShareFile::Used() const {
 
 bool ShareFile::HasRuns() const {
   const auto run = [](std::int64_t byte) { return byte < kFirstSessionByte; };
-  return std::any_of(own_.begin(), own_.end(), run) || OthersHave(kFirstRunByte, kMostSharingRuns);
+  return std::any_of(own_.begin(), own_.end(), run) || OthersHave(kFirstRunByte, kMaxSharingRuns);
 }
 
 ShareFile::~ShareFile() { ::munmap(layout_, sizeof(Layout)); }
@@ -183,8 +183,8 @@ void ShareFile::MakeAnew() {
 
 ShareTerms ShareFile::TermsOf(std::uint32_t place) const {
   ShareTerms terms;
-  if (place >= kMostSharingRuns) return terms;
-  const scheduling::TurnRun& run = layout_->turns.runs[place];
+  if (place >= kMaxSharingRuns) return terms;
+  const scheduling::SharingRun& run = layout_->turns.runs[place];
   terms.shared = true;
   terms.pair = layout_->turns.pairs != 0;
   terms.niceness = run.niceness;
@@ -261,54 +261,54 @@ bool ShareFile::Mine(std::int64_t byte) const {
 void ShareFile::ForgetDead() {
   layout_->dead_sought = Now();
   // Locks of our own are not seen by us.
-  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
-    scheduling::TurnRun& run = layout_->turns.runs[i];
+  for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
+    scheduling::SharingRun& run = layout_->turns.runs[i];
     if (run.present && !Mine(kFirstRunByte + i) && !OthersHave(kFirstRunByte + i, 1))
       run.present = false;
   }
-  for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
-    SessionPlace& session = layout_->sessions[i];
+  for (std::uint32_t i = 0; i < kMaxSharingSessions; ++i) {
+    SessionSlot& session = layout_->sessions[i];
     if (session.taken != 0 && !Mine(kFirstSessionByte + i) && !OthersHave(kFirstSessionByte + i, 1))
       session.taken = 0;
   }
   // What was asked for by one that died.
-  if (SwapNeedOf(*layout_, kMostSharingRuns, false).lacks == 0) AskForRoom(kMostSharingRuns);
+  if (SwapNeedOf(*layout_, kMaxSharingRuns, false).lacks == 0) AskForRoom(kMaxSharingRuns);
 }
 
-void ShareFile::Wake(SessionPlace& session) {
+void ShareFile::Wake(SessionSlot& session) {
   session.rung.fetch_add(1, std::memory_order_release);
   // Not FUTEX_PRIVATE: processes share the word.
   ::syscall(SYS_futex, &session.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-std::span<SessionPlace> ShareFile::sessions() {
+std::span<SessionSlot> ShareFile::sessions() {
   const std::uint32_t used = Once(layout_->sessions_used);
-  return std::span(layout_->sessions).first(std::min(used, kMostSharingSessions));
+  return std::span(layout_->sessions).first(std::min(used, kMaxSharingSessions));
 }
 
 void ShareFile::RingAll() {
-  for (SessionPlace& session : sessions())
+  for (SessionSlot& session : sessions())
     if (session.taken != 0) to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
 }
 
 bool ShareFile::AskForRoom(std::uint32_t run) {
   std::uint64_t lacks = SwapNeedOf(*layout_, run, false).lacks;
   if (lacks == 0) {
-    for (SessionPlace& session : sessions()) session.evict.store(0);
+    for (SessionSlot& session : sessions()) session.evict.store(0);
     return false;
   }
   // Those of the runs that have used the GPU the longest ago go first.
-  std::array<std::uint32_t, kMostSharingRuns> order;
+  std::array<std::uint32_t, kMaxSharingRuns> order;
   std::iota(order.begin(), order.end(), 0);
   const auto& runs = layout_->turns.runs;
-  std::array<std::uint64_t, kMostSharingRuns> used_at;
-  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) used_at[i] = runs[i].used_at;
+  std::array<std::uint64_t, kMaxSharingRuns> used_at;
+  for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) used_at[i] = runs[i].used_at;
   std::sort(order.begin(), order.end(),
             [&](std::uint32_t a, std::uint32_t b) { return used_at[a] < used_at[b]; });
   bool any = false;
   for (const std::uint32_t other : order) {
     if (!runs[other].present || layout_->swaps[other] == 0 || other == run) continue;
-    for (SessionPlace& session : sessions()) {
+    for (SessionSlot& session : sessions()) {
       if (RunOf(*layout_, session) != other) continue;
       const std::uint64_t bytes = session.memory.load();
       const std::uint64_t stays =
@@ -324,14 +324,14 @@ bool ShareFile::AskForRoom(std::uint32_t run) {
   return any;
 }
 
-void ShareFile::DecideNow(const SessionPlace* self) {
+void ShareFile::DecideNow(const SessionSlot* self) {
   const std::uint64_t now = Now();
   if (now - layout_->dead_sought >= kBetweenDead) ForgetDead();
   if (copy_ != nullptr) *copy_ = layout_->turns;
-  scheduling::Turns& turns = copy_ != nullptr ? *copy_ : layout_->turns;
+  scheduling::TimeSlices& turns = copy_ != nullptr ? *copy_ : layout_->turns;
   std::uint32_t present = 0;
   std::int64_t most_important = std::numeric_limits<std::int64_t>::max();
-  for (scheduling::TurnRun& run : turns.runs) {
+  for (scheduling::SharingRun& run : turns.runs) {
     run.wants = run.on_gpu = false;
     run.known = true;
     run.done_by = run.idle_since = run.done = 0;
@@ -349,12 +349,12 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     ++present;
     most_important = std::min(most_important, scheduling::NicenessOf(run));
   }
-  const auto run_of = [&](const SessionPlace& session) -> scheduling::TurnRun* {
+  const auto run_of = [&](const SessionSlot& session) -> scheduling::SharingRun* {
     const std::uint32_t run = RunOf(*layout_, session);
     return run == scheduling::kNobody ? nullptr : &turns.runs[run];
   };
-  for (const SessionPlace& session : sessions()) {
-    scheduling::TurnRun* const run = run_of(session);
+  for (const SessionSlot& session : sessions()) {
+    scheduling::SharingRun* const run = run_of(session);
     if (run == nullptr) continue;
     // After the look at this, a session that begins sees what is decided here.
     run->wants = session.wants.load() != 0 || run->wants;
@@ -374,9 +374,9 @@ void ShareFile::DecideNow(const SessionPlace* self) {
   const std::uint64_t next = scheduling::Decide(turns, now);
   const bool sooner = next < layout_->look_next.exchange(next, std::memory_order_relaxed);
   layout_->waiting.store(turns.waiting, std::memory_order_relaxed);
-  for (SessionPlace& session : sessions()) {
+  for (SessionSlot& session : sessions()) {
     if (session.taken == 0) continue;
-    const scheduling::TurnRun* const run = run_of(session);
+    const scheduling::SharingRun* const run = run_of(session);
     const std::uint32_t open = run != nullptr && run->open ? 1 : 0;
     // A run is none of those that are more important than it.
     const bool limited = run != nullptr && run->limit < scheduling::kWhole;

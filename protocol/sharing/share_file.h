@@ -1,5 +1,5 @@
 // The file of a share table: its mapping, its locks, and what is done with it under them. For
-// share_table.cc and share_seat.cc.
+// share_table.cc and share_slot.cc.
 #pragma once
 
 #include <sys/types.h>
@@ -21,15 +21,15 @@ namespace cuspan::sharing {
 class ShareFile {
  public:
   // Where a table is, and the group whose members may use it; without one it is this user's own.
-  struct Place {
+  struct Location {
     std::string path;
     std::optional<gid_t> group;
   };
   // Makes the file, or a new table in it where nobody uses the one that lies there. kRefused when
   // something else lies there, or a table of another version that is used.
-  static Result<std::unique_ptr<ShareFile>> OpenOrCreate(const Place& place);
+  static Result<std::unique_ptr<ShareFile>> OpenOrCreate(const Location& place);
   // kNotFound where there is none; what nobody uses and is no table counts as none.
-  static Result<std::unique_ptr<ShareFile>> Open(const Place& place);
+  static Result<std::unique_ptr<ShareFile>> Open(const Location& place);
   static Result<std::unique_ptr<ShareFile>> Open(UniqueFd fd);
   ~ShareFile();
   ShareFile(const ShareFile&) = delete;
@@ -68,15 +68,15 @@ class ShareFile {
   // Clears the places of those that died.
   void ForgetDead();
   // Reads what sessions say, decides, and tells them, but for `self`.
-  void DecideNow(const SessionPlace* self = nullptr);
+  void DecideNow(const SessionSlot* self = nullptr);
   // Has sessions of other runs bring their memory to the host, as far as `run` lacks room for what
   // is counted as there; takes back what is not needed of earlier wishes. Whether any of them has
   // something to bring there.
   bool AskForRoom(std::uint32_t run);
   // The session looks again; that needs no right to change.
-  static void Wake(SessionPlace& session);
+  static void Wake(SessionSlot& session);
   // Those places of sessions that may be taken.
-  std::span<SessionPlace> sessions();
+  std::span<SessionSlot> sessions();
   // The same for all.
   void RingAll();
 
@@ -91,11 +91,11 @@ class ShareFile {
       : path_(std::move(path)),
         fd_(std::move(fd)),
         layout_(layout),
-        copy_(of_group ? std::make_unique<scheduling::Turns>() : nullptr) {}
-  static_assert(kMostSharingSessions <= 64);
+        copy_(of_group ? std::make_unique<scheduling::TimeSlices>() : nullptr) {}
+  static_assert(kMaxSharingSessions <= 64);
   static Result<std::unique_ptr<ShareFile>> Map(std::string path, UniqueFd fd);
-  static Result<UniqueFd> OpenFile(const Place& place);
-  static Result<UniqueFd> CreateFile(const Place& place);
+  static Result<UniqueFd> OpenFile(const Location& place);
+  static Result<UniqueFd> CreateFile(const Location& place);
   static Status OtherVersion();
   bool Sound() const;
   void MakeAnew();
@@ -112,7 +112,7 @@ class ShareFile {
   Layout* const layout_;
   // Where other users can write the table, decisions are made on a copy: what was checked there
   // stays as it is.
-  const std::unique_ptr<scheduling::Turns> copy_;
+  const std::unique_ptr<scheduling::TimeSlices> copy_;
   std::vector<std::int64_t> own_;  // Places.
   std::uint64_t to_wake_ = 0;      // Sessions, by bit.
 };

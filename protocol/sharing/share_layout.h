@@ -1,10 +1,10 @@
-// How a table of runs that share a GPU lies in its file. For share_table.cc and share_seat.cc.
+// How a table of runs that share a GPU lies in its file. For share_table.cc and share_slot.cc.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 #include "protocol/sharing/share_table.h"
 #include "structs.gen.h"
 
@@ -16,8 +16,8 @@ inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'000b;
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;
 inline constexpr std::int64_t kFirstRunByte = 1;
-inline constexpr std::int64_t kFirstSessionByte = kFirstRunByte + scheduling::kMostSharingRuns;
-inline constexpr std::int64_t kEndByte = kFirstSessionByte + kMostSharingSessions;
+inline constexpr std::int64_t kFirstSessionByte = kFirstRunByte + scheduling::kMaxSharingRuns;
+inline constexpr std::int64_t kEndByte = kFirstSessionByte + kMaxSharingSessions;
 
 // Who has the run's place, for people.
 struct RunName {
@@ -27,7 +27,7 @@ struct RunName {
 };
 
 // What a session says of itself, and what it is told; the rest is the table's.
-struct alignas(64) SessionPlace {
+struct alignas(64) SessionSlot {
   // Changed with every change of `open`, and when there is another reason to look: slept on.
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint32_t> open;  // It may hand work to the GPU.
@@ -65,17 +65,17 @@ struct Layout {
   std::uint32_t sessions_used;           // The places behind these are free.
   std::atomic<std::uint64_t> look_next;  // When one of those who wait has to decide again.
   std::uint64_t dead_sought;             // When places of the dead were looked for.
-  scheduling::Turns turns;
-  RunName names[scheduling::kMostSharingRuns];
+  scheduling::TimeSlices turns;
+  RunName names[scheduling::kMaxSharingRuns];
 
-  std::uint64_t busy_before[scheduling::kMostSharingRuns];  // Of sessions that have left.
-  std::uint32_t most_runs[scheduling::kMostSharingRuns];
-  std::uint64_t memory_caps[scheduling::kMostSharingRuns];  // 0: none.
-  std::uint32_t swaps[scheduling::kMostSharingRuns];        // ShareTerms::swap.
-  std::uint64_t gpu_memory;                                 // Bytes.
+  std::uint64_t busy_before[scheduling::kMaxSharingRuns];  // Of sessions that have left.
+  std::uint32_t most_runs[scheduling::kMaxSharingRuns];
+  std::uint64_t memory_caps[scheduling::kMaxSharingRuns];  // 0: none.
+  std::uint32_t swaps[scheduling::kMaxSharingRuns];        // ShareTerms::swap.
+  std::uint64_t gpu_memory;                                // Bytes.
   std::uint64_t swapped, swapping;  // Bytes that were moved lately, and how long that took (ns).
-  std::uint32_t serials[scheduling::kMostSharingRuns];  // How often the place was taken.
-  SessionPlace sessions[kMostSharingSessions];
+  std::uint32_t serials[scheduling::kMaxSharingRuns];  // How often the place was taken.
+  SessionSlot sessions[kMaxSharingSessions];
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -86,9 +86,9 @@ inline std::uint32_t Once(const std::uint32_t& word) {
   return *static_cast<const volatile std::uint32_t*>(&word);
 }
 // The place of the run that a session is of; kNobody if it is none's that is there.
-inline std::uint32_t RunOf(const Layout& table, const SessionPlace& session) {
+inline std::uint32_t RunOf(const Layout& table, const SessionSlot& session) {
   const std::uint32_t run = Once(session.run);
-  const bool counts = Once(session.taken) != 0 && run < scheduling::kMostSharingRuns &&
+  const bool counts = Once(session.taken) != 0 && run < scheduling::kMaxSharingRuns &&
                       table.turns.runs[run].present && session.serial == table.serials[run];
   return counts ? run : scheduling::kNobody;
 }

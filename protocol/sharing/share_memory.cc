@@ -18,7 +18,7 @@ ShareMemory::~ShareMemory() = default;
 Result<std::unique_ptr<ShareMemory>> ShareMemory::Open(UniqueFd table, std::uint32_t run,
                                                        std::optional<std::uint32_t> session) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(std::move(table)));
-  if (run >= scheduling::kMostSharingRuns || session.value_or(0) >= kMostSharingSessions)
+  if (run >= scheduling::kMaxSharingRuns || session.value_or(0) >= kMaxSharingSessions)
     return Status::Invalid("run {} of a table of a shared GPU", run);
   return std::unique_ptr<ShareMemory>(new ShareMemory(std::move(file), run, session));
 }
@@ -33,7 +33,7 @@ bool ShareMemory::Take(std::uint64_t bytes, bool fixed) {
   const sharing::Layout& table = file_->layout();
   const std::uint64_t left =
       fixed ? sharing::FixedRoomOf(table, run_) : sharing::RoomOf(table, run_).left;
-  sharing::SessionPlace& own = file_->layout().sessions[*session_];
+  sharing::SessionSlot& own = file_->layout().sessions[*session_];
   if (left < bytes || own.memory.load() + bytes < bytes) return false;
   own.memory.store(own.memory.load() + bytes);
   if (fixed) own.fixed.store(own.fixed.load() + bytes);
@@ -43,7 +43,7 @@ bool ShareMemory::Take(std::uint64_t bytes, bool fixed) {
 void ShareMemory::Give(std::uint64_t bytes, bool fixed) {
   if (!session_) return;
   const MutexLock lock(mutex_);
-  sharing::SessionPlace& own = file_->layout().sessions[*session_];
+  sharing::SessionSlot& own = file_->layout().sessions[*session_];
   own.memory.store(own.memory.load() - std::min(own.memory.load(), bytes));
   if (fixed) own.fixed.store(own.fixed.load() - std::min(own.fixed.load(), bytes));
 }
@@ -58,7 +58,7 @@ void ShareMemory::SetOut(std::uint64_t bytes, std::uint64_t stuck) {
   if (!session_) return;
   const MutexLock lock(mutex_);
   const Result<ShareFile::Changing> changing = file_->Change();
-  sharing::SessionPlace& own = file_->layout().sessions[*session_];
+  sharing::SessionSlot& own = file_->layout().sessions[*session_];
   own.out.store(bytes);
   own.stuck.store(stuck);
   own.evict.store(0);

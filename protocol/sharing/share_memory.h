@@ -31,7 +31,7 @@ struct MemoryRoom {
 class ShareMemory {
  public:
   // `table` is of ShareTable::OpenAgain, `run` of FindRun. `session`: whose account it is, of
-  // ShareSeat; without one it only looks.
+  // ShareSlot; without one it only looks.
   static Result<std::unique_ptr<ShareMemory>> Open(UniqueFd table, std::uint32_t run,
                                                    std::optional<std::uint32_t> session);
   ~ShareMemory();
@@ -53,7 +53,7 @@ class ShareMemory {
   void SetRefused(std::uint64_t bytes);
   // Whether all that is counted as there can be there, or nobody can make more room: then the
   // driver knows. If not, sessions of other runs are asked to bring theirs to the host as soon as
-  // they may not use the GPU (ShareSeat::evict), and this one is rung when that has changed.
+  // they may not use the GPU (ShareSlot::evict), and this one is rung when that has changed.
   bool HasRoom();
   // The same, without asking anybody.
   bool Fits();

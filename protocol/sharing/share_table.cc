@@ -19,11 +19,11 @@
 namespace cuspan {
 namespace {
 
-using scheduling::kMostSharingRuns;
+using scheduling::kMaxSharingRuns;
 using sharing::Layout;
 using sharing::ShareFile;
 
-constexpr std::size_t kMostFiles = 4096;
+constexpr std::size_t kMaxFiles = 4096;
 
 constexpr const char* kOfAll = "all";
 
@@ -40,8 +40,8 @@ std::optional<gid_t> GroupOf(const std::string& folder) {
 
 std::string OwnSuffix() { return Format("-{}", static_cast<unsigned>(::geteuid())); }
 
-ShareFile::Place PlaceOf(const std::string& folder, const std::string& host, const std::string& gpu,
-                         bool pairs) {
+ShareFile::Location PlaceOf(const std::string& folder, const std::string& host,
+                            const std::string& gpu, bool pairs) {
   const std::string start = Format("{}/cuspan-share-{}-{}", folder, host, gpu);
   // MPS serves one user.
   const std::optional<gid_t> group = pairs ? std::nullopt : GroupOf(folder);
@@ -65,7 +65,7 @@ std::uint32_t Thousandths(double part) {
   return static_cast<std::uint32_t>(std::lround(std::min(part, 1.0) * scheduling::kWhole));
 }
 
-std::uint32_t QuotaOf(const scheduling::TurnRun& run) {
+std::uint32_t QuotaOf(const scheduling::SharingRun& run) {
   return std::min(run.quota, scheduling::kWhole);
 }
 
@@ -99,7 +99,7 @@ void ShareTable::RemoveUnused(const std::string& folder, const std::string& host
   const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
   if (!opened) return;
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < kMostFiles; ++i) {
+  for (std::size_t i = 0; i < kMaxFiles; ++i) {
     const dirent* const entry = ::readdir(opened.get());  // NOLINT: a stream of our own.
     if (entry == nullptr) break;
     const std::string_view name = entry->d_name;
@@ -126,8 +126,8 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
   // More than there is does not fit in any case.
   const std::uint64_t wanted = std::min(terms.memory, table.gpu_memory + 1);
   std::uint64_t kept = wanted, used = 0, most_swapped = 0;
-  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
-    const scheduling::TurnRun& run = table.turns.runs[i];
+  for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
+    const scheduling::SharingRun& run = table.turns.runs[i];
     if (!run.present) continue;
     ++runs;
     if ((table.turns.pairs != 0) != terms.pair)
@@ -149,7 +149,7 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
       used += has;
     most = std::min(most, table.most_runs[i]);
   }
-  if (runs >= std::min(most, kMostSharingRuns))
+  if (runs >= std::min(most, kMaxSharingRuns))
     return Status::Exhausted("{} runs share it already, which is the limit of one of them", runs);
   if (promised > scheduling::kWhole)
     return Status::Exhausted(
@@ -179,11 +179,11 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
   file_->ForgetDead();
   CUSPAN_RETURN_IF_ERROR(MayJoinLocked(terms));
   Layout& table = file_->layout();
-  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+  for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
     if (table.turns.runs[i].present || !file_->TakePlace(sharing::kFirstRunByte + i)) continue;
     // The time before is not the run's.
     file_->DecideNow();
-    scheduling::TurnRun& made = table.turns.runs[i];
+    scheduling::SharingRun& made = table.turns.runs[i];
     made = {};
     made.niceness = terms.niceness;
     made.process_niceness = terms.process_niceness;
@@ -207,7 +207,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     return Status::Ok();
   }
   return Status::Exhausted("{} runs share it already, as many as there is room for",
-                           kMostSharingRuns);
+                           kMaxSharingRuns);
 }
 
 void ShareTable::Leave() {
@@ -224,7 +224,7 @@ void ShareTable::Leave() {
 Result<std::uint32_t> ShareTable::FindRun(const std::string& run) {
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
   const Layout& table = file_->layout();
-  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i)
+  for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i)
     if (table.turns.runs[i].present && Load(table.names[i].run) == run) return i;
   return Status::NotFound("run {} has no place in {}", run, file_->path());
 }
@@ -235,8 +235,8 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
   file_->DecideNow();
   const Layout& table = file_->layout();
   std::vector<SharingRun> views;
-  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
-    const scheduling::TurnRun& run = table.turns.runs[i];
+  for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
+    const scheduling::SharingRun& run = table.turns.runs[i];
     if (!run.present) continue;
     SharingRun view;
     view.run = Load(table.names[i].run);
@@ -253,11 +253,11 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
     view.waited = run.waited;
     view.turns = run.turns;
     view.preempted = run.preempted;
-    for (const sharing::SessionPlace& session : file_->sessions())
+    for (const sharing::SessionSlot& session : file_->sessions())
       if (sharing::RunOf(table, session) == i) ++view.sessions;
     const std::uint32_t holder = sharing::Once(table.turns.holder);
     const std::uint32_t partner = sharing::Once(table.turns.partner);
-    if (run.open && holder < kMostSharingRuns && partner < kMostSharingRuns) {
+    if (run.open && holder < kMaxSharingRuns && partner < kMaxSharingRuns) {
       const scheduling::PairRecord& record = file_->layout().turns.RecordOf(holder, partner);
       view.paired = true;
       view.pair_sum = Thousandths(record.sum / 2) * 2;

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "structs.gen.h"
@@ -29,7 +29,7 @@ namespace sharing {
 class ShareFile;
 }
 
-inline constexpr std::uint32_t kMostSharingSessions = 64;
+inline constexpr std::uint32_t kMaxSharingSessions = 64;
 
 // One thread. Of one open file description: its places end with it.
 class ShareTable {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kFramesInTurn = 64;
 // Of copies that never come, which only a broken client makes.
-constexpr std::size_t kMostEarly = 1 << 16;
+constexpr std::size_t kMaxEarly = 1 << 16;
 
 // What a copy's other end may say of its failure. Whatever happened to that device is that
 // device's: this one lives.
@@ -42,7 +42,7 @@ void PeerCopies::TakeInbox() {
 }
 
 PeerCopies::Early& PeerCopies::EarlyOf(Peer& peer, std::uint64_t id) {
-  if (peer.early.size() >= kMostEarly) peer.early.erase(peer.early.begin());
+  if (peer.early.size() >= kMaxEarly) peer.early.erase(peer.early.begin());
   return peer.early[id];
 }
 
@@ -66,17 +66,17 @@ Status PeerCopies::Announce(const std::shared_ptr<PeerCopy>& copy) {
   return Status::Ok();
 }
 
-Turn PeerCopies::Begin(const std::shared_ptr<PeerCopy>& copy) {
-  if (copy->ended) return Turn::kSubmitted;
+SubmitResult PeerCopies::Begin(const std::shared_ptr<PeerCopy>& copy) {
+  if (copy->ended) return SubmitResult::kSubmitted;
   PooledEvent event;
   if (const CUresult result = faults_.Check(events_.Record(copy->stream->driver, event));
       result != CUDA_SUCCESS) {
     Fail(copy, result);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   copy->holds = true;
   completer_.Add(
-      copy->stream->lane, std::move(event), copy->stream->submitted,
+      copy->stream->progress, std::move(event), copy->stream->submitted,
       [inbox = inbox_, copy, &bell = client_.own_bell()](CUresult result, std::uint64_t) {
         if (result != CUDA_SUCCESS) return;  // A lost device drops it.
         {
@@ -86,7 +86,7 @@ Turn PeerCopies::Begin(const std::shared_ptr<PeerCopy>& copy) {
         }
         bell.Ring();
       });
-  return Turn::kHeld;
+  return SubmitResult::kHeld;
 }
 
 void PeerCopies::Reached(const std::shared_ptr<PeerCopy>& copy) {
@@ -95,7 +95,7 @@ void PeerCopies::Reached(const std::shared_ptr<PeerCopy>& copy) {
   Peer& peer = peers_[copy->join];
   if (copy->sends) return SendIfReady(peer, copy);
   copy->wanted = true;
-  peer.channel->Post(PeerWanted{copy->id});
+  peer.channel->Post(PeerClearToSend{copy->id});
 }
 
 void PeerCopies::SendIfReady(Peer& peer, const std::shared_ptr<PeerCopy>& copy) {
@@ -189,8 +189,8 @@ void PeerCopies::Lose(Peer& peer) {
 bool PeerCopies::TakeFrame(Peer& peer, const Frame& frame) {
   if (frame.header.is_reply()) return false;
   switch (frame.op()) {
-    case Op::kPeerWanted: {
-      PeerWanted wanted;
+    case Op::kPeerClearToSend: {
+      PeerClearToSend wanted;
       return DecodeFrom(frame.payload, wanted) && TakeWanted(peer, wanted.transfer);
     }
     case Op::kPeerEnd: {

@@ -2,7 +2,7 @@
 // go from proxy to proxy, through the staging slots of a channel between the two.
 //
 // Each of the two has an op in one of its streams. The receiver asks for the
-// bytes (PeerWanted) when its device has come to the copy; the sender takes slots
+// bytes (PeerClearToSend) when its device has come to the copy; the sender takes slots
 // when that has arrived and its own device has come so far, too. So no slot is
 // ever held by a copy that waits for something, and copies in all directions can
 // not be in each other's way for longer than a slot takes to go.
@@ -73,7 +73,7 @@ class PeerCopies {
   // A copy has arrived that will have its turn in its stream. kInvalid when its number is in use.
   Status Announce(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   // Its turn has come. Called from the queues.
-  Turn Begin(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
+  SubmitResult Begin(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   // It ends here with a failure, which both ends report.
   void Fail(const std::shared_ptr<PeerCopy>& copy, CUresult result)
       CUSPAN_REQUIRES(receiving_thread);

@@ -17,7 +17,7 @@ CUresult StagedCopies::Submit(const StagedPiece& piece, Stream& stream, Completi
   }
   if (result != CUDA_SUCCESS) return result;
   timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
-  completer_.Add(stream.lane, std::move(event), stream.submitted, std::move(done));
+  completer_.Add(stream.progress, std::move(event), stream.submitted, std::move(done));
   return CUDA_SUCCESS;
 }
 

@@ -10,10 +10,10 @@ Status Transfers::Announce(const std::shared_ptr<Transfer>& transfer) {
   return Status::Ok();
 }
 
-Turn Transfers::BeginToDevice(Transfer& transfer) {
+SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
   if (transfer.bytes == 0) {
     to_device_.erase(transfer.state->id);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   // What is on its way to the client may be what this copy is to read there: then the client
   // must have it first.
@@ -22,19 +22,19 @@ Turn Transfers::BeginToDevice(Transfer& transfer) {
     if (const CUresult result = faults_.Check(events_.Record(transfer.stream->driver, event));
         result != CUDA_SUCCESS) {
       Fail(transfer, result);
-      return Turn::kSubmitted;
+      return SubmitResult::kSubmitted;
     }
   }
   transfer.wanted = true;
   const Answer ask = [this, id = transfer.state->id](CUresult result, std::uint64_t chunks) {
     // A lost device is told by itself.
-    if (result == CUDA_SUCCESS) channel_.Post(TransferWanted{id, chunks});
+    if (result == CUDA_SUCCESS) channel_.Post(TransferClearToSend{id, chunks});
   };
   if (event.get() == nullptr)
     ask(CUDA_SUCCESS, completer_.pushed());
   else
-    completer_.Add(transfer.stream->lane, std::move(event), transfer.stream->submitted, ask);
-  return Turn::kHeld;
+    completer_.Add(transfer.stream->progress, std::move(event), transfer.stream->submitted, ask);
+  return SubmitResult::kHeld;
 }
 
 Status Transfers::TakeChunk(const Chunk& chunk) {
@@ -77,16 +77,16 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
   return Status::Ok();
 }
 
-Turn Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
+SubmitResult Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
   while (transfer->submitted < transfer->bytes) {
     const std::optional<std::uint32_t> slot = turns_.TakeSlot(channel_);
     if (!slot) {
       turns_.Add(transfer);
-      return Turn::kHeld;
+      return SubmitResult::kHeld;
     }
     if (!SubmitFromDevice(*transfer, *slot)) break;
   }
-  return Turn::kSubmitted;
+  return SubmitResult::kSubmitted;
 }
 
 void Transfers::UseFreeSlots() {

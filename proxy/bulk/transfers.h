@@ -1,7 +1,7 @@
 // Bulk copies between the host and the device, through the channel's staging slots.
 //
 // To the device: when the copy's turn in its stream has come the client is
-// asked for the bytes (TransferWanted); each Chunk names a slot, whose bytes are
+// asked for the bytes (TransferClearToSend); each Chunk names a slot, whose bytes are
 // copied from there; the slot goes back when the device has read it. The copy
 // holds its stream until its last chunk was submitted.
 // From the device: free slots are taken as they come, filled by the device and
@@ -60,12 +60,13 @@ class Transfers {
   // A copy to the device that has arrived. kInvalid when its number is in use.
   Status Announce(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
   // Its turn has come.
-  Turn BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
+  SubmitResult BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
   // A piece of it has come. kInvalid when it is not one that was asked for.
   Status TakeChunk(const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
 
   // The turn of a copy from the device has come.
-  Turn BeginFromDevice(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
+  SubmitResult BeginFromDevice(const std::shared_ptr<Transfer>& transfer)
+      CUSPAN_REQUIRES(receiving_thread);
   // Whether one of them waits for a slot and there is one. Cheap; for Bell::Wait.
   bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread) { return turns_.MayGoOn(channel_); }
   // Goes on with those that wait.

@@ -10,7 +10,7 @@ namespace cuspan::proxy {
 // A place on the device, and a box there.
 struct DeviceBox {
   CUarray array = nullptr;  // Null: memory.
-  BoxPlace place;
+  BoxLocation place;
   BoxExtent extent;
 };
 

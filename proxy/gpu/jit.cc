@@ -16,7 +16,7 @@ std::string TextOf(const std::vector<char>& log) {
 }  // namespace
 
 Result<JitArguments> JitArguments::Of(const JitRequest& request) {
-  if (request.options.size() > kMostJitOptions)
+  if (request.options.size() > kMaxJitOptions)
     return Status::Invalid("{} options for the compiler of device code", request.options.size());
   JitArguments made;
   for (const JitOption& option : request.options) {
@@ -39,7 +39,7 @@ void JitArguments::Add(CUjit_option name, std::uint64_t value) {
 
 void JitArguments::AddLog(Log* log, std::uint32_t room, CUjit_option buffer, CUjit_option bytes) {
   if (room == 0) return;
-  log->text.resize(std::min(room, kMostJitLog));
+  log->text.resize(std::min(room, kMaxJitLog));
   Add(buffer, reinterpret_cast<std::uint64_t>(log->text.data()));
   log->bytes_value = values_.size();
   Add(bytes, log->text.size());

@@ -81,8 +81,8 @@ bool PatchKernel::Ready() {
 CUresult PatchKernel::Launch(std::uint64_t destination, Bytes mask, Bytes data,
                              CUstream stream) const {
   // The driver takes a copy of all that the parameters have room for, before it returns.
-  std::array<std::byte, kMostPatchBytes / kPatchWordBytes> masks;
-  std::array<std::byte, kMostPatchBytes> bytes;
+  std::array<std::byte, kMaxPatchBytes / kPatchWordBytes> masks;
+  std::array<std::byte, kMaxPatchBytes> bytes;
   std::copy(mask.begin(), mask.end(), masks.begin());
   std::copy(data.begin(), data.end(), bytes.begin());
   void* parameters[] = {&destination, masks.data(), bytes.data()};

@@ -19,9 +19,9 @@ std::uint64_t BytesOf(const CallGroup& group) {
 
 struct CollectiveOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     Begin(true);
-    return Turn::kHeld;
+    return SubmitResult::kHeld;
   }
   std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
     return group->calls.size() * sizeof(CollectiveCall);
@@ -33,12 +33,12 @@ struct CollectiveOp final : PostedOp {
   }
   // All that one thread of the program has made: the thread that makes the calls here finds the
   // next one when it comes out of NCCL.
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch)
+  BatchResult SubmitBatch(std::span<StreamOp* const> batch)
       CUSPAN_REQUIRES(receiving_thread) override {
     std::size_t taken = 0;
     while (taken < batch.size() && At(batch, taken).origin.request == origin.request) ++taken;
     for (std::size_t i = 0; i < taken; ++i) At(batch, i).Begin(i + 1 == taken);
-    return {taken, Turn::kHeld};
+    return {taken, SubmitResult::kHeld};
   }
 
   static CollectiveOp& At(std::span<StreamOp* const> batch, std::size_t i) {
@@ -105,7 +105,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const NcclId& op) {
     }
     std::memcpy(reply.id.bytes.data(), id.bytes, sizeof(id.bytes));
     if (reply.outcome == nccl::kSuccess) {
-      if (const Status watched = OpenWatchHouse(reply.id); !watched.ok())
+      if (const Status watched = OpenLivenessServer(reply.id); !watched.ok())
         LogWarn("who is lost of a communicator will not be noticed: {}", watched.message());
     }
     return reply;
@@ -149,9 +149,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const CollectiveGrou
     return Status::Ok();
   }
   CollectiveOp collective(session, origin, std::move(stream));
-  std::shared_ptr<Gate> gate = group->place->gate;
+  std::shared_ptr<Dependency> dependency = group->place->dependency;
   collective.group = std::move(group);
-  return Queue(session, std::move(collective), std::move(gate));
+  return Queue(session, std::move(collective), std::move(dependency));
 }
 
 }  // namespace cuspan::proxy

@@ -7,10 +7,10 @@ namespace {
 
 struct InlineCopy final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!session->memory().MayTouch(destination, data.size()))
       return Finish(CUDA_ERROR_INVALID_VALUE);
-    if (data.empty()) return Turn::kSubmitted;
+    if (data.empty()) return SubmitResult::kSubmitted;
     Timeline::Start start = session->timeline().Begin(stream->driver);
     // From ordinary memory: the driver takes a copy of the bytes before it returns.
     const CUresult result =
@@ -33,11 +33,11 @@ struct InlineCopy final : PostedOp {
 struct DeviceCopy final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!session->memory().MayTouch(copy.destination, copy.bytes) ||
         !session->memory().MayTouch(copy.source, copy.bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);
-    if (copy.bytes == 0) return Turn::kSubmitted;
+    if (copy.bytes == 0) return SubmitResult::kSubmitted;
     Timeline::Start start = session->timeline().Begin(stream->driver);
     const CUresult result = session->driver().cuMemcpyDtoDAsync(copy.destination, copy.source,
                                                                 copy.bytes, stream->driver);

@@ -1,8 +1,8 @@
 // Copies of boxes.
 #include <optional>
 
-#include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/located_box.h"
 #include "proxy/handlers/posted_op.h"
 #include "proxy/handlers/transfer_op.h"
 
@@ -12,7 +12,7 @@ namespace {
 struct BetweenBoxes final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!MayTouch(*session, to.box) || !MayTouch(*session, from.box))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     const BoxExtent& extent = to.box.extent;
@@ -20,14 +20,14 @@ struct BetweenBoxes final : PostedOp {
                       TimeToMove(extent.width * extent.rows * extent.planes));
   }
 
-  Place to;
-  Place from;
+  LocatedBox to;
+  LocatedBox from;
 };
 
 // The transfer of a box, when the op makes sense.
 template <typename Op>
 Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Origin& origin,
-                                               const Op& op, const BoxPlace& place)
+                                               const Op& op, const BoxLocation& place)
     CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
   return std::make_shared<Transfer>(op.transfer, origin, std::move(side.stream), side.place.box,
@@ -53,8 +53,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxFromDev
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxOnDevice& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
-  CUSPAN_ASSIGN_OR_RETURN(Place to, FindPlace(session, op.to, op.extent));
-  CUSPAN_ASSIGN_OR_RETURN(Place from, FindPlace(session, op.from, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(LocatedBox to, FindBox(session, op.to, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(LocatedBox from, FindBox(session, op.from, op.extent));
   BetweenBoxes copy(session, origin, std::move(stream));
   copy.to = std::move(to);
   copy.from = std::move(from);

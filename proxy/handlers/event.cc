@@ -6,24 +6,26 @@ namespace {
 
 using RecordState = std::shared_ptr<EventRecordState>;
 
-std::shared_ptr<Gate> GateOf(const RecordState& record) { return {record, &record->submitted}; }
+std::shared_ptr<Dependency> DependencyOf(const RecordState& record) {
+  return {record, &record->submitted};
+}
 
 struct RecordOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     EventPool& events =
         timing ? session->streams().timing_events() : session->streams().plain_events();
     const CUresult result = events.Record(stream->driver, record->driver_event);
     // In the lane's order it comes first: what Finish may add is behind it on the device, too.
     if (result == CUDA_SUCCESS)
-      session->completer().AddRecord(stream->lane, stream->submitted + 1, record);
+      session->completer().AddRecord(stream->progress, stream->submitted + 1, record);
     Finish(result);
     if (result != CUDA_SUCCESS) {
       Fail(result);
-      return Turn::kSubmitted;
+      return SubmitResult::kSubmitted;
     }
     session->streams().queues().Open(record->submitted);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   void Drop() CUSPAN_REQUIRES(receiving_thread) override {
     const CUresult lost = session->faults().lost();
@@ -43,11 +45,11 @@ struct RecordOp final : PostedOp {
 
 struct WaitOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     // No event where recording failed or never came: nothing to wait for.
     const CUevent event = record->driver_event.get();
     if (event == nullptr || record->complete.load(std::memory_order_acquire))
-      return Turn::kSubmitted;
+      return SubmitResult::kSubmitted;
     return Finish(
         session->driver().cuStreamWaitEvent(stream->driver, event, CU_EVENT_WAIT_DEFAULT));
   }
@@ -55,10 +57,12 @@ struct WaitOp final : PostedOp {
   RecordState record;
 };
 
-// Its gate is all there is to it.
+// Its dependency is all there is to it.
 struct SignalWaitOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override { return Turn::kSubmitted; }
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
+    return SubmitResult::kSubmitted;
+  }
 };
 
 // Forgets records that are of no use any more: complete, and not the last.
@@ -130,19 +134,19 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitEven
   }
   WaitOp wait(session, origin, std::move(stream));
   wait.record = found->second;
-  return Queue(session, std::move(wait), GateOf(found->second));
+  return Queue(session, std::move(wait), DependencyOf(found->second));
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitSignal& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
-  std::shared_ptr<Gate> gate = session.streams().signals().Await(op.signal);
-  if (gate == nullptr) return Status::Ok();
-  return Queue(session, SignalWaitOp(session, origin, std::move(stream)), std::move(gate));
+  std::shared_ptr<Dependency> dependency = session.streams().signals().Await(op.signal);
+  if (dependency == nullptr) return Status::Ok();
+  return Queue(session, SignalWaitOp(session, origin, std::move(stream)), std::move(dependency));
 }
 
 Status Handle(DeviceSession& session, const Origin&, const Signal& op) {
-  if (const std::shared_ptr<Gate> gate = session.streams().signals().Arrive(op.signal))
-    session.streams().queues().Open(*gate);
+  if (const std::shared_ptr<Dependency> dependency = session.streams().signals().Arrive(op.signal))
+    session.streams().queues().Open(*dependency);
   return Status::Ok();
 }
 

@@ -11,12 +11,12 @@ namespace cuspan::proxy {
 namespace {
 
 // More than any program has; so that a wrong number is not allocated.
-constexpr std::size_t kMostBodies = 4096;
+constexpr std::size_t kMaxBodies = 4096;
 
 struct GraphLaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (exec->failure != CUDA_SUCCESS) return Finish(exec->failure);
     Timeline::Start start = session->timeline().Begin(stream->driver);
     ShareGate* const gate = session->sharing().gate();
@@ -30,7 +30,7 @@ struct GraphLaunchOp final : PostedOp {
                session->sharing().SharesNow() ? gate->Predict(*exec->time, 1) : PredictedWork{});
     if (gate != nullptr && result == CUDA_SUCCESS)
       gate->EndSample(std::move(sample), exec->time, 1, stream);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
 
   std::shared_ptr<GraphExec> exec;
@@ -181,8 +181,8 @@ Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphCopy& op) {
-  CUSPAN_ASSIGN_OR_RETURN(Place to, FindPlace(session, op.to, op.extent));
-  CUSPAN_ASSIGN_OR_RETURN(Place from, FindPlace(session, op.from, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(LocatedBox to, FindBox(session, op.to, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(LocatedBox from, FindBox(session, op.from, op.extent));
   std::optional<CUgraphNodeParams> parameters = CopyNode(session, to.box, from.box);
   if (!parameters) return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
   return AddNode(session, op, *parameters);
@@ -212,7 +212,7 @@ Status Handle(DeviceSession& session, const Origin&, const GraphJoin& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphBranch& op) {
-  if (op.bodies.empty() || op.bodies.size() > kMostBodies)
+  if (op.bodies.empty() || op.bodies.size() > kMaxBodies)
     return Status::Invalid("a conditional node with {} bodies", op.bodies.size());
   CUgraphNodeParams parameters{};
   parameters.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;

@@ -13,7 +13,7 @@ struct ChangeOp : PostedOp {
   using PostedOp::PostedOp;
 
   // What the driver refuses is told by the launches: work that was not changed must not run.
-  Turn Change(CUgraphNodeParams* parameters) CUSPAN_REQUIRES(receiving_thread) {
+  SubmitResult Change(CUgraphNodeParams* parameters) CUSPAN_REQUIRES(receiving_thread) {
     if (exec->failure == CUDA_SUCCESS) exec->failure = TryChange(parameters);
     return Finish(CUDA_SUCCESS, 0);
   }
@@ -32,7 +32,7 @@ struct ChangeOp : PostedOp {
 
 struct ChangeKernelOp final : ChangeOp {
   using ChangeOp::ChangeOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     std::vector<void*>& pointers = session->objects().argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
     CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
@@ -45,17 +45,17 @@ struct ChangeKernelOp final : ChangeOp {
 
 struct ChangeCopyOp final : ChangeOp {
   using ChangeOp::ChangeOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     std::optional<CUgraphNodeParams> parameters = CopyNode(*session, to.box, from.box);
     return Change(parameters ? &*parameters : nullptr);
   }
 
-  Place to, from;
+  LocatedBox to, from;
 };
 
 struct ChangeSetOp final : ChangeOp {
   using ChangeOp::ChangeOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     std::optional<CUgraphNodeParams> parameters = SetNode(*session, set);
     return Change(parameters ? &*parameters : nullptr);
   }
@@ -85,8 +85,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphChangeKer
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphChangeCopy& op) {
   CUSPAN_ASSIGN_OR_RETURN(ChangeCopyOp change, MakeChange<ChangeCopyOp>(session, origin, op));
-  CUSPAN_ASSIGN_OR_RETURN(change.to, FindPlace(session, op.to, op.extent));
-  CUSPAN_ASSIGN_OR_RETURN(change.from, FindPlace(session, op.from, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(change.to, FindBox(session, op.to, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(change.from, FindBox(session, op.from, op.extent));
   return Queue(session, std::move(change));
 }
 

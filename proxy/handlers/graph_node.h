@@ -1,8 +1,8 @@
 // What nodes of graphs are to the driver.
 #pragma once
 
-#include "proxy/handlers/box_place.h"
 #include "proxy/handlers/kernel_use.h"
+#include "proxy/handlers/located_box.h"
 
 namespace cuspan::proxy {
 

@@ -7,7 +7,7 @@ namespace {
 
 // More could not be told in one frame; CUDA's 32,764 bytes of arguments are rarely more than a few
 // dozen.
-constexpr std::size_t kMostParameters = 8192;
+constexpr std::size_t kMaxParameters = 8192;
 
 CUresult ReadParameters(const Driver& driver, Kernel& kernel, std::vector<std::uint32_t>* offsets) {
   for (;;) {
@@ -17,7 +17,7 @@ CUresult ReadParameters(const Driver& driver, Kernel& kernel, std::vector<std::u
         driver.cuFuncGetParamInfo(kernel.driver, kernel.parameter_bytes.size(), &offset, &bytes);
     if (result == CUDA_ERROR_INVALID_VALUE) return CUDA_SUCCESS;  // No more.
     if (result != CUDA_SUCCESS) return result;
-    if (kernel.parameter_bytes.size() == kMostParameters) return CUDA_ERROR_NOT_SUPPORTED;
+    if (kernel.parameter_bytes.size() == kMaxParameters) return CUDA_ERROR_NOT_SUPPORTED;
     kernel.parameter_bytes.push_back(static_cast<std::uint32_t>(bytes));
     offsets->push_back(static_cast<std::uint32_t>(offset));
     kernel.argument_bytes += bytes;

@@ -33,14 +33,14 @@ constexpr std::uint64_t kEnoughToRun = 8;
 // milliseconds that making the graphs takes the worker.
 constexpr unsigned kWorthBatches = 256;
 // The same in bytes of arguments that most kernels have far less of.
-constexpr std::size_t kMostArgumentBytes = 1024;
+constexpr std::size_t kMaxArgumentBytes = 1024;
 
 struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (session->sharing().SharesNow()) [[unlikely]]
-      if (const auto turn = LaunchInSlices(*session, origin, stream, call)) return *turn;
+      if (const auto result = LaunchInSlices(*session, origin, stream, call)) return *result;
     if (stream->batches == nullptr && Behind() && MayBatch() &&
         ++stream->worth_batches == kWorthBatches)
       MakeBatches();
@@ -58,7 +58,7 @@ struct LaunchOp final : PostedOp {
     FinishWork(result, session->sharing().SharesNow() ? Noted() : PredictedWork{});
     if (session->sharing().gate() != nullptr && result == CUDA_SUCCESS) [[unlikely]]
       session->sharing().gate()->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
     waited = true;
@@ -72,10 +72,10 @@ struct LaunchOp final : PostedOp {
   bool WaitsForBatch() const CUSPAN_REQUIRES(receiving_thread) {
     return Batches() != BatchKind::kNone && Behind();
   }
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch)
+  BatchResult SubmitBatch(std::span<StreamOp* const> batch)
       CUSPAN_REQUIRES(receiving_thread) override {
     LaunchBatches& batches = *stream->batches;
-    LaunchBatches::Chain* chain = batches.Next(batch.size(), stream->lane->completed());
+    LaunchBatches::Chain* chain = batches.Next(batch.size(), stream->progress->completed());
     if (chain == nullptr) return {};
     const std::size_t count = chain->nodes->size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -100,12 +100,12 @@ struct LaunchOp final : PostedOp {
   // Whether launches come faster than they are handed over, and the device has enough to run.
   bool Behind() const CUSPAN_REQUIRES(receiving_thread) {
     return (waited || session->channel().HasAnotherFrame()) &&
-           stream->submitted - stream->lane->completed() >= kEnoughToRun;
+           stream->submitted - stream->progress->completed() >= kEnoughToRun;
   }
   bool MayBatch() const CUSPAN_REQUIRES(receiving_thread) {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
     return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
-           cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
+           cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMaxArgumentBytes &&
            !session->timeline().traced() &&
            (!session->sharing().SharesNow() ||
             session->sharing().gate()->MayBatch(*call.kernel->time, Blocks()));

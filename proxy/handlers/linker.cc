@@ -60,7 +60,7 @@ Status Handle(DeviceSession& session, const Origin&, const LinkerInput& op) {
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker,
                           session.objects().linkers.Get(op.linker));
   if (op.offset == 0 && linker->input.empty()) linker->input_total = op.total;
-  if (op.total == 0 || op.total > fatbin::kMostModuleBytes || op.total != linker->input_total ||
+  if (op.total == 0 || op.total > fatbin::kMaxModuleBytes || op.total != linker->input_total ||
       op.offset != linker->input.size() || op.data.empty() ||
       op.data.size() > op.total - linker->input.size())
     return Status::Invalid("bytes {} + {} of {} are not the next of an input of linker 0x{:x}",

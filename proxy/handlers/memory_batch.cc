@@ -9,14 +9,14 @@ namespace cuspan::proxy {
 namespace {
 
 // CUDA's limit: fewer than 256.
-constexpr std::size_t kMostOperations = 255;
+constexpr std::size_t kMaxOperations = 255;
 
 struct BatchOp final : PostedOp {
   using PostedOp::PostedOp;
   std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
     return operations.capacity() * sizeof(operations.front());
   }
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!MayTouch(*session, operations)) return Finish(CUDA_ERROR_INVALID_VALUE);
     const auto count = static_cast<unsigned>(operations.size());
     return Finish(session->driver().cuStreamBatchMemOp(stream->driver, count, operations.data(), 0),
@@ -37,7 +37,7 @@ void Fill(Params& params, const MemoryOperation& operation) {
 }  // namespace
 
 Result<MemoryOperations> ReadOperations(const std::vector<MemoryOperation>& operations) {
-  if (operations.empty() || operations.size() > kMostOperations)
+  if (operations.empty() || operations.size() > kMaxOperations)
     return Status::Invalid("a batch of {} memory operations", operations.size());
   MemoryOperations out;
   out.reserve(operations.size());

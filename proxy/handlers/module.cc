@@ -104,7 +104,7 @@ Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
   if (module == nullptr && op.offset == 0) {
     module = std::make_shared<Module>();
     module->total = op.total;
-    if (op.total == 0 || op.total > fatbin::kMostModuleBytes ||
+    if (op.total == 0 || op.total > fatbin::kMaxModuleBytes ||
         !session.objects().modules.Add(op.module, module))
       return Status::Invalid("module 0x{:x} with an image of {} bytes", op.module, op.total);
   }

@@ -9,7 +9,7 @@ namespace {
 
 struct Patch final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!session->memory().MayTouch(destination, data.size()))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     Timeline::Start start = session->timeline().Begin(stream->driver);
@@ -69,7 +69,7 @@ struct Patch final : PostedOp {
 
 Status Handle(DeviceSession& session, const Origin& origin, const PatchMemory& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
-  if (op.data.empty() || op.data.size() > kMostPatchBytes ||
+  if (op.data.empty() || op.data.size() > kMaxPatchBytes ||
       op.data.size() != op.mask.size() * kPatchWordBytes)
     return Status::Invalid("a patch of {} bytes with a mask of {}", op.data.size(), op.mask.size());
   if (op.destination % kPatchWordBytes != 0)

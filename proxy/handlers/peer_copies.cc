@@ -1,7 +1,7 @@
 // Copies from and to devices whose memory this one does not have.
 #include "common/log.h"
-#include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/located_box.h"
 #include "proxy/handlers/on_worker.h"
 #include "proxy/handlers/posted_op.h"
 
@@ -14,12 +14,12 @@ constexpr std::chrono::milliseconds kJoinLimit{10'000};
 struct PeerCopyOp final : StreamOp {
   PeerCopyOp(DeviceSession& session, std::shared_ptr<PeerCopy> copy)
       : session(&session), copy(std::move(copy)) {}
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     CUresult result = copy->stream->broken;
     if (!MayTouch(*session, copy->box)) result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) return session->bulk().peer_copies().Begin(copy);
     session->bulk().peer_copies().Fail(copy, result);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   void Drop() CUSPAN_REQUIRES(receiving_thread) override {
     session->bulk().peer_copies().Drop(copy);
@@ -31,7 +31,7 @@ struct PeerCopyOp final : StreamOp {
 
 template <typename Op>
 Result<std::shared_ptr<PeerCopy>> MakeCopy(DeviceSession& session, const Origin& origin,
-                                           const Op& op, const BoxPlace& place)
+                                           const Op& op, const BoxLocation& place)
     CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
   auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(side.stream));

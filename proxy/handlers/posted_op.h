@@ -12,18 +12,18 @@ struct PostedOp : StreamOp {
       : session(&session), origin(origin), stream(std::move(stream)) {}
 
   // Notes what the driver said.
-  Turn Finish(CUresult result, std::uint64_t units = 1) CUSPAN_REQUIRES(receiving_thread) {
+  SubmitResult Finish(CUresult result, std::uint64_t units = 1) CUSPAN_REQUIRES(receiving_thread) {
     session->streams().Submitted(stream, origin, result, units);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
 
   // The same for work of the GPU's processors.
-  Turn FinishWork(CUresult result, const PredictedWork& work, std::uint64_t units = 1)
+  SubmitResult FinishWork(CUresult result, const PredictedWork& work, std::uint64_t units = 1)
       CUSPAN_REQUIRES(receiving_thread) {
     Finish(result, units);
     if (session->sharing().SharesNow() && result == CUDA_SUCCESS)
       session->sharing().gate()->Started(stream, work);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   // What moving so many bytes within a GPU should take: about a TB/s, and the start.
   static PredictedWork TimeToMove(std::uint64_t bytes) {
@@ -37,7 +37,7 @@ struct PostedOp : StreamOp {
 
 // Puts an op into its stream's order.
 template <std::derived_from<PostedOp> T>
-Status Queue(DeviceSession& session, T op, std::shared_ptr<Gate> gate = nullptr)
+Status Queue(DeviceSession& session, T op, std::shared_ptr<Dependency> dependency = nullptr)
     CUSPAN_REQUIRES(receiving_thread) {
   if (op.stream->broken != CUDA_SUCCESS) {
     session.faults().Posted(op.origin, op.stream->broken);
@@ -45,7 +45,7 @@ Status Queue(DeviceSession& session, T op, std::shared_ptr<Gate> gate = nullptr)
     return Status::Ok();
   }
   StreamQueue& queue = *op.stream->queue;
-  session.streams().queues().Add(queue, std::move(op), std::move(gate));
+  session.streams().queues().Add(queue, std::move(op), std::move(dependency));
   return Status::Ok();
 }
 

@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/located_box.h"
 #include "proxy/handlers/posted_op.h"
 
 namespace cuspan::proxy {
@@ -10,10 +10,10 @@ namespace {
 struct Set final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (!session->memory().MayTouch(set.destination, set.elements * set.element_bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);
-    if (set.elements == 0) return Turn::kSubmitted;
+    if (set.elements == 0) return SubmitResult::kSubmitted;
     return FinishWork(SetAll(), TimeToMove(set.elements * set.element_bytes));
   }
   CUresult SetAll() const {
@@ -36,7 +36,7 @@ struct Set final : PostedOp {
 struct SetRows final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     const DeviceBox box{
         nullptr, {0, set.destination, set.pitch, set.rows}, {set.width, set.rows, 1}};
     if (!MayTouch(*session, box)) return Finish(CUDA_ERROR_INVALID_VALUE);

@@ -80,8 +80,9 @@ void MakeSlices(DeviceSession& session, Kernel& kernel) {
 
 }  // namespace
 
-std::optional<Turn> LaunchInSlices(DeviceSession& session, const Origin& origin,
-                                   const std::shared_ptr<Stream>& stream, const KernelCall& call) {
+std::optional<SubmitResult> LaunchInSlices(DeviceSession& session, const Origin& origin,
+                                           const std::shared_ptr<Stream>& stream,
+                                           const KernelCall& call) {
   const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
   const std::uint64_t blocks = SlicedLaunch::BlocksOf(call.shape);
   const std::optional<double> nanoseconds = call.kernel->time->Predict(blocks);
@@ -98,9 +99,9 @@ std::optional<Turn> LaunchInSlices(DeviceSession& session, const Origin& origin,
     call.kernel->slices->GiveUp(result);
     return std::nullopt;
   }
-  if (launch->Ended()) return Turn::kSubmitted;
+  if (launch->Ended()) return SubmitResult::kSubmitted;
   session.sharing().gate()->Continue(std::move(launch));
-  return Turn::kHeld;
+  return SubmitResult::kHeld;
 }
 
 }  // namespace cuspan::proxy

@@ -12,8 +12,9 @@ namespace cuspan::proxy {
 // Hands over the first slice of a launch whose turn has come, and gives the gate the rest, for
 // which the stream is held then. Nothing, and nothing is done, when the launch is to be handed over
 // whole: it is short, or nobody is more important, or its kernel can not be sliced, or not yet.
-std::optional<Turn> LaunchInSlices(DeviceSession& session, const Origin& origin,
-                                   const std::shared_ptr<Stream>& stream, const KernelCall& call)
+std::optional<SubmitResult> LaunchInSlices(DeviceSession& session, const Origin& origin,
+                                           const std::shared_ptr<Stream>& stream,
+                                           const KernelCall& call)
     CUSPAN_REQUIRES(receiving_thread);
 
 }  // namespace cuspan::proxy

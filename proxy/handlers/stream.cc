@@ -7,25 +7,25 @@ namespace {
 
 struct DestroyOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (ShareGate* const gate = session->sharing().gate()) gate->Leaves(*stream);
     session->streams().Forsake(stream);
     session->worker().Run([session = session, stream = stream] {
       session->faults().Check(session->driver().cuStreamDestroy(stream->driver));
     });
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
 };
 
 struct SynchronizeOp final : PostedOp {
   using PostedOp::PostedOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     session->streams().WhenDone(*stream, [session = session, request = origin.request,
                                           others = session->streams().OthersIdle(*stream)](
                                              CUresult result, std::uint64_t chunks) {
       session->channel().Reply<StreamSynchronize>(request, {result, chunks, others});
     });
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   void Drop() CUSPAN_REQUIRES(receiving_thread) override {
     session->channel().Reply<StreamSynchronize>(
@@ -89,7 +89,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& o
     // The driver also counts the events by which we follow the stream: what the program put there
     // may be complete, and known to be, a moment before the last of them.
     if (handed_over && result == CUDA_ERROR_NOT_READY) {
-      session.completer().LookNow();
+      session.completer().PollNow();
       if (session.streams().Done(stream)) {
         session.channel().Reply<StreamQuery>(origin.request,
                                              {CUDA_SUCCESS, session.completer().pushed()});
@@ -104,7 +104,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& o
   }
   // All is complete; its last chunks may still have to be pushed.
   session.completer().Add(
-      stream.lane, PooledEvent(), stream.submitted,
+      stream.progress, PooledEvent(), stream.submitted,
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
         session.channel().Reply<StreamQuery>(request, {result, chunks});
       });

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "proxy/handlers/box_place.h"
+#include "proxy/handlers/located_box.h"
 #include "proxy/session/device_session.h"
 
 namespace cuspan::proxy {
@@ -31,15 +31,17 @@ struct TransferOp : StreamOp {
 
 struct TransferToDevice final : TransferOp {
   using TransferOp::TransferOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
-    return Refused() ? Turn::kSubmitted : session->bulk().transfers().BeginToDevice(*transfer);
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
+    return Refused() ? SubmitResult::kSubmitted
+                     : session->bulk().transfers().BeginToDevice(*transfer);
   }
 };
 
 struct TransferFromDevice final : TransferOp {
   using TransferOp::TransferOp;
-  Turn Submit() CUSPAN_REQUIRES(receiving_thread) override {
-    return Refused() ? Turn::kSubmitted : session->bulk().transfers().BeginFromDevice(transfer);
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
+    return Refused() ? SubmitResult::kSubmitted
+                     : session->bulk().transfers().BeginFromDevice(transfer);
   }
 };
 

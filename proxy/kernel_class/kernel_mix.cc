@@ -18,7 +18,7 @@ using ptx::Operand;
 constexpr double kWarpLanes = 32;
 // Of a block, where the kernel does not say.
 constexpr double kUsualThreads = 128;
-constexpr int kMostCallDepth = 32;
+constexpr int kMaxCallDepth = 32;
 
 // Where a program goes that has gone wrong.
 bool EndsProgram(const ptx::Instruction& instruction) {
@@ -169,7 +169,7 @@ class MixCounter {
       return unknown;
     if (IsHelper(called->name)) return KernelMix{};
     const ptx::Function* const function = module_.FindFunction(called->name);
-    if (function == nullptr || !function->defined || depth >= kMostCallDepth) return unknown;
+    if (function == nullptr || !function->defined || depth >= kMaxCallDepth) return unknown;
     // Of one that calls itself, what is known so far: nothing.
     const auto [known, is_new] = known_.try_emplace(function, unknown);
     if (is_new) {

@@ -13,7 +13,7 @@ using ptx::SpecialRegister;
 // a few MiB.
 constexpr std::uint64_t kSmallVariable = 1 << 20;
 // Each pass carries dependences along at least one more loop; more of them are not worth the time.
-constexpr int kMostPasses = 32;
+constexpr int kMaxPasses = 32;
 
 Origin OfSpecial(SpecialRegister special) {
   using R = SpecialRegister;
@@ -67,7 +67,7 @@ Origins::Origins(const ptx::Module& module, const ptx::Function& function, const
   if (!function.entry)
     for (const std::uint32_t formal : body.formal_registers)
       if (formal != ptx::kNoIndex) registers_[formal] = indices_;
-  for (int pass = 0; pass < kMostPasses; ++pass)
+  for (int pass = 0; pass < kMaxPasses; ++pass)
     if (!Pass()) return;
   std::fill(registers_.begin(), registers_.end(), indices_);
 }
@@ -162,7 +162,7 @@ Origin Origins::Result(std::uint32_t at) {
   if (MakesPart(instruction)) {
     const auto known = parts_.find(at);
     if (known != parts_.end()) return known->second;
-    if (parts_.size() < origin::kMostParts)
+    if (parts_.size() < origin::kMaxParts)
       return parts_[at] = origin::kFirstPart << static_cast<int>(parts_.size());
   }
   Origin all = 0;

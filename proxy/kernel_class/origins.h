@@ -27,8 +27,8 @@ inline constexpr Origin kSmall = 128;
 // What a kernel makes of a block's index by division, such as the row and the column of a tile:
 // each of these is as an index of its own.
 inline constexpr Origin kFirstPart = 256;
-inline constexpr int kMostParts = 16;
-inline constexpr Origin kParts = ((Origin{1} << kMostParts) - 1) * kFirstPart;
+inline constexpr int kMaxParts = 16;
+inline constexpr Origin kParts = ((Origin{1} << kMaxParts) - 1) * kFirstPart;
 inline constexpr Origin kIndices = kLane | kTidY | kTidZ | kBlocks | kParts;
 }  // namespace origin
 

@@ -262,7 +262,7 @@ std::vector<double> RunWeights(const ptx::Body& body, const std::vector<bool>& r
   const Flow flow(body);
   std::vector<double> weights(flow.size(), 1);
   LoopSearch search(body, flow);
-  for (int depth = 0; depth < kMostLoopDepth && search.Deepen(&weights); ++depth) {
+  for (int depth = 0; depth < kMaxLoopDepth && search.Deepen(&weights); ++depth) {
   }
   if (std::find(rare.begin(), rare.end(), true) == rare.end()) return weights;
   const std::vector<bool> ordinary = Ordinary(body, flow, rare);

@@ -11,7 +11,7 @@ namespace cuspan::kernel_class {
 // counts to a number that is less.
 inline constexpr double kLoopWeight = 32;
 // Loops inside each other that count.
-inline constexpr int kMostLoopDepth = 4;
+inline constexpr int kMaxLoopDepth = 4;
 
 // For each instruction: the product of the weights of the loops around it; 0 for those that run
 // only together with one of `rare`, as what only leads to it and what only comes behind it.

@@ -9,7 +9,7 @@ namespace cuspan::proxy {
 namespace {
 
 // NCCL has been run with tens of thousands of ranks, each of which may have a call in a group.
-constexpr std::size_t kMostCalls = 1 << 20;
+constexpr std::size_t kMaxCalls = 1 << 20;
 // How often a thread wakes up that makes no calls.
 constexpr std::chrono::milliseconds kNothingToDo{10'000};
 
@@ -65,7 +65,7 @@ Result<std::shared_ptr<Communicator>> Collectives::Add(std::uint64_t number) {
 
 void Collectives::Tell(const Communicator& communicator, nccl::Step step,
                        const NcclOutcome& outcome) {
-  CommunicatorTold told;
+  CommunicatorNotice told;
   told.communicator = communicator.number();
   told.step = static_cast<std::uint32_t>(step);
   told.outcome = outcome.result;
@@ -80,7 +80,7 @@ void Collectives::Tell(const Communicator& communicator, nccl::Step step,
 void Collectives::TellFailure(std::uint64_t number, const NcclOutcome& outcome) {
   // NCCL may be the first to meet a fault of the device. The client hears of that first.
   if (outcome.result == nccl::kUnhandledCudaError) faults_.Check(CUDA_ERROR_UNKNOWN);
-  CommunicatorTold told;
+  CommunicatorNotice told;
   told.communicator = number;
   told.step = static_cast<std::uint32_t>(nccl::Step::kFailed);
   told.outcome = outcome.result;
@@ -89,7 +89,7 @@ void Collectives::TellFailure(std::uint64_t number, const NcclOutcome& outcome) 
 }
 
 void Collectives::TellGone(std::uint64_t number, nccl::Step step) {
-  CommunicatorTold told;
+  CommunicatorNotice told;
   told.communicator = number;
   told.step = static_cast<std::uint32_t>(step);
   told.outcome = nccl::kInvalidUsage;
@@ -117,12 +117,12 @@ void Collectives::Progress() {
   for (const std::function<void()>& task : tasks) task();
 }
 
-std::shared_ptr<CallPlace> Collectives::NextPlace(const std::vector<Entry*>& entries,
-                                                  const StreamQueue* stream) {
-  auto place = std::make_shared<CallPlace>();
+std::shared_ptr<CallPosition> Collectives::NextPlace(const std::vector<Entry*>& entries,
+                                                     const StreamQueue* stream) {
+  auto place = std::make_shared<CallPosition>();
   place->stream = stream;
   for (Entry* const entry : entries) {
-    const std::shared_ptr<CallPlace> last = entry->last.lock();
+    const std::shared_ptr<CallPosition> last = entry->last.lock();
     entry->last = place;
     if (last == nullptr || last->over) continue;
     if (stream != nullptr && last->stream == stream) {
@@ -135,9 +135,9 @@ std::shared_ptr<CallPlace> Collectives::NextPlace(const std::vector<Entry*>& ent
   return place;
 }
 
-void Collectives::Over(CallPlace& place) {
+void Collectives::Over(CallPosition& place) {
   if (std::exchange(place.over, true)) return;
-  for (const std::shared_ptr<CallPlace>& next : std::exchange(place.behind, {}))
+  for (const std::shared_ptr<CallPosition>& next : std::exchange(place.behind, {}))
     if (--next->before == 0) turns_.push_back(std::exchange(next->turn, nullptr));
   // One that ends with its turn comes back here: a list instead of a recursion, whose depth would
   // be the length of the chain.
@@ -151,7 +151,7 @@ void Collectives::Over(CallPlace& place) {
 }
 
 void Collectives::InOrder(Entry& entry, std::function<void()> work) {
-  const std::shared_ptr<CallPlace> place = NextPlace({&entry});
+  const std::shared_ptr<CallPosition> place = NextPlace({&entry});
   // The place is its own until it is over.
   const auto begin = [this, place, communicator = entry.communicator, work = std::move(work)] {
     ++under_way_;
@@ -277,7 +277,7 @@ Status Collectives::EndFactor(const CommunicatorFactorEnd& op) {
 Status Collectives::Keep(const CollectiveCalls& op) {
   std::size_t kept = op.calls.size();
   for (const auto& [group, calls] : kept_) kept += calls.size();
-  if (op.group == 0 || op.calls.empty() || kept > kMostCalls)
+  if (op.group == 0 || op.calls.empty() || kept > kMaxCalls)
     return Status::Invalid("{} collective calls in parts, the last ones of group {}", kept,
                            op.group);
   std::vector<CollectiveCall>& calls = kept_[op.group];
@@ -308,10 +308,11 @@ Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup&
   for (Entry* const entry : entries) group->members.push_back(entry->communicator);
   group->place = NextPlace(entries, &stream);
   if (group->place->before != 0) {
-    group->place->gate = std::make_shared<Gate>();
-    group->place->turn = [this, gate = group->place->gate]() CUSPAN_REQUIRES(receiving_thread) {
-      if (!ending_) queues_.Open(*gate);
-    };
+    group->place->dependency = std::make_shared<Dependency>();
+    group->place->turn = [this, dependency = group->place->dependency]()
+                             CUSPAN_REQUIRES(receiving_thread) {
+                               if (!ending_) queues_.Open(*dependency);
+                             };
   }
   return group;
 }
@@ -369,8 +370,8 @@ void Collectives::Drop(const std::shared_ptr<CallGroup>& group) {
   // Its end is told when NCCL has it, or what comes before it has.
   if (group->begun) return;
   // Out of the stream it has to wait for these, too.
-  for (const std::weak_ptr<CallPlace>& earlier : group->place->before_in_stream) {
-    const std::shared_ptr<CallPlace> last = earlier.lock();
+  for (const std::weak_ptr<CallPosition>& earlier : group->place->before_in_stream) {
+    const std::shared_ptr<CallPosition> last = earlier.lock();
     if (last == nullptr || last->over) continue;
     last->behind.push_back(group->place);
     ++group->place->before;

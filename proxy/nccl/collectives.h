@@ -31,22 +31,22 @@
 namespace cuspan::proxy {
 
 // A place in the order of one communicator, or of several.
-struct CallPlace {
+struct CallPosition {
   std::size_t before = 0;      // How many of those that come right before it are not over.
   std::function<void()> turn;  // Called when none is.
-  std::shared_ptr<Gate> gate;  // Of a group of calls that may not begin yet: open then.
+  std::shared_ptr<Dependency> dependency;  // Of a group of calls that may not begin yet: open then.
   bool over = false;
   const StreamQueue* stream = nullptr;  // In whose order it is besides.
   // Those right before it that only the stream's order keeps there.
-  std::vector<std::weak_ptr<CallPlace>> before_in_stream;
-  std::vector<std::shared_ptr<CallPlace>> behind;
+  std::vector<std::weak_ptr<CallPosition>> before_in_stream;
+  std::vector<std::shared_ptr<CallPosition>> behind;
 };
 
 // Calls that go into a stream together.
 struct CallGroup {
   std::vector<CollectiveCall> calls;
   std::vector<std::shared_ptr<Communicator>> members;
-  std::shared_ptr<CallPlace> place;
+  std::shared_ptr<CallPosition> place;
   bool begun = false;
 };
 
@@ -61,7 +61,7 @@ class Collectives {
   // The node's library, loaded by the first who needs it. Any thread; takes a second.
   const Result<std::unique_ptr<NcclLibrary>>& Library(const std::string& programs);
 
-  // kInvalid for what no client sends. What becomes of it is told by CommunicatorTold. What is
+  // kInvalid for what no client sends. What becomes of it is told by CommunicatorNotice. What is
   // asked of a communicator that another thread of the program has ended is refused so.
   Status Join(const CommunicatorJoin& op);
   Status Split(const CommunicatorSplit& op);
@@ -91,16 +91,16 @@ class Collectives {
  private:
   struct Entry {
     std::shared_ptr<Communicator> communicator;
-    std::weak_ptr<CallPlace> last;  // In its order.
+    std::weak_ptr<CallPosition> last;  // In its order.
   };
   // Null when there is none.
   Entry* Find(std::uint64_t number);
   Result<std::shared_ptr<Communicator>> Add(std::uint64_t number);
   // The place behind all that was posted for these. What comes right before it in its own stream is
   // not waited for here.
-  std::shared_ptr<CallPlace> NextPlace(const std::vector<Entry*>& entries,
-                                       const StreamQueue* stream = nullptr);
-  void Over(CallPlace& place);
+  std::shared_ptr<CallPosition> NextPlace(const std::vector<Entry*>& entries,
+                                          const StreamQueue* stream = nullptr);
+  void Over(CallPosition& place);
   // Has the communicator's thread do work() → NcclOutcome when all that was posted for it before is
   // over; then(outcome) is called by that thread.
   void InOrder(Entry& entry, std::function<void()> work);

@@ -15,8 +15,8 @@ using std::chrono::milliseconds;
 
 // How often NCCL is asked whether an idle communicator has failed, and one that does not block
 // whether it is ready.
-constexpr milliseconds kLooksForFailure{100};
-constexpr std::chrono::microseconds kLooksForEnd{20};
+constexpr milliseconds kPollsForFailure{100};
+constexpr std::chrono::microseconds kPollsForEnd{20};
 // Of who is in NCCL when the communicator is aborted: longer than calls take that wait for nobody.
 constexpr milliseconds kTimeToLeave{200};
 
@@ -64,7 +64,7 @@ Result<std::shared_ptr<Communicator>> Communicator::Create(std::uint64_t number,
   std::shared_ptr<Communicator> made(new Communicator(number, device, std::move(failed)));
   CUSPAN_ASSIGN_OR_RETURN(
       made->thread_,
-      CallThread::Start(device, kLooksForFailure, [at = made.get()] { at->LookForFailure(); }));
+      CallThread::Start(device, kPollsForFailure, [at = made.get()] { at->LookForFailure(); }));
   return made;
 }
 
@@ -179,7 +179,7 @@ NcclOutcome Communicator::Outcome(int result) const {
 NcclOutcome Communicator::Settle(int result) {
   // Ends as NCCL does, or with an abort; the process does not wait for it at its end.
   while (result == nccl::kInProgress) {
-    std::this_thread::sleep_for(kLooksForEnd);
+    std::this_thread::sleep_for(kPollsForEnd);
     const MutexLock lock(asking_);
     NcclCommunicator* const handle = handle_.load();
     if (aborted() || handle == nullptr) return Aborted();
@@ -222,7 +222,7 @@ NcclOutcome Communicator::Meet(const Result<std::unique_ptr<NcclLibrary>>& libra
   std::vector<nccl::UniqueId> ids;
   std::shared_ptr<Watch> watch;
   for (RankId id : wanted.ids) {
-    const std::optional<WatchPlace> place = TakeWatchPlace(id);
+    const std::optional<LivenessAddress> place = ExtractLivenessAddress(id);
     ids.push_back(IdOf(id));
     // All ids have a house; one is enough.
     if (ids.size() != 1 || !place) continue;

@@ -27,7 +27,7 @@ std::string HostName() {
 
 }  // namespace
 
-Result<std::shared_ptr<Watch>> Watch::Join(const WatchPlace& place, int rank, int size,
+Result<std::shared_ptr<Watch>> Watch::Join(const LivenessAddress& place, int rank, int size,
                                            int version) {
   const net::Deadline deadline = std::chrono::steady_clock::now() + kWatchPatience;
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> interrupt,
@@ -112,7 +112,7 @@ void Watch::Listen() {
 }
 
 bool Watch::Hear() {
-  WatchNews news;
+  WatchUpdate news;
   const Status heard = net::ReceiveAll(fd_.get(), &news, sizeof(news), *interrupt_, net::kNever);
   if (interrupt_->raised()) return false;
   if (!heard.ok()) {
@@ -131,18 +131,18 @@ bool Watch::Hear() {
   }
   const std::string text = news.text.Get();
   switch (news.kind) {
-    case WatchNews::kAllHere: {
+    case WatchUpdate::kAllHere: {
       const MutexLock lock(mutex_);
       all_here_ = true;
       host_rank_ = news.rank;
       break;
     }
-    case WatchNews::kDisagree: {
+    case WatchUpdate::kDisagree: {
       const MutexLock lock(mutex_);
       failure_ = Status::Invalid("{}", text);
       break;
     }
-    case WatchNews::kLost: {
+    case WatchUpdate::kLost: {
       {
         const MutexLock lock(mutex_);
         if (!all_here_) failure_ = Status::Unavailable("{}", text);
@@ -151,12 +151,12 @@ bool Watch::Hear() {
       Tell(news.rank, text);
       return true;
     }
-    case WatchNews::kGrouped: {
+    case WatchUpdate::kGrouped: {
       const MutexLock lock(mutex_);
       groups_[news.group].insert(news.rank);
       break;
     }
-    case WatchNews::kLeft: {
+    case WatchUpdate::kLeft: {
       const MutexLock lock(mutex_);
       if (news.rank == host_rank_) host_rank_ = -1;
       break;

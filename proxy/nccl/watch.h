@@ -28,7 +28,7 @@
 namespace cuspan::proxy {
 
 // Where a house is.
-struct WatchPlace {
+struct LivenessAddress {
   static constexpr std::uint64_t kMagic = 0x6375'7370'616e'0001;  // The last digit counts forms.
   std::uint64_t magic = 0;
   std::uint64_t key = 0;  // Who does not know it is a stranger.
@@ -45,15 +45,15 @@ struct WatchGroup {
 
 // Opens a house for a communicator's ranks, which lives as long as somebody of them is there, and
 // writes its place into `id`, unless NCCL uses those bytes of it.
-Status OpenWatchHouse(RankId& id);
+Status OpenLivenessServer(RankId& id);
 // Takes it out of the id, which is as NCCL made it then. Nothing where it has none.
-std::optional<WatchPlace> TakeWatchPlace(RankId& id);
+std::optional<LivenessAddress> ExtractLivenessAddress(RankId& id);
 
 // One rank's connection to the house. Threads: any.
 class Watch {
  public:
   // As a rank of `size` whose proxy uses NCCL `version`.
-  static Result<std::shared_ptr<Watch>> Join(const WatchPlace& place, int rank, int size,
+  static Result<std::shared_ptr<Watch>> Join(const LivenessAddress& place, int rank, int size,
                                              int version);
   // In good order, unless a rank was given up.
   ~Watch();

@@ -17,8 +17,8 @@
 namespace cuspan::proxy {
 
 // A place is in the second half of an id, which NCCL (2.18 to 2.28) leaves zero.
-inline constexpr std::size_t kWatchPlaceAt = sizeof(nccl::UniqueId) / 2;
-static_assert(kWatchPlaceAt + sizeof(WatchPlace) <= sizeof(nccl::UniqueId));
+inline constexpr std::size_t kLivenessAddressAt = sizeof(nccl::UniqueId) / 2;
+static_assert(kLivenessAddressAt + sizeof(LivenessAddress) <= sizeof(nccl::UniqueId));
 
 struct WatchText {
   char bytes[112] = {};
@@ -50,7 +50,7 @@ struct WatchWord {
 };
 
 // The house.
-struct WatchNews {
+struct WatchUpdate {
   enum Kind : std::int32_t {
     kAllHere,   // `rank`: that of the house's own process, or -1.
     kDisagree,  // In what `text` says.
@@ -65,7 +65,7 @@ struct WatchNews {
 };
 
 static_assert(std::is_trivially_copyable_v<WatchArrival> &&
-              std::is_trivially_copyable_v<WatchWord> && std::is_trivially_copyable_v<WatchNews>);
+              std::is_trivially_copyable_v<WatchWord> && std::is_trivially_copyable_v<WatchUpdate>);
 
 // For what somebody sends at once.
 inline constexpr std::chrono::seconds kWatchPatience{10};

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kTableTitle = "cuspan kernel times 1";
 constexpr std::string_view kNewSuffix = ".new";
 constexpr std::size_t kHashedBytes = 1 << 20;
-constexpr std::size_t kMostFileName = 100;
+constexpr std::size_t kMaxFileName = 100;
 // By Limits.
 constexpr std::string_view kLimitWords[] = {"unknown", "compute", "memory"};
 // For others that write, which takes them some milliseconds.
@@ -38,7 +38,7 @@ constexpr useconds_t kBetweenAttempts = 10'000;
 // --- Lines.
 
 bool IsKept(std::string_view name) {
-  return !name.empty() && name.size() <= KernelRecords::kMostNameBytes &&
+  return !name.empty() && name.size() <= KernelRecords::kMaxNameBytes &&
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
@@ -89,7 +89,7 @@ std::string LineOf(const KernelKey& key, const KernelRecord& record) {
 // --- Files.
 
 std::string TableFileName(std::string_view gpu) {
-  std::string name(gpu.substr(0, kMostFileName));
+  std::string name(gpu.substr(0, kMaxFileName));
   for (char& c : name) {
     const bool plain =
         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
@@ -174,8 +174,8 @@ std::string KernelRecords::Text() const {
   std::sort(lines.begin(), lines.end());
   std::size_t bytes = kTableTitle.size() + 1;
   std::size_t first = lines.size();
-  while (first > 0 && lines.size() - first < kMostKernels &&
-         bytes + lines[first - 1].second.size() <= kMostBytes)
+  while (first > 0 && lines.size() - first < kMaxKernels &&
+         bytes + lines[first - 1].second.size() <= kMaxBytes)
     bytes += lines[--first].second.size();
   std::string text(kTableTitle);
   text.reserve(bytes);
@@ -217,7 +217,7 @@ Result<std::string> KernelTable::Read() const {
   if (!file.valid() || ::fstat(file.get(), &status) != 0) return CannotUse("open", path_);
   if (!IsOurs(status)) return Status::Refused("{} is no file of this user alone", path_);
   std::string text;
-  if (static_cast<std::uint64_t>(status.st_size) > KernelRecords::kMostBytes) return text;
+  if (static_cast<std::uint64_t>(status.st_size) > KernelRecords::kMaxBytes) return text;
   text.resize(static_cast<std::size_t>(status.st_size));
   for (std::size_t bytes = 0; bytes < text.size();) {
     const ssize_t got = ::read(file.get(), text.data() + bytes, text.size() - bytes);
@@ -238,7 +238,7 @@ KernelTable::Known* KernelTable::Get(const KernelKey& key) {
   const MutexLock lock(mutex_);
   if (const auto found = known_.find(key); found != known_.end()) return &found->second;
   // A program that loads ever new modules.
-  if (known_.size() >= KernelRecords::kMostKernels) return nullptr;
+  if (known_.size() >= KernelRecords::kMaxKernels) return nullptr;
   Known& known = known_[key];
   known.time = std::make_shared<KernelTime>();
   if (const KernelRecord* const record = kept_->Find(key); record != nullptr) {
@@ -270,7 +270,7 @@ PredictionErrors KernelTable::Errors() const {
   return errors;
 }
 
-KernelTable::News KernelTable::FindNews() const {
+KernelTable::News KernelTable::FindUpdates() const {
   News news;
   const MutexLock lock(mutex_);
   for (const auto& [key, known] : known_) {
@@ -325,8 +325,8 @@ Status KernelTable::Replace(const UniqueFd& file, News* news) const {
   return Status::Ok();
 }
 
-Status KernelTable::WriteNews(bool wait) {
-  News news = FindNews();
+Status KernelTable::WriteUpdates(bool wait) {
+  News news = FindUpdates();
   if (news.empty()) return Status::Ok();
   CUSPAN_ASSIGN_OR_RETURN(const UniqueFd file, LockNew(wait));
   if (!file.valid()) return Status::Ok();
@@ -345,9 +345,9 @@ Status KernelTable::WriteNews(bool wait) {
 
 void KernelTable::Write(Clock::time_point now) {
   written_at_.store(now, std::memory_order_relaxed);
-  Tell(WriteNews(false));
+  Tell(WriteUpdates(false));
 }
 
-void KernelTable::WriteLast() { Tell(WriteNews(true)); }
+void KernelTable::WriteLast() { Tell(WriteUpdates(true)); }
 
 }  // namespace cuspan::proxy

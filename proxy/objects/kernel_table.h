@@ -50,10 +50,10 @@ struct KernelRecord {
 class KernelRecords {
  public:
   // More kernels, and longer text, are not kept: the oldest go.
-  static constexpr std::size_t kMostKernels = 10'000;
-  static constexpr std::size_t kMostBytes = 4 << 20;
+  static constexpr std::size_t kMaxKernels = 10'000;
+  static constexpr std::size_t kMaxBytes = 4 << 20;
   // A kernel with a longer name is not kept.
-  static constexpr std::size_t kMostNameBytes = 4096;
+  static constexpr std::size_t kMaxNameBytes = 4096;
 
   // Of any text: lines that are not sound are left out, and of what is no table nothing is taken.
   static KernelRecords Parse(std::string_view text);
@@ -117,11 +117,11 @@ class KernelTable {
       : folder_(std::move(folder)), path_(std::move(path)), file_(std::move(file)) {}
 
   Known* Get(const KernelKey& key);
-  News FindNews() const;
+  News FindUpdates() const;
   Result<std::string> Read() const;
   Result<UniqueFd> LockNew(bool wait) const;
   Status Replace(const UniqueFd& file, News* news) const;
-  Status WriteNews(bool wait);
+  Status WriteUpdates(bool wait);
   void Tell(const Status& status);
 
   const UniqueFd folder_;

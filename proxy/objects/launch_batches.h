@@ -58,7 +58,7 @@ class LaunchBatches {
   };
   // A stream is paused when 256 launches of it are pending, and looked at every 64: with so many
   // full batches one is free whenever it is not.
-  static constexpr std::array<Size, 2> kSizes = {{{StreamQueues::kMostInBatch, 10}, {4, 16}}};
+  static constexpr std::array<Size, 2> kSizes = {{{StreamQueues::kMaxInBatch, 10}, {4, 16}}};
   struct Chains {
     CUgraph graph = nullptr;
     std::vector<CUgraphNode> nodes;

@@ -9,7 +9,7 @@ namespace cuspan::ptx {
 namespace {
 
 constexpr int kMaxNesting = 4;
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 32;
 constexpr std::size_t kMaxScopes = 1 << 20;
 constexpr int kMaxScopeDepth = 64;
 
@@ -384,7 +384,7 @@ class BodyParser {
       return lexer_.Error("an index stands behind what is no variable");
     lexer_.Take();
     const bool negative = lexer_.Accept('-');
-    CUSPAN_ASSIGN_OR_RETURN(const auto index, lexer_.ExpectInteger("an index", kMostElements));
+    CUSPAN_ASSIGN_OR_RETURN(const auto index, lexer_.ExpectInteger("an index", kMaxElements));
     CUSPAN_RETURN_IF_ERROR(lexer_.Expect(']', "an index"));
     if (!is_variable) {
       if (index == 0) return Status::Ok();

@@ -15,18 +15,18 @@ constexpr std::chrono::seconds kTimesLimit{2};
 
 }  // namespace
 
-void SessionSharing::Begin(std::unique_ptr<ShareSeat> seat) {
+void SessionSharing::Begin(std::unique_ptr<ShareSlot> slot) {
   const Driver& driver = session_.driver();
   const Device& device = session_.device();
   char name[256] = {};
   if (driver.cuDeviceGetName(name, sizeof name - 1, device.handle()) == CUDA_SUCCESS)
     kernel_table_ = KernelTable::BySettings(name);
   // Software GPUs need no MPS, which is what a fault of another run comes by.
-  const bool pairs = seat->terms().pair && !driver.software;
+  const bool pairs = slot->terms().pair && !driver.software;
   // In pairs nobody makes room.
-  const bool swaps = !seat->terms().pair && (seat->terms().swap || seat->terms().memory != 0);
+  const bool swaps = !slot->terms().pair && (slot->terms().swap || slot->terms().memory != 0);
   shared_ = std::make_unique<SharedSession>(session_);
-  gate_ = std::make_unique<ShareGate>(*shared_, std::move(seat));
+  gate_ = std::make_unique<ShareGate>(*shared_, std::move(slot));
   if (ShareMemory* const memory = device.memory().counted(); swaps && memory != nullptr)
     gate_->MaySwap(*memory);
   if (pairs)

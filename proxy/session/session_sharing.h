@@ -19,7 +19,7 @@ class SessionSharing {
   explicit SessionSharing(DeviceSession& session) : session_(session) {}
 
   // The run may share the GPU with others from now on. To be called before the first op.
-  void Begin(std::unique_ptr<ShareSeat> seat) CUSPAN_REQUIRES(receiving_thread);
+  void Begin(std::unique_ptr<ShareSlot> slot) CUSPAN_REQUIRES(receiving_thread);
   // The session is over: tells the others, and keeps the measured times.
   void End() CUSPAN_REQUIRES(receiving_thread);
 

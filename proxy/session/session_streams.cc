@@ -35,8 +35,8 @@ void SessionStreams::DropAll() {
 void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
   // What was handed over goes on in the driver, and may be waited for by DeviceSynchronize.
   if (!stream->Idle()) {
-    ForgetOldLanes();
-    old_lanes_.emplace_back(stream->lane, stream->submitted);
+    ForgetOldProgress();
+    old_progress_.emplace_back(stream->progress, stream->submitted);
     WhenDone(*stream, [](CUresult, std::uint64_t) {});
   }
   StopAsking();
@@ -53,7 +53,7 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
       stream.blocking && !IsLegacy(stream) && legacy_->turn > stream.turn && !legacy_->Idle();
   if (result == CUDA_SUCCESS && legacy_is_later) {
     if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
-    return completer_.AddAsked(stream.lane, stream.asked, stream.submitted, std::move(answer));
+    return completer_.AddAsked(stream.progress, stream.asked, stream.submitted, std::move(answer));
   }
   // The end of a copy that nothing followed is the stream's: the answer goes with its last chunk.
   // The legacy stream also waits for what others got meanwhile.
@@ -65,13 +65,14 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   if (result == CUDA_SUCCESS && !known && last) {
     auto asked = std::make_shared<AskedStream>(stream.driver);
     asked_.push_back(asked);
-    return completer_.AddAsked(stream.lane, std::move(asked), stream.submitted, std::move(answer));
+    return completer_.AddAsked(stream.progress, std::move(asked), stream.submitted,
+                               std::move(answer));
   }
   PooledEvent event;
   if (result == CUDA_SUCCESS && !known)
     result = faults_.Check(plain_events_.Record(stream.driver, event));
   if (result != CUDA_SUCCESS) return answer(result, completer_.pushed());
-  completer_.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
+  completer_.Add(stream.progress, std::move(event), stream.submitted, std::move(answer));
 }
 
 void SessionStreams::RecordAsked() {
@@ -90,8 +91,8 @@ void SessionStreams::RecordAsked() {
 
 bool SessionStreams::OthersIdle(const Stream& stream) {
   if (queues_.waiting_ops() != 0) return false;
-  ForgetOldLanes();
-  bool idle = old_lanes_.empty() && (IsLegacy(stream) || legacy_->Idle());
+  ForgetOldProgress();
+  bool idle = old_progress_.empty() && (IsLegacy(stream) || legacy_->Idle());
   table_.ForEach([&](const Stream& other) {
     receiving_thread.AssertHeld();
     idle = idle && (&other == &stream || other.Idle());
@@ -100,8 +101,8 @@ bool SessionStreams::OthersIdle(const Stream& stream) {
 }
 
 bool SessionStreams::OthersDone(const Stream& stream) {
-  ForgetOldLanes();
-  bool done = old_lanes_.empty();
+  ForgetOldProgress();
+  bool done = old_progress_.empty();
   const auto ask = [&](Stream& other) {
     receiving_thread.AssertHeld();
     if (!done || &other == &stream || other.broken != CUDA_SUCCESS || other.Idle() ||
@@ -150,18 +151,18 @@ void SessionStreams::WhenHandedOverDone(Answer answer) {
   // The legacy stream last: its event waits for the blocking streams as well.
   table_.ForEach(wait_for);
   wait_for(*legacy_);
-  ForgetOldLanes();
-  for (const auto& [lane, mark] : old_lanes_) {
+  ForgetOldProgress();
+  for (const auto& [progress, mark] : old_progress_) {
     ++join->missing;
-    completer_.Add(lane, PooledEvent(), mark, part);
+    completer_.Add(progress, PooledEvent(), mark, part);
   }
   join->Done(faults_.lost(), completer_.pushed());
 }
 
 bool SessionStreams::Done(const Stream& stream) {
   if (!IsLegacy(stream)) return stream.Idle();
-  ForgetOldLanes();
-  bool done = legacy_->Idle() && old_lanes_.empty();
+  ForgetOldProgress();
+  bool done = legacy_->Idle() && old_progress_.empty();
   table_.ForEach([&](const Stream& other) {
     receiving_thread.AssertHeld();
     done = done && (!other.blocking || other.Idle());
@@ -182,8 +183,9 @@ std::vector<std::shared_ptr<LaunchBatches>> SessionStreams::TakeBatches(
   return taken;
 }
 
-void SessionStreams::ForgetOldLanes() {
-  std::erase_if(old_lanes_, [](const auto& old) { return old.first->completed() >= old.second; });
+void SessionStreams::ForgetOldProgress() {
+  std::erase_if(old_progress_,
+                [](const auto& old) { return old.first->completed() >= old.second; });
 }
 
 }  // namespace cuspan::proxy

@@ -97,7 +97,7 @@ class SessionStreams {
 
  private:
   void RecordAsked() CUSPAN_REQUIRES(receiving_thread);
-  void ForgetOldLanes() CUSPAN_REQUIRES(receiving_thread);
+  void ForgetOldProgress() CUSPAN_REQUIRES(receiving_thread);
 
   const Driver& driver_;
   Faults& faults_;
@@ -113,7 +113,7 @@ class SessionStreams {
   WorkerHolds holds_ CUSPAN_GUARDED_BY(receiving_thread);
   // Lanes of destroyed streams that may have work on the device, each with the
   // number of ops after which it has none.
-  std::vector<std::pair<std::shared_ptr<Completer::Lane>, std::uint64_t>> old_lanes_
+  std::vector<std::pair<std::shared_ptr<Completer::StreamProgress>, std::uint64_t>> old_progress_
       CUSPAN_GUARDED_BY(receiving_thread);
   // Streams that are asked as long as nothing follows, by those who still wait.
   std::vector<std::weak_ptr<AskedStream>> asked_ CUSPAN_GUARDED_BY(receiving_thread);

@@ -9,14 +9,14 @@ namespace cuspan::proxy {
 namespace {
 
 // The driver's granularity is at most this (measured on an H200, and documented for none).
-constexpr std::uint64_t kLeastPiece = 2 << 20;
-constexpr std::uint64_t kMostPiece = 1 << 30;
+constexpr std::uint64_t kMinPiece = 2 << 20;
+constexpr std::uint64_t kMaxPiece = 1 << 30;
 constexpr std::uint64_t kPiecesOfGpu = 64;
 
 std::uint64_t PieceBytes(const Driver& driver) {
   std::size_t free = 0, total = 0;
-  if (driver.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return kMostPiece;
-  return std::clamp(total / kPiecesOfGpu / kLeastPiece * kLeastPiece, kLeastPiece, kMostPiece);
+  if (driver.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return kMaxPiece;
+  return std::clamp(total / kPiecesOfGpu / kMinPiece * kMinPiece, kMinPiece, kMaxPiece);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ bool SharedSession::Mark(const std::shared_ptr<Stream>& stream, Answer done) {
   if (session_.faults().Check(session_.streams().plain_events().Record(stream->driver, event)) !=
       CUDA_SUCCESS)
     return false;
-  session_.completer().Add(stream->lane, std::move(event), stream->submitted, std::move(done));
+  session_.completer().Add(stream->progress, std::move(event), stream->submitted, std::move(done));
   return true;
 }
 
@@ -84,7 +84,7 @@ void SharedSession::EndTime(PooledEvent begin, const std::shared_ptr<Stream>& st
       session_.streams().plain_events().Record(stream->driver, mark) != CUDA_SUCCESS)
     return;
   session_.completer().Add(
-      stream->lane, std::move(mark), stream->submitted,
+      stream->progress, std::move(mark), stream->submitted,
       [this, measured, took = std::move(took)](CUresult result, std::uint64_t) {
         float milliseconds = 0;
         if (result == CUDA_SUCCESS &&

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // Its last line is an answer; more is not read.
-constexpr std::size_t kMostAnswer = 64 << 10;
+constexpr std::size_t kMaxAnswer = 64 << 10;
 
 std::vector<char*> ArrayOf(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -92,7 +92,7 @@ Result<std::string> MpsControl::Ask(const std::string& command, milliseconds lim
   answer_end.Reset();
   std::string said;
   bool ended = false;
-  while (!ended && said.size() < kMostAnswer) {
+  while (!ended && said.size() < kMaxAnswer) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     pollfd waited{read_end.get(), POLLIN, 0};
     const int ready = left.count() <= 0 ? 0 : ::poll(&waited, 1, static_cast<int>(left.count()));

@@ -12,7 +12,7 @@
 #include "common/find_command.h"
 #include "common/format.h"
 #include "common/log.h"
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 #include "proxy/sharing/mps_control.h"
 #include "proxy/sharing/pair_keeper.h"
 

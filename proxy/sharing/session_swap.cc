@@ -19,7 +19,7 @@ constexpr std::uint64_t kBetweenRoomLooks = 20'000'000;
 // What the driver refused where there should be room is tried again after so long, so many times:
 // another process's memory may not be the driver's again yet, or is not known to the table.
 constexpr std::uint64_t kBetweenTries = 50'000'000;
-constexpr unsigned kMostTries = 200;
+constexpr unsigned kMaxTries = 200;
 // So long a run with the turn waits for room; then new memory is refused, and others have the GPU
 // for as long.
 constexpr std::uint64_t kLongestRoomWait = 30'000'000'000;
@@ -29,16 +29,16 @@ constexpr std::uint64_t kLongestEnd = 2'000'000'000;
 constexpr std::uint64_t kBetweenVainEnds = 1'000'000'000;
 }  // namespace
 
-SessionSwap::SessionSwap(SharedDevice& device, const ShareSeat& seat, ShareMemory& memory)
-    : device_(device), seat_(seat), memory_(memory) {
-  if (seat.terms().swap) device.MaySwap();
+SessionSwap::SessionSwap(SharedDevice& device, const ShareSlot& slot, ShareMemory& memory)
+    : device_(device), slot_(slot), memory_(memory) {
+  if (slot.terms().swap) device.MaySwap();
   device.SetAwaitRoom([this](std::uint64_t bytes, unsigned refused)
                           CUSPAN_REQUIRES(worker_thread) { return AwaitRoom(bytes, refused); });
 }
 
 bool SessionSwap::AwaitRoom(std::uint64_t bytes, unsigned refused) {
   if (refused == 0 && memory_.Fits()) return true;
-  if (refused >= kMostTries) return false;
+  if (refused >= kMaxTries) return false;
   answer_ = Answer::kNone;
   refused_ = refused;
   asked_.store(bytes, std::memory_order_release);
@@ -64,12 +64,12 @@ bool SessionSwap::KeepsFrames() const {
 
 bool SessionSwap::MayGoOn(bool open) const {
   if (moved_.load(std::memory_order_acquire)) return true;
-  if (look_at_ != kNeverLook && ShareSeat::Now() >= look_at_) return true;
+  if (look_at_ != kNeverLook && ShareSlot::Now() >= look_at_) return true;
   switch (state_) {
     case State::kThere:
       return asked_.load(std::memory_order_acquire) != 0;
     case State::kEnding:
-      return open || seat_.evict() == 0 || (ended_ != nullptr && *ended_) ||
+      return open || slot_.evict() == 0 || (ended_ != nullptr && *ended_) ||
              (ended_ == nullptr && device_.queues().begun_ops() <= rests_);
     case State::kOut:
       return open && look_at_ == kNeverLook && wished();
@@ -103,10 +103,10 @@ void SessionSwap::GoOn(bool open, std::size_t rests) {
     case State::kClaiming:
       // Others make room for it also while a run that is there has its short turn in between, but
       // not when another needs the room of this one.
-      if (open || seat_.evict() == 0) {
+      if (open || slot_.evict() == 0) {
         LookForRoom();
       } else {
-        room_wait_ += ShareSeat::Now() - claimed_since_;
+        room_wait_ += ShareSlot::Now() - claimed_since_;
         BeOut();
       }
       break;
@@ -119,17 +119,17 @@ void SessionSwap::GoOn(bool open, std::size_t rests) {
 void SessionSwap::WhileThere(bool open) {
   if (asked_.load(std::memory_order_acquire) != 0) {
     Hold();
-    claim_at_ = refused_ != 0 ? ShareSeat::Now() + kBetweenTries : 0;
+    claim_at_ = refused_ != 0 ? ShareSlot::Now() + kBetweenTries : 0;
     BeOut();
     WhileOut(open);
-  } else if (!open && seat_.evict() != 0) {
-    if (ShareSeat::Now() >= no_more_until_)
+  } else if (!open && slot_.evict() != 0) {
+    if (ShareSlot::Now() >= no_more_until_)
       BeginToEnd();
     else
       look_at_ = no_more_until_;
   }
   if (state_ == State::kThere && stuck_ != 0) {
-    if (ShareSeat::Now() >= no_more_until_)
+    if (ShareSlot::Now() >= no_more_until_)
       memory_.SetOut(0, stuck_ = 0);
     else
       look_at_ = std::min(look_at_, no_more_until_);
@@ -137,10 +137,10 @@ void SessionSwap::WhileThere(bool open) {
 }
 
 void SessionSwap::WhileOut(bool open) {
-  const std::uint64_t now = ShareSeat::Now();
+  const std::uint64_t now = ShareSlot::Now();
   if (resting_ && now >= claim_at_) resting_ = false;
   if (stuck_ != 0 && now >= no_more_until_) memory_.SetOut(Out(), stuck_ = 0);
-  if (!open && seat_.evict() != 0 && stuck_ == 0) return BeginToEnd();
+  if (!open && slot_.evict() != 0 && stuck_ == 0) return BeginToEnd();
   if (resting_ || (open && wished() && now < claim_at_)) look_at_ = claim_at_;
   if (stuck_ != 0) look_at_ = std::min(look_at_, no_more_until_);
   if (open && wished() && now >= claim_at_) Claim();
@@ -168,14 +168,14 @@ void SessionSwap::BeginToEnd() {
   Hold();
   state_ = State::kEnding;
   ended_ = nullptr;
-  end_by_ = ShareSeat::Now() + kLongestEnd;
+  end_by_ = ShareSlot::Now() + kLongestEnd;
   WhileEnding(/*open=*/false);
 }
 
 void SessionSwap::WhileEnding(bool open) {
-  const std::uint64_t now = ShareSeat::Now();
+  const std::uint64_t now = ShareSlot::Now();
   // It is not needed any more, or the run has its turn before; or what runs waits for what is held.
-  if (open || seat_.evict() == 0) return GoOnAsBefore();
+  if (open || slot_.evict() == 0) return GoOnAsBefore();
   if (now >= end_by_) {
     no_more_until_ = now + kBetweenVainEnds;
     return GoOnAsBefore();
@@ -202,9 +202,9 @@ void SessionSwap::GoOnAsBefore() {
 void SessionSwap::SwapOut() {
   look_at_ = kNeverLook;
   ended_ = nullptr;
-  wanted_ = seat_.evict();
+  wanted_ = slot_.evict();
   state_ = State::kGoing;
-  began_ = ShareSeat::Now();
+  began_ = ShareSlot::Now();
   device_.RunFirst([this, wanted = wanted_]() CUSPAN_REQUIRES(worker_thread) {
     const std::uint64_t before = swapped_;
     result_ = device_.SwapOut(wanted);
@@ -228,7 +228,7 @@ void SessionSwap::TakeMoved() {
 }
 
 void SessionSwap::TakeGone() {
-  Note("memory to the host", ShareSeat::Now() - began_);
+  Note("memory to the host", ShareSlot::Now() - began_);
   if (result_ != CUDA_SUCCESS && !std::exchange(told_, true))
     LogWarn(
         "the memory of this session cannot be brought to the host: {}; other runs with --memory "
@@ -237,7 +237,7 @@ void SessionSwap::TakeGone() {
   if (moved_bytes_ < wanted_) {
     // All that is left is to stay, so that others are asked.
     stuck_ = ~std::uint64_t{0};
-    no_more_until_ = ShareSeat::Now() + kBetweenVainEnds;
+    no_more_until_ = ShareSlot::Now() + kBetweenVainEnds;
   }
   GoOnAsBefore();
 }
@@ -246,7 +246,7 @@ void SessionSwap::TakeGone() {
 
 void SessionSwap::Claim() {
   state_ = State::kClaiming;
-  claimed_since_ = ShareSeat::Now();
+  claimed_since_ = ShareSlot::Now();
   stuck_ = 0;
   memory_.SetOut(0);
   // For what the driver refused there is less room than is known.
@@ -255,7 +255,7 @@ void SessionSwap::Claim() {
 }
 
 void SessionSwap::LookForRoom() {
-  const std::uint64_t now = ShareSeat::Now();
+  const std::uint64_t now = ShareSlot::Now();
   if (now >= claim_at_ && memory_.HasRoom()) return SwapIn();
   look_at_ = now + kBetweenRoomLooks;
   if (room_wait_ + (now - claimed_since_) < kLongestRoomWait) return;
@@ -274,7 +274,7 @@ void SessionSwap::LookForRoom() {
 void SessionSwap::SwapIn() {
   if (swapped_ == 0) return AllIsThere();
   state_ = State::kComing;
-  began_ = ShareSeat::Now();
+  began_ = ShareSlot::Now();
   device_.RunFirst([this]() CUSPAN_REQUIRES(worker_thread) {
     const std::uint64_t before = swapped_;
     result_ = device_.SwapIn();
@@ -285,7 +285,7 @@ void SessionSwap::SwapIn() {
 }
 
 void SessionSwap::TakeCome() {
-  const std::uint64_t took = ShareSeat::Now() - began_;
+  const std::uint64_t took = ShareSlot::Now() - began_;
   Note("memory back from the host", took);
   // The other way is as fast, once there is host memory: to make that takes longer, the first time.
   if (moved_bytes_ != 0) memory_.Learn(moved_bytes_, std::chrono::nanoseconds(took));
@@ -294,7 +294,7 @@ void SessionSwap::TakeCome() {
   // that they must give more.
   memory_.SetRefused(swapped_);
   state_ = State::kClaiming;
-  claim_at_ = ShareSeat::Now() + kBetweenRoomLooks;
+  claim_at_ = ShareSlot::Now() + kBetweenRoomLooks;
 }
 
 void SessionSwap::AllIsThere() {
@@ -326,7 +326,7 @@ void SessionSwap::Note(const char* what, std::uint64_t took) const {
   record.begin = began_;
   record.end = began_ + took;
   record.SetName(Format("{}, {} MiB", what, moved_bytes_ >> 20));
-  record.kind = TraceKind::kTurn;
+  record.kind = TraceKind::kTimeSlice;
   buffer->Add(record);
 }
 

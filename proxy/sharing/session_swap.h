@@ -3,7 +3,7 @@
 // memory that is out: also memory that is kept for a run, where others still have it.
 //
 // While all of the memory is there, ops go as in any run that shares its GPU. When the table asks
-// for room (ShareSeat::evict), and the run may not use the GPU, all queues and the worker are held;
+// for room (ShareSlot::evict), and the run may not use the GPU, all queues and the worker are held;
 // what was handed over before ends, and the worker swaps so much out. From then on whatever waits
 // is a wish for the turn. With the turn, the session counts its memory as there, which asks others
 // for room; when there is room the worker swaps it in, and all goes on.
@@ -17,7 +17,7 @@
 #include <memory>
 
 #include "protocol/sharing/share_memory.h"
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 #include "proxy/sharing/shared_device.h"
 #include "proxy/streams/roles.h"
 
@@ -27,7 +27,7 @@ namespace cuspan::proxy {
 class SessionSwap {
  public:
   // All outlive it. To be made before the first op. Without ShareTerms::swap what is there stays.
-  SessionSwap(SharedDevice& device, const ShareSeat& seat, ShareMemory& memory);
+  SessionSwap(SharedDevice& device, const ShareSlot& slot, ShareMemory& memory);
   SessionSwap(const SessionSwap&) = delete;
 
   // Memory is not there, or goes just now.
@@ -54,7 +54,7 @@ class SessionSwap {
   void GoOn(bool open, std::size_t rests) CUSPAN_REQUIRES(receiving_thread);
   // Whether there is something for GoOn, whatever the table says.
   bool MayGoOn(bool open) const CUSPAN_REQUIRES(receiving_thread);
-  // When to look again if nothing happens (ns of ShareSeat::Now); the largest number: never.
+  // When to look again if nothing happens (ns of ShareSlot::Now); the largest number: never.
   std::uint64_t next_look() const CUSPAN_REQUIRES(receiving_thread) { return look_at_; }
   // The device is lost, or the session over: nothing is held any more.
   void End() CUSPAN_REQUIRES(receiving_thread);
@@ -98,7 +98,7 @@ class SessionSwap {
   void Note(const char* what, std::uint64_t took) const CUSPAN_REQUIRES(receiving_thread);
 
   SharedDevice& device_;
-  const ShareSeat& seat_;
+  const ShareSlot& slot_;
   ShareMemory& memory_;
   State state_ CUSPAN_GUARDED_BY(receiving_thread) = State::kThere;
   bool held_ CUSPAN_GUARDED_BY(receiving_thread) = false;

@@ -5,7 +5,7 @@
 
 #include "common/format.h"
 #include "common/log.h"
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 #include "common/trace.h"
 
 namespace cuspan::proxy {
@@ -28,10 +28,10 @@ constexpr std::uint64_t kAwakeBefore = 150'000;
 constexpr double kUnknownWork = kPreemptibleBudget;
 // What a session does is known if so much of its last work was, of which there must be some.
 constexpr double kKnownPart = 0.9;
-constexpr double kLeastKnown = 1'000'000;
+constexpr double kMinKnown = 1'000'000;
 constexpr double kLately = 50'000'000;
 // A session is limited by what limits so much of its work.
-constexpr double kMostPart = 0.6;
+constexpr double kMaxPart = 0.6;
 // A launch that should take longer is handed over in slices while others are more important.
 constexpr double kLongLaunch = 1'000'000;
 // The end of so much work is looked for; of less, with what comes next.
@@ -44,25 +44,25 @@ constexpr milliseconds kWatcherSleep{1'000'000};
 
 }  // namespace
 
-ShareGate::ShareGate(SharedDevice& device, std::unique_ptr<ShareSeat> seat)
+ShareGate::ShareGate(SharedDevice& device, std::unique_ptr<ShareSlot> slot)
     : device_(device),
-      seat_(std::move(seat)),
-      pairs_(seat_->terms().pair),
-      rings_seen_(seat_->rings()) {
+      slot_(std::move(slot)),
+      pairs_(slot_->terms().pair),
+      rings_seen_(slot_->rings()) {
   watcher_ = std::thread([this] { WatchTable(); });
 }
 
 ShareGate::~ShareGate() {
   ending_ = true;
-  seat_->RingSelf();
+  slot_->RingSelf();
   watcher_.join();
 }
 
 // The receiving thread sleeps on its own bell; other processes know only the table.
 void ShareGate::WatchTable() {
-  std::uint32_t seen = seat_->rings();
+  std::uint32_t seen = slot_->rings();
   while (!ending_) {
-    seen = seat_->AwaitRing(seen, kWatcherSleep);
+    seen = slot_->AwaitRing(seen, kWatcherSleep);
     device_.Wake();
   }
 }
@@ -74,12 +74,12 @@ PredictedWork ShareGate::Predict(const KernelTime& time, std::uint64_t blocks) c
   return {known.value_or(kUnknownWork), known.has_value()};
 }
 
-double ShareGate::Budget() const { return seat_->preemptible() ? kPreemptibleBudget : kWorkBudget; }
+double ShareGate::Budget() const { return slot_->preemptible() ? kPreemptibleBudget : kWorkBudget; }
 
-double ShareGate::Lead() const { return seat_->preemptible() ? kPreemptibleLead : kWorkLead; }
+double ShareGate::Lead() const { return slot_->preemptible() ? kPreemptibleLead : kWorkLead; }
 
 bool ShareGate::MayBatch(const KernelTime& time, std::uint64_t blocks) const {
-  return Predict(time, blocks).nanoseconds * StreamQueues::kMostInBatch <= Budget();
+  return Predict(time, blocks).nanoseconds * StreamQueues::kMaxInBatch <= Budget();
 }
 
 // Of what is on the GPU, by what is known of it.
@@ -96,16 +96,18 @@ bool ShareGate::DepthAllows(std::uint64_t now) const {
   return remaining <= Lead() || remaining + last_work_ <= Budget();
 }
 
-bool ShareGate::TurnMayBeOver() const { return !stuck_ && ShareSeat::Now() >= seat_->look_next(); }
+bool ShareGate::TimeSliceMayBeOver() const {
+  return !stuck_ && ShareSlot::Now() >= slot_->look_next();
+}
 
 bool ShareGate::WantsSlices(double nanoseconds) const {
-  return sharing_ && nanoseconds > kLongLaunch && seat_->preemptible();
+  return sharing_ && nanoseconds > kLongLaunch && slot_->preemptible();
 }
 
 bool ShareGate::MayPass() {
-  if (seat_->open() ? TurnMayBeOver() : !asked_) Decide();
-  TraceTurn();
-  return (stuck_ || seat_->open()) && DepthAllows(ShareSeat::Now());
+  if (slot_->open() ? TimeSliceMayBeOver() : !asked_) Decide();
+  TraceTimeSlice();
+  return (stuck_ || slot_->open()) && DepthAllows(ShareSlot::Now());
 }
 
 bool ShareGate::MayStart() {
@@ -116,7 +118,7 @@ bool ShareGate::MayStart() {
   }
   if (!wants_) {
     wants_ = true;
-    seat_->SetWants();
+    slot_->SetWants();
   }
   if (MayPass()) return true;
   refused_ = true;
@@ -136,13 +138,13 @@ void ShareGate::ContinueRests() {
 void ShareGate::NoteKnown(const PredictedWork& work) {
   lately_ += work.nanoseconds;
   if (work.known) lately_known_ += work.nanoseconds;
-  seat_->SetKnown(lately_known_ >= kLeastKnown && lately_known_ >= lately_ * kKnownPart);
+  slot_->SetKnown(lately_known_ >= kMinKnown && lately_known_ >= lately_ * kKnownPart);
   if (work.limits == scheduling::Limits::kCompute) lately_compute_ += work.nanoseconds;
   if (work.limits == scheduling::Limits::kMemory) lately_memory_ += work.nanoseconds;
   if (pairs_)
-    seat_->SetLimits(lately_compute_ > lately_ * kMostPart  ? scheduling::Limits::kCompute
-                     : lately_memory_ > lately_ * kMostPart ? scheduling::Limits::kMemory
-                                                            : scheduling::Limits::kUnknown);
+    slot_->SetLimits(lately_compute_ > lately_ * kMaxPart  ? scheduling::Limits::kCompute
+                     : lately_memory_ > lately_ * kMaxPart ? scheduling::Limits::kMemory
+                                                           : scheduling::Limits::kUnknown);
   if (lately_ < kLately) return;
   for (double* const sum : {&lately_, &lately_known_, &lately_compute_, &lately_memory_}) *sum /= 2;
 }
@@ -157,8 +159,8 @@ void ShareGate::Started(const std::shared_ptr<Stream>& stream, const PredictedWo
   unmarked_ += nanoseconds;
   if (work.known) unmarked_known_ += nanoseconds;
   if (first) {
-    front_since_ = ShareSeat::Now();
-    seat_->SetOnGpu(true, front_since_ + static_cast<std::uint64_t>(nanoseconds), front_since_);
+    front_since_ = ShareSlot::Now();
+    slot_->SetOnGpu(true, front_since_ + static_cast<std::uint64_t>(nanoseconds), front_since_);
   }
   if (unmarked_ >= kWorthMark) MarkUnmarked();
 }
@@ -188,8 +190,8 @@ void ShareGate::MarkUnmarked() {
 ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
   Sample sample;
   // First: a partner that comes after this is seen.
-  sample.pairings = seat_->pairings();
-  if (!time.WantsSample() || (sharing_ && (!seat_->open() || seat_->paired()))) return sample;
+  sample.pairings = slot_->pairings();
+  if (!time.WantsSample() || (sharing_ && (!slot_->open() || slot_->paired()))) return sample;
   if (!device_.BeginTime(stream, &sample.begin)) return {};
   time.Sampled();
   return sample;
@@ -201,7 +203,7 @@ void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time
   device_.EndTime(std::move(sample.begin), stream,
                   [this, time, blocks, pairings = sample.pairings](double nanoseconds) {
                     // Beside a partner that has come since it took longer than alone.
-                    if (seat_->pairings() == pairings) time->Add(blocks, nanoseconds);
+                    if (slot_->pairings() == pairings) time->Add(blocks, nanoseconds);
                   });
 }
 
@@ -210,9 +212,9 @@ void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time
 // When to decide again.
 std::uint64_t ShareGate::NextLook() const {
   if (!sharing_ || !wants_) return kNever;
-  std::uint64_t next = seat_->look_next();
+  std::uint64_t next = slot_->look_next();
   // Whatever the table says: it may have lost that this session waits.
-  if (!seat_->open()) next = std::min(next, decided_at_ + scheduling::kLongestWithoutLook);
+  if (!slot_->open()) next = std::min(next, decided_at_ + scheduling::kLongestWithoutLook);
   if (stuck_) next = std::max(next, decided_at_ + kRetryStuck);
   return next;
 }
@@ -220,7 +222,7 @@ std::uint64_t ShareGate::NextLook() const {
 std::uint64_t ShareGate::NextTime() const {
   std::uint64_t next = NextLook();
   if (swap_ != nullptr) next = std::min(next, swap_->next_look());
-  if (!sharing_ || !(seat_->open() || stuck_) || !WorkWaits() || on_gpu_.empty()) return next;
+  if (!sharing_ || !(slot_->open() || stuck_) || !WorkWaits() || on_gpu_.empty()) return next;
   // When what remains is little enough, if that comes before something ends.
   const double there = on_gpu_nanoseconds_ + unmarked_;
   const double wait = std::max(there - std::max(Lead(), Budget() - last_work_), 0.0);
@@ -229,23 +231,24 @@ std::uint64_t ShareGate::NextTime() const {
 }
 
 bool ShareGate::MayGoOn() const {
-  if (seat_->rings() != rings_seen_ || seat_->gated() != sharing_ ||
+  if (slot_->rings() != rings_seen_ || slot_->gated() != sharing_ ||
       (WorkWaits() && !device_.queues().held() &&
-       (!sharing_ || (on_gpu_.empty() && unmarked_ == 0 && seat_->open()))) ||
+       (!sharing_ || (on_gpu_.empty() && unmarked_ == 0 && slot_->open()))) ||
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
-  if (swap_ != nullptr && (swap_->MayGoOn(HasTurn()) || (sharing_ && !wants_ && swap_->wished())))
+  if (swap_ != nullptr &&
+      (swap_->MayGoOn(HasTimeSlice()) || (sharing_ && !wants_ && swap_->wished())))
     return true;
   const std::uint64_t next = NextTime();
-  return next != kNever && ShareSeat::Now() >= next;
+  return next != kNever && ShareSlot::Now() >= next;
 }
 
 // Without the table work passes as if there were no turns: the driver divides the GPU, too.
 void ShareGate::Decide() {
   asked_ = wants_;
-  if (stuck_ && ShareSeat::Now() < decided_at_ + kRetryStuck) return;
-  decided_at_ = ShareSeat::Now();
-  const Status decided = seat_->Decide();
+  if (stuck_ && ShareSlot::Now() < decided_at_ + kRetryStuck) return;
+  decided_at_ = ShareSlot::Now();
+  const Status decided = slot_->Decide();
   if (device_.traced()) TraceChange(decided_at_);
   if (!decided.ok() && !stuck_)
     LogWarn("{}; meanwhile the GPU is shared without turns", decided.message());
@@ -254,11 +257,11 @@ void ShareGate::Decide() {
 
 // The row of turns: one record for each time in which the session may hand work over, alone or
 // beside another run, as it has noticed it.
-void ShareGate::TraceTurn() {
+void ShareGate::TraceTimeSlice() {
   TraceBuffer* const buffer = Tracing();
   if (buffer == nullptr) return;
-  const Having having = !sharing_ || !wants_ || !seat_->open() ? Having::kNot
-                        : seat_->paired()                      ? Having::kPaired
+  const Having having = !sharing_ || !wants_ || !slot_->open() ? Having::kNot
+                        : slot_->paired()                      ? Having::kPaired
                                                                : Having::kAlone;
   if (having == having_) return;
   const std::uint64_t now = TraceNow();
@@ -267,7 +270,7 @@ void ShareGate::TraceTurn() {
     record.begin = having_since_;
     record.end = now;
     record.SetName(having_ == Having::kPaired ? "in a pair" : "turn");
-    record.kind = TraceKind::kTurn;
+    record.kind = TraceKind::kTimeSlice;
     buffer->Add(record);
   }
   having_ = having;
@@ -277,14 +280,14 @@ void ShareGate::TraceTurn() {
 // Of a decision that this session has just made.
 void ShareGate::TraceChange(std::uint64_t begin) {
   TraceBuffer* const buffer = Tracing();
-  const ShareSeat::Changes changes = seat_->changes();
+  const ShareSlot::Changes changes = slot_->changes();
   if (std::exchange(changes_seen_, changes.number) == changes.number || buffer == nullptr) return;
   TraceRecord record;
   record.begin = begin;
   record.end = TraceNow();
   record.SetName(Format("to a better pair: gain {:.2f} ms, cost {:.2f} ms", changes.gain / 1e6,
                         changes.cost / 1e6));
-  record.kind = TraceKind::kTurn;
+  record.kind = TraceKind::kTimeSlice;
   buffer->Add(record);
 }
 
@@ -293,11 +296,11 @@ void ShareGate::BeginSharing() {
   device_.queues().SetWorkGate(this);
   // What was handed over before is counted as if it were all of one piece.
   wants_ = true;
-  seat_->SetWants();
+  slot_->SetWants();
   auto group = std::make_shared<Group>();
   Watch(group);
-  front_since_ = ShareSeat::Now();
-  seat_->SetOnGpu(true, 0, front_since_);
+  front_since_ = ShareSlot::Now();
+  slot_->SetOnGpu(true, 0, front_since_);
   device_.MarkAll([this, group](CUresult, std::uint64_t) {
     group->done.store(true, std::memory_order_relaxed);
     done_.fetch_add(1, std::memory_order_release);
@@ -314,7 +317,7 @@ void ShareGate::EndSharing() {
   unmarked_stream_ = nullptr;
   unmarked_ = unmarked_known_ = 0;
   wants_ = asked_ = coming_ = false;
-  seat_->SetIdle(ShareSeat::Now());
+  slot_->SetIdle(ShareSlot::Now());
 }
 
 void ShareGate::TakeDone(std::uint64_t now) {
@@ -327,7 +330,7 @@ void ShareGate::TakeDone(std::uint64_t now) {
                   done_work_ += group->known;
                   return true;
                 });
-  seat_->SetDone(static_cast<std::uint64_t>(done_work_));
+  slot_->SetDone(static_cast<std::uint64_t>(done_work_));
   if (on_gpu_.empty()) on_gpu_nanoseconds_ = 0;
   if (!on_gpu_.empty() && on_gpu_.front().get() != front) front_since_ = now;
 }
@@ -336,33 +339,33 @@ void ShareGate::TakeDone(std::uint64_t now) {
 void ShareGate::TellWhatIsDone(std::uint64_t now) {
   if (!wants_) return;
   if (!on_gpu_.empty() || unmarked_ != 0) {
-    seat_->SetOnGpu(true, now + static_cast<std::uint64_t>(Remaining(now)), now);
+    slot_->SetOnGpu(true, now + static_cast<std::uint64_t>(Remaining(now)), now);
     return;
   }
   if (SomeWaits()) {
-    seat_->SetOnGpu(coming_, 0, now);
+    slot_->SetOnGpu(coming_, 0, now);
     // Others may wait for just this.
-    if (!seat_->open()) Decide();
+    if (!slot_->open()) Decide();
     return;
   }
   wants_ = asked_ = false;
-  TraceTurn();
-  seat_->SetIdle(now);
-  if (seat_->some_wait()) Decide();
+  TraceTimeSlice();
+  slot_->SetIdle(now);
+  if (slot_->some_wait()) Decide();
 }
 
 void ShareGate::GoOn() {
-  TraceTurn();
-  rings_seen_ = seat_->rings();
-  const bool changed = seat_->gated() != sharing_;
+  TraceTimeSlice();
+  rings_seen_ = slot_->rings();
+  const bool changed = slot_->gated() != sharing_;
   if (changed) sharing_ ? EndSharing() : BeginSharing();
-  const std::uint64_t now = ShareSeat::Now();
+  const std::uint64_t now = ShareSlot::Now();
   const bool some_done = done_.load(std::memory_order_acquire) != done_seen_;
   if (some_done) TakeDone(now);
   if (sharing_ && some_done) TellWhatIsDone(now);
   if (swap_ != nullptr) GoOnWithSwap();
   if (now >= NextLook()) Decide();
-  const bool may = !sharing_ || ((stuck_ || seat_->open()) && DepthAllows(now));
+  const bool may = !sharing_ || ((stuck_ || slot_->open()) && DepthAllows(now));
   if (!WorkWaits() || (!changed && !may)) return;
   asked_ = false;
   ContinueRests();
@@ -374,27 +377,27 @@ void ShareGate::GoOn() {
 // What waits for memory is a wish for the turn, and while that is on its way the run counts as one
 // that uses the GPU.
 void ShareGate::GoOnWithSwap() {
-  swap_->GoOn(HasTurn(), rests_.size());
+  swap_->GoOn(HasTimeSlice(), rests_.size());
   if (!sharing_) return;
   if (!wants_ && swap_->wished()) {
     wants_ = true;
-    seat_->SetWants();
+    slot_->SetWants();
     Decide();
-    swap_->GoOn(HasTurn(), rests_.size());
+    swap_->GoOn(HasTimeSlice(), rests_.size());
   }
-  const bool coming = swap_->coming() && seat_->open();
+  const bool coming = swap_->coming() && slot_->open();
   if (std::exchange(coming_, coming) == coming || !on_gpu_.empty() || unmarked_ != 0) return;
-  seat_->SetOnGpu(coming, 0, ShareSeat::Now());
+  slot_->SetOnGpu(coming, 0, ShareSlot::Now());
 }
 
 nanoseconds ShareGate::Settle() {
   if (!sharing_ && swap_ == nullptr) return kLongestGateSleep;
   MarkUnmarked();
   // Work that failed as it was handed over leaves nothing that could end.
-  if (sharing_ && wants_ && !SomeWaits() && on_gpu_.empty()) TellWhatIsDone(ShareSeat::Now());
+  if (sharing_ && wants_ && !SomeWaits() && on_gpu_.empty()) TellWhatIsDone(ShareSlot::Now());
   const std::uint64_t next = NextTime();
   if (next == kNever) return kLongestGateSleep;
-  const std::uint64_t now = ShareSeat::Now();
+  const std::uint64_t now = ShareSlot::Now();
   if (next <= now + kAwakeBefore) return nanoseconds(0);
   return nanoseconds(std::min<std::uint64_t>(next - now - kAwakeBefore, kLongestGateSleep.count()));
 }
@@ -405,16 +408,16 @@ void ShareGate::Leaves(const Stream& stream) {
 
 void ShareGate::End() {
   wants_ = false;
-  TraceTurn();
-  seat_->SetIdle(ShareSeat::Now());
-  if (seat_->some_wait()) Decide();
+  TraceTimeSlice();
+  slot_->SetIdle(ShareSlot::Now());
+  if (slot_->some_wait()) Decide();
 }
 
 void ShareGate::Lost() {
   refused_ = false;
   rests_.clear();
   if (swap_ != nullptr) swap_->End();
-  if (sharing_) TellWhatIsDone(ShareSeat::Now());
+  if (sharing_) TellWhatIsDone(ShareSlot::Now());
 }
 
 }  // namespace cuspan::proxy

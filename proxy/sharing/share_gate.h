@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/scheduling/pairs.h"
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 #include "proxy/objects/code.h"
 #include "proxy/objects/graph.h"
 #include "proxy/objects/kernel_time.h"
@@ -53,17 +53,17 @@ class GatedRest {
 class ShareGate final : public WorkGate {
  public:
   // The device outlives it.
-  ShareGate(SharedDevice& device, std::unique_ptr<ShareSeat> seat);
+  ShareGate(SharedDevice& device, std::unique_ptr<ShareSlot> slot);
   ~ShareGate() override;
 
   // Whether the session may have work on the GPU. Any thread.
-  bool MayHaveWork() const { return !seat_->gated() || seat_->on_gpu(); }
+  bool MayHaveWork() const { return !slot_->gated() || slot_->on_gpu(); }
   // Whether that is not so, as far as the session has noticed.
   bool sharing() const CUSPAN_REQUIRES(receiving_thread) { return sharing_; }
 
   // Others may have to make room for its memory, or it for theirs. Before the first op.
   void MaySwap(ShareMemory& memory) CUSPAN_REQUIRES(receiving_thread) {
-    swap_ = std::make_unique<SessionSwap>(device_, *seat_, memory);
+    swap_ = std::make_unique<SessionSwap>(device_, *slot_, memory);
   }
 
   // --- For ops, while that is so.
@@ -106,8 +106,8 @@ class ShareGate final : public WorkGate {
   // No more ops come just now. To be called before the thread sleeps, for no longer than this.
   std::chrono::nanoseconds Settle() CUSPAN_REQUIRES(receiving_thread);
   // Work waits for the run's turn, or for its memory.
-  bool AwaitsTurn() const CUSPAN_REQUIRES(receiving_thread) {
-    return (WorkWaits() && !seat_->open()) || (swap_ != nullptr && swap_->KeepsFrames());
+  bool AwaitsTimeSlice() const CUSPAN_REQUIRES(receiving_thread) {
+    return (WorkWaits() && !slot_->open()) || (swap_ != nullptr && swap_->KeepsFrames());
   }
   // Whether the memory is there for what uses it at once, and not through the queues.
   bool MemoryIsThere() const CUSPAN_REQUIRES(receiving_thread) {
@@ -121,7 +121,7 @@ class ShareGate final : public WorkGate {
   // The session is over, and others need not find that out by its process's end: it has nothing to
   // do any more, and leaves.
   void End() CUSPAN_REQUIRES(receiving_thread);
-  void Leave() CUSPAN_REQUIRES(receiving_thread) { seat_->Leave(); }
+  void Leave() CUSPAN_REQUIRES(receiving_thread) { slot_->Leave(); }
 
  private:
   // What was handed over in one stream behind one mark.
@@ -136,13 +136,13 @@ class ShareGate final : public WorkGate {
     return WorkWaits() || (swap_ != nullptr && swap_->wished());
   }
   // The run may use the GPU, whatever else may hold it up.
-  bool HasTurn() const CUSPAN_REQUIRES(receiving_thread) {
-    return !sharing_ || stuck_ || seat_->open();
+  bool HasTimeSlice() const CUSPAN_REQUIRES(receiving_thread) {
+    return !sharing_ || stuck_ || slot_->open();
   }
   void GoOnWithSwap() CUSPAN_REQUIRES(receiving_thread);
   bool MayPass() CUSPAN_REQUIRES(receiving_thread);
   void ContinueRests() CUSPAN_REQUIRES(receiving_thread);
-  bool TurnMayBeOver() const CUSPAN_REQUIRES(receiving_thread);
+  bool TimeSliceMayBeOver() const CUSPAN_REQUIRES(receiving_thread);
   double Remaining(std::uint64_t now) const CUSPAN_REQUIRES(receiving_thread);
   double Budget() const CUSPAN_REQUIRES(receiving_thread);
   double Lead() const CUSPAN_REQUIRES(receiving_thread);
@@ -153,7 +153,7 @@ class ShareGate final : public WorkGate {
   void EndSharing() CUSPAN_REQUIRES(receiving_thread);
   void MarkUnmarked() CUSPAN_REQUIRES(receiving_thread);
   void Watch(std::shared_ptr<Group> group) CUSPAN_REQUIRES(receiving_thread);
-  void TraceTurn() CUSPAN_REQUIRES(receiving_thread);
+  void TraceTimeSlice() CUSPAN_REQUIRES(receiving_thread);
   void TraceChange(std::uint64_t begin) CUSPAN_REQUIRES(receiving_thread);
   void NoteKnown(const PredictedWork& work) CUSPAN_REQUIRES(receiving_thread);
   void TakeDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
@@ -162,7 +162,7 @@ class ShareGate final : public WorkGate {
   void WatchTable();
 
   SharedDevice& device_;
-  const std::unique_ptr<ShareSeat> seat_;
+  const std::unique_ptr<ShareSlot> slot_;
   const bool pairs_;
   bool sharing_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Work has to pass.
   bool stuck_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // The table could not be changed.

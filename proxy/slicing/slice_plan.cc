@@ -17,13 +17,13 @@ std::uint64_t Quotient(std::uint64_t value, std::uint64_t divisor) {
 SlicePlan PlanSlices(std::uint64_t blocks, std::uint64_t nanoseconds, std::uint64_t wave,
                      std::uint64_t limit) {
   const SlicePlan whole{1, blocks};
-  if (nanoseconds <= limit || blocks > kMostBlocks) return whole;
-  wave = std::clamp<std::uint64_t>(wave, 1, kMostSliceBlocks);
+  if (nanoseconds <= limit || blocks > kMaxBlocks) return whole;
+  wave = std::clamp<std::uint64_t>(wave, 1, kMaxSliceBlocks);
   const std::uint64_t waves = Quotient(blocks, wave);
   if (waves <= 1) return whole;
   const std::uint64_t wave_time = Quotient(nanoseconds, waves);
   const std::uint64_t fitting = std::clamp<std::uint64_t>(
-      std::max(limit / wave_time, Quotient(waves, kMostSlices)), 1, kMostSliceBlocks / wave);
+      std::max(limit / wave_time, Quotient(waves, kMaxSlices)), 1, kMaxSliceBlocks / wave);
   // As few slices as that makes, and all about the same.
   const std::uint64_t slices = Quotient(waves, fitting);
   const std::uint64_t size = Quotient(waves, slices) * wave;

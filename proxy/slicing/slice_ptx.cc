@@ -16,11 +16,11 @@ using ptx::Token;
 
 // Of a kernel's parameters together, before PTX 8.1 or sm_70. (PTX ISA, "Kernel Function
 // Parameters")
-constexpr std::uint64_t kMostParameterBytesThen = 4352;
+constexpr std::uint64_t kMaxParameterBytesThen = 4352;
 
 std::uint64_t MostParameterBytes(const ptx::Module& module) {
   return module.version >= 81 && module.target >= 70 ? ptx::kMaxParameterBytes
-                                                     : kMostParameterBytesThen;
+                                                     : kMaxParameterBytesThen;
 }
 
 // .version, .target and .address_size. A module for a debugger tells so by its target, and then

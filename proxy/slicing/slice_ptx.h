@@ -13,7 +13,7 @@
 //   for blocks with higher numbers works in a whole launch if they find room, though CUDA does not
 //   promise it, and never ends in slices; PTX does not tell that a kernel does this. A barrier of
 //   all blocks needs a grid of one wave, and PlanSlices cuts none of these.
-// - Launch as a whole: grids of more than kMostBlocks blocks; launches with attributes that concern
+// - Launch as a whole: grids of more than kMaxBlocks blocks; launches with attributes that concern
 //   the grid (cooperative, clusters of any size, programmatic dependent launches).
 // - Give the new kernel the function attributes of the old one (dynamic shared memory, carveout).
 // - Copy the constants, below.
@@ -31,7 +31,7 @@
 namespace cuspan::slicing {
 
 // Blocks are counted in 32 bits, so that no kernel has to divide in 64.
-inline constexpr std::uint64_t kMostBlocks = 0xffff'ffff;
+inline constexpr std::uint64_t kMaxBlocks = 0xffff'ffff;
 
 // The value of a rewritten kernel's last parameter, which stands behind those that it had.
 struct SliceArguments {

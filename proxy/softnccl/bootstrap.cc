@@ -116,7 +116,7 @@ class Root {
   }
 
   void Admit(UniqueFd fd, const Arrival& arrival) {
-    if (arrival.key != key_ || arrival.size < 1 || arrival.size > kMostRanks || arrival.rank < 0 ||
+    if (arrival.key != key_ || arrival.size < 1 || arrival.size > kMaxRanks || arrival.rank < 0 ||
         arrival.rank >= arrival.size)
       return;
     if (ranks_.empty()) ranks_.resize(static_cast<std::size_t>(arrival.size));

@@ -18,7 +18,7 @@
 namespace cuspan::softnccl {
 
 // Of a communicator. NCCL has been run with tens of thousands.
-inline constexpr int kMostRanks = 1 << 16;
+inline constexpr int kMaxRanks = 1 << 16;
 
 // Makes an id, and a thread that introduces the ranks which come with it to each other. It ends
 // when all have come, or with the process.

@@ -13,7 +13,7 @@ namespace cuspan::softnccl {
 namespace {
 
 // More than any device has, and far from where sizes would overflow.
-constexpr std::size_t kMostElements = std::size_t{1} << 40U;
+constexpr std::size_t kMaxElements = std::size_t{1} << 40U;
 
 nccl::Result ResultOf(const Status& status) {
   switch (status.code()) {
@@ -107,7 +107,7 @@ Outcome Communicator::Check(const DeviceCall& call) const {
   if (retired_) return {nccl::kInvalidUsage, "the communicator was destroyed"};
   if (nccl::ElementBytes(call.call.type) == 0)
     return {nccl::kInvalidArgument, Format("{} is no data type", static_cast<int>(call.call.type))};
-  if (call.call.count > kMostElements)
+  if (call.call.count > kMaxElements)
     return {nccl::kInvalidArgument, Format("{} elements are too many", call.call.count)};
   if (call.call.root < 0 || call.call.root >= size_)
     return {nccl::kInvalidArgument,

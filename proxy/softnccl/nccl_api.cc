@@ -205,7 +205,7 @@ nccl::Result ncclCommInitRankConfig(Handle** handle, int size, UniqueId id, int 
                                     Config* config) {
   if (handle == nullptr)
     return softnccl::Refuse(nccl::kInvalidArgument, "the communicator's place is null");
-  if (size < 1 || size > softnccl::kMostRanks || rank < 0 || rank >= size)
+  if (size < 1 || size > softnccl::kMaxRanks || rank < 0 || rank >= size)
     return softnccl::Refuse(nccl::kInvalidArgument,
                             cuspan::Format("there is no rank {} of {}", rank, size));
   if (!softnccl::IsConfig(config)) return softnccl::RefuseConfig();

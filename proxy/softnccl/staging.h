@@ -52,7 +52,7 @@ class Staging {
  private:
   // The words, a cache line each; then the bytes.
   static constexpr std::size_t kReachedAt = 0, kAnsweredAt = 64, kPassedAt = 128, kHeadBytes = 192;
-  struct Place {
+  struct Offsets {
     std::size_t send, receive, factor;
   };
 
@@ -68,7 +68,7 @@ class Staging {
 
   const Cuda& cuda_;
   const std::vector<Movement> movements_;
-  std::vector<Place> places_;
+  std::vector<Offsets> places_;
   std::size_t bytes_ = kHeadBytes;
   std::byte* memory_ = nullptr;
   CUdeviceptr address_ = 0;  // Of the memory, for the device.

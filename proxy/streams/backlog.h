@@ -16,9 +16,9 @@ class Backlog {
   // So many ops wait in the queues at most (some megabytes). Much more than CUDA has room for: what
   // other threads of the program send lies in the same ring, and should not wait behind a program
   // that is merely some steps ahead of its device.
-  static constexpr std::size_t kMostWaiting = 65536;
+  static constexpr std::size_t kMaxWaiting = 65536;
   // Then frames are read again when there are no more than this.
-  static constexpr std::size_t kFewWaiting = kMostWaiting * 3 / 4;
+  static constexpr std::size_t kFewWaiting = kMaxWaiting * 3 / 4;
   // What waits may wait for something that is still in the ring (a chunk, a signal, a wait's other
   // side). When nothing has moved for so long, frames are read until something does.
   static constexpr std::chrono::milliseconds kPatience{20};
@@ -27,7 +27,7 @@ class Backlog {
   // now() is asked only when many wait.
   template <typename Now>
   bool Hold(std::size_t waiting, std::uint64_t taken, Now&& now) {
-    if (waiting <= (holding_ ? kFewWaiting : kMostWaiting)) {
+    if (waiting <= (holding_ ? kFewWaiting : kMaxWaiting)) {
       holding_ = false;
       return false;
     }

@@ -14,25 +14,25 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-constexpr microseconds kFirstNap{5};
-constexpr microseconds kLongestNap{50};
+constexpr microseconds kFirstBackoff{5};
+constexpr microseconds kLongestBackoff{50};
 // Between two looks at the device: the driver lets one thread at a time into a
 // context, and the one that submits work shall not wait for the one that looks.
-constexpr std::chrono::nanoseconds kBetweenLooks{1500};
+constexpr std::chrono::nanoseconds kPollInterval{1500};
 // The same when only the progress of streams is of interest.
 constexpr microseconds kBetweenMarks{20};
 constexpr microseconds kNoLimit = std::chrono::hours(1);
 // Chunks of no more bytes go as a frame: between nodes a chunk is a message of its own, behind one
 // that announces it. But not beside others: it would overtake them, and the client keep it until
 // they are there.
-constexpr std::uint32_t kMostInlineChunk = 4096;
+constexpr std::uint32_t kMaxInlineChunk = 4096;
 // While the receiving thread looks, the completer's watches it in such naps, and for so long after
 // the last thing that was pending.
-constexpr microseconds kWatchNap{200};
+constexpr microseconds kWatchSleep{200};
 constexpr std::chrono::milliseconds kWatch{20};
 
 void PauseBetweenLooks() {
-  const auto end = steady_clock::now() + kBetweenLooks;
+  const auto end = steady_clock::now() + kPollInterval;
   while (steady_clock::now() < end) __builtin_ia32_pause();
 }
 
@@ -83,21 +83,22 @@ Completer::~Completer() {
   if (complete_ != nullptr) driver_.cuEventDestroy(complete_);
 }
 
-void Completer::Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
-                    Completion completion) {
+void Completer::Add(const std::shared_ptr<StreamProgress>& progress, PooledEvent event,
+                    std::uint64_t mark, Completion completion) {
   const CUevent query = event.get();
-  Put({lane, {query, std::move(event), nullptr, mark, std::move(completion)}});
+  Put({progress, {query, std::move(event), nullptr, mark, std::move(completion)}});
 }
 
-void Completer::AddAsked(const std::shared_ptr<Lane>& lane, std::shared_ptr<AskedStream> stream,
-                         std::uint64_t mark, Completion completion) {
-  Put({lane, {nullptr, PooledEvent(), std::move(stream), mark, std::move(completion)}});
+void Completer::AddAsked(const std::shared_ptr<StreamProgress>& progress,
+                         std::shared_ptr<AskedStream> stream, std::uint64_t mark,
+                         Completion completion) {
+  Put({progress, {nullptr, PooledEvent(), std::move(stream), mark, std::move(completion)}});
 }
 
-void Completer::AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
+void Completer::AddRecord(const std::shared_ptr<StreamProgress>& progress, std::uint64_t mark,
                           std::shared_ptr<EventRecordState> record) {
   const CUevent query = record->driver_event.get();
-  Put({lane, {query, PooledEvent(), nullptr, mark, ReachRecord{std::move(record)}}});
+  Put({progress, {query, PooledEvent(), nullptr, mark, ReachRecord{std::move(record)}}});
 }
 
 void Completer::Put(Arrival arrival) {
@@ -126,18 +127,18 @@ void Completer::TakeArrivals() {
     have_arrivals_.store(false, std::memory_order_relaxed);
   }
   for (Arrival& arrival : taken_) {
-    if (arrival.lane->entries_.empty()) active_.push_back(arrival.lane);
+    if (arrival.progress->entries_.empty()) active_.push_back(arrival.progress);
     if (std::holds_alternative<SendChunk>(arrival.entry.completion)) ++pending_chunks_;
     if (!std::holds_alternative<ProgressMark>(arrival.entry.completion)) {
       ++urgent_;
       ++urgent_changes_;
     }
-    arrival.lane->entries_.push_back(std::move(arrival.entry));
+    arrival.progress->entries_.push_back(std::move(arrival.entry));
   }
   taken_.clear();
 }
 
-CUresult Completer::Query(const Lane::Entry& entry) {
+CUresult Completer::Query(const StreamProgress::Entry& entry) {
   if (const CUresult lost = faults_.lost(); lost != CUDA_SUCCESS) return lost;
   if (entry.query == nullptr && entry.stream == nullptr) return CUDA_SUCCESS;
   const CUresult result =
@@ -152,7 +153,7 @@ void Completer::Push(const SendChunk& chunk, CUresult result) {
     chunk.transfer->Fail(channel_, result);
     channel_.ReturnSlot(chunk.slot);
   } else {
-    if (chunk.bytes <= kMostInlineChunk && channel_.SlotsInUse() == 1) {
+    if (chunk.bytes <= kMaxInlineChunk && channel_.SlotsInUse() == 1) {
       channel_.Post(ChunkInline{chunk.transfer->id,
                                 chunk.offset,
                                 pushed(),
@@ -167,9 +168,9 @@ void Completer::Push(const SendChunk& chunk, CUresult result) {
 }
 
 void Completer::Sweep(std::vector<Report>& reports) {
-  for (const std::shared_ptr<Lane>& lane : active_) {
-    while (!lane->entries_.empty()) {
-      Lane::Entry& entry = lane->entries_.front();
+  for (const std::shared_ptr<StreamProgress>& progress : active_) {
+    while (!progress->entries_.empty()) {
+      StreamProgress::Entry& entry = progress->entries_.front();
       const CUresult result = Query(entry);
       if (result == CUDA_ERROR_NOT_READY) break;
       if (!std::holds_alternative<ProgressMark>(entry.completion) &&
@@ -184,16 +185,18 @@ void Completer::Sweep(std::vector<Report>& reports) {
         urgent_entries_.fetch_sub(1, std::memory_order_relaxed);
       }
       entries_.fetch_sub(1, std::memory_order_relaxed);
-      reports.push_back({lane, entry.mark, result, std::move(entry.completion)});
-      lane->entries_.pop_front();
+      reports.push_back({progress, entry.mark, result, std::move(entry.completion)});
+      progress->entries_.pop_front();
     }
   }
-  std::erase_if(active_, [](const std::shared_ptr<Lane>& lane) { return lane->entries_.empty(); });
+  std::erase_if(active_, [](const std::shared_ptr<StreamProgress>& progress) {
+    return progress->entries_.empty();
+  });
 }
 
 void Completer::Tell(std::vector<Report>& reports) {
   for (Report& report : reports) {
-    report.lane->completed_.store(report.mark, std::memory_order_release);
+    report.progress->completed_.store(report.mark, std::memory_order_release);
     if (const auto* reached = std::get_if<ReachRecord>(&report.completion)) {
       EventRecordState& record = *reached->record;
       channel_.Post(EventReached{record.event, record.record, report.result, pushed()});
@@ -228,10 +231,10 @@ void Completer::Help(std::chrono::nanoseconds interval) {
   if (entries_.load(std::memory_order_relaxed) == 0) return;
   if (urgent_entries_.load(std::memory_order_relaxed) == 0) interval = kBetweenMarks;
   if (steady_clock::now() - last_help_ < interval) return;
-  LookNow();
+  PollNow();
 }
 
-void Completer::LookNow() {
+void Completer::PollNow() {
   Round();
   last_help_ = steady_clock::now();
 }
@@ -251,7 +254,7 @@ void Completer::Loop(const Device& device) {
   // Naps of microseconds need a timer that is as exact; the default adds 50 µs.
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   auto active = steady_clock::now();
-  microseconds nap = kFirstNap;
+  microseconds nap = kFirstBackoff;
   std::uint64_t seen = 0;
   Look look = {};
   while (!ending_.load(std::memory_order_acquire)) {
@@ -263,13 +266,13 @@ void Completer::Loop(const Device& device) {
     const auto now = steady_clock::now();
     if (look.changed || helped) {
       active = now;
-      nap = kFirstNap;
+      nap = kFirstBackoff;
     }
     // Also when nothing is pending there may soon be something again, and waking
     // up takes longer than looking.
     const auto idle = now - active;
     if (helper_awake_.load(std::memory_order_relaxed)) {
-      Sleep(helped || look.pending || idle < kWatch ? kWatchNap : kNoLimit);
+      Sleep(helped || look.pending || idle < kWatch ? kWatchSleep : kNoLimit);
     } else if (idle < stages_.spin) {
       PauseBetweenLooks();
     } else if (idle < (look.urgent ? stages_.await : stages_.yield)) {
@@ -278,10 +281,10 @@ void Completer::Loop(const Device& device) {
     } else if (!look.pending) {
       Sleep(kNoLimit);
     } else if (!look.urgent) {
-      Sleep(kLongestNap);
+      Sleep(kLongestBackoff);
     } else {
       Sleep(nap);
-      nap = std::min(2 * nap, kLongestNap);
+      nap = std::min(2 * nap, kLongestBackoff);
     }
   }
 }

@@ -45,7 +45,7 @@ struct EventRecordState {
   EventRecordState(std::uint64_t event, std::uint64_t record) : event(event), record(record) {}
   const std::uint64_t event;
   const std::uint64_t record;
-  Gate submitted;                      // Of the receiving thread.
+  Dependency submitted;                // Of the receiving thread.
   PooledEvent driver_event;            // Set before the gate opens; empty when recording failed.
   std::atomic<bool> complete = false;  // The client has been told.
 };
@@ -88,7 +88,7 @@ struct SendChunk {
 struct ReachRecord {
   std::shared_ptr<EventRecordState> record;
 };
-// Nothing but the lane's progress, of which the receiving thread hears. Nobody
+// Nothing but the progress's progress, of which the receiving thread hears. Nobody
 // waits for it at this moment, so the device is asked less often.
 struct ProgressMark {};
 // Anything else; called on the completer's or the receiving thread, must not block.
@@ -98,7 +98,7 @@ using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMa
 class Completer {
  public:
   // The completions of one stream, in its order.
-  class Lane {
+  class StreamProgress {
    public:
     // How many of the stream's ops are known to be complete; see Add.
     std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
@@ -106,7 +106,8 @@ class Completer {
    private:
     friend class Completer;
     struct Entry {
-      CUevent query;  // Null, without a stream: reached as soon as it is the oldest of its lane.
+      CUevent
+          query;  // Null, without a stream: reached as soon as it is the oldest of its progress.
       PooledEvent owned;
       std::shared_ptr<AskedStream> stream;
       std::uint64_t mark;
@@ -121,15 +122,15 @@ class Completer {
   ~Completer();
 
   // Does `completion` when the device has reached `event`, after the earlier
-  // ones of the lane, and then says through the lane that `mark` ops are
-  // complete. Threads: one at a time for each lane.
-  void Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
+  // ones of the progress, and then says through the progress that `mark` ops are
+  // complete. Threads: one at a time for each progress.
+  void Add(const std::shared_ptr<StreamProgress>& progress, PooledEvent event, std::uint64_t mark,
            Completion completion);
   // The same when the stream itself has nothing to do any more.
-  void AddAsked(const std::shared_ptr<Lane>& lane, std::shared_ptr<AskedStream> stream,
-                std::uint64_t mark, Completion completion);
+  void AddAsked(const std::shared_ptr<StreamProgress>& progress,
+                std::shared_ptr<AskedStream> stream, std::uint64_t mark, Completion completion);
   // The same for a record, whose event stays its own.
-  void AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
+  void AddRecord(const std::shared_ptr<StreamProgress>& progress, std::uint64_t mark,
                  std::shared_ptr<EventRecordState> record);
 
   // --- The receiving thread is awake anyway: while it is, it looks at the device
@@ -142,7 +143,7 @@ class Completer {
   void Help(std::chrono::nanoseconds interval);
   // Does what is due, and returns when nothing is half done by the other thread either: then the
   // lanes say what the device had completed when this was called.
-  void LookNow();
+  void PollNow();
   // The receiving thread goes to sleep, or is back: the completer's thread looks meanwhile.
   void HelperSleeps();
   void HelperIsBack() { helper_awake_.store(true, std::memory_order_relaxed); }
@@ -160,11 +161,11 @@ class Completer {
 
  private:
   struct Arrival {
-    std::shared_ptr<Lane> lane;
-    Lane::Entry entry;
+    std::shared_ptr<StreamProgress> progress;
+    StreamProgress::Entry entry;
   };
   struct Report {
-    std::shared_ptr<Lane> lane;
+    std::shared_ptr<StreamProgress> progress;
     std::uint64_t mark;
     CUresult result;
     Completion completion;
@@ -185,7 +186,7 @@ class Completer {
   void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(looking_);
   void Tell(std::vector<Report>& reports);
   void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(looking_);
-  CUresult Query(const Lane::Entry& entry);
+  CUresult Query(const StreamProgress::Entry& entry);
 
   const Driver& driver_;
   Channel& channel_;
@@ -216,7 +217,7 @@ class Completer {
   std::vector<Report> later_ CUSPAN_GUARDED_BY(looking_);
   std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(looking_);
   // Lanes with entries.
-  std::vector<std::shared_ptr<Lane>> active_ CUSPAN_GUARDED_BY(looking_);
+  std::vector<std::shared_ptr<StreamProgress>> active_ CUSPAN_GUARDED_BY(looking_);
   std::size_t pending_chunks_ CUSPAN_GUARDED_BY(looking_) = 0;
   // Entries that are no progress marks: how many are pending, came and went.
   std::size_t urgent_ CUSPAN_GUARDED_BY(looking_) = 0;

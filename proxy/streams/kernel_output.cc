@@ -13,7 +13,7 @@ namespace cuspan::proxy {
 namespace {
 
 // Of one frame; small against a ring.
-constexpr std::size_t kMostBytes = 16 * 1024;
+constexpr std::size_t kMaxBytes = 16 * 1024;
 // Of what is printed between two flushes.
 constexpr std::size_t kBufferBytes = 64 * 1024;
 
@@ -26,7 +26,7 @@ std::atomic<bool> may_come{false};
 
 ssize_t Send(void* error, const char* text, std::size_t bytes) {
   for (std::size_t sent = 0; sent < bytes;) {
-    const std::size_t piece = std::min(bytes - sent, kMostBytes);
+    const std::size_t piece = std::min(bytes - sent, kMaxBytes);
     DeviceOutput output;
     output.error = error != nullptr;
     output.data = std::as_bytes(std::span(text + sent, piece));

@@ -9,8 +9,8 @@ void PendingLimit::Mark(const std::shared_ptr<Stream>& stream) {
   PooledEvent event;
   if (faults_.Check(events_.Record(stream->driver, event)) != CUDA_SUCCESS) return;
   stream->marked = stream->submitted;
-  completer_.Add(stream->lane, std::move(event), stream->submitted, ProgressMark{});
-  if (stream->submitted - stream->lane->completed() < kMostPending) return;
+  completer_.Add(stream->progress, std::move(event), stream->submitted, ProgressMark{});
+  if (stream->submitted - stream->progress->completed() < kMaxPending) return;
   queues_.Pause(*stream->queue);
   // A batch may have more than one mark.
   if (std::find(paused_.begin(), paused_.end(), stream) == paused_.end()) paused_.push_back(stream);

@@ -44,12 +44,12 @@ class PendingLimit {
   void Forget() CUSPAN_REQUIRES(receiving_thread) { paused_.clear(); }
 
  private:
-  static constexpr std::uint64_t kMostPending = 256;
+  static constexpr std::uint64_t kMaxPending = 256;
   static constexpr std::uint64_t kMarkEvery = 64;
 
   void Mark(const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
   static bool MayResume(const Stream& stream) CUSPAN_REQUIRES(receiving_thread) {
-    return stream.submitted - stream.lane->completed() <= kMostPending / 2;
+    return stream.submitted - stream.progress->completed() <= kMaxPending / 2;
   }
 
   Faults& faults_;

@@ -28,11 +28,11 @@ void StreamQueues::Retire(StreamQueue& stream) {
   retired_.push_back(&stream);
 }
 
-bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate,
-                            bool uses_gpu) const {
-  if (stream.paused_ || holds_ != 0 || (gate != nullptr && !gate->open())) return false;
+bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
+                            const Dependency* dependency, bool uses_gpu) const {
+  if (stream.paused_ || holds_ != 0 || (dependency != nullptr && !dependency->open())) return false;
   if (!InOrder(stream, index)) return false;
-  // Last: it takes what is refused for work that only the gate holds up.
+  // Last: it takes what is refused for work that only the dependency holds up.
   return !uses_gpu || work_gate_ == nullptr || work_gate_->MayStart();
 }
 
@@ -54,7 +54,7 @@ bool StreamQueues::InOrder(const StreamQueue& stream, std::uint64_t index) const
 }
 
 void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
-                           std::shared_ptr<Gate> gate, Start start) {
+                           std::shared_ptr<Dependency> dependency, Start start) {
   const bool begun = start == Start::kBegun;
   const std::size_t bytes = sizeof(StreamQueue::Entry) + (begun ? 0 : op->Keep());
   if (stream.ops_.empty()) {
@@ -62,7 +62,7 @@ void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
     busy_.push_back(&stream);
     if (stream.kind_ == StreamQueue::Kind::kBlocking) ++busy_blocking_;
   }
-  stream.ops_.push_back({std::move(op), std::move(gate), next_index_++, bytes, begun});
+  stream.ops_.push_back({std::move(op), std::move(dependency), next_index_++, bytes, begun});
   ++waiting_ops_;
   waiting_bytes_ += bytes;
   if (start == Start::kInBatch) {
@@ -71,9 +71,9 @@ void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
     return;
   }
   const bool batch_ends =
-      stream.gathering_ && (stream.ops_.size() == kMostInBatch ||
+      stream.gathering_ && (stream.ops_.size() == kMaxInBatch ||
                             stream.ops_.back().op->Batches() != BatchKind::kLaunches);
-  // The only op of its stream: if it waits at a gate, the gate must know of it.
+  // The only op of its stream: if it waits at a dependency, the dependency must know of it.
   if (batch_ends || (stream.ops_.size() == 1 && !begun)) {
     MarkReady(stream);
     Pump();
@@ -130,8 +130,8 @@ bool StreamQueues::AdvanceBatch(StreamQueue& stream) {
   const BatchKind kind = stream.ops_.front().op->Batches();
   if (kind == BatchKind::kNone) return false;
   for (const StreamQueue::Entry& entry : stream.ops_) {
-    // The first one's gate is open. Who waits for some must not wait for all.
-    if (batch_.size() == kMostInBatch || (entry.gate != nullptr && !batch_.empty()) ||
+    // The first one's dependency is open. Who waits for some must not wait for all.
+    if (batch_.size() == kMaxInBatch || (entry.dependency != nullptr && !batch_.empty()) ||
         entry.op->Batches() != kind ||
         !MayStart(stream, entry.index, nullptr, entry.op->UsesGpu()) ||
         BarrierBetween(stream.ops_.front().index, entry.index))
@@ -139,8 +139,8 @@ bool StreamQueues::AdvanceBatch(StreamQueue& stream) {
     batch_.push_back(entry.op.get());
   }
   if (batch_.size() < 2) return false;
-  const auto [taken, turn] = batch_.front()->SubmitBatch(batch_);
-  if (taken != 0 && turn == Turn::kHeld) {
+  const auto [taken, result] = batch_.front()->SubmitBatch(batch_);
+  if (taken != 0 && result == SubmitResult::kHeld) {
     stream.ops_.front().begun = true;
     DropBehindHead(stream, taken - 1);
   } else {
@@ -157,15 +157,15 @@ void StreamQueues::Advance(StreamQueue& stream) {
   while (!stream.ops_.empty()) {
     StreamQueue::Entry& head = stream.ops_.front();
     if (head.begun) return;
-    if (head.gate != nullptr && !head.gate->open()) {
-      if (!stream.at_gate_) head.gate->waiting_.push_back(&stream);
+    if (head.dependency != nullptr && !head.dependency->open()) {
+      if (!stream.at_gate_) head.dependency->waiting_.push_back(&stream);
       stream.at_gate_ = true;
       return;
     }
     if (!MayStart(stream, head.index, nullptr, head.op->UsesGpu())) return;
     if (AdvanceBatch(stream)) continue;
     head.begun = true;
-    if (head.op->Submit() == Turn::kHeld) return;
+    if (head.op->Submit() == SubmitResult::kHeld) return;
     PopHead(stream);
   }
 }
@@ -223,14 +223,14 @@ void StreamQueues::LetWork() {
   Pump();
 }
 
-void StreamQueues::Open(Gate& gate) {
-  gate.open_ = true;
+void StreamQueues::Open(Dependency& dependency) {
+  dependency.open_ = true;
   if (lost_) return;
-  for (StreamQueue* stream : gate.waiting_) {
+  for (StreamQueue* stream : dependency.waiting_) {
     stream->at_gate_ = false;
     MarkReady(*stream);
   }
-  gate.waiting_.clear();
+  dependency.waiting_.clear();
   Pump();
 }
 

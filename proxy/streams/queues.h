@@ -6,7 +6,7 @@
 //   - earlier ops of the same stream;
 //   - for an op of the legacy default stream, earlier ops of all blocking
 //     streams, and for an op of a blocking stream, earlier ops of the legacy stream;
-//   - what its Gate stands for: the record of an event, a signal.
+//   - what its Dependency stands for: the record of an event, a signal.
 // Besides, a stream takes nothing while it is paused, and none does while all are held. Where the
 // device is shared with others, work for it (StreamOp::UsesGpu) waits until the WorkGate lets it.
 // An op that is handed over piece by piece (a copy from the host, whose chunks
@@ -37,15 +37,15 @@
 namespace cuspan::proxy {
 
 // What became of an op when its turn came.
-enum class Turn {
+enum class SubmitResult {
   kSubmitted,  // Handed over, or failed and reported: the stream goes on.
   kHeld,       // Begun; the stream waits for StreamQueues::Release.
 };
 
 // The same for several. When they hold the stream, the first one does: the others are gone.
-struct BatchTurn {
+struct BatchResult {
   std::size_t taken = 0;
-  Turn turn = Turn::kSubmitted;
+  SubmitResult result = SubmitResult::kSubmitted;
 };
 
 // What is handed over together with its neighbours.
@@ -55,7 +55,7 @@ class StreamOp {
  public:
   virtual ~StreamOp() = default;
   // Hands the op to the driver. May call Open and Pause of the queues, nothing else.
-  virtual Turn Submit() CUSPAN_REQUIRES(receiving_thread) = 0;
+  virtual SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) = 0;
   // Called before the op is queued: copies what points into the frame it came
   // in. Returns the bytes that it keeps beyond its own size.
   virtual std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) { return 0; }
@@ -63,7 +63,7 @@ class StreamOp {
   virtual BatchKind Batches() const CUSPAN_REQUIRES(receiving_thread) { return BatchKind::kNone; }
   // Hands over the first ops of `batch` together: this one and those that follow it, all of one
   // kind. Says how many; none when this one is to go by itself. As Submit.
-  virtual BatchTurn SubmitBatch(std::span<StreamOp* const> /*batch*/)
+  virtual BatchResult SubmitBatch(std::span<StreamOp* const> /*batch*/)
       CUSPAN_REQUIRES(receiving_thread) {
     return {};
   }
@@ -88,7 +88,7 @@ class WorkGate {
 class StreamQueue;
 
 // Something that ops wait for and that happens once.
-class Gate {
+class Dependency {
  public:
   bool open() const CUSPAN_REQUIRES(receiving_thread) { return open_; }
 
@@ -104,7 +104,7 @@ class StreamQueue {
   friend class StreamQueues;
   struct Entry {
     std::unique_ptr<StreamOp> op;
-    std::shared_ptr<Gate> gate;
+    std::shared_ptr<Dependency> dependency;
     std::uint64_t index;  // Counts all ops of the device.
     std::size_t bytes;
     bool begun;
@@ -117,7 +117,7 @@ class StreamQueue {
   std::size_t busy_position_ CUSPAN_GUARDED_BY(receiving_thread) =
       0;  // Its index in StreamQueues::busy_ while `ops_` is not empty.
   bool ready_ CUSPAN_GUARDED_BY(receiving_thread) = false;      // Is in StreamQueues::ready_.
-  bool at_gate_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Is in its gate's list.
+  bool at_gate_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Is in its dependency's list.
   bool gathering_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Is in StreamQueues::gathering_.
   bool retired_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   bool paused_ CUSPAN_GUARDED_BY(receiving_thread) = false;
@@ -137,31 +137,33 @@ class StreamQueues {
   void Retire(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
 
   // To be asked from now on, where one is given; outlives the queues.
-  void SetWorkGate(WorkGate* gate) CUSPAN_REQUIRES(receiving_thread) { work_gate_ = gate; }
+  void SetWorkGate(WorkGate* dependency) CUSPAN_REQUIRES(receiving_thread) {
+    work_gate_ = dependency;
+  }
   // It may let through what it refused.
   void LetWork() CUSPAN_REQUIRES(receiving_thread);
 
-  // The next op of `stream`: submitted now or later, once `gate` (if any) is open.
+  // The next op of `stream`: submitted now or later, once `dependency` (if any) is open.
   template <std::derived_from<StreamOp> T>
-  void Add(StreamQueue& stream, T op, std::shared_ptr<Gate> gate = nullptr)
+  void Add(StreamQueue& stream, T op, std::shared_ptr<Dependency> dependency = nullptr)
       CUSPAN_REQUIRES(receiving_thread) {
     if (lost_) return op.Drop();
     Start start = Start::kWhenItMay;
-    if (stream.ops_.empty() && MayStart(stream, next_index_, gate.get(), op.UsesGpu())) {
+    if (stream.ops_.empty() && MayStart(stream, next_index_, dependency.get(), op.UsesGpu())) {
       if (op.WaitsForBatch()) {
         start = Start::kInBatch;
-      } else if (op.Submit() == Turn::kHeld) {
+      } else if (op.Submit() == SubmitResult::kHeld) {
         start = Start::kBegun;
       } else {
         ++next_index_;
         return;
       }
     }
-    Enqueue(stream, std::make_unique<T>(std::move(op)), std::move(gate), start);
+    Enqueue(stream, std::make_unique<T>(std::move(op)), std::move(dependency), start);
   }
 
   // The most ops that are handed over together.
-  static constexpr std::size_t kMostInBatch = 32;
+  static constexpr std::size_t kMaxInBatch = 32;
   // Whether some ops only wait for others to make a batch.
   bool gathering() const CUSPAN_REQUIRES(receiving_thread) { return !gathering_.empty(); }
   // They wait no longer.
@@ -169,8 +171,8 @@ class StreamQueues {
 
   // The rest of the op that holds `stream` was submitted.
   void Release(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
-  // What the gate stands for has happened. May be called inside Submit.
-  void Open(Gate& gate) CUSPAN_REQUIRES(receiving_thread);
+  // What the dependency stands for has happened. May be called inside Submit.
+  void Open(Dependency& dependency) CUSPAN_REQUIRES(receiving_thread);
 
   // Nothing more is handed over in `stream` until Resume. Ops of other streams
   // that must come after its waiting ones wait, too.
@@ -206,13 +208,14 @@ class StreamQueues {
     std::uint64_t index;
     std::function<void()> then;
   };
-  bool MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate,
+  bool MayStart(const StreamQueue& stream, std::uint64_t index, const Dependency* dependency,
                 bool uses_gpu) const CUSPAN_REQUIRES(receiving_thread);
   bool InOrder(const StreamQueue& stream, std::uint64_t index) const
       CUSPAN_REQUIRES(receiving_thread);
   enum class Start { kWhenItMay, kBegun, kInBatch };
-  void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate,
-               Start start) CUSPAN_REQUIRES(receiving_thread);
+  void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
+               std::shared_ptr<Dependency> dependency, Start start)
+      CUSPAN_REQUIRES(receiving_thread);
   void PopHead(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
   void MarkReady(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
   void Pump() CUSPAN_REQUIRES(receiving_thread);

@@ -21,7 +21,8 @@ struct Stream {
   StreamQueue* queue = nullptr;    // Valid until the stream is retired.
   bool leaving CUSPAN_GUARDED_BY(receiving_thread) =
       false;  // It was destroyed, and may still have ops that wait.
-  std::shared_ptr<Completer::Lane> lane = std::make_shared<Completer::Lane>();
+  std::shared_ptr<Completer::StreamProgress> progress =
+      std::make_shared<Completer::StreamProgress>();
   // What the driver took, in units of PendingLimit::Add, and how much of it when last
   // marked.
   std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
@@ -38,7 +39,7 @@ struct Stream {
   std::shared_ptr<LaunchBatches> batches CUSPAN_GUARDED_BY(receiving_thread);
   unsigned worth_batches CUSPAN_GUARDED_BY(receiving_thread) = 0;
 
-  bool Idle() const CUSPAN_REQUIRES(receiving_thread) { return lane->completed() == submitted; }
+  bool Idle() const CUSPAN_REQUIRES(receiving_thread) { return progress->completed() == submitted; }
 };
 
 // An event: what is known of its records. Of the receiving thread.

@@ -10,7 +10,7 @@ namespace {
 
 // The driver tells milliseconds with 24 bits: after so many they are good to 0.1 µs, and a new
 // point of comparison is taken.
-constexpr float kMostMilliseconds = 1000;
+constexpr float kMaxMilliseconds = 1000;
 constexpr int kTries = 8;
 
 }  // namespace
@@ -78,11 +78,11 @@ void Timeline::EndTraced(Start start, Stream& stream, TraceKind kind, std::uint6
     work->record.end =
         work->record.begin + static_cast<std::uint64_t>(nanoseconds(std::max(duration, 0.0F)));
     Tracing()->Add(work->record);
-    if (begin < kMostMilliseconds) return;
+    if (begin < kMaxMilliseconds) return;
     clock->time = work->record.begin;
     clock->event = std::move(work->begin);
   };
-  completer_.Add(stream.lane, std::move(mark), stream.submitted, record);
+  completer_.Add(stream.progress, std::move(mark), stream.submitted, record);
 }
 
 }  // namespace cuspan::proxy

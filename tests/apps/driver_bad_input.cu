@@ -49,8 +49,8 @@ int failures = 0;
 const char* group = "";
 bool with_fatal = false;
 
-constexpr unsigned kMostSeconds = 20;
-constexpr int kMostCalls = 256;
+constexpr unsigned kMaxSeconds = 20;
+constexpr int kMaxCalls = 256;
 
 // How far a group has come, which its process leaves behind. Calls have the numbers in which they
 // follow each other.
@@ -59,7 +59,7 @@ struct Progress {
   volatile int told;
   volatile bool inside;
   char call[256];
-  bool skipped[kMostCalls];
+  bool skipped[kMaxCalls];
 };
 Progress* progress = nullptr;
 
@@ -123,7 +123,7 @@ bool InChild(const Group& each) {
   }
   if (child == 0) {
     group = each.name;
-    alarm(kMostSeconds);
+    alarm(kMaxSeconds);
     each.run();
     std::exit(EXIT_SUCCESS);
   }
@@ -160,10 +160,10 @@ void Run(const Group& each, bool find_crashes) {
 bool WithFatal() { return with_fatal; }
 
 bool Begin(const char* text) {
-  alarm(kMostSeconds);
+  alarm(kMaxSeconds);
   progress->begun = progress->begun + 1;
-  if (progress->begun >= kMostCalls) {
-    std::fprintf(stderr, "group %s: more than %d calls\n", group, kMostCalls);
+  if (progress->begun >= kMaxCalls) {
+    std::fprintf(stderr, "group %s: more than %d calls\n", group, kMaxCalls);
     std::exit(EXIT_FAILURE);
   }
   if (progress->skipped[progress->begun]) return false;

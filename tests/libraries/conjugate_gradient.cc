@@ -7,7 +7,7 @@
 namespace {
 
 constexpr int kWidth = 48, kSize = kWidth * kWidth;
-constexpr int kMostSteps = 400;
+constexpr int kMaxSteps = 400;
 
 struct SparseMatrix {
   std::vector<int> offsets = {0}, columns;
@@ -93,7 +93,7 @@ int main() {
   CHECK(cublasDdot(blas, kSize, residual.get(), 1, residual.get(), 1, norm));
   int steps = 0;
   for (double squared = 1; squared > 1e-20; ++steps) {
-    REQUIRE(steps < kMostSteps);
+    REQUIRE(steps < kMaxSteps);
     CHECK(cusparseSpMV(sparse, CUSPARSE_OPERATION_NON_TRANSPOSE, one, matrix, direction_vector,
                        zero, image_vector, CUDA_R_64F, CUSPARSE_SPMV_ALG_DEFAULT, buffer.get()));
     CHECK(cublasDdot(blas, kSize, direction.get(), 1, image.get(), 1, curvature));

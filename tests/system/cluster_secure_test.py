@@ -147,7 +147,7 @@ class Secure(BoxTest):
         self.assertIn("host n1 is reached by eth0", result.stderr)
 
     def test_an_agent_that_reaches_others_otherwise_is_refused(self):
-        for address in ("10.78.0.1", "10.78.0.3"):  # The home agent's host, and another one's.
+        for address in ("10.78.0.1", "10.78.0.3"):  # The head agent's host, and another one's.
             with self.subTest(address):
                 # By its plain cable.
                 subprocess.run(self.box.on("n1", "ip", "route", "add", f"{address}/32", "dev", "eth0"), check=True)

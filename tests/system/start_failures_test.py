@@ -100,7 +100,7 @@ class OverMpi(SystemTest):
 
 
 class OverUcx(OverMpi):
-    """The home agent knows which agents have not come."""
+    """The head agent knows which agents have not come."""
     relay = "ucx"
     WAITED_FOR = "waiting for the agents on silent"
 

@@ -68,7 +68,7 @@ class Silence(SystemTest):
     def start_waiting(self, wait, way):
         """A run that waits, and the processes that came with it."""
         before = self.processes()
-        # A home agent that is stopped is given up by the others, in time.
+        # A head agent that is stopped is given up by the others, in time.
         environment = self.environment(CUSPAN_RELAY=way[1], CUSPAN_HEARTBEAT_SECONDS="3600")
         process = self.start(self.cuspan("run", "--same-node", way[0], "--", program("waits", "shared"), wait), environment)
         self.assertEqual(self.answer(process), "waits")

@@ -24,7 +24,7 @@ struct Capture {
 // A stream that is part of a capture.
 struct CapturingStream {
   std::shared_ptr<Capture> capture;
-  std::uint64_t link = 0;        // The life of the context that has it.
+  std::uint64_t connection = 0;  // The life of the context that has it.
   bool made_by_program = false;  // Otherwise it is a thread's own default stream.
   bool blocking = true;          // Keeps order with the legacy stream.
 };
@@ -80,7 +80,7 @@ void CountCaptures() {
 void Join(const Session& session, const StreamTarget& target, std::shared_ptr<Capture> capture) {
   const auto made = session.streams().Find(target.stream);
   TheState().by_stream[target.stream] = {
-      std::move(capture), target.link->number(), made != nullptr,
+      std::move(capture), target.connection->number(), made != nullptr,
       made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) == 0};
   CountCaptures();
 }
@@ -101,7 +101,7 @@ void ForgetGone(Session& session) {
   std::vector<std::shared_ptr<Capture>> ended;
   std::erase_if(TheState().by_stream, [&](const auto& entry) {
     const auto& [stream, capturing] = entry;
-    const bool alive = session.devices().LinkNumbered(capturing.link) != nullptr;
+    const bool alive = session.devices().ConnectionNumbered(capturing.connection) != nullptr;
     if (alive && (!capturing.made_by_program || session.streams().Find(stream) != nullptr))
       return false;
     capturing.capture->invalid = capturing.capture->invalid || !alive;
@@ -258,8 +258,8 @@ Error RefuseCaptureOnDevice(Session& session, int device) {
   ForgetGone(session);
   bool refused = false;
   for (const auto& [stream, capturing] : TheState().by_stream) {
-    const auto link = session.devices().LinkNumbered(capturing.link);
-    if (link == nullptr || link->device() != device) continue;
+    const auto connection = session.devices().ConnectionNumbered(capturing.connection);
+    if (connection == nullptr || connection->device() != device) continue;
     capturing.capture->invalid = true;
     refused = true;
   }
@@ -293,7 +293,7 @@ Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& 
     capture->invalid = capture->invalid || described.ends_capture;
     return described.error;
   }
-  AddNode(*capture, target.stream, std::move(work), target.link->device());
+  AddNode(*capture, target.stream, std::move(work), target.connection->device());
   *captured = true;
   return CUDA_SUCCESS;
 }

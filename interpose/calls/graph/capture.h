@@ -61,7 +61,7 @@ Error InStream(CUstream stream, DefaultStream meaning, Body&& body, Describe&& m
       if (captured) return CUDA_SUCCESS;
     }
     CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.link->TakePostedFailure();
+    return target.connection->TakePostedFailure();
   });
 }
 
@@ -90,7 +90,7 @@ Error EventInStream(CUevent event, CUstream stream, unsigned flags, DefaultStrea
     if (captured) return CUDA_SUCCESS;
     if (is_external) return CUDA_ERROR_ILLEGAL_STATE;
     CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.link->TakePostedFailure();
+    return target.connection->TakePostedFailure();
   });
 }
 

@@ -43,7 +43,7 @@ bool HasSize(const CUDA_CONDITIONAL_NODE_PARAMS& parameters) {
 }
 
 // More than any program has; the proxy takes no more.
-constexpr unsigned kMostBodies = 4096;
+constexpr unsigned kMaxBodies = 4096;
 
 }  // namespace
 
@@ -66,7 +66,7 @@ Error CreateCondition(CUgraphConditionalHandle* handle, CUgraph graph, unsigned 
 Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                          std::size_t count, CUDA_CONDITIONAL_NODE_PARAMS* parameters) {
   if (!HasSize(*parameters)) return CUDA_ERROR_INVALID_VALUE;
-  if (parameters->size > kMostBodies)
+  if (parameters->size > kMaxBodies)
     return NotSupported("a conditional node with more than 4096 bodies");
   return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
     if (!IsFree(*place.graph, parameters->handle)) return CUDA_ERROR_INVALID_VALUE;

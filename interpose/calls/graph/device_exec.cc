@@ -11,7 +11,7 @@ namespace cuspan {
 namespace {
 
 // A launch of a graph costs the driver as much as two or three of kernels.
-constexpr std::size_t kLeastNodes = 3;
+constexpr std::size_t kMinNodes = 3;
 
 // Takes the nodes for which `mine` holds out of *left, but for those behind one that stays.
 template <typename Mine>
@@ -50,58 +50,62 @@ void AddByClient(std::vector<GraphNode*> nodes, std::vector<GraphPart>* parts) {
   last.insert(last.end(), nodes.begin(), nodes.end());
 }
 
-Error Record(Session& session, Link& link, GraphPart* part) {
+Error Record(Session& session, ContextConnection& connection, GraphPart* part) {
   GraphCreate create;
   create.graph = NextHandle();
-  CUSPAN_RETURN_IF_FAILED(link.Send(create));
+  CUSPAN_RETURN_IF_FAILED(connection.Send(create));
   RecordedPlaces places;
   GraphInstantiate op;
   op.graph = create.graph;
   op.exec = NextHandle();
   GraphInstantiate::Reply reply;
-  Error result = RecordNodes(session, link, create.graph, part->nodes, &places);
-  if (!result.failed()) result = link.Call(op, &reply);
+  Error result = RecordNodes(session, connection, create.graph, part->nodes, &places);
+  if (!result.failed()) result = connection.Call(op, &reply);
   if (result.failed()) {
     GraphDestroy end;
     end.graph = create.graph;
-    static_cast<void>(link.Send(end));
+    static_cast<void>(connection.Send(end));
     return result;
   }
-  part->on_device =
-      std::make_shared<DeviceGraphExec>(link.number(), op.exec, create.graph, std::move(places));
+  part->on_device = std::make_shared<DeviceGraphExec>(connection.number(), op.exec, create.graph,
+                                                      std::move(places));
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-DeviceGraphExec::DeviceGraphExec(std::uint64_t link_number, std::uint64_t handle,
+DeviceGraphExec::DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle,
                                  std::shared_ptr<DeviceGraph> conditions)
-    : link_number_(link_number), handle_(handle), conditions_(std::move(conditions)) {}
+    : connection_number_(connection_number), handle_(handle), conditions_(std::move(conditions)) {}
 
-DeviceGraphExec::DeviceGraphExec(std::uint64_t link_number, std::uint64_t handle,
+DeviceGraphExec::DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle,
                                  std::uint64_t graph, RecordedPlaces places)
-    : link_number_(link_number), handle_(handle), graph_(graph), places_(std::move(places)) {}
+    : connection_number_(connection_number),
+      handle_(handle),
+      graph_(graph),
+      places_(std::move(places)) {}
 
 DeviceGraphExec::~DeviceGraphExec() {
   Session* const session = Session::IfStarted();
-  const std::shared_ptr<Link> link = session != nullptr ? FindLink(*session) : nullptr;
-  if (link == nullptr) return;
+  const std::shared_ptr<ContextConnection> connection =
+      session != nullptr ? FindLink(*session) : nullptr;
+  if (connection == nullptr) return;
   GraphExecDestroy op;
   op.exec = handle_;
-  static_cast<void>(link->Send(op));
+  static_cast<void>(connection->Send(op));
   if (graph_ == 0) return;
   GraphDestroy end;
   end.graph = graph_;
-  static_cast<void>(link->Send(end));
+  static_cast<void>(connection->Send(end));
 }
 
 Error DeviceGraphExec::Launch(Session& session, const StreamTarget& target,
                               const std::vector<const GraphNode*>& changed) const {
   StreamTarget there{FindLink(session), 0};
-  if (there.link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const bool elsewhere = there.link != target.link;
+  if (there.connection == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const bool elsewhere = there.connection != target.connection;
   if (elsewhere) {
-    CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
+    CUSPAN_RETURN_IF_FAILED(there.connection->OwnStream(&there.stream));
     CUSPAN_RETURN_IF_FAILED(session.events().Order(target, there));
   } else {
     there.stream = target.stream;
@@ -114,7 +118,7 @@ Error DeviceGraphExec::Launch(Session& session, const StreamTarget& target,
   GraphLaunch op;
   op.exec = handle_;
   op.stream = there.stream;
-  CUSPAN_RETURN_IF_FAILED(there.link->Post(op));
+  CUSPAN_RETURN_IF_FAILED(there.connection->Post(op));
   if (conditions_ != nullptr) CUSPAN_RETURN_IF_FAILED(conditions_->NoteLaunch(session, there));
   return elsewhere ? Error(session.events().Order(there, target)) : CUDA_SUCCESS;
 }
@@ -126,7 +130,7 @@ Error PutInOrder(const Graph& graph, std::vector<GraphPart>* parts) {
   return CUDA_SUCCESS;
 }
 
-Error GiveToDevice(Session& session, Link& link, const Graph& graph,
+Error GiveToDevice(Session& session, ContextConnection& connection, const Graph& graph,
                    std::vector<GraphPart>* parts) {
   auto left = InOrder(graph);
   if (!left) return CUDA_ERROR_INVALID_VALUE;
@@ -134,14 +138,14 @@ Error GiveToDevice(Session& session, Link& link, const Graph& graph,
   if (std::any_of(left->begin(), left->end(),
                   [](const auto* node) { return WaitsForValue(*node); }))
     return CUDA_ERROR_NOT_SUPPORTED;
-  const OnDevice on_device(session, link);
+  const OnDevice on_device(session, connection);
   std::vector<GraphPart> made;
   bool any = false;
   while (!left->empty()) {
     GraphPart part;
     part.nodes = TakeFirst(&*left, on_device);
-    if (Count(part.nodes) >= kLeastNodes) {
-      CUSPAN_RETURN_IF_FAILED(Record(session, link, &part));
+    if (Count(part.nodes) >= kMinNodes) {
+      CUSPAN_RETURN_IF_FAILED(Record(session, connection, &part));
       made.push_back(std::move(part));
       any = true;
     } else {

@@ -14,18 +14,18 @@ namespace cuspan {
 class DeviceGraphExec {
  public:
   // `conditions`: the graph that it was made of, where that has conditional nodes.
-  DeviceGraphExec(std::uint64_t link_number, std::uint64_t handle,
+  DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle,
                   std::shared_ptr<DeviceGraph> conditions);
   // Of the proxy's `graph`, which goes with it.
-  DeviceGraphExec(std::uint64_t link_number, std::uint64_t handle, std::uint64_t graph,
+  DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle, std::uint64_t graph,
                   RecordedPlaces places);
   ~DeviceGraphExec();
   DeviceGraphExec(const DeviceGraphExec&) = delete;
   DeviceGraphExec& operator=(const DeviceGraphExec&) = delete;
 
   // Its proxy; null where the device was reset since.
-  std::shared_ptr<Link> FindLink(Session& session) const {
-    return session.devices().LinkNumbered(link_number_);
+  std::shared_ptr<ContextConnection> FindLink(Session& session) const {
+    return session.devices().ConnectionNumbered(connection_number_);
   }
   bool Has(const GraphNode& node) const { return places_.contains(&node); }
   // Puts a launch into the stream's order, whatever device that is of; the nodes of `changed` that
@@ -34,7 +34,7 @@ class DeviceGraphExec {
                const std::vector<const GraphNode*>& changed) const;
 
  private:
-  const std::uint64_t link_number_;
+  const std::uint64_t connection_number_;
   const std::uint64_t handle_;
   const std::uint64_t graph_ = 0;
   const std::shared_ptr<DeviceGraph> conditions_;
@@ -45,7 +45,8 @@ class DeviceGraphExec {
 
 // All nodes by the client.
 Error PutInOrder(const Graph& graph, std::vector<GraphPart>* parts);
-// By the device of `link` what it can do. Fails where that is nothing, or refused.
-Error GiveToDevice(Session& session, Link& link, const Graph& graph, std::vector<GraphPart>* parts);
+// By the device of `connection` what it can do. Fails where that is nothing, or refused.
+Error GiveToDevice(Session& session, ContextConnection& connection, const Graph& graph,
+                   std::vector<GraphPart>* parts);
 
 }  // namespace cuspan

@@ -50,41 +50,42 @@ void ForEachCondition(const Graph& graph, const std::function<void(const Conditi
 
 Error DeviceGraph::Create(Session& session, const Graph& whole,
                           std::shared_ptr<DeviceGraph>* made) {
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
+  std::shared_ptr<ContextConnection> connection;
+  CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&connection));
   GraphCreate op;
   op.graph = NextHandle();
-  CUSPAN_RETURN_IF_FAILED(link->Send(op));
-  made->reset(new DeviceGraph(link->device(), link->number(), op.graph, whole.handle));
+  CUSPAN_RETURN_IF_FAILED(connection->Send(op));
+  made->reset(new DeviceGraph(connection->device(), connection->number(), op.graph, whole.handle));
   return CUDA_SUCCESS;
 }
 
 DeviceGraph::~DeviceGraph() {
   Session* const session = Session::IfStarted();
-  std::shared_ptr<Link> link;
+  std::shared_ptr<ContextConnection> connection;
   if (session == nullptr) return;
   if (launched_ != 0) static_cast<void>(session->events().Destroy(launched_));
-  if (FindLink(*session, &link).failed()) return;
+  if (FindLink(*session, &connection).failed()) return;
   GraphDestroy op;
   op.graph = handle_;
-  static_cast<void>(link->Send(op));
+  static_cast<void>(connection->Send(op));
 }
 
-Error DeviceGraph::FindLink(Session& session, std::shared_ptr<Link>* link) const {
-  *link = session.devices().LinkNumbered(link_number_);
-  return *link != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+Error DeviceGraph::FindLink(Session& session,
+                            std::shared_ptr<ContextConnection>* connection) const {
+  *connection = session.devices().ConnectionNumbered(connection_number_);
+  return *connection != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 Error DeviceGraph::AddCondition(Session& session, unsigned value, unsigned flags,
                                 std::uint64_t* number) {
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
+  std::shared_ptr<ContextConnection> connection;
+  CUSPAN_RETURN_IF_FAILED(FindLink(session, &connection));
   GraphCondition op;
   op.graph = handle_;
   op.value = value;
   op.flags = flags;
   GraphCondition::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link->Call(op, &reply));
+  CUSPAN_RETURN_IF_FAILED(connection->Call(op, &reply));
   conditions_.push_back({reply.condition, value, flags});
   *number = reply.condition;
   return CUDA_SUCCESS;
@@ -93,7 +94,7 @@ Error DeviceGraph::AddCondition(Session& session, unsigned value, unsigned flags
 Error DeviceGraph::NoteLaunch(Session& session, const StreamTarget& target) {
   if (launched_ == 0)
     CUSPAN_RETURN_IF_FAILED(
-        session.events().CreateOn(target.link, CU_EVENT_DISABLE_TIMING, &launched_));
+        session.events().CreateOn(target.connection, CU_EVENT_DISABLE_TIMING, &launched_));
   return session.events().Record(launched_, target);
 }
 
@@ -101,37 +102,38 @@ Error DeviceGraph::MakeReady(Session& session) {
   const MutexLock lock(renewing_);
   if (!exec_.expired()) return CUDA_ERROR_NOT_SUPPORTED;
   if (ready_) return CUDA_SUCCESS;
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
+  std::shared_ptr<ContextConnection> connection;
+  CUSPAN_RETURN_IF_FAILED(FindLink(session, &connection));
   // The driver has one executable graph at a time, and the one before goes with its last launch.
   if (launched_ != 0) CUSPAN_RETURN_IF_FAILED(session.events().Synchronize(launched_));
   GraphClear clear;
   clear.graph = handle_;
   GraphClear::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link->Call(clear, &reply));
+  CUSPAN_RETURN_IF_FAILED(connection->Call(clear, &reply));
   ready_ = true;
   return CUDA_SUCCESS;
 }
 
-Error DeviceGraph::Build(Session& session, Link& link, const std::vector<GraphNode*>& order,
+Error DeviceGraph::Build(Session& session, ContextConnection& connection,
+                         const std::vector<GraphNode*>& order,
                          std::shared_ptr<DeviceGraphExec>* made) {
   ready_ = false;
   RecordedPlaces places;
-  CUSPAN_RETURN_IF_FAILED(RecordNodes(session, link, handle_, order, &places));
+  CUSPAN_RETURN_IF_FAILED(RecordNodes(session, connection, handle_, order, &places));
   GraphInstantiate op;
   op.graph = handle_;
   op.exec = NextHandle();
   GraphInstantiate::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-  *made = std::make_shared<DeviceGraphExec>(link_number_, op.exec, shared_from_this());
+  CUSPAN_RETURN_IF_FAILED(connection.Call(op, &reply));
+  *made = std::make_shared<DeviceGraphExec>(connection_number_, op.exec, shared_from_this());
   return CUDA_SUCCESS;
 }
 
 Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   // Another thread was faster.
   if (!ready_ || !exec_.expired()) return CUDA_ERROR_NOT_SUPPORTED;
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
+  std::shared_ptr<ContextConnection> connection;
+  CUSPAN_RETURN_IF_FAILED(FindLink(session, &connection));
   std::unordered_set<std::uint64_t> used;
   ForEachCondition(*exec.graph, [&](const ConditionWork& work) { used.insert(work.condition); });
   for (const Condition& condition : conditions_)
@@ -143,7 +145,7 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   const auto order = InOrder(*exec.graph);
   if (!order) return CUDA_ERROR_INVALID_VALUE;
 
-  const OnDevice on_device(session, *link);
+  const OnDevice on_device(session, *connection);
   const NodeSet leading = WithAllBefore(*order, IsCondition);
   const NodeSet before = WithAllBefore(
       *order, [&](const GraphNode& node) { return leading.contains(&node) && !on_device(node); });
@@ -172,7 +174,7 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
     }
     first.nodes.push_back(node);
   }
-  CUSPAN_RETURN_IF_FAILED(Build(session, *link, own.nodes, &own.on_device));
+  CUSPAN_RETURN_IF_FAILED(Build(session, *connection, own.nodes, &own.on_device));
   exec_ = own.on_device;
   exec.parts = {std::move(first), std::move(own), std::move(last)};
   exec.stale = false;

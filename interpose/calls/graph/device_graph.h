@@ -38,7 +38,7 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   std::uint64_t whole() const { return whole_; }
 
   // Its proxy; CUDA_ERROR_INVALID_HANDLE when the device was reset since.
-  Error FindLink(Session& session, std::shared_ptr<Link>* link) const;
+  Error FindLink(Session& session, std::shared_ptr<ContextConnection>* connection) const;
 
   // The device forgets what it was given for the executable graph before, whose last launch it
   // waits for: so not with the graphs in peace. CUDA_ERROR_NOT_SUPPORTED, as CUDA has it, while
@@ -49,17 +49,18 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   Error Instantiate(Session& session, GraphExec& exec);
 
  private:
-  DeviceGraph(int device, std::uint64_t link_number, std::uint64_t handle, std::uint64_t whole)
-      : device_(device), link_number_(link_number), handle_(handle), whole_(whole) {}
+  DeviceGraph(int device, std::uint64_t connection_number, std::uint64_t handle,
+              std::uint64_t whole)
+      : device_(device), connection_number_(connection_number), handle_(handle), whole_(whole) {}
 
   friend class DeviceGraphExec;  // It records the event.
   Error NoteLaunch(Session& session, const StreamTarget& target);
   // Has the device make `*made` of these nodes.
-  Error Build(Session& session, Link& link, const std::vector<GraphNode*>& order,
+  Error Build(Session& session, ContextConnection& connection, const std::vector<GraphNode*>& order,
               std::shared_ptr<DeviceGraphExec>* made);
 
   const int device_;
-  const std::uint64_t link_number_;
+  const std::uint64_t connection_number_;
   const std::uint64_t handle_;
   const std::uint64_t whole_;
   std::vector<Condition> conditions_;

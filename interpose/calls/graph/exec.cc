@@ -71,9 +71,9 @@ bool IsUpToDate(Session& session, GraphExec& exec) {
   exec.registry_version = version;
   for (const GraphPart& part : exec.parts) {
     if (part.on_device == nullptr) continue;
-    std::shared_ptr<Link> link = part.on_device->FindLink(session);
-    if (link == nullptr) return false;
-    const OnDevice on_device(session, *link);
+    std::shared_ptr<ContextConnection> connection = part.on_device->FindLink(session);
+    if (connection == nullptr) return false;
+    const OnDevice on_device(session, *connection);
     for (const GraphNode* node : exec.changed)
       if (part.on_device->Has(*node) && !on_device(*node)) return false;
   }
@@ -92,7 +92,7 @@ Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool 
   exec.given = true;
   exec.registry_version = Registry::Get().version();
   // The device may refuse it, which does not keep the client from handing over the nodes.
-  static_cast<void>(GiveToDevice(session, *target.link, *exec.graph, &exec.parts));
+  static_cast<void>(GiveToDevice(session, *target.connection, *exec.graph, &exec.parts));
   return CUDA_SUCCESS;
 }
 
@@ -127,13 +127,13 @@ bool IsThreadsOwn(Session& session, const StreamTarget& target) {
 // Two launches of one exec do not run at a time.
 Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& exec) {
   const StreamTarget& last = exec.last;
-  const bool elsewhere =
-      last.link != nullptr && (last.link != target.link || last.stream != target.stream);
-  if (!elsewhere || last.link->fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
+  const bool elsewhere = last.connection != nullptr &&
+                         (last.connection != target.connection || last.stream != target.stream);
+  if (!elsewhere || last.connection->fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
   if (exec.behind != 0) return session.events().Wait(target, exec.behind);
   if (!IsThreadsOwn(session, last)) return session.events().Order(last, target);
   // The stream was destroyed, and what was in it may still be under way.
-  return last.link->CallAndStore(DeviceSynchronize{});
+  return last.connection->CallAndStore(DeviceSynchronize{});
 }
 
 void ForgetLast(Session& session, GraphExec& exec) {
@@ -146,7 +146,7 @@ Error NoteLast(Session& session, GraphExec& exec) {
   ForgetLast(session, exec);
   if (!IsThreadsOwn(session, exec.last)) return CUDA_SUCCESS;
   CUSPAN_RETURN_IF_FAILED(
-      session.events().CreateOn(exec.last.link, CU_EVENT_DISABLE_TIMING, &exec.behind));
+      session.events().CreateOn(exec.last.connection, CU_EVENT_DISABLE_TIMING, &exec.behind));
   return session.events().Record(exec.behind, exec.last);
 }
 

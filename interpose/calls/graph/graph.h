@@ -76,7 +76,7 @@ struct GraphMemory {
   int device = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t link_number = 0;
+  std::uint64_t connection_number = 0;
   // Fails when the device has no room (memory_nodes.cc).
   Error Allocate(Session& session, int on, std::uint64_t size);
   ~GraphMemory();
@@ -101,8 +101,8 @@ struct MemoryBatchWork {
 };
 // A group of NCCL's calls for one device (calls/collective.h).
 struct CollectiveWork {
-  std::uint64_t link = 0;  // The life of the context that has the communicators.
-  int device = 0;          // Of that context.
+  std::uint64_t connection = 0;  // The life of the context that has the communicators.
+  int device = 0;                // Of that context.
   std::vector<CollectiveCall> calls;
 };
 // Runs one of its bodies, none, or one again and again, by a number that kernels set.

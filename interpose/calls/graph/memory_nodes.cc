@@ -77,7 +77,7 @@ TurnsByAddress TurnsOf(const Graph& graph) {
 }
 
 // So many nodes before a new one are looked at, the nearest first: graphs may have very many.
-constexpr std::size_t kMostLookedAt = 4096;
+constexpr std::size_t kMaxLookedAt = 4096;
 
 // The smallest memory of the graph that is large enough and no longer used when the node runs; null
 // where there is none. So a graph needs no more memory than is in use at a time, however often it
@@ -96,7 +96,7 @@ std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::
   std::shared_ptr<GraphMemory> best;
   std::unordered_set<const GraphNode*> seen(place.dependencies.begin(), place.dependencies.end());
   std::vector<const GraphNode*> open(seen.begin(), seen.end());
-  for (std::size_t i = 0; i < std::min(open.size(), kMostLookedAt); ++i) {
+  for (std::size_t i = 0; i < std::min(open.size(), kMaxLookedAt); ++i) {
     const auto found = free_behind.find(open[i]);
     if (found != free_behind.end() && (best == nullptr || found->second->bytes < best->bytes))
       best = found->second;
@@ -176,14 +176,14 @@ Error HandOver(Session& session, const MemoryLeft& left, bool again) {
 }
 
 Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.devices().Open(on, &link));
+  std::shared_ptr<ContextConnection> connection;
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(on, &connection));
   std::uint64_t made = 0;
-  CUSPAN_RETURN_IF_FAILED(link->memory().Allocate(size, &made));
+  CUSPAN_RETURN_IF_FAILED(connection->memory().Allocate(size, &made));
   device = on;
   address = made;
   bytes = size;
-  link_number = link->number();
+  connection_number = connection->number();
   session.graph_blocks().Add(address);
   const MutexLock lock(use_mutex);
   Use& use = Uses()[device];
@@ -201,7 +201,7 @@ GraphMemory::~GraphMemory() {
   Session* const session = Session::IfStarted();
   if (session == nullptr) return;
   // A device that was reset has no such memory any more, but perhaps other at that address.
-  if (session->devices().LinkNumbered(link_number) == nullptr) return;
+  if (session->devices().ConnectionNumbered(connection_number) == nullptr) return;
   FreeAll(*session, session->graph_blocks().End(address, bytes));
 }
 
@@ -226,9 +226,9 @@ Error SetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t v
 Error TrimGraphMemory(int device) {
   return WithSession([&](Session& session) -> Error {
     if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
-    std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &link));
-    FreeAll(session, session.graph_blocks().TakeEnded(*link));
+    std::shared_ptr<ContextConnection> connection;
+    CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &connection));
+    FreeAll(session, session.graph_blocks().TakeEnded(*connection));
     return CUDA_SUCCESS;
   });
 }

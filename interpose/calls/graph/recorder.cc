@@ -12,7 +12,7 @@ namespace cuspan {
 namespace {
 
 // With the largest arguments of a kernel they fit a frame.
-constexpr std::size_t kMostAfter = 2048;
+constexpr std::size_t kMaxAfter = 2048;
 
 bool IsNothing(const BoxCopy& copy) {
   return copy.extent.width == 0 || copy.extent.rows == 0 || copy.extent.planes == 0;
@@ -32,8 +32,9 @@ void Describe(const CUDA_MEMSET_NODE_PARAMS& set, Op* op) {
 // Records one graph or body at the proxy.
 class Recorder {
  public:
-  Recorder(Session& session, Link& link, std::uint64_t graph, RecordedPlaces* places)
-      : session_(session), link_(link), graph_(graph), places_(*places) {}
+  Recorder(Session& session, ContextConnection& connection, std::uint64_t graph,
+           RecordedPlaces* places)
+      : session_(session), connection_(connection), graph_(graph), places_(*places) {}
 
   // The nodes, each behind those that it depends on; `entry` come before the first ones.
   Error Record(const std::vector<GraphNode*>& order, const std::vector<std::uint32_t>& entry) {
@@ -55,7 +56,7 @@ class Recorder {
   Error operator()(const KernelWork& work) {
     std::vector<void*> arguments;
     ++count_;
-    return RecordLaunch(session_, link_, LaunchOf(work, &arguments), Node<GraphKernel>());
+    return RecordLaunch(session_, connection_, LaunchOf(work, &arguments), Node<GraphKernel>());
   }
   Error operator()(const CopyWork& work) {
     BoxCopy copy;
@@ -117,10 +118,10 @@ class Recorder {
   // The next node comes after these: where a frame does not hold their numbers, by nodes that join
   // some each.
   Error ComeAfter(std::vector<std::uint32_t> nodes) {
-    while (nodes.size() > kMostAfter) {
+    while (nodes.size() > kMaxAfter) {
       std::vector<std::uint32_t> joins;
-      for (std::size_t first = 0; first < nodes.size(); first += kMostAfter) {
-        const std::size_t end = std::min(first + kMostAfter, nodes.size());
+      for (std::size_t first = 0; first < nodes.size(); first += kMaxAfter) {
+        const std::size_t end = std::min(first + kMaxAfter, nodes.size());
         after_.assign(nodes.begin() + static_cast<std::ptrdiff_t>(first),
                       nodes.begin() + static_cast<std::ptrdiff_t>(end));
         CUSPAN_RETURN_IF_FAILED((*this)(EmptyWork{}));
@@ -141,18 +142,18 @@ class Recorder {
   template <typename Op>
   Error Post(const Op& op) {
     ++count_;
-    return link_.Send(op);
+    return connection_.Send(op);
   }
   Error RecordBody(const Graph& body, std::uint64_t handle) {
     const auto order = InOrder(body);
     if (!order) return CUDA_ERROR_INVALID_VALUE;
     CUSPAN_RETURN_IF_FAILED(CheckBody(body));
     RecordedPlaces places;
-    return Recorder(session_, link_, handle, &places).Record(*order, {});
+    return Recorder(session_, connection_, handle, &places).Record(*order, {});
   }
   // Also of the graphs inside.
   Error CheckBody(const Graph& body) const {
-    const OnDevice on_device(session_, link_);
+    const OnDevice on_device(session_, connection_);
     for (const auto& node : body.nodes) {
       if (const auto* const child = std::get_if<ChildWork>(&node->work))
         CUSPAN_RETURN_IF_FAILED(CheckBody(*child->graph));
@@ -174,7 +175,7 @@ class Recorder {
   }
 
   Session& session_;
-  Link& link_;
+  ContextConnection& connection_;
   const std::uint64_t graph_;
   std::uint32_t count_ = 0;  // Nodes that were posted.
   RecordedPlaces& places_;
@@ -245,13 +246,13 @@ bool OnDevice::operator()(const CopyWork& work) const {
   if (variables.Contains(NumberOf(copy.destination.pointer)) ||
       variables.Contains(NumberOf(copy.source.pointer)))
     return false;
-  return IsNothing(copy) || BothOn(link_, copy);
+  return IsNothing(copy) || BothOn(connection_, copy);
 }
 
 bool OnDevice::operator()(const SetWork& work) const {
   const PointerKind kind =
       session_.addresses().Classify(HandleOf<const void*>(work.parameters.dst));
-  return kind.kind == PointerKind::kDevice && kind.device == link_.device();
+  return kind.kind == PointerKind::kDevice && kind.device == connection_.device();
 }
 
 bool OnDevice::operator()(const ChildWork& work) const {
@@ -259,9 +260,9 @@ bool OnDevice::operator()(const ChildWork& work) const {
                      [&](const auto& node) { return (*this)(*node); });
 }
 
-Error RecordNodes(Session& session, Link& link, std::uint64_t graph,
+Error RecordNodes(Session& session, ContextConnection& connection, std::uint64_t graph,
                   const std::vector<GraphNode*>& order, RecordedPlaces* places) {
-  return Recorder(session, link, graph, places).Record(order, {});
+  return Recorder(session, connection, graph, places).Record(order, {});
 }
 
 Renewal RenewalOf(const Work& before, const Work& after) {
@@ -284,10 +285,11 @@ Error PostChange(Session& session, const StreamTarget& there, std::uint64_t exec
     op.node = place;
     return op;
   };
-  Link& link = *there.link;
+  ContextConnection& connection = *there.connection;
   if (const auto* const kernel = std::get_if<KernelWork>(&node.work)) {
     std::vector<void*> arguments;
-    return RecordLaunch(session, link, LaunchOf(*kernel, &arguments), to_node(GraphChangeKernel{}));
+    return RecordLaunch(session, connection, LaunchOf(*kernel, &arguments),
+                        to_node(GraphChangeKernel{}));
   }
   if (const auto* const copy = std::get_if<CopyWork>(&node.work)) {
     BoxCopy box;
@@ -297,11 +299,11 @@ Error PostChange(Session& session, const StreamTarget& there, std::uint64_t exec
     op.to = described.to;
     op.from = described.from;
     op.extent = described.extent;
-    return link.Send(op);
+    return connection.Send(op);
   }
   auto op = to_node(GraphChangeSet{});
   Describe(std::get<SetWork>(node.work).parameters, &op);
-  return link.Send(op);
+  return connection.Send(op);
 }
 
 }  // namespace cuspan

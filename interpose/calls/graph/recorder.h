@@ -9,15 +9,16 @@
 
 namespace cuspan {
 
-// Whether the device of `link` can do a node by itself.
+// Whether the device of `connection` can do a node by itself.
 class OnDevice {
  public:
-  OnDevice(Session& session, const Link& link) : session_(session), link_(link) {}
+  OnDevice(Session& session, const ContextConnection& connection)
+      : session_(session), connection_(connection) {}
 
   bool operator()(const GraphNode& node) const {
     // Only kernels and memory operations run where they were put; the rest goes by its pointers and
     // arrays.
-    if (std::holds_alternative<KernelWork>(node.work)) return node.device == link_.device();
+    if (std::holds_alternative<KernelWork>(node.work)) return node.device == connection_.device();
     return std::visit(*this, node.work);
   }
   bool operator()(const KernelWork&) const { return true; }
@@ -30,13 +31,13 @@ class OnDevice {
   bool operator()(const RecordWork&) const { return false; }
   bool operator()(const AllocateWork&) const { return true; }
   bool operator()(const FreeWork&) const { return true; }
-  bool operator()(const MemoryBatchWork& work) const { return work.device == link_.device(); }
+  bool operator()(const MemoryBatchWork& work) const { return work.device == connection_.device(); }
   bool operator()(const ConditionWork&) const { return true; }
   bool operator()(const CollectiveWork&) const { return false; }
 
  private:
   Session& session_;
-  const Link& link_;
+  const ContextConnection& connection_;
 };
 
 // Where nodes are in the driver's graph: by the order in which they were recorded.
@@ -44,7 +45,7 @@ using RecordedPlaces = std::unordered_map<const GraphNode*, std::uint32_t>;
 
 // Records nodes, each behind those that it depends on, in the proxy's `graph`; *places gets theirs,
 // and those of the nodes in graphs inside.
-Error RecordNodes(Session& session, Link& link, std::uint64_t graph,
+Error RecordNodes(Session& session, ContextConnection& connection, std::uint64_t graph,
                   const std::vector<GraphNode*>& order, RecordedPlaces* places);
 
 // What is to become of a recorded node whose work was `before`.

@@ -78,39 +78,39 @@ Branches BranchesOf(const Nodes& order) {
 }
 
 // Where work goes: a stream, and those of other devices that take turns with it.
-class Lane {
+class RunStream {
  public:
   // `held` while it waits for values: it would hold up what else is in the streams that all share.
-  Lane(Session& session, StreamTarget target, bool held)
+  RunStream(Session& session, StreamTarget target, bool held)
       : session(session), target(std::move(target)), held(held) {}
-  Lane(const Lane&) = delete;
-  ~Lane() {
+  RunStream(const RunStream&) = delete;
+  ~RunStream() {
     for (const StreamTarget& own : own_) {
       StreamDestroy op;
       op.stream = own.stream;
-      static_cast<void>(own.link->Post(op));
+      static_cast<void>(own.connection->Post(op));
     }
   }
 
-  // A stream that goes with the lane, when its work is done.
-  Error MakeStream(const std::shared_ptr<Link>& link, StreamTarget* made) {
+  // A stream that goes with the run_stream, when its work is done.
+  Error MakeStream(const std::shared_ptr<ContextConnection>& connection, StreamTarget* made) {
     StreamCreate op;
     op.stream = NextHandle();
     op.flags = CU_STREAM_NON_BLOCKING;
-    CUSPAN_RETURN_IF_FAILED(link->Post(op));
-    *made = own_.emplace_back(StreamTarget{link, op.stream});
+    CUSPAN_RETURN_IF_FAILED(connection->Post(op));
+    *made = own_.emplace_back(StreamTarget{connection, op.stream});
     return CUDA_SUCCESS;
   }
   // `alone`: no other work may be held up by what goes there.
   Error OnDevice(int device, bool alone, StreamTarget* there) {
-    CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &there->link));
-    if (!held && !alone) return there->link->OwnStream(&there->stream);
+    CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &there->connection));
+    if (!held && !alone) return there->connection->OwnStream(&there->stream);
     for (const StreamTarget& own : own_) {
-      if (own.link != there->link) continue;
+      if (own.connection != there->connection) continue;
       *there = own;
       return CUDA_SUCCESS;
     }
-    return MakeStream(there->link, there);
+    return MakeStream(there->connection, there);
   }
 
   Session& session;
@@ -121,12 +121,12 @@ class Lane {
   std::vector<StreamTarget> own_;
 };
 
-Error RunIn(Lane& lane, const Nodes& order);
+Error RunIn(RunStream& run_stream, const Nodes& order);
 
 struct Runner {
-  Lane& lane;
-  const StreamTarget& target;  // Of the lane.
-  Session& session = lane.session;
+  RunStream& run_stream;
+  const StreamTarget& target;  // Of the run_stream.
+  Session& session = run_stream.session;
 
   Error operator()(const KernelWork& work) const {
     std::vector<void*> arguments;
@@ -141,7 +141,7 @@ struct Runner {
   Error operator()(const HostWork& work) const { return CallInOrder(session, target, work.call); }
   Error operator()(const ChildWork& work) const {
     const auto order = InOrder(*work.graph);
-    return order ? RunIn(lane, *order) : Error(CUDA_ERROR_INVALID_VALUE);
+    return order ? RunIn(run_stream, *order) : Error(CUDA_ERROR_INVALID_VALUE);
   }
   Error operator()(const WaitWork& work) const {
     return session.events().Wait(target, NumberOf(work.event));
@@ -168,64 +168,65 @@ struct Runner {
 int DeviceOf(const GraphNode& node, const StreamTarget& target) {
   if (const auto* const batch = std::get_if<MemoryBatchWork>(&node.work)) return batch->device;
   if (const auto* const group = std::get_if<CollectiveWork>(&node.work)) return group->device;
-  return std::holds_alternative<KernelWork>(node.work) ? node.device : target.link->device();
+  return std::holds_alternative<KernelWork>(node.work) ? node.device : target.connection->device();
 }
 
-Error RunNode(Lane& lane, const GraphNode& node) {
+Error RunNode(RunStream& run_stream, const GraphNode& node) {
   if (!node.enabled) return CUDA_SUCCESS;
-  const int device = DeviceOf(node, lane.target);
-  if (device == lane.target.link->device()) return std::visit(Runner{lane, lane.target}, node.work);
+  const int device = DeviceOf(node, run_stream.target);
+  if (device == run_stream.target.connection->device())
+    return std::visit(Runner{run_stream, run_stream.target}, node.work);
   StreamTarget there;
-  CUSPAN_RETURN_IF_FAILED(lane.OnDevice(device, WaitsForValue(node), &there));
-  CUSPAN_RETURN_IF_FAILED(lane.session.events().Order(lane.target, there));
-  CUSPAN_RETURN_IF_FAILED(std::visit(Runner{lane, there}, node.work));
-  return lane.session.events().Order(there, lane.target);
+  CUSPAN_RETURN_IF_FAILED(run_stream.OnDevice(device, WaitsForValue(node), &there));
+  CUSPAN_RETURN_IF_FAILED(run_stream.session.events().Order(run_stream.target, there));
+  CUSPAN_RETURN_IF_FAILED(std::visit(Runner{run_stream, there}, node.work));
+  return run_stream.session.events().Order(there, run_stream.target);
 }
 
-Error RunNodes(Lane& lane, std::span<GraphNode* const> nodes) {
-  for (const GraphNode* node : nodes) CUSPAN_RETURN_IF_FAILED(RunNode(lane, *node));
+Error RunNodes(RunStream& run_stream, std::span<GraphNode* const> nodes) {
+  for (const GraphNode* node : nodes) CUSPAN_RETURN_IF_FAILED(RunNode(run_stream, *node));
   return CUDA_SUCCESS;
 }
 
 // In streams of their own, but for what waits for nothing: that may write what the others wait for.
-Error RunApart(Lane& lane, const Branches& branches) {
-  Events& events = lane.session.events();
-  std::map<const Branch*, std::unique_ptr<Lane>> lanes;
+Error RunApart(RunStream& run_stream, const Branches& branches) {
+  Events& events = run_stream.session.events();
+  std::map<const Branch*, std::unique_ptr<RunStream>> run_streams;
   for (const auto& [waits, branch] : branches) {
     if (waits.empty()) {
-      CUSPAN_RETURN_IF_FAILED(RunNodes(lane, branch.nodes));
+      CUSPAN_RETURN_IF_FAILED(RunNodes(run_stream, branch.nodes));
       continue;
     }
-    auto own = std::make_unique<Lane>(lane.session, lane.target, true);
-    CUSPAN_RETURN_IF_FAILED(own->MakeStream(lane.target.link, &own->target));
-    CUSPAN_RETURN_IF_FAILED(events.Order(lane.target, own->target));
+    auto own = std::make_unique<RunStream>(run_stream.session, run_stream.target, true);
+    CUSPAN_RETURN_IF_FAILED(own->MakeStream(run_stream.target.connection, &own->target));
+    CUSPAN_RETURN_IF_FAILED(events.Order(run_stream.target, own->target));
     for (const Branch* before : branch.behind) {
-      const auto known = lanes.find(before);
-      if (known != lanes.end())
+      const auto known = run_streams.find(before);
+      if (known != run_streams.end())
         CUSPAN_RETURN_IF_FAILED(events.Order(known->second->target, own->target));
     }
     CUSPAN_RETURN_IF_FAILED(RunNodes(*own, branch.nodes));
-    lanes[&branch] = std::move(own);
+    run_streams[&branch] = std::move(own);
   }
-  for (const auto& [branch, own] : lanes)
-    CUSPAN_RETURN_IF_FAILED(events.Order(own->target, lane.target));
+  for (const auto& [branch, own] : run_streams)
+    CUSPAN_RETURN_IF_FAILED(events.Order(own->target, run_stream.target));
   return CUDA_SUCCESS;
 }
 
-Error RunIn(Lane& lane, const Nodes& order) {
+Error RunIn(RunStream& run_stream, const Nodes& order) {
   const auto first = std::find_if(order.begin(), order.end(),
                                   [](const auto* node) { return WaitsForValue(*node); });
-  if (first != order.end() && !WaitInARow(order)) return RunApart(lane, BranchesOf(order));
-  CUSPAN_RETURN_IF_FAILED(RunNodes(lane, {order.begin(), first}));
-  Lane held(lane.session, lane.target, true);
+  if (first != order.end() && !WaitInARow(order)) return RunApart(run_stream, BranchesOf(order));
+  CUSPAN_RETURN_IF_FAILED(RunNodes(run_stream, {order.begin(), first}));
+  RunStream held(run_stream.session, run_stream.target, true);
   return RunNodes(held, {first, order.end()});
 }
 
 }  // namespace
 
 Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order) {
-  Lane lane(session, target, false);
-  return RunIn(lane, order);
+  RunStream run_stream(session, target, false);
+  return RunIn(run_stream, order);
 }
 
 }  // namespace cuspan

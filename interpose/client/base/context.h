@@ -14,11 +14,11 @@
 
 namespace cuspan {
 
-class Link;
+class ContextConnection;
 
 // A primary context begins with the first use of it and ends when it is reset: each time it has
-// another life, which is a Link. What belongs to it belongs to one of its lives. A created one has
-// one life, and is destroyed after it.
+// another life, which is a ContextConnection. What belongs to it belongs to one of its lives. A
+// created one has one life, and is destroyed after it.
 class Context : public std::enable_shared_from_this<Context> {
  public:
   enum class Kind { kPrimary, kCreated };
@@ -38,7 +38,7 @@ class Context : public std::enable_shared_from_this<Context> {
   CUresult state() const {
     return static_cast<CUresult>(life_.load(std::memory_order_acquire) & 0xffff'ffff);
   }
-  // The number of the life that it has, Link::number(); 0 if it has none.
+  // The number of the life that it has, ContextConnection::number(); 0 if it has none.
   std::uint64_t life() const { return life_.load(std::memory_order_acquire) >> 32; }
   // That life fails.
   void Fail(std::uint64_t life, CUresult result) {
@@ -67,8 +67,8 @@ class Context : public std::enable_shared_from_this<Context> {
   const int device_;
   Mutex opening_;  // One thread begins or ends a life; others wait.
   // Both guarded by the mutex of Devices.
-  std::shared_ptr<Link> link_;
-  std::shared_ptr<Link> starting_;  // Used by nobody but the one who opens it.
+  std::shared_ptr<ContextConnection> connection_;
+  std::shared_ptr<ContextConnection> starting_;  // Used by nobody but the one who opens it.
 };
 
 // The contexts that a thread has made current, the last one on top. A context that is destroyed
@@ -103,13 +103,13 @@ class ContextStack {
 class ContextTable {
  public:
   // A life of a context begins: it takes calls, and no other thread uses it yet. Any thread.
-  virtual void Began(Link& /*link*/) {}
+  virtual void Began(ContextConnection& /*connection*/) {}
   // A life of a context has ended: what belonged to it is gone. Once, and before another life
   // begins. Any thread.
-  virtual void Forget(const Link& ended) = 0;
+  virtual void Forget(const ContextConnection& ended) = 0;
   // The device is lost: nothing that is under way will complete. By the thread that receives, or
   // the one that found out. Forget may follow, or not.
-  virtual void Lost(const Link& /*lost*/) {}
+  virtual void Lost(const ContextConnection& /*lost*/) {}
 
  protected:
   ~ContextTable() = default;

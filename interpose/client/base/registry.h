@@ -52,7 +52,7 @@ struct FatbinRecord : std::enable_shared_from_this<FatbinRecord> {
   std::vector<std::byte> owned;      // `image`, where it is not in the program's memory.
   // Of relocatable code: the containers of the objects that were linked to `image`.
   std::vector<std::span<const std::byte>> objects;
-  std::uint64_t owner = 0;  // The number of the link whose module it is; 0: no module.
+  std::uint64_t owner = 0;  // The number of the connection whose module it is; 0: no module.
   JitRequest jit;           // How the program wants it compiled; constant once it is loaded.
   std::string unsupported;  // Why nothing in it can be used yet; empty when all can.
   // Records of what is in it, each at one address. The registry's, under its mutex.

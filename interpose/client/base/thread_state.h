@@ -17,7 +17,7 @@
 
 namespace cuspan {
 
-class Link;
+class ContextConnection;
 struct CollectiveThread;
 struct Event;
 struct FunctionRecord;
@@ -61,7 +61,7 @@ struct ThreadState {
   bool host_call_permitted = false;
   // Of the runtime's cudaStreamCaptureMode; 0 is its default.
   int capture_mode = 0;
-  // The thread's own default stream, by the number of the link that has it; see Streams.
+  // The thread's own default stream, by the number of the connection that has it; see Streams.
   std::map<std::uint64_t, std::uint64_t> own_streams;
   // Where it waits is asked for; null until it has waited.
   std::shared_ptr<PythonWaiter> python_waiter;
@@ -70,7 +70,7 @@ struct ThreadState {
   // Called when the thread ends.
   std::vector<std::function<void()>> at_end;
   // Of the session's tables: see Devices::Opened, Streams::Find, Events.
-  LookupCache<Link, 8> links;
+  LookupCache<ContextConnection, 8> connections;
   LookupCache<const Stream, 16, std::shared_ptr> streams;
   LookupCache<Event, 16> events;
   // Of the registry: see FindFunction.
@@ -80,11 +80,11 @@ struct ThreadState {
     const FunctionRecord* record = nullptr;
   };
   std::array<KnownFunction, 16> functions;
-  // Of a link's modules: see FindKernel.
+  // Of a connection's modules: see FindKernel.
   struct KnownKernel {
     const FunctionRecord* function = nullptr;
-    std::uint64_t link = 0;     // The link's number,
-    std::uint64_t version = 0;  // and the registry's, when it was looked up.
+    std::uint64_t connection = 0;  // The connection's number,
+    std::uint64_t version = 0;     // and the registry's, when it was looked up.
     LoadedKernel* kernel = nullptr;
   };
   std::array<KnownKernel, 16> kernels;
@@ -99,7 +99,7 @@ struct ThreadState {
   std::array<KnownBlock, 16> blocks;
   // The last copy from a device whose bytes the thread has waited for: see Streams::EndsWithCopy.
   struct FinishedCopy {
-    std::uint64_t link = 0;  // Its number; 0: none.
+    std::uint64_t connection = 0;  // Its number; 0: none.
     std::uint64_t stream = 0;
     std::uint64_t sequence = 0;  // The op's.
   };

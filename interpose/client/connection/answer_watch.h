@@ -10,7 +10,7 @@ namespace cuspan {
 // thread.
 class AnswerWatch {
  public:
-  static constexpr unsigned kLooksASecond = 4;  // By whoever calls Look.
+  static constexpr unsigned kPollsPerSecond = 4;  // By whoever calls Look.
   static constexpr unsigned kAskAfterSeconds = 5;
   static constexpr unsigned kTellAfterSeconds = 10;
 
@@ -44,8 +44,8 @@ class AnswerWatch {
   void Asked() { asked_ = true; }
 
  private:
-  static constexpr unsigned kAsk = kAskAfterSeconds * kLooksASecond;
-  static constexpr unsigned kTell = kTellAfterSeconds * kLooksASecond;
+  static constexpr unsigned kAsk = kAskAfterSeconds * kPollsPerSecond;
+  static constexpr unsigned kTell = kTellAfterSeconds * kPollsPerSecond;
 
   std::uint64_t heard_ = 0;
   std::uint64_t taken_ = 0;

@@ -16,7 +16,7 @@ void EndIfRefused(CUresult result) {
     EndIfStrict();
 }
 
-Connection::Connection(ProxyPlace place, std::uint64_t number, std::unique_ptr<Channel> channel,
+Connection::Connection(ProxyLocation place, std::uint64_t number, std::unique_ptr<Channel> channel,
                        ConnectionCommon* common)
     : place_(std::move(place)),
       number_(number),

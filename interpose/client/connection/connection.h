@@ -1,5 +1,6 @@
 // The connection to one proxy: what is posted to it, calls that wait for their replies, bulk bytes
-// (transfers.h), and what comes back. What all that means is for Link, which is one, to know.
+// (transfers.h), and what comes back. What all that means is for ContextConnection, which is one,
+// to know.
 //
 // Any thread may use it. Functions return the driver's results; a lost device makes every call
 // return its sticky error.
@@ -35,7 +36,7 @@ enum class Sharing {
 };
 
 // What is known of a proxy when it is connected.
-struct ProxyPlace {
+struct ProxyLocation {
   int device = 0;             // As the program counts.
   std::string name;           // For a person: which GPU it is, and on which host.
   std::uint32_t agent = 0;    // The rank of its node's.
@@ -50,7 +51,7 @@ struct ProxyPlace {
   // Whether its kernels can have __managed__ variables in the program's own memory.
   bool places_variables = false;
 
-  bool SameNode(const ProxyPlace& other) const {
+  bool SameNode(const ProxyLocation& other) const {
     return agent == other.agent && relayed == other.relayed && !exchange.empty() &&
            !other.exchange.empty();
   }
@@ -82,13 +83,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `number` counts connections of this process from 1, so that handles of a lost one are told
   // apart. `common` outlives it.
-  Connection(ProxyPlace place, std::uint64_t number, std::unique_ptr<Channel> channel,
+  Connection(ProxyLocation place, std::uint64_t number, std::unique_ptr<Channel> channel,
              ConnectionCommon* common);
   virtual ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  const ProxyPlace& place() const { return place_; }
+  const ProxyLocation& place() const { return place_; }
   int device() const { return place_.device; }
   std::uint64_t number() const { return number_; }
   Sharing sharing() const { return place_.sharing; }
@@ -186,8 +187,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // As Fail, for such a device; `sentence` is the text of that error.
   void Lose(const std::string& sentence);
 
-  // For the thread that receives, AnswerWatch::kLooksASecond times a second: says when a proxy that
-  // somebody waits for does not answer. `agent`: the process of this node's, 0 where it is unknown.
+  // For the thread that receives, AnswerWatch::kPollsPerSecond times a second: says when a proxy
+  // that somebody waits for does not answer. `agent`: the process of this node's, 0 where it is
+  // unknown.
   void LookForAnswers(pid_t agent);
 
   // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
@@ -206,7 +208,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  protected:
   // What came, told by the thread that receives, which must not wait for anything.
   virtual void OnEvent(const EventReached& reached) = 0;
-  virtual void OnCommunicator(const CommunicatorTold& told) = 0;
+  virtual void OnCommunicator(const CommunicatorNotice& told) = 0;
   // Everything posted up to `sequence` is complete on the device. Any thread.
   virtual void OnCompleted(std::uint64_t sequence) = 0;
   // The highest of these.
@@ -227,7 +229,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string WhySilent(pid_t agent) const;
   CUresult Lost();
 
-  const ProxyPlace place_;
+  const ProxyLocation place_;
   const std::uint64_t number_;
   const std::unique_ptr<Channel> channel_;
   ConnectionCommon* const common_;

@@ -9,9 +9,9 @@ namespace {
 
 // Runs from here on are not worth the caches: of what is larger than they are, every line would
 // be read before it is written, and put out what the program uses.
-constexpr std::uint64_t kLeastStreamed = 1 << 20;
+constexpr std::uint64_t kMinStreamed = 1 << 20;
 
-// memcpy around the caches. With two threads it stores what a GPU's link brings, where plain
+// memcpy around the caches. With two threads it stores what a GPU's connection brings, where plain
 // stores need four (measured: 30 against 17 GB/s).
 void CopyStreaming(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   constexpr std::uint64_t kLine = 64;
@@ -77,7 +77,7 @@ void PackRows(const HostRows& rows, const std::byte* base, std::uint64_t offset,
 void UnpackRows(const HostRows& rows, std::byte* base, std::uint64_t offset, std::uint64_t bytes,
                 const std::byte* packed) {
   ForEachRun(rows, offset, bytes, [&](std::uint64_t to, std::uint64_t from, std::uint64_t run) {
-    if (run >= kLeastStreamed)
+    if (run >= kMinStreamed)
       CopyStreaming(base + to, packed + from, run);
     else
       std::memcpy(base + to, packed + from, run);

@@ -13,7 +13,7 @@ class LastPosts {
  public:
   void Note(std::uint64_t stream, std::uint64_t sequence) {
     if (stream <= 2) return;  // Default streams are asked about at the proxy.
-    std::atomic<std::uint64_t>& last = places_[PlaceOf(stream)].sequence;
+    std::atomic<std::uint64_t>& last = slots_[PlaceOf(stream)].sequence;
     std::uint64_t known = last.load(std::memory_order_relaxed);
     while (known < sequence &&
            !last.compare_exchange_weak(known, sequence, std::memory_order_release)) {
@@ -21,7 +21,7 @@ class LastPosts {
   }
   // Not less than the sequence of the last op posted to a stream that the program made.
   std::uint64_t Of(std::uint64_t stream) const {
-    return places_[PlaceOf(stream)].sequence.load(std::memory_order_acquire);
+    return slots_[PlaceOf(stream)].sequence.load(std::memory_order_acquire);
   }
 
  private:
@@ -30,10 +30,10 @@ class LastPosts {
   static std::size_t PlaceOf(std::uint64_t stream) {
     return stream * 0x9E3779B97F4A7C15 >> (64 - kPlaceBits);  // Fibonacci hashing.
   }
-  struct alignas(64) Place {
+  struct alignas(64) Slot {
     std::atomic<std::uint64_t> sequence = 0;
   };
-  std::array<Place, std::size_t{1} << kPlaceBits> places_;
+  std::array<Slot, std::size_t{1} << kPlaceBits> slots_;
 };
 
 }  // namespace cuspan

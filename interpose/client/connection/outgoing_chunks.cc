@@ -13,7 +13,7 @@ namespace cuspan {
 namespace {
 
 // Below it waking others takes longer than copying.
-constexpr std::uint64_t kLeastShared = 2 << 20;
+constexpr std::uint64_t kMinShared = 2 << 20;
 
 // Who found no free slot so many times in a row is not needed: the slots are what the others wait
 // for, too, and whoever returns them would have to wake all.
@@ -100,7 +100,7 @@ struct Shared {
 CUresult SendChunks(Channel& channel, CopyThreads& threads, const OutgoingBytes& bytes,
                     std::uint64_t begin, std::uint64_t end) {
   const auto shared = std::make_shared<Shared>(channel, bytes, begin, end);
-  if (end - begin >= kLeastShared) {
+  if (end - begin >= kMinShared) {
     // Two slots at least for each: one is filled while the other is on its way.
     const unsigned most = std::max(channel.layout().staging_slots / 2, 1U);
     for (unsigned i = 1; i < std::min(threads.count(), most); ++i)

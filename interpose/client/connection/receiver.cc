@@ -62,10 +62,10 @@ bool Receiver::ReceiveSome() {
 
 bool Receiver::HandleFrame(const Frame& frame) {
   switch (frame.op()) {
-    case Op::kTransferWanted: {
-      TransferWanted wanted;
+    case Op::kTransferClearToSend: {
+      TransferClearToSend wanted;
       if (!DecodeFrom(frame.payload, wanted)) return false;
-      connection_.transfers_.OnWanted(wanted.transfer, wanted.chunks);
+      connection_.transfers_.OnClearToSend(wanted.transfer, wanted.chunks);
       return true;
     }
     case Op::kChunk: {
@@ -95,8 +95,8 @@ bool Receiver::HandleFrame(const Frame& frame) {
       connection_.OnCompleted(reached.sequence);
       return true;
     }
-    case Op::kCommunicatorTold: {
-      CommunicatorTold told;
+    case Op::kCommunicatorNotice: {
+      CommunicatorNotice told;
       if (!DecodeFrom(frame.payload, told)) return false;
       connection_.OnCommunicator(told);
       return true;

@@ -54,7 +54,7 @@ class Receiver {
       if (waited >= stages_.spin) std::this_thread::yield();
     }
     if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;  // Others receive.
-    channel_.own_bell().RingNaps();
+    channel_.own_bell().RingShortSleepers();
     // What came meanwhile and is not this thread's to wait for.
     if (HasWork()) channel_.own_bell().Ring();
   }

@@ -10,7 +10,7 @@ namespace cuspan {
 namespace {
 
 // Smaller chunks are stored sooner than another thread wakes up.
-constexpr std::uint32_t kLeastForOthers = 64 * 1024;
+constexpr std::uint32_t kMinForOthers = 64 * 1024;
 
 // So many failed transfers are remembered: far more than have chunks under way at once, each of
 // which holds one of at most 64 slots.
@@ -18,7 +18,7 @@ constexpr std::size_t kFailedRemembered = 1024;
 
 // Inline chunks that may have overtaken others: a proxy sends none while it has such, so that only
 // what is on its way already can be overtaken.
-constexpr std::size_t kMostEarly = 65536;
+constexpr std::size_t kMaxEarly = 65536;
 
 }  // namespace
 
@@ -170,7 +170,7 @@ void Transfers::WaitStored(std::uint64_t chunks) {
   stored_awaited_.erase(awaited);
 }
 
-void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
+void Transfers::OnClearToSend(std::uint64_t transfer, std::uint64_t chunks) {
   {
     const MutexLock lock(mutex_);
     const auto known = outgoing_.find(transfer);
@@ -201,7 +201,7 @@ bool Transfers::MeetsOthers(const Piece& piece) const {
   const Incoming& incoming = *known->second;
   const HostSpan span =
       SpanOf(incoming.rows, incoming.destination, piece.offset, piece.bytes.size());
-  return std::any_of(storing_.begin(), storing_.end(), [&](const Place& place) {
+  return std::any_of(storing_.begin(), storing_.end(), [&](const Destination& place) {
     return place.transfer != piece.transfer && place.span.Meets(span);
   });
 }
@@ -228,7 +228,7 @@ bool Transfers::OnChunk(const Chunk& chunk) {
   CopyThreads& threads = common_->copy_out;
   if (incoming == nullptr)
     Skip(piece);
-  else if (threads.count() == 1 || chunk.bytes < kLeastForOthers)
+  else if (threads.count() == 1 || chunk.bytes < kMinForOthers)
     Store(std::move(incoming), std::move(piece));
   else
     threads.Run([this, incoming, piece] { Store(incoming, piece); });
@@ -236,7 +236,7 @@ bool Transfers::OnChunk(const Chunk& chunk) {
 }
 
 bool Transfers::OnChunkInline(const ChunkInline& chunk) {
-  if (chunk.number < arrived_chunks_ || arrived_early_.size() >= kMostEarly ||
+  if (chunk.number < arrived_chunks_ || arrived_early_.size() >= kMaxEarly ||
       !arrived_early_.insert(chunk.number).second)
     return false;
   while (arrived_early_.erase(arrived_chunks_) != 0) ++arrived_chunks_;
@@ -272,7 +272,7 @@ void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
     // With the mutex: nobody destroys this meanwhile.
     const MutexLock lock(mutex_);
     --incoming->storing;
-    storing_.erase(std::find_if(storing_.begin(), storing_.end(), [&](const Place& place) {
+    storing_.erase(std::find_if(storing_.begin(), storing_.end(), [&](const Destination& place) {
       return place.transfer == piece.transfer && place.span.begin == begin;
     }));
     incoming->stored += bytes;

@@ -2,11 +2,10 @@
 // channel's staging slots.
 //
 // To the device: the copy op is posted in its stream; when it is next there the
-// proxy asks for it (TransferWanted) and the chunks go, from the calling thread
-// or, for copies that the caller does not wait for, from a thread of the link, which gives all
-// that are wanted their turns.
-// From the device: the proxy pushes chunks; the receiver thread, or those that copy for it, store
-// them.
+// proxy asks for it (TransferClearToSend) and the chunks go, from the calling thread
+// or, for copies that the caller does not wait for, from a thread of the connection, which gives
+// all that are wanted their turns. From the device: the proxy pushes chunks; the receiver thread,
+// or those that copy for it, store them.
 #pragma once
 
 #include <cuda.h>
@@ -60,7 +59,7 @@ class Transfers {
                 const HostRows& rows = {});
   // To be called before SendLater. CUDA_ERROR_OPERATING_SYSTEM if no thread can be started.
   CUresult StartSender();
-  // The same by the link's own thread. The source stays in use until the stream has passed
+  // The same by the connection's own thread. The source stays in use until the stream has passed
   // the copy.
   void SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
                  const HostRows& rows = {});
@@ -84,7 +83,7 @@ class Transfers {
   // --- Receiver thread
 
   // The bytes may be read when as many chunks are stored.
-  void OnWanted(std::uint64_t transfer, std::uint64_t chunks);
+  void OnClearToSend(std::uint64_t transfer, std::uint64_t chunks);
   // False when the chunk is none of ours or out of bounds. One of a transfer that has failed, whose
   // failure may overtake it between nodes, gives its slot back and is otherwise of no use.
   bool OnChunk(const Chunk& chunk);
@@ -121,7 +120,7 @@ class Transfers {
     bool waited = false;                // It was one of kept_.
   };
   // Where it is being copied to, in the program's memory.
-  struct Place {
+  struct Destination {
     std::uint64_t transfer;
     HostSpan span;
   };
@@ -159,7 +158,7 @@ class Transfers {
   std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_ CUSPAN_GUARDED_BY(mutex_);
   std::set<std::uint64_t> failed_incoming_
       CUSPAN_GUARDED_BY(mutex_);  // The last of those of which chunks may still come.
-  std::vector<Place> storing_ CUSPAN_GUARDED_BY(mutex_);  // What is being copied now.
+  std::vector<Destination> storing_ CUSPAN_GUARDED_BY(mutex_);  // What is being copied now.
   // Of the receiver thread: the chunks up to this number have arrived, and of those after them
   // these, which lay in frames.
   std::uint64_t arrived_chunks_ = 0;

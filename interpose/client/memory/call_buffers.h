@@ -27,7 +27,7 @@ auto WithBuffers(const struct iovec* buffers, std::size_t count, bool write, Cal
   };
   if (buffers == nullptr || std::none_of(buffers, buffers + count, ours)) [[likely]]
     return call(buffers);
-  constexpr int kMostAttempts = 8;
+  constexpr int kMaxAttempts = 8;
   for (int attempt = 0;; ++attempt) {
     std::vector<struct iovec> there(buffers, buffers + count);
     for (struct iovec& buffer : there) {
@@ -43,7 +43,7 @@ auto WithBuffers(const struct iovec* buffers, std::size_t count, bool write, Cal
       if (there[i].iov_base != buffers[i].iov_base) EndCall(AddressOf(buffers[i].iov_base), bytes);
     }
     errno = error;
-    if (result != static_cast<decltype(result)>(-1) || error != EFAULT || attempt == kMostAttempts)
+    if (result != static_cast<decltype(result)>(-1) || error != EFAULT || attempt == kMaxAttempts)
       return result;
   }
 }

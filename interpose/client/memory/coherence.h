@@ -1,6 +1,6 @@
 // What one device's work means for memory that the program and its kernels share: before work the
 // device must have what the program wrote, after it the program must find what the device wrote,
-// when CUDA promises it. Link asks it about everything that is posted and waited for.
+// when CUDA promises it. ContextConnection asks it about everything that is posted and waited for.
 #pragma once
 
 #include <cuda.h>
@@ -103,11 +103,11 @@ class Coherence {
     return variables_->Synchronized(connection_, all);
   }
   // What the program wrote goes to the device now; waits for no other device.
-  CUresult SendNews() {
+  CUresult SendUpdates() {
     if (region_ == nullptr) return CUDA_SUCCESS;
     region_->registered().BeforeLaunch();
-    const CUresult result = region_->mirrors().SendNews(connection_);
-    return result != CUDA_SUCCESS ? result : variables_->SendNews(connection_);
+    const CUresult result = region_->mirrors().SendUpdates(connection_);
+    return result != CUDA_SUCCESS ? result : variables_->SendUpdates(connection_);
   }
 
   // An op was posted at that place.

@@ -22,9 +22,9 @@ constexpr std::size_t kFenceBlocks = 256;
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(Connection* link, AddressWindow window, const SharedRegion* region,
+DeviceMemory::DeviceMemory(Connection* connection, AddressWindow window, const SharedRegion* region,
                            PieceListener* pieces)
-    : link_(link),
+    : connection_(connection),
       window_(window),
       region_(region),
       pieces_(pieces),
@@ -48,7 +48,7 @@ CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
     if (enough_retired && !waited) {
       WaitForRetired();
       waited = true;
-      if (const CUresult lost = link_->fault(); lost != CUDA_SUCCESS) return lost;
+      if (const CUresult lost = connection_->fault(); lost != CUDA_SUCCESS) return lost;
       continue;
     }
     // Another thread may take what was mapped here: then this goes round again.
@@ -62,7 +62,7 @@ void DeviceMemory::WaitForRetired() {
     if (retired_.empty()) return;
   }
   // What is wrong with the device is told by the next call.
-  static_cast<void>(link_->CallAndStore(DeviceSynchronize{}));
+  static_cast<void>(connection_->CallAndStore(DeviceSynchronize{}));
 }
 
 CUresult DeviceMemory::Grow(std::uint64_t bytes) {
@@ -101,11 +101,11 @@ CUresult DeviceMemory::Map(std::uint64_t bytes) {
     op.address = *base;
   }
   MemoryMap::Reply reply;
-  CUresult result = link_->Call(op, &reply);
+  CUresult result = connection_->Call(op, &reply);
   if (result != CUDA_SUCCESS) return result;
   growth_.fetch_add(1, std::memory_order_relaxed);
   if (pieces_ != nullptr &&
-      (result = pieces_->AfterMap(*link_, window_, {op.address, bytes})) != CUDA_SUCCESS) {
+      (result = pieces_->AfterMap(*connection_, window_, {op.address, bytes})) != CUDA_SUCCESS) {
     Unmap({op.address, bytes});
     return result;
   }
@@ -135,13 +135,13 @@ void DeviceMemory::TrimLocked(bool all) {
 }
 
 void DeviceMemory::Unmap(const BlockAllocator::Range& segment) {
-  if (pieces_ != nullptr) pieces_->BeforeUnmap(*link_, window_, segment);
+  if (pieces_ != nullptr) pieces_->BeforeUnmap(*connection_, window_, segment);
   MemoryUnmap op;
   op.address = segment.base;
   op.bytes = segment.bytes;
   MemoryUnmap::Reply reply;
   // A failure means that the device is lost, which the next call tells.
-  static_cast<void>(link_->Call(op, &reply));
+  static_cast<void>(connection_->Call(op, &reply));
 }
 
 CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returned) {
@@ -151,9 +151,9 @@ CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returne
     if (imports_.contains(address)) return CUDA_ERROR_INVALID_VALUE;
     const auto range = blocks_.Retire(address);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
-    link_->common().blocks_version.fetch_add(1, std::memory_order_release);
+    connection_->common().blocks_version.fetch_add(1, std::memory_order_release);
     // Read here, so that fences grow along the queue.
-    const std::uint64_t fence = link_->LastPosted();
+    const std::uint64_t fence = connection_->LastPosted();
     if (fence > completed_.load(std::memory_order_relaxed)) {
       retired_.push_back({*range, fence, std::move(returned)});
       retired_bytes_ += range->bytes;
@@ -167,7 +167,7 @@ CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returne
   }
   if (returned) returned();
   if (trim_wanted_.load(std::memory_order_relaxed)) Trim(false);
-  return ask ? link_->Send(Fence{}) : CUDA_SUCCESS;
+  return ask ? connection_->Send(Fence{}) : CUDA_SUCCESS;
 }
 
 void DeviceMemory::Recycle(BlockAllocator::Range range) {
@@ -209,7 +209,7 @@ CUresult DeviceMemory::Import(const std::string& exchange, BlockAllocator::Range
     op.at = *place;
   }
   MemoryImport::Reply reply;
-  if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection_->Call(op, &reply); result != CUDA_SUCCESS) return result;
   const WriterLock lock(mutex_);
   blocks_.AddTaken({op.at, piece.bytes});
   imports_.insert(op.at);
@@ -229,13 +229,13 @@ CUresult DeviceMemory::EndImport(std::uint64_t base) {
   }
   MemoryImportEnd::Reply reply;
   // What could not be given back stays where it is, and is still another's.
-  if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection_->Call(op, &reply); result != CUDA_SUCCESS) return result;
   const WriterLock lock(mutex_);
   imports_.erase(base);
   imported_blocks_.erase(imported_blocks_.lower_bound(base),
                          imported_blocks_.lower_bound(base + op.bytes));
   blocks_.RemoveTaken(base);
-  link_->common().blocks_version.fetch_add(1, std::memory_order_release);
+  connection_->common().blocks_version.fetch_add(1, std::memory_order_release);
   return CUDA_SUCCESS;
 }
 
@@ -247,7 +247,7 @@ void DeviceMemory::AddImportedBlock(BlockAllocator::Range block) {
 void DeviceMemory::RemoveImportedBlock(std::uint64_t base) {
   const WriterLock lock(mutex_);
   imported_blocks_.erase(base);
-  link_->common().blocks_version.fetch_add(1, std::memory_order_release);
+  connection_->common().blocks_version.fetch_add(1, std::memory_order_release);
 }
 
 std::optional<BlockAllocator::Range> DeviceMemory::FindBlock(std::uint64_t address) const {
@@ -281,7 +281,7 @@ std::optional<BlockAllocator::Range> DeviceMemory::Piece(std::uint64_t address) 
 
 std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) const {
   if (region_ != nullptr && region_->Contains(address))
-    return region_->Reaches(*link_, address) ? region_->Find(address) : std::nullopt;
+    return region_->Reaches(*connection_, address) ? region_->Find(address) : std::nullopt;
   const ReaderLock lock(mutex_);
   if (InWindow(address)) return FindBlock(address);
   if (MayReserve(address, 1)) return mapped_.Find(address);

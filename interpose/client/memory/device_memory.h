@@ -47,7 +47,7 @@ class DeviceMemory {
  public:
   // All outlive it. Find also finds what the device may use of `region`; that and `pieces` may be
   // null.
-  DeviceMemory(Connection* link, AddressWindow window, const SharedRegion* region,
+  DeviceMemory(Connection* connection, AddressWindow window, const SharedRegion* region,
                PieceListener* pieces);
 
   // CUDA_ERROR_OUT_OF_MEMORY when neither the pieces at hand nor the device have room, also
@@ -116,7 +116,7 @@ class DeviceMemory {
   // Waits until the device has done what freed blocks wait for.
   void WaitForRetired();
 
-  Connection* const link_;
+  Connection* const connection_;
   const AddressWindow window_;
   const SharedRegion* const region_;
   PieceListener* const pieces_;

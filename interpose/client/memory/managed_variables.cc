@@ -20,60 +20,62 @@ ManagedVariables::Variable* ManagedVariables::Find(const FatbinRecord& fatbin,
   return nullptr;
 }
 
-bool ManagedVariables::Has(const Variable& variable, const Connection& link) {
+bool ManagedVariables::Has(const Variable& variable, const Connection& connection) {
   return std::any_of(variable.places.begin(), variable.places.end(),
-                     [&](const Place& place) { return place.number == link.number(); });
+                     [&](const Copy& place) { return place.number == connection.number(); });
 }
 
-bool ManagedVariables::PlaceAt(Connection& link, const FatbinRecord& fatbin,
+bool ManagedVariables::PlaceAt(Connection& connection, const FatbinRecord& fatbin,
                                const ManagedRecord& record, std::uint64_t address) {
-  if (!link.place().places_variables) return false;
+  if (!connection.place().places_variables) return false;
   VariablePlace place;
   place.module = fatbin.module;
   place.name = record.name;
   place.address = address;
   VariablePlace::Reply reply;
-  return link.Call(place, &reply) == CUDA_SUCCESS;
+  return connection.Call(place, &reply) == CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::Read(Connection& link, std::uint64_t address,
+CUresult ManagedVariables::Read(Connection& connection, std::uint64_t address,
                                 std::vector<std::byte>* bytes) {
   auto incoming = std::make_shared<Incoming>();
   incoming->owned.resize(bytes->size());
   incoming->destination = incoming->owned.data();
   incoming->bytes = bytes->size();
   CopyFromDevice op;
-  if (const CUresult result = link.MemoryStream(&op.stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection.MemoryStream(&op.stream); result != CUDA_SUCCESS)
+    return result;
   op.source = address;
   op.bytes = bytes->size();
-  op.transfer = link.transfers().BeginIncoming(incoming);
-  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
-    link.transfers().Forget(op.transfer);
+  op.transfer = connection.transfers().BeginIncoming(incoming);
+  if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
+    connection.transfers().Forget(op.transfer);
     return result;
   }
-  const CUresult result = link.transfers().WaitComplete(*incoming);
+  const CUresult result = connection.transfers().WaitComplete(*incoming);
   if (result == CUDA_SUCCESS) bytes->swap(incoming->owned);
   return result;
 }
 
-CUresult ManagedVariables::Write(Connection& link, std::uint64_t address,
+CUresult ManagedVariables::Write(Connection& connection, std::uint64_t address,
                                  const std::vector<std::byte>& bytes) {
   CopyToDevice op;
-  if (const CUresult result = link.MemoryStream(&op.stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection.MemoryStream(&op.stream); result != CUDA_SUCCESS)
+    return result;
   op.destination = address;
   op.bytes = bytes.size();
-  op.transfer = link.transfers().BeginOutgoing();
-  CUresult result = link.Send(op);
+  op.transfer = connection.transfers().BeginOutgoing();
+  CUresult result = connection.Send(op);
   if (result != CUDA_SUCCESS) {
-    link.transfers().Forget(op.transfer);
+    connection.transfers().Forget(op.transfer);
     return result;
   }
-  result = link.transfers().Send(op.transfer, bytes.data(), bytes.size());
+  result = connection.transfers().Send(op.transfer, bytes.data(), bytes.size());
   // Kernels on whatever stream find it there.
-  return result != CUDA_SUCCESS ? result : link.SynchronizeStream(op.stream);
+  return result != CUDA_SUCCESS ? result : connection.SynchronizeStream(op.stream);
 }
 
-CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) {
+CUresult ManagedVariables::Loaded(Connection& connection, const FatbinRecord& fatbin) {
   const std::vector<const ManagedRecord*> records = Registry::Get().ManagedOf(fatbin);
   if (records.empty()) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
@@ -82,32 +84,32 @@ CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) 
     find.module = fatbin.module;
     find.name = record->name;
     VariableFind::Reply reply;
-    CUresult result = link.Call(find, &reply);
+    CUresult result = connection.Call(find, &reply);
     // Not in the image that this device runs, so no kernel there can name it.
     if (result == CUDA_ERROR_NOT_FOUND) continue;
     if (result != CUDA_SUCCESS) return result;
-    Place place{link.weak_from_this(), link.number(), reply.address, {}};
+    Copy place{connection.weak_from_this(), connection.number(), reply.address, {}};
     Variable* variable = Find(fatbin, *record);
     // A library's is placed when the program asks for it; kernels may have run before. What a
     // further device has of it counts no more than its definition.
     place.ran = variable == nullptr && record->host == &record->place;
     // Placed there by an earlier call.
     if (variable != nullptr && reply.address == variable->address) continue;
-    if (variable != nullptr && Has(*variable, link)) continue;
+    if (variable != nullptr && Has(*variable, connection)) continue;
     bool in_place = false;
     if (variable == nullptr) {
       std::uint64_t address = 0;
       result = region_->Allocate(SharedRegion::Kind::kManaged, reply.bytes, &address);
       if (result != CUDA_SUCCESS) return result;
-      in_place = PlaceAt(link, fatbin, *record, address);
+      in_place = PlaceAt(connection, fatbin, *record, address);
       // What the program gave it at its definition is in the image alone.
       place.last.resize(reply.bytes);
-      if ((result = Read(link, reply.address, &place.last)) != CUDA_SUCCESS) return result;
+      if ((result = Read(connection, reply.address, &place.last)) != CUDA_SUCCESS) return result;
       std::memcpy(Pointer(address), place.last.data(), reply.bytes);
       variable = &variables_.emplace_back(Variable{&fatbin, address, reply.bytes, {}});
       *record->host = Pointer(address);
     } else {
-      in_place = PlaceAt(link, fatbin, *record, variable->address);
+      in_place = PlaceAt(connection, fatbin, *record, variable->address);
     }
     if (!in_place) variable->places.push_back(std::move(place));
     any_.store(true, std::memory_order_release);
@@ -115,91 +117,95 @@ CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) 
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::BeforeLaunch(Connection& link) {
+CUresult ManagedVariables::BeforeLaunch(Connection& connection) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
-  const std::vector<Quiet> others = OthersThatRan(link);
+  const std::vector<Quiet> others = OthersThatRan(connection);
   if (!others.empty()) {
     // What these do may wait for a function of the program, whose thread comes here as well.
     lock.unlock();
     for (const Quiet& other : others)
-      static_cast<void>(other.link->CallAndStore(DeviceSynchronize{}));  // A lost one has no news.
+      static_cast<void>(
+          other.connection->CallAndStore(DeviceSynchronize{}));  // A lost one has no news.
     lock.lock();
   }
   for (Variable& variable : variables_) {
-    Place* here = nullptr;
-    for (Place& place : variable.places) {
-      if (place.number == link.number()) {
+    Copy* here = nullptr;
+    for (Copy& place : variable.places) {
+      if (place.number == connection.number()) {
         here = &place;
         continue;
       }
       const auto other = std::find_if(others.begin(), others.end(), [&](const Quiet& quiet) {
-        return quiet.link->number() == place.number;
+        return quiet.connection->number() == place.number;
       });
-      if (!place.ran || other == others.end() || other->link->fault() != CUDA_SUCCESS) continue;
-      if (const CUresult result = Pull(variable, place, *other->link); result != CUDA_SUCCESS)
+      if (!place.ran || other == others.end() || other->connection->fault() != CUDA_SUCCESS)
+        continue;
+      if (const CUresult result = Pull(variable, place, *other->connection); result != CUDA_SUCCESS)
         return result;
       place.ran = launches_[place.number] != other->launches;
     }
     if (here == nullptr) continue;
-    if (const CUresult result = Push(variable, *here, link); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = Push(variable, *here, connection); result != CUDA_SUCCESS)
+      return result;
   }
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::SendNews(Connection& link) {
+CUresult ManagedVariables::SendUpdates(Connection& connection) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
   for (Variable& variable : variables_) {
-    for (Place& place : variable.places) {
-      if (place.number != link.number()) continue;
-      if (const CUresult result = Push(variable, place, link); result != CUDA_SUCCESS)
+    for (Copy& place : variable.places) {
+      if (place.number != connection.number()) continue;
+      if (const CUresult result = Push(variable, place, connection); result != CUDA_SUCCESS)
         return result;
     }
   }
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::Push(Variable& variable, Place& place, Connection& link) {
+CUresult ManagedVariables::Push(Variable& variable, Copy& place, Connection& connection) {
   if (!place.check) return CUDA_SUCCESS;
   const std::byte* const bytes = Pointer(variable.address);
   if (place.last.size() != variable.bytes ||
       std::memcmp(place.last.data(), bytes, variable.bytes) != 0) {
     place.last.assign(bytes, bytes + variable.bytes);
-    if (const CUresult result = Write(link, place.address, place.last); result != CUDA_SUCCESS)
+    if (const CUresult result = Write(connection, place.address, place.last);
+        result != CUDA_SUCCESS)
       return result;
   }
   place.check = false;
   return CUDA_SUCCESS;
 }
 
-std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Connection& link) {
+std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Connection& connection) {
   std::vector<Quiet> others;
   for (const Variable& variable : variables_) {
-    for (const Place& place : variable.places) {
+    for (const Copy& place : variable.places) {
       const bool known = std::any_of(others.begin(), others.end(), [&](const Quiet& quiet) {
-        return quiet.link->number() == place.number;
+        return quiet.connection->number() == place.number;
       });
-      if (!place.ran || known || place.number == link.number()) continue;
-      if (auto other = place.link.lock())
+      if (!place.ran || known || place.number == connection.number()) continue;
+      if (auto other = place.connection.lock())
         others.push_back({std::move(other), launches_[place.number]});
     }
   }
   return others;
 }
 
-void ManagedVariables::AfterLaunch(Connection& link) {
+void ManagedVariables::AfterLaunch(Connection& connection) {
   if (!any_.load(std::memory_order_acquire)) return;
   const MutexLock lock(mutex_);
-  ++launches_[link.number()];
+  ++launches_[connection.number()];
   for (Variable& variable : variables_)
-    for (Place& place : variable.places)
-      if (place.number == link.number()) place.ran = true;
+    for (Copy& place : variable.places)
+      if (place.number == connection.number()) place.ran = true;
 }
 
-CUresult ManagedVariables::Pull(Variable& variable, Place& place, Connection& link) {
+CUresult ManagedVariables::Pull(Variable& variable, Copy& place, Connection& connection) {
   std::vector<std::byte> news(variable.bytes);
-  if (const CUresult result = Read(link, place.address, &news); result != CUDA_SUCCESS)
+  if (const CUresult result = Read(connection, place.address, &news); result != CUDA_SUCCESS)
     return result;
   std::byte* const bytes = Pointer(variable.address);
   if (place.last.size() == news.size() &&
@@ -208,18 +214,18 @@ CUresult ManagedVariables::Pull(Variable& variable, Place& place, Connection& li
   for (std::size_t i = 0; i < news.size(); ++i)
     if (place.last.size() != news.size() || news[i] != place.last[i]) bytes[i] = news[i];
   place.last = std::move(news);
-  for (Place& other : variable.places) other.check = true;
+  for (Copy& other : variable.places) other.check = true;
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::Synchronized(Connection& link, bool all) {
+CUresult ManagedVariables::Synchronized(Connection& connection, bool all) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
   for (Variable& variable : variables_) {
-    for (Place& place : variable.places) {
+    for (Copy& place : variable.places) {
       place.check = true;
-      if (place.number != link.number() || !place.ran) continue;
-      if (const CUresult result = Pull(variable, place, link); result != CUDA_SUCCESS)
+      if (place.number != connection.number() || !place.ran) continue;
+      if (const CUresult result = Pull(variable, place, connection); result != CUDA_SUCCESS)
         return result;
       place.ran = !all;
     }
@@ -227,11 +233,12 @@ CUresult ManagedVariables::Synchronized(Connection& link, bool all) {
   return CUDA_SUCCESS;
 }
 
-void ManagedVariables::Forget(const Connection& link) {
+void ManagedVariables::Forget(const Connection& connection) {
   const MutexLock lock(mutex_);
-  launches_.erase(link.number());
+  launches_.erase(connection.number());
   for (Variable& variable : variables_)
-    variable.places.remove_if([&](const Place& place) { return place.number == link.number(); });
+    variable.places.remove_if(
+        [&](const Copy& place) { return place.number == connection.number(); });
 }
 
 void ManagedVariables::Unload(const FatbinRecord& fatbin) {

@@ -33,27 +33,27 @@ class ManagedVariables {
  public:
   explicit ManagedVariables(SharedRegion* region) : region_(region) {}
 
-  // `link` has loaded the module: its managed variables get their addresses, if this is the first
-  // to do so, and the device their contents. Once more does no harm.
-  CUresult Loaded(Connection& link, const FatbinRecord& fatbin);
+  // `connection` has loaded the module: its managed variables get their addresses, if this is the
+  // first to do so, and the device their contents. Once more does no harm.
+  CUresult Loaded(Connection& connection, const FatbinRecord& fatbin);
   // Around a kernel on the device.
-  CUresult BeforeLaunch(Connection& link);
-  void AfterLaunch(Connection& link);
+  CUresult BeforeLaunch(Connection& connection);
+  void AfterLaunch(Connection& connection);
   // What the program wrote goes to the device.
-  CUresult SendNews(Connection& link);
+  CUresult SendUpdates(Connection& connection);
   // The program was told that work of the device is complete: all of it, or some.
-  CUresult Synchronized(Connection& link, bool all);
+  CUresult Synchronized(Connection& connection, bool all);
   // The device, or the library that holds the variables, is gone.
-  void Forget(const Connection& link);
+  void Forget(const Connection& connection);
   void Unload(const FatbinRecord& fatbin);
   // The variable that holds `address`.
   std::optional<BlockAllocator::Range> At(std::uint64_t address) const;
   bool Contains(std::uint64_t address) const { return At(address).has_value(); }
 
  private:
-  struct Place {
-    std::weak_ptr<Connection> link;
-    std::uint64_t number;   // The link's.
+  struct Copy {
+    std::weak_ptr<Connection> connection;
+    std::uint64_t number;   // The connection's.
     std::uint64_t address;  // Where its driver put the variable.
     std::vector<std::byte>
         last;           // What was there when we last looked or wrote; empty: nobody looked.
@@ -64,23 +64,24 @@ class ManagedVariables {
     const FatbinRecord* fatbin;
     std::uint64_t address;
     std::uint64_t bytes;
-    std::list<Place> places;
+    std::list<Copy> places;
   };
   // Another device whose kernels may have written, and how many there were.
   struct Quiet {
-    std::shared_ptr<Connection> link;
+    std::shared_ptr<Connection> connection;
     std::uint64_t launches;
   };
-  std::vector<Quiet> OthersThatRan(const Connection& link) CUSPAN_REQUIRES(mutex_);
+  std::vector<Quiet> OthersThatRan(const Connection& connection) CUSPAN_REQUIRES(mutex_);
   Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record) CUSPAN_REQUIRES(mutex_);
-  static bool Has(const Variable& variable, const Connection& link);
+  static bool Has(const Variable& variable, const Connection& connection);
   // Whether kernels of the device have the variable at `address` from now on.
-  static bool PlaceAt(Connection& link, const FatbinRecord& fatbin, const ManagedRecord& record,
-                      std::uint64_t address);
-  CUresult Read(Connection& link, std::uint64_t address, std::vector<std::byte>* bytes);
-  CUresult Write(Connection& link, std::uint64_t address, const std::vector<std::byte>& bytes);
-  CUresult Pull(Variable& variable, Place& place, Connection& link);
-  CUresult Push(Variable& variable, Place& place, Connection& link);
+  static bool PlaceAt(Connection& connection, const FatbinRecord& fatbin,
+                      const ManagedRecord& record, std::uint64_t address);
+  CUresult Read(Connection& connection, std::uint64_t address, std::vector<std::byte>* bytes);
+  CUresult Write(Connection& connection, std::uint64_t address,
+                 const std::vector<std::byte>& bytes);
+  CUresult Pull(Variable& variable, Copy& place, Connection& connection);
+  CUresult Push(Variable& variable, Copy& place, Connection& connection);
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};
@@ -89,7 +90,7 @@ class ManagedVariables {
   mutable Mutex mutex_;
   std::list<Variable> variables_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::uint64_t> launches_
-      CUSPAN_GUARDED_BY(mutex_);  // By the number of the link.
+      CUSPAN_GUARDED_BY(mutex_);  // By the number of the connection.
 };
 
 }  // namespace cuspan

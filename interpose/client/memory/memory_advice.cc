@@ -17,7 +17,7 @@ void MemoryAdvice::ForRange(std::uint64_t address, std::uint64_t bytes, Use&& us
 }
 
 void MemoryAdvice::Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice,
-                          const Place& place) {
+                          const Location& place) {
   const int device = place.type == CU_MEM_LOCATION_TYPE_DEVICE ? place.id : CU_DEVICE_CPU;
   const MutexLock lock(mutex_);
   ForRange(address, bytes, [&](Entry& entry) {
@@ -44,7 +44,7 @@ void MemoryAdvice::Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advi
   });
 }
 
-void MemoryAdvice::Prefetched(std::uint64_t address, std::uint64_t bytes, const Place& place) {
+void MemoryAdvice::Prefetched(std::uint64_t address, std::uint64_t bytes, const Location& place) {
   const MutexLock lock(mutex_);
   ForRange(address, bytes, [&](Entry& entry) { entry.prefetched = place; });
 }

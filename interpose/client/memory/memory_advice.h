@@ -15,21 +15,22 @@ namespace cuspan {
 // Any thread.
 class MemoryAdvice {
  public:
-  struct Place {
+  struct Location {
     int type = CU_MEM_LOCATION_TYPE_INVALID;  // A CUmemLocationType.
     int id = 0;
-    bool operator==(const Place&) const = default;
+    bool operator==(const Location&) const = default;
   };
   struct Entry {
     bool read_mostly = false;
-    Place preferred;
-    Place prefetched;
+    Location preferred;
+    Location prefetched;
     std::set<int> accessed_by;  // Devices; CU_DEVICE_CPU for the host.
     bool operator==(const Entry&) const = default;
   };
 
-  void Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice, const Place& place);
-  void Prefetched(std::uint64_t address, std::uint64_t bytes, const Place& place);
+  void Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice,
+              const Location& place);
+  void Prefetched(std::uint64_t address, std::uint64_t bytes, const Location& place);
   // What holds for all of the range; where parts differ, what nobody has said anything about has.
   Entry Common(std::uint64_t address, std::uint64_t bytes) const;
   // The memory is freed.

@@ -63,7 +63,7 @@ MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool 
       here_(here),
       managed_(managed),
       near_(near),
-      block_bytes_(!managed && place.bytes <= kMostSharedBytes ? kSmallBlockBytes : kBlockBytes),
+      block_bytes_(!managed && place.bytes <= kMaxSharedBytes ? kSmallBlockBytes : kBlockBytes),
       states_(place.bytes / block_bytes_),
       pristine_(states_.size(), true),
       twinned_(states_.size(), true) {
@@ -86,20 +86,20 @@ MirroredRange::~MirroredRange() {
   if (twin_ != nullptr) ::munmap(twin_, place_.bytes);
 }
 
-MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t link) {
+MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t connection) {
   for (Replica& replica : replicas_)
-    if (replica.link == link) return &replica;
+    if (replica.connection == connection) return &replica;
   return nullptr;
 }
 
-const MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t link) const {
-  return const_cast<MirroredRange*>(this)->FindReplica(link);
+const MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t connection) const {
+  return const_cast<MirroredRange*>(this)->FindReplica(connection);
 }
 
-void MirroredRange::AddReplica(std::uint64_t link) {
+void MirroredRange::AddReplica(std::uint64_t connection) {
   // Several may have different news.
   if (!replicas_.empty()) MakeTwins({0, blocks()});
-  replicas_.push_back({link, pristine_});
+  replicas_.push_back({connection, pristine_});
 }
 
 void MirroredRange::MakeTwins(PageStates::Run run) {
@@ -156,7 +156,7 @@ void MirroredRange::Stored(std::uint64_t offset, std::span<const std::byte> data
   std::memcpy(here_ + offset, data.data(), data.size());
 }
 
-bool MirroredRange::HasNews(std::uint64_t offset, std::span<const std::byte> bytes) const {
+bool MirroredRange::HasUpdates(std::uint64_t offset, std::span<const std::byte> bytes) const {
   for (std::uint64_t at = offset; at < offset + bytes.size();) {
     const std::uint64_t end =
         std::min<std::uint64_t>((at / block_bytes_ + 1) * block_bytes_, offset + bytes.size());
@@ -202,7 +202,7 @@ void MirroredRange::Changed(PageStates::Run run, std::span<const std::uint64_t> 
   for (std::size_t block = run.first; block < run.first + run.count; ++block)
     pristine_[block] = false;
   for (Replica& replica : replicas_) {
-    if (std::find(told.begin(), told.end(), replica.link) != told.end()) continue;
+    if (std::find(told.begin(), told.end(), replica.connection) != told.end()) continue;
     for (std::size_t block = run.first; block < run.first + run.count; ++block)
       replica.current[block] = false;
   }

@@ -20,12 +20,12 @@ class MirroredRange {
   // less: their flags and results have nothing to do with each other.
   static constexpr std::size_t kBlockBytes = 64 * 1024;
   static constexpr std::size_t kSmallBlockBytes = 4 * 1024;
-  static constexpr std::size_t kMostSharedBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxSharedBytes = std::size_t{4} << 20;
   // By their offsets in the range.
   using Spans = ByteRuns;
   // What a device has.
   struct Replica {
-    std::uint64_t link;         // The number of its connection.
+    std::uint64_t connection;   // The number of its connection.
     std::vector<bool> current;  // By block: had the twin's contents when it was last told.
   };
 
@@ -59,10 +59,10 @@ class MirroredRange {
 
   std::list<Replica>& replicas() { return replicas_; }
   const std::list<Replica>& replicas() const { return replicas_; }
-  Replica* FindReplica(std::uint64_t link);
-  const Replica* FindReplica(std::uint64_t link) const;
+  Replica* FindReplica(std::uint64_t connection);
+  const Replica* FindReplica(std::uint64_t connection) const;
   // One that has nothing but zeros.
-  void AddReplica(std::uint64_t link);
+  void AddReplica(std::uint64_t connection);
 
   // Gives those blocks their twins that have none, and are not dirty: somebody else may write
   // there.
@@ -86,7 +86,7 @@ class MirroredRange {
   // The program stored `data` at `offset`, of a block with a twin. Both have it now.
   void Stored(std::uint64_t offset, std::span<const std::byte> data);
   // True if the device's bytes from `offset` on differ from those on which all agreed last.
-  bool HasNews(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  bool HasUpdates(std::uint64_t offset, std::span<const std::byte> bytes) const;
   // The contents on which all agreed changed there. Of the replicas, those that `told` does not
   // name are not current any more.
   void Changed(PageStates::Run run, std::span<const std::uint64_t> told);

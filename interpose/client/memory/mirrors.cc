@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How far it is looked for what was written before that is sent.
-constexpr std::uint64_t kMostLookedAt = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMaxLookedAt = std::uint64_t{4} << 20;
 int ProtectionOf(PageStates::Access access) {
   switch (access) {
     case PageStates::Access::kNothing:
@@ -33,8 +33,8 @@ int ProtectionOf(PageStates::Access access) {
 }
 
 // Whether its kernels see the region.
-bool CanWork(const Connection& link) {
-  return link.mirrors_managed() || link.sharing() == Sharing::kMemory;
+bool CanWork(const Connection& connection) {
+  return connection.mirrors_managed() || connection.sharing() == Sharing::kMemory;
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ CUresult Mirrors::MapAlias() {
   return CUDA_SUCCESS;
 }
 
-CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
+CUresult Mirrors::Begin(Connection& connection, const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
   Enter();
   if (const CUresult result = MapAlias(); result != CUDA_SUCCESS) return result;
@@ -77,7 +77,7 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
     const std::uint64_t offset = place.base - window_.base;
     const auto made =
         ranges_.try_emplace(place.base, place, alias_ + offset, offset >= window_.bytes / 2,
-                            link.sharing() == Sharing::kMemory);
+                            connection.sharing() == Sharing::kMemory);
     range = &made.first->second;
     if (!range->valid()) {
       ranges_.erase(made.first);
@@ -94,16 +94,16 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
   zero.destination = place.base;
   zero.element_bytes = 1;
   zero.elements = place.bytes;
-  CUresult result = link.MemoryStream(&zero.stream);
-  if (result == CUDA_SUCCESS) result = link.Send(zero);
-  if (result == CUDA_SUCCESS) result = link.SynchronizeStream(zero.stream);
+  CUresult result = connection.MemoryStream(&zero.stream);
+  if (result == CUDA_SUCCESS) result = connection.Send(zero);
+  if (result == CUDA_SUCCESS) result = connection.SynchronizeStream(zero.stream);
   if (result != CUDA_SUCCESS) return result;
-  range->AddReplica(link.number());
+  range->AddReplica(connection.number());
   if (NeedsOrder()) stores_.TurnOn();
   // One that has work hears of changes only.
-  if (FindWorker(link) == nullptr) return CUDA_SUCCESS;
-  result = CatchUp(*range, *range->FindReplica(link.number()), link);
-  return result == CUDA_SUCCESS ? SettleSpans(link) : result;
+  if (FindWorker(connection) == nullptr) return CUDA_SUCCESS;
+  result = CatchUp(*range, *range->FindReplica(connection.number()), connection);
+  return result == CUDA_SUCCESS ? SettleSpans(connection) : result;
 }
 
 void Mirrors::End(const BlockAllocator::Range& place) {
@@ -131,13 +131,14 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
   Protect(*range, run.first, run.count);
 }
 
-void Mirrors::Forget(const Connection& link) {
+void Mirrors::Forget(const Connection& connection) {
   const MutexLock lock(mutex_);
   Enter();
-  workers_.remove_if([&](const Worker& worker) { return worker.link.get() == &link; });
+  workers_.remove_if([&](const Worker& worker) { return worker.connection.get() == &connection; });
   for (auto& [base, range] : ranges_) {
-    range.replicas().remove_if(
-        [&](const MirroredRange::Replica& replica) { return replica.link == link.number(); });
+    range.replicas().remove_if([&](const MirroredRange::Replica& replica) {
+      return replica.connection == connection.number();
+    });
     if (!workers_.empty()) continue;
     // What it wrote and nobody fetched is gone; what the program has is what there is.
     for (std::size_t block = 0; block < range.blocks(); ++block)
@@ -182,45 +183,46 @@ bool Mirrors::Alone(const MirroredRange& range) const {
 
 bool Mirrors::Busy() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-    return worker.posting != 0 || worker.link->AtWork();
+    return worker.posting != 0 || worker.connection->AtWork();
   });
 }
 
-Mirrors::Worker* Mirrors::FindWorker(const Connection& link) {
+Mirrors::Worker* Mirrors::FindWorker(const Connection& connection) {
   for (Worker& worker : workers_)
-    if (worker.link.get() == &link) return &worker;
+    if (worker.connection.get() == &connection) return &worker;
   return nullptr;
 }
 
-Mirrors::Worker& Mirrors::AddWorker(Connection& link, bool in_place) {
-  if (Worker* const known = FindWorker(link)) return *known;
-  return workers_.emplace_back(Worker{link.shared_from_this(), in_place, false, 0});
+Mirrors::Worker& Mirrors::AddWorker(Connection& connection, bool in_place) {
+  if (Worker* const known = FindWorker(connection)) return *known;
+  return workers_.emplace_back(Worker{connection.shared_from_this(), in_place, false, 0});
 }
 
 unsigned Mirrors::CountAtWork() const {
-  return static_cast<unsigned>(std::count_if(workers_.begin(), workers_.end(),
-                                             [](const Worker& w) { return w.link->AtWork(); }));
+  return static_cast<unsigned>(std::count_if(
+      workers_.begin(), workers_.end(), [](const Worker& w) { return w.connection->AtWork(); }));
 }
 
 std::vector<std::uint64_t> Mirrors::ThoseWhoHearAll() const {
   std::vector<std::uint64_t> numbers;
   for (const Worker& worker : workers_)
-    if (!worker.in_place) numbers.push_back(worker.link->number());
+    if (!worker.in_place) numbers.push_back(worker.connection->number());
   return numbers;
 }
 
 // --- To devices
 
 // Not analysed, as it gives the mutex back in between.
-void Mirrors::WaitForOthers(const Connection& link,
+void Mirrors::WaitForOthers(const Connection& connection,
                             MutexLock* lock) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   // Where other threads give them more and more work it must end some time.
-  constexpr int kMostRounds = 4;
-  for (int round = 1; round <= kMostRounds; ++round) {
+  constexpr int kMaxRounds = 4;
+  for (int round = 1; round <= kMaxRounds; ++round) {
     std::vector<std::shared_ptr<Connection>> others;
     for (const Worker& worker : workers_) {
-      if (worker.link.get() != &link && (!worker.in_place || link.mirrors_managed()))
-        others.push_back(worker.link);
+      if (worker.connection.get() != &connection &&
+          (!worker.in_place || connection.mirrors_managed()))
+        others.push_back(worker.connection);
     }
     if (others.empty()) return;
     const std::uint64_t work = work_;
@@ -235,41 +237,41 @@ void Mirrors::WaitForOthers(const Connection& link,
   }
 }
 
-CUresult Mirrors::PrepareLocked(Connection& link, MutexLock* lock) {
+CUresult Mirrors::PrepareLocked(Connection& connection, MutexLock* lock) {
   const bool managed = managed_in_use();
-  if (managed) WaitForOthers(link, lock);
-  if (const CUresult result = Collect(link, managed); result != CUDA_SUCCESS) return result;
-  return link.mirrors_managed() ? Push(&link) : CUDA_SUCCESS;
+  if (managed) WaitForOthers(connection, lock);
+  if (const CUresult result = Collect(connection, managed); result != CUDA_SUCCESS) return result;
+  return connection.mirrors_managed() ? Push(&connection) : CUDA_SUCCESS;
 }
 
-CUresult Mirrors::Prepare(Connection& link) {
+CUresult Mirrors::Prepare(Connection& connection) {
   if (!active()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
   Enter();
-  return PrepareLocked(link, &lock);
+  return PrepareLocked(connection, &lock);
 }
 
-CUresult Mirrors::BeforeWork(Connection& link) {
+CUresult Mirrors::BeforeWork(Connection& connection) {
   if (!active()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
   Enter();
-  const CUresult result = PrepareLocked(link, &lock);
-  if (result != CUDA_SUCCESS || !CanWork(link)) return result;
+  const CUresult result = PrepareLocked(connection, &lock);
+  if (result != CUDA_SUCCESS || !CanWork(connection)) return result;
   // From now on one with a copy hears of every change, so that it has all when its work is there;
   // and what one writes that has our memory is told by the twins.
-  const bool in_place = !link.mirrors_managed();
-  if (in_place && FindWorker(link) == nullptr)
+  const bool in_place = !connection.mirrors_managed();
+  if (in_place && FindWorker(connection) == nullptr)
     for (auto& [base, range] : ranges_) range.MakeTwins({0, range.blocks()});
-  ++AddWorker(link, in_place).posting;
+  ++AddWorker(connection, in_place).posting;
   if (NeedsOrder()) stores_.TurnOn();
   return CUDA_SUCCESS;
 }
 
-CUresult Mirrors::SendNews(Connection& link) {
-  if (!active() || !link.mirrors_managed()) return CUDA_SUCCESS;
+CUresult Mirrors::SendUpdates(Connection& connection) {
+  if (!active() || !connection.mirrors_managed()) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
   Enter();
-  return Push(&link);
+  return Push(&connection);
 }
 
 void Mirrors::BeforeWait() {
@@ -280,16 +282,16 @@ void Mirrors::BeforeWait() {
     static_cast<void>(Push(nullptr));
 }
 
-CUresult Mirrors::Follow(Connection& link, const Connection& other) {
+CUresult Mirrors::Follow(Connection& connection, const Connection& other) {
   if (!active()) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
   Enter();
   if (Worker* const worker = FindWorker(other)) worker->heard = true;
-  if (const CUresult result = Collect(link, false); result != CUDA_SUCCESS) return result;
-  return link.mirrors_managed() ? Push(&link) : CUDA_SUCCESS;
+  if (const CUresult result = Collect(connection, false); result != CUDA_SUCCESS) return result;
+  return connection.mirrors_managed() ? Push(&connection) : CUDA_SUCCESS;
 }
 
-CUresult Mirrors::Push(Connection* link) {
+CUresult Mirrors::Push(Connection* connection) {
   CUresult result = CUDA_SUCCESS;
   bool any = false;
   const auto note = [&](CUresult posted) {
@@ -299,28 +301,28 @@ CUresult Mirrors::Push(Connection* link) {
   any = unsettled_;
   for (auto& [base, range] : ranges_) {
     // Of managed memory a device is told only before it works.
-    if (link == nullptr && range.managed()) continue;
+    if (connection == nullptr && range.managed()) continue;
     MirroredRange::Replica* const replica =
-        link == nullptr ? nullptr : range.FindReplica(link->number());
+        connection == nullptr ? nullptr : range.FindReplica(connection->number());
     if (range.states().any_dirty()) {
       any = true;
-      note(PostWritten(range, replica == nullptr ? nullptr : link));
+      note(PostWritten(range, replica == nullptr ? nullptr : connection));
     }
     if (replica == nullptr || std::find(replica->current.begin(), replica->current.end(), false) ==
                                   replica->current.end())
       continue;
     any = true;
-    note(CatchUp(range, *replica, *link));
+    note(CatchUp(range, *replica, *connection));
   }
   if (!any) return result;
-  note(SettlePosted(link));
+  note(SettlePosted(connection));
   return result;
 }
 
-CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
+CUresult Mirrors::PostWritten(MirroredRange& range, Connection* connection) {
   PageStates& states = range.states();
   std::vector<std::uint64_t> told = ThoseWhoHearAll();
-  if (link != nullptr) told.push_back(link->number());
+  if (connection != nullptr) told.push_back(connection->number());
   // From here on the program's writes count for the next time.
   const std::size_t count = range.blocks();
   for (std::size_t block = 0; block < count;) {
@@ -335,7 +337,7 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
   CUresult result = CUDA_SUCCESS;
   MirroredRange::Spans written;
   const auto post = [&](const MirroredRange::Spans& spans) CUSPAN_REQUIRES(mutex_) {
-    const CUresult posted = Post(range, link, spans);
+    const CUresult posted = Post(range, connection, spans);
     if (result == CUDA_SUCCESS) result = posted;
   };
   for (std::size_t block = 0; block < count; ++block) {
@@ -346,7 +348,7 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
     }
     // What was found goes while more is looked for.
     if (busy || written.empty() ||
-        block * range.block_bytes() - written.front().base < kMostLookedAt)
+        block * range.block_bytes() - written.front().base < kMaxLookedAt)
       continue;
     post(written);
     written.clear();
@@ -358,28 +360,31 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
   return result;
 }
 
-CUresult Mirrors::Post(MirroredRange& range, Connection* link, const MirroredRange::Spans& spans) {
+CUresult Mirrors::Post(MirroredRange& range, Connection* connection,
+                       const MirroredRange::Spans& spans) {
   CUresult result = CUDA_SUCCESS;
-  for (Connection* const to : Listeners(range, nullptr, link)) {
+  for (Connection* const to : Listeners(range, nullptr, connection)) {
     const CUresult posted = PostSpans(*to, range.place().base, range.agreed(), spans);
     // The loss of one device is no failure of whoever works on another.
-    if (result == CUDA_SUCCESS && (to == link || to->fault() == CUDA_SUCCESS)) result = posted;
+    if (result == CUDA_SUCCESS && (to == connection || to->fault() == CUDA_SUCCESS))
+      result = posted;
   }
   return result;
 }
 
-CUresult Mirrors::SettlePosted(Connection* link) {
-  CUresult result = link == nullptr ? CUDA_SUCCESS : SettleSpans(*link);
+CUresult Mirrors::SettlePosted(Connection* connection) {
+  CUresult result = connection == nullptr ? CUDA_SUCCESS : SettleSpans(*connection);
   for (const Worker& worker : workers_) {
-    if (worker.in_place || worker.link.get() == link) continue;
-    const CUresult settled = SettleSpans(*worker.link);
-    if (result == CUDA_SUCCESS && worker.link->fault() == CUDA_SUCCESS) result = settled;
+    if (worker.in_place || worker.connection.get() == connection) continue;
+    const CUresult settled = SettleSpans(*worker.connection);
+    if (result == CUDA_SUCCESS && worker.connection->fault() == CUDA_SUCCESS) result = settled;
   }
   unsettled_ = false;
   return result;
 }
 
-CUresult Mirrors::CatchUp(MirroredRange& range, MirroredRange::Replica& replica, Connection& link) {
+CUresult Mirrors::CatchUp(MirroredRange& range, MirroredRange::Replica& replica,
+                          Connection& connection) {
   MirroredRange::Spans missing;
   for (std::size_t block = 0; block < range.blocks(); ++block) {
     if (replica.current[block]) continue;
@@ -391,11 +396,11 @@ CUresult Mirrors::CatchUp(MirroredRange& range, MirroredRange::Replica& replica,
     else
       missing.push_back({offset, range.block_bytes()});
   }
-  return PostSpans(link, range.place().base, range.agreed(), missing);
+  return PostSpans(connection, range.place().base, range.agreed(), missing);
 }
 
 std::vector<Connection*> Mirrors::Listeners(MirroredRange& range, const Connection* except,
-                                            Connection* link) {
+                                            Connection* connection) {
   std::vector<Connection*> listeners;
   const auto add = [&](Connection* one) {
     if (one == nullptr || one == except || range.FindReplica(one->number()) == nullptr ||
@@ -403,29 +408,29 @@ std::vector<Connection*> Mirrors::Listeners(MirroredRange& range, const Connecti
       return;
     listeners.push_back(one);
   };
-  add(link);
+  add(connection);
   for (const Worker& worker : workers_)
-    if (!worker.in_place) add(worker.link.get());
+    if (!worker.in_place) add(worker.connection.get());
   return listeners;
 }
 
-void Mirrors::AfterWork(Connection& link) {
+void Mirrors::AfterWork(Connection& connection) {
   if (!active()) return;
   const MutexLock lock(mutex_);
   Enter();
   ++work_;
-  if (!CanWork(link)) return;
-  const bool in_place = !link.mirrors_managed();
-  const bool known = FindWorker(link) != nullptr;
-  Worker& worker = AddWorker(link, in_place);
+  if (!CanWork(connection)) return;
+  const bool in_place = !connection.mirrors_managed();
+  const bool known = FindWorker(connection) != nullptr;
+  Worker& worker = AddWorker(connection, in_place);
   if (NeedsOrder()) stores_.TurnOn();
   if (worker.posting != 0) --worker.posting;
   // Nothing was mirrored when this was posted.
   for (auto& [base, range] : ranges_) {
-    MirroredRange::Replica* const replica = range.FindReplica(link.number());
+    MirroredRange::Replica* const replica = range.FindReplica(connection.number());
     if (known || replica == nullptr) continue;
-    static_cast<void>(CatchUp(range, *replica, link));
-    static_cast<void>(SettleSpans(link));
+    static_cast<void>(CatchUp(range, *replica, connection));
+    static_cast<void>(SettleSpans(connection));
   }
   expected_.clear();  // The work may write there, too.
   if (in_place) {

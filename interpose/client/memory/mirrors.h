@@ -90,31 +90,32 @@ class Mirrors {
   }
   bool managed_in_use() const { return managed_in_use_.load(std::memory_order_acquire); }
 
-  // `link` has new memory for `range`, which it keeps equal from now on.
-  CUresult Begin(Connection& link, const BlockAllocator::Range& range);
+  // `connection` has new memory for `range`, which it keeps equal from now on.
+  CUresult Begin(Connection& connection, const BlockAllocator::Range& range);
   // The range is not used any more by anybody.
   void End(const BlockAllocator::Range& range);
   // The program has a new block there.
   void Allocated(const BlockAllocator::Range& block);
   // The device is gone, and what it had not given back.
-  void Forget(const Connection& link);
+  void Forget(const Connection& connection);
 
   // What the program and others wrote that its next work must find goes to the device.
-  CUresult Prepare(Connection& link);
+  CUresult Prepare(Connection& connection);
   // Around everything that may write the region on a device; the first does what Prepare does.
-  CUresult BeforeWork(Connection& link);
-  void AfterWork(Connection& link);
+  CUresult BeforeWork(Connection& connection);
+  void AfterWork(Connection& connection);
   // What the program wrote goes to the device.
-  CUresult SendNews(Connection& link);
+  CUresult SendUpdates(Connection& connection);
   // A copy was posted to the device's stream that writes there. A small one is for the program to
   // read when it has waited: then it is here, without another wait for it.
-  void Copied(Connection& link, std::uint64_t address, std::uint64_t bytes, std::uint64_t stream);
+  void Copied(Connection& connection, std::uint64_t address, std::uint64_t bytes,
+              std::uint64_t stream);
   // The program waits, or asks: what it wrote to page-locked memory goes to all devices at work.
   void BeforeWait();
   // The program was told that work of the device is complete.
-  void Synchronized(const Connection& link);
-  // A stream of `link` is about to go on behind work of `other`, which is complete.
-  CUresult Follow(Connection& link, const Connection& other);
+  void Synchronized(const Connection& connection);
+  // A stream of `connection` is about to go on behind work of `other`, which is complete.
+  CUresult Follow(Connection& connection, const Connection& other);
 
   // The program is about to access [address, address + bytes), or was kept from it. False when it
   // is not a mirrored place.
@@ -138,7 +139,7 @@ class Mirrors {
  private:
   // A device that may have news.
   struct Worker {
-    std::shared_ptr<Connection> link;
+    std::shared_ptr<Connection> connection;
     bool in_place;  // Has our memory.
     bool heard;   // The program knows of work of its that is complete and whose news are not here.
     int posting;  // Threads between BeforeWork and AfterWork.
@@ -151,7 +152,7 @@ class Mirrors {
 
   // Blocks that are fetched in the order of a stream.
   struct Expected {
-    std::shared_ptr<Connection> link;
+    std::shared_ptr<Connection> connection;
     BlockAllocator::Range place;
     BlockAllocator::Range part;  // What is fetched of it.
     std::shared_ptr<Incoming> incoming;
@@ -166,7 +167,7 @@ class Mirrors {
   struct Fetching {
     MirroredRange* range;
     PageStates::Run run;
-    std::shared_ptr<Connection> link;
+    std::shared_ptr<Connection> connection;
     std::shared_ptr<Incoming> incoming;
   };
 
@@ -191,37 +192,39 @@ class Mirrors {
   // Sets what the program may do with the blocks to what their states say.
   void Protect(MirroredRange& range, std::size_t first, std::size_t count) CUSPAN_REQUIRES(mutex_);
 
-  Worker* FindWorker(const Connection& link) CUSPAN_REQUIRES(mutex_);
-  Worker& AddWorker(Connection& link, bool in_place) CUSPAN_REQUIRES(mutex_);
+  Worker* FindWorker(const Connection& connection) CUSPAN_REQUIRES(mutex_);
+  Worker& AddWorker(Connection& connection, bool in_place) CUSPAN_REQUIRES(mutex_);
   unsigned CountAtWork() const CUSPAN_REQUIRES(mutex_);
   // Whether one device has a copy of the range, and nobody but the program can write to it now.
   bool Alone(const MirroredRange& range) const CUSPAN_REQUIRES(mutex_);
   // The numbers of those with copies of their own, which hear of every change.
   std::vector<std::uint64_t> ThoseWhoHearAll() const CUSPAN_REQUIRES(mutex_);
 
-  // To devices: to all that hear of every change, and to `link`, if it is not null, all that it has
-  // not.
-  CUresult Push(Connection* link) CUSPAN_REQUIRES(mutex_);
-  CUresult PostWritten(MirroredRange& range, Connection* link) CUSPAN_REQUIRES(mutex_);
-  CUresult Post(MirroredRange& range, Connection* link, const MirroredRange::Spans& spans)
+  // To devices: to all that hear of every change, and to `connection`, if it is not null, all that
+  // it has not.
+  CUresult Push(Connection* connection) CUSPAN_REQUIRES(mutex_);
+  CUresult PostWritten(MirroredRange& range, Connection* connection) CUSPAN_REQUIRES(mutex_);
+  CUresult Post(MirroredRange& range, Connection* connection, const MirroredRange::Spans& spans)
       CUSPAN_REQUIRES(mutex_);
   // Returns when all that was posted is there.
-  CUresult SettlePosted(Connection* link) CUSPAN_REQUIRES(mutex_);
+  CUresult SettlePosted(Connection* connection) CUSPAN_REQUIRES(mutex_);
   // Posts the blocks of which a replica is behind.
-  static CUresult CatchUp(MirroredRange& range, MirroredRange::Replica& replica, Connection& link);
-  // Those that hear of every change of the range, but not `except`, and `link`, if it is not null.
+  static CUresult CatchUp(MirroredRange& range, MirroredRange::Replica& replica,
+                          Connection& connection);
+  // Those that hear of every change of the range, but not `except`, and `connection`, if it is not
+  // null.
   std::vector<Connection*> Listeners(MirroredRange& range, const Connection* except,
-                                     Connection* link) CUSPAN_REQUIRES(mutex_);
+                                     Connection* connection) CUSPAN_REQUIRES(mutex_);
   // Whether devices may be writing.
   bool Busy() const CUSPAN_REQUIRES(mutex_);
-  CUresult PrepareLocked(Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
-  // Waits until no other device than `link` that may have news for it has anything to do, without
-  // the mutex.
-  void WaitForOthers(const Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
+  CUresult PrepareLocked(Connection& connection, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
+  // Waits until no other device than `connection` that may have news for it has anything to do,
+  // without the mutex.
+  void WaitForOthers(const Connection& connection, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
 
-  // From devices: what others than `link` wrote, of all, or of those of whose completion the
+  // From devices: what others than `connection` wrote, of all, or of those of whose completion the
   // program has heard.
-  CUresult Collect(const Connection& link, bool all) CUSPAN_REQUIRES(mutex_);
+  CUresult Collect(const Connection& connection, bool all) CUSPAN_REQUIRES(mutex_);
   // Fetches blocks, which are valid then.
   CUresult Fetch(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
   // The same straight into the program's copy, from the only device that has another one: starts
@@ -231,20 +234,20 @@ class Mirrors {
   // Begins to fetch what follows the run when the program goes on from one to the next.
   void FetchAhead(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
   // Gets the news of devices, of many blocks at once; *changed when there were any.
-  CUresult FetchNews(const std::vector<Wanted>& wanted, const From& from, bool* changed)
+  CUresult FetchUpdates(const std::vector<Wanted>& wanted, const From& from, bool* changed)
       CUSPAN_REQUIRES(mutex_);
   // *incoming was fetched from a device that may work: fetches the same again until two in
   // succession are equal.
-  CUresult FetchState(Connection& link, const BlockAllocator::Range& part,
+  CUresult FetchState(Connection& connection, const BlockAllocator::Range& part,
                       const MirroredRange& range, std::shared_ptr<Incoming>* incoming)
       CUSPAN_REQUIRES(mutex_);
-  CUresult FetchFrom(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
-                     bool* changed) CUSPAN_REQUIRES(mutex_);
+  CUresult FetchFrom(Connection& connection, MirroredRange& range,
+                     const BlockAllocator::Range& part, bool* changed) CUSPAN_REQUIRES(mutex_);
   // `part` as the device has it.
-  CUresult Merge(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
+  CUresult Merge(Connection& connection, MirroredRange& range, const BlockAllocator::Range& part,
                  const Incoming& incoming, bool* changed) CUSPAN_REQUIRES(mutex_);
   // Takes what is here of what was expected of a device that was synchronised.
-  void TakeExpected(const Connection& link) CUSPAN_REQUIRES(mutex_);
+  void TakeExpected(const Connection& connection) CUSPAN_REQUIRES(mutex_);
   // The program sees the blocks as they were at that time while a device works.
   void NoteSeen(const MirroredRange& range, PageStates::Run run, Time until)
       CUSPAN_REQUIRES(mutex_);

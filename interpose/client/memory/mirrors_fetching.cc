@@ -19,21 +19,21 @@ using std::chrono::microseconds;
 
 // What is read ahead stays for a multiple of the time that it took, or the program would fetch it
 // again before it gets there; and everything long enough to be looked at.
-constexpr int kMostFetching = 4;
-constexpr microseconds kLeastSeen{50};
+constexpr int kMaxFetching = 4;
+constexpr microseconds kMinSeen{50};
 // The shortest run after which the next one is fetched before the program asks for it.
-constexpr std::size_t kLeastFollowed = 4;
+constexpr std::size_t kMinFollowed = 4;
 // The most copies whose results are fetched with them between two synchronisations, and how large
 // they may be: programs that have more of them read it in pieces.
-constexpr std::size_t kMostExpected = 4;
-constexpr std::uint64_t kMostExpectedBytes = 4096;
-// The most bytes that are asked for before the first of them are here: enough for a link to be
-// busy.
-constexpr std::uint64_t kMostBytesUnderWay = std::uint64_t{8} << 20;
+constexpr std::size_t kMaxExpected = 4;
+constexpr std::uint64_t kMaxExpectedBytes = 4096;
+// The most bytes that are asked for before the first of them are here: enough for a connection to
+// be busy.
+constexpr std::uint64_t kMaxBytesUnderWay = std::uint64_t{8} << 20;
 constexpr auto kFromAll = [](const auto&) { return true; };
 // The most bytes that are relayed at once, and the longest pause after there was nothing.
-constexpr std::uint64_t kMostRelayedBytes = 512 * 1024;
-constexpr microseconds kMostPause{100'000};
+constexpr std::uint64_t kMaxRelayedBytes = 512 * 1024;
+constexpr microseconds kMaxPause{100'000};
 
 // Stores of a kernel are not noticed one by one.
 void NameUnordered() {
@@ -47,16 +47,17 @@ void NameUnordered() {
 }
 
 // A part of the region, as the device has it.
-CUresult BeginReceive(Connection& link, std::uint64_t stream, const BlockAllocator::Range& part,
+CUresult BeginReceive(Connection& connection, std::uint64_t stream,
+                      const BlockAllocator::Range& part,
                       const std::shared_ptr<Incoming>& incoming) {
   incoming->bytes = part.bytes;
   CopyFromDevice op;
   op.stream = stream;
   op.source = part.base;
   op.bytes = part.bytes;
-  op.transfer = link.transfers().BeginIncoming(incoming);
-  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
-    link.transfers().Forget(op.transfer);
+  op.transfer = connection.transfers().BeginIncoming(incoming);
+  if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
+    connection.transfers().Forget(op.transfer);
     return result;
   }
   return CUDA_SUCCESS;
@@ -64,35 +65,36 @@ CUresult BeginReceive(Connection& link, std::uint64_t stream, const BlockAllocat
 
 }  // namespace
 
-void Mirrors::Synchronized(const Connection& link) {
+void Mirrors::Synchronized(const Connection& connection) {
   if (!active()) return;
   const MutexLock lock(mutex_);
   Enter();
-  Worker* const worker = FindWorker(link);
+  Worker* const worker = FindWorker(connection);
   if (worker == nullptr) return;
   worker->heard = true;
   if (worker->in_place) return;
   for (auto& [base, range] : ranges_)
     if (range.states().Synchronized()) Protect(range, 0, range.blocks());
-  TakeExpected(link);
+  TakeExpected(connection);
 }
 
-void Mirrors::Copied(Connection& link, std::uint64_t address, std::uint64_t bytes,
+void Mirrors::Copied(Connection& connection, std::uint64_t address, std::uint64_t bytes,
                      std::uint64_t stream) {
-  if (!active() || !link.mirrors_managed() || bytes > kMostExpectedBytes) return;
+  if (!active() || !connection.mirrors_managed() || bytes > kMaxExpectedBytes) return;
   const MutexLock lock(mutex_);
   MirroredRange* const range = Find(address);
-  if (range == nullptr || range->managed() || expected_.size() == kMostExpected) return;
+  if (range == nullptr || range->managed() || expected_.size() == kMaxExpected) return;
   const BlockAllocator::Range place = range->PlaceOf(range->BlocksOf(address, bytes));
-  Expected expected{link.shared_from_this(), place, used_(place), std::make_shared<Incoming>()};
+  Expected expected{connection.shared_from_this(), place, used_(place),
+                    std::make_shared<Incoming>()};
   if (expected.part.bytes == 0) return;
   expected.incoming->owned.resize(expected.part.bytes);
   expected.incoming->destination = expected.incoming->owned.data();
-  if (BeginReceive(link, stream, expected.part, expected.incoming) == CUDA_SUCCESS)
+  if (BeginReceive(connection, stream, expected.part, expected.incoming) == CUDA_SUCCESS)
     expected_.push_back(std::move(expected));
 }
 
-void Mirrors::TakeExpected(const Connection& link) {
+void Mirrors::TakeExpected(const Connection& connection) {
   // What comes later may be older than what the program hears of now.
   const std::vector<Expected> all = std::exchange(expected_, {});
   if (std::any_of(workers_.begin(), workers_.end(),
@@ -100,12 +102,14 @@ void Mirrors::TakeExpected(const Connection& link) {
     return;
   for (const Expected& expected : all) {
     MirroredRange* const range = Find(expected.place.base);
-    if (expected.link.get() != &link || range == nullptr || expected.link->AtWork() ||
+    if (expected.connection.get() != &connection || range == nullptr ||
+        expected.connection->AtWork() ||
         !expected.incoming->complete.load(std::memory_order_acquire) ||
         expected.incoming->result != CUDA_SUCCESS || workers_.size() > 1)
       continue;
     bool changed = false;
-    if (Merge(*expected.link, *range, expected.part, *expected.incoming, &changed) != CUDA_SUCCESS)
+    if (Merge(*expected.connection, *range, expected.part, *expected.incoming, &changed) !=
+        CUDA_SUCCESS)
       continue;
     const PageStates::Run run = range->BlocksOf(expected.place.base, expected.place.bytes);
     for (std::size_t i = 0; i < run.count; ++i) range->states().Fetched(run.first + i, true);
@@ -120,20 +124,21 @@ void Mirrors::NoteSeen(const MirroredRange& range, PageStates::Run run, Time unt
   call_by_(until);
 }
 
-CUresult Mirrors::Collect(const Connection& link, bool all) {
+CUresult Mirrors::Collect(const Connection& connection, bool all) {
   bool fetch = false;
   bool in_place = false;
   const auto concerns = [&](const Worker& worker) {
     // Devices that have our memory see what the others of them wrote.
-    return worker.link.get() != &link && (all || worker.heard) &&
-           (!worker.in_place || link.mirrors_managed());
+    return worker.connection.get() != &connection && (all || worker.heard) &&
+           (!worker.in_place || connection.mirrors_managed());
   };
   // Those that are done by now, and of which all is known afterwards.
   std::vector<const Connection*> done;
   for (const Worker& worker : workers_) {
     if (!concerns(worker)) continue;
     (worker.in_place ? in_place : fetch) = true;
-    if (worker.posting == 0 && !worker.link->AtWork()) done.push_back(worker.link.get());
+    if (worker.posting == 0 && !worker.connection->AtWork())
+      done.push_back(worker.connection.get());
   }
   if (!fetch && !in_place) return CUDA_SUCCESS;
   const bool at_work = CountAtWork() != 0;
@@ -145,7 +150,7 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
     for (std::size_t block = 0; fetch && block < range.blocks(); ++block) {
       if (states.valid(block)) continue;
       PageStates::Run run{block, 1};
-      while (run.count < PageStates::kMostAhead && block + run.count < range.blocks() &&
+      while (run.count < PageStates::kMaxAhead && block + run.count < range.blocks() &&
              !states.valid(block + run.count))
         ++run.count;
       block += run.count - 1;
@@ -156,14 +161,14 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
     }
   }
   bool changed = false;
-  const CUresult got = FetchNews(wanted, concerns, &changed);
+  const CUresult got = FetchUpdates(wanted, concerns, &changed);
   if (result == CUDA_SUCCESS) result = got;
   for (const Wanted& fetched : wanted) {
     // Others may have news that the program has not heard of. What changes meanwhile is fetched
     // when it is touched.
     const bool all_known = std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
       return worker.in_place || concerns(worker) ||
-             fetched.range->FindReplica(worker.link->number()) == nullptr;
+             fetched.range->FindReplica(worker.connection->number()) == nullptr;
     });
     const auto& [range, run] = fetched;
     for (std::size_t i = 0; all_known && !at_work && i < run.count; ++i)
@@ -178,28 +183,28 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
     if (concerns(worker)) worker.heard = false;
   workers_.remove_if([&](const Worker& worker) {
     return worker.posting == 0 &&
-           std::find(done.begin(), done.end(), worker.link.get()) != done.end();
+           std::find(done.begin(), done.end(), worker.connection.get()) != done.end();
   });
   return result;
 }
 
 CUresult Mirrors::BeginFetch(MirroredRange& range, PageStates::Run run) {
   const BlockAllocator::Range part = used_(range.PlaceOf(run));
-  std::shared_ptr<Connection> link;
+  std::shared_ptr<Connection> connection;
   for (const Worker& worker : workers_)
-    if (range.FindReplica(worker.link->number()) != nullptr) link = worker.link;
+    if (range.FindReplica(worker.connection->number()) != nullptr) connection = worker.connection;
   auto incoming = std::make_shared<Incoming>();
   CUresult result = CUDA_SUCCESS;
-  if (link == nullptr || part.bytes == 0) {
+  if (connection == nullptr || part.bytes == 0) {
     incoming->complete = true;
   } else {
     incoming->destination = range.here() + (part.base - range.place().base);
     std::uint64_t stream = 0;
-    result = link->MemoryStream(&stream);
-    if (result == CUDA_SUCCESS) result = BeginReceive(*link, stream, part, incoming);
+    result = connection->MemoryStream(&stream);
+    if (result == CUDA_SUCCESS) result = BeginReceive(*connection, stream, part, incoming);
     if (result != CUDA_SUCCESS) incoming->complete = true;
   }
-  fetching_ = {&range, run, std::move(link), std::move(incoming)};
+  fetching_ = {&range, run, std::move(connection), std::move(incoming)};
   return result;
 }
 
@@ -207,7 +212,8 @@ CUresult Mirrors::Settle() {
   if (!fetching_) return CUDA_SUCCESS;
   const Fetching fetched = *std::exchange(fetching_, std::nullopt);
   CUresult result = CUDA_SUCCESS;
-  if (fetched.link != nullptr) result = fetched.link->transfers().WaitComplete(*fetched.incoming);
+  if (fetched.connection != nullptr)
+    result = fetched.connection->transfers().WaitComplete(*fetched.incoming);
   MirroredRange& range = *fetched.range;
   range.Stored(fetched.run);
   for (std::size_t i = 0; i < fetched.run.count; ++i)
@@ -219,7 +225,7 @@ CUresult Mirrors::Settle() {
 void Mirrors::FetchAhead(MirroredRange& range, PageStates::Run run) {
   const std::size_t next = run.first + run.count;
   PageStates& states = range.states();
-  if (run.count < kLeastFollowed || next >= range.blocks() || states.valid(next) ||
+  if (run.count < kMinFollowed || next >= range.blocks() || states.valid(next) ||
       states.dirty(next) || !Alone(range))
     return;
   PageStates::Run ahead = states.Ahead(next);
@@ -228,19 +234,19 @@ void Mirrors::FetchAhead(MirroredRange& range, PageStates::Run run) {
   static_cast<void>(BeginFetch(range, ahead));
 }
 
-CUresult Mirrors::FetchState(Connection& link, const BlockAllocator::Range& part,
+CUresult Mirrors::FetchState(Connection& connection, const BlockAllocator::Range& part,
                              const MirroredRange& range, std::shared_ptr<Incoming>* incoming) {
-  constexpr int kMostFetches = 64;
-  for (int i = 0; i < kMostFetches && link.AtWork() && !range.managed() &&
-                  range.HasNews(part.base - range.place().base, (*incoming)->owned);
+  constexpr int kMaxFetches = 64;
+  for (int i = 0; i < kMaxFetches && connection.AtWork() && !range.managed() &&
+                  range.HasUpdates(part.base - range.place().base, (*incoming)->owned);
        ++i) {
     auto again = std::make_shared<Incoming>();
     again->owned.resize(part.bytes);
     again->destination = again->owned.data();
     std::uint64_t stream = 0;
-    CUresult result = link.MemoryStream(&stream);
-    if (result == CUDA_SUCCESS) result = BeginReceive(link, stream, part, again);
-    if (result == CUDA_SUCCESS) result = link.transfers().WaitComplete(*again);
+    CUresult result = connection.MemoryStream(&stream);
+    if (result == CUDA_SUCCESS) result = BeginReceive(connection, stream, part, again);
+    if (result == CUDA_SUCCESS) result = connection.transfers().WaitComplete(*again);
     if (result != CUDA_SUCCESS) return result;
     const bool same = again->owned == (*incoming)->owned;
     *incoming = std::move(again);
@@ -249,23 +255,24 @@ CUresult Mirrors::FetchState(Connection& link, const BlockAllocator::Range& part
   return CUDA_SUCCESS;
 }
 
-CUresult Mirrors::FetchFrom(Connection& link, MirroredRange& range,
+CUresult Mirrors::FetchFrom(Connection& connection, MirroredRange& range,
                             const BlockAllocator::Range& part, bool* changed) {
   auto incoming = std::make_shared<Incoming>();
   incoming->owned.resize(part.bytes);
   incoming->destination = incoming->owned.data();
   std::uint64_t stream = 0;
-  CUresult result = link.MemoryStream(&stream);
-  if (result == CUDA_SUCCESS) result = BeginReceive(link, stream, part, incoming);
-  if (result == CUDA_SUCCESS) result = link.transfers().WaitComplete(*incoming);
+  CUresult result = connection.MemoryStream(&stream);
+  if (result == CUDA_SUCCESS) result = BeginReceive(connection, stream, part, incoming);
+  if (result == CUDA_SUCCESS) result = connection.transfers().WaitComplete(*incoming);
   // Of a lost device there is nothing to be had: the program goes on with what is here, and is told
   // by its next call.
-  if (link.fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
-  return result == CUDA_SUCCESS ? Merge(link, range, part, *incoming, changed) : result;
+  if (connection.fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
+  return result == CUDA_SUCCESS ? Merge(connection, range, part, *incoming, changed) : result;
 }
 
-CUresult Mirrors::Merge(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
-                        const Incoming& incoming, bool* changed) {
+CUresult Mirrors::Merge(Connection& connection, MirroredRange& range,
+                        const BlockAllocator::Range& part, const Incoming& incoming,
+                        bool* changed) {
   MirroredRange::Spans spans;
   const auto merge = [&]() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
     return range.Merge(part.base - range.place().base, incoming.owned,
@@ -273,12 +280,12 @@ CUresult Mirrors::Merge(Connection& link, MirroredRange& range, const BlockAlloc
   };
   const PageStates::Run run = stores_.on() ? stores_.ChangeMemory(merge) : merge();
   if (run.count == 0) return CUDA_SUCCESS;
-  if (CountPieces(spans) > 1 && link.AtWork() && CountAtWork() > 1) NameUnordered();
+  if (CountPieces(spans) > 1 && connection.AtWork() && CountAtWork() > 1) NameUnordered();
   *changed = true;
   expected_.clear();  // It may be older.
   CUresult result = CUDA_SUCCESS;
   range.Changed(run, ThoseWhoHearAll());
-  for (Connection* const other : Listeners(range, &link, nullptr)) {
+  for (Connection* const other : Listeners(range, &connection, nullptr)) {
     CUresult told = CUDA_SUCCESS;
     for (const MirroredRange::Spans& part : InOrderOfArrival(spans)) {
       if (told == CUDA_SUCCESS) told = PostSpans(*other, range.place().base, range.agreed(), part);
@@ -289,11 +296,11 @@ CUresult Mirrors::Merge(Connection& link, MirroredRange& range, const BlockAlloc
   return result;
 }
 
-CUresult Mirrors::FetchNews(const std::vector<Wanted>& wanted, const From& from, bool* changed) {
+CUresult Mirrors::FetchUpdates(const std::vector<Wanted>& wanted, const From& from, bool* changed) {
   struct Piece {
     std::size_t number;  // Of what is wanted.
     BlockAllocator::Range part;
-    Connection* link;
+    Connection* connection;
     std::shared_ptr<Incoming> incoming;
   };
   std::vector<Piece> pieces;
@@ -302,45 +309,45 @@ CUresult Mirrors::FetchNews(const std::vector<Wanted>& wanted, const From& from,
     const BlockAllocator::Range part = used_(range.PlaceOf(wanted[i].run));
     for (const Worker& worker : workers_)
       if (part.bytes != 0 && !worker.in_place && from(worker) &&
-          range.FindReplica(worker.link->number()) != nullptr)
-        pieces.push_back({i, part, worker.link.get(), std::make_shared<Incoming>()});
+          range.FindReplica(worker.connection->number()) != nullptr)
+        pieces.push_back({i, part, worker.connection.get(), std::make_shared<Incoming>()});
   }
   // Behind it in the same stream come the fetches.
   CUresult result = PostStores();
   const auto note = [&](const Piece& piece, CUresult got) {
     // Of a lost device there is nothing to be had: the program goes on with what is here, and is
     // told by its next call.
-    if (result == CUDA_SUCCESS && piece.link->fault() == CUDA_SUCCESS) result = got;
+    if (result == CUDA_SUCCESS && piece.connection->fault() == CUDA_SUCCESS) result = got;
     return got == CUDA_SUCCESS;
   };
   std::size_t begun = 0;
   std::uint64_t under_way = 0;
   std::optional<std::size_t> last_changed;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    for (; begun < pieces.size() && (begun == i || under_way < kMostBytesUnderWay); ++begun) {
+    for (; begun < pieces.size() && (begun == i || under_way < kMaxBytesUnderWay); ++begun) {
       Piece& piece = pieces[begun];
       under_way += piece.part.bytes;
       piece.incoming->owned.resize(piece.part.bytes);
       piece.incoming->destination = piece.incoming->owned.data();
       std::uint64_t stream = 0;
-      CUresult posted = piece.link->MemoryStream(&stream);
+      CUresult posted = piece.connection->MemoryStream(&stream);
       if (posted == CUDA_SUCCESS)
-        posted = BeginReceive(*piece.link, stream, piece.part, piece.incoming);
+        posted = BeginReceive(*piece.connection, stream, piece.part, piece.incoming);
       if (!note(piece, posted)) piece.incoming = nullptr;
     }
     Piece& piece = pieces[i];
     under_way -= piece.part.bytes;
     if (piece.incoming == nullptr) continue;
     std::shared_ptr<Incoming> incoming = std::move(piece.incoming);
-    if (!note(piece, piece.link->transfers().WaitComplete(*incoming))) continue;
+    if (!note(piece, piece.connection->transfers().WaitComplete(*incoming))) continue;
     MirroredRange& range = *wanted[piece.number].range;
-    if (!note(piece, FetchState(*piece.link, piece.part, range, &incoming))) continue;
+    if (!note(piece, FetchState(*piece.connection, piece.part, range, &incoming))) continue;
     bool has_news = false;
     // What the device before it had in these blocks went to this one, perhaps behind what has come:
     // it must not look like news of its own.
     note(piece, last_changed == piece.number
-                    ? FetchFrom(*piece.link, range, piece.part, &has_news)
-                    : Merge(*piece.link, range, piece.part, *incoming, &has_news));
+                    ? FetchFrom(*piece.connection, range, piece.part, &has_news)
+                    : Merge(*piece.connection, range, piece.part, *incoming, &has_news));
     if (!has_news) continue;
     last_changed = piece.number;
     *changed = true;
@@ -360,13 +367,13 @@ CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
     return begun != CUDA_SUCCESS ? begun : settled;
   }
   bool changed = false;
-  const CUresult result = FetchNews({{&range, run}}, kFromAll, &changed);
+  const CUresult result = FetchUpdates({{&range, run}}, kFromAll, &changed);
   if (changed && at_work && !range.managed()) InvalidatePinned();
   for (std::size_t i = 0; i < run.count; ++i) range.states().Fetched(run.first + i, at_work);
   if (!at_work || range.managed()) return result;
   const Time end = Clock::now();
-  Time until = std::max(start + kSoon, end + kLeastSeen);
-  if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
+  Time until = std::max(start + kSoon, end + kMinSeen);
+  if (run.count > 1) until = std::max(until, end + kMaxFetching * (end - start));
   NoteSeen(range, run, until);
   return result;
 }
@@ -456,7 +463,7 @@ void Mirrors::Relay() {
   std::vector<Wanted> wanted;
   std::uint64_t relayed = 0;
   auto entry = ranges_.begin();
-  while (entry != ranges_.end() && relayed < kMostRelayedBytes) {
+  while (entry != ranges_.end() && relayed < kMaxRelayedBytes) {
     MirroredRange& range = entry->second;
     const auto [base, bytes] = range.place();
     const std::uint64_t start = std::max(relay_at_, base);
@@ -465,18 +472,18 @@ void Mirrors::Relay() {
       continue;
     }
     const PageStates::Run run =
-        range.BlocksOf(start, std::min(kMostRelayedBytes - relayed, base + bytes - start));
+        range.BlocksOf(start, std::min(kMaxRelayedBytes - relayed, base + bytes - start));
     const BlockAllocator::Range place = range.PlaceOf(run);
     relay_at_ = place.base + place.bytes;
     if (used_(place).bytes == 0) continue;
     wanted.push_back({&range, run});
     relayed += place.bytes;
   }
-  static_cast<void>(FetchNews(wanted, kFromAll, &changed));
+  static_cast<void>(FetchUpdates(wanted, kFromAll, &changed));
   for (const auto& [range, run] : wanted)
     for (std::size_t i = 0; in_place && i < run.count; ++i) range->states().Written(run.first + i);
   if (entry == ranges_.end()) relay_at_ = 0;
-  relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMostPause);
+  relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMaxPause);
   if (in_place) static_cast<void>(Push(nullptr));  // Which sets the pause back if there was any.
 }
 
@@ -498,7 +505,7 @@ std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
   if (relay_due_ <= now) {
     Relay();
     const Time end = Clock::now();
-    relay_due_ = end + std::max<Clock::duration>(relay_pause_, kMostFetching * (end - now));
+    relay_due_ = end + std::max<Clock::duration>(relay_pause_, kMaxFetching * (end - now));
   }
   return std::min(next.value_or(relay_due_), relay_due_);
 }

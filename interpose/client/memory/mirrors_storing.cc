@@ -30,11 +30,11 @@ constexpr std::uint64_t kStoredWordBytes = 8;
 // in one word are made at once.
 class StoreSender {
  public:
-  explicit StoreSender(Connection& link) : link_(link) {}
+  explicit StoreSender(Connection& connection) : connection_(connection) {}
 
   CUresult Add(std::uint64_t address, std::span<const std::byte> data) {
     // A word of a vector is a store, too; longer ones are of string instructions and system calls.
-    if (data.size() > kMostVectorBytes) {
+    if (data.size() > kMaxVectorBytes) {
       const CUresult result = Flush();
       return result == CUDA_SUCCESS ? SendBytes(address, data) : result;
     }
@@ -57,9 +57,9 @@ class StoreSender {
   }
 
  private:
-  static constexpr std::size_t kMostVectorBytes = 64;
+  static constexpr std::size_t kMaxVectorBytes = 64;
   // CUDA's limit.
-  static constexpr std::size_t kMostOperations = 255;
+  static constexpr std::size_t kMaxOperations = 255;
 
   // False if they do not touch or overlap the bytes of the word that are there.
   bool Merge(std::uint64_t address, std::span<const std::byte> data) {
@@ -88,21 +88,21 @@ class StoreSender {
                                                : CU_STREAM_MEM_OP_WRITE_VALUE_32;
     operation.address = address;
     std::memcpy(&operation.value, data, bytes);
-    return batch_.operations.size() == kMostOperations ? SendBatch() : CUDA_SUCCESS;
+    return batch_.operations.size() == kMaxOperations ? SendBatch() : CUDA_SUCCESS;
   }
   CUresult SendBatch() {
     if (batch_.operations.empty()) return CUDA_SUCCESS;
-    CUresult result = link_.MemoryStream(&batch_.stream);
-    if (result == CUDA_SUCCESS) result = link_.Send(batch_);
+    CUresult result = connection_.MemoryStream(&batch_.stream);
+    if (result == CUDA_SUCCESS) result = connection_.Send(batch_);
     batch_.operations.clear();
     return result;
   }
   CUresult SendBytes(std::uint64_t address, std::span<const std::byte> data) {
-    return PostSpans(link_, address, data.data(),
+    return PostSpans(connection_, address, data.data(),
                      std::array{BlockAllocator::Range{0, data.size()}});
   }
 
-  Connection& link_;
+  Connection& connection_;
   MemoryBatch batch_;
   // The bytes of a word from first_ on, before last_.
   std::uint64_t first_ = 0;
@@ -143,16 +143,16 @@ void Mirrors::Enter() {
 
 bool Mirrors::NeedsOrder() const {
   const auto at_work = [](const Worker& worker) {
-    return !worker.in_place && (worker.posting != 0 || worker.link->AtWork());
+    return !worker.in_place && (worker.posting != 0 || worker.connection->AtWork());
   };
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [&](const Worker& worker) CUSPAN_REQUIRES(mutex_) {
-                       return at_work(worker) &&
-                              std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& entry) {
-                                return !entry.second.managed() &&
-                                       entry.second.FindReplica(worker.link->number()) != nullptr;
-                              });
-                     });
+  return std::any_of(
+      workers_.begin(), workers_.end(), [&](const Worker& worker) CUSPAN_REQUIRES(mutex_) {
+        return at_work(worker) &&
+               std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& entry) {
+                 return !entry.second.managed() &&
+                        entry.second.FindReplica(worker.connection->number()) != nullptr;
+               });
+      });
 }
 
 void Mirrors::EndOrder() {

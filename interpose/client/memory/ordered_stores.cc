@@ -21,10 +21,10 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::size_t kLogBytes = std::size_t{1} << 20;
 // The most bytes of a string instruction that are carried out at once: they pass through the stack
 // of the handler.
-constexpr std::size_t kMostStringBytes = 512;
+constexpr std::size_t kMaxStringBytes = 512;
 // Memory that is opened for a fill.
-constexpr std::uint64_t kLeastFilled = kPageBytes;
-constexpr std::uint64_t kMostOpened = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMinFilled = kPageBytes;
+constexpr std::uint64_t kMaxOpened = std::uint64_t{1} << 20;
 // Memory that is opened for an instruction that is not decoded: more than it writes at one place.
 constexpr std::size_t kOpenedBytes = kPageBytes;
 constexpr std::uint8_t kLoggedPage = 1;
@@ -297,12 +297,12 @@ OrderedStores::Outcome OrderedStores::CarryString(const StoreInstruction& instru
   const std::uint64_t left =
       instruction.repeated ? static_cast<std::uint64_t>(registers[REG_RCX]) : 1;
   // Elements of one page, or one that crosses its end.
-  std::uint64_t most = std::min(kMostStringBytes, kPageBytes - to % kPageBytes);
+  std::uint64_t most = std::min(kMaxStringBytes, kPageBytes - to % kPageBytes);
   // Where the source ends in the destination, what is copied next was copied before.
   if (copies && to > from) most = std::min(most, to - from);
   const std::uint64_t count = std::min(left, std::max<std::uint64_t>(most / instruction.bytes, 1));
   const std::size_t bytes = count * instruction.bytes;
-  std::array<std::byte, kMostStringBytes> data;
+  std::array<std::byte, kMaxStringBytes> data;
   if (copies) {
     std::memcpy(data.data(), PointerTo(from), bytes);
   } else {
@@ -340,8 +340,8 @@ bool OrderedStores::Append(std::uint64_t address, std::size_t bytes) {
 std::size_t OrderedStores::BytesAhead(std::uint64_t address) {
   if (address % kPageBytes != 0) return 0;
   for (const Fill& fill : fills_)
-    if (fill.next == address && fill.bytes >= kLeastFilled)
-      return std::clamp(fill.bytes / 4, std::uint64_t{1}, kMostOpened);
+    if (fill.next == address && fill.bytes >= kMinFilled)
+      return std::clamp(fill.bytes / 4, std::uint64_t{1}, kMaxOpened);
   return 0;
 }
 
@@ -398,10 +398,10 @@ void OrderedStores::SetValid(const BlockAllocator::Range& pages, bool valid) {
 
 bool OrderedStores::LogWritten(std::uint64_t& address, std::uint64_t& bytes) {
   // A copy of this length is one command of the channel.
-  constexpr std::uint64_t kMostRecordBytes = 16 * 1024;
+  constexpr std::uint64_t kMaxRecordBytes = 16 * 1024;
   Lock();
   while (bytes != 0) {
-    const std::uint64_t piece = std::min(bytes, kMostRecordBytes);
+    const std::uint64_t piece = std::min(bytes, kMaxRecordBytes);
     if (active_.used + SizeOf(piece) > kLogBytes) break;
     Append(address, piece);
     address += piece;

@@ -5,7 +5,8 @@
 namespace cuspan {
 namespace {
 
-// How much longer the next run is. A request costs about as much as four blocks on a fast link.
+// How much longer the next run is. A request costs about as much as four blocks on a fast
+// connection.
 constexpr std::size_t kGrowth = 4;
 
 }  // namespace
@@ -19,7 +20,7 @@ PageStates::Run PageStates::SameAccess(std::size_t first, std::size_t end) const
 template <typename Belongs>
 PageStates::Run PageStates::Continue(Sequence& sequence, std::size_t block, Belongs&& belongs) {
   const bool goes_on = block == sequence.end && block != 0;
-  sequence.most = goes_on ? std::min(kGrowth * sequence.most, kMostAhead) : 1;
+  sequence.most = goes_on ? std::min(kGrowth * sequence.most, kMaxAhead) : 1;
   Run run{block, 1};
   while (run.count < sequence.most && block + run.count < size() && belongs(block + run.count))
     ++run.count;

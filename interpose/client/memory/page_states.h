@@ -22,7 +22,7 @@ class PageStates {
     bool operator==(const Run&) const = default;
   };
   // The most blocks that are fetched at once.
-  static constexpr std::size_t kMostAhead = 64;
+  static constexpr std::size_t kMaxAhead = 64;
 
   // All valid and clean.
   explicit PageStates(std::size_t blocks) : blocks_(blocks) {}

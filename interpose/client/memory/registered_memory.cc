@@ -15,7 +15,7 @@ namespace cuspan {
 namespace {
 
 // Flags and mailboxes; what is larger would cost more than it is worth.
-constexpr std::size_t kMostRefreshedBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxRefreshedBytes = std::size_t{1} << 20;
 
 // Places that changed between two exchanges while kernels run. What each side stored first is not
 // known; the first and the last word of a piece are taken for flags.
@@ -103,15 +103,15 @@ void RegisteredMemory::AfterWork() {
 
 void RegisteredMemory::BeforeWait(bool asks) {
   if (any_.load(std::memory_order_acquire) && region_->AnyAtWork()) [[unlikely]]
-    Exchange(Direction::kToDevices, asks ? kMostRefreshedBytes : kAll, true);
+    Exchange(Direction::kToDevices, asks ? kMaxRefreshedBytes : kAll, true);
 }
 
 std::optional<Refresher::Time> RegisteredMemory::Refresh(bool worked, bool at_work) {
   const bool was_at_work = std::exchange(was_at_work_, at_work);
   if (!any_.load(std::memory_order_acquire) || !(worked || was_at_work)) return std::nullopt;
   const auto start = Refresher::Clock::now();
-  Exchange(Direction::kToDevices, kMostRefreshedBytes, at_work);
-  Exchange(Direction::kToProgram, kMostRefreshedBytes, at_work);
+  Exchange(Direction::kToDevices, kMaxRefreshedBytes, at_work);
+  Exchange(Direction::kToProgram, kMaxRefreshedBytes, at_work);
   if (!at_work) return std::nullopt;
   const auto end = Refresher::Clock::now();
   return end + std::max<Refresher::Clock::duration>(Mirrors::kSoon, 4 * (end - start));

@@ -29,7 +29,7 @@ constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
 // The parts of the region are quarters of it, and hold whole pieces of the driver's.
 constexpr std::uint64_t kUnitBytes = 4 * (std::uint64_t{4} << 20);
 // A driver may not reserve less where it is asked to (580 does not reserve 16 MiB).
-constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMinBytes = std::uint64_t{64} << 20;
 // Small blocks are cut from segments of this size.
 constexpr std::uint64_t kSegmentBytes = 4 << 20;
 // Blocks from here on have a segment of their own.
@@ -41,7 +41,7 @@ constexpr std::uint64_t kCheckedBytes = 16 << 20;
 // No more than the file behind it may have.
 AddressWindow ReserveAddresses() {
   const std::uint64_t bytes = std::min(kBytes, LargestSharedMemory() / kUnitBytes * kUnitBytes);
-  if (bytes < kLeastBytes) return {};
+  if (bytes < kMinBytes) return {};
   void* const got =
       ::mmap(PointerTo(kBase), bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -53,11 +53,11 @@ AddressWindow ReserveAddresses() {
 // Gives the range its pages now, with several threads: pinning it does so with one, and takes ten
 // times as long (0.76 s a GiB, measured).
 void Populate(const BlockAllocator::Range& range) {
-  constexpr std::uint64_t kLeastShared = 16 << 20;
-  constexpr unsigned kMostThreads = 8;
+  constexpr std::uint64_t kMinShared = 16 << 20;
+  constexpr unsigned kMaxThreads = 8;
   const std::uint64_t pieces = std::clamp<std::uint64_t>(
-      range.bytes / kLeastShared, 1,
-      std::min(std::max(std::thread::hardware_concurrency(), 1U), kMostThreads));
+      range.bytes / kMinShared, 1,
+      std::min(std::max(std::thread::hardware_concurrency(), 1U), kMaxThreads));
   const std::uint64_t piece = RoundUpToGranularity(range.bytes / pieces);
   const auto populate = [&](std::uint64_t begin) {
     // Where the kernel can not (before Linux 5.14), pinning does it.
@@ -83,8 +83,8 @@ std::string WhyLess() {
 
 }  // namespace
 
-SharedRegion::SharedRegion(Links links)
-    : links_(std::move(links)),
+SharedRegion::SharedRegion(ContextConnections connections)
+    : connections_(std::move(connections)),
       window_(ReserveAddresses()),
       host_(window_.base, window_.bytes / 2),
       managed_(window_.base + window_.bytes / 2, window_.bytes / 4),
@@ -119,37 +119,38 @@ void SharedRegion::DropHere(const BlockAllocator::Range& range) {
               static_cast<off_t>(range.base - window_.base), static_cast<off_t>(range.bytes));
 }
 
-bool SharedRegion::IsMirroredOn(const Connection& link, const Segment& segment) const {
-  return link.sharing() == Sharing::kMirrored ||
-         (link.mirrors_managed() && PartOf(segment.range.base) == Part::kManagedOnDevice);
+bool SharedRegion::IsMirroredOn(const Connection& connection, const Segment& segment) const {
+  return connection.sharing() == Sharing::kMirrored ||
+         (connection.mirrors_managed() && PartOf(segment.range.base) == Part::kManagedOnDevice);
 }
 
-CUresult SharedRegion::MapOn(Connection& link, const Segment& segment) {
-  if (link.sharing() == Sharing::kNone || !attached_.contains(link.number()) ||
-      link.fault() != CUDA_SUCCESS)
+CUresult SharedRegion::MapOn(Connection& connection, const Segment& segment) {
+  if (connection.sharing() == Sharing::kNone || !attached_.contains(connection.number()) ||
+      connection.fault() != CUDA_SUCCESS)
     return CUDA_SUCCESS;
-  if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return CUDA_SUCCESS;
+  if (connection.sharing() == Sharing::kMirrored && !segment.mirrored) return CUDA_SUCCESS;
   MemoryMap op;
   op.address = segment.range.base;
   op.bytes = segment.range.bytes;
   MemoryMap::Reply reply;
-  CUresult result = link.Call(op, &reply);
-  if (result == CUDA_SUCCESS && IsMirroredOn(link, segment)) {
-    result = refresher_.Start() ? mirrors_.Begin(link, segment.range) : CUDA_ERROR_OPERATING_SYSTEM;
-    if (result != CUDA_SUCCESS) UnmapOn(link, segment);
+  CUresult result = connection.Call(op, &reply);
+  if (result == CUDA_SUCCESS && IsMirroredOn(connection, segment)) {
+    result = refresher_.Start() ? mirrors_.Begin(connection, segment.range)
+                                : CUDA_ERROR_OPERATING_SYSTEM;
+    if (result != CUDA_SUCCESS) UnmapOn(connection, segment);
   }
   return result;
 }
 
-void SharedRegion::UnmapOn(Connection& link, const Segment& segment) {
-  if (link.sharing() == Sharing::kNone || !attached_.contains(link.number())) return;
-  if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return;
+void SharedRegion::UnmapOn(Connection& connection, const Segment& segment) {
+  if (connection.sharing() == Sharing::kNone || !attached_.contains(connection.number())) return;
+  if (connection.sharing() == Sharing::kMirrored && !segment.mirrored) return;
   MemoryUnmap op;
   op.address = segment.range.base;
   op.bytes = segment.range.bytes;
   MemoryUnmap::Reply reply;
   // A failure means that the device is lost, which the next call tells.
-  static_cast<void>(link.Call(op, &reply));
+  static_cast<void>(connection.Call(op, &reply));
 }
 
 CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
@@ -167,23 +168,24 @@ CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
     if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
     segment.range.base = *base;
   }
-  const auto links = links_();
-  const bool pinned = std::any_of(links.begin(), links.end(), [&](const auto& link) {
-    return link->sharing() == Sharing::kMemory && !IsMirroredOn(*link, segment);
-  });
+  const auto connections = connections_();
+  const bool pinned =
+      std::any_of(connections.begin(), connections.end(), [&](const auto& connection) {
+        return connection->sharing() == Sharing::kMemory && !IsMirroredOn(*connection, segment);
+      });
   if (pinned && segment.range.bytes >= kCheckedBytes && segment.range.bytes > AvailableMemory())
     return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = BackHere(segment.range);
   std::vector<std::shared_ptr<Connection>> mapped;
   if (result == CUDA_SUCCESS) {
     if (pinned) Populate(segment.range);
-    for (const auto& link : links) {
-      if ((result = MapOn(*link, segment)) != CUDA_SUCCESS) break;
-      mapped.push_back(link);
+    for (const auto& connection : connections) {
+      if ((result = MapOn(*connection, segment)) != CUDA_SUCCESS) break;
+      mapped.push_back(connection);
     }
   }
   if (result != CUDA_SUCCESS) {
-    for (const auto& link : mapped) UnmapOn(*link, segment);
+    for (const auto& connection : mapped) UnmapOn(*connection, segment);
     mirrors_.End(segment.range);
     DropHere(segment.range);
     return result;
@@ -210,10 +212,11 @@ CUresult SharedRegion::Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* a
 CUresult SharedRegion::AllocateAvailable(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
   if (bytes == 0 || bytes > window_.bytes / 2) return CUDA_ERROR_OUT_OF_MEMORY;
   if (kind == Kind::kHost) return AllocateIn(Part::kHost, bytes, address);
-  const auto links = links_();
-  const bool on_device = std::any_of(links.begin(), links.end(), [](const auto& link) {
-    return link->sharing() == Sharing::kMemory && link->mirrors_managed();
-  });
+  const auto connections = connections_();
+  const bool on_device =
+      std::any_of(connections.begin(), connections.end(), [](const auto& connection) {
+        return connection->sharing() == Sharing::kMemory && connection->mirrors_managed();
+      });
   if (on_device) {
     const CUresult result = AllocateIn(Part::kManagedOnDevice, bytes, address);
     if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
@@ -254,10 +257,10 @@ BlockAllocator::Range SharedRegion::UsedIn(const BlockAllocator::Range& part) co
 
 bool SharedRegion::AnyAtWork() const {
   bool any = false;
-  for (const auto& link : links_()) {
-    if (!link->AtWork()) continue;
+  for (const auto& connection : connections_()) {
+    if (!connection->AtWork()) continue;
     any = true;
-    link->AskWhenDone();
+    connection->AskWhenDone();
   }
   return any;
 }
@@ -294,7 +297,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
     empty = *segment;
     segments_.erase(segment);
   }
-  for (const auto& link : links_()) UnmapOn(*link, *empty);
+  for (const auto& connection : connections_()) UnmapOn(*connection, *empty);
   mirrors_.End(empty->range);
   DropHere(empty->range);
   return CUDA_SUCCESS;
@@ -312,10 +315,10 @@ SharedRegion::Segment* SharedRegion::FindSegment(std::uint64_t address) {
   return nullptr;
 }
 
-bool SharedRegion::Reaches(const Connection& link, std::uint64_t address) const {
+bool SharedRegion::Reaches(const Connection& connection, std::uint64_t address) const {
   if (!Contains(address)) return false;
-  if (link.sharing() != Sharing::kMirrored || IsManaged(address))
-    return link.sharing() != Sharing::kNone;
+  if (connection.sharing() != Sharing::kMirrored || IsManaged(address))
+    return connection.sharing() != Sharing::kNone;
   const ReaderLock lock(mutex_);
   const Segment* const segment = const_cast<SharedRegion*>(this)->FindSegment(address);
   return segment != nullptr && segment->mirrored;
@@ -334,15 +337,16 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
     segment = *found;
     segment.mirrored = true;
   }
-  const auto links = links_();
-  for (const auto& link : links) {
-    if (link->sharing() != Sharing::kMirrored || link->fault() != CUDA_SUCCESS) continue;
+  const auto connections = connections_();
+  for (const auto& connection : connections) {
+    if (connection->sharing() != Sharing::kMirrored || connection->fault() != CUDA_SUCCESS)
+      continue;
     // Copies out of and into it that are under way are made by threads of ours, which must not meet
     // pages that are away. Without one the device need not be done: it may be waiting for the
     // program.
     CUresult result = CUDA_SUCCESS;
-    if (!link->transfers().Idle()) result = link->CallAndStore(DeviceSynchronize{});
-    if (result == CUDA_SUCCESS) result = MapOn(*link, segment);
+    if (!connection->transfers().Idle()) result = connection->CallAndStore(DeviceSynchronize{});
+    if (result == CUDA_SUCCESS) result = MapOn(*connection, segment);
     if (result != CUDA_SUCCESS) return result;
   }
   const WriterLock lock(mutex_);
@@ -372,26 +376,26 @@ CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments,
   return CUDA_SUCCESS;
 }
 
-CUresult SharedRegion::Attach(Connection& link) {
-  if (!available() || link.sharing() == Sharing::kNone) return CUDA_SUCCESS;
+CUresult SharedRegion::Attach(Connection& connection) {
+  if (!available() || connection.sharing() == Sharing::kNone) return CUDA_SUCCESS;
   const MutexLock growing(growing_);
-  attached_.insert(link.number());
+  attached_.insert(connection.number());
   std::vector<Segment> segments;
   {
     const ReaderLock lock(mutex_);
     segments = segments_;
   }
   for (const Segment& segment : segments)
-    if (const CUresult result = MapOn(link, segment); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = MapOn(connection, segment); result != CUDA_SUCCESS) return result;
   return CUDA_SUCCESS;
 }
 
-void SharedRegion::Forget(const Connection& link) {
+void SharedRegion::Forget(const Connection& connection) {
   {
     const MutexLock growing(growing_);
-    attached_.erase(link.number());
+    attached_.erase(connection.number());
   }
-  mirrors_.Forget(link);
+  mirrors_.Forget(connection);
 }
 
 }  // namespace cuspan

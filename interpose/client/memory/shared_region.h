@@ -37,10 +37,10 @@ namespace cuspan {
 // Any thread.
 class SharedRegion {
  public:
-  using Links = std::function<std::vector<std::shared_ptr<Connection>>()>;
-  // `links` gives those that are open. Without addresses or a file there is no region, which is
-  // logged at the first need.
-  explicit SharedRegion(Links links);
+  using ContextConnections = std::function<std::vector<std::shared_ptr<Connection>>()>;
+  // `connections` gives those that are open. Without addresses or a file there is no region, which
+  // is logged at the first need.
+  explicit SharedRegion(ContextConnections connections);
   SharedRegion(const SharedRegion&) = delete;
 
   bool available() const { return window_.bytes != 0; }
@@ -65,7 +65,7 @@ class SharedRegion {
   std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
 
   // Whether kernels and copies of the device may use this memory as their own.
-  bool Reaches(const Connection& link, std::uint64_t address) const;
+  bool Reaches(const Connection& connection, std::uint64_t address) const;
   // Makes sure that kernels of all devices can use the page-locked memory there.
   CUresult Expose(std::uint64_t address);
   // The same for all page-locked memory to which a kernel's parameters point. `arguments`: the
@@ -75,9 +75,9 @@ class SharedRegion {
                           std::span<const std::uint32_t> sizes);
 
   // Gives a device that is being opened what exists; others must not use it before.
-  CUresult Attach(Connection& link);
+  CUresult Attach(Connection& connection);
   // The device is gone.
-  void Forget(const Connection& link);
+  void Forget(const Connection& connection);
 
   // Whether kernels may ever have written memory here that the program reads: it has managed
   // memory, asked for the device's address of page-locked memory, or gave a kernel an address of
@@ -112,9 +112,9 @@ class SharedRegion {
   CUresult AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address);
   CUresult Grow(Part part, std::uint64_t bytes);
   // Whether the device has, or would have, memory of its own for it.
-  bool IsMirroredOn(const Connection& link, const Segment& segment) const;
-  CUresult MapOn(Connection& link, const Segment& segment) CUSPAN_REQUIRES(growing_);
-  void UnmapOn(Connection& link, const Segment& segment) CUSPAN_REQUIRES(growing_);
+  bool IsMirroredOn(const Connection& connection, const Segment& segment) const;
+  CUresult MapOn(Connection& connection, const Segment& segment) CUSPAN_REQUIRES(growing_);
+  void UnmapOn(Connection& connection, const Segment& segment) CUSPAN_REQUIRES(growing_);
   CUresult BackHere(const BlockAllocator::Range& range);
   void DropHere(const BlockAllocator::Range& range);
   Segment* FindSegment(std::uint64_t address) CUSPAN_REQUIRES_SHARED(mutex_);
@@ -122,7 +122,7 @@ class SharedRegion {
   void CountBlock(Part part, int change) CUSPAN_REQUIRES(mutex_);
   std::optional<Refresher::Time> Refresh(Refresher::Time now);
 
-  const Links links_;
+  const ContextConnections connections_;
   AddressWindow window_;
   UniqueFd file_;
   Mutex growing_;  // Held while segments come and go and devices are attached.

@@ -19,45 +19,45 @@ constexpr std::uint64_t PatchStart(std::uint64_t from) {
 // How many of the spans, from the first on, one patch has room for: a patch is worth its while from
 // two on, since it is one op, and one call of the driver.
 std::size_t FitPatch(Spans spans) {
-  const std::uint64_t most = PatchStart(spans.front().base) + kMostPatchBytes;
+  const std::uint64_t most = PatchStart(spans.front().base) + kMaxPatchBytes;
   std::size_t count = 0;
   while (count < spans.size() && spans[count].base + spans[count].bytes <= most) ++count;
   return count;
 }
 
-void CountBytes(Connection& link, std::uint64_t bytes) {
-  link.channel().statistics().bytes_to_device.fetch_add(bytes, std::memory_order_relaxed);
+void CountBytes(Connection& connection, std::uint64_t bytes) {
+  connection.channel().statistics().bytes_to_device.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-CUresult SendOne(Connection& link, std::uint64_t stream, std::uint64_t destination,
+CUresult SendOne(Connection& connection, std::uint64_t stream, std::uint64_t destination,
                  const std::byte* source, std::uint64_t bytes) {
   if (bytes <= kMaxInlineBytes) {
     CopyToDeviceInline op;
     op.stream = stream;
     op.destination = destination;
     op.data = {source, bytes};
-    CountBytes(link, bytes);
-    return link.Send(op);
+    CountBytes(connection, bytes);
+    return connection.Send(op);
   }
-  if (const CUresult started = link.transfers().StartSender(); started != CUDA_SUCCESS)
+  if (const CUresult started = connection.transfers().StartSender(); started != CUDA_SUCCESS)
     return started;
   CopyToDevice op;
   op.stream = stream;
   op.destination = destination;
   op.bytes = bytes;
-  op.transfer = link.transfers().BeginOutgoing();
-  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
-    link.transfers().Forget(op.transfer);
+  op.transfer = connection.transfers().BeginOutgoing();
+  if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
+    connection.transfers().Forget(op.transfer);
     return result;
   }
-  link.transfers().SendLater(op.transfer, source, bytes);
+  connection.transfers().SendLater(op.transfer, source, bytes);
   return CUDA_SUCCESS;
 }
 
-CUresult SendPatch(Connection& link, std::uint64_t stream, std::uint64_t base,
+CUresult SendPatch(Connection& connection, std::uint64_t stream, std::uint64_t base,
                    const std::byte* memory, Spans spans) {
   const std::uint64_t start = PatchStart(spans.front().base);
-  std::array<std::byte, kMostPatchBytes / kPatchWordBytes> mask{};
+  std::array<std::byte, kMaxPatchBytes / kPatchWordBytes> mask{};
   for (const auto& span : spans) {
     for (std::uint64_t at = span.base - start; at < span.base + span.bytes - start; ++at)
       mask[at / kPatchWordBytes] |= std::byte{1} << (at % kPatchWordBytes);
@@ -69,32 +69,36 @@ CUresult SendPatch(Connection& link, std::uint64_t stream, std::uint64_t base,
   op.destination = base + start;
   op.mask = Bytes(mask).first(words);
   op.data = {memory + start, words * kPatchWordBytes};
-  CountBytes(link, op.data.size());
-  return link.Send(op);
+  CountBytes(connection, op.data.size());
+  return connection.Send(op);
 }
 
 }  // namespace
 
-CUresult PostSpans(Connection& link, std::uint64_t base, const std::byte* memory, Spans spans) {
+CUresult PostSpans(Connection& connection, std::uint64_t base, const std::byte* memory,
+                   Spans spans) {
   if (spans.empty()) return CUDA_SUCCESS;
   std::uint64_t stream = 0;
-  if (const CUresult result = link.MemoryStream(&stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = connection.MemoryStream(&stream); result != CUDA_SUCCESS)
+    return result;
   while (!spans.empty()) {
     const std::size_t count = std::max<std::size_t>(FitPatch(spans), 1);
     const auto& first = spans.front();
     const CUresult result =
-        count == 1 ? SendOne(link, stream, base + first.base, memory + first.base, first.bytes)
-                   : SendPatch(link, stream, base, memory, spans.first(count));
+        count == 1
+            ? SendOne(connection, stream, base + first.base, memory + first.base, first.bytes)
+            : SendPatch(connection, stream, base, memory, spans.first(count));
     if (result != CUDA_SUCCESS) return result;
     spans = spans.subspan(count);
   }
   return CUDA_SUCCESS;
 }
 
-CUresult SettleSpans(Connection& link) {
+CUresult SettleSpans(Connection& connection) {
   std::uint64_t stream = 0;
-  if (const CUresult result = link.MemoryStream(&stream); result != CUDA_SUCCESS) return result;
-  return link.SynchronizeStream(stream);
+  if (const CUresult result = connection.MemoryStream(&stream); result != CUDA_SUCCESS)
+    return result;
+  return connection.SynchronizeStream(stream);
 }
 
 }  // namespace cuspan

@@ -17,9 +17,9 @@ class Connection;
 // offsets from `base`, a multiple of the patch's word, on the device; nothing between them does.
 // The memory must be as large as whole words, and stay until SettleSpans has returned. Any thread,
 // but not the receiver's.
-CUresult PostSpans(Connection& link, std::uint64_t base, const std::byte* memory,
+CUresult PostSpans(Connection& connection, std::uint64_t base, const std::byte* memory,
                    std::span<const BlockAllocator::Range> spans);
 // Returns when all that was posted is there, for work on whatever stream.
-CUresult SettleSpans(Connection& link);
+CUresult SettleSpans(Connection& connection);
 
 }  // namespace cuspan

@@ -84,8 +84,8 @@ const unsigned char* ReadEvex(const unsigned char* code, Prefixes* prefixes) {
 }
 
 const unsigned char* ReadPrefixes(const unsigned char* code, Prefixes* prefixes) {
-  constexpr int kMostPrefixes = 14;
-  for (int i = 0; i < kMostPrefixes; ++i, ++code) {
+  constexpr int kMaxPrefixes = 14;
+  for (int i = 0; i < kMaxPrefixes; ++i, ++code) {
     switch (*code) {
       case 0x66:
         prefixes->operand16 = true;

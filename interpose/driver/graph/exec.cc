@@ -28,18 +28,20 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
                                                    unsigned long long flags) {
-  return AnswerInContext([&](Session&, Link&) { return InstantiateGraph(exec, graph, flags); });
+  return AnswerInContext(
+      [&](Session&, ContextConnection&) { return InstantiateGraph(exec, graph, flags); });
 }
 
 CUSPAN_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode* node,
                                              char* text, std::size_t text_bytes) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return InstantiateWithLog(exec, graph, node, text, text_bytes); });
+  return AnswerInContext([&](Session&, ContextConnection&) {
+    return InstantiateWithLog(exec, graph, node, text, text_bytes);
+  });
 }
 
 CUSPAN_EXPORT_TWINS(cuGraphInstantiateWithParams, _ptsz,
                     (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&, ContextConnection&) {
                       return InstantiateWithParams(exec, graph, parameters);
                     }))
 
@@ -59,19 +61,21 @@ CUSPAN_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) 
 
 CUSPAN_EXPORT_TWINS(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream),
                     InHostFunctionsToo(stream, [&] {
-                      return AnswerInContext(
-                          [&](Session&, Link&) { return LaunchGraph(exec, stream, meaning); });
+                      return AnswerInContext([&](Session&, ContextConnection&) {
+                        return LaunchGraph(exec, stream, meaning);
+                      });
                     }))
 
 CUSPAN_EXPORT_TWINS(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream),
                     InHostFunctionsToo(stream, [&] {
-                      return AnswerInContext(
-                          [&](Session&, Link&) { return UploadGraph(exec, stream, meaning); });
+                      return AnswerInContext([&](Session&, ContextConnection&) {
+                        return UploadGraph(exec, stream, meaning);
+                      });
                     }))
 
 CUSPAN_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
                                             CUgraphExecUpdateResultInfo* result) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&, ContextConnection&) -> Error {
     UpdateReport report{};
     const Error error = UpdateExec(exec, graph, &report);
     if (result != nullptr) *result = {report.result, report.node, nullptr};
@@ -81,7 +85,7 @@ CUSPAN_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
 #undef cuGraphExecUpdate
 CUSPAN_EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* node,
                                          CUgraphExecUpdateResult* result) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&, ContextConnection&) -> Error {
     UpdateReport report{};
     const Error error = UpdateExec(exec, graph, &report);
     if (node != nullptr) *node = report.node;
@@ -91,12 +95,13 @@ CUSPAN_EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgrap
 }
 
 CUSPAN_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
-  return AnswerInContext([&](Session&, Link&) { return EnableNode(exec, node, enabled != 0); });
+  return AnswerInContext(
+      [&](Session&, ContextConnection&) { return EnableNode(exec, node, enabled != 0); });
 }
 
 CUSPAN_EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
                                              unsigned* enabled) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&, ContextConnection&) -> Error {
     if (enabled == nullptr) return CUDA_ERROR_INVALID_VALUE;
     bool is_enabled = false;
     CUSPAN_RETURN_IF_FAILED(IsNodeEnabled(exec, node, &is_enabled));

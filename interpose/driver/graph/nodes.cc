@@ -28,8 +28,9 @@ Error DescribeWork(const Parameters* parameters, Work* work) {
                 parameters->sharedMemBytes};
   CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
   CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters->kernelParams, parameters->extra, &call));
-  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
-    return DescribeKernel(session.devices().description(link.device()), link, call, work);
+  return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+    return DescribeKernel(session.devices().description(connection.device()), connection, call,
+                          work);
   });
 }
 
@@ -178,17 +179,17 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 #define CUSPAN_EXPORT_NODE(add, set, set_in_exec, Kind, describe, parameter)                       \
   CUSPAN_EXPORT CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,    \
                              std::size_t count, parameter) {                                       \
-    return AnswerInContext([&](Session&, Link&) {                                                  \
+    return AnswerInContext([&](Session&, ContextConnection&) {                                     \
       return AddDescribed(node, graph, dependencies, count, [&](Work* work) { return describe; }); \
     });                                                                                            \
   }                                                                                                \
   CUSPAN_EXPORT CUresult set(CUgraphNode node, parameter) {                                        \
-    return AnswerInContext([&](Session&, Link&) {                                                  \
+    return AnswerInContext([&](Session&, ContextConnection&) {                                     \
       return SetKind<Kind>(node, [&](Work* work) { return describe; });                            \
     });                                                                                            \
   }                                                                                                \
   CUSPAN_EXPORT CUresult set_in_exec(CUgraphExec exec, CUgraphNode node, parameter) {              \
-    return AnswerInContext([&](Session&, Link&) {                                                  \
+    return AnswerInContext([&](Session&, ContextConnection&) {                                     \
       return SetDescribed(exec, node, [&](Work* work) { return describe; });                       \
     });                                                                                            \
   }
@@ -197,19 +198,19 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 #define CUSPAN_EXPORT_NODE_IN(add, set, set_in_exec, parameter)                                    \
   CUSPAN_EXPORT CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,    \
                              std::size_t count, parameter, CUcontext /*context*/) {                \
-    return AnswerInContext([&](Session&, Link&) {                                                  \
+    return AnswerInContext([&](Session&, ContextConnection&) {                                     \
       return AddDescribed(node, graph, dependencies, count,                                        \
                           [&](Work* work) { return DescribeWork(parameters, work); });             \
     });                                                                                            \
   }                                                                                                \
   CUSPAN_EXPORT CUresult set(CUgraphNode node, parameter) {                                        \
-    return AnswerInContext([&](Session&, Link&) {                                                  \
+    return AnswerInContext([&](Session&, ContextConnection&) {                                     \
       return SetDescribed(node, [&](Work* work) { return DescribeWork(parameters, work); });       \
     });                                                                                            \
   }                                                                                                \
   CUSPAN_EXPORT CUresult set_in_exec(CUgraphExec exec, CUgraphNode node, parameter,                \
                                      CUcontext /*context*/) {                                      \
-    return AnswerInContext([&](Session&, Link&) {                                                  \
+    return AnswerInContext([&](Session&, ContextConnection&) {                                     \
       return SetDescribed(exec, node, [&](Work* work) { return DescribeWork(parameters, work); }); \
     });                                                                                            \
   }
@@ -275,14 +276,15 @@ CUSPAN_EXPORT_GET(cuGraphEventWaitNodeGetEvent, WaitWork, CUevent, *out = work.e
 
 CUSPAN_EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph,
                                            const CUgraphNode* dependencies, std::size_t count) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return AddNode(node, graph, dependencies, count, EmptyWork{}); });
+  return AnswerInContext([&](Session&, ContextConnection&) {
+    return AddNode(node, graph, dependencies, count, EmptyWork{});
+  });
 }
 
 CUSPAN_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph,
                                                 const CUgraphNode* dependencies, std::size_t count,
                                                 CUgraph child) {
-  return AnswerInContext([&](Session&, Link&) {
+  return AnswerInContext([&](Session&, ContextConnection&) {
     return AddDescribed(node, graph, dependencies, count,
                         [&](Work* work) { return DescribeChild(child, work); });
   });
@@ -291,14 +293,16 @@ CUSPAN_EXPORT_GET(cuGraphChildGraphNodeGetGraph, ChildWork, CUgraph, *out = Hand
 
 CUSPAN_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                           CUgraph child) {
-  return AnswerInContext([&](Session&, Link&) { return SetExecChild(exec, node, child); });
+  return AnswerInContext(
+      [&](Session&, ContextConnection&) { return SetExecChild(exec, node, child); });
 }
 
 CUSPAN_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph,
                                               const CUgraphNode* dependencies, std::size_t count,
                                               CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return AddAllocation(node, graph, dependencies, count, parameters); });
+  return AnswerInContext([&](Session&, ContextConnection&) {
+    return AddAllocation(node, graph, dependencies, count, parameters);
+  });
 }
 CUSPAN_EXPORT_GET(cuGraphMemAllocNodeGetParams, AllocateWork, CUDA_MEM_ALLOC_NODE_PARAMS,
                   *out = work.parameters)
@@ -306,8 +310,9 @@ CUSPAN_EXPORT_GET(cuGraphMemAllocNodeGetParams, AllocateWork, CUDA_MEM_ALLOC_NOD
 CUSPAN_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph,
                                              const CUgraphNode* dependencies, std::size_t count,
                                              CUdeviceptr memory) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return AddFree(node, graph, dependencies, count, memory); });
+  return AnswerInContext([&](Session&, ContextConnection&) {
+    return AddFree(node, graph, dependencies, count, memory);
+  });
 }
 CUSPAN_EXPORT_GET(cuGraphMemFreeNodeGetParams, FreeWork, CUdeviceptr, *out = NumberOf(work.memory))
 
@@ -317,7 +322,7 @@ CUSPAN_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph,
                                          const CUgraphNode* dependencies,
                                          const CUgraphEdgeData* edges, std::size_t count,
                                          CUgraphNodeParams* parameters) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&, ContextConnection&) -> Error {
     if (!AreEdges(edges, count)) return CUDA_ERROR_INVALID_VALUE;
     return Add(node, graph, dependencies, count, parameters);
   });
@@ -326,19 +331,20 @@ CUSPAN_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph,
 CUSPAN_EXPORT CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph,
                                       const CUgraphNode* dependencies, std::size_t count,
                                       CUgraphNodeParams* parameters) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return Add(node, graph, dependencies, count, parameters); });
+  return AnswerInContext([&](Session&, ContextConnection&) {
+    return Add(node, graph, dependencies, count, parameters);
+  });
 }
 
 CUSPAN_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* parameters) {
-  return AnswerInContext([&](Session&, Link&) {
+  return AnswerInContext([&](Session&, ContextConnection&) {
     return SetDescribed(node, [&](Work* work) { return DescribeWork(parameters, work); });
   });
 }
 
 CUSPAN_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                 CUgraphNodeParams* parameters) {
-  return AnswerInContext([&](Session&, Link&) {
+  return AnswerInContext([&](Session&, ContextConnection&) {
     return SetDescribed(exec, node, [&](Work* work) { return DescribeWork(parameters, work); });
   });
 }
@@ -347,7 +353,7 @@ CUSPAN_EXPORT CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* 
                                                       CUgraph graph, CUcontext /*context*/,
                                                       unsigned value, unsigned flags) {
   return AnswerInContext(
-      [&](Session&, Link&) { return CreateCondition(handle, graph, value, flags); });
+      [&](Session&, ContextConnection&) { return CreateCondition(handle, graph, value, flags); });
 }
 
 // --- Attributes of kernels

@@ -130,12 +130,13 @@ Error DescribeRun(void* destination, const void* source, std::size_t bytes, cuda
 
 Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
   if (parameters == nullptr || parameters->func == nullptr) return cudaErrorInvalidValue;
-  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+  return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
     LaunchCall call(ShapeOf(parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes),
                     nullptr);
     CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters->kernelParams, parameters->extra, &call));
     CUSPAN_RETURN_IF_FAILED(FindFunction(parameters->func, &call.function));
-    return DescribeKernel(session.devices().description(link.device()), link, call, work);
+    return DescribeKernel(session.devices().description(connection.device()), connection, call,
+                          work);
   });
 }
 

@@ -35,14 +35,14 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   std::string others;
   std::string remote_shell;
   std::string same_node = SettingText(settings::kSameNode);
-  GpuWishTexts wish;
+  GpuRequestTexts request;
   bool look = false;
   std::uint64_t order = 0;
   std::string program;
   std::string job;
   options.device = SettingText(settings::kDevice);
   app.add_flag("--alone", options.alone, "no other agents, and no MPI")->group(internal);
-  // Of the home agent of a run without MPI, which starts the others.
+  // Of the head agent of a run without MPI, which starts the others.
   app.add_option("--others", others, "the other agents: HOST=GPUS,...")->group(internal);
   app.add_option("--remote-shell", remote_shell, "called as ssh is")->group(internal);
   app.add_option("--remote-agent", options.remote_agent, "cuspan-agent there")->group(internal);
@@ -52,12 +52,12 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
       ->type_name("N|all");
   app.add_option("--place", options.place, "number of hosts whose devices come before this one's")
       ->group(internal);
-  AddGpuWishOptions(app, wish);
+  AddGpuRequestOptions(app, request);
   app.add_flag("--look", look, "report the GPUs and who holds them, and take none")
       ->group(internal);
   app.add_option("--order", order, "start time of the run, in ns since 1970 (default: now)")
       ->group(internal);
-  app.add_option("--process-niceness", wish.process_niceness, "niceness of the launcher")
+  app.add_option("--process-niceness", request.process_niceness, "niceness of the launcher")
       ->group(internal);
   app.add_option("--program", program, "program name shown to other users")->group(internal);
   app.add_option("--job", job, "Slurm job that has the GPUs")->group(internal);
@@ -94,11 +94,11 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   }
   CUSPAN_ASSIGN_OR_RETURN(options.others, ParseAgents(others));
   options.remote_shell = SplitWords(remote_shell);
-  CUSPAN_ASSIGN_OR_RETURN(options.wish, CheckGpuWish(wish));
-  options.wish.look = look;
-  options.wish.order = order;
-  options.wish.job = job;
-  options.wish.program = program.empty() && separated ? options.command.front() : program;
+  CUSPAN_ASSIGN_OR_RETURN(options.request, CheckGpuRequest(request));
+  options.request.look = look;
+  options.request.order = order;
+  options.request.job = job;
+  options.request.program = program.empty() && separated ? options.command.front() : program;
   if (options.device != "auto" && options.device != "cuda" && options.device != "soft")
     return Status::Invalid("--device must be auto, cuda or soft, not '{}'", options.device);
   Result<SameNode> parsed = ParseSameNode(same_node);

@@ -5,22 +5,22 @@
 #include <string>
 #include <vector>
 
-#include "launcher/run/gpu_wish.h"
+#include "launcher/run/gpu_request.h"
 #include "launcher/run/plan.h"
 
 namespace cuspan {
 
 struct AgentOptions {
   bool alone = false;  // The run has no other agent and no MPI.
-  // Of a run without MPI: what its home agent starts, and how; and which of those this is. They
+  // Of a run without MPI: what its head agent starts, and how; and which of those this is. They
   // read an Invitation.
   std::vector<AgentPlan> others;
   std::vector<std::string> remote_shell;
   std::string remote_agent;
   std::uint32_t rank = 0;
   std::optional<std::uint32_t> serve;  // How many devices of this node at most.
-  std::uint32_t place = 0;             // Of the home agent's devices among the other agents'.
-  GpuWish wish;                        // What the run wants; of the home agent.
+  std::uint32_t place = 0;             // Of the head agent's devices among the other agents'.
+  GpuRequest request;                  // What the run wants; of the head agent.
   std::string device;                  // auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
   std::string trace;                 // The file for a timeline of the run; empty: none.

@@ -89,7 +89,7 @@ bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
     if (message.ok())
       action(*message);
     else
-      LogError("invalid message from the home agent: {}", message.status().message());
+      LogError("invalid message from the head agent: {}", message.status().message());
     return true;
   };
   switch (frame.op()) {
@@ -250,7 +250,7 @@ void LeaseKeeper::Take(const LeaseTake& take) {
       answer.taken = *taken == NodeLocks::Outcome::kDone;
     }
     answers_.taken(answer);
-    if (!answer.taken) LookLater(kRefusedPause, true);
+    if (!answer.taken) QueryLater(kRefusedPause, true);
     return true;
   });
 }
@@ -304,7 +304,7 @@ void LeaseKeeper::PollLater() {
   if (poll_timer_ != 0) return;
   poll_timer_ = poller_.After(kPollPause, [this]() CUSPAN_REQUIRES(agent_thread) {
     poll_timer_ = 0;
-    LookLater(kChangePause, false);
+    QueryLater(kChangePause, false);
   });
 }
 
@@ -333,10 +333,10 @@ void LeaseKeeper::TakeChanges() {
       at += static_cast<ssize_t>(sizeof event + event.len);
     }
   }
-  if (ours) LookLater(kChangePause, false);
+  if (ours) QueryLater(kChangePause, false);
 }
 
-void LeaseKeeper::LookLater(milliseconds delay, bool in_any_case) {
+void LeaseKeeper::QueryLater(milliseconds delay, bool in_any_case) {
   if (look_timer_ != 0) {
     if (!in_any_case) return;
     poller_.Cancel(look_timer_);

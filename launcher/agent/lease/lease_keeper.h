@@ -1,4 +1,4 @@
-// The locks of an agent's host, for its run: does with node locks what the home agent asks, and
+// The locks of an agent's host, for its run: does with node locks what the head agent asks, and
 // tells it of changes.
 #pragma once
 
@@ -38,7 +38,7 @@ class LeaseKeeper {
     terminate_ = std::move(terminate);
   }
 
-  // A message of the home agent; false when it is none for a keeper.
+  // A message of the head agent; false when it is none for a keeper.
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   void Enter(const LeaseEnter& enter) CUSPAN_REQUIRES(agent_thread);
   void Look(const LeaseLook& look) CUSPAN_REQUIRES(agent_thread);
@@ -68,7 +68,7 @@ class LeaseKeeper {
   void StopWatching() CUSPAN_REQUIRES(agent_thread);
   void TakeChanges() CUSPAN_REQUIRES(agent_thread);
   void PollLater() CUSPAN_REQUIRES(agent_thread);
-  void LookLater(std::chrono::milliseconds delay, bool in_any_case) CUSPAN_REQUIRES(agent_thread);
+  void QueryLater(std::chrono::milliseconds delay, bool in_any_case) CUSPAN_REQUIRES(agent_thread);
   void WatchSignal() CUSPAN_REQUIRES(agent_thread);
   void Terminate() CUSPAN_REQUIRES(agent_thread);
 

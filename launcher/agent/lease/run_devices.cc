@@ -91,24 +91,25 @@ RunPool MakeRunPool(const std::vector<AgentInventory>& agents, LeaseMode mode) {
   return made;
 }
 
-GpuRequest MakeRequest(const RunPool& pool, const GpuWish& wish, const std::string& own_host) {
-  GpuRequest request;
-  request.amount = wish.number ? GpuRequest::Amount::kNumber
-                   : wish.all  ? GpuRequest::Amount::kAll
-                               : GpuRequest::Amount::kAllFree;
-  request.number = wish.number.value_or(1);
-  request.policy = wish.policy;
-  request.least_memory_bytes = std::max(wish.least_memory_bytes, wish.share.memory);
-  request.least_capability = wish.least_capability;
-  request.kind = scheduling::LimitsOf(wish.share.limits);
+AllocationRequest MakeRequest(const RunPool& pool, const GpuRequest& request,
+                              const std::string& own_host) {
+  AllocationRequest result;
+  result.amount = request.number ? AllocationRequest::Amount::kNumber
+                  : request.all  ? AllocationRequest::Amount::kAll
+                                 : AllocationRequest::Amount::kAllFree;
+  result.number = request.number.value_or(1);
+  result.policy = request.policy;
+  result.least_memory_bytes = std::max(request.least_memory_bytes, request.share.memory);
+  result.least_capability = request.least_capability;
+  result.kind = scheduling::LimitsOf(request.share.limits);
   for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
-    request.limits.push_back(pool.hosts[number].limit);
-    if (!request.home && pool.hosts[number].name == own_host) request.home = number;
+    result.limits.push_back(pool.hosts[number].limit);
+    if (!result.home && pool.hosts[number].name == own_host) result.home = number;
   }
-  return request;
+  return result;
 }
 
-Status ExplainNever(const RunPool& pool, const GpuRequest& request) {
+Status ExplainNever(const RunPool& pool, const AllocationRequest& request) {
   if (pool.devices.empty())
     return Status::Unavailable(
         "{}", pool.problem.empty() ? "no host of this run has a usable GPU" : pool.problem);
@@ -119,7 +120,8 @@ Status ExplainNever(const RunPool& pool, const GpuRequest& request) {
     hosts += (hosts.empty() ? "" : ", ") + pool.hosts[i].name;
   }
   const std::string problem = pool.problem.empty() ? "" : "; " + pool.problem;
-  const std::uint32_t wanted = request.amount == GpuRequest::Amount::kNumber ? request.number : 1;
+  const std::uint32_t wanted =
+      request.amount == AllocationRequest::Amount::kNumber ? request.number : 1;
   const bool software =
       std::all_of(pool.devices.begin(), pool.devices.end(),
                   [](const std::vector<DeviceDescription>& gpu) { return gpu.front().software; });

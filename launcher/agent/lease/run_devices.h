@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launcher/allocator/policy.h"
-#include "launcher/run/gpu_wish.h"
+#include "launcher/run/gpu_request.h"
 #include "launcher/run/lease_key.h"
 #include "protocol/wire/frame.h"
 
@@ -39,11 +39,12 @@ struct RunPool {
 // anew by each process, so each agent has its own.
 RunPool MakeRunPool(const std::vector<AgentInventory>& agents, LeaseMode mode);
 
-// What the wish is to the allocator, on the pool's hosts; `own_host` is the program's.
-GpuRequest MakeRequest(const RunPool& pool, const GpuWish& wish, const std::string& own_host);
+// What the request is to the allocator, on the pool's hosts; `own_host` is the program's.
+AllocationRequest MakeRequest(const RunPool& pool, const GpuRequest& request,
+                              const std::string& own_host);
 
 // Of a request that can never be met: what was wanted, and what there is.
-Status ExplainNever(const RunPool& pool, const GpuRequest& request);
+Status ExplainNever(const RunPool& pool, const AllocationRequest& request);
 
 // The chosen GPUs, each with the agent that will serve it.
 std::vector<DeviceDescription> AssignAgents(const RunPool& pool,

@@ -1,4 +1,4 @@
-// The lease store of a run whose hosts keep node locks: the home agent asks the keeper of each
+// The lease store of a run whose hosts keep node locks: the head agent asks the keeper of each
 // host, its own directly, the others by messages.
 #pragma once
 

@@ -22,15 +22,15 @@ namespace {
 constexpr std::array<std::string_view, 1> kFeatures = {"ucx-messages-1"};
 
 // Of the addresses of all agents, or of one of the messages before the relay starts: inventories.
-constexpr std::uint32_t kMostBytes = 64 << 20;
+constexpr std::uint32_t kMaxBytes = 64 << 20;
 // For what an agent that has come has to say.
 constexpr std::chrono::seconds kAnswerLimit{10};
 // To reach a place at least.
-constexpr std::chrono::seconds kLeastConnect{2};
+constexpr std::chrono::seconds kMinConnect{2};
 // After so long the user is told which agents have not come: before the launcher, which does not
 // know, says more.
 constexpr std::chrono::seconds kNotice{4};
-// For the home agent to come to this one.
+// For the head agent to come to this one.
 constexpr std::chrono::seconds kProofLimit{60};
 
 net::Deadline Soon() { return std::chrono::steady_clock::now() + kAnswerLimit; }
@@ -57,7 +57,7 @@ std::uint64_t RandomToken() {
 
 Status SendBlob(int fd, std::span<const std::byte> blob, const net::Interrupt& interrupt,
                 net::Deadline deadline) {
-  if (blob.size() > kMostBytes)
+  if (blob.size() > kMaxBytes)
     return Status::Invalid("a message of {} bytes to another agent is too long", blob.size());
   const auto bytes = static_cast<std::uint32_t>(blob.size());
   CUSPAN_RETURN_IF_ERROR(net::SendAll(fd, &bytes, sizeof bytes, interrupt, deadline));
@@ -67,7 +67,7 @@ Status SendBlob(int fd, std::span<const std::byte> blob, const net::Interrupt& i
 Result<Meeting::Blob> ReceiveBlob(int fd, const net::Interrupt& interrupt, net::Deadline deadline) {
   std::uint32_t bytes = 0;
   CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(fd, &bytes, sizeof bytes, interrupt, deadline));
-  if (bytes > kMostBytes)
+  if (bytes > kMaxBytes)
     return Status::Invalid("a message of {} bytes from another agent is too long", bytes);
   Meeting::Blob blob(bytes);
   CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(fd, blob.data(), bytes, interrupt, deadline));
@@ -152,18 +152,18 @@ std::string Objection(const control::Join& join, const Meeting::Attendee& home) 
   return "";
 }
 
-// A connection to whoever listens there, if that is this run's home agent.
+// A connection to whoever listens there, if that is this run's head agent.
 Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::uint32_t rank,
                           const net::Interrupt& never, net::Deadline deadline) {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, net::Connect(place, never, deadline));
-  // The home agent may be busy with another one.
+  // The head agent may be busy with another one.
   deadline = std::chrono::steady_clock::now() + kProofLimit;
   Meeting::Challenge challenge{};
   CUSPAN_RETURN_IF_ERROR(
       net::ReceiveAll(home.get(), &challenge, sizeof challenge, never, deadline));
   if (challenge.format != Meeting::kFormat)
     return Status::Refused(
-        "{} is the address of no home agent of this version: install one version of cuspan "
+        "{} is the address of no head agent of this version: install one version of cuspan "
         "everywhere",
         net::Text(place));
   Meeting::Response response{Meeting::kFormat, rank, RandomNonce(), {}};
@@ -179,22 +179,22 @@ Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::
   return home;
 }
 
-// The home agent at the first of them where it is.
+// The head agent at the first of them where it is.
 Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& secret,
                           std::uint32_t rank, const net::Interrupt& never, net::Deadline deadline) {
-  Status failure = Status::Invalid("no address of the home agent is known");
+  Status failure = Status::Invalid("no address of the head agent is known");
   // In turn: what can not be reached says so at once, or takes a share of the time.
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto now = std::chrono::steady_clock::now();
     // A place where somebody listens who says nothing may have used up all of it.
     const net::Deadline share =
         now + std::max<net::Deadline::duration>(
-                  (deadline - now) / static_cast<int>(places.size() - i), kLeastConnect);
+                  (deadline - now) / static_cast<int>(places.size() - i), kMinConnect);
     Result<UniqueFd> home = FindHome(places[i], secret, rank, never, share);
     if (home.ok()) return home;
     // What somebody has said tells more than that nobody is there.
     if (failure.code() == StatusCode::kRefused) continue;
-    failure = Status(home.status().code(), Format("the home agent at {}: {}", net::Text(places[i]),
+    failure = Status(home.status().code(), Format("the head agent at {}: {}", net::Text(places[i]),
                                                   home.status().message()));
   }
   return failure;
@@ -328,17 +328,17 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
   if (!answer.refusal().empty()) return Status::Refused("{}", answer.refusal());
   if (const std::string feature = UnknownFeature(answer); !feature.empty())
     return Status::Refused(
-        "the home agent requires '{}', which cuspan {} on host {} does not have: install one "
+        "the head agent requires '{}', which cuspan {} on host {} does not have: install one "
         "version everywhere",
         feature, CUSPAN_VERSION, own.host);
   meeting.token_ = answer.token();
   for (const control::Attendee& attendee : answer.attendees()) {
     meeting.attendees_.push_back(Unpack(attendee));
     if (meeting.attendees_.back().addresses.size() != own.addresses.size())
-      return Status::Invalid("the home agent names {} addresses of an agent that has {}",
+      return Status::Invalid("the head agent names {} addresses of an agent that has {}",
                              meeting.attendees_.back().addresses.size(), own.addresses.size());
   }
-  if (rank >= meeting.size()) return Status::Invalid("the home agent has no agent {}", rank);
+  if (rank >= meeting.size()) return Status::Invalid("the head agent has no agent {}", rank);
   meeting.connections_.resize(meeting.size());
   meeting.connections_[0] = std::move(home);
   return meeting;

@@ -1,9 +1,9 @@
-// How the agents of a run meet where no MPI brings them together: each connects to the home agent
+// How the agents of a run meet where no MPI brings them together: each connects to the head agent
 // over TCP, both prove that they are of the run, and all learn how the others are reached. The
 // connections stay: the end of one is the end of an agent.
 //
-// What is said, in the byte order of the processors (all of one architecture): the home agent's
-// Challenge, the other's Response, the home agent's Proof. Thereafter messages, each behind its
+// What is said, in the byte order of the processors (all of one architecture): the head agent's
+// Challenge, the other's Response, the head agent's Proof. Thereafter messages, each behind its
 // length (u32): a Join and its Answer (agents.proto), then what the two agents send.
 #pragma once
 
@@ -52,7 +52,7 @@ class Meeting {
     Proof proof;
   };
 
-  // The home agent's part: waits at the listener until all have come that run on these `hosts`,
+  // The head agent's part: waits at the listener until all have come that run on these `hosts`,
   // which are called so in messages, with ranks from 1 on. Who does not know the secret is not
   // heard; who comes from another version of cuspan is refused. kUnavailable when late or
   // interrupted, or when one of `watched` can be read: the processes by which they come.
@@ -60,7 +60,7 @@ class Meeting {
                               std::span<const std::string> hosts, const Attendee& own,
                               std::span<const int> watched, const net::Interrupt& interrupt,
                               net::Deadline deadline);
-  // The part of the agent of that rank: one of `places` is the home agent's. kRefused with its
+  // The part of the agent of that rank: one of `places` is the head agent's. kRefused with its
   // sentence; kUnavailable when none of them answers in time.
   static Result<Meeting> Attend(std::span<const net::Address> places, const Key128& secret,
                                 std::uint32_t rank, const Attendee& own, net::Deadline deadline);
@@ -77,7 +77,7 @@ class Meeting {
   // The same agents, with no connection to any: for more ends of this one.
   Result<Meeting> WithoutConnections() const;
 
-  // Between the home agent and another one; both wait. kUnavailable, with its host, when that one
+  // Between the head agent and another one; both wait. kUnavailable, with its host, when that one
   // is gone.
   Status Send(std::uint32_t rank, std::span<const std::byte> message);
   Result<Blob> Receive(std::uint32_t rank);

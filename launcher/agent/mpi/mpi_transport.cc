@@ -34,7 +34,7 @@ constexpr Transport::Limits kLimits{
 constexpr std::size_t kPostedReceives = 16;
 constexpr std::size_t kSendsToOneAgent = 16;
 // How long a process that waits for another's first message sleeps between looks.
-constexpr useconds_t kNapMicroseconds = 200;
+constexpr useconds_t kBackoffMicroseconds = 200;
 
 #ifdef MPICH_VERSION
 constexpr std::string_view kMpi = "MPICH";
@@ -75,7 +75,7 @@ class MpiTransport final : public Transport {
               kWholeTag, frames_, &request);
     for (int done = 0; done == 0;) {
       MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (done == 0) ::usleep(kNapMicroseconds);
+      if (done == 0) ::usleep(kBackoffMicroseconds);
     }
     return Status::Ok();
   }
@@ -87,7 +87,7 @@ class MpiTransport final : public Transport {
     // only.
     for (int found = 0; found == 0;) {
       MPI_Improbe(static_cast<int>(rank), kWholeTag, frames_, &found, &message, &status);
-      if (found == 0) ::usleep(kNapMicroseconds);
+      if (found == 0) ::usleep(kBackoffMicroseconds);
     }
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
@@ -206,7 +206,7 @@ class MpiTransport final : public Transport {
     if (gave_up_) {
 #ifndef MPICH_VERSION
       // MPI would wait for those that were given up. A process that just ends takes the job along;
-      // the home agent is to be the first, when it is through.
+      // the head agent is to be the first, when it is through.
       while (rank_ != 0) ::pause();
 #endif
       return;

@@ -1,4 +1,4 @@
-// Which rank of the MPI job is what: first the agents, the home agent as 0, then
+// Which rank of the MPI job is what: first the agents, the head agent as 0, then
 // the lanes of each agent in the agents' order.
 //
 // Lanes are ranks beside an agent that move bulk and nothing else: one MPI

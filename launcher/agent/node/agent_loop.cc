@@ -12,18 +12,18 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr microseconds kIdleNap{1000};
+constexpr microseconds kIdleSleep{1000};
 constexpr milliseconds kIdleAfter{100};
 // On a slow host naps of 1 ms cost 2.3 % of a core, these 1.4 %: a program that has done nothing
 // for a second can wait 1 ms more.
-constexpr microseconds kLongIdleNap{2000};
+constexpr microseconds kLongIdleSleep{2000};
 constexpr milliseconds kLongIdleAfter{1000};
 // How often sockets and children are looked at while frames move.
 constexpr milliseconds kPollEvery{1};
 // For who is woken.
 constexpr nanoseconds kLongSleep = std::chrono::hours(1);
 // Without routes only control messages come, at the start and end of a session.
-constexpr milliseconds kRoutelessNap{2};
+constexpr milliseconds kRoutelessSleep{2};
 
 }  // namespace
 
@@ -42,13 +42,13 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
   const bool is_woken = sleep.on_bell != nullptr || sleep.on_descriptors != nullptr;
   Clock::time_point moved_last = Clock::now();
   Clock::time_point polled_last{};
-  microseconds nap = kFirstNap;
+  microseconds nap = kFirstBackoff;
   for (;;) {
     const bool moved = relay->Progress();
     const Clock::time_point now = Clock::now();
     if (moved) {
       moved_last = now;
-      nap = kFirstNap;
+      nap = kFirstBackoff;
     }
     if (now - polled_last >= kPollEvery) {
       poller.Wait(milliseconds(0));
@@ -67,7 +67,7 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
     const bool may_sleep = is_woken && relay->Arm();
     // Lanes, which may still move what routes have left, ring the bell.
     if (!relay->has_routes() && (!is_woken || relay->quiet())) {
-      poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessNap);
+      poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessSleep);
       polled_last = Clock::now();
       if (!step()) return;
       continue;
@@ -96,9 +96,9 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
           return relay->HasWork();
         },
         nap, sleep_at_once);
-    nap = std::min(2 * nap, idle < kIdleAfter       ? kLongestNap
-                            : idle < kLongIdleAfter ? kIdleNap
-                                                    : kLongIdleNap);
+    nap = std::min(2 * nap, idle < kIdleAfter       ? kLongestBackoff
+                            : idle < kLongIdleAfter ? kIdleSleep
+                                                    : kLongIdleSleep);
   }
 }
 

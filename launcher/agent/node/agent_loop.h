@@ -13,7 +13,7 @@
 namespace cuspan {
 
 // What lets an agent sleep whose transport wakes it: one of the two, by what wakes it first after a
-// pause. The home agent's programs ring its bell, the others hear of them from the network.
+// pause. The head agent's programs ring its bell, the others hear of them from the network.
 struct AgentSleep {
   std::unique_ptr<BellRinger> on_bell;           // It watches the poller.
   std::unique_ptr<BellListener> on_descriptors;  // The poller watches it.

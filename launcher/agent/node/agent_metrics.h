@@ -17,7 +17,7 @@ namespace cuspan {
 std::vector<MetricsPart> MeasureAgent(AgentNode& node, std::uint32_t number)
     CUSPAN_REQUIRES(agent_thread);
 
-// The home agent's part: asks all others and hands on what they answer. One thread; lives as long
+// The head agent's part: asks all others and hands on what they answer. One thread; lives as long
 // as the node.
 class MetricsQuery {
  public:

@@ -127,7 +127,7 @@ void AgentNode::TakeSilence(std::uint32_t rank) {
   if (rank != 0)
     return Lose(rank, Format("no message from {} for {} s: it is down, or the network to it is",
                              NameOf(rank), limit));
-  if (home_lost_) home_lost_(Format("no message from the home agent for {} s", limit));
+  if (home_lost_) home_lost_(Format("no message from the head agent for {} s", limit));
 }
 
 void AgentNode::TakeLost() {
@@ -182,7 +182,7 @@ void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
   if (rank == 0 && frame.op() == Op::kAgentLost) {
     const Result<AgentLost> lost = ParseMessage<AgentLost>(frame);
     if (!lost.ok())
-      return LogError("invalid message from the home agent: {}", lost.status().message());
+      return LogError("invalid message from the head agent: {}", lost.status().message());
     if (lost->rank != context_.rank && lost->rank < context_.agents)
       GiveUp(lost->rank, lost->reason);
     return;

@@ -1,4 +1,4 @@
-// What every agent of a run is made of, the home agent and the others: it serves the app's
+// What every agent of a run is made of, the head agent and the others: it serves the app's
 // processes on its node, and its node's devices to sessions of other agents.
 #pragma once
 
@@ -63,10 +63,10 @@ class AgentNode {
     return transport_ != nullptr ? transport_->name() : std::string_view();
   }
 
-  // The home agent's part of noticing that one can not be reached any more; the others take theirs
+  // The head agent's part of noticing that one can not be reached any more; the others take theirs
   // when they hear of it for the first time.
   void StartHeartbeats() CUSPAN_REQUIRES(agent_thread);
-  // Called instead of giving up the home agent: without it there is no run.
+  // Called instead of giving up the head agent: without it there is no run.
   void SetHomeLost(std::function<void(const std::string& reason)> lost)
       CUSPAN_REQUIRES(agent_thread) {
     home_lost_ = std::move(lost);
@@ -78,7 +78,7 @@ class AgentNode {
   const std::string& host() const CUSPAN_REQUIRES(agent_thread) { return context_.host; }
   Poller& poller() CUSPAN_REQUIRES(agent_thread) { return poller_; }
   Relay* relay() CUSPAN_REQUIRES(agent_thread) { return context_.relay; }
-  ProxyHouse& proxies() CUSPAN_REQUIRES(agent_thread) { return *proxies_; }
+  ProxyPool& proxies() CUSPAN_REQUIRES(agent_thread) { return *proxies_; }
   TraceCollector* trace() CUSPAN_REQUIRES(agent_thread) { return context_.trace; }
   LeaseKeeper& leases() CUSPAN_REQUIRES(agent_thread) { return leases_; }
   ClientService& clients() CUSPAN_REQUIRES(agent_thread) { return clients_; }
@@ -94,7 +94,7 @@ class AgentNode {
   void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void TakeSilence(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
   void TakeLost() CUSPAN_REQUIRES(agent_thread);
-  // The home agent has lost that one.
+  // The head agent has lost that one.
   void Lose(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   std::string NameOf(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread);
   void GiveUp(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
@@ -111,7 +111,7 @@ class AgentNode {
   std::optional<Relay> relay_;
   PeerChannels peer_channels_;
   std::optional<TraceCollector> trace_;
-  std::optional<ProxyHouse> proxies_;
+  std::optional<ProxyPool> proxies_;
   DeviceService devices_;
   ClientService clients_;
   std::optional<Heartbeats> heartbeats_;  // None where they are off.

@@ -11,7 +11,7 @@
 #include "launcher/agent/base/descriptors.h"
 #include "launcher/agent/node/device_use.h"
 #include "launcher/agent/node/inventory.h"
-#include "launcher/agent/node/share_place.h"
+#include "launcher/agent/node/share_location.h"
 #include "launcher/agent/node/visible_devices.h"
 #include "launcher/run/run_key.h"
 
@@ -24,11 +24,11 @@ constexpr int kMessagesATurn = 16;
 // Before it is looked again whether other agents have taken what this one has for them.
 constexpr std::chrono::milliseconds kCongestionRest{5};
 // An honest client joins two devices once; after a failure it may try again.
-constexpr unsigned kMostJoins = 8;
+constexpr unsigned kMaxJoins = 8;
 // Of contexts that were joined. There are addresses for fewer contexts.
-constexpr std::size_t kMostPairs = 4096;
+constexpr std::size_t kMaxPairs = 4096;
 // Of what a process calls itself, which may be anything, in messages and in the log.
-constexpr std::size_t kMostOfName = 255;
+constexpr std::size_t kMaxOfName = 255;
 
 // Of the process at the other end; 0 when that can not be told.
 int NicenessOf(int socket) {
@@ -132,7 +132,7 @@ Status ClientSession::TakeMessage(const Frame& frame) {
 
 Status ClientSession::Introduce(const Frame& frame) {
   CUSPAN_ASSIGN_OR_RETURN(ClientHello hello, ParseMessage<ClientHello>(frame));
-  hello.program.resize(std::min(hello.program.size(), kMostOfName));
+  hello.program.resize(std::min(hello.program.size(), kMaxOfName));
   if (!SameSecret(hello.secret, context_.secret))
     return Status::Refused("process {} ({}) does not know this run's secret", hello.pid,
                            hello.program);
@@ -252,18 +252,18 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
     trace = context_.trace->AddProcess(
         Format("GPU {} for device {}", description.ordinal, open.device), id_, open.context, false);
   request.trace = trace.get();
-  SharePlace share;
+  ShareLocation share;
   if (!observer_) {
-    CUSPAN_ASSIGN_OR_RETURN(share, FindSharePlace(context_, description));
+    CUSPAN_ASSIGN_OR_RETURN(share, FindShareLocation(context_, description));
   }
   request.share = share.table.get();
-  request.share_place = share.run;
+  request.share_location = share.run;
   request.lease = context_.leases.LeaseFd(description);
   request.niceness = niceness_;
   request.observe = observer_;
   request.uuid = description.uuid;
   const std::weak_ptr<ClientSession> weak = weak_from_this();
-  ProxyHouse::Handlers handlers;
+  ProxyPool::Handlers handlers;
   handlers.ready = [weak, context = open.context](const ProxyReady& ready)
                        CUSPAN_REQUIRES(agent_thread) {
                          if (const auto session = weak.lock()) session->TakeReady(context, ready);
@@ -308,7 +308,7 @@ Status ClientSession::Join(const JoinDevices& join) {
                            join.second, join.join);
   const auto first = devices_.find(join.first);
   const auto second = devices_.find(join.second);
-  if (++joins_[std::minmax(join.first, join.second)] > kMostJoins || joins_.size() > kMostPairs)
+  if (++joins_[std::minmax(join.first, join.second)] > kMaxJoins || joins_.size() > kMaxPairs)
     return Status::Invalid("contexts {} and {} were connected too often", join.first, join.second);
   const RouteKey route = JoinRoute(id_, join.join);
   // Of one that is lost the client has been told, or will be; another thread may have reset one.

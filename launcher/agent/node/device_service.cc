@@ -6,7 +6,7 @@
 #include "common/log.h"
 #include "launcher/agent/base/descriptors.h"
 #include "launcher/agent/node/inventory.h"
-#include "launcher/agent/node/share_place.h"
+#include "launcher/agent/node/share_location.h"
 
 namespace cuspan {
 
@@ -107,9 +107,9 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
     trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
                                        open.session, open.context, false);
   request.trace = trace.get();
-  CUSPAN_ASSIGN_OR_RETURN(SharePlace share, FindSharePlace(context_, *description));
+  CUSPAN_ASSIGN_OR_RETURN(ShareLocation share, FindShareLocation(context_, *description));
   request.share = share.table.get();
-  request.share_place = share.run;
+  request.share_location = share.run;
   request.lease = context_.leases.LeaseFd(*description);
   request.niceness = open.niceness;
   request.observe = open.observe;

@@ -38,7 +38,7 @@ DeviceUse ReadUse(const ChannelStatistics& statistics) {
 
 std::vector<WaitTime> ReadWaits(const ChannelStatistics& statistics) {
   std::vector<WaitTime> waits;
-  for (const WaitPlace& place : statistics.wait_places) {
+  for (const WaitLocation& place : statistics.wait_places) {
     const std::size_t bytes =
         std::min<std::size_t>(place.text_bytes.load(std::memory_order_acquire), sizeof place.text);
     if (bytes == 0) continue;

@@ -1,7 +1,7 @@
 // Notices agents that can not be reached any more: their host, or the network to it, is down, or
 // they do not run. MPI notices none of this for minutes.
 //
-// The home agent asks each other one for a sign of life, several times in the time for which an
+// The head agent asks each other one for a sign of life, several times in the time for which an
 // agent may be silent; they answer. Whatever comes from an agent is one. The others watch the home
 // agent, as soon as they were asked for the first time.
 #pragma once
@@ -25,7 +25,7 @@ class Heartbeats {
   ~Heartbeats();
 
   std::chrono::seconds limit() const CUSPAN_REQUIRES(agent_thread) { return limit_; }
-  // The home agent's part: all agents below the rank `agents`.
+  // The head agent's part: all agents below the rank `agents`.
   void Ask(std::uint32_t agents) CUSPAN_REQUIRES(agent_thread);
   // The others' part. May be called again.
   void WatchHome() CUSPAN_REQUIRES(agent_thread);

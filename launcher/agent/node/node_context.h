@@ -1,4 +1,4 @@
-// What the parts of an agent share: its node, and the run as the home agent planned it.
+// What the parts of an agent share: its node, and the run as the head agent planned it.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ struct NodeContext {
   Relay* relay CUSPAN_GUARDED_BY(agent_thread) = nullptr;  // None in a run of one agent.
 
   // As soon as the agents have met.
-  ProxyHouse* proxies CUSPAN_GUARDED_BY(agent_thread) = nullptr;
+  ProxyPool* proxies CUSPAN_GUARDED_BY(agent_thread) = nullptr;
   PeerChannels* peer_channels CUSPAN_GUARDED_BY(agent_thread) = nullptr;
   TraceCollector* trace CUSPAN_GUARDED_BY(agent_thread) =
       nullptr;  // None in a run that is not traced.

@@ -24,12 +24,12 @@ constexpr milliseconds kEndOfProxyLimit{1'000};
 // than the agent's own end may take (kEndSeconds).
 constexpr milliseconds kEndOfPairLimit{2'000};
 // Messages that a proxy has not read, beside what its socket holds.
-constexpr std::size_t kMostKept = 64;
+constexpr std::size_t kMaxKept = 64;
 
 }  // namespace
 
-ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment environment,
-                       const Key128& secret, const ShareTerms& share)
+ProxyPool::ProxyPool(Poller& poller, std::string executable, Environment environment,
+                     const Key128& secret, const ShareTerms& share)
     : poller_(poller),
       executable_(std::move(executable)),
       environment_(std::move(environment)),
@@ -37,12 +37,12 @@ ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment envir
       shares_(share.shared),
       pairs_(share.pair) {}
 
-milliseconds ProxyHouse::OwnEndLimit() const { return pairs_ ? kEndOfPairLimit : kEndOfProxyLimit; }
+milliseconds ProxyPool::OwnEndLimit() const { return pairs_ ? kEndOfPairLimit : kEndOfProxyLimit; }
 
-ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
+ProxyPool::~ProxyPool() { KillAll(milliseconds(2'000)); }
 
-Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& request,
-                                                        Handlers handlers) {
+Result<std::shared_ptr<ProxyProcess>> ProxyPool::Start(const ProxyRequest& request,
+                                                       Handlers handlers) {
   CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
   CUSPAN_ASSIGN_OR_RETURN(ProxyChild child,
                           SpawnProxy(executable_, environment_, request.lease, request.niceness));
@@ -65,7 +65,7 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   start.trace = request.trace >= 0;
   if (start.trace) fds.push_back(request.trace);
   start.share = request.share >= 0;
-  start.share_place = request.share_place;
+  start.share_location = request.share_location;
   if (start.share) fds.push_back(request.share);
   // A proxy that dies here is noticed by its process.
   if (const Status sent = child.socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
@@ -76,7 +76,7 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   return proxy;
 }
 
-void ProxyHouse::WaitEnds(milliseconds limit) {
+void ProxyPool::WaitEnds(milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const std::set<std::shared_ptr<ProxyProcess>> ending = living_;
   for (const std::shared_ptr<ProxyProcess>& proxy : ending) {
@@ -84,7 +84,7 @@ void ProxyHouse::WaitEnds(milliseconds limit) {
   }
 }
 
-void ProxyHouse::KillAll(milliseconds limit) {
+void ProxyPool::KillAll(milliseconds limit) {
   if (shares_) {
     for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
       proxy->handlers_ = {};
@@ -105,9 +105,9 @@ void ProxyHouse::KillAll(milliseconds limit) {
   for (const std::shared_ptr<ProxyProcess>& proxy : ending) proxy->AwaitEnd(deadline);
 }
 
-ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell,
-                           ProxyHouse::Handlers handlers)
-    : house_(house),
+ProxyProcess::ProxyProcess(ProxyPool& pool, ProxyChild child, Bell bell,
+                           ProxyPool::Handlers handlers)
+    : pool_(pool),
       pid_(child.pid),
       process_(std::move(child.process)),
       socket_(std::move(child.socket)),
@@ -116,10 +116,10 @@ ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell,
 
 Status ProxyProcess::WatchProcess() {
   CUSPAN_RETURN_IF_ERROR(
-      house_.poller_.Watch(process_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { Reap(); }));
+      pool_.poller_.Watch(process_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { Reap(); }));
   CUSPAN_RETURN_IF_ERROR(
-      house_.poller_.Watch(socket_.fd(), [this]() CUSPAN_REQUIRES(agent_thread) { ReadSocket(); }));
-  timer_ = house_.poller_.After(kReadyLimit, [this]() CUSPAN_REQUIRES(agent_thread) {
+      pool_.poller_.Watch(socket_.fd(), [this]() CUSPAN_REQUIRES(agent_thread) { ReadSocket(); }));
+  timer_ = pool_.poller_.After(kReadyLimit, [this]() CUSPAN_REQUIRES(agent_thread) {
     last_words_ = Format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
     Kill();
   });
@@ -130,7 +130,7 @@ void ProxyProcess::ReadSocket() {
   const std::shared_ptr<ProxyProcess> alive = shared_from_this();
   if (socket_.kept() != 0) {
     if (const Status sent = socket_.Flush(); !sent.ok()) return CanNotBeTold(sent);
-    if (socket_.kept() == 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
+    if (socket_.kept() == 0) pool_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
   }
   while (!hung_up_) {
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
@@ -145,7 +145,7 @@ void ProxyProcess::ReadSocket() {
       return Kill();
     }
     ready_ = true;
-    house_.poller_.Cancel(timer_);
+    pool_.poller_.Cancel(timer_);
     // Its caller may end this proxy, and with it the handlers.
     if (const auto handler = std::exchange(handlers_.ready, {})) handler(*ready);
   }
@@ -154,12 +154,12 @@ void ProxyProcess::ReadSocket() {
 void ProxyProcess::HangUp() {
   if (hung_up_) return;
   hung_up_ = true;
-  house_.poller_.Forget(socket_.fd());
+  pool_.poller_.Forget(socket_.fd());
   socket_ = ControlSocket(UniqueFd());
   // A proxy lives as long as its socket: one that goes on without is ended.
-  house_.poller_.Cancel(timer_);
-  timer_ = house_.poller_.After(house_.OwnEndLimit(),
-                                [this]() CUSPAN_REQUIRES(agent_thread) { Kill(); });
+  pool_.poller_.Cancel(timer_);
+  timer_ =
+      pool_.poller_.After(pool_.OwnEndLimit(), [this]() CUSPAN_REQUIRES(agent_thread) { Kill(); });
 }
 
 void ProxyProcess::CanNotBeTold(const Status& why) {
@@ -186,11 +186,11 @@ void ProxyProcess::AwaitEnd(std::chrono::steady_clock::time_point deadline) {
 void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
   if (hung_up_) return;
   if (const Status sent = socket_.Post(join, fds); !sent.ok()) return CanNotBeTold(sent);
-  if (socket_.kept() > kMostKept) {
+  if (socket_.kept() > kMaxKept) {
     last_words_ = "its proxy does not read its messages";
     return Kill();
   }
-  if (socket_.kept() != 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kWrite);
+  if (socket_.kept() != 0) pool_.poller_.SetInterest(socket_.fd(), Poller::Interest::kWrite);
 }
 
 void ProxyProcess::End(std::function<void()> ended) {
@@ -205,12 +205,12 @@ void ProxyProcess::Reap() {
   if (::waitpid(pid_, &wait_status, WNOHANG) != pid_) return;
   // What it said last may still be unread.
   ReadSocket();
-  house_.poller_.Cancel(timer_);
-  house_.poller_.Forget(process_.get());
-  if (!hung_up_) house_.poller_.Forget(socket_.fd());
+  pool_.poller_.Cancel(timer_);
+  pool_.poller_.Forget(process_.get());
+  if (!hung_up_) pool_.poller_.Forget(socket_.fd());
   hung_up_ = true;
-  house_.poller_.Cancel(timer_);
-  house_.living_.erase(alive);
+  pool_.poller_.Cancel(timer_);
+  pool_.living_.erase(alive);
   const std::string reason =
       last_words_.empty() ? "its proxy " + DescribeExit(wait_status) : last_words_;
   if (handlers_.gone) std::exchange(handlers_, {}).gone(reason);

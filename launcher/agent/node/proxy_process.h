@@ -28,30 +28,30 @@ struct ProxyRequest {
   std::uint32_t session = 0;
   AddressWindow window;
   int channel = -1;
-  int peer_bell = -1;             // Rung by the proxy for the other end of the channel.
-  AddressWindow shared;           // The client's shared region; none when it has no bytes.
-  int shared_file = -1;           // Its memory, for a proxy on the client's node,
-  std::uint64_t file_bytes = 0;   // and how much of the region, from its start, that is.
-  int trace = -1;                 // The memory for its trace, in a traced run.
-  int share = -1;                 // The table of the runs that share its GPU, if there are such,
-  std::uint32_t share_place = 0;  // and the place of its run there.
-  int lease = -1;                 // The lock of its GPU, which it keeps as long as it lives.
-  int niceness = 0;               // Of the program: work for one that gives way gives way, too.
-  bool observe = false;           // It only tells about the device with `uuid`, without a context.
+  int peer_bell = -1;                // Rung by the proxy for the other end of the channel.
+  AddressWindow shared;              // The client's shared region; none when it has no bytes.
+  int shared_file = -1;              // Its memory, for a proxy on the client's node,
+  std::uint64_t file_bytes = 0;      // and how much of the region, from its start, that is.
+  int trace = -1;                    // The memory for its trace, in a traced run.
+  int share = -1;                    // The table of the runs that share its GPU, if there are such,
+  std::uint32_t share_location = 0;  // and the place of its run there.
+  int lease = -1;                    // The lock of its GPU, which it keeps as long as it lives.
+  int niceness = 0;                  // Of the program: work for one that gives way gives way, too.
+  bool observe = false;  // It only tells about the device with `uuid`, without a context.
   std::array<std::uint8_t, 16> uuid{};
 };
 
 class ProxyProcess;
 
 // Starts proxies that serve, and knows all that live. One thread.
-class ProxyHouse {
+class ProxyPool {
  public:
   // `environment` is what proxies get. `share`: how the run shares its GPUs. Its proxies keep what
   // they have learnt when they end; in pairs, MPS ends other runs' kernels with those of one that
   // is killed (proxy/sharing/pair_server.h).
-  ProxyHouse(Poller& poller, std::string executable, Environment environment, const Key128& secret,
-             const ShareTerms& share);
-  ~ProxyHouse();
+  ProxyPool(Poller& poller, std::string executable, Environment environment, const Key128& secret,
+            const ShareTerms& share);
+  ~ProxyPool();
 
   // Called at most once each: when the proxy answered; when it is gone, ready or not.
   struct Handlers {
@@ -89,7 +89,7 @@ class ProxyHouse {
   std::set<std::shared_ptr<ProxyProcess>> living_;
 };
 
-// A proxy that serves a device. Kept alive by its house until the process is gone.
+// A proxy that serves a device. Kept alive by its pool until the process is gone.
 class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
  public:
   // Wakes the proxy; to be copied for those who shall.
@@ -102,8 +102,8 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
   void Join(const ProxyJoin& join, std::span<const int> fds) CUSPAN_REQUIRES(agent_thread);
 
  private:
-  friend class ProxyHouse;
-  ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell, ProxyHouse::Handlers handlers);
+  friend class ProxyPool;
+  ProxyProcess(ProxyPool& pool, ProxyChild child, Bell bell, ProxyPool::Handlers handlers);
   Status WatchProcess() CUSPAN_REQUIRES(agent_thread);
   void ReadSocket() CUSPAN_REQUIRES(agent_thread);
   void Reap() CUSPAN_REQUIRES(agent_thread);
@@ -114,13 +114,13 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
   void CanNotBeTold(const Status& why) CUSPAN_REQUIRES(agent_thread);
   void HangUp() CUSPAN_REQUIRES(agent_thread);
 
-  ProxyHouse& house_;
+  ProxyPool& pool_;
   const pid_t pid_;
   UniqueFd process_;
   ControlSocket socket_;
   bool hung_up_ = false;
   Bell bell_;
-  ProxyHouse::Handlers handlers_;
+  ProxyPool::Handlers handlers_;
   std::function<void()> ended_;
   std::string last_words_;  // Why its socket was given up, if we did.
   bool ready_ = false;

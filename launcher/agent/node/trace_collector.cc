@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kRecordsOfAPart = 256;
 
 // Clocks of machines drift apart by less than one in so many.
-constexpr std::uint64_t kMostDrift = 10'000;
+constexpr std::uint64_t kMaxDrift = 10'000;
 
 std::span<const std::byte> BytesOf(const TraceRecord* records, std::size_t count) {
   return {reinterpret_cast<const std::byte*>(records), count * sizeof(TraceRecord)};
@@ -38,7 +38,7 @@ std::pair<const ClockOffset::Best*, const ClockOffset::Best*> ClockOffset::Used(
   const Best* const better = first->round_trip <= second->round_trip ? first : second;
   const Best* const worse = better == first ? second : first;
   // One that is less exact than the clocks can have drifted says nothing.
-  if (worse->round_trip / 2 > passed / kMostDrift) return {better, better};
+  if (worse->round_trip / 2 > passed / kMaxDrift) return {better, better};
   return {first, second};
 }
 

@@ -57,7 +57,7 @@ class TraceCollector {
   UniqueFd AddProcess(std::string role, std::uint32_t session, std::uint32_t device, bool client)
       CUSPAN_REQUIRES(agent_thread);
 
-  // --- Away: all that this node's processes have recorded, in pieces for the home agent.
+  // --- Away: all that this node's processes have recorded, in pieces for the head agent.
   void ForEachPart(std::uint32_t rank, const std::function<void(const TracePart&)>& use) const
       CUSPAN_REQUIRES(agent_thread);
 

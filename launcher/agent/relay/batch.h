@@ -27,9 +27,9 @@ struct RouteKey {
 // Frames on their way to one agent.
 class BatchWriter {
  public:
-  // For messages of so many bytes at most, of which each frame needs kLeastMessageBytes.
+  // For messages of so many bytes at most, of which each frame needs kMinMessageBytes.
   explicit BatchWriter(std::size_t most) : most_(most) { bytes_.reserve(most); }
-  static constexpr std::size_t kLeastMessageBytes = sizeof(RouteKey) + kMaxFrameBytes;
+  static constexpr std::size_t kMinMessageBytes = sizeof(RouteKey) + kMaxFrameBytes;
 
   // Appends a frame; false when it does not fit any more.
   bool Append(RouteKey route, const FrameHeader& header, Bytes payload) {

@@ -6,7 +6,7 @@ namespace cuspan {
 namespace {
 
 // Fewer would leave the link idle between two, however slow it is.
-constexpr std::uint32_t kLeastSends = 2;
+constexpr std::uint32_t kMinSends = 2;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void ChunkSends::Queue(std::uint32_t lane, Item item) {
 
 bool ChunkSends::MayStart(const Lane& lane) const {
   if (lane.queue.empty() || lane.sends >= most_) return false;
-  return under_way_ < kLeastSends ||
+  return under_way_ < kMinSends ||
          bytes_under_way_ + lane.queue.front().chunk.bytes <= rate_.window_bytes();
 }
 

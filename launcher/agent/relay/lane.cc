@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kAgentLimit{60'000};  // To start this lane, when all have come.
 constexpr milliseconds kMapLimit{10'000};
 // Nothing under way: only the agent has something to say, and rings.
-constexpr milliseconds kLaneIdleNap{1'000};
+constexpr milliseconds kLaneIdleSleep{1'000};
 
 class Lane {
  public:
@@ -69,7 +69,7 @@ class Lane {
 
 Status Lane::Serve() {
   Clock::time_point moved_last = Clock::now();
-  microseconds nap = kFirstNap;
+  microseconds nap = kFirstBackoff;
   while (!ended_) {
     CUSPAN_ASSIGN_OR_RETURN(bool moved, TakeCommands());
     // One after the other: none may wait for the others to be idle.
@@ -79,7 +79,7 @@ Status Lane::Serve() {
     if (!moved && commands_->closed()) return Status::Ok();
     if (moved) {
       moved_last = Clock::now();
-      nap = kFirstNap;
+      nap = kFirstBackoff;
     } else if (!ended_) {
       Rest(moved_last, nap);
     }
@@ -99,13 +99,13 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
   const bool wakes = ringer_ != nullptr;
   if (wakes && transport_.Arm()) {
     ringer_->Watch();
-    bell_->Wait([&] { return has_work() || ringer_->fired(); }, kLaneIdleNap, sleep_at_once);
+    bell_->Wait([&] { return has_work() || ringer_->fired(); }, kLaneIdleSleep, sleep_at_once);
     return;
   }
   // A transport that can not be armed now has something that goes on while one looks.
-  bell_->Wait(has_work, wakes || under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleNap),
+  bell_->Wait(has_work, wakes || under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleSleep),
               sleep_at_once);
-  nap = std::min(2 * nap, kLongestNap);
+  nap = std::min(2 * nap, kLongestBackoff);
 }
 
 Result<bool> Lane::TakeCommands() {

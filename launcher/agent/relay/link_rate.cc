@@ -9,13 +9,13 @@ namespace {
 using std::chrono::duration;
 
 // Smaller ones measure the time of a message.
-constexpr std::uint32_t kLeastCounted = 32 * 1024;
+constexpr std::uint32_t kMinCounted = 32 * 1024;
 // Of busy time for one estimate.
 constexpr std::chrono::milliseconds kSample{5};
 // A link that lets a burst pass, or a process that did not run for a while, must not change the
 // estimate at once by more.
-constexpr double kMostGrowth = 2;
-constexpr double kMostLoss = 8;
+constexpr double kMaxGrowth = 2;
+constexpr double kMaxLoss = 8;
 
 // What is under way: a frame waits behind it. And with it what lies in staging buffers, for which
 // whoever waits for a copy from the device waits, too.
@@ -23,7 +23,7 @@ constexpr double kWindowSeconds = 0.004;
 constexpr double kStagedSeconds = 0.006;
 // Of one chunk: the first and the last of a copy have their other legs for themselves.
 constexpr double kChunkSeconds = 0.0004;
-constexpr std::uint32_t kLeastSlots = 4;
+constexpr std::uint32_t kMinSlots = 4;
 
 }  // namespace
 
@@ -33,14 +33,14 @@ void LinkRate::Started(Time now) {
 
 void LinkRate::Finished(std::uint32_t bytes, Time now) {
   --under_way_;
-  if (bytes >= kLeastCounted) {
+  if (bytes >= kMinCounted) {
     busy_ += now - last_;
     bytes_ += bytes;
   }
   last_ = now;
   if (busy_ < kSample) return;
   const double sample = static_cast<double>(bytes_) / duration<double>(busy_).count();
-  rate_ = std::clamp(sample, rate_ / kMostLoss, rate_ * kMostGrowth);
+  rate_ = std::clamp(sample, rate_ / kMaxLoss, rate_ * kMaxGrowth);
   busy_ = {};
   bytes_ = 0;
 }
@@ -57,7 +57,7 @@ Pace LinkRate::PaceFor(const ChannelLayout& layout, std::size_t routes) const {
   const double slots = rate_ * kStagedSeconds / pace.chunk_bytes /
                        static_cast<double>(std::max<std::size_t>(routes, 1));
   pace.slots = static_cast<std::uint32_t>(
-      std::clamp<double>(slots, std::min(kLeastSlots, layout.staging_slots), layout.staging_slots));
+      std::clamp<double>(slots, std::min(kMinSlots, layout.staging_slots), layout.staging_slots));
   return pace;
 }
 

@@ -11,8 +11,8 @@ namespace cuspan {
 
 // As measured with MPI over TCP: naps of 500 µs cost 1.6 % of a core and add 0.3 ms to the first
 // message after them, naps of 1 ms 0.9 % and 0.5 ms.
-constexpr std::chrono::microseconds kFirstNap{50};
-constexpr std::chrono::microseconds kLongestNap{500};
+constexpr std::chrono::microseconds kFirstBackoff{50};
+constexpr std::chrono::microseconds kLongestBackoff{500};
 // How long to go on looking without a nap. While an answer is owed a nap would add to its time; but
 // what takes this long does not notice one. Nor does MPI move bulk during a nap: with naps between
 // chunks copies of 256 MiB through shared memory took an eighth longer, measured on 16 cores; on

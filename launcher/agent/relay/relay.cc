@@ -18,7 +18,7 @@ constexpr std::uint64_t kGrantBytes = kFrameWindow / 4;
 constexpr std::size_t kBytesPerPass = 64 * 1024;
 constexpr int kMessagesPerPass = 32;
 // Control messages for one agent that may wait before those who make them wait.
-constexpr std::size_t kMostControl = 256;
+constexpr std::size_t kMaxControl = 256;
 // Announcements that may wait for one another, on a link of more bytes a second than these.
 constexpr std::uint64_t kHeldAnnouncements = 4;
 constexpr double kHoldAbove = 1.5e9;
@@ -29,7 +29,7 @@ constexpr std::chrono::microseconds kAnswerFollows{10};
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
 
 // Agents that only tell each other that they are there have nothing to do.
-bool IsNews(const RouteKey& route, Op op) { return route.session != 0 || op != Op::kAgentAlive; }
+bool IsUpdate(const RouteKey& route, Op op) { return route.session != 0 || op != Op::kAgentAlive; }
 
 bool IsCall(Op op) {
   bool call = false;
@@ -46,7 +46,7 @@ Relay::Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flig
       sends_in_flight_(sends_in_flight),
       handlers_(std::move(handlers)) {
   const Transport::Limits& limits = transport.limits();
-  assert(limits.message_bytes >= BatchWriter::kLeastMessageBytes);
+  assert(limits.message_bytes >= BatchWriter::kMinMessageBytes);
   for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
     peers_.emplace_back(limits.message_bytes).sends =
         std::make_unique<ChunkSends>(rank, sends_in_flight_, limits, carrier_, bulk_);
@@ -156,7 +156,7 @@ void Relay::SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> f
 
 bool Relay::congested() const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return peer.control.size() > kMostControl; });
+                     [](const Peer& peer) { return peer.control.size() > kMaxControl; });
 }
 
 void Relay::GiveUp(std::uint32_t rank) {
@@ -249,7 +249,7 @@ bool Relay::ReceiveMessages() {
         break;
       }
       if (!item->has_value()) break;
-      news = news || IsNews((*item)->route, (*item)->frame.op());
+      news = news || IsUpdate((*item)->route, (*item)->frame.op());
       TakeItem(message->rank, **item);
     }
   }
@@ -484,7 +484,7 @@ bool Relay::SendBatch(std::uint32_t rank) {
       FrameHeader header;
       std::memcpy(&header, frame.data(), sizeof header);
       if (peer.batch.Append({}, header, Bytes(frame).subspan(sizeof header))) {
-        news = news || IsNews({}, static_cast<Op>(header.op));
+        news = news || IsUpdate({}, static_cast<Op>(header.op));
         peer.control.pop_front();
       } else {
         full = true;

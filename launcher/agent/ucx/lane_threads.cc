@@ -15,7 +15,7 @@ namespace cuspan {
 namespace {
 
 // Between two looks at whether all is over.
-constexpr int kLookMilliseconds = 20;
+constexpr int kPollMilliseconds = 20;
 // For all of them to end, as agents have for theirs.
 constexpr unsigned kThreadsEndSeconds = 10;
 
@@ -30,7 +30,7 @@ void LaneThreads::Run(Transport& transport, ControlSocket socket) const {
     while (!ending_.load(std::memory_order_acquire)) {
       transport.FinishedBulk(unused);
       pollfd waited{transport.wake_fd(), POLLIN, 0};
-      ::poll(&waited, 1, transport.Arm() ? kLookMilliseconds : 1);
+      ::poll(&waited, 1, transport.Arm() ? kPollMilliseconds : 1);
     }
   };
   const Status served = ServeLane(transport, std::move(peers), std::move(socket), linger);

@@ -1,4 +1,4 @@
-// The agents on the other hosts of a run, as the home agent starts them where no MPI does: each by
+// The agents on the other hosts of a run, as the head agent starts them where no MPI does: each by
 // a remote shell, on this host without.
 #pragma once
 
@@ -31,7 +31,7 @@ struct RemoteShell {
 // What such an agent reads first from its input.
 struct Invitation {
   RunKey key;
-  std::vector<net::Address> places;  // Of the home agent, the best first.
+  std::vector<net::Address> places;  // Of the head agent, the best first.
 
   std::string Text() const;
   // kInvalid for what Text does not write.

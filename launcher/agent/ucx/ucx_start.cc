@@ -22,7 +22,7 @@ namespace {
 
 // For all hosts to be reached, as the launcher waits for them.
 constexpr std::chrono::seconds kStartLimit{290};
-// For the home agent, which listens before it starts anybody.
+// For the head agent, which listens before it starts anybody.
 constexpr std::chrono::seconds kConnectLimit{30};
 
 // The kernel and the namespaces of this process: UCX shares memory where two have the same, and
@@ -71,7 +71,7 @@ Result<std::set<std::string>> Confine() {
   return interfaces;
 }
 
-// Those of the home agent's places to which a way leads that encrypts.
+// Those of the head agent's places to which a way leads that encrypts.
 std::vector<net::Address> SecurePlaces(const std::vector<net::Address>& places,
                                        const std::set<std::string>& interfaces) {
   std::vector<net::Address> secure;

@@ -18,7 +18,7 @@ namespace cuspan {
 class LaneThreads;
 
 struct UcxRun {
-  std::optional<OtherAgents> others;  // Of the home agent; after the transport they end.
+  std::optional<OtherAgents> others;  // Of the head agent; after the transport they end.
   std::unique_ptr<Transport> transport;
   std::shared_ptr<LaneThreads> lanes;  // None where the agent moves bulk itself.
   std::vector<ControlSocket> sockets;  // To them.
@@ -31,7 +31,7 @@ struct UcxRun {
 // failure says why it can not.
 Status BecomeUcxAgent(char** arguments);
 
-// The home agent's part: starts the others and waits for them. A failure names the host.
+// The head agent's part: starts the others and waits for them. A failure names the host.
 Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
                           const Environment& environment, const RunKey& key);
 // Another agent's.

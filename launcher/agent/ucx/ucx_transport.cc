@@ -32,7 +32,7 @@ constexpr unsigned kFrames = 1;
 constexpr unsigned kBulk = 2;
 constexpr std::size_t kFramesToOneAgent = 16;
 // Of bulk from one agent, before its receives: far more than credits allow it.
-constexpr std::size_t kMostUnclaimed = 16'384;
+constexpr std::size_t kMaxUnclaimed = 16'384;
 // To end the connections in good order: less than agents have for their whole end.
 constexpr std::chrono::seconds kUcxPatience{2};
 
@@ -226,7 +226,7 @@ class UcxTransport final : public Transport {
     };
     while (!sent() && std::chrono::steady_clock::now() < limit) ucp_worker_progress(worker_->get());
     // Nobody's end shall be another's loss: all are through before the first one goes.
-    // The home agent waits for the slowest, others for it or its end; the caller has an alarm.
+    // The head agent waits for the slowest, others for it or its end; the caller has an alarm.
     if (rank() != 0) SayFarewell();
     const auto until = rank() != 0 ? net::kNever : limit;
     for (std::uint32_t other = 0; other < size(); ++other)
@@ -506,8 +506,7 @@ class UcxTransport final : public Transport {
   bool Take(Peer& peer, Bulk bulk) {
     const auto posted = peer.posted.find(bulk.tag);
     if (posted == peer.posted.end()) {
-      if (peer.unclaimed_count >= kMostUnclaimed)
-        Lose(peer, "it sends more than it was allowed to");
+      if (peer.unclaimed_count >= kMaxUnclaimed) Lose(peer, "it sends more than it was allowed to");
       if (peer.lost) return false;
       ++peer.unclaimed_count;
       std::deque<Bulk>& waiting = peer.unclaimed[bulk.tag];

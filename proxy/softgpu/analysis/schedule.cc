@@ -12,7 +12,7 @@ namespace {
 using ptx::kNoIndex;
 
 // Beyond, the tables of the analysis grow too large.
-constexpr std::size_t kMostBlocks = 3000;
+constexpr std::size_t kMaxBlocks = 3000;
 
 struct Loop {
   std::uint32_t header;
@@ -27,7 +27,7 @@ class Scheduler {
       : body_(body), graph_(graph), is_kernel_(is_kernel), count_(graph.blocks.size()) {}
 
   std::optional<Schedule> Build() {
-    if (count_ == 0 || count_ > kMostBlocks) return std::nullopt;
+    if (count_ == 0 || count_ > kMaxBlocks) return std::nullopt;
     FindEnds();
     FindSuccessors();
     if (!FindLoops()) return std::nullopt;

@@ -63,10 +63,10 @@ std::int64_t Sum(std::int64_t x, std::int64_t y) {
 
 Spread Wider(Spread x, Spread y) { return std::max(x, y); }
 
-constexpr unsigned kMostZeros = 31;
+constexpr unsigned kMaxZeros = 31;
 
 unsigned ZerosOf(std::uint64_t value) {
-  return std::min(static_cast<unsigned>(std::countr_zero(value)), kMostZeros);
+  return std::min(static_cast<unsigned>(std::countr_zero(value)), kMaxZeros);
 }
 
 // What a row adds to its base, where that has zero bits in all places that it needs: base and
@@ -89,7 +89,7 @@ struct Addends {
 };
 bool Separate(const Shape& shape, const WarpLayout& layout, Addends* addends) {
   if (shape.spread == Spread::kLanes || shape.extension != Extension::kNone) return false;
-  if (shape.stride < 0 || shape.stride >= std::int64_t{1} << kMostZeros) return false;
+  if (shape.stride < 0 || shape.stride >= std::int64_t{1} << kMaxZeros) return false;
   *addends = {0, shape.stride, layout.row};
   for (unsigned i = 0; i < layout.row; ++i)
     addends->bits |= static_cast<std::uint64_t>(shape.stride) * i;
@@ -237,7 +237,7 @@ class InstructionPlanner {
     return Normal(shape);
   }
   static std::uint8_t Zeros(unsigned zeros) {
-    return static_cast<std::uint8_t>(std::min(zeros, kMostZeros));
+    return static_cast<std::uint8_t>(std::min(zeros, kMaxZeros));
   }
   static Shape Normal(Shape shape) {
     if (shape.extension != Extension::kNone && (shape.scale == 0 || shape.narrow == 0)) {
@@ -494,7 +494,7 @@ Shape ShapeOf(SpecialRegister which, const WarpLayout& layout) {
       if (layout.row == 1) return kLanesShape;
       shape.stride = 1;
       // Narrow rows begin at 0.
-      shape.zeros = layout.row == 32 ? zeros(32) : kMostZeros;
+      shape.zeros = layout.row == 32 ? zeros(32) : kMaxZeros;
       return shape;
     case R::kTidY:
     case R::kTidZ:
@@ -504,7 +504,7 @@ Shape ShapeOf(SpecialRegister which, const WarpLayout& layout) {
       if (layout.row == 1) return kLanesShape;
       shape.spread = rows;
       shape.stride = 1;
-      shape.zeros = layout.row == 32 ? kMostZeros : zeros(layout.row);
+      shape.zeros = layout.row == 32 ? kMaxZeros : zeros(layout.row);
       return shape;
     case R::kNtidX:
       if (layout.aligned_x) shape.zeros = zeros(32);

@@ -18,8 +18,8 @@ using ptx::Operand;
 using ptx::Type;
 
 // Beyond, the tables grow too large.
-constexpr std::size_t kMostSplitBlocks = 3000;
-constexpr std::size_t kMostSplitInstructions = 60000;
+constexpr std::size_t kMaxSplitBlocks = 3000;
+constexpr std::size_t kMaxSplitInstructions = 60000;
 
 template <typename Visit>
 void VisitRegisters(Operand& operand, Visit visit) {
@@ -33,8 +33,7 @@ class Splitter {
 
   void Run() {
     const std::size_t count = graph_.blocks.size();
-    if (count == 0 || count > kMostSplitBlocks ||
-        body_.instructions.size() > kMostSplitInstructions)
+    if (count == 0 || count > kMaxSplitBlocks || body_.instructions.size() > kMaxSplitInstructions)
       return;
     FindCandidates();
     if (candidates_.empty()) return;

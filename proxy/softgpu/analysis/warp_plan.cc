@@ -14,9 +14,9 @@ using ptx::kNoIndex;
 using ptx::Operand;
 
 // Kernels beyond this would take too long to analyse.
-constexpr std::size_t kMostInstructions = 60000;
+constexpr std::size_t kMaxPlannedInstructions = 60000;
 // All copies of the .local variables lie on one stack.
-constexpr std::uint64_t kMostLocalBytes = 128 << 10;
+constexpr std::uint64_t kMaxLocalBytes = 128 << 10;
 
 // Does it work on a whole warp's registers in a way that only the runtime of single threads knows?
 bool IsMatrix(const Instruction& instruction) {
@@ -393,8 +393,8 @@ class KernelPlanner {
   std::optional<WarpPlan> Plan() {
     std::size_t instructions = 0;
     for (const auto& function : plan_.functions) instructions += function.body->instructions.size();
-    if (instructions > kMostInstructions) return Refuse("it is too large");
-    if (plan_.local_bytes > kMostLocalBytes) return Refuse("it has much local memory");
+    if (instructions > kMaxPlannedInstructions) return Refuse("it is too large");
+    if (plan_.local_bytes > kMaxLocalBytes) return Refuse("it has much local memory");
     FindCollectiveCallees();
     WarpPlan out;
     out.layout = layout_;

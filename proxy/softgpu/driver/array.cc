@@ -18,18 +18,18 @@ constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDS
                                  CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER |
                                  CUDA_ARRAY3D_COLOR_ATTACHMENT;
 // Larger than what any GPU takes in one direction; keeps products of sizes far from overflow.
-constexpr std::size_t kMostTexels = std::size_t{1} << 28;
+constexpr std::size_t kMaxTexels = std::size_t{1} << 28;
 // Rows and slices begin where vector instructions like it.
 constexpr std::size_t kRowAlignment = 64;
 
 bool HasUsableSizes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
   const bool layered = (d.Flags & CUDA_ARRAY3D_LAYERED) != 0;
-  if (d.Width == 0 || d.Width > kMostTexels || d.Height > kMostTexels || d.Depth > kMostTexels)
+  if (d.Width == 0 || d.Width > kMaxTexels || d.Height > kMaxTexels || d.Depth > kMaxTexels)
     return false;
   if ((d.Flags & CUDA_ARRAY3D_CUBEMAP) != 0) {
     return d.Width == d.Height && d.Depth % 6 == 0 && d.Depth != 0 && (layered || d.Depth == 6);
   }
-  if (layered) return d.Depth != 0 && d.Depth <= limits::kMostLayers;
+  if (layered) return d.Depth != 0 && d.Depth <= limits::kMaxLayers;
   if ((d.Flags & CUDA_ARRAY3D_TEXTURE_GATHER) != 0 && d.Height == 0) return false;
   return d.Height != 0 || d.Depth == 0;  // A third dimension needs a second.
 }

@@ -16,13 +16,13 @@ namespace {
 thread_local int t_current_device = -1;
 
 // As a GPU with 512 KiB of local memory for each thread has it.
-constexpr std::size_t kMostStackBytes = 512 * 1024 - 1024;
+constexpr std::size_t kMaxStackBytes = 512 * 1024 - 1024;
 // The driver's heap does not get smaller than this.
 constexpr std::size_t kSmallestHeap = std::size_t{4} << 20;
 // What a real device answers for limits that mean nothing here.
 constexpr std::size_t kPendingLaunches = 2048;
 constexpr std::size_t kFetchGranularity = 64;
-constexpr std::size_t kMostFetchGranularity = 128;
+constexpr std::size_t kMaxFetchGranularity = 128;
 
 // How long a context that is destroyed waits for a block to end, and how often it looks.
 constexpr std::chrono::seconds kPatience{10};
@@ -211,7 +211,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, std::size_t value)
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
   switch (limit) {
     case CU_LIMIT_STACK_SIZE:
-      if (value > kMostStackBytes) return CUDA_ERROR_INVALID_VALUE;
+      if (value > kMaxStackBytes) return CUDA_ERROR_INVALID_VALUE;
       context->SetStackLimit(value);
       return CUDA_SUCCESS;
     case CU_LIMIT_PRINTF_FIFO_SIZE:
@@ -222,7 +222,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, std::size_t value)
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
       return CUDA_SUCCESS;
     case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
-      return value > kMostFetchGranularity ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+      return value > kMaxFetchGranularity ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
       return value != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_LIMIT_SHMEM_SIZE:
@@ -238,7 +238,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* gr
   CUSPAN_SOFT_ENTER(driver);
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
-  if (least != nullptr) *least = limits::kLeastPriority;
+  if (least != nullptr) *least = limits::kMinPriority;
   if (greatest != nullptr) *greatest = limits::kGreatestPriority;
   return CUDA_SUCCESS;
 }

@@ -57,19 +57,19 @@ CUresult CopyText(const std::string& text, char* buffer, int bytes) {
 int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      return limits::kMostThreads;
+      return limits::kMaxThreads;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-      return limits::kMostBlock[0];
+      return limits::kMaxBlock[0];
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-      return limits::kMostBlock[1];
+      return limits::kMaxBlock[1];
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
-      return limits::kMostBlock[2];
+      return limits::kMaxBlock[2];
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
-      return limits::kMostGrid[0];
+      return limits::kMaxGrid[0];
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-      return limits::kMostGrid[1];
+      return limits::kMaxGrid[1];
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
-      return limits::kMostGrid[2];
+      return limits::kMaxGrid[2];
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
       return limits::kSharedPerBlock;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
@@ -144,7 +144,7 @@ int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS:
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_LAYERS:
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_LAYERS:
-      return static_cast<int>(limits::kMostLayers);
+      return static_cast<int>(limits::kMaxLayers);
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS:
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACECUBEMAP_LAYERED_LAYERS:
       return 2046;

@@ -26,11 +26,11 @@ constexpr std::uint32_t kInvalidValue = 1, kMemoryAllocation = 2, kInvalidConfig
                         kMaxDepthExceeded = 65, kInvalidDeviceFunction = 98;
 // Levels of grids below the one that the host launched. (CUDA C++ Programming Guide, "Technical
 // Specifications": maximum nesting depth of dynamic parallelism)
-constexpr int kMostLaunchLevels = 24;
+constexpr int kMaxLaunchLevels = 24;
 // cudaStreamTailLaunch (cuda_device_runtime_api.h): after the grid and all else that it launched.
 constexpr std::uint64_t kTailLaunch = 3;
 // Launches of one grid that wait: arguments beyond this are refused. Far more than a GPU keeps.
-constexpr std::size_t kMostArgumentBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxArgumentBytes = std::size_t{1} << 30;
 
 struct Child {
   std::string kernel;
@@ -89,7 +89,7 @@ class Children final : public ChildLaunches {
  public:
   // Of a grid on `level`; the one that the host launched is on level 0.
   Children(std::shared_ptr<Family> family, int level) : family_(std::move(family)), level_(level) {
-    arguments_.SetLimit(kMostArgumentBytes);
+    arguments_.SetLimit(kMaxArgumentBytes);
   }
 
   void* Prepare(const void* kernel, const std::uint32_t* grid, const std::uint32_t* block,
@@ -119,7 +119,7 @@ class Children final : public ChildLaunches {
     Child& child = known.mapped();
     // What is launched at a grid's tail takes its place.
     child.level = stream == kTailLaunch ? level_ : level_ + 1;
-    if (child.level > kMostLaunchLevels) {
+    if (child.level > kMaxLaunchLevels) {
       arguments_.Free(const_cast<void*>(arguments));
       return error_ = kMaxDepthExceeded;
     }

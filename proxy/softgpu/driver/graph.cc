@@ -16,9 +16,9 @@ namespace cuspan::softgpu {
 namespace {
 
 // Far more than programs use; each body of a node is a graph of its own.
-constexpr unsigned kMostBodies = 1U << 16;
+constexpr unsigned kMaxBodies = 1U << 16;
 // Of graphs within graphs, whose bodies are walked through by recursion.
-constexpr std::size_t kMostGraphLevels = 128;
+constexpr std::size_t kMaxGraphLevels = 128;
 
 constexpr unsigned long long kInstantiateFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -195,8 +195,8 @@ CUresult MakeConditional(Driver& driver, const Graph& graph, CUDA_CONDITIONAL_NO
                    graph.lineage.end();
       });
   if (!in_scope || !IsKnownConditional(*params)) return CUDA_ERROR_INVALID_VALUE;
-  if (params->size > kMostBodies) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (graph.lineage.size() >= kMostGraphLevels) return CUDA_ERROR_NOT_SUPPORTED;
+  if (params->size > kMaxBodies) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (graph.lineage.size() >= kMaxGraphLevels) return CUDA_ERROR_NOT_SUPPORTED;
   ConditionalNode conditional;
   conditional.condition = params->handle;
   conditional.type = params->type;

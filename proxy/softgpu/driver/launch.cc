@@ -109,9 +109,9 @@ CUresult CopyParams(const KernelInfo& info, void** params, void** extra,
 }
 
 CUresult CheckShape(const LaunchShape& shape) {
-  const bool possible = WithinLimits(shape.grid, limits::kMostGrid) &&
-                        WithinLimits(shape.block, limits::kMostBlock) &&
-                        shape.block.count() <= limits::kMostThreads;
+  const bool possible = WithinLimits(shape.grid, limits::kMaxGrid) &&
+                        WithinLimits(shape.block, limits::kMaxBlock) &&
+                        shape.block.count() <= limits::kMaxThreads;
   return possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -9,9 +9,9 @@
 
 namespace cuspan::softgpu::limits {
 
-inline constexpr std::uint32_t kMostThreads = 1024;  // Of a block.
-inline constexpr std::uint32_t kMostBlock[3] = {1024, 1024, 64};
-inline constexpr std::uint32_t kMostGrid[3] = {2147483647, 65535, 65535};
+inline constexpr std::uint32_t kMaxThreads = 1024;  // Of a block.
+inline constexpr std::uint32_t kMaxBlock[3] = {1024, 1024, 64};
+inline constexpr std::uint32_t kMaxGrid[3] = {2147483647, 65535, 65535};
 inline constexpr std::uint32_t kThreadsPerProcessor = 2048;
 inline constexpr std::uint32_t kBlocksPerProcessor = 32;
 inline constexpr std::size_t kSharedPerBlock = 48 * 1024;
@@ -22,12 +22,12 @@ inline constexpr int kRegisters = 65536;              // Of a block and of a pro
 inline constexpr int kRegistersPerThread = 32;        // What every kernel claims to use.
 inline constexpr std::size_t kConstantBytes = 64 * 1024;
 
-inline constexpr std::size_t kMostLayers = 2048;  // Of an array.
+inline constexpr std::size_t kMaxLayers = 2048;  // Of an array.
 inline constexpr int kTextureAlignment = 512;
 inline constexpr int kTexturePitchAlignment = 32;
 
 // Of streams; lower numbers go first, as with the driver.
-inline constexpr int kLeastPriority = 0;
+inline constexpr int kMinPriority = 0;
 inline constexpr int kGreatestPriority = -5;
 
 // Multiprocessors of a device whose work is done by `threads` workers.

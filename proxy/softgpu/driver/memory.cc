@@ -19,7 +19,7 @@ namespace {
 // Host memory that is not registered is copied before the call returns when it
 // is so small; larger, the call waits for the copy (CUDA Driver API, "API
 // synchronization behavior").
-constexpr std::size_t kMostSnapshotBytes = 64 * 1024;
+constexpr std::size_t kMaxSnapshotBytes = 64 * 1024;
 
 constexpr unsigned kRegisterFlags =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
@@ -254,7 +254,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr target, const voi
   const bool pinned = IsPinned(*driver, source, bytes);
   Pace* const pace = &driver->FindDevice(entry.context->device())->to_device;
   std::unique_ptr<Task> task;
-  if (!pinned && bytes <= kMostSnapshotBytes) {
+  if (!pinned && bytes <= kMaxSnapshotBytes) {
     const auto* from = static_cast<const std::uint8_t*>(source);
     task = std::make_unique<CopyTask>(reinterpret_cast<void*>(target),
                                       std::vector<std::uint8_t>(from, from + bytes),
@@ -264,7 +264,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr target, const voi
                                       entry.stream->priority(), entry.context, pace);
   }
   const OperationPtr copy = entry.context->streams().Enqueue(*entry.stream, std::move(task));
-  if (pinned || bytes <= kMostSnapshotBytes) return CUDA_SUCCESS;
+  if (pinned || bytes <= kMaxSnapshotBytes) return CUDA_SUCCESS;
   copy->Wait();
   return entry.context->error();
 }

@@ -57,8 +57,8 @@ CUresult Function::Compile(const BlockShape& shape, CompiledKernel* compiled) {
   *compiled = *made;
   std::lock_guard lock(mutex_);
   // Programs launch few shapes; one that does not is served by the program itself.
-  constexpr std::size_t kMostKnown = 16;
-  if (compiled_.size() < kMostKnown) compiled_.emplace_back(shape, *made);
+  constexpr std::size_t kMaxKnown = 16;
+  if (compiled_.size() < kMaxKnown) compiled_.emplace_back(shape, *made);
   return CUDA_SUCCESS;
 }
 

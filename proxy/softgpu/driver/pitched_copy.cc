@@ -13,7 +13,7 @@ namespace cuspan::softgpu {
 namespace {
 
 // One side of a copy, as the caller describes it.
-struct Place {
+struct Location {
   std::size_t x, y, z, level;
   CUmemorytype type;
   const void* host;
@@ -33,7 +33,7 @@ struct Resolved {
   std::shared_ptr<Array> array;
 };
 
-CUresult ResolveArray(Driver& driver, const Place& place, const Extent& extent, Resolved* out) {
+CUresult ResolveArray(Driver& driver, const Location& place, const Extent& extent, Resolved* out) {
   const auto entry = driver.arrays.Find(Number(place.array));
   if (entry == nullptr) return driver.InvalidHandle();
   const Image& image = entry->image();
@@ -53,8 +53,8 @@ CUresult ResolveArray(Driver& driver, const Place& place, const Extent& extent, 
 }
 
 // Where a side of a copy is, and whether `context`'s device may access it so.
-CUresult Resolve(Driver& driver, const Context& context, const Place& place, const Extent& extent,
-                 bool writes, Resolved* out) {
+CUresult Resolve(Driver& driver, const Context& context, const Location& place,
+                 const Extent& extent, bool writes, Resolved* out) {
   if (place.level != 0) return CUDA_ERROR_INVALID_VALUE;
   if (place.type == CU_MEMORYTYPE_ARRAY) return ResolveArray(driver, place, extent, out);
   std::uint64_t base = 0;
@@ -111,8 +111,8 @@ CUresult Resolve(Driver& driver, const Context& context, const Place& place, con
   return CUDA_SUCCESS;
 }
 
-CUresult Prepare(Driver& driver, const Context& context, const Place& source, const Place& target,
-                 const Extent& extent, BoxCopy* out) {
+CUresult Prepare(Driver& driver, const Context& context, const Location& source,
+                 const Location& target, const Extent& extent, BoxCopy* out) {
   out->width = extent.width;
   out->height = extent.height;
   out->depth = extent.depth;

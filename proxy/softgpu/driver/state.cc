@@ -19,7 +19,7 @@ namespace {
 std::atomic<Driver*> g_driver{nullptr};
 
 // More do not make a copy faster.
-constexpr unsigned kMostCopyThreads = 4;
+constexpr unsigned kMaxCopyThreads = 4;
 
 // The workers do not exist in a child process, so there is no driver either.
 void ForgetInChild() { g_driver.store(nullptr); }
@@ -96,7 +96,7 @@ Status Driver::Initialize() {
 Driver::Driver(const Configuration& wanted)
     : configuration(wanted),
       pool(wanted.threads, wanted.kernel_limit),
-      copies(std::min(wanted.threads, kMostCopyThreads)),
+      copies(std::min(wanted.threads, kMaxCopyThreads)),
       memory_operations(1),
       queue(pool, copies, memory_operations) {}
 

@@ -20,7 +20,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, un
   auto entry = std::make_shared<StreamEntry>();
   entry->stream = context->streams().Create(
       flags != CU_STREAM_NON_BLOCKING,
-      std::clamp(priority, limits::kGreatestPriority, limits::kLeastPriority));
+      std::clamp(priority, limits::kGreatestPriority, limits::kMinPriority));
   entry->context = std::move(context);
   *stream = AsHandle<CUstream>(driver->streams.Add(std::move(entry)));
   return CUDA_SUCCESS;

@@ -10,7 +10,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr int kLeastCapability = 9;  // Major.
+constexpr int kMinCapability = 9;  // Major.
 
 // What the functions have in common, in the order in which they take it.
 struct Arguments {
@@ -29,8 +29,8 @@ CUresult CheckDevice() {
   CUSPAN_SOFT_ENTER(driver);
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
-  return driver->configuration.capability_major >= kLeastCapability ? CUDA_SUCCESS
-                                                                    : CUDA_ERROR_NOT_SUPPORTED;
+  return driver->configuration.capability_major >= kMinCapability ? CUDA_SUCCESS
+                                                                  : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 bool InRange(std::uint64_t value, std::uint64_t most) { return value - 1 < most; }  // From 1.
@@ -38,7 +38,7 @@ bool InRange(std::uint64_t value, std::uint64_t most) { return value - 1 < most;
 // A map without its box. Elements that are packed, interleaved layouts and swizzles of other than
 // 16 bytes belong to what is not implemented.
 CUresult Begin(const Arguments& from, TensorMap* map) {
-  if (from.rank == 0 || from.rank > kMostDimensions || from.sizes == nullptr ||
+  if (from.rank == 0 || from.rank > kMaxDimensions || from.sizes == nullptr ||
       from.steps == nullptr || (from.strides == nullptr && from.rank > 1))
     return CUDA_ERROR_INVALID_VALUE;
   if (static_cast<unsigned>(from.type) >= kElements ||

@@ -31,34 +31,34 @@ BackgroundCompiler::~BackgroundCompiler() {
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
-    for (Lane& lane : lanes_) End(lane);
+    for (CompileQueue& queue : queues_) End(queue);
   }
   changed_.notify_all();
-  for (Lane& lane : lanes_)
-    if (lane.thread.joinable()) lane.thread.join();
+  for (CompileQueue& queue : queues_)
+    if (queue.thread.joinable()) queue.thread.join();
 }
 
-void BackgroundCompiler::End(Lane& lane) {
-  lane.unwanted = true;
-  if (lane.process != nullptr) lane.process->Kill();
+void BackgroundCompiler::End(CompileQueue& queue) {
+  queue.unwanted = true;
+  if (queue.process != nullptr) queue.process->Kill();
 }
 
 bool BackgroundCompiler::Add(Job job) {
   std::lock_guard lock(mutex_);
-  Lane& lane = lanes_[job.task.form.warps ? 1 : 0];
-  if (!lane.thread.joinable()) {
+  CompileQueue& queue = queues_[job.task.form.warps ? 1 : 0];
+  if (!queue.thread.joinable()) {
     // Signals are for the threads of the program.
     sigset_t all, before;
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      lane.thread = std::thread([this, &lane] { Main(lane); });
+      queue.thread = std::thread([this, &queue] { Main(queue); });
     } catch (const std::system_error&) {
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!lane.thread.joinable()) return false;
+    if (!queue.thread.joinable()) return false;
   }
-  lane.waiting.push_back(std::move(job));
+  queue.waiting.push_back(std::move(job));
   changed_.notify_all();
   return true;
 }
@@ -67,51 +67,51 @@ void BackgroundCompiler::Forget(const void* owner) {
   std::unique_lock lock(mutex_);
   const auto forget = [&] {
     bool at_work = false;
-    for (Lane& lane : lanes_) {
+    for (CompileQueue& queue : queues_) {
       // What is at work may add another until it has ended.
-      std::erase_if(lane.waiting, [&](const Job& job) { return job.owner == owner; });
-      if (lane.owner != owner) continue;
+      std::erase_if(queue.waiting, [&](const Job& job) { return job.owner == owner; });
+      if (queue.owner != owner) continue;
       at_work = true;
-      End(lane);
+      End(queue);
     }
     return !at_work;
   };
   changed_.wait(lock, forget);
 }
 
-void BackgroundCompiler::Main(Lane& lane) {
+void BackgroundCompiler::Main(CompileQueue& queue) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return ending_ || !lane.waiting.empty(); });
+    changed_.wait(lock, [&] { return ending_ || !queue.waiting.empty(); });
     if (ending_) return;
-    Job job = std::move(lane.waiting.front());
-    lane.waiting.pop_front();
-    lane.owner = job.owner;
-    lane.unwanted = false;
+    Job job = std::move(queue.waiting.front());
+    queue.waiting.pop_front();
+    queue.owner = job.owner;
+    queue.unwanted = false;
     lock.unlock();
-    Result<KernelCode> code = Compile(lane, job);
+    Result<KernelCode> code = Compile(queue, job);
     lock.lock();
-    if (!lane.unwanted) {
+    if (!queue.unwanted) {
       lock.unlock();  // Forget waits for the owner.
       job.done(std::move(code));
       lock.lock();
     }
-    lane.owner = nullptr;
+    queue.owner = nullptr;
     changed_.notify_all();
   }
 }
 
-Result<KernelCode> BackgroundCompiler::Compile(Lane& lane, const Job& job) {
+Result<KernelCode> BackgroundCompiler::Compile(CompileQueue& queue, const Job& job) {
   const CompileNotice notice(job.task.kernel, job.task.form.Name(), job.instructions, job.whom);
   CUSPAN_ASSIGN_OR_RETURN(CompilerProcess process, CompilerProcess::Start(program_, job.task));
   {
     std::lock_guard lock(mutex_);
-    if (lane.unwanted) return Status::Internal("nobody waits for it any more");
-    lane.process = &process;
+    if (queue.unwanted) return Status::Internal("nobody waits for it any more");
+    queue.process = &process;
   }
   auto code = process.Wait();
   std::lock_guard lock(mutex_);
-  lane.process = nullptr;
+  queue.process = nullptr;
   return code;
 }
 

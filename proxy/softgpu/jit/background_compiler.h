@@ -50,7 +50,7 @@ class BackgroundCompiler {
   void Forget(const void* owner);
 
  private:
-  struct Lane {
+  struct CompileQueue {
     std::deque<Job> waiting;
     const void* owner = nullptr;         // Whose job is at work.
     bool unwanted = false;               // That job has been forgotten.
@@ -58,15 +58,15 @@ class BackgroundCompiler {
     std::thread thread;                  // Started by the first job.
   };
 
-  void Main(Lane& lane);
-  Result<KernelCode> Compile(Lane& lane, const Job& job);
+  void Main(CompileQueue& queue);
+  Result<KernelCode> Compile(CompileQueue& queue, const Job& job);
   // What is at work there is not wanted any more.
-  static void End(Lane& lane);
+  static void End(CompileQueue& queue);
 
   const std::string program_;
   std::mutex mutex_;  // Guards the lanes.
   std::condition_variable changed_;
-  std::array<Lane, 2> lanes_;
+  std::array<CompileQueue, 2> queues_;
   bool ending_ = false;
 };
 

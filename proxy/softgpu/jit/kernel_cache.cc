@@ -34,7 +34,7 @@ constexpr std::string_view kSuffix = ".kernel";
 constexpr std::string_view kTemporaryPrefix = "new-";
 
 // No kernel's code is larger; a file that says so is not ours.
-constexpr std::uint64_t kMostContentBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxContentBytes = std::uint64_t{1} << 30;
 // A file that was used is marked so, but not more often than this.
 constexpr std::time_t kMarkSeconds = 3600;
 // What a process that died left behind.
@@ -118,7 +118,7 @@ std::optional<std::string> KernelCache::Load(const CacheKey& key) {
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (!ReadAll(file.get(), &header, sizeof header) ||
       std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key != key ||
-      header.bytes > kMostContentBytes || bytes != sizeof header + header.bytes) {
+      header.bytes > kMaxContentBytes || bytes != sizeof header + header.bytes) {
     return std::nullopt;
   }
   std::string content(header.bytes, '\0');

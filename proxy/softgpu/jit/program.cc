@@ -39,7 +39,7 @@ using ptx::Space;
 // code for a warp takes about a millisecond an instruction.
 constexpr std::size_t kLargeKernel = 800;
 // Up to so many the proxy compiles itself where there is no compiler.
-constexpr std::size_t kMostInline = 5000;
+constexpr std::size_t kMaxInline = 5000;
 
 const CodeForm kThreadForm{std::nullopt, false, true}, kQuickForm{std::nullopt, false, false};
 
@@ -47,8 +47,8 @@ const CodeForm kThreadForm{std::nullopt, false, true}, kQuickForm{std::nullopt, 
 constexpr std::chrono::seconds kOtherRun{60};
 
 // Threads that wait for each other have a stack each.
-constexpr std::size_t kMostFiberFrames = std::size_t{64} << 10;
-constexpr std::size_t kMostFrames = kLargestStack / 2;
+constexpr std::size_t kMaxFiberFrames = std::size_t{64} << 10;
+constexpr std::size_t kMaxFrames = kLargestStack / 2;
 
 class LoadedProgram final : public Program {
  public:
@@ -305,7 +305,7 @@ class LoadedProgram final : public Program {
     if (jit::IsRecursive(module_, *state.plan)) return std::nullopt;
     const auto thread = form.warps && !only ? ThreadCode(state) : std::nullopt;
     const Result<CompiledKernel> start = thread ? *thread : CodeFor(state, kQuickForm);
-    if (!start.ok() || start->frame_bytes > (start->needs_fibers ? kMostFiberFrames : kMostFrames))
+    if (!start.ok() || start->frame_bytes > (start->needs_fibers ? kMaxFiberFrames : kMaxFrames))
       return std::nullopt;
     CompiledKernel started = *start;
     if (only || IsGivenUp(state, thread ? form : kThreadForm)) return started;
@@ -382,7 +382,7 @@ class LoadedProgram final : public Program {
       // Without a compiler it is done here, where no launch waits for it; but for what may take
       // long, since it can not be ended.
       if (!code.ok() && code.status().code() == StatusCode::kUnavailable &&
-          jit::InstructionCount(*state.plan) < kMostInline) {
+          jit::InstructionCount(*state.plan) < kMaxInline) {
         LogWarn("software GPU: {}; the proxy compiles it itself", code.status().message());
         code = jit::BuildCode(module_, *state.plan, form, false);
       }

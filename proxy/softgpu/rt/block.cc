@@ -207,8 +207,8 @@ bool Block::Run() {
       ready_.AddAll(yielded_);
       yielded_.Clear();
       // Turns get the block on; other blocks have theirs now and then.
-      constexpr unsigned kMostTurns = 64;
-      if (std::exchange(took_turn_, false) && ++turns < kMostTurns) continue;
+      constexpr unsigned kMaxTurns = 64;
+      if (std::exchange(took_turn_, false) && ++turns < kMaxTurns) continue;
       return false;
     }
     outside_ = nullptr;

@@ -168,7 +168,7 @@ class Block : public Resident {
   std::uint64_t end_ = 0;  // One past the last that is executed in one go.
   std::uint32_t ctaid_[3] = {0, 0, 0};
   // Of a launch with warps: where each begins.
-  std::array<std::array<std::uint32_t, 3>, kMostBlockThreads / kWarpLanes> first_tids_;
+  std::array<std::array<std::uint32_t, 3>, kMaxBlockThreads / kWarpLanes> first_tids_;
   std::uint32_t threads_ = 0;
   std::uint32_t units_ = 0;          // Calls of the kernel's entry: threads, or warps.
   std::uint32_t prepared_ = 0;       // Units whose contexts were filled for this launch.
@@ -195,7 +195,7 @@ class Block : public Resident {
   // The short form, of what warps do most: which of them wait at a barrier for all of the block.
   // Empty while the general form is in use.
   std::array<std::uint32_t, kBarriers> everyone_{};
-  std::array<Warp, kMostBlockThreads / kWarpLanes> warps_;
+  std::array<Warp, kMaxBlockThreads / kWarpLanes> warps_;
   std::vector<Fiber> fibers_;
 
   std::uint8_t* shared_mapping_ = nullptr;  // Ends with an inaccessible page.

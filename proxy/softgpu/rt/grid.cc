@@ -18,9 +18,9 @@ namespace {
 // Blocks are taken several at a time, yet so that each worker comes back often
 // enough for even shares.
 constexpr std::uint64_t kSharesOfAWorker = 16;
-constexpr std::uint64_t kMostAtATime = 512;
+constexpr std::uint64_t kMaxAtATime = 512;
 // Blocks that suspend may take long, or have to stay resident.
-constexpr std::uint64_t kMostSuspending = 8;
+constexpr std::uint64_t kMaxSuspending = 8;
 
 // So long before their time, blocks that have a pace may be executed. A worker that sleeps too long
 // does not slow the pace down then, and short blocks need no sleep each.
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kLead{5};
 
 std::uint64_t BlocksAtATime(const Launch& launch, unsigned workers) {
   if (launch.cooperative) return 1;
-  std::uint64_t most = launch.compiled.needs_fibers ? kMostSuspending : kMostAtATime;
+  std::uint64_t most = launch.compiled.needs_fibers ? kMaxSuspending : kMaxAtATime;
   // A worker sleeps for these blocks together: not for long, since other tasks need it, too.
   if (launch.pace != nullptr)
     most = std::clamp<std::uint64_t>(launch.pace->UnitsIn(kLead), 1, most);

@@ -22,7 +22,7 @@ class LaunchRaces;
 class Pace;
 
 inline constexpr std::uint32_t kWarpLanes = 32;
-inline constexpr std::uint32_t kMostBlockThreads = 1024;
+inline constexpr std::uint32_t kMaxBlockThreads = 1024;
 
 // Takes the errors that end a context: the first one stays. Any thread calls.
 class ErrorSink {

@@ -11,8 +11,8 @@ namespace cuspan::softgpu {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr unsigned kMostSide = 32;    // Of m and n.
-constexpr unsigned kMostDepth = 256;  // Of k.
+constexpr unsigned kMaxSide = 32;    // Of m and n.
+constexpr unsigned kMaxDepth = 256;  // Of k.
 
 float FromHalf(std::uint32_t half) {
   // Shifted into place the exponent is off by 127 - 15, which a product puts
@@ -132,9 +132,9 @@ void SetElement(MatrixType type, std::uint32_t* words, unsigned lane, unsigned i
 // Tiles as plain matrices; B is kept by columns.
 template <typename T>
 struct Tiles {
-  T a[kMostSide][kMostDepth];
-  T b[kMostSide][kMostDepth];
-  T c[kMostSide][kMostSide];
+  T a[kMaxSide][kMaxDepth];
+  T b[kMaxSide][kMaxDepth];
+  T c[kMaxSide][kMaxSide];
 };
 
 template <typename T>

@@ -60,7 +60,7 @@ struct MatrixOperation {
 unsigned BitsOf(MatrixType type);
 
 // The most words that any operation has.
-inline constexpr unsigned kMostMatrixWords = 32;
+inline constexpr unsigned kMaxMatrixWords = 32;
 
 // wmma fragments are of no fixed form; here each lane has consecutive elements
 // of A by rows, of B by columns and of C and D by rows.

@@ -18,9 +18,9 @@ namespace {
 // none of them gets on, they may wait for blocks that have not begun: more are let in then.
 // Programs have at most as many blocks and threads that wait for each other as a GPU has at once;
 // these are bounds of all workers together.
-constexpr std::size_t kFewResident = 8, kMostResident = 2048, kMostThreads = 132 * 1024;
+constexpr std::size_t kFewResident = 8, kMaxResident = 2048, kMaxThreads = 132 * 1024;
 constexpr std::chrono::milliseconds kMorePatience{10};
-constexpr std::size_t kMostUnusedBlocks = 16;
+constexpr std::size_t kMaxUnusedBlocks = 16;
 constexpr std::size_t kGuardedStackBytes = 250 * 1024;
 
 // Rounds over resident units that got nowhere: first give up the core, then sleep.
@@ -78,7 +78,7 @@ std::unique_ptr<Block> Worker::TakeBlock() {
 }
 
 void Worker::GiveBlock(std::unique_ptr<Block> block) {
-  if (unused_blocks_.size() < kMostUnusedBlocks) unused_blocks_.push_back(std::move(block));
+  if (unused_blocks_.size() < kMaxUnusedBlocks) unused_blocks_.push_back(std::move(block));
 }
 
 // A worker at work for a task, until this is destroyed.
@@ -297,7 +297,7 @@ bool WorkerPool::ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parke
 
 std::size_t WorkerPool::MostPlaces(const Task& task) const {
   const std::size_t all =
-      std::min<std::uint64_t>(kMostResident, kMostThreads / task.threads_of_unit());
+      std::min<std::uint64_t>(kMaxResident, kMaxThreads / task.threads_of_unit());
   return std::max<std::size_t>(kFewResident, all / posts_.size());
 }
 

@@ -6,7 +6,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr std::size_t kMostPlaces = 4096;
+constexpr std::size_t kMaxPlaces = 4096;
 
 void Raise(std::vector<std::uint32_t>& clock, const std::vector<std::uint32_t>& other) {
   for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
@@ -62,7 +62,7 @@ void RaceClocks::Fence(std::uint32_t thread) {
 
 void RaceClocks::Tell(const Clock& what, std::uint64_t place) {
   // Where too many places have been told of, one stands for all: some races are missed then.
-  if (places_.size() >= kMostPlaces && !places_.contains(place)) {
+  if (places_.size() >= kMaxPlaces && !places_.contains(place)) {
     auto all = std::make_shared<Clock>(now_.size(), 0);
     if (anywhere_ != nullptr) Raise(*all, *anywhere_);
     for (const auto& [other, told] : places_) Raise(*all, *told);

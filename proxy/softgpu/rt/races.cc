@@ -18,7 +18,7 @@ namespace cuspan::softgpu {
 namespace {
 
 // Of launches with more blocks only accesses of the same block are compared.
-constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 22;
+constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 22;
 
 std::uint32_t NextNumber() {
   static std::atomic<std::uint32_t> last{0};
@@ -44,7 +44,7 @@ std::string_view PlaceOf(const RaceAccess& access) {
 }  // namespace
 
 void RaceTable::Find(Part& part, std::uint64_t page) {
-  if (part.pages.size() >= kMostPages && !part.pages.contains(page)) part.pages.clear();
+  if (part.pages.size() >= kMaxPages && !part.pages.contains(page)) part.pages.clear();
   std::unique_ptr<Cells>& cells = part.pages[page];
   if (cells == nullptr) cells = std::make_unique<Cells>();
   part.last_page = page;
@@ -53,14 +53,14 @@ void RaceTable::Find(Part& part, std::uint64_t page) {
 
 bool RaceTable::IsNew(const char* first, const char* second) {
   std::lock_guard lock(mutex_);
-  return reported_.size() < kMostReports && reported_.emplace(first, second).second;
+  return reported_.size() < kMaxReports && reported_.emplace(first, second).second;
 }
 
 void RaceTable::Log(const std::string& text) {
   LogError("{}", text);
   std::lock_guard lock(mutex_);
-  if (reported_.size() >= kMostReports && !std::exchange(told_, true))
-    LogError("software GPU: {} races were reported; no others will be", kMostReports);
+  if (reported_.size() >= kMaxReports && !std::exchange(told_, true))
+    LogError("software GPU: {} races were reported; no others will be", kMaxReports);
 }
 
 LaunchRaces::LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device,
@@ -70,7 +70,7 @@ LaunchRaces::LaunchRaces(RaceTable& table, const AddressSpace& addresses, int de
       device_(device),
       blocks_(blocks),
       number_(NextNumber()),
-      signals_(blocks <= kMostBlocks ? blocks : 0) {}
+      signals_(blocks <= kMaxBlocks ? blocks : 0) {}
 
 std::shared_ptr<LaunchRaces> LaunchRaces::Again() const {
   return std::make_shared<LaunchRaces>(table_, addresses_, device_, blocks_);
@@ -89,7 +89,7 @@ void LaunchRaces::AddSignal(std::uint64_t block) {
 }
 
 void BlockRaces::Begin(LaunchRaces& launch, std::uint64_t block, std::uint32_t threads,
-                       std::uint32_t shared_bytes, const Place& place) {
+                       std::uint32_t shared_bytes, const Location& place) {
   launch_ = &launch;
   block_ = block;
   place_ = place;

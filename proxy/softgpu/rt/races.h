@@ -72,8 +72,8 @@ class RaceTable {
   static constexpr int kPartBits = 8;
   static constexpr std::uint64_t kPageBytes = 4096;
   // Of each part: what is known of more memory is forgotten. 1 GB in all.
-  static constexpr std::size_t kMostPages = 32;
-  static constexpr std::size_t kMostReports = 100;
+  static constexpr std::size_t kMaxPages = 32;
+  static constexpr std::size_t kMaxReports = 100;
   using Cells = std::array<RaceCell, kPageBytes / 4>;
   struct Part {
     std::mutex mutex;
@@ -120,7 +120,7 @@ class LaunchRaces {
 class BlockRaces {
  public:
   // Where threads of the block are, for messages.
-  struct Place {
+  struct Location {
     const std::string* kernel;  // As PTX names it.
     std::uint32_t ntid[3];
     std::uint32_t nctaid[3];
@@ -129,7 +129,7 @@ class BlockRaces {
 
   // `place` stays what it is for all blocks of the launch.
   void Begin(LaunchRaces& launch, std::uint64_t block, std::uint32_t threads,
-             std::uint32_t shared_bytes, const Place& place);
+             std::uint32_t shared_bytes, const Location& place);
 
   // A thread is about to access `bytes` bytes at `address`, as `kind` says (kCheck… in abi.h); of
   // shared memory, its offset there is `shared_offset`, else that is kNotShared.
@@ -165,7 +165,7 @@ class BlockRaces {
 
   LaunchRaces* launch_ = nullptr;
   std::uint64_t block_ = 0;
-  Place place_{};
+  Location place_{};
   RaceClocks clocks_;
   std::vector<RaceCell> shared_;
   Announced announced_;

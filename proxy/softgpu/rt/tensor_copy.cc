@@ -108,8 +108,8 @@ std::uint64_t RowsOf(const TensorMap& map) {
 
 // The rows of a box of any rank, the second dimension innermost.
 void CopyTile(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) {
-  std::int64_t at[kMostDimensions] = {};
-  unsigned done[kMostDimensions] = {};  // Of each dimension's box, in elements.
+  std::int64_t at[kMaxDimensions] = {};
+  unsigned done[kMaxDimensions] = {};  // Of each dimension's box, in elements.
   for (unsigned i = 0; i < map.rank; ++i) at[i] = words[i];
   for (unsigned i = 0; i != map.rank;) {
     copy.Row(at);
@@ -127,11 +127,11 @@ void CopyTile(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) {
 // read `offsets` away from its place. Behind the channels, the last dimension counts images.
 void CopyPixels(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) {
   const unsigned spatial = map.rank - 2U;
-  std::int64_t pixel[kMostDimensions] = {};
+  std::int64_t pixel[kMaxDimensions] = {};
   for (unsigned i = 0; i < map.rank; ++i) pixel[i] = words[i];
   for (unsigned done = 0; done < map.box[1]; ++done) {
-    std::int64_t at[kMostDimensions];
-    std::copy_n(pixel, kMostDimensions, at);
+    std::int64_t at[kMaxDimensions];
+    std::copy_n(pixel, kMaxDimensions, at);
     for (unsigned i = 0; i < spatial; ++i) at[i + 1] += words[kTensorOffsetWord + i];
     copy.Row(at);
     unsigned i = 0;

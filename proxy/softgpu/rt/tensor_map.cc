@@ -9,7 +9,7 @@ namespace cuspan::softgpu {
 namespace {
 
 constexpr unsigned kRowUnit = 16;  // Bytes: rows in shared memory consist of such.
-constexpr unsigned kMostBox = 256, kMostPixels = 1024, kMostStep = 8;
+constexpr unsigned kMaxBox = 256, kMaxPixels = 1024, kMaxStep = 8;
 
 // The numbers that tensormap.replace gives to types. (PTX ISA, "tensormap.replace")
 constexpr Element kElementsOfPtx[] = {
@@ -77,7 +77,7 @@ unsigned SwizzleSpan(const TensorMap& map) {
 
 const char* TensorMap::Problem() const {
   if (magic != kMagic) return "these bytes are no tensor map";
-  if (rank == 0 || rank > kMostDimensions) return "a tensor map has 1 to 5 dimensions";
+  if (rank == 0 || rank > kMaxDimensions) return "a tensor map has 1 to 5 dimensions";
   if (element >= kElements) return "the type of the elements is not implemented";
   if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE) return "interleaved layouts are not implemented";
   if (swizzle > CU_TENSOR_MAP_SWIZZLE_128B || atomicity != 0)
@@ -88,11 +88,11 @@ const char* TensorMap::Problem() const {
   if (address % kRowUnit != 0) return "the tensor's address is no multiple of 16";
   for (unsigned i = 1; i < rank; ++i) {
     if (strides[i - 1] % kRowUnit != 0) return "a stride is no multiple of 16";
-    if (steps[i] == 0 || steps[i] > kMostStep) return "an element stride is not 1 to 8";
+    if (steps[i] == 0 || steps[i] > kMaxStep) return "an element stride is not 1 to 8";
   }
   for (unsigned i = 0; i < (im2col != 0 ? 2U : rank); ++i) {
     const bool pixels = im2col != 0 && i == 1;
-    if (box[i] == 0 || box[i] > (pixels ? kMostPixels : kMostBox))
+    if (box[i] == 0 || box[i] > (pixels ? kMaxPixels : kMaxBox))
       return "a dimension of the box is too small or too large";
   }
   if (im2col != 0) {

@@ -12,20 +12,20 @@
 
 namespace cuspan::softgpu {
 
-inline constexpr unsigned kMostDimensions = 5;
+inline constexpr unsigned kMaxDimensions = 5;
 
 struct TensorMap {
   static constexpr std::uint64_t kMagic = 0x3170614d6e6e6554;  // Else it is no map of ours.
 
   std::uint64_t magic = 0;
   std::uint64_t address = 0;
-  std::uint64_t strides[kMostDimensions - 1] = {};  // Bytes, of the dimensions but the first.
-  std::uint32_t last[kMostDimensions] = {};         // The largest coordinates.
+  std::uint64_t strides[kMaxDimensions - 1] = {};  // Bytes, of the dimensions but the first.
+  std::uint32_t last[kMaxDimensions] = {};         // The largest coordinates.
   // Elements of each dimension that a copy spans; of im2col the channels, and then the pixels.
-  std::uint16_t box[kMostDimensions] = {};
+  std::uint16_t box[kMaxDimensions] = {};
   // Of im2col: the corners of the box of pixels, innermost dimension first.
-  std::int16_t lower[kMostDimensions - 2] = {}, upper[kMostDimensions - 2] = {};
-  std::uint8_t steps[kMostDimensions] = {};  // A copy takes every so many; not of the first.
+  std::int16_t lower[kMaxDimensions - 2] = {}, upper[kMaxDimensions - 2] = {};
+  std::uint8_t steps[kMaxDimensions] = {};  // A copy takes every so many; not of the first.
   std::uint8_t rank = 0;
   std::uint8_t element = 0;  // An Element; PTX may have put any number here and below.
   std::uint8_t interleave = 0;

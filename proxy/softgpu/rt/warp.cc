@@ -193,7 +193,7 @@ void Warp::Compute(const Meeting& meeting) {
       // Each lane's value is the address of its registers.
       const std::uint64_t operation = meeting.key >> 8;
       const unsigned count = MatrixOperation::Unpack(operation).words();
-      std::array<std::uint32_t, kMostMatrixWords* 32> words = {};
+      std::array<std::uint32_t, kMaxMatrixWords* 32> words = {};
       ForEachLane(lanes, [&](std::uint32_t lane) {
         const auto* const own = reinterpret_cast<const std::uint32_t*>(values_[lane]);
         for (unsigned i = 0; i < count; ++i) words[32 * i + lane] = own[i];

@@ -8,7 +8,7 @@
 
 #include "tests/apps/driver_check.h"
 
-// A call begins: whether it is to be made. It has the seconds of kMostSeconds until the next one.
+// A call begins: whether it is to be made. It has the seconds of kMaxSeconds until the next one.
 bool Begin(const char* text);
 
 // It ended: prints `group: text = result`.

@@ -51,7 +51,7 @@ TEST(LogLimiter, KindsWithoutEndAreBounded) {
   int written = 0;
   for (int kind = 0; kind < 100'000; ++kind)
     written += Written(limiter, std::to_string(kind), 1, kStart);
-  EXPECT_EQ(written, static_cast<int>(LogLimiter::kMostKinds) + LogLimiter::kBurst);
+  EXPECT_EQ(written, static_cast<int>(LogLimiter::kMaxKinds) + LogLimiter::kBurst);
   // Those that have not been heard of for long make room.
   EXPECT_EQ(Written(limiter, "new", 1000, kStart + hours(1)), LogLimiter::kBurst);
 }

@@ -45,7 +45,7 @@ class Client : public RawClient {
       data[i] = static_cast<unsigned char>(i * 31 + (i >> 12) + device.number);
     device.channel->Post(CopyToDevice{0, device.opened.window.base, bytes, 1});
     const std::optional<Frame> wanted = Next(device);
-    Check(wanted && wanted->op() == Op::kTransferWanted, "no TransferWanted");
+    Check(wanted && wanted->op() == Op::kTransferClearToSend, "no TransferClearToSend");
     device.channel->Pop();
     for (std::uint64_t offset = 0; offset < bytes; offset += piece) {
       const std::uint32_t length = static_cast<std::uint32_t>(std::min(piece, bytes - offset));

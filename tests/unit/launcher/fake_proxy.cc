@@ -19,7 +19,7 @@
 
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 
 namespace cuspan {
 namespace {
@@ -97,7 +97,7 @@ class Server {
         const Result<CopyToDevice> copy = ParseMessage<CopyToDevice>(frame);
         memory_.assign(copy->bytes, std::byte{0});
         missing_ = copy->bytes;
-        channel_.Post(TransferWanted{copy->transfer});
+        channel_.Post(TransferClearToSend{copy->transfer});
         break;
       }
       case Op::kCopyFromDevice: {
@@ -166,9 +166,10 @@ int Run(int fd) {
   if (start->shared_file) UniqueFd(socket.TakeFd());
   if (start->trace) UniqueFd(socket.TakeFd());
   // As a proxy of a run that shares its GPU.
-  std::unique_ptr<ShareSeat> seat;
+  std::unique_ptr<ShareSlot> seat;
   if (start->share) {
-    Result<std::unique_ptr<ShareSeat>> taken = ShareSeat::Take(socket.TakeFd(), start->share_place);
+    Result<std::unique_ptr<ShareSlot>> taken =
+        ShareSlot::Take(socket.TakeFd(), start->share_location);
     if (!taken.ok()) return 1;
     seat = std::move(*taken);
   }

@@ -287,7 +287,7 @@ class PairProcessTest : public ProcessTest {
     ProxyStart start = Start(driver);
     start.uuid = known.devices.at(0).uuid;
     start.share = true;
-    start.share_place = Must(table->FindRun("run"));
+    start.share_location = Must(table->FindRun("run"));
     return SendStart(start, Must(table->OpenAgain()).get());
   }
   std::size_t PairFolders() const {

@@ -22,9 +22,9 @@ struct QueueLog {
 
 struct PlainOp final : StreamOp {
   PlainOp(QueueLog& log, int number) : log(&log), number(number) {}
-  Turn Submit() override {
+  SubmitResult Submit() override {
     log->submitted.push_back(number);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   std::size_t Keep() override {
     ++log->kept;
@@ -39,9 +39,9 @@ struct PlainOp final : StreamOp {
 // Begins and is then held, as a copy from the host is until its last chunk has come.
 struct HeldOp final : StreamOp {
   HeldOp(QueueLog& log, int number) : log(&log), number(number) {}
-  Turn Submit() override {
+  SubmitResult Submit() override {
     log->submitted.push_back(number);
-    return Turn::kHeld;
+    return SubmitResult::kHeld;
   }
   void Drop() override { log->dropped.push_back(number); }
 
@@ -49,31 +49,31 @@ struct HeldOp final : StreamOp {
   int number;
 };
 
-// Opens a gate, as the record of an event does.
+// Opens a dependency, as the record of an event does.
 struct OpeningOp final : StreamOp {
-  OpeningOp(StreamQueues& queues, QueueLog& log, int number, std::shared_ptr<Gate> gate)
-      : queues(&queues), log(&log), number(number), gate(std::move(gate)) {}
-  Turn Submit() override {
+  OpeningOp(StreamQueues& queues, QueueLog& log, int number, std::shared_ptr<Dependency> dependency)
+      : queues(&queues), log(&log), number(number), dependency(std::move(dependency)) {}
+  SubmitResult Submit() override {
     log->submitted.push_back(number);
-    queues->Open(*gate);
-    return Turn::kSubmitted;
+    queues->Open(*dependency);
+    return SubmitResult::kSubmitted;
   }
 
   StreamQueues* queues;
   QueueLog* log;
   int number;
-  std::shared_ptr<Gate> gate;
+  std::shared_ptr<Dependency> dependency;
 };
 
 // One that is handed over with up to three neighbours, as launches are.
 struct BatchOp final : StreamOp {
   BatchOp(QueueLog& log, int number, bool waits) : log(&log), number(number), waits(waits) {}
-  Turn Submit() override {
+  SubmitResult Submit() override {
     log->submitted.push_back(number);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   BatchKind Batches() const override { return BatchKind::kLaunches; }
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
+  BatchResult SubmitBatch(std::span<StreamOp* const> batch) override {
     log->offered.push_back(batch.size());
     if (log->refuse_batches || batch.size() < kTaken) return {};
     for (StreamOp* op : batch.first(kTaken))
@@ -91,12 +91,12 @@ struct BatchOp final : StreamOp {
 
 class QueuesTest : public ::testing::Test {
  protected:
-  void Add(StreamQueue& stream, int number, std::shared_ptr<Gate> gate = nullptr) {
-    queues.Add(stream, PlainOp(log, number), std::move(gate));
+  void Add(StreamQueue& stream, int number, std::shared_ptr<Dependency> dependency = nullptr) {
+    queues.Add(stream, PlainOp(log, number), std::move(dependency));
   }
   void AddHeld(StreamQueue& stream, int number) { queues.Add(stream, HeldOp(log, number)); }
-  void AddOpening(StreamQueue& stream, int number, std::shared_ptr<Gate> gate) {
-    queues.Add(stream, OpeningOp(queues, log, number, std::move(gate)));
+  void AddOpening(StreamQueue& stream, int number, std::shared_ptr<Dependency> dependency) {
+    queues.Add(stream, OpeningOp(queues, log, number, std::move(dependency)));
   }
 
   StreamQueues queues;

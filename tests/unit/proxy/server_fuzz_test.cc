@@ -79,7 +79,7 @@ std::vector<Op> ClientOps() {
   for (unsigned number = 0; number <= 0xffff; ++number) {
     WithOp(static_cast<Op>(number), [&]<typename T>() {
       if (T::kClass == OpClass::kPosted || T::kClass == OpClass::kCall ||
-          T::kClass == OpClass::kChunk || T::kOp == Op::kTransferWanted)
+          T::kClass == OpClass::kChunk || T::kOp == Op::kTransferClearToSend)
         ops.push_back(T::kOp);
     });
   }
@@ -189,7 +189,7 @@ TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
   const std::uint32_t all = client.Ask(DeviceSynchronize{});
   for (const std::uint64_t signal : signals) client.Post(Signal{signal});
   for (const auto& [number, bytes] : sends) {
-    ASSERT_TRUE(client.AwaitWanted(number));
+    ASSERT_TRUE(client.AwaitClearToSend(number));
     client.SendChunks(number, std::vector<std::byte>(bytes));
   }
   const DeviceSynchronize::Reply reply = client.AwaitReply<DeviceSynchronize>(all);

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 
 namespace cuspan::scheduling {
 namespace {
@@ -30,7 +30,7 @@ class PairedGpu {
   };
   PairedGpu() { turns.pairs = 1; }
 
-  std::uint32_t Add(Kind kind, TurnRun terms = {}, bool known = true) {
+  std::uint32_t Add(Kind kind, SharingRun terms = {}, bool known = true) {
     const auto number = static_cast<std::uint32_t>(runs.size());
     terms.present = 1;
     terms.known = known ? 1 : 0;
@@ -69,7 +69,7 @@ class PairedGpu {
   }
   void Decide() {
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      TurnRun& told = turns.runs[i];
+      SharingRun& told = turns.runs[i];
       if (told.wants && !runs[i].wants) told.idle_since = now;
       told.wants = runs[i].wants ? 1 : 0;
       told.on_gpu = told.wants && told.open ? 1 : 0;
@@ -88,7 +88,7 @@ class PairedGpu {
     return sum;
   }
 
-  Turns turns;
+  TimeSlices turns;
   std::vector<Run> runs;
   std::uint64_t now = 1'000 * kMs;
   std::uint64_t next = 0;
@@ -155,7 +155,7 @@ TEST(PairsTest, OneOfThreeIsAloneIfTheOthersAreBetterTogether) {
   for (const bool late : {false, true}) {
     PairedGpu gpu;
     gpu.late = late;
-    TurnRun memory, compute;
+    SharingRun memory, compute;
     memory.limits = Limits::kMemory;
     compute.limits = Limits::kCompute;
     const std::uint32_t alone = gpu.Add(PairedGpu::kW, memory);
@@ -195,7 +195,7 @@ TEST(PairsTest, LongKernelsAreJudgedOverSeveralTurns) {
 }
 
 TEST(PairsTest, PrioritiesHoldUnlessTheOtherIsLimited) {
-  TurnRun low;
+  SharingRun low;
   low.niceness = 10;
   PairedGpu gpu;
   gpu.Add(PairedGpu::kF), gpu.Add(PairedGpu::kC, low);

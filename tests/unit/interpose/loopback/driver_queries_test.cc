@@ -1,6 +1,6 @@
-// Functions of both faces that say what there is, or that there is nothing: pools by place, links,
-// arrays, textures, the log; users of contexts; and launches as they were before CUDA 4. Where
-// CUDA's text leaves it open, an H100 answered so, driver 580.
+// Functions of both faces that say what there is, or that there is nothing: pools by place,
+// connections, arrays, textures, the log; users of contexts; and launches as they were before
+// CUDA 4. Where CUDA's text leaves it open, an H100 answered so, driver 580.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <cuda.h>
 #include <unistd.h>

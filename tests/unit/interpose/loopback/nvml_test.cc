@@ -49,7 +49,7 @@ int nvmlDeviceGetPowerUsage(Device device, unsigned* milliwatts);
 int nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, ProcessInfoV1* infos);
 int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo* infos);
 int nvmlDeviceGetP2PStatus(Device device, Device peer, unsigned ability, int* status);
-int nvmlDeviceGetNvLinkState(Device device, unsigned link, unsigned* active);
+int nvmlDeviceGetNvLinkState(Device device, unsigned connection, unsigned* active);
 int nvmlDeviceGetGpuFabricInfoV(Device device, FabricInfoV* info);
 int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* fields);
 int cuspan_nvml_not_supported(const char* name);

@@ -71,10 +71,10 @@ TEST_F(TensorMapsTest, PinnedMemoryBecomesTheDevices) {
   for (const bool replaced : {false, true}) {
     void* memory = nullptr;
     ASSERT_CUDA(cudaMallocHost(&memory, 64 << 20));
-    std::shared_ptr<Link> link;
-    ASSERT_EQ(session().devices().OpenCurrent(&link), CUDA_SUCCESS);
+    std::shared_ptr<ContextConnection> connection;
+    ASSERT_EQ(session().devices().OpenCurrent(&connection), CUDA_SUCCESS);
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    EXPECT_FALSE(session().region().Reaches(*link, address));
+    EXPECT_FALSE(session().region().Reaches(*connection, address));
     Tiled arguments;
     CUtensorMap map{};
     if (!replaced) arguments.address = memory;
@@ -82,7 +82,7 @@ TEST_F(TensorMapsTest, PinnedMemoryBecomesTheDevices) {
     if (replaced) {
       EXPECT_EQ(cuTensorMapReplaceAddress(&map, memory), CUDA_SUCCESS);
     }
-    EXPECT_TRUE(session().region().Reaches(*link, address));
+    EXPECT_TRUE(session().region().Reaches(*connection, address));
     EXPECT_CUDA(cudaFreeHost(memory));
   }
 }

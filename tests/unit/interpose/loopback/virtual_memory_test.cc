@@ -351,17 +351,17 @@ TEST_F(VirtualMemoryTest, ACopyIsMadeByTheContextThatHasBothSides) {
   ASSERT_EQ(cuMemAlloc(&theirs, kPiece), CUDA_SUCCESS);
   CUcontext popped = nullptr;
   ASSERT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
-  const auto link = session().addresses().LinkOf(WordsAt(theirs));
+  const auto connection = session().addresses().ConnectionOf(WordsAt(theirs));
   // The proxies of these tests do not reach each other; as if they had.
-  link->memory().AddMapped({address, kPiece}, true);
-  link->memory().SetMappedAccess(address, true);
+  connection->memory().AddMapped({address, kPiece}, true);
+  connection->memory().SetMappedAccess(address, true);
   for (const bool to_mapped : {true, false}) {
     const CopyEnds ends = session().addresses().EndsOf(WordsAt(to_mapped ? address : theirs),
                                                        WordsAt(to_mapped ? theirs : address));
-    EXPECT_EQ(ends.to, link);
-    EXPECT_EQ(ends.from, link);
+    EXPECT_EQ(ends.to, connection);
+    EXPECT_EQ(ends.from, connection);
   }
-  link->memory().RemoveMapped(address);
+  connection->memory().RemoveMapped(address);
   EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
 }
 

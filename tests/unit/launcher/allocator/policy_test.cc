@@ -16,7 +16,7 @@ namespace cuspan {
 namespace {
 
 using testing::ElementsAre;
-using Amount = GpuRequest::Amount;
+using Amount = AllocationRequest::Amount;
 using Verdict = Decision::Verdict;
 
 constexpr Policy kEvery[] = {Policy::kLocalFirst, Policy::kPack, Policy::kSpread,
@@ -28,8 +28,8 @@ GpuPool PoolOf(const std::vector<std::uint32_t>& counts) {
   return pool;
 }
 
-GpuRequest WantedGpus(std::uint32_t number, Policy policy = Policy::kLocalFirst) {
-  GpuRequest request;
+AllocationRequest WantedGpus(std::uint32_t number, Policy policy = Policy::kLocalFirst) {
+  AllocationRequest request;
   request.number = number;
   request.policy = policy;
   return request;
@@ -37,7 +37,7 @@ GpuRequest WantedGpus(std::uint32_t number, Policy policy = Policy::kLocalFirst)
 
 TEST(LocalFirst, TakesTheOwnHostThenTheFewestOthers) {
   const GpuPool pool = PoolOf({2, 1, 4, 3});
-  GpuRequest request = WantedGpus(5);
+  AllocationRequest request = WantedGpus(5);
   request.home = 0;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(0, 1, 7, 8, 9));
   request.number = 2;
@@ -76,7 +76,7 @@ TEST(Fastest, TakesTheFastestThatFit) {
   GpuPool pool;
   pool.AddHost({{.memory_bytes = 10, .speed = 1}, {.memory_bytes = 10, .speed = 8}});
   pool.AddHost({{.memory_bytes = 5, .speed = 9}, {.memory_bytes = 10, .speed = 5}});
-  GpuRequest request = WantedGpus(2, Policy::kFastest);
+  AllocationRequest request = WantedGpus(2, Policy::kFastest);
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 2));
   request.least_memory_bytes = 10;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 3));
@@ -87,7 +87,7 @@ TEST(Fastest, TakesTheFastestThatFit) {
 
 TEST(Fastest, PrefersTheOwnHostAmongEquals) {
   const GpuPool pool = PoolOf({1, 1});
-  GpuRequest request = WantedGpus(1, Policy::kFastest);
+  AllocationRequest request = WantedGpus(1, Policy::kFastest);
   request.home = 1;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1));
 }
@@ -113,7 +113,7 @@ TEST(Decide, TellsNotNowFromNever) {
 TEST(Decide, AllMeansAllThatThereAre) {
   const GpuPool pool = PoolOf({2, 2});
   PoolLeases leases(pool);
-  GpuRequest request;
+  AllocationRequest request;
   request.amount = Amount::kAll;
   EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 1, 2, 3));
   leases.held[3] = 1;
@@ -126,7 +126,7 @@ TEST(Decide, AllMeansAllThatThereAre) {
 TEST(Decide, AllFreeMeansAtLeastOne) {
   const GpuPool pool = PoolOf({2, 1});
   PoolLeases leases(pool);
-  GpuRequest request;
+  AllocationRequest request;
   request.amount = Amount::kAllFree;
   leases.held[1] = 1;
   EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 2));

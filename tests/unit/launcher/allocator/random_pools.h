@@ -15,7 +15,7 @@ namespace cuspan {
 struct PoolCase {
   GpuPool pool;
   PoolLeases leases{GpuPool()};
-  GpuRequest request;
+  AllocationRequest request;
 };
 
 inline std::uint32_t RandomBelow(std::mt19937& random, std::uint32_t end) {

@@ -396,7 +396,7 @@ TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
   Command command({kCuspan, "run", "--device", "soft", "--same-node", "never", "--", "sh", "-c",
                    kClient + " linger; exit 6"});
   ASSERT_TRUE(command.WaitFor("ready"));
-  // The agent that serves the device; the home agent has --serve 0.
+  // The agent that serves the device; the head agent has --serve 0.
   ::kill(command.FindDescendant({kAgent, "--serve", "all"}), SIGKILL);
   const Outcome outcome = command.Wait();
   EXPECT_EQ(outcome.exit_status, 6);

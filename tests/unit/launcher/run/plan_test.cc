@@ -140,7 +140,7 @@ TEST(ParseLanes, ANumberOrWhatTheNodeHasRoomFor) {
 }
 
 TEST(ParseLanes, EachLaneHasRoom) {
-  for (std::uint32_t lanes = 1; lanes <= kMostLanes; ++lanes) {
+  for (std::uint32_t lanes = 1; lanes <= kMaxLanes; ++lanes) {
     EXPECT_GE(StagingBuffersFor(lanes), std::max(16U, 4 * lanes));
     EXPECT_LE(StagingBuffersFor(lanes), 64U);
     EXPECT_LE(SendsInFlightFor(lanes) * lanes, StagingBuffersFor(lanes));

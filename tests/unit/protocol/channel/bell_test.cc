@@ -149,7 +149,7 @@ TEST(Bell, LosesNoWakeUpOfOneThatNaps) {
     watched = true;
     if (round % 2 == 0) bell.Ring();
     watched = false;
-    bell.RingNaps();
+    bell.RingShortSleepers();
     given = round;
     bell.Ring();
     EXPECT_TRUE(answer.Wait([&] { return taken.load() == round; }, kForEver, kSleepAtOnce));

@@ -116,7 +116,7 @@ TEST(Reception, OfTooManyTheOldestGivesWay) {
   const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   std::vector<ControlSocket> silent;
-  for (std::size_t i = 0; i < Reception::kMostUnproven + 3; ++i) {
+  for (std::size_t i = 0; i < Reception::kMaxUnproven + 3; ++i) {
     silent.push_back(Connected(address));
     Settle(reception);
   }

@@ -63,7 +63,7 @@ TEST(PayloadTest, WrongAnnouncedSizesAreRefused) {
     const auto bytes = ReadSample(name);
     Entry entry = Find(*ReadContainer(bytes), Kind::kPtx);
     const auto right = entry.uncompressed_bytes;
-    for (const std::uint64_t wrong : {right - 1, right + 1, std::uint64_t{0}, kMostImageBytes}) {
+    for (const std::uint64_t wrong : {right - 1, right + 1, std::uint64_t{0}, kMaxImageBytes}) {
       entry.uncompressed_bytes = wrong;
       EXPECT_EQ(DecodePayload(entry).status().code(), StatusCode::kInvalid) << wrong;
     }
@@ -94,9 +94,9 @@ TEST(NamesTest, AreFoundHoweverTheImageIsPacked) {
 
 TEST(NamesTest, MayBeInWhatCanNotBeLookedAt) {
   EXPECT_TRUE(SampleMayName("lto", "vprintf"));
-  const std::vector<std::byte> large(kMostSearchedBytes + 1, std::byte{'.'});
+  const std::vector<std::byte> large(kMaxSearchedBytes + 1, std::byte{'.'});
   EXPECT_TRUE(MayName(large, "vprintf"));
-  EXPECT_FALSE(MayName(std::span(large).first(kMostSearchedBytes), "vprintf"));
+  EXPECT_FALSE(MayName(std::span(large).first(kMaxSearchedBytes), "vprintf"));
 }
 
 // Bytes that nobody would look at in time, or that would need as much stack as they are deep.
@@ -109,7 +109,7 @@ TEST(NamesTest, LookAtNoMoreThanTheyMay) {
     deep = WithObjects(whole, objects);
   }
   EXPECT_TRUE(MayName(deep, "vprintf"));
-  const std::vector<std::span<const std::byte>> many(2 * kMostSearchedBytes / sample.size(), whole);
+  const std::vector<std::span<const std::byte>> many(2 * kMaxSearchedBytes / sample.size(), whole);
   EXPECT_TRUE(MayName(WithObjects(whole, many), "vprintf"));
 }
 

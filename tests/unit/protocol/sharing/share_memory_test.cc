@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 #include "protocol/sharing/share_table.h"
 
 namespace cuspan {
@@ -43,12 +43,12 @@ class ShareMemoryTest : public ::testing::Test {
     return table.JoinRun(run, "me", "app", terms);
   }
   struct Session {
-    std::unique_ptr<ShareSeat> seat;
+    std::unique_ptr<ShareSlot> seat;
     std::unique_ptr<ShareMemory> memory;
   };
   static Session Begin(ShareTable& table, const std::string& run) {
     Session session;
-    session.seat = std::move(*ShareSeat::Take(std::move(*table.OpenAgain()), *table.FindRun(run)));
+    session.seat = std::move(*ShareSlot::Take(std::move(*table.OpenAgain()), *table.FindRun(run)));
     session.memory = std::move(*session.seat->OpenMemory());
     return session;
   }

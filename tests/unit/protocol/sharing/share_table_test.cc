@@ -15,7 +15,7 @@
 #include <random>
 #include <thread>
 
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 
 namespace cuspan {
 namespace {
@@ -42,16 +42,16 @@ class ShareTableTest : public ::testing::Test {
     terms.most_runs = most_runs;
     return terms;
   }
-  std::unique_ptr<ShareSeat> Seat(ShareTable& table, const std::string& run) {
+  std::unique_ptr<ShareSlot> Seat(ShareTable& table, const std::string& run) {
     Result<UniqueFd> fd = table.OpenAgain();
     EXPECT_TRUE(fd.ok());
     const Result<std::uint32_t> place = table.FindRun(run);
     EXPECT_TRUE(place.ok()) << place.status().message();
-    Result<std::unique_ptr<ShareSeat>> seat = ShareSeat::Take(std::move(*fd), *place);
+    Result<std::unique_ptr<ShareSlot>> seat = ShareSlot::Take(std::move(*fd), *place);
     EXPECT_TRUE(seat.ok()) << seat.status().message();
     return std::move(*seat);
   }
-  static void Begin(ShareSeat& seat) {
+  static void Begin(ShareSlot& seat) {
     seat.SetWants();
     EXPECT_TRUE(seat.Decide().ok());
   }
@@ -77,7 +77,7 @@ TEST_F(ShareTableTest, TheTimesInPairsAreCounted) {
   terms.pair = true;
   ShareTable first = Table();
   ASSERT_TRUE(first.JoinRun("1", "u", "p", terms).ok());
-  const std::unique_ptr<ShareSeat> one = Seat(first, "1");
+  const std::unique_ptr<ShareSlot> one = Seat(first, "1");
   one->SetKnown(true);
   Begin(*one);
   EXPECT_FALSE(one->paired());
@@ -86,7 +86,7 @@ TEST_F(ShareTableTest, TheTimesInPairsAreCounted) {
     {
       ShareTable second = Table();
       ASSERT_TRUE(second.JoinRun("2", "u", "p", terms).ok());
-      const std::unique_ptr<ShareSeat> two = Seat(second, "2");
+      const std::unique_ptr<ShareSlot> two = Seat(second, "2");
       two->SetKnown(true);
       Begin(*two);
       ASSERT_TRUE(one->paired() && two->paired());
@@ -146,16 +146,16 @@ TEST_F(ShareTableTest, OneHasTheTurnAndTheOtherGetsIt) {
   const auto b = Seat(second, "2");
   EXPECT_TRUE(a->gated());
   Begin(*a);
-  a->SetOnGpu(true, ShareSeat::Now() + 1'000'000, ShareSeat::Now());
+  a->SetOnGpu(true, ShareSlot::Now() + 1'000'000, ShareSlot::Now());
   EXPECT_TRUE(a->open());
   Begin(*b);
   EXPECT_FALSE(b->open());
   EXPECT_TRUE(a->some_wait());
   const std::uint32_t rings = b->rings();
-  a->SetIdle(ShareSeat::Now());
+  a->SetIdle(ShareSlot::Now());
   // Whoever decides wakes the other.
-  const std::uint64_t since = ShareSeat::Now();
-  while (!b->open() && ShareSeat::Now() - since < 1'000'000'000) ASSERT_TRUE(a->Decide().ok());
+  const std::uint64_t since = ShareSlot::Now();
+  while (!b->open() && ShareSlot::Now() - since < 1'000'000'000) ASSERT_TRUE(a->Decide().ok());
   EXPECT_TRUE(b->open());
   EXPECT_FALSE(a->open());
   EXPECT_NE(b->rings(), rings) << "it is woken";
@@ -171,7 +171,7 @@ TEST_F(ShareTableTest, HighPriorityIsLetGoAtOnce) {
   ASSERT_TRUE(batch->Decide().ok());
   EXPECT_TRUE(batch->preemptible());
   Begin(*batch);
-  batch->SetOnGpu(true, 0, ShareSeat::Now());
+  batch->SetOnGpu(true, 0, ShareSlot::Now());
   Begin(*urgent);
   EXPECT_TRUE(urgent->open());
   EXPECT_FALSE(batch->open());
@@ -228,18 +228,18 @@ TEST_F(ShareTableTest, AKilledRunLeavesNothingAndTheOtherGoesOn) {
     if (!theirs->JoinRun("2", "u", "p", Terms(-10, 0, 2)).ok()) ::_exit(1);
     auto* held = Seat(*theirs, "2").release();
     Begin(*held);
-    held->SetOnGpu(true, 0, ShareSeat::Now());
+    held->SetOnGpu(true, 0, ShareSlot::Now());
   });
   Begin(*seat);
   EXPECT_FALSE(seat->open());
   other.Kill();
-  const std::uint64_t killed = ShareSeat::Now();
-  while (!seat->open() && ShareSeat::Now() - killed < 1'000'000'000) {
-    EXPECT_LE(seat->look_next(), ShareSeat::Now() + 50'000'000);
+  const std::uint64_t killed = ShareSlot::Now();
+  while (!seat->open() && ShareSlot::Now() - killed < 1'000'000'000) {
+    EXPECT_LE(seat->look_next(), ShareSlot::Now() + 50'000'000);
     ASSERT_TRUE(seat->Decide().ok());
   }
   EXPECT_TRUE(seat->open());
-  EXPECT_LE(ShareSeat::Now() - killed, 100'000'000U);
+  EXPECT_LE(ShareSlot::Now() - killed, 100'000'000U);
   EXPECT_FALSE(seat->gated());
   EXPECT_TRUE(Table().MayJoin(Terms(0, 0, 2)).ok());
 }
@@ -259,9 +259,9 @@ TEST_F(ShareTableTest, KillsAtAnyMomentHurtNobody) {
         const auto held = Seat(*theirs, "2");
         for (int i = 0; i < 20; ++i) {
           held->SetWants();
-          held->SetOnGpu(true, 0, ShareSeat::Now());
+          held->SetOnGpu(true, 0, ShareSlot::Now());
           (void)held->Decide();
-          held->SetIdle(ShareSeat::Now());
+          held->SetIdle(ShareSlot::Now());
           (void)held->Decide();
         }
       }
@@ -269,13 +269,13 @@ TEST_F(ShareTableTest, KillsAtAnyMomentHurtNobody) {
     ::usleep(random() % 3000);
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    const std::uint64_t killed = ShareSeat::Now();
+    const std::uint64_t killed = ShareSlot::Now();
     Begin(*seat);
-    while (!seat->open() && ShareSeat::Now() - killed < 1'000'000'000)
+    while (!seat->open() && ShareSlot::Now() - killed < 1'000'000'000)
       ASSERT_TRUE(seat->Decide().ok());
     ASSERT_TRUE(seat->open()) << round;
-    EXPECT_LE(ShareSeat::Now() - killed, 100'000'000U) << round;
-    seat->SetIdle(ShareSeat::Now());
+    EXPECT_LE(ShareSlot::Now() - killed, 100'000'000U) << round;
+    seat->SetIdle(ShareSlot::Now());
   }
 }
 
@@ -360,10 +360,10 @@ TEST_F(ShareTableTest, AnotherUserHasATableOfHisOwnAndCanNotOpenOurs) {
 TEST_F(ShareTableTest, AFullTableSaysSo) {
   ShareTable table = Table();
   ASSERT_TRUE(table.JoinRun("1", "u", "p", Terms()).ok());
-  std::vector<std::unique_ptr<ShareSeat>> seats;
-  for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) seats.push_back(Seat(table, "1"));
+  std::vector<std::unique_ptr<ShareSlot>> seats;
+  for (std::uint32_t i = 0; i < kMaxSharingSessions; ++i) seats.push_back(Seat(table, "1"));
   Result<UniqueFd> fd = table.OpenAgain();
-  const auto refused = ShareSeat::Take(std::move(*fd), *table.FindRun("1"));
+  const auto refused = ShareSlot::Take(std::move(*fd), *table.FindRun("1"));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kExhausted);
 }

@@ -15,8 +15,8 @@ constexpr std::chrono::seconds kPatience{30};
 class PeerCopiesTest : public ServerTest {
  protected:
   // A run of bytes, as both ops have it.
-  static BoxPlace At(std::uint64_t address) {
-    BoxPlace place;
+  static BoxLocation At(std::uint64_t address) {
+    BoxLocation place;
     place.address = address;
     return place;
   }
@@ -94,7 +94,7 @@ TEST_F(PeerCopiesTest, TheReceiverAsksWhenItsDeviceHasComeToTheCopy) {
   PostReceive(stream, 1, block + 64, bytes.size());
   EXPECT_TRUE(Silent()) << "work before it is pending";
   gpu.Let(1);
-  EXPECT_EQ(Next<PeerWanted>().transfer, 1U);
+  EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
   // What follows in the stream waits for all of it.
   PostAdd(stream, block, 1, 8);
   for (std::size_t offset = 0; offset < bytes.size(); offset += 4096)
@@ -116,7 +116,7 @@ TEST_F(PeerCopiesTest, TheSenderSendsWhenItIsAskedAndItsStreamWaitsForTheEnd) {
   PostSend(stream, 1, block + 64, bytes.size(), true);
   PostAdd(stream, block, 1, 8);
   EXPECT_TRUE(Silent());
-  peer->Post(PeerWanted{1});
+  peer->Post(PeerClearToSend{1});
   std::vector<std::byte> got(bytes.size());
   for (int i = 0; i < 3; ++i) {
     const Chunk chunk = Next<Chunk>();
@@ -135,7 +135,7 @@ TEST_F(PeerCopiesTest, AStreamWhoseOrderDoesNotCountGoesOnWhenAllIsSent) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
   // The question may overtake the op.
-  peer->Post(PeerWanted{1});
+  peer->Post(PeerClearToSend{1});
   PostSend(stream, 1, block + 64, 100, false);
   PostAdd(stream, block, 1, 8);
   EXPECT_EQ(Next<Chunk>().bytes, 100U);
@@ -152,8 +152,8 @@ TEST_F(PeerCopiesTest, NoSlotIsTakenByACopyWhoseDeviceIsNotThere) {
   PostAdd(slow, block, 1, 1);
   PostSend(slow, 1, block + 64, 16 * 4096, true);
   PostSend(fast, 2, block + 64, 100, true);
-  peer->Post(PeerWanted{1});
-  peer->Post(PeerWanted{2});
+  peer->Post(PeerClearToSend{1});
+  peer->Post(PeerClearToSend{2});
   EXPECT_EQ(Next<Chunk>().transfer, 2U);
   gpu.Let(1);
   for (int i = 0; i < 16; ++i) {
@@ -168,7 +168,7 @@ TEST_F(PeerCopiesTest, AFailureElsewhereEndsTheCopyAndNotTheDevice) {
   const std::uint64_t stream = loopback.NewStream();
   PostReceive(stream, 1, block, 3 * 4096);
   PostSend(stream, 2, block, 100, true);
-  EXPECT_EQ(Next<PeerWanted>().transfer, 1U);
+  EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
   SendChunk(1, 0, Pattern(4096, 1));
   peer->Post(PeerEnd{1, CUDA_ERROR_ILLEGAL_ADDRESS});
   // And one that failed before it was announced.
@@ -192,7 +192,7 @@ TEST_F(PeerCopiesTest, WhatIsRefusedHereIsToldThere) {
   PostReceive(stream, 2, ~std::uint64_t{0} - 10, 100);
   EXPECT_EQ(Next<PeerEnd>().result, CUDA_ERROR_INVALID_VALUE);
   PostReceive(stream, 3, block, 2 * 4096);
-  EXPECT_EQ(Next<PeerWanted>().transfer, 3U);
+  EXPECT_EQ(Next<PeerClearToSend>().transfer, 3U);
   gpu.Refuse("to-device", CUDA_ERROR_OUT_OF_MEMORY);
   SendChunk(3, 0, Pattern(4096, 1));
   EXPECT_EQ(Next<PeerEnd>().result, CUDA_ERROR_OUT_OF_MEMORY);
@@ -210,7 +210,7 @@ TEST_F(PeerCopiesTest, TheOtherProxysEndEndsItsCopies) {
   const std::uint64_t other = loopback.NewStream();
   PostReceive(stream, 1, block, 3 * 4096);
   PostSend(other, 2, block, 100, true);
-  EXPECT_EQ(Next<PeerWanted>().transfer, 1U);
+  EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
   peer->Close(true);
   ASSERT_TRUE(AwaitFailures(2));
   // And of those that come later.
@@ -226,7 +226,7 @@ TEST_F(PeerCopiesTest, ALostDeviceIsToldToTheOtherProxy) {
   const std::uint64_t other = loopback.NewStream();
   const std::uint64_t faults = loopback.FindKernel(module(), "faults");
   PostReceive(stream, 1, block, 3 * 4096);
-  EXPECT_EQ(Next<PeerWanted>().transfer, 1U);
+  EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
   PostLaunch(other, faults);
   EXPECT_NE(client.Call(StreamSynchronize{other}).result, CUDA_SUCCESS);
   const PeerEnd end = Next<PeerEnd>();
@@ -240,7 +240,7 @@ TEST_F(PeerCopiesTest, NonsenseEndsTheJoinAndNothingElse) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
   PostReceive(stream, 1, block, 3 * 4096);
-  EXPECT_EQ(Next<PeerWanted>().transfer, 1U);
+  EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
   SendChunk(1, 4096, Pattern(4096, 1));  // Not the first one.
   EXPECT_TRUE(AwaitClosed());
   ASSERT_TRUE(AwaitFailures(1));
@@ -264,7 +264,7 @@ TEST_F(PeerCopiesTest, AnyMessagesAreSurvived) {
       const std::uint64_t transfer = random() % 5;
       switch (random() % 5) {
         case 0:
-          peer->Post(PeerWanted{transfer});
+          peer->Post(PeerClearToSend{transfer});
           break;
         case 1:
           peer->Post(PeerEnd{transfer, static_cast<int>(random() % 3)});

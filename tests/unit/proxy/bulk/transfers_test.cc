@@ -15,7 +15,7 @@ TEST_F(OrderTest, ChunksAreSubmittedAsTheyComeAndSlotsGoBackWhenTheDeviceHasRead
   gpu.Hold(1);
   const std::vector<std::byte> bytes = Pattern(4 * 4096, 2);
   client.Post(CopyToDevice{stream, block, 2 * bytes.size(), 1});
-  ASSERT_TRUE(client.AwaitWanted(1));
+  ASSERT_TRUE(client.AwaitClearToSend(1));
   client.SendChunks(1, bytes);  // All four slots.
   ASSERT_TRUE(gpu.WaitForLog("to-device 1", 4));
   EXPECT_FALSE(client.channel().TryTakeSlot().has_value());

@@ -64,7 +64,7 @@ class DriverTest : public ::testing::TestWithParam<const char*> {
   void Send(std::uint64_t stream, std::uint64_t address, Bytes bytes) {
     const std::uint64_t transfer = session->NewHandle();
     client().Post(CopyToDevice{stream, address, bytes.size(), transfer});
-    ASSERT_TRUE(client().AwaitWanted(transfer));
+    ASSERT_TRUE(client().AwaitClearToSend(transfer));
     client().SendChunks(transfer, {bytes.begin(), bytes.end()});
   }
   template <typename T>
@@ -129,7 +129,7 @@ TEST_P(DriverTest, VectorAddition) {
 TEST_P(DriverTest, PatchesWriteWhatTheirMasksSay) {
   const std::uint64_t block = session->Map(64 << 20);
   const std::uint64_t stream = session->NewStream(CU_STREAM_NON_BLOCKING);
-  constexpr std::size_t kBytes = kMostPatchBytes;
+  constexpr std::size_t kBytes = kMaxPatchBytes;
   std::vector<std::uint8_t> expected(kBytes + 8, 7);
   client().Post(Memset{stream, block, 7, 1, expected.size()});
   std::vector<std::uint8_t> data(kBytes);
@@ -207,7 +207,7 @@ TEST_P(DriverTest, LaunchesBehindACopyHeldBackWaitAndOtherStreamsGoOn) {
     session->LoadModule(image);
     EXPECT_EQ(Receive<std::uint32_t>(other, word, 1)[0], 1U);
     EXPECT_EQ(client().Call(StreamQuery{held}).result, CUDA_ERROR_NOT_READY);
-    ASSERT_TRUE(client().AwaitWanted(transfer));
+    ASSERT_TRUE(client().AwaitClearToSend(transfer));
     client().SendChunks(transfer, std::vector<std::byte>(4));
     EXPECT_EQ(Receive<std::uint32_t>(held, block, 1)[0], 5000U);
   }

@@ -9,7 +9,7 @@ using BoxTest = ServerTest;
 
 // Rows 100 bytes apart in planes of 80 rows; the box is 70 × 60 × 3, which no chunk divides.
 constexpr BoxExtent kExtent = {70, 60, 3};
-BoxPlace PlaceAt(std::uint64_t address) { return {0, address, 100, 80, 0, 0, 0}; }
+BoxLocation PlaceAt(std::uint64_t address) { return {0, address, 100, 80, 0, 0, 0}; }
 constexpr std::size_t kSpan = (2 * 80 + 59) * 100 + 70;
 
 std::size_t Packed(std::size_t x, std::size_t y, std::size_t z) { return (z * 60 + y) * 70 + x; }
@@ -21,7 +21,7 @@ TEST_F(BoxTest, ABoxIsSpreadOnTheDeviceAndPackedOnTheWayBack) {
   const std::vector<std::byte> packed = Pattern(70 * 60 * 3, 5);
   client.Post(Memset{stream, block, 0xaa, 1, kSpan});
   client.Post(CopyBoxToDevice{stream, PlaceAt(block), kExtent, 1});
-  ASSERT_TRUE(client.AwaitWanted(1));
+  ASSERT_TRUE(client.AwaitClearToSend(1));
   client.SendChunks(1, packed);
   const std::vector<std::byte> spread = Read(stream, block, kSpan);
   for (std::size_t z = 0; z < 3; ++z)

@@ -40,8 +40,8 @@ TEST_F(PatchTest, IsOneLaunch) {
 }
 
 TEST_F(PatchTest, OfTheLargestPiece) {
-  mask_.assign(kMostPatchBytes / kPatchWordBytes, 0x55);
-  data_ = Pattern(kMostPatchBytes, 4);
+  mask_.assign(kMaxPatchBytes / kPatchWordBytes, 0x55);
+  data_ = Pattern(kMaxPatchBytes, 4);
   Post(block_);
   ExpectPatched();
   EXPECT_EQ(Count(gpu.Log(), "patch 1"), 1U);

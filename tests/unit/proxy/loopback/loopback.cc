@@ -47,7 +47,7 @@ Told TestClient::Now() {
   return told_;
 }
 
-bool TestClient::AwaitWanted(std::uint64_t transfer) {
+bool TestClient::AwaitClearToSend(std::uint64_t transfer) {
   return Await([&](const Told& told) {
     return std::count(told.wanted.begin(), told.wanted.end(), transfer) != 0;
   });
@@ -117,10 +117,10 @@ void TestClient::Take(const Frame& frame) {
     if (!added) told_.wrong = "a second reply";
   } else {
     switch (frame.op()) {
-      case Op::kTransferWanted: {
-        std::vector<TransferWanted> wanted;
+      case Op::kTransferClearToSend: {
+        std::vector<TransferClearToSend> wanted;
         keep(wanted);
-        for (const TransferWanted& one : wanted) told_.wanted.push_back(one.transfer);
+        for (const TransferClearToSend& one : wanted) told_.wanted.push_back(one.transfer);
         break;
       }
       case Op::kPostedFailure:
@@ -188,7 +188,7 @@ ChannelLayout Loopback::SmallLayout() {
   return layout;
 }
 
-Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<ShareSeat> seat) {
+Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<ShareSlot> seat) {
   client_bell_.emplace(Must(Bell::Create()));
   proxy_bell_.emplace(Must(Bell::Create()));
   const auto other = [](const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); };

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "protocol/channel/channel.h"
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 #include "proxy/server.h"
 
 namespace cuspan::proxy {
@@ -76,7 +76,7 @@ class TestClient {
 
   // Sends bytes as chunks, once the transfer is wanted; each through a free slot.
   void SendChunks(std::uint64_t transfer, const std::vector<std::byte>& bytes);
-  bool AwaitWanted(std::uint64_t transfer);
+  bool AwaitClearToSend(std::uint64_t transfer);
   // Where the chunks of a transfer go.
   void ReceiveTo(std::uint64_t transfer, std::byte* place);
   // Chunks are not taken, and their slots not given back, while this is so.
@@ -104,7 +104,7 @@ class Loopback {
  public:
   // With a seat its device is shared with other runs.
   explicit Loopback(const Driver& driver, ChannelLayout layout = SmallLayout(),
-                    std::unique_ptr<ShareSeat> seat = nullptr);
+                    std::unique_ptr<ShareSlot> seat = nullptr);
   ~Loopback();
 
   // Little staging, so that small copies take many chunks and run out of slots.

@@ -18,12 +18,12 @@ constexpr int kVersion = nccl::VersionCode(2, 28, 9);
 RankId NewId() {
   RankId id;
   id.bytes[0] = 7;  // NCCL's own.
-  EXPECT_TRUE(OpenWatchHouse(id).ok());
+  EXPECT_TRUE(OpenLivenessServer(id).ok());
   return id;
 }
 
 std::shared_ptr<Watch> Come(RankId id, int rank, int size, int version = kVersion) {
-  const std::optional<WatchPlace> place = TakeWatchPlace(id);
+  const std::optional<LivenessAddress> place = ExtractLivenessAddress(id);
   EXPECT_TRUE(place.has_value());
   Result<std::shared_ptr<Watch>> watch = Watch::Join(*place, rank, size, version);
   EXPECT_TRUE(watch.ok()) << watch.status().message();
@@ -78,13 +78,13 @@ void Kill(std::shared_ptr<Watch>& watch) {
 
 TEST(Watch, AnIdWithoutAHouseHasNoPlace) {
   RankId id;
-  EXPECT_FALSE(TakeWatchPlace(id).has_value());
+  EXPECT_FALSE(ExtractLivenessAddress(id).has_value());
 }
 
 TEST(Watch, AnIdThatNcclFillsGetsNoHouse) {
   RankId id;
   id.bytes.back() = 1;
-  EXPECT_EQ(OpenWatchHouse(id).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(OpenLivenessServer(id).code(), StatusCode::kUnsupported);
 }
 
 TEST(Watch, WaitsForAll) {
@@ -205,9 +205,9 @@ TEST(Watch, PartsHaveTheirOwnMembers) {
 TEST(Watch, StrangersAreNotCounted) {
   RankId id = NewId();
   RankId wrong = id;
-  wrong.bytes[kWatchPlaceAt + offsetof(WatchPlace, key)] ^= 1;
+  wrong.bytes[kLivenessAddressAt + offsetof(LivenessAddress, key)] ^= 1;
   const Result<std::shared_ptr<Watch>> stranger =
-      Watch::Join(*TakeWatchPlace(wrong), 1, 2, kVersion);
+      Watch::Join(*ExtractLivenessAddress(wrong), 1, 2, kVersion);
   ASSERT_TRUE(stranger.ok());
   EXPECT_EQ((*stranger)->AwaitAll().code(), StatusCode::kUnavailable);
   const auto first = Come(id, 0, 2);
@@ -217,11 +217,12 @@ TEST(Watch, StrangersAreNotCounted) {
 
 TEST(Watch, AHouseThatIsGoneIsNamed) {
   RankId id = NewId();
-  std::uint8_t* const port = id.bytes.data() + kWatchPlaceAt + offsetof(WatchPlace, address) +
-                             offsetof(net::Address, port);
+  std::uint8_t* const port = id.bytes.data() + kLivenessAddressAt +
+                             offsetof(LivenessAddress, address) + offsetof(net::Address, port);
   port[0] = 0;
   port[1] = 1;  // Nobody listens there.
-  const Result<std::shared_ptr<Watch>> watch = Watch::Join(*TakeWatchPlace(id), 0, 2, kVersion);
+  const Result<std::shared_ptr<Watch>> watch =
+      Watch::Join(*ExtractLivenessAddress(id), 0, 2, kVersion);
   ASSERT_FALSE(watch.ok());
   EXPECT_NE(watch.status().message().find("NCCL_SOCKET_IFNAME"), std::string::npos);
 }

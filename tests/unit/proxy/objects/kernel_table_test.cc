@@ -106,7 +106,7 @@ TEST(KernelRecordsTest, DamagedLinesAreLeftOut) {
            "0000000000000007 memory 2 200 20000 5000 500000 c\xc3\xb6py",
        })
     EXPECT_EQ(KernelRecords::Parse(Format("{}{}\n{}", kTitle, line, kLine)).size(), 1U) << line;
-  const std::string longest(KernelRecords::kMostNameBytes, 'x');
+  const std::string longest(KernelRecords::kMaxNameBytes, 'x');
   const auto with = [](const std::string& name) {
     return std::string(kTitle) + "0000000000000007 memory 2 200 20000 5000 500000 " + name + "\n";
   };
@@ -129,11 +129,11 @@ TEST(KernelRecordsTest, AnyBytesWillDo) {
 
 TEST(KernelRecordsTest, TheOldestGo) {
   KernelRecords records;
-  constexpr int kMany = KernelRecords::kMostKernels + 5;
+  constexpr int kMany = KernelRecords::kMaxKernels + 5;
   for (int i = 0; i < kMany; ++i) records.Put(KeyOf(Format("k{}", i)), {kSums, Limits::kUnknown});
   records.Put(KeyOf("k0"), {kSums, Limits::kCompute});  // Is new again.
   const KernelRecords read = KernelRecords::Parse(records.Text());
-  EXPECT_EQ(read.size(), KernelRecords::kMostKernels);
+  EXPECT_EQ(read.size(), KernelRecords::kMaxKernels);
   EXPECT_NE(read.Find(KeyOf("k0")), nullptr);
   EXPECT_EQ(read.Find(KeyOf("k5")), nullptr);
   EXPECT_NE(read.Find(KeyOf("k6")), nullptr);
@@ -145,7 +145,7 @@ TEST(KernelRecordsTest, LongNamesGoTheSameWay) {
   const std::string padding(4'000, 'x');
   for (int i = 0; i < 2'000; ++i) records.Put(KeyOf(Format("{}{}", padding, i)), {kSums});
   records.Put(KeyOf(std::string(5'000, 'x')), {kSums});
-  EXPECT_LE(records.Text().size(), KernelRecords::kMostBytes);
+  EXPECT_LE(records.Text().size(), KernelRecords::kMaxBytes);
   const KernelRecords read = KernelRecords::Parse(records.Text());
   EXPECT_GT(read.size(), 1'000U);
   EXPECT_NE(read.Find(KeyOf(padding + "1999")), nullptr);
@@ -349,7 +349,7 @@ TEST_F(KernelTableTest, AWriterThatStandsStillIsNotWaitedFor) {
 TEST_F(KernelTableTest, DamagedFilesAreBegunAnew) {
   const std::string texts[] = {"", "garbage", std::string(100'000, '\0'),
                                std::string(kTitle) + "damaged\n" + kLine + "half a li",
-                               std::string(KernelRecords::kMostBytes + 1, '\n')};
+                               std::string(KernelRecords::kMaxBytes + 1, '\n')};
   for (const std::string& text : texts) {
     Put(text);
     const auto table = Open();
@@ -451,7 +451,7 @@ TEST_F(KernelTableTest, ErrorsAreThoseOfAllKernels) {
 // A program may load ever new modules.
 TEST_F(KernelTableTest, KernelsBeyondTheMostAreNotKept) {
   const auto table = Open();
-  for (std::size_t i = 0; i < KernelRecords::kMostKernels; ++i)
+  for (std::size_t i = 0; i < KernelRecords::kMaxKernels; ++i)
     table->TimeOf(KeyOf("k", i + 1))->Add(1, 1);
   const KernelKey more = KeyOf("k", 0);
   table->SetLimits(more, Limits::kMemory);

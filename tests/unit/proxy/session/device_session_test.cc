@@ -13,7 +13,7 @@ TEST_F(OrderTest, CopiesAndLaunchesGiveTheRightBytes) {
   const std::uint64_t stream = loopback.NewStream();
   const std::vector<std::byte> bytes = Pattern(100'000, 1);
   client.Post(CopyToDevice{stream, block, bytes.size(), 1});
-  ASSERT_TRUE(client.AwaitWanted(1));
+  ASSERT_TRUE(client.AwaitClearToSend(1));
   client.SendChunks(1, bytes);
   const std::uint32_t seven = 7;
   client.Post(CopyToDeviceInline{stream, block + 200'000, std::as_bytes(std::span(&seven, 1))});
@@ -32,7 +32,7 @@ TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBack) {
   const std::uint64_t other = loopback.NewStream();
   client.Post(CopyToDevice{held, block, 4, 1});
   for (int i = 0; i < 5000; ++i) PostAdd(held, block, 1, 1);
-  ASSERT_TRUE(client.AwaitWanted(1));
+  ASSERT_TRUE(client.AwaitClearToSend(1));
 
   PostAdd(other, block + 4096, 1, 9);
   EXPECT_EQ(client.Call(StreamSynchronize{other}).result, CUDA_SUCCESS);
@@ -55,7 +55,7 @@ TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBackOnTheLegacyStream) {
   for (int i = 0; i < 5000; ++i)
     PostAdd(i % 2 == 0 ? 0 : 1, block, 1, 1);  // 0 and 1 mean the same.
   PostAdd(blocking, block, 1, 1);
-  ASSERT_TRUE(client.AwaitWanted(1));
+  ASSERT_TRUE(client.AwaitClearToSend(1));
 
   PostAdd(free, block + 4096, 1, 9);
   EXPECT_EQ(client.Call(StreamSynchronize{free}).result, CUDA_SUCCESS);

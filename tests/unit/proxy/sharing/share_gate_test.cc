@@ -32,8 +32,8 @@ class ShareGateTest : public ::testing::Test {
   }
 
   struct Server {
-    explicit Server(std::unique_ptr<ShareSeat> seat)
-        : loopback(gpu.driver(), Loopback::SmallLayout(), std::move(seat)),
+    explicit Server(std::unique_ptr<ShareSlot> slot)
+        : loopback(gpu.driver(), Loopback::SmallLayout(), std::move(slot)),
           client(loopback.client()) {
       block = loopback.Map();
       stream = loopback.NewStream();
@@ -67,21 +67,21 @@ class ShareGateTest : public ::testing::Test {
     EXPECT_TRUE(table->JoinRun(run, "u", "p", terms).ok());
     return std::make_unique<ShareTable>(std::move(*table));
   }
-  static std::unique_ptr<ShareSeat> Seat(ShareTable& table, const std::string& run) {
-    return std::move(*ShareSeat::Take(std::move(*table.OpenAgain()), *table.FindRun(run)));
+  static std::unique_ptr<ShareSlot> Slot(ShareTable& table, const std::string& run) {
+    return std::move(*ShareSlot::Take(std::move(*table.OpenAgain()), *table.FindRun(run)));
   }
   void Start(std::int32_t niceness = 0) {
     own = Join("own", niceness);
-    server.emplace(Seat(*own, "own"));
+    server.emplace(Slot(*own, "own"));
   }
   // The other run comes, and has the GPU from now on.
   void OtherBegins(std::int32_t niceness = -10) {
     if (other == nullptr) other = Join("other", niceness);
-    if (other_seat == nullptr) other_seat = Seat(*other, "other");
+    if (other_seat == nullptr) other_seat = Slot(*other, "other");
     other_seat->SetWants();
     ASSERT_TRUE(other_seat->Decide().ok());
     ASSERT_TRUE(other_seat->open());
-    other_seat->SetOnGpu(true, 0, ShareSeat::Now());
+    other_seat->SetOnGpu(true, 0, ShareSlot::Now());
   }
   // Until the session has noticed who shares its GPU: when it answers the second.
   void Notice() {
@@ -89,12 +89,12 @@ class ShareGateTest : public ::testing::Test {
       EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_SUCCESS);
   }
   void OtherEnds() {
-    other_seat->SetIdle(ShareSeat::Now());
+    other_seat->SetIdle(ShareSlot::Now());
     ASSERT_TRUE(other_seat->Decide().ok());
   }
   std::string folder;
   std::unique_ptr<ShareTable> own, other;
-  std::unique_ptr<ShareSeat> other_seat;
+  std::unique_ptr<ShareSlot> other_seat;
   std::optional<Server> server;
 };
 
@@ -175,7 +175,7 @@ TEST_F(ShareGateTest, WorkFromBeforeIsOnTheGpu) {
   server->PostAdd(server->stream, server->block, 1);
   ASSERT_TRUE(server->gpu.WaitForLog("add 1"));
   other = Join("other", 0);
-  other_seat = Seat(*other, "other");
+  other_seat = Slot(*other, "other");
   // The session has noticed when it answers the second.
   for (int i = 0; i < 2; ++i)
     EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_ERROR_NOT_READY);
@@ -184,8 +184,8 @@ TEST_F(ShareGateTest, WorkFromBeforeIsOnTheGpu) {
   EXPECT_FALSE(other_seat->open());
   server->gpu.LetAll();
   EXPECT_EQ(server->client.Call(StreamSynchronize{server->stream}).result, CUDA_SUCCESS);
-  const std::uint64_t since = ShareSeat::Now();
-  while (!other_seat->open() && ShareSeat::Now() - since < 10'000'000'000)
+  const std::uint64_t since = ShareSlot::Now();
+  while (!other_seat->open() && ShareSlot::Now() - since < 10'000'000'000)
     ASSERT_TRUE(other_seat->Decide().ok());
   EXPECT_TRUE(other_seat->open());
 }
@@ -204,14 +204,14 @@ TEST_F(ShareGateTest, WhenTheOtherIsGoneEverythingPasses) {
 TEST_F(ShareGateTest, AFaultEndsTheSessionAloneAndItsTurn) {
   Start();
   other = Join("other", 0);
-  other_seat = Seat(*other, "other");
+  other_seat = Slot(*other, "other");
   server->client.Post(Launch{server->faults, server->stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}});
   EXPECT_NE(server->client.Call(StreamSynchronize{server->stream}).result, CUDA_SUCCESS);
   server->PostAdd(server->stream, server->block, 1);
   EXPECT_NE(server->client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
   other_seat->SetWants();
-  const std::uint64_t since = ShareSeat::Now();
-  while (!other_seat->open() && ShareSeat::Now() - since < 10'000'000'000)
+  const std::uint64_t since = ShareSlot::Now();
+  while (!other_seat->open() && ShareSlot::Now() - since < 10'000'000'000)
     ASSERT_TRUE(other_seat->Decide().ok());
   EXPECT_TRUE(other_seat->open());
 }

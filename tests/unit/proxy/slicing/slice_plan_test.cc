@@ -41,14 +41,14 @@ TEST(SlicePlanTest, BlocksThatMayWaitForEachOtherStayTogether) {
 
 TEST(SlicePlanTest, ThereAreNotTooManySlices) {
   const SlicePlan plan = PlanSlices(100'000'000, 100'000'000'000, 100, kLimit);
-  EXPECT_LE(plan.slices, kMostSlices);
-  EXPECT_GE(plan.slices, kMostSlices - 20);
+  EXPECT_LE(plan.slices, kMaxSlices);
+  EXPECT_GE(plan.slices, kMaxSlices - 20);
   EXPECT_EQ(plan.blocks % 100, 0u);
 }
 
 TEST(SlicePlanTest, GridsThatCanNotBeCountedStayWhole) {
-  EXPECT_EQ(PlanSlices(kMostBlocks + 1, ~std::uint64_t{0}, 1000, kLimit).slices, 1u);
-  EXPECT_GT(PlanSlices(kMostBlocks, ~std::uint64_t{0}, 1000, kLimit).slices, 1u);
+  EXPECT_EQ(PlanSlices(kMaxBlocks + 1, ~std::uint64_t{0}, 1000, kLimit).slices, 1u);
+  EXPECT_GT(PlanSlices(kMaxBlocks, ~std::uint64_t{0}, 1000, kLimit).slices, 1u);
 }
 
 TEST(SlicePlanTest, EveryBlockIsInOneSlice) {
@@ -62,11 +62,11 @@ TEST(SlicePlanTest, EveryBlockIsInOneSlice) {
       ASSERT_EQ(plan.blocks, blocks);
       continue;
     }
-    ASSERT_LE(plan.slices, kMostSlices);
-    ASSERT_LE(plan.blocks, kMostSliceBlocks);
+    ASSERT_LE(plan.slices, kMaxSlices);
+    ASSERT_LE(plan.blocks, kMaxSliceBlocks);
     ASSERT_LT(plan.blocks * (plan.slices - 1), blocks);
     ASSERT_GE(plan.blocks * plan.slices, blocks);
-    if (wave != 0 && wave <= kMostSliceBlocks) {
+    if (wave != 0 && wave <= kMaxSliceBlocks) {
       ASSERT_EQ(plan.blocks % wave, 0u);
     }
   }

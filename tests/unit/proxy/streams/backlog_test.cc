@@ -9,13 +9,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMany = Backlog::kMostWaiting + 1;
+constexpr std::size_t kMany = Backlog::kMaxWaiting + 1;
 
 TEST(Backlog, FramesAreLeftWhileManyWaitAndSomethingMoves) {
   Backlog backlog;
   Backlog::Time time{};
   const auto now = [&] { return time; };
-  EXPECT_FALSE(backlog.Hold(Backlog::kMostWaiting, 0, now));
+  EXPECT_FALSE(backlog.Hold(Backlog::kMaxWaiting, 0, now));
   EXPECT_TRUE(backlog.Hold(kMany, 0, now));
   for (std::uint64_t taken = 1; taken < 10; ++taken) {
     time += Backlog::kPatience - milliseconds(1);
@@ -44,7 +44,7 @@ TEST_F(FloodTest, WhatWaitsForSomethingBehindTheFloodGetsIt) {
   client.Post(Memset{stream, block, 0, 4, 1});
   client.Post(StreamWaitSignal{stream, 3});
   // More than may wait, and more than the ring holds besides.
-  const auto count = static_cast<std::uint32_t>(Backlog::kMostWaiting + 50'000);
+  const auto count = static_cast<std::uint32_t>(Backlog::kMaxWaiting + 50'000);
   for (std::uint32_t i = 0; i < count; ++i) client.Post(Memset{stream, block, 0, 4, 1});
   PostAdd(stream, block, 1, 5);
   client.Post(Signal{3});
@@ -56,7 +56,7 @@ TEST_F(FloodTest, AFloodThatTheDeviceWorksOffIsAllDone) {
   const std::uint64_t stream = loopback.NewStream();
   const std::uint64_t block = loopback.Map();
   client.Post(Memset{stream, block, 0, 4, 1});
-  const auto count = static_cast<std::uint32_t>(2 * Backlog::kMostWaiting);
+  const auto count = static_cast<std::uint32_t>(2 * Backlog::kMaxWaiting);
   for (std::uint32_t i = 0; i < count; ++i) PostAdd(stream, block, 1, 1);
   EXPECT_EQ(ReadWord(stream, block), count);
 }

@@ -51,7 +51,7 @@ TEST_F(FailureTest, ACopyThatFailsMidwayEndsAndItsStreamGoesOn) {
   const std::uint64_t stream = loopback.NewStream();
   client.Post(CopyToDevice{stream, block, 4 * 4096, 1});
   PostAdd(stream, block + (1 << 19), 1, 8);
-  ASSERT_TRUE(client.AwaitWanted(1));
+  ASSERT_TRUE(client.AwaitClearToSend(1));
   client.SendChunks(1, Pattern(4096, 1));
   ASSERT_TRUE(gpu.WaitForLog("to-device 1"));
   gpu.Refuse("to-device", CUDA_ERROR_OUT_OF_MEMORY);
@@ -106,7 +106,7 @@ TEST_F(FailureTest, ALostContextIsToldOnceAndEverythingIsAnswered) {
   const std::uint32_t synchronize_held = client.Ask(StreamSynchronize{held});
   const std::uint32_t unmap = client.Ask(MemoryUnmap{block, 1 << 20});
   const std::uint32_t synchronize_device = client.Ask(DeviceSynchronize{});
-  ASSERT_TRUE(client.AwaitWanted(1));
+  ASSERT_TRUE(client.AwaitClearToSend(1));
 
   PostLaunch(stream, faults);
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -14,16 +14,16 @@ using ::testing::IsEmpty;
 // collectives are.
 struct HeldBatchOp final : StreamOp {
   HeldBatchOp(QueueLog& log, int number) : log(&log), number(number) {}
-  Turn Submit() override {
+  SubmitResult Submit() override {
     log->submitted.push_back(number);
-    return Turn::kHeld;
+    return SubmitResult::kHeld;
   }
   std::size_t Keep() override { return 100; }
   BatchKind Batches() const override { return BatchKind::kCollectives; }
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
+  BatchResult SubmitBatch(std::span<StreamOp* const> batch) override {
     log->offered.push_back(batch.size());
     for (StreamOp* op : batch) log->submitted.push_back(static_cast<HeldBatchOp*>(op)->number);
-    return {batch.size(), Turn::kHeld};
+    return {batch.size(), SubmitResult::kHeld};
   }
   void Drop() override { log->dropped.push_back(number); }
 
@@ -40,12 +40,12 @@ class QueueBatches : public QueuesTest {
 
 TEST_F(QueueBatches, OpsWaitForABatchUntilItIsFull) {
   StreamQueue& stream = queues.AddStream(true);
-  constexpr int kFull = static_cast<int>(StreamQueues::kMostInBatch);
+  constexpr int kFull = static_cast<int>(StreamQueues::kMaxInBatch);
   AddWaiting(stream, 1, kFull - 1);
   EXPECT_THAT(log.submitted, IsEmpty());
   EXPECT_TRUE(queues.gathering());
   AddWaiting(stream, kFull, kFull);
-  ASSERT_EQ(log.submitted.size(), StreamQueues::kMostInBatch);
+  ASSERT_EQ(log.submitted.size(), StreamQueues::kMaxInBatch);
   EXPECT_TRUE(std::is_sorted(log.submitted.begin(), log.submitted.end()));
   EXPECT_THAT(log.offered, ElementsAre(32, 28, 24, 20, 16, 12, 8, 4));
   EXPECT_FALSE(queues.gathering());
@@ -149,14 +149,14 @@ TEST_F(QueueBatches, ABatchThatHoldsEndsAtAnOpThatMustNotGoYet) {
   queues.Add(stream, HeldBatchOp(log, 3));
   Add(queues.legacy(), 4);
   queues.Add(stream, HeldBatchOp(log, 5));
-  auto gate = std::make_shared<Gate>();
-  queues.Add(stream, HeldBatchOp(log, 6), gate);
+  auto dependency = std::make_shared<Dependency>();
+  queues.Add(stream, HeldBatchOp(log, 6), dependency);
   queues.Release(stream);
   EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3)) << "5 comes behind the legacy stream's 4";
   queues.Release(stream);
   EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5));
   queues.Release(stream);
-  EXPECT_EQ(log.submitted.back(), 5) << "6 waits for its gate";
+  EXPECT_EQ(log.submitted.back(), 5) << "6 waits for its dependency";
   queues.DropAll();
   EXPECT_THAT(log.dropped, ElementsAre(6));
 }

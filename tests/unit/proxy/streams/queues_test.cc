@@ -113,7 +113,7 @@ TEST_F(Queues, AHeldLegacyCopyHoldsLaterBlockingOpsOnly) {
 TEST_F(Queues, AWaitGoesWhenTheRecordWasSubmitted) {
   StreamQueue& recording = queues.AddStream(false);
   StreamQueue& waiting = queues.AddStream(false);
-  auto record = std::make_shared<Gate>();
+  auto record = std::make_shared<Dependency>();
   AddHeld(recording, 1);
   AddOpening(recording, 2, record);
   Add(waiting, 3);
@@ -127,7 +127,7 @@ TEST_F(Queues, AWaitGoesWhenTheRecordWasSubmitted) {
 }
 
 TEST_F(Queues, SeveralStreamsWaitForOneRecord) {
-  auto record = std::make_shared<Gate>();
+  auto record = std::make_shared<Dependency>();
   std::array<StreamQueue*, 4> streams{};
   for (std::size_t i = 0; i < streams.size(); ++i) {
     streams[i] = &queues.AddStream(i % 2 == 0);
@@ -142,11 +142,11 @@ TEST_F(Queues, AChainOfRecordsAndWaitsNeedsNoDeepStack) {
   constexpr int kLinks = 200'000;
   StreamQueue& first = queues.AddStream(false);
   StreamQueue& second = queues.AddStream(false);
-  auto start = std::make_shared<Gate>();
-  std::shared_ptr<Gate> before = start;
+  auto start = std::make_shared<Dependency>();
+  std::shared_ptr<Dependency> before = start;
   for (int i = 0; i < kLinks; ++i) {
     StreamQueue& stream = i % 2 == 0 ? first : second;
-    auto after = std::make_shared<Gate>();
+    auto after = std::make_shared<Dependency>();
     Add(stream, 2 * i, before);
     AddOpening(stream, 2 * i + 1, after);
     before = after;
@@ -160,11 +160,11 @@ TEST_F(Queues, AChainOfRecordsAndWaitsNeedsNoDeepStack) {
 TEST_F(Queues, ASignalHoldsItsStreamWhicheverComesFirst) {
   Signals signals;
   StreamQueue& stream = queues.AddStream(true);
-  const std::shared_ptr<Gate> late = signals.Await(7);
+  const std::shared_ptr<Dependency> late = signals.Await(7);
   ASSERT_NE(late, nullptr);
   Add(stream, 1, late);
   EXPECT_THAT(log.submitted, IsEmpty());
-  const std::shared_ptr<Gate> arrived = signals.Arrive(7);
+  const std::shared_ptr<Dependency> arrived = signals.Arrive(7);
   ASSERT_EQ(arrived, late);
   queues.Open(*arrived);
   EXPECT_THAT(log.submitted, ElementsAre(1));
@@ -175,7 +175,7 @@ TEST_F(Queues, ASignalHoldsItsStreamWhicheverComesFirst) {
 
 TEST_F(Queues, ASignalOnABlockingStreamHoldsLaterLegacyOps) {
   StreamQueue& stream = queues.AddStream(true);
-  auto signal = std::make_shared<Gate>();
+  auto signal = std::make_shared<Dependency>();
   Add(stream, 1, signal);
   Add(queues.legacy(), 2);
   EXPECT_THAT(log.submitted, IsEmpty());
@@ -221,9 +221,9 @@ TEST_F(Queues, APausedStreamTakesNothingAndHoldsWhatMustComeLater) {
 TEST_F(Queues, AStreamMayBePausedByItsOwnOp) {
   struct PausingOp final : StreamOp {
     PausingOp(StreamQueues& queues, StreamQueue& stream) : queues(&queues), stream(&stream) {}
-    Turn Submit() override {
+    SubmitResult Submit() override {
       queues->Pause(*stream);
-      return Turn::kSubmitted;
+      return SubmitResult::kSubmitted;
     }
     StreamQueues* queues;
     StreamQueue* stream;
@@ -255,11 +255,11 @@ TEST_F(Queues, ARetiredStreamFinishesItsOps) {
 TEST_F(Queues, ALostDeviceDropsEverythingInOrder) {
   StreamQueue& stream = queues.AddStream(true);
   StreamQueue& retired = queues.AddStream(true);
-  auto gate = std::make_shared<Gate>();
+  auto dependency = std::make_shared<Dependency>();
   int called = 0;
   AddHeld(stream, 1);
   Add(queues.legacy(), 2);
-  Add(retired, 3, gate);
+  Add(retired, 3, dependency);
   queues.Retire(retired);
   queues.WhenSubmitted([&] { ++called; });
   queues.DropAll();
@@ -268,7 +268,7 @@ TEST_F(Queues, ALostDeviceDropsEverythingInOrder) {
   EXPECT_EQ(called, 1);
   Add(stream, 4);
   EXPECT_EQ(log.dropped.back(), 4);
-  queues.Open(*gate);
+  queues.Open(*dependency);
   queues.Release(stream);
   queues.WhenSubmitted([&] { ++called; });
   EXPECT_EQ(called, 2);
@@ -359,9 +359,9 @@ TEST_F(Queues, RandomOpsKeepEveryEdge) {
 struct WorkOp final : StreamOp {
   WorkOp(QueueLog& log, int number) : log(&log), number(number) {}
   bool UsesGpu() const override { return true; }
-  Turn Submit() override {
+  SubmitResult Submit() override {
     log->submitted.push_back(number);
-    return Turn::kSubmitted;
+    return SubmitResult::kSubmitted;
   }
   QueueLog* log;
   int number;
@@ -372,10 +372,10 @@ struct CountingGate final : WorkGate {
   int room = 0;
 };
 
-// Where a GPU is shared, work for it waits for the gate, and only what comes behind it.
+// Where a GPU is shared, work for it waits for the dependency, and only what comes behind it.
 TEST_F(QueuesTest, TheWorkGateHoldsUpWorkAndWhatIsBehindIt) {
-  CountingGate gate;
-  queues.SetWorkGate(&gate);
+  CountingGate dependency;
+  queues.SetWorkGate(&dependency);
   StreamQueue& stream = queues.AddStream(false);
   StreamQueue& other = queues.AddStream(false);
   Add(stream, 1);
@@ -385,23 +385,23 @@ TEST_F(QueuesTest, TheWorkGateHoldsUpWorkAndWhatIsBehindIt) {
   EXPECT_EQ(log.submitted, (std::vector<int>{1, 4}));
   queues.LetWork();
   EXPECT_EQ(log.submitted, (std::vector<int>{1, 4})) << "it still says no";
-  gate.room = 1;
+  dependency.room = 1;
   queues.LetWork();
   EXPECT_EQ(log.submitted, (std::vector<int>{1, 4, 2, 3}));
-  gate.room = 1;
+  dependency.room = 1;
   queues.Add(other, WorkOp(log, 5));
   EXPECT_EQ(log.submitted.back(), 5);
 }
 
-// The gate is asked last: what it lets through goes.
+// The dependency is asked last: what it lets through goes.
 TEST_F(QueuesTest, TheWorkGateIsNotAskedForWhatWaitsForSomethingElse) {
-  CountingGate gate;
-  gate.room = 1;
-  queues.SetWorkGate(&gate);
+  CountingGate dependency;
+  dependency.room = 1;
+  queues.SetWorkGate(&dependency);
   StreamQueue& stream = queues.AddStream(false);
   queues.Pause(stream);
   queues.Add(stream, WorkOp(log, 1));
-  EXPECT_EQ(gate.room, 1);
+  EXPECT_EQ(dependency.room, 1);
   queues.Resume(stream);
   EXPECT_EQ(log.submitted, (std::vector<int>{1}));
 }

@@ -6,8 +6,8 @@ namespace cuspan {
 namespace {
 
 using Step = AnswerWatch::Step;
-constexpr unsigned kAsk = AnswerWatch::kAskAfterSeconds * AnswerWatch::kLooksASecond;
-constexpr unsigned kTell = AnswerWatch::kTellAfterSeconds * AnswerWatch::kLooksASecond;
+constexpr unsigned kAsk = AnswerWatch::kAskAfterSeconds * AnswerWatch::kPollsPerSecond;
+constexpr unsigned kTell = AnswerWatch::kTellAfterSeconds * AnswerWatch::kPollsPerSecond;
 
 // Looks `count` times at a proxy that somebody waits for and that does nothing.
 void ExpectNothing(AnswerWatch& watch, unsigned count, std::uint64_t heard) {

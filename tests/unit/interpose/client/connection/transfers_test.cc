@@ -358,7 +358,7 @@ TEST_F(OutgoingTransfers, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
     else
       sender = std::thread(
           [&] { EXPECT_EQ(transfers.Send(outgoing, bytes, sizeof bytes), CUDA_SUCCESS); });
-    transfers.OnWanted(outgoing, stored);
+    transfers.OnClearToSend(outgoing, stored);
     EXPECT_FALSE(transfers.MaySend(outgoing));
     EXPECT_FALSE(ends.proxy->HasFrame());
     EXPECT_TRUE(transfers.OnChunk(Piece(before, 0)));
@@ -371,7 +371,7 @@ TEST_F(OutgoingTransfers, GoAtOnceWhenAllIsStored) {
   ASSERT_EQ(transfers.StartSender(), CUDA_SUCCESS);
   const std::uint64_t outgoing = transfers.BeginOutgoing();
   transfers.SendLater(outgoing, bytes, sizeof bytes);
-  transfers.OnWanted(outgoing, 0);
+  transfers.OnClearToSend(outgoing, 0);
   ExpectSent(outgoing);
 }
 

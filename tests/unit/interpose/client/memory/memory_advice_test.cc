@@ -5,10 +5,10 @@
 namespace cuspan {
 namespace {
 
-using Place = MemoryAdvice::Place;
+using Location = MemoryAdvice::Location;
 
-constexpr Place kDevice1{CU_MEM_LOCATION_TYPE_DEVICE, 1};
-constexpr Place kHost{CU_MEM_LOCATION_TYPE_HOST, 0};
+constexpr Location kDevice1{CU_MEM_LOCATION_TYPE_DEVICE, 1};
+constexpr Location kHost{CU_MEM_LOCATION_TYPE_HOST, 0};
 
 TEST(MemoryAdvice, NothingIsSaidAtFirst) {
   const MemoryAdvice advice;
@@ -35,10 +35,10 @@ TEST(MemoryAdvice, PlacesMustAgree) {
   advice.Prefetched(0, 200, kDevice1);
   EXPECT_EQ(advice.Common(0, 100).preferred, kDevice1);
   EXPECT_EQ(advice.Common(100, 100).preferred, kHost);
-  EXPECT_EQ(advice.Common(0, 200).preferred, Place{});
+  EXPECT_EQ(advice.Common(0, 200).preferred, Location{});
   EXPECT_EQ(advice.Common(0, 200).prefetched, kDevice1);
   advice.Advise(0, 200, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, kHost);
-  EXPECT_EQ(advice.Common(0, 100).preferred, Place{});
+  EXPECT_EQ(advice.Common(0, 100).preferred, Location{});
 }
 
 TEST(MemoryAdvice, AccessorsOfAPart) {

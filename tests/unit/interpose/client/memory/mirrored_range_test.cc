@@ -102,14 +102,14 @@ TEST_F(Ranges, APartIsMergedWhereItLies) {
 TEST_F(Ranges, StoresThatAreSentByThemselvesAreNoNews) {
   Bytes device(here_.size());
   const Bytes stored(4, std::byte{7});
-  EXPECT_FALSE(range_.HasNews(0, device));
+  EXPECT_FALSE(range_.HasUpdates(0, device));
   range_.Stored(kBlock + 8, stored);
   EXPECT_EQ(here_[kBlock + 8], std::byte{7});
-  EXPECT_TRUE(range_.HasNews(0, device)) << "the device does not have them yet";
+  EXPECT_TRUE(range_.HasUpdates(0, device)) << "the device does not have them yet";
   std::copy(stored.begin(), stored.end(), device.begin() + kBlock + 8);
-  EXPECT_FALSE(range_.HasNews(0, device));
+  EXPECT_FALSE(range_.HasUpdates(0, device));
   device[kBlock + 9] = std::byte{8};
-  EXPECT_TRUE(range_.HasNews(0, device));
+  EXPECT_TRUE(range_.HasUpdates(0, device));
   // One that is not sent yet differs from the twin.
   here_[kBlock + 20] = std::byte{9};
   EXPECT_EQ(range_.Merge(0, device, nullptr, true), (PageStates::Run{1, 1}));

@@ -32,22 +32,22 @@ AgentInventory Agent(std::vector<DeviceDescription> devices, std::uint32_t limit
 
 // The devices of a run that has nobody beside it.
 Result<std::vector<std::string>> Choose(const std::vector<AgentInventory>& agents,
-                                        const GpuWish& wish = {},
+                                        const GpuRequest& request = {},
                                         LeaseMode mode = LeaseMode::kAuto) {
   const RunPool pool = MakeRunPool(agents, mode);
-  const GpuRequest request = MakeRequest(pool, wish, "home");
-  const Decision decision = Decide(pool.pool, PoolLeases(pool.pool), request);
-  if (decision.verdict != Decision::Verdict::kChosen) return ExplainNever(pool, request);
+  const AllocationRequest allocation = MakeRequest(pool, request, "home");
+  const Decision decision = Decide(pool.pool, PoolLeases(pool.pool), allocation);
+  if (decision.verdict != Decision::Verdict::kChosen) return ExplainNever(pool, allocation);
   std::vector<std::string> names;
   for (const DeviceDescription& device : AssignAgents(pool, decision.gpus))
     names.push_back(Format("{}:{} by {}", device.host, device.ordinal, device.agent));
   return names;
 }
 
-GpuWish Want(std::uint32_t number) {
-  GpuWish wish;
-  wish.number = number;
-  return wish;
+GpuRequest Want(std::uint32_t number) {
+  GpuRequest request;
+  request.number = number;
+  return request;
 }
 
 TEST(RunPool, FollowsAgentsAndTheirLimits) {
@@ -93,12 +93,12 @@ TEST(RunPool, ARunThatSharesHasLeasesOfSoftwareGpus) {
 
 TEST(RunPool, WhatLimitsARunIsToldTheAllocator) {
   const RunPool pool = MakeRunPool({Agent({Gpu("a", 0, 1)})}, LeaseMode::kAuto);
-  GpuWish wish = Want(1);
-  EXPECT_EQ(MakeRequest(pool, wish, "a").kind, scheduling::Limits::kUnknown);
-  wish.share.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
-  EXPECT_EQ(MakeRequest(pool, wish, "a").kind, scheduling::Limits::kMemory);
-  wish.share.limits = 200;
-  EXPECT_EQ(MakeRequest(pool, wish, "a").kind, scheduling::Limits::kUnknown);
+  GpuRequest request = Want(1);
+  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Limits::kUnknown);
+  request.share.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
+  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Limits::kMemory);
+  request.share.limits = 200;
+  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Limits::kUnknown);
 }
 
 TEST(RunPool, TakesAsManyAsAreWantedAtHomeFirst) {
@@ -132,7 +132,7 @@ TEST(RunPool, SaysWhatIsMissing) {
   const auto few = Choose({Agent({Gpu("a", 0, 1)}), Agent({Gpu("b", 0, 1)})}, Want(3));
   ASSERT_FALSE(few.ok());
   EXPECT_THAT(few.status().message(), HasSubstr("3 GPUs requested, 2 found (on a, b)"));
-  GpuWish large = Want(1);
+  GpuRequest large = Want(1);
   large.least_memory_bytes = std::uint64_t{80} << 30;
   large.least_capability = 90;
   EXPECT_THAT(Choose({Agent({Gpu("a", 0, 1)})}, large).status().message(),

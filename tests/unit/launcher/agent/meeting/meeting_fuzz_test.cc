@@ -31,7 +31,7 @@ struct Damage {
   std::vector<std::byte> bytes;  // For kFlip one, not 0; as many are inserted or dropped.
 };
 
-// Between whoever connects to `place` and the home agent. A thread of its own.
+// Between whoever connects to `place` and the head agent. A thread of its own.
 class Middle {
  public:
   Middle(const net::Address& home, Damage damage)
@@ -145,7 +145,7 @@ TEST(MeetingFuzz, ChangedInBetween) {
       return Meeting::Attend(std::array{place}, kTestSecret, 1, AgentAt("away"), InTime());
     };
     std::optional<Result<Meeting>> met = attend(middle->place());
-    // The home agent waits for one that is as it should be, unless it has ended by what it heard.
+    // The head agent waits for one that is as it should be, unless it has ended by what it heard.
     std::future<Result<Meeting>> another;
     const bool attended = met->ok();
     if (!attended) another = std::async(std::launch::async, attend, host.near());

@@ -152,7 +152,7 @@ TEST_F(MeetingTest, StrangersAreNotHeard) {
   Key128 wrong = kTestSecret;
   wrong[15] ^= 1;
   const UniqueFd stranger = Prove(wrong);
-  // What the home agent would say is no proof of another agent.
+  // What the head agent would say is no proof of another agent.
   const UniqueFd mirror = Prove(kTestSecret, Side::kHome);
   const UniqueFd silent = Say("x", 1);
   ExpectHungUp(stranger);
@@ -179,7 +179,7 @@ TEST_F(MeetingTest, AnAnswerIsGoodForOneQuestion) {
   EXPECT_TRUE(away.get().ok());
 }
 
-// Who only pretends to be the home agent learns nothing of it, and has no agent.
+// Who only pretends to be the head agent learns nothing of it, and has no agent.
 TEST_F(MeetingTest, AnAgentIsOfNoOthersRun) {
   std::future<Result<Meeting>> away = Attend(1);
   const net::Listener& listener = host_.listener();

@@ -34,7 +34,7 @@ inline Meeting::Attendee AgentAt(std::string_view address) {
   return {std::string(address), "none", "here", {{blob, {}}}};
 }
 
-// A home agent that waits, and where others find it.
+// A head agent that waits, and where others find it.
 class Host {
  public:
   Host() : listener_(*net::Listener::OpenOnAll(8)), never_(*net::Interrupt::Make("interrupted")) {

@@ -110,7 +110,7 @@ TEST(DeviceReports, ComeInMessages) {
     report.host.assign(255, 'h');
     report.name.assign(255, 'n');
     report.use.ops.assign(kOpCount, {static_cast<std::uint16_t>(Op::kLaunch), 1});
-    report.waits.assign(5, {std::string(sizeof(WaitPlace::text), 'w'), i});
+    report.waits.assign(5, {std::string(sizeof(WaitLocation::text), 'w'), i});
     reports.Add(report);
   }
   std::vector<std::vector<DeviceReport>> pieces = reports.Take();

@@ -22,7 +22,7 @@
 namespace cuspan {
 
 // As small as may be.
-inline constexpr Transport::Limits kTestLimits{.message_bytes = BatchWriter::kLeastMessageBytes,
+inline constexpr Transport::Limits kTestLimits{.message_bytes = BatchWriter::kMinMessageBytes,
                                                .tags = 32'000,
                                                .least_chunk = 128 * 1024,
                                                .begins_in_halves = true};

@@ -37,7 +37,7 @@ namespace {
 
 constexpr unsigned kSlots = 4;  // Inputs of a case, 64 bits each.
 constexpr unsigned kOutSlots = 2;
-constexpr std::size_t kMostForms = 16;  // In one kernel.
+constexpr std::size_t kMaxForms = 16;  // In one kernel.
 
 std::string Register(Kind kind, const std::string& name) {
   const unsigned bits = BitsOf(kind);
@@ -131,8 +131,8 @@ class Runner {
     if (!options_.ptx.empty()) return WritePtx();
     gpu_ = std::make_unique<Gpu>(options_.driver);
     if (!options_.kernels.empty()) return RunKernels(*gpu_, options_.kernels) == 0 ? 0 : 1;
-    in_ = gpu_->Allocate(kMostCases * kSlots * 8);
-    out_ = gpu_->Allocate(kMostCases * kOutSlots * kMostForms * 8);
+    in_ = gpu_->Allocate(kMaxCases * kSlots * 8);
+    out_ = gpu_->Allocate(kMaxCases * kOutSlots * kMaxForms * 8);
     for (const Batch& batch : Batches()) RunForms(batch.forms, batch.cases);
     for (const Program& program : Programs())
       if (Wanted(program.group + ": " + program.name)) RunProgram(program);
@@ -169,10 +169,10 @@ class Runner {
     std::vector<Batch> batches;
     for (const Form& form : Forms()) {
       if (!Wanted(form.group + ": " + form.text)) continue;
-      std::vector<std::uint64_t> cases = CasesOf(form, kSlots, kMostCases);
+      std::vector<std::uint64_t> cases = CasesOf(form, kSlots, kMaxCases);
       const auto fits = [&](const Batch& batch) {
         const Form& other = *batch.forms.front();
-        return batch.forms.size() < kMostForms && form.group == other.group &&
+        return batch.forms.size() < kMaxForms && form.group == other.group &&
                form.inputs == other.inputs && form.outputs == other.outputs && cases == batch.cases;
       };
       // A full one is followed by another of its kind.
@@ -354,7 +354,7 @@ class Runner {
     file << "\n}}\n";
   }
 
-  static constexpr std::size_t kMostCases = 4096;
+  static constexpr std::size_t kMaxCases = 4096;
   const Options options_;
   std::unique_ptr<Gpu> gpu_;
   CUdeviceptr in_ = 0, out_ = 0;

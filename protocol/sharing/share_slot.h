@@ -17,16 +17,16 @@
 namespace cuspan {
 namespace sharing {
 class ShareFile;
-struct SessionPlace;
+struct SessionSlot;
 }  // namespace sharing
 
 // One thread, but for AwaitRing and what is said to be any's.
-class ShareSeat {
+class ShareSlot {
  public:
   // `table` is of ShareTable::OpenAgain, `run_place` of FindRun.
-  static Result<std::unique_ptr<ShareSeat>> Take(UniqueFd table, std::uint32_t run_place);
-  ~ShareSeat();
-  ShareSeat(const ShareSeat&) = delete;
+  static Result<std::unique_ptr<ShareSlot>> Take(UniqueFd table, std::uint32_t run_place);
+  ~ShareSlot();
+  ShareSlot(const ShareSlot&) = delete;
 
   // Gives the place back, so that others need not find out. To be called once at most, and nothing
   // but gated and rings after it.
@@ -96,8 +96,8 @@ class ShareSeat {
   static std::uint64_t Now();
 
  private:
-  ShareSeat(std::unique_ptr<sharing::ShareFile> file, std::uint32_t place);
-  sharing::SessionPlace& own() const;
+  ShareSlot(std::unique_ptr<sharing::ShareFile> file, std::uint32_t place);
+  sharing::SessionSlot& own() const;
 
   const std::unique_ptr<sharing::ShareFile> file_;
   const std::uint32_t place_;

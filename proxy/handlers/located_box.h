@@ -21,15 +21,15 @@ inline bool MayTouch(const DeviceSession& session, const DeviceBox& box) {
 }
 
 // A box on this device.
-struct Place {
+struct LocatedBox {
   std::shared_ptr<Array> array;  // Kept as long as the op that names it.
   DeviceBox box;
 };
 
 // kInvalid when it names an array that there is not.
-inline Result<Place> FindPlace(DeviceSession& session, const BoxPlace& place,
-                               const BoxExtent& extent) {
-  Place found;
+inline Result<LocatedBox> FindBox(DeviceSession& session, const BoxLocation& place,
+                                  const BoxExtent& extent) {
+  LocatedBox found;
   found.box.place = place;
   found.box.extent = extent;
   if (place.array == 0) return found;
@@ -43,16 +43,16 @@ inline Result<Place> FindPlace(DeviceSession& session, const BoxPlace& place,
 // What a copy's op says of this device's side: its stream, the box, and how many bytes that is.
 struct CopySide {
   std::shared_ptr<Stream> stream;
-  Place place;
+  LocatedBox place;
   std::uint64_t bytes;
 };
 
 // kInvalid when there is no such thing, or nothing to copy.
 template <typename Op>
-Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxPlace& place)
+Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxLocation& place)
     CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
-  CUSPAN_ASSIGN_OR_RETURN(Place found, FindPlace(session, place, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(LocatedBox found, FindBox(session, place, op.extent));
   const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
   if (!bytes || *bytes == 0)
     return Status::Invalid("a copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,

@@ -1,5 +1,5 @@
 // Whose turn the GPU is, on a clock of the test's own.
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 
 #include <gtest/gtest.h>
 
@@ -32,11 +32,11 @@ class Simulation {
     std::uint64_t swaps = 0;  // How often that was done.
   };
 
-  std::uint32_t Add(const TurnRun& terms, std::uint64_t kernel) {
+  std::uint32_t Add(const SharingRun& terms, std::uint64_t kernel) {
     const auto number = static_cast<std::uint32_t>(runs.size());
-    turns.runs[number] = terms;
-    turns.runs[number].present = true;
-    turns.runs[number].idle_since = now;
+    slices.runs[number] = terms;
+    slices.runs[number].present = true;
+    slices.runs[number].idle_since = now;
     runs.push_back({kernel});
     return number;
   }
@@ -60,7 +60,7 @@ class Simulation {
   void Decide() {
     changed = false;
     for (std::uint32_t i = 0; i < runs.size(); ++i) {
-      TurnRun& told = turns.runs[i];
+      SharingRun& told = slices.runs[i];
       const bool wants = runs[i].backlog != 0 || runs[i].left != 0;
       if (told.wants && !wants) told.idle_since = now;
       told.wants = wants;
@@ -69,14 +69,14 @@ class Simulation {
       told.done_by = now + runs[i].left;
       told.swap = resident == i ? 0 : runs[i].swap;
     }
-    next = scheduling::Decide(turns, now);
+    next = scheduling::Decide(slices, now);
     ++decisions;
     std::uint32_t open = 0;
-    for (const TurnRun& run : turns.runs) open += run.open ? 1 : 0;
+    for (const SharingRun& run : slices.runs) open += run.open ? 1 : 0;
     EXPECT_LE(open, 1U) << "at " << now;
   }
 
-  Turns turns;
+  TimeSlices slices;
   std::vector<Run> runs;
   std::uint64_t now = kSecond;
   std::uint64_t next = kNever;
@@ -90,7 +90,7 @@ class Simulation {
     std::uint64_t on_gpu = 0;
     for (std::uint32_t i = 0; i < runs.size(); ++i) {
       Run& run = runs[i];
-      if (run.left == 0 && run.backlog != 0 && turns.runs[i].open && i != stopped) {
+      if (run.left == 0 && run.backlog != 0 && slices.runs[i].open && i != stopped) {
         run.swapping = run.swap != 0 && resident != i;
         if (run.swapping) {
           resident = i;
@@ -119,8 +119,8 @@ class Simulation {
 
 constexpr std::uint64_t kMany = std::uint64_t{1} << 40;
 
-TurnRun Terms(std::int32_t niceness, std::uint32_t quota = 0, std::uint32_t limit = kWhole) {
-  TurnRun terms;
+SharingRun Terms(std::int32_t niceness, std::uint32_t quota = 0, std::uint32_t limit = kWhole) {
+  SharingRun terms;
   terms.niceness = niceness;
   terms.quota = quota;
   terms.limit = limit;
@@ -132,17 +132,17 @@ double ShareOf(const Simulation& simulation, std::uint32_t run, std::uint64_t be
   return static_cast<double>(simulation.runs[run].gpu_time - before) / static_cast<double>(time);
 }
 
-TEST(TurnsTest, OneRunAloneIsNeverHeldUpAndNobodyHasToLook) {
+TEST(TimeSlicesTest, OneRunAloneIsNeverHeldUpAndNobodyHasToLook) {
   Simulation simulation;
   const std::uint32_t run = simulation.Add(Terms(0), 100 * kMicrosecond);
   simulation.Give(run, 3);
-  EXPECT_TRUE(simulation.turns.runs[run].open);
+  EXPECT_TRUE(simulation.slices.runs[run].open);
   EXPECT_EQ(simulation.next, kNever);
   simulation.Advance(kSecond);
-  EXPECT_TRUE(simulation.turns.runs[run].open) << "also while it has nothing to do";
+  EXPECT_TRUE(simulation.slices.runs[run].open) << "also while it has nothing to do";
 }
 
-TEST(TurnsTest, EqualRunsHaveEqualParts) {
+TEST(TimeSlicesTest, EqualRunsHaveEqualParts) {
   Simulation simulation;
   for (const std::uint64_t kernel : {20 * kMicrosecond, kMillisecond, 20 * kMillisecond})
     simulation.Give(simulation.Add(Terms(0), kernel), kMany);
@@ -152,7 +152,7 @@ TEST(TurnsTest, EqualRunsHaveEqualParts) {
 }
 
 // SHARING 3.6: quotas within three points over any five seconds, whatever the kernels' lengths.
-TEST(TurnsTest, PartsAreWhatRunsHadOfTheTimeLately) {
+TEST(TimeSlicesTest, PartsAreWhatRunsHadOfTheTimeLately) {
   Simulation simulation;
   const std::uint32_t a = simulation.Add({}, kMillisecond);
   const std::uint32_t b = simulation.Add({}, kMillisecond);
@@ -161,26 +161,26 @@ TEST(TurnsTest, PartsAreWhatRunsHadOfTheTimeLately) {
   simulation.Advance(3 * kSecond);
   for (const std::uint32_t run : {a, b}) {
     // What was before they came does not count.
-    EXPECT_NEAR(simulation.turns.runs[run].now.Value(), 0.5, 0.05);
-    EXPECT_NEAR(simulation.turns.runs[run].lately.Value(), 0.5, 0.05);
+    EXPECT_NEAR(simulation.slices.runs[run].now.Value(), 0.5, 0.05);
+    EXPECT_NEAR(simulation.slices.runs[run].lately.Value(), 0.5, 0.05);
   }
   simulation.Advance(30 * kSecond);
   // One has nothing to do any more.
   simulation.runs[b].backlog = 0;
   simulation.Advance(3 * kSecond);
-  EXPECT_GT(simulation.turns.runs[a].now.Value(), 0.9);
-  EXPECT_LT(simulation.turns.runs[b].now.Value(), 0.05);
-  EXPECT_GT(simulation.turns.runs[b].lately.Value(), 0.3);
-  EXPECT_LT(simulation.turns.runs[b].lately.Value(), 0.45);
+  EXPECT_GT(simulation.slices.runs[a].now.Value(), 0.9);
+  EXPECT_LT(simulation.slices.runs[b].now.Value(), 0.05);
+  EXPECT_GT(simulation.slices.runs[b].lately.Value(), 0.3);
+  EXPECT_LT(simulation.slices.runs[b].lately.Value(), 0.45);
   // Nobody decides while nothing happens, and the time counts all the same.
   simulation.runs[a].backlog = 0;
   simulation.Advance(2 * kMillisecond);
   simulation.now += 100 * kSecond;
   simulation.Decide();
-  EXPECT_LT(simulation.turns.runs[a].lately.Value(), 0.1);
+  EXPECT_LT(simulation.slices.runs[a].lately.Value(), 0.1);
 }
 
-TEST(TurnsTest, QuotasHoldOverAnyFiveSeconds) {
+TEST(TimeSlicesTest, QuotasHoldOverAnyFiveSeconds) {
   Simulation simulation;
   const std::uint32_t quotas[] = {500, 300, 200};
   const std::uint64_t kernels[] = {20 * kMicrosecond, kMillisecond, 20 * kMillisecond};
@@ -200,7 +200,7 @@ TEST(TurnsTest, QuotasHoldOverAnyFiveSeconds) {
           << "run " << i << " from second " << first;
 }
 
-TEST(TurnsTest, WhatIsNotPromisedIsSharedEqually) {
+TEST(TimeSlicesTest, WhatIsNotPromisedIsSharedEqually) {
   Simulation simulation;
   simulation.Give(simulation.Add(Terms(0, 600), kMillisecond), kMany);
   simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
@@ -208,7 +208,7 @@ TEST(TurnsTest, WhatIsNotPromisedIsSharedEqually) {
   EXPECT_NEAR(ShareOf(simulation, 0, 0, 5 * kSecond), 0.8, 0.03);
 }
 
-TEST(TurnsTest, HighPriorityTakesTheGpuAtOnce) {
+TEST(TimeSlicesTest, HighPriorityTakesTheGpuAtOnce) {
   Simulation simulation;
   const std::uint32_t batch = simulation.Add(Terms(10), 200 * kMicrosecond);
   const std::uint32_t urgent = simulation.Add(Terms(-10), 240 * kMicrosecond);
@@ -216,8 +216,8 @@ TEST(TurnsTest, HighPriorityTakesTheGpuAtOnce) {
   for (int burst = 0; burst < 20; ++burst) {
     simulation.Advance(41 * kMillisecond + burst * 37 * kMicrosecond);
     simulation.Give(urgent, 40);
-    EXPECT_TRUE(simulation.turns.runs[urgent].open) << burst;
-    EXPECT_FALSE(simulation.turns.runs[batch].open) << burst;
+    EXPECT_TRUE(simulation.slices.runs[urgent].open) << burst;
+    EXPECT_FALSE(simulation.slices.runs[batch].open) << burst;
     const std::uint64_t began = simulation.now;
     simulation.Advance(11 * kMillisecond);
     const Simulation::Run& run = simulation.runs[urgent];
@@ -225,20 +225,20 @@ TEST(TurnsTest, HighPriorityTakesTheGpuAtOnce) {
     // Its own 9.6 ms, and what was on the GPU when it came.
     EXPECT_LE(run.finished - began, 9600 * kMicrosecond + 240 * kMicrosecond) << burst;
   }
-  EXPECT_EQ(simulation.turns.runs[batch].preempted, 20U);
+  EXPECT_EQ(simulation.slices.runs[batch].preempted, 20U);
 }
 
-TEST(TurnsTest, LowPriorityDoesNotStarve) {
+TEST(TimeSlicesTest, LowPriorityDoesNotStarve) {
   Simulation simulation;
   simulation.Give(simulation.Add(Terms(-10), kMillisecond), kMany);
   const std::uint32_t low = simulation.Add(Terms(10), kMillisecond);
   simulation.Give(low, kMany);
   simulation.Advance(20 * kSecond);
-  EXPECT_GE(simulation.turns.runs[low].turns, 5U);
+  EXPECT_GE(simulation.slices.runs[low].turns, 5U);
   EXPECT_LE(ShareOf(simulation, low, 0, 20 * kSecond), 0.05) << "and priority holds";
 }
 
-TEST(TurnsTest, LowPriorityHasItsQuota) {
+TEST(TimeSlicesTest, LowPriorityHasItsQuota) {
   Simulation simulation;
   simulation.Give(simulation.Add(Terms(-10), kMillisecond), kMany);
   const std::uint32_t low = simulation.Add(Terms(10, 200), kMillisecond);
@@ -250,7 +250,7 @@ TEST(TurnsTest, LowPriorityHasItsQuota) {
 
 // A run that waits for its results between its kernels gives its turn away each time, and has its
 // quota all the same.
-TEST(TurnsTest, ARunThatPausesHasItsQuota) {
+TEST(TimeSlicesTest, ARunThatPausesHasItsQuota) {
   Simulation simulation;
   const std::uint32_t pausing = simulation.Add(Terms(0, 600), 200 * kMicrosecond);
   const std::uint32_t batch = simulation.Add(Terms(0, 200), 200 * kMicrosecond);
@@ -266,7 +266,7 @@ TEST(TurnsTest, ARunThatPausesHasItsQuota) {
   EXPECT_GE(ShareOf(simulation, batch, 0, simulation.now - began), 0.2);
 }
 
-TEST(TurnsTest, ALimitHoldsEvenAlone) {
+TEST(TimeSlicesTest, ALimitHoldsEvenAlone) {
   Simulation simulation;
   const std::uint32_t run = simulation.Add(Terms(0, 0, 300), kMillisecond);
   simulation.Give(run, kMany);
@@ -274,32 +274,32 @@ TEST(TurnsTest, ALimitHoldsEvenAlone) {
   EXPECT_NEAR(ShareOf(simulation, run, 0, 5 * kSecond), 0.3, 0.02);
 }
 
-TEST(TurnsTest, ARunThatIsIdleGivesItsTurnAway) {
+TEST(TimeSlicesTest, ARunThatIsIdleGivesItsTurnAway) {
   Simulation simulation;
   const std::uint32_t first = simulation.Add(Terms(0), kMillisecond);
   const std::uint32_t second = simulation.Add(Terms(0), kMillisecond);
   simulation.Give(first, 1);
   simulation.Give(second, kMany);
-  EXPECT_FALSE(simulation.turns.runs[second].open);
+  EXPECT_FALSE(simulation.slices.runs[second].open);
   simulation.Advance(kMillisecond);
-  EXPECT_TRUE(simulation.turns.runs[first].open) << "it may go on after a moment";
+  EXPECT_TRUE(simulation.slices.runs[first].open) << "it may go on after a moment";
   simulation.Advance(kIdleGrace + 100 * kMicrosecond);
-  EXPECT_TRUE(simulation.turns.runs[second].open);
-  EXPECT_FALSE(simulation.turns.runs[first].open);
+  EXPECT_TRUE(simulation.slices.runs[second].open);
+  EXPECT_FALSE(simulation.slices.runs[first].open);
 }
 
-TEST(TurnsTest, HighPriorityWaitsForNobodyWhoIsIdle) {
+TEST(TimeSlicesTest, HighPriorityWaitsForNobodyWhoIsIdle) {
   Simulation simulation;
   const std::uint32_t low = simulation.Add(Terms(10), 100 * kMicrosecond);
   const std::uint32_t high = simulation.Add(Terms(-10), 100 * kMicrosecond);
   simulation.Give(low, 1);
   simulation.Advance(120 * kMicrosecond);
-  ASSERT_FALSE(simulation.turns.runs[low].wants);
+  ASSERT_FALSE(simulation.slices.runs[low].wants);
   simulation.Give(high, 1);
-  EXPECT_TRUE(simulation.turns.runs[high].open);
+  EXPECT_TRUE(simulation.slices.runs[high].open);
 }
 
-TEST(TurnsTest, NobodyLooksAllTheTimeWhileARunHasHadItsLimit) {
+TEST(TimeSlicesTest, NobodyLooksAllTheTimeWhileARunHasHadItsLimit) {
   Simulation simulation;
   const std::uint32_t limited = simulation.Add(Terms(0, 0, 10), kMillisecond);
   const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
@@ -313,12 +313,12 @@ TEST(TurnsTest, NobodyLooksAllTheTimeWhileARunHasHadItsLimit) {
 }
 
 // What one had while nobody else was there, or wanted anything, is not held against it.
-TEST(TurnsTest, TimeAloneIsNotPaidBackWhenBothPause) {
+TEST(TimeSlicesTest, TimeAloneIsNotPaidBackWhenBothPause) {
   Simulation simulation;
   const std::uint32_t old_one = simulation.Add(Terms(0), kMillisecond);
   simulation.Give(old_one, 20'000);
   simulation.Advance(21 * kSecond);
-  ASSERT_FALSE(simulation.turns.runs[old_one].wants);
+  ASSERT_FALSE(simulation.slices.runs[old_one].wants);
   simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
   simulation.Advance(kMillisecond);
   const std::uint64_t before = simulation.runs[old_one].gpu_time;
@@ -327,7 +327,7 @@ TEST(TurnsTest, TimeAloneIsNotPaidBackWhenBothPause) {
   EXPECT_NEAR(ShareOf(simulation, old_one, before, kSecond), 0.5, 0.04);
 }
 
-TEST(TurnsTest, WhoIsStoppedInItsTurnLosesIt) {
+TEST(TimeSlicesTest, WhoIsStoppedInItsTurnLosesIt) {
   Simulation simulation;
   const std::uint32_t stopped = simulation.Add(Terms(-10), kMillisecond);
   const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
@@ -340,13 +340,13 @@ TEST(TurnsTest, WhoIsStoppedInItsTurnLosesIt) {
   simulation.Advance(5 * kSecond);
   EXPECT_GE(ShareOf(simulation, other, before, 5 * kSecond), 0.98);
   simulation.stopped = kNobody;
-  ++simulation.turns.runs[stopped].asked;
+  ++simulation.slices.runs[stopped].asked;
   simulation.Decide();
-  EXPECT_TRUE(simulation.turns.runs[stopped].open) << "it is back";
+  EXPECT_TRUE(simulation.slices.runs[stopped].open) << "it is back";
 }
 
 // What it did not want is not saved up: who was here meanwhile has its part from the beginning.
-TEST(TurnsTest, ARunThatComesBackHasNoCredit) {
+TEST(TimeSlicesTest, ARunThatComesBackHasNoCredit) {
   Simulation simulation;
   const std::uint32_t busy = simulation.Add(Terms(0), kMillisecond);
   const std::uint32_t late = simulation.Add(Terms(0), kMillisecond);
@@ -358,7 +358,7 @@ TEST(TurnsTest, ARunThatComesBackHasNoCredit) {
   EXPECT_NEAR(ShareOf(simulation, busy, before, kSecond), 0.5, 0.04);
 }
 
-TEST(TurnsTest, AKernelThatDoesNotEndHoldsUpNobody) {
+TEST(TimeSlicesTest, AKernelThatDoesNotEndHoldsUpNobody) {
   Simulation simulation;
   const std::uint32_t endless = simulation.Add(Terms(0), 3600 * kSecond);
   const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
@@ -370,33 +370,33 @@ TEST(TurnsTest, AKernelThatDoesNotEndHoldsUpNobody) {
   EXPECT_GE(ShareOf(simulation, other, 0, 5 * kSecond), 0.4);
 }
 
-TEST(TurnsTest, WhoIsGoneHoldsUpNobody) {
+TEST(TimeSlicesTest, WhoIsGoneHoldsUpNobody) {
   Simulation simulation;
   const std::uint32_t gone = simulation.Add(Terms(-10), kSecond);
   const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
   simulation.Give(gone, kMany);
   simulation.Advance(kMillisecond);
   simulation.Give(other, kMany);
-  simulation.turns.runs[gone].present = false;
+  simulation.slices.runs[gone].present = false;
   simulation.Decide();
-  EXPECT_TRUE(simulation.turns.runs[other].open);
+  EXPECT_TRUE(simulation.slices.runs[other].open);
 }
 
 // A run's process may be nicer than others'.
-TEST(TurnsTest, TheNicenessOfTheProcessCounts) {
+TEST(TimeSlicesTest, TheNicenessOfTheProcessCounts) {
   Simulation simulation;
-  TurnRun nice = Terms(0);
+  SharingRun nice = Terms(0);
   nice.process_niceness = 10;
   const std::uint32_t batch = simulation.Add(nice, kMillisecond);
   const std::uint32_t urgent = simulation.Add(Terms(0), kMillisecond);
   simulation.Give(batch, kMany);
   simulation.Advance(kMillisecond);
   simulation.Give(urgent, 1);
-  EXPECT_TRUE(simulation.turns.runs[urgent].open);
+  EXPECT_TRUE(simulation.slices.runs[urgent].open);
 }
 
 // Two for whose memory there is not room at once.
-TEST(TurnsTest, MemoryIsBroughtSeldom) {
+TEST(TimeSlicesTest, MemoryIsBroughtSeldom) {
   Simulation simulation;
   for (int i = 0; i < 2; ++i) {
     simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
@@ -410,7 +410,7 @@ TEST(TurnsTest, MemoryIsBroughtSeldom) {
   }
 }
 
-TEST(TurnsTest, WhoseMemoryIsThereHasItsTurnsMeanwhile) {
+TEST(TimeSlicesTest, WhoseMemoryIsThereHasItsTurnsMeanwhile) {
   Simulation simulation;
   for (int i = 0; i < 2; ++i) {
     simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
@@ -430,7 +430,7 @@ TEST(TurnsTest, WhoseMemoryIsThereHasItsTurnsMeanwhile) {
   EXPECT_GE(simulation.runs[0].swaps + simulation.runs[1].swaps, 6U);
 }
 
-TEST(TurnsTest, MemoryIsNotBroughtForAPauseThatIsShorter) {
+TEST(TimeSlicesTest, MemoryIsNotBroughtForAPauseThatIsShorter) {
   Simulation simulation;
   const std::uint32_t pauses = simulation.Add(Terms(0), kMillisecond);
   const std::uint32_t waits = simulation.Add(Terms(0), kMillisecond);
@@ -438,7 +438,7 @@ TEST(TurnsTest, MemoryIsNotBroughtForAPauseThatIsShorter) {
   simulation.Give(pauses, 1);
   simulation.Give(waits, kMany);
   simulation.Advance(150 * kMillisecond);
-  EXPECT_FALSE(simulation.turns.runs[pauses].wants);
+  EXPECT_FALSE(simulation.slices.runs[pauses].wants);
   EXPECT_EQ(simulation.resident, pauses);
   simulation.Give(pauses, 1);
   simulation.Advance(90 * kMillisecond);
@@ -447,7 +447,7 @@ TEST(TurnsTest, MemoryIsNotBroughtForAPauseThatIsShorter) {
   EXPECT_EQ(simulation.resident, waits);
 }
 
-TEST(TurnsTest, HighPriorityHasItsMemoryBroughtAtOnce) {
+TEST(TimeSlicesTest, HighPriorityHasItsMemoryBroughtAtOnce) {
   Simulation simulation;
   const std::uint32_t low = simulation.Add(Terms(10), kMillisecond);
   const std::uint32_t high = simulation.Add(Terms(-10), kMillisecond);
@@ -459,7 +459,7 @@ TEST(TurnsTest, HighPriorityHasItsMemoryBroughtAtOnce) {
   EXPECT_EQ(simulation.runs[high].gpu_time, kMillisecond);
 }
 
-TEST(TurnsTest, AThousandArrivalsAreAllServed) {
+TEST(TimeSlicesTest, AThousandArrivalsAreAllServed) {
   Simulation simulation;
   std::mt19937 random(7);
   for (std::uint32_t i = 0; i < 8; ++i)
@@ -471,19 +471,19 @@ TEST(TurnsTest, AThousandArrivalsAreAllServed) {
   }
   simulation.Advance(5 * kSecond);
   for (const Simulation::Run& run : simulation.runs) EXPECT_EQ(run.backlog + run.left, 0U);
-  EXPECT_EQ(simulation.turns.waiting, 0U);
+  EXPECT_EQ(simulation.slices.waiting, 0U);
 }
 
 // The table lies in memory that others can write.
-TEST(TurnsTest, GarbageEndsNothing) {
+TEST(TimeSlicesTest, GarbageEndsNothing) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 2000; ++round) {
-    Turns turns;
-    auto* bytes = reinterpret_cast<unsigned char*>(&turns);
-    for (std::size_t i = 0; i < sizeof turns; ++i)
+    TimeSlices slices;
+    auto* bytes = reinterpret_cast<unsigned char*>(&slices);
+    for (std::size_t i = 0; i < sizeof slices; ++i)
       if (random() % 3 == 0) bytes[i] = static_cast<unsigned char>(random());
-    Decide(turns, random());
-    Decide(turns, random());
+    Decide(slices, random());
+    Decide(slices, random());
   }
 }
 

@@ -1,4 +1,4 @@
-// Which GPUs a run wishes for: the same options for `cuspan run` and the home agent.
+// Which GPUs a run requests for: the same options for `cuspan run` and the head agent.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ class App;
 
 namespace cuspan {
 
-struct GpuWish {
+struct GpuRequest {
   std::optional<std::uint32_t> number;  // Without it: all that are free,
   bool all = false;                     // or all that there are.
   Policy policy = Policy::kLocalFirst;
@@ -22,7 +22,7 @@ struct GpuWish {
   std::uint64_t least_memory_bytes = 0;
   std::uint32_t least_capability = 0;  // 10 × major + minor.
   ShareTerms share;
-  // Told by the launcher to the home agent:
+  // Told by the launcher to the head agent:
   bool look = false;        // Nothing is wished for: only what there is, and who has it.
   std::uint64_t order = 0;  // When the run was started, in ns since 1970; 0: it starts now.
   std::string program;      // What it runs, for people.
@@ -30,7 +30,7 @@ struct GpuWish {
 };
 
 // The options as they are written.
-struct GpuWishTexts {
+struct GpuRequestTexts {
   std::string gpus, policy, wait, memory, capability;
   std::string share;  // "true" where it has no value.
   std::string priority, quota, limit, share_limit, memory_cap, kind;
@@ -38,18 +38,18 @@ struct GpuWishTexts {
   // Of the program's process, as the launcher has it; without it, of this one.
   std::optional<std::int32_t> process_niceness;
 };
-void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts);
+void AddGpuRequestOptions(CLI::App& command, GpuRequestTexts& texts);
 // Failures name the option. A run that shares its GPUs needs leases (CUSPAN_LEASES).
-Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts);
+Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts);
 // The options by which cuspan-agent learns of it, the launcher's own included.
-std::vector<std::string> GpuWishOptions(const GpuWish& wish);
+std::vector<std::string> GpuRequestOptions(const GpuRequest& request);
 
 // As --priority takes it: a name where there is one.
 std::string PriorityText(std::int64_t niceness);
 // As --kind takes it; empty where nothing is known.
 const char* KindText(scheduling::Limits limits);
 
-// The time as GpuWish::order has it.
+// The time as GpuRequest::order has it.
 std::uint64_t RealTimeNow();
 
 // "at least 40.0 GiB of memory and compute capability 9.0 or higher"; empty where nothing is

@@ -1,4 +1,4 @@
-#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_slot.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -12,24 +12,24 @@
 
 namespace cuspan {
 
-using sharing::SessionPlace;
+using sharing::SessionSlot;
 using sharing::ShareFile;
 
-ShareSeat::ShareSeat(std::unique_ptr<ShareFile> file, std::uint32_t place)
+ShareSlot::ShareSlot(std::unique_ptr<ShareFile> file, std::uint32_t place)
     : file_(std::move(file)),
       place_(place),
       gated_(file_->layout().sessions[place].gated),
       rung_(file_->layout().sessions[place].rung) {}
 
-Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t run_place) {
+Result<std::unique_ptr<ShareSlot>> ShareSlot::Take(UniqueFd table, std::uint32_t run_place) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(std::move(table)));
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file->Change());
   sharing::Layout& layout = file->layout();
-  if (run_place >= scheduling::kMostSharingRuns || !layout.turns.runs[run_place].present)
+  if (run_place >= scheduling::kMaxSharingRuns || !layout.turns.runs[run_place].present)
     return Status::NotFound("the run has no place in the table of its GPU");
   file->ForgetDead();
-  for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
-    SessionPlace& session = layout.sessions[i];
+  for (std::uint32_t i = 0; i < kMaxSharingSessions; ++i) {
+    SessionSlot& session = layout.sessions[i];
     if (session.taken != 0 || !file->TakePlace(sharing::kFirstSessionByte + i)) continue;
     for (std::atomic<std::uint32_t>* word :
          {&session.open, &session.wants, &session.preemptible, &session.known, &session.paired,
@@ -52,17 +52,17 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
     session.taken = 1;
     layout.sessions_used = std::max(layout.sessions_used, i + 1);
     file->DecideNow();
-    return std::unique_ptr<ShareSeat>(new ShareSeat(std::move(file), i));
+    return std::unique_ptr<ShareSlot>(new ShareSlot(std::move(file), i));
   }
   return Status::Exhausted("{} processes use this GPU already, as many as may share it",
-                           kMostSharingSessions);
+                           kMaxSharingSessions);
 }
 
-ShareSeat::~ShareSeat() {
+ShareSlot::~ShareSlot() {
   if (!left_) Leave();
 }
 
-void ShareSeat::Leave() {
+void ShareSlot::Leave() {
   left_ = true;
   // Otherwise the next who looks finds that nobody has the place.
   const Result<ShareFile::Changing> changing = file_->Change();
@@ -70,66 +70,66 @@ void ShareSeat::Leave() {
   SetOnGpu(false, 0, Now());
   sharing::Layout& layout = file_->layout();
   const std::uint32_t run = sharing::Once(own().run);
-  if (run < scheduling::kMostSharingRuns)
+  if (run < scheduling::kMaxSharingRuns)
     layout.busy_before[run] += own().busy.load(std::memory_order_relaxed);
   own().taken = 0;
   file_->GivePlace(sharing::kFirstSessionByte + place_);
   file_->DecideNow();
 }
 
-ShareTerms ShareSeat::terms() const { return file_->TermsOf(own().run); }
+ShareTerms ShareSlot::terms() const { return file_->TermsOf(own().run); }
 
-std::string ShareSeat::path() const { return file_->FindPath(); }
+std::string ShareSlot::path() const { return file_->FindPath(); }
 
-Result<std::unique_ptr<ShareMemory>> ShareSeat::OpenMemory() const {
+Result<std::unique_ptr<ShareMemory>> ShareSlot::OpenMemory() const {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd table, file_->OpenAgain());
   return ShareMemory::Open(std::move(table), own().run, place_);
 }
 
-SessionPlace& ShareSeat::own() const { return file_->layout().sessions[place_]; }
+SessionSlot& ShareSlot::own() const { return file_->layout().sessions[place_]; }
 
-bool ShareSeat::open() const { return own().open.load() != 0; }
-std::uint64_t ShareSeat::evict() const { return own().evict.load(std::memory_order_relaxed); }
-bool ShareSeat::preemptible() const {
+bool ShareSlot::open() const { return own().open.load() != 0; }
+std::uint64_t ShareSlot::evict() const { return own().evict.load(std::memory_order_relaxed); }
+bool ShareSlot::preemptible() const {
   return own().preemptible.load(std::memory_order_relaxed) != 0;
 }
-bool ShareSeat::on_gpu() const { return own().on_gpu_since.load(std::memory_order_relaxed) != 0; }
-bool ShareSeat::paired() const { return own().paired.load(std::memory_order_relaxed) != 0; }
-std::uint32_t ShareSeat::pairings() const { return own().pairings.load(std::memory_order_relaxed); }
-ShareSeat::Changes ShareSeat::changes() const {
-  const scheduling::Turns& turns = file_->layout().turns;
+bool ShareSlot::on_gpu() const { return own().on_gpu_since.load(std::memory_order_relaxed) != 0; }
+bool ShareSlot::paired() const { return own().paired.load(std::memory_order_relaxed) != 0; }
+std::uint32_t ShareSlot::pairings() const { return own().pairings.load(std::memory_order_relaxed); }
+ShareSlot::Changes ShareSlot::changes() const {
+  const scheduling::TimeSlices& turns = file_->layout().turns;
   return {turns.changes, turns.last_gain, turns.last_cost};
 }
-bool ShareSeat::some_wait() const {
+bool ShareSlot::some_wait() const {
   // Who waits may be about to say so.
   const sharing::Layout& layout = file_->layout();
   return layout.waiting.load(std::memory_order_relaxed) != 0 ||
          layout.changing.load(std::memory_order_relaxed) != 0;
 }
-std::uint64_t ShareSeat::look_next() const {
+std::uint64_t ShareSlot::look_next() const {
   return file_->layout().look_next.load(std::memory_order_relaxed);
 }
 
-void ShareSeat::SetWants() { own().wants.store(1); }
+void ShareSlot::SetWants() { own().wants.store(1); }
 
-void ShareSeat::SetIdle(std::uint64_t now) {
+void ShareSlot::SetIdle(std::uint64_t now) {
   SetOnGpu(false, 0, now);
   own().idle_since.store(now, std::memory_order_relaxed);
   own().wants.store(0);
 }
 
-void ShareSeat::SetLimits(scheduling::Limits limits) {
+void ShareSlot::SetLimits(scheduling::Limits limits) {
   own().limits.store(static_cast<std::uint32_t>(limits), std::memory_order_relaxed);
 }
-void ShareSeat::SetKnown(bool known) {
+void ShareSlot::SetKnown(bool known) {
   own().known.store(known ? 1 : 0, std::memory_order_relaxed);
 }
-void ShareSeat::SetDone(std::uint64_t nanoseconds) {
+void ShareSlot::SetDone(std::uint64_t nanoseconds) {
   own().done.store(nanoseconds, std::memory_order_relaxed);
 }
 
-void ShareSeat::SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now) {
-  SessionPlace& session = own();
+void ShareSlot::SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now) {
+  SessionSlot& session = own();
   session.done_by.store(done_by, std::memory_order_relaxed);
   const std::uint64_t since = session.on_gpu_since.load(std::memory_order_relaxed);
   if (on_gpu == (since != 0)) return;
@@ -139,14 +139,14 @@ void ShareSeat::SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now) 
                        std::memory_order_relaxed);
 }
 
-Status ShareSeat::Decide() {
+Status ShareSlot::Decide() {
   own().asked.fetch_add(1, std::memory_order_relaxed);
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
   file_->DecideNow(&own());
   return Status::Ok();
 }
 
-std::uint32_t ShareSeat::AwaitRing(std::uint32_t seen, std::chrono::milliseconds limit) {
+std::uint32_t ShareSlot::AwaitRing(std::uint32_t seen, std::chrono::milliseconds limit) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(limit.count() / 1000);
   time.tv_nsec = static_cast<long>(limit.count() % 1000) * 1'000'000;
@@ -154,8 +154,8 @@ std::uint32_t ShareSeat::AwaitRing(std::uint32_t seen, std::chrono::milliseconds
   return rings();
 }
 
-void ShareSeat::RingSelf() { ShareFile::Wake(own()); }
+void ShareSlot::RingSelf() { ShareFile::Wake(own()); }
 
-std::uint64_t ShareSeat::Now() { return ShareFile::Now(); }
+std::uint64_t ShareSlot::Now() { return ShareFile::Now(); }
 
 }  // namespace cuspan

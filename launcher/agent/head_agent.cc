@@ -1,4 +1,4 @@
-#include "launcher/agent/home_agent.h"
+#include "launcher/agent/head_agent.h"
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -28,7 +28,7 @@ constexpr int kReportsLimitMs = 1'000;
 
 }  // namespace
 
-HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
+HeadAgent::HeadAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
                      std::unique_ptr<AgentNode> node, InventoryQuery& inventory)
     : options_(options),
       key_(key),
@@ -43,7 +43,7 @@ HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* 
                         CUSPAN_REQUIRES(agent_thread) { return TakeControl(rank, frame); });
 }
 
-Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options,
+Result<std::unique_ptr<HeadAgent>> HeadAgent::Create(const AgentOptions& options,
                                                      const InstallPaths& paths,
                                                      const Environment& proxy_environment,
                                                      const RunKey& key, AgentLinks links,
@@ -51,13 +51,13 @@ Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options
   Transport* const transport = links.transport;
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
                           AgentNode::Create(paths, proxy_environment, std::move(links)));
-  node->Join(key.secret, key.Id(), options.wish.share, !options.trace.empty());
+  node->Join(key.secret, key.Id(), options.request.share, !options.trace.empty());
   CUSPAN_RETURN_IF_ERROR(node->clients().Listen(key.Address()));
-  return std::unique_ptr<HomeAgent>(
-      new HomeAgent(options, key, transport, std::move(node), inventory));
+  return std::unique_ptr<HeadAgent>(
+      new HeadAgent(options, key, transport, std::move(node), inventory));
 }
 
-Status HomeAgent::JoinLauncher() {
+Status HeadAgent::JoinLauncher() {
   CUSPAN_ASSIGN_OR_RETURN(ControlSocket launcher, ControlSocket::Connect(key_.LauncherAddress()));
   CUSPAN_RETURN_IF_ERROR(launcher.Send(HomeJoin{key_.secret}));
   CUSPAN_ASSIGN_OR_RETURN(LauncherHello hello, launcher.Expect<LauncherHello>(kHandshakeLimit));
@@ -71,7 +71,7 @@ Status HomeAgent::JoinLauncher() {
   return Status::Ok();
 }
 
-Status HomeAgent::FindDevices() {
+Status HeadAgent::FindDevices() {
   // It may take long: until then the launcher's end is the end of the run.
   if (launcher_)
     CUSPAN_RETURN_IF_ERROR(node_->poller().Watch(
@@ -88,11 +88,11 @@ Status HomeAgent::FindDevices() {
   return ready.ok() ? told : ready.status();
 }
 
-Result<RunReady> HomeAgent::Prepare() {
+Result<RunReady> HeadAgent::Prepare() {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AgentInventory> inventories, GatherInventories());
-  CUSPAN_ASSIGN_OR_RETURN(
-      allocation_, RunAllocation::Create(*node_, options_.wish, node_->context().run, inventories));
-  if (options_.wish.look) return Look();
+  CUSPAN_ASSIGN_OR_RETURN(allocation_, RunAllocation::Create(*node_, options_.request,
+                                                             node_->context().run, inventories));
+  if (options_.request.look) return Look();
   const auto keep_on = [this] { return !run_ended_; };
   CUSPAN_ASSIGN_OR_RETURN(
       std::vector<DeviceDescription> devices,
@@ -100,7 +100,7 @@ Result<RunReady> HomeAgent::Prepare() {
                                          CUSPAN_REQUIRES(agent_thread) { TellWaiting(what); }));
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AddressWindow> windows, PlanWindows(devices));
   // The programs see of each GPU's memory what the run may have of it.
-  if (const std::uint64_t cap = options_.wish.share.memory; cap != 0)
+  if (const std::uint64_t cap = options_.request.share.memory; cap != 0)
     for (DeviceDescription& device : devices)
       device.memory_bytes = std::min(device.memory_bytes, cap);
   node_->context().devices = std::move(devices);
@@ -115,13 +115,13 @@ Result<RunReady> HomeAgent::Prepare() {
   return ready;
 }
 
-Result<RunReady> HomeAgent::Look() {
+Result<RunReady> HeadAgent::Look() {
   CUSPAN_ASSIGN_OR_RETURN(RunReady found, allocation_->Look([this] { return !run_ended_; }));
   found.relay = relay_name();
   return found;
 }
 
-void HomeAgent::TellLook() {
+void HeadAgent::TellLook() {
   const Result<RunReady> found = Look();
   if (run_ended_) return;  // Nobody waits for it any more.
   const Status told =
@@ -129,14 +129,14 @@ void HomeAgent::TellLook() {
   if (!told.ok()) LogInfo("{}", told.message());
 }
 
-void HomeAgent::TellWaiting(const std::string& what) {
+void HeadAgent::TellWaiting(const std::string& what) {
   if (!launcher_) return LogWarn("waiting for {}", what);
   if (const Status sent = launcher_->Send(RunWaiting{what}); !sent.ok())
     LogInfo("{}", sent.message());
 }
 
 // All agents' devices in the order of the app's numbering.
-Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
+Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
   std::vector<AgentInventory> inventories;
   const std::uint32_t agents = node_->context().agents;
   const bool others = transport_ != nullptr && agents > 1;
@@ -175,7 +175,7 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
   return inventories;
 }
 
-void HomeAgent::TellPlan() {
+void HeadAgent::TellPlan() {
   const NodeContext& context = node_->context();
   for (std::size_t first = 0; first < context.devices.size(); first += kDevicesAMessage) {
     const std::size_t end = std::min(first + kDevicesAMessage, context.devices.size());
@@ -188,7 +188,7 @@ void HomeAgent::TellPlan() {
   }
 }
 
-int HomeAgent::Serve(const AppProcess* app) {
+int HeadAgent::Serve(const AppProcess* app) {
   int app_status = 0;
   UniqueFd app_process;
   if (app != nullptr) {
@@ -224,7 +224,7 @@ int HomeAgent::Serve(const AppProcess* app) {
 }
 
 template <typename T>
-void HomeAgent::AnswerLauncher(const T& message) {
+void HeadAgent::AnswerLauncher(const T& message) {
   if (run_ended_) return;
   if (const Status sent = launcher_->Post(message); !sent.ok())
     return LogInfo("{}", sent.message());
@@ -232,8 +232,8 @@ void HomeAgent::AnswerLauncher(const T& message) {
     node_->poller().SetInterest(launcher_->fd(), Poller::Interest::kWrite);
 }
 
-bool HomeAgent::TakeQuestion(const Frame& frame) {
-  if (options_.wish.look && frame.op() == Op::kLookAgain) {
+bool HeadAgent::TakeQuestion(const Frame& frame) {
+  if (options_.request.look && frame.op() == Op::kLookAgain) {
     look_wanted_ = true;
     return true;
   }
@@ -246,7 +246,7 @@ bool HomeAgent::TakeQuestion(const Frame& frame) {
   return true;
 }
 
-void HomeAgent::ReadLauncher() {
+void HeadAgent::ReadLauncher() {
   if (launcher_->kept() != 0) {
     // Nothing is read until it has taken what it asked for.
     if (launcher_->Flush().ok() && launcher_->kept() != 0) return;
@@ -266,11 +266,11 @@ void HomeAgent::ReadLauncher() {
   reports_wanted_ = true;
 }
 
-void HomeAgent::KeepReports(std::vector<DeviceReport>&& reports) {
+void HeadAgent::KeepReports(std::vector<DeviceReport>&& reports) {
   for (DeviceReport& report : reports) reports_.Add(std::move(report));
 }
 
-bool HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool HeadAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   const auto wrong = [rank](const Status& status) {
     LogError("agent {}: {}", rank, status.message());
     return true;
@@ -300,13 +300,13 @@ bool HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   return true;
 }
 
-void HomeAgent::AskClocks() {
+void HeadAgent::AskClocks() {
   if (node_->trace() == nullptr || !agents_met_) return;
   clocks_asked_ = node_->others();
   SendToOthers(TraceClock{TraceNow(), 0});
 }
 
-void HomeAgent::TakeClock(std::uint32_t rank, const TraceClock& answer) {
+void HeadAgent::TakeClock(std::uint32_t rank, const TraceClock& answer) {
   const std::uint64_t now = TraceNow();
   if (node_->trace() == nullptr || answer.asked > now) return;
   ClockOffset& clock = node_->trace()->clock(rank);
@@ -317,7 +317,7 @@ void HomeAgent::TakeClock(std::uint32_t rank, const TraceClock& answer) {
     clocks_asked_.erase(rank);
 }
 
-void HomeAgent::EndTrace() {
+void HeadAgent::EndTrace() {
   if (!agents_met_ || Owes(clocks_asked_)) return;
   for (std::uint32_t rank = 1; rank < node_->context().agents; ++rank)
     node_->trace()->clock(rank).StartSecond();
@@ -325,7 +325,7 @@ void HomeAgent::EndTrace() {
   node_->Loop([this]() CUSPAN_REQUIRES(agent_thread) { return Owes(clocks_asked_); });
 }
 
-void HomeAgent::EndOthers() {
+void HeadAgent::EndOthers() {
   if (!agents_met_) return;
   agents_left_ = node_->others();
   SendToOthers(AgentShutdown{});
@@ -333,13 +333,13 @@ void HomeAgent::EndOthers() {
   node_->Drain([this]() CUSPAN_REQUIRES(agent_thread) { return Owes(agents_left_); });
 }
 
-bool HomeAgent::Owes(const std::set<std::uint32_t>& ranks) {
+bool HeadAgent::Owes(const std::set<std::uint32_t>& ranks) {
   return std::any_of(ranks.begin(), ranks.end(),
                      [this](std::uint32_t rank)
                          CUSPAN_REQUIRES(agent_thread) { return !node_->relay()->gave_up(rank); });
 }
 
-void HomeAgent::SendReports() {
+void HeadAgent::SendReports() {
   Status sent = Status::Ok();
   for (std::vector<DeviceReport>& piece : reports_.Take())
     if (sent.ok()) sent = launcher_->Post(RunStatistics{std::move(piece)});
@@ -355,7 +355,7 @@ void HomeAgent::SendReports() {
   if (!sent.ok()) LogInfo("{}", sent.message());
 }
 
-void HomeAgent::Shutdown() {
+void HeadAgent::Shutdown() {
   const bool traced = node_->trace() != nullptr;
   ::alarm(traced ? kTracedEndSeconds : kEndSeconds);
   node_->clients().EndAll();

@@ -1,4 +1,4 @@
-// The home agent: the one on the launcher's node. It plans the run's devices, tells the other
+// The head agent: the one on the launcher's node. It plans the run's devices, tells the other
 // agents, and ends the run.
 #pragma once
 
@@ -20,10 +20,10 @@
 
 namespace cuspan {
 
-class HomeAgent {
+class HeadAgent {
  public:
   // `inventory`, of this node, outlives it.
-  static Result<std::unique_ptr<HomeAgent>> Create(
+  static Result<std::unique_ptr<HeadAgent>> Create(
       const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
       const RunKey& key, AgentLinks links, InventoryQuery& inventory) CUSPAN_REQUIRES(agent_thread);
 
@@ -42,7 +42,7 @@ class HomeAgent {
   std::string_view relay_name() const CUSPAN_REQUIRES(agent_thread) { return node_->relay_name(); }
 
  private:
-  HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
+  HeadAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
             std::unique_ptr<AgentNode> node, InventoryQuery& inventory);
   Result<RunReady> Prepare() CUSPAN_REQUIRES(agent_thread);
   // Of an agent that only looks.

@@ -1,8 +1,8 @@
 // One life of a context (context.h): the connection to its proxy, its memory and its modules. A
 // device that is reset gets a new one.
 //
-// Any thread may use a link. Functions return the driver's results; a lost device makes every call
-// return its sticky error.
+// Any thread may use a connection. Functions return the driver's results; a lost device makes every
+// call return its sticky error.
 #pragma once
 
 #include <cuda.h>
@@ -21,12 +21,12 @@
 namespace cuspan {
 
 class Context;
-class Link;
+class ContextConnection;
 
-// What a link is made from. The pointers outlive it.
-struct LinkParts {
+// What a connection is made from. The pointers outlive it.
+struct ContextConnectionParts {
   Context* context = nullptr;
-  ProxyPlace place;
+  ProxyLocation place;
   std::uint64_t number = 0;
   AddressWindow window;
   std::unique_ptr<Channel> channel;
@@ -36,12 +36,13 @@ struct LinkParts {
   PieceListener* pieces = nullptr;  // Null: nobody wants to know.
   // Are told of completions, and of communicators, by the thread that receives.
   const std::function<void(const EventReached&)>* on_event = nullptr;
-  const std::function<void(const Link&, const CommunicatorTold&)>* on_communicator = nullptr;
+  const std::function<void(const ContextConnection&, const CommunicatorNotice&)>* on_communicator =
+      nullptr;
 };
 
-class Link final : public Connection {
+class ContextConnection final : public Connection {
  public:
-  explicit Link(LinkParts parts);
+  explicit ContextConnection(ContextConnectionParts parts);
 
   // Posts an op that nobody waits for. What it may do with shared memory is seen to, which Send
   // does not: that is for the work of shared memory itself, and for what only describes work.
@@ -95,7 +96,7 @@ class Link final : public Connection {
 
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
-  void OnCommunicator(const CommunicatorTold& told) override { (*on_communicator_)(*this, told); }
+  void OnCommunicator(const CommunicatorNotice& told) override { (*on_communicator_)(*this, told); }
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
   std::uint64_t completed() const override { return memory_.completed(); }
   void OnFailed(CUresult result) override;
@@ -104,7 +105,8 @@ class Link final : public Connection {
   const std::shared_ptr<Context> context_;  // Until it has no life, they hold each other.
   SharedRegion* const region_;
   const std::function<void(const EventReached&)>* const on_event_;
-  const std::function<void(const Link&, const CommunicatorTold&)>* const on_communicator_;
+  const std::function<void(const ContextConnection&, const CommunicatorNotice&)>* const
+      on_communicator_;
   std::atomic<bool> said_what_is_waited_for_{false};
   Coherence coherence_;
   DeviceMemory memory_;

@@ -13,10 +13,10 @@
 // over, or has taken much longer with it than was said: kernels can not be ended. From then on both
 // are on the GPU, and the driver gives it to them by turns.
 //
-// The memory of a run may have to be brought to the GPU first, and that of others away (TurnRun::
-// swap). That is done seldom: such a run gets the GPU when the memory that is there has been for
-// kSwapTurns times as long, when nobody else has had anything to do for so long as it takes, or at
-// once when it is of higher priority than the one that has the turn.
+// The memory of a run may have to be brought to the GPU first, and that of others away
+// (SharingRun:: swap). That is done seldom: such a run gets the GPU when the memory that is there
+// has been for kTimeSlicesPerSwap times as long, when nobody else has had anything to do for so
+// long as it takes, or at once when it is of higher priority than the one that has the turn.
 //
 // In pairs, a second run has its gate open as well, where both together do more than in turns
 // (pairs.h): of those that want the GPU the one that goes best with the first. Two runs of
@@ -33,13 +33,13 @@
 
 namespace cuspan::scheduling {
 
-inline constexpr std::uint32_t kMostSharingRuns = 16;
+inline constexpr std::uint32_t kMaxSharingRuns = 16;
 inline constexpr std::uint32_t kWhole = 1000;  // Of parts of a GPU's time.
 inline constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 // All times are in nanoseconds, points of them since whenever the caller says, but not 0.
-inline constexpr std::uint64_t kTurn = 10'000'000;
+inline constexpr std::uint64_t kTimeSlice = 10'000'000;
 inline constexpr std::uint64_t kIdleGrace = 200'000;
 // How much longer than it said what a run has on the GPU may take before the next one goes ahead,
 // and how long that is waited for at most.
@@ -53,7 +53,7 @@ inline constexpr std::uint64_t kNow = 1'000'000'000;
 inline constexpr std::uint64_t kLately = 10'000'000'000;
 // The memory that was brought to the GPU stays there for so many times what that took, and brings
 // no more than so long with it.
-inline constexpr std::uint64_t kSwapTurns = 20;
+inline constexpr std::uint64_t kTimeSlicesPerSwap = 20;
 inline constexpr std::uint64_t kLongestSwap = 60'000'000'000;
 // While some wait the decision is looked at as often as this: for one that has died.
 inline constexpr std::uint64_t kLongestWithoutLook = 50'000'000;
@@ -73,7 +73,7 @@ struct DecayingPart {
   }
 };
 
-struct TurnRun {
+struct SharingRun {
   // --- What it was promised.
   Flag present = 0;
   std::int32_t niceness = 0;          // As nice(1) has it: -20 is the most important.
@@ -97,7 +97,7 @@ struct TurnRun {
   // --- What was decided.
   Flag open = 0;  // It may hand work to the GPU.
 
-  // --- What Turns keeps about it.
+  // --- What TimeSlices keeps about it.
   Flag wanted = 0;
   std::uint64_t busy_before = 0;
   std::uint64_t done_before = 0;
@@ -120,19 +120,19 @@ struct TurnRun {
 };
 
 // Lower is more important.
-inline std::int64_t NicenessOf(const TurnRun& run) {
+inline std::int64_t NicenessOf(const SharingRun& run) {
   return std::int64_t{run.niceness} + run.process_niceness;
 }
 
 // Zeros, as in new shared memory, are its beginning, but for `holder`.
-struct Turns {
-  std::array<TurnRun, kMostSharingRuns> runs;
+struct TimeSlices {
+  std::array<SharingRun, kMaxSharingRuns> runs;
   std::uint32_t holder = kNobody;  // Who has the turn, or is about to.
   Flag holder_owed = 0;            // It has it by its quota: nobody takes it away.
   Flag preempting = 0;             // It waits for nobody, since all others are less important.
   double holder_bonus = 0;         // Steps of priority that it has in this turn for having waited.
   double virtual_time = 0;         // The pass of whoever wanted the GPU and had least.
-  std::uint64_t turn_ends = 0;
+  std::uint64_t time_slice_ends = 0;
   std::uint64_t swapped_at =
       0;  // When the turn was last given to a run whose memory was not there.
   std::uint64_t leave_limit = 0;  // Until then the holder waits for those who leave.
@@ -147,19 +147,19 @@ struct Turns {
   // and to cost (ns of work).
   std::uint64_t changes = 0;
   double last_gain = 0, last_cost = 0;
-  std::array<std::array<PairRecord, kMostSharingRuns>, kMostSharingRuns> records;
+  std::array<std::array<PairRecord, kMaxSharingRuns>, kMaxSharingRuns> records;
 
   PairRecord& RecordOf(std::uint32_t a, std::uint32_t b) {
     return a < b ? records[a][b] : records[b][a];
   }
   // Another run has come to this place.
   void ForgetPairs(std::uint32_t run) {
-    for (std::uint32_t other = 0; other < kMostSharingRuns; ++other) RecordOf(run, other) = {};
+    for (std::uint32_t other = 0; other < kMaxSharingRuns; ++other) RecordOf(run, other) = {};
   }
 };
 
 // Brings all accounts up to `now` and decides; to be called whenever what a run does has changed.
 // Says when it is to be called again if nothing changes before; kNever where nobody waits.
-std::uint64_t Decide(Turns& turns, std::uint64_t now);
+std::uint64_t Decide(TimeSlices& slices, std::uint64_t now);
 
 }  // namespace cuspan::scheduling

@@ -1,4 +1,4 @@
-// The house: one thread a communicator, which ends when all have left.
+// The server: one thread a communicator, which ends when all have left.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/random.h>
@@ -35,9 +35,9 @@ std::string Release(int version) {
   return Format("{}.{}.{}", version / 10'000, version / 100 % 100, version % 100);
 }
 
-class House {
+class LivenessServer {
  public:
-  House(net::Listener listener, std::uint64_t key, std::shared_ptr<net::Interrupt> never)
+  LivenessServer(net::Listener listener, std::uint64_t key, std::shared_ptr<net::Interrupt> never)
       : listener_(std::move(listener)), key_(key), never_(std::move(never)) {}
 
   void Serve() {
@@ -70,9 +70,9 @@ class House {
     NoticeSilence(guest.fd.get());
     if (closed_) {
       // Too late, or one too many.
-      WatchNews news = closing_;
-      if (news.kind == WatchNews::kAllHere) {
-        news.kind = WatchNews::kDisagree;
+      WatchUpdate news = closing_;
+      if (news.kind == WatchUpdate::kAllHere) {
+        news.kind = WatchUpdate::kDisagree;
         news.text = WatchText("all ranks of the communicator had come already");
       }
       static_cast<void>(net::SendAll(guest.fd.get(), &news, sizeof(news), *never_, Soon()));
@@ -103,29 +103,29 @@ class House {
                                first.host.Get(), Release(first.version), other.host.Get(),
                                Release(other.version)));
     }
-    WatchNews news;
-    news.kind = WatchNews::kAllHere;
+    WatchUpdate news;
+    news.kind = WatchUpdate::kAllHere;
     news.rank = own_rank_;
     Close(news);
   }
 
   void Disagree(const std::string& what) {
-    WatchNews news;
-    news.kind = WatchNews::kDisagree;
+    WatchUpdate news;
+    news.kind = WatchUpdate::kDisagree;
     news.text = WatchText(what);
     Close(news);
     members_.clear();
   }
 
   // Nobody else may come, for this reason.
-  void Close(const WatchNews& news) {
+  void Close(const WatchUpdate& news) {
     closed_ = true;
     closing_ = news;
     Tell(news);
   }
 
   void Listen() {
-    std::vector<WatchNews> news;
+    std::vector<WatchUpdate> news;
     std::erase_if(members_, [&](Member& member) {
       while (true) {
         const std::size_t before = member.word.size();
@@ -135,35 +135,35 @@ class House {
         member.word.resize(before + static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
         if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
         if (bytes > 0 && member.word.size() < sizeof(WatchWord)) continue;
-        WatchNews one;
+        WatchUpdate one;
         one.rank = member.said.rank;
         WatchWord word;
         if (bytes > 0) {
           std::memcpy(&word, member.word.data(), sizeof(word));
           member.word.clear();
           one.group = word.group;
-          one.kind = word.kind == WatchWord::kAnnounce ? WatchNews::kGrouped : WatchNews::kLeft;
+          one.kind = word.kind == WatchWord::kAnnounce ? WatchUpdate::kGrouped : WatchUpdate::kLeft;
         }
         // Who leaves before all have come leaves the others waiting.
-        if (bytes <= 0 || (one.kind == WatchNews::kLeft && !closed_)) {
-          one.kind = WatchNews::kLost;
+        if (bytes <= 0 || (one.kind == WatchUpdate::kLeft && !closed_)) {
+          one.kind = WatchUpdate::kLost;
           one.text = WatchText(Format("rank {} on host {} was lost{}", member.said.rank,
                                       member.said.host.Get(),
                                       closed_ ? "" : " while the communicator was made"));
         }
         news.push_back(one);
-        if (one.kind != WatchNews::kGrouped) return true;
+        if (one.kind != WatchUpdate::kGrouped) return true;
       }
     });
-    for (const WatchNews& one : news) {
-      if (one.kind == WatchNews::kLost && !closed_)
+    for (const WatchUpdate& one : news) {
+      if (one.kind == WatchUpdate::kLost && !closed_)
         Close(one);
       else
         Tell(one);
     }
   }
 
-  void Tell(const WatchNews& news) {
+  void Tell(const WatchUpdate& news) {
     for (const Member& member : members_) {
       // One to whom nothing can be said is lost, which the next look at it shows.
       if (!net::SendAll(member.fd.get(), &news, sizeof(news), *never_, Soon()).ok())
@@ -178,7 +178,7 @@ class House {
   bool known_ = false;   // The size.
   bool closed_ = false;  // All have come, or it is over before.
   bool warned_ = false;
-  WatchNews closing_;
+  WatchUpdate closing_;
   int size_ = 0;
   int own_rank_ = -1;
 };
@@ -206,33 +206,34 @@ void NoticeSilence(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
-std::optional<WatchPlace> TakeWatchPlace(RankId& id) {
-  WatchPlace place;
-  std::uint8_t* const at = id.bytes.data() + kWatchPlaceAt;
+std::optional<LivenessAddress> ExtractLivenessAddress(RankId& id) {
+  LivenessAddress place;
+  std::uint8_t* const at = id.bytes.data() + kLivenessAddressAt;
   std::memcpy(&place, at, sizeof(place));
-  if (place.magic != WatchPlace::kMagic) return std::nullopt;
+  if (place.magic != LivenessAddress::kMagic) return std::nullopt;
   std::memset(at, 0, sizeof(place));
   return place;
 }
 
-Status OpenWatchHouse(RankId& id) {
-  const auto place_bytes = id.bytes.begin() + kWatchPlaceAt;
+Status OpenLivenessServer(RankId& id) {
+  const auto place_bytes = id.bytes.begin() + kLivenessAddressAt;
   if (std::any_of(place_bytes, id.bytes.end(), [](std::uint8_t byte) { return byte != 0; }))
     return Status::Unsupported("this release of NCCL uses all bytes of an id");
   CUSPAN_ASSIGN_OR_RETURN(net::Listener listener, net::Listener::Open(kBacklog));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
-  WatchPlace place;
-  place.magic = WatchPlace::kMagic;
+  LivenessAddress place;
+  place.magic = LivenessAddress::kMagic;
   place.key = RandomNumber();
   place.address = listener.address();
   std::memcpy(&*place_bytes, &place, sizeof(place));
   LogInfo("the ranks of a communicator meet at {}", net::Text(place.address));
-  const auto house = std::make_shared<House>(std::move(listener), place.key, std::move(never));
+  const auto server =
+      std::make_shared<LivenessServer>(std::move(listener), place.key, std::move(never));
   try {
     // Never joined: it serves as long as ranks are there, or the process lives.
-    std::thread([house] { house->Serve(); }).detach();
+    std::thread([server] { server->Serve(); }).detach();
   } catch (const std::system_error& error) {
-    TakeWatchPlace(id);
+    ExtractLivenessAddress(id);
     return Status::Exhausted("no thread to watch ranks: {}", error.what());
   }
   return Status::Ok();

@@ -1,4 +1,4 @@
-#include "launcher/run/gpu_wish.h"
+#include "launcher/run/gpu_request.h"
 
 #include <sys/resource.h>
 #include <time.h>
@@ -9,16 +9,16 @@
 #include <cmath>
 #include <iterator>
 
-#include "common/scheduling/turns.h"
+#include "common/scheduling/time_slices.h"
 #include "common/settings.h"
 #include "launcher/run/lease_key.h"
 
 namespace cuspan {
 namespace {
 
-constexpr std::uint32_t kMostGpus = 4096;
+constexpr std::uint32_t kMaxGpus = 4096;
 // Longer than anybody waits, and within what timers hold.
-constexpr std::uint32_t kMostSeconds = 365 * 24 * 3600;
+constexpr std::uint32_t kMaxSeconds = 365 * 24 * 3600;
 
 template <typename Number>
 std::optional<Number> ParseWhole(std::string_view text) {
@@ -59,14 +59,14 @@ struct NamedNiceness {
 };
 constexpr NamedNiceness kPriorities[] = {{"low", 10}, {"normal", 0}, {"high", -10}};
 // As nice(1) has them.
-constexpr std::int32_t kLeastNice = -20;
-constexpr std::int32_t kMostNice = 19;
+constexpr std::int32_t kMinNice = -20;
+constexpr std::int32_t kMaxNice = 19;
 
 std::optional<std::int32_t> ParsePriority(std::string_view text) {
   for (const NamedNiceness& known : kPriorities)
     if (text == known.name) return known.niceness;
   const std::optional<std::int32_t> niceness = ParseWhole<std::int32_t>(text);
-  if (!niceness || *niceness < kLeastNice || *niceness > kMostNice) return std::nullopt;
+  if (!niceness || *niceness < kMinNice || *niceness > kMaxNice) return std::nullopt;
   return niceness;
 }
 
@@ -93,7 +93,7 @@ std::string ShareText(std::uint32_t thousandths) {
 }
 
 // Of a run that shares its GPUs.
-Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
+Result<ShareTerms> CheckShareTerms(const GpuRequestTexts& texts) {
   ShareTerms terms;
   terms.shared = true;
   // CLI11 gives "true" for a flag without a value.
@@ -112,7 +112,7 @@ Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
     const std::optional<std::int32_t> niceness = ParsePriority(texts.priority);
     if (!niceness)
       return Status::Invalid("--priority {}: use low, normal, high, or {} (highest) to {} (lowest)",
-                             texts.priority, kLeastNice, kMostNice);
+                             texts.priority, kMinNice, kMaxNice);
     terms.niceness = *niceness;
   }
   const auto take_share = [](const char* option, const std::string& text,
@@ -132,9 +132,9 @@ Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
                            ShareText(terms.quota), ShareText(terms.limit));
   if (!texts.share_limit.empty()) {
     const std::optional<std::uint32_t> runs = ParseWhole<std::uint32_t>(texts.share_limit);
-    if (!runs || *runs < 2 || *runs > scheduling::kMostSharingRuns)
+    if (!runs || *runs < 2 || *runs > scheduling::kMaxSharingRuns)
       return Status::Invalid("--share-limit {}: 2 to {} runs can share a GPU", texts.share_limit,
-                             scheduling::kMostSharingRuns);
+                             scheduling::kMaxSharingRuns);
     terms.most_runs = *runs;
   }
   if (texts.memory_cap == "all") {
@@ -161,7 +161,7 @@ Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
   return terms;
 }
 
-Status CheckNoShareTerms(const GpuWishTexts& texts) {
+Status CheckNoShareTerms(const GpuRequestTexts& texts) {
   const std::pair<const char*, const std::string*> needing[] = {
       {"--priority", &texts.priority}, {"--quota", &texts.quota},
       {"--limit", &texts.limit},       {"--share-limit", &texts.share_limit},
@@ -190,7 +190,7 @@ void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options)
 
 }  // namespace
 
-void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
+void AddGpuRequestOptions(CLI::App& command, GpuRequestTexts& texts) {
   command
       .add_option(
           "--gpus", texts.gpus,
@@ -256,75 +256,76 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
       ->type_name("compute|memory");
 }
 
-Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
-  GpuWish wish;
+Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts) {
+  GpuRequest request;
   if (texts.gpus == "all") {
-    wish.all = true;
+    request.all = true;
   } else if (!texts.gpus.empty()) {
-    wish.number = ParseWhole<std::uint32_t>(texts.gpus);
-    if (!wish.number || *wish.number == 0 || *wish.number > kMostGpus)
-      return Status::Invalid("--gpus {}: a run has 1 to {} GPUs, or all", texts.gpus, kMostGpus);
+    request.number = ParseWhole<std::uint32_t>(texts.gpus);
+    if (!request.number || *request.number == 0 || *request.number > kMaxGpus)
+      return Status::Invalid("--gpus {}: a run has 1 to {} GPUs, or all", texts.gpus, kMaxGpus);
   }
   if (!texts.policy.empty()) {
     const Result<Policy> policy = ParsePolicy(texts.policy);
     if (!policy.ok()) return Status::Invalid("--policy: {}", policy.status().message());
-    wish.policy = *policy;
+    request.policy = *policy;
   }
-  if (texts.no_wait) wish.wait_seconds = 0;
+  if (texts.no_wait) request.wait_seconds = 0;
   // CLI11 gives "true" for an option whose value is left out.
   if (!texts.wait.empty() && texts.wait != "true") {
-    wish.wait_seconds = ParseWhole<std::uint32_t>(texts.wait);
-    if (!wish.wait_seconds || *wish.wait_seconds > kMostSeconds)
-      return Status::Invalid("--wait={}: a number of seconds up to {}", texts.wait, kMostSeconds);
+    request.wait_seconds = ParseWhole<std::uint32_t>(texts.wait);
+    if (!request.wait_seconds || *request.wait_seconds > kMaxSeconds)
+      return Status::Invalid("--wait={}: a number of seconds up to {}", texts.wait, kMaxSeconds);
   }
   if (!texts.memory.empty()) {
     const std::optional<std::uint64_t> bytes = ParseSize(texts.memory);
     if (!bytes) return Status::Invalid("--min-memory {}: write a size such as 40G", texts.memory);
-    wish.least_memory_bytes = *bytes;
+    request.least_memory_bytes = *bytes;
   }
   if (!texts.capability.empty()) {
     const std::optional<std::uint32_t> capability = ParseCapability(texts.capability);
     if (!capability)
       return Status::Invalid("--min-capability {}: write a compute capability such as 8.0",
                              texts.capability);
-    wish.least_capability = *capability;
+    request.least_capability = *capability;
   }
   if (texts.share.empty()) {
     CUSPAN_RETURN_IF_ERROR(CheckNoShareTerms(texts));
-    if (wish.policy == Policy::kPair)
+    if (request.policy == Policy::kPair)
       return Status::Invalid(
           "--policy pair needs --share: without it a run has its GPUs to itself");
   } else {
-    CUSPAN_ASSIGN_OR_RETURN(wish.share, CheckShareTerms(texts));
+    CUSPAN_ASSIGN_OR_RETURN(request.share, CheckShareTerms(texts));
     // A copy between two GPUs would hold one while it waits for its turn on the other.
-    if (wish.share.swap && wish.number != 1U)
+    if (request.share.swap && request.number != 1U)
       return Status::Invalid("--memory all is for runs with one GPU: add --gpus 1");
   }
-  return wish;
+  return request;
 }
 
-std::vector<std::string> GpuWishOptions(const GpuWish& wish) {
+std::vector<std::string> GpuRequestOptions(const GpuRequest& request) {
   std::vector<std::string> options;
   const auto add = [&options](const char* name, std::string value) {
     options.emplace_back(name);
     options.push_back(std::move(value));
   };
-  if (wish.number || wish.all)
-    add("--gpus", wish.number ? std::to_string(*wish.number) : std::string("all"));
-  if (wish.policy != Policy::kLocalFirst) add("--policy", PolicyName(wish.policy));
-  if (wish.wait_seconds == 0U)
+  if (request.number || request.all)
+    add("--gpus", request.number ? std::to_string(*request.number) : std::string("all"));
+  if (request.policy != Policy::kLocalFirst) add("--policy", PolicyName(request.policy));
+  if (request.wait_seconds == 0U)
     options.emplace_back("--no-wait");
-  else if (wish.wait_seconds)
-    options.push_back(Format("--wait={}", *wish.wait_seconds));
-  if (wish.least_memory_bytes != 0) add("--min-memory", std::to_string(wish.least_memory_bytes));
-  if (wish.least_capability != 0)
+  else if (request.wait_seconds)
+    options.push_back(Format("--wait={}", *request.wait_seconds));
+  if (request.least_memory_bytes != 0)
+    add("--min-memory", std::to_string(request.least_memory_bytes));
+  if (request.least_capability != 0)
     add("--min-capability",
-        Format("{}.{}", wish.least_capability / 10, wish.least_capability % 10));
-  if (wish.share.shared) AddShareOptions(wish.share, options);
-  if (wish.look) options.emplace_back("--look");
-  if (wish.order != 0) add("--order", std::to_string(wish.order));
-  if (!wish.program.empty()) options.push_back("--program=" + wish.program);
-  if (!wish.job.empty()) add("--job", wish.job);
+        Format("{}.{}", request.least_capability / 10, request.least_capability % 10));
+  if (request.share.shared) AddShareOptions(request.share, options);
+  if (request.look) options.emplace_back("--look");
+  if (request.order != 0) add("--order", std::to_string(request.order));
+  if (!request.program.empty()) options.push_back("--program=" + request.program);
+  if (!request.job.empty()) add("--job", request.job);
   return options;
 }
 

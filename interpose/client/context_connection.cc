@@ -1,4 +1,4 @@
-#include "interpose/client/link.h"
+#include "interpose/client/context_connection.h"
 
 #include <cstdlib>
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 // Only a device that has the region has anything to do with it.
 template <typename Part>
-Part* IfShared(const ProxyPlace& place, Part* part) {
+Part* IfShared(const ProxyLocation& place, Part* part) {
   return place.sharing == Sharing::kNone ? nullptr : part;
 }
 
@@ -24,7 +24,7 @@ bool LaunchesBlock() {
 
 }  // namespace
 
-Link::Link(LinkParts parts)
+ContextConnection::ContextConnection(ContextConnectionParts parts)
     : Connection(std::move(parts.place), parts.number, std::move(parts.channel), parts.common),
       context_(parts.context->shared_from_this()),
       region_(IfShared(place(), parts.region)),
@@ -35,9 +35,9 @@ Link::Link(LinkParts parts)
       modules_(this, &memory_, IfShared(place(), parts.variables)),
       launches_block_(LaunchesBlock()) {}
 
-void Link::OnFailed(CUresult result) { context_->Fail(number(), result); }
+void ContextConnection::OnFailed(CUresult result) { context_->Fail(number(), result); }
 
-void Link::OnLongWait() {
+void ContextConnection::OnLongWait() {
   if (region_ == nullptr || !mirrors_managed() || !region_->mirrors().managed_in_use()) return;
   if (said_what_is_waited_for_.exchange(true)) return;
   LogWarn(

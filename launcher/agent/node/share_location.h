@@ -11,14 +11,14 @@
 namespace cuspan {
 
 // Of one proxy. Nothing in a run that has its GPUs to itself.
-struct SharePlace {
+struct ShareLocation {
   UniqueFd table;         // Of the device: an open file description of its own.
   std::uint32_t run = 0;  // The place of the run there.
 };
 
 // For a proxy on `device`, which is of this node. Whichever agent has taken the GPU for the run,
 // its table is there.
-Result<SharePlace> FindSharePlace(const NodeContext& context, const DeviceDescription& device)
+Result<ShareLocation> FindShareLocation(const NodeContext& context, const DeviceDescription& device)
     CUSPAN_REQUIRES(agent_thread);
 
 }  // namespace cuspan

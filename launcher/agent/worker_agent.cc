@@ -1,4 +1,4 @@
-#include "launcher/agent/away_agent.h"
+#include "launcher/agent/worker_agent.h"
 
 #include <unistd.h>
 
@@ -13,8 +13,8 @@
 #include "launcher/host/app_process.h"
 
 namespace cuspan {
-AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,
-                     std::unique_ptr<AgentNode> node)
+WorkerAgent::WorkerAgent(const AgentOptions& options, Transport& transport,
+                         std::unique_ptr<AgentNode> node)
     : options_(options), transport_(transport), node_(std::move(node)) {
   node_->SetControl([this](std::uint32_t rank, const Frame& frame)
                         CUSPAN_REQUIRES(agent_thread) { return TakeControl(rank, frame); });
@@ -28,25 +28,25 @@ AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,
                          CUSPAN_REQUIRES(agent_thread) { EndAlone(reason); });
 }
 
-Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options,
-                                                     const InstallPaths& paths,
-                                                     const Environment& proxy_environment,
-                                                     AgentLinks links) {
+Result<std::unique_ptr<WorkerAgent>> WorkerAgent::Create(const AgentOptions& options,
+                                                         const InstallPaths& paths,
+                                                         const Environment& proxy_environment,
+                                                         AgentLinks links) {
   Transport& transport = *links.transport;
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
                           AgentNode::Create(paths, proxy_environment, std::move(links)));
-  return std::unique_ptr<AwayAgent>(new AwayAgent(options, transport, std::move(node)));
+  return std::unique_ptr<WorkerAgent>(new WorkerAgent(options, transport, std::move(node)));
 }
 
-bool AwayAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
+bool WorkerAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
   Result<AgentHello> home = AwaitInvitation(transport_, key, node_->host());
-  if (!home.ok()) return false;  // The home agent says it.
+  if (!home.ok()) return false;  // The head agent says it.
   node_->Join(home->secret, home->run, home->terms, home->trace);
 
   AgentInventory answer;
   answer.rank = transport_.rank();
   answer.limit = options_.serve.value_or(kAllDevices);
-  // Of one node if the names are the same and the home agent's socket, which only its own
+  // Of one node if the names are the same and the head agent's socket, which only its own
   // network namespace has, is there.
   answer.same_node =
       home->same_node && home->host == node_->host() && ControlSocket::Connect(home->address).ok();
@@ -67,7 +67,7 @@ bool AwayAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
   return told;
 }
 
-void AwayAgent::Serve() {
+void WorkerAgent::Serve() {
   node_->Loop([this] { return ends_ == 0; });
   const bool traced = node_->trace() != nullptr;
   ::alarm(traced ? kTracedEndSeconds : kEndSeconds);
@@ -88,9 +88,9 @@ void AwayAgent::Serve() {
   ::alarm(0);
 }
 
-void AwayAgent::Leave() { node_->Disconnect(); }
+void WorkerAgent::Leave() { node_->Disconnect(); }
 
-void AwayAgent::EndAlone(const std::string& reason) {
+void WorkerAgent::EndAlone(const std::string& reason) {
   LogError("{}: the agent on host {} exits", reason, node_->host());
   node_->EndAll(std::chrono::milliseconds(0));
   // Open MPI's daemon here, which started us for this run alone, would notice after minutes only.
@@ -100,29 +100,29 @@ void AwayAgent::EndAlone(const std::string& reason) {
   ::_exit(kExitOwnFailure);
 }
 
-void AwayAgent::SendReports() {
+void WorkerAgent::SendReports() {
   for (std::vector<DeviceReport>& piece : node_->clients().reports().Take())
     node_->relay()->SendControl(0, SessionReports{std::move(piece)});
 }
 
-bool AwayAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool WorkerAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   if (rank != 0) return false;
   if (frame.op() == Op::kRunPlan) {
     Result<RunPlan> plan = ParseMessage<RunPlan>(frame);
     if (plan.ok())
       TakePlan(std::move(*plan));
     else
-      LogError("invalid message from the home agent: {}", plan.status().message());
+      LogError("invalid message from the head agent: {}", plan.status().message());
   } else if (frame.op() == Op::kTraceClock) {
     const Result<TraceClock> question = ParseMessage<TraceClock>(frame);
     if (question.ok())
       node_->relay()->SendControl(0, TraceClock{question->asked, TraceNow()});
     else
-      LogError("invalid message from the home agent: {}", question.status().message());
+      LogError("invalid message from the head agent: {}", question.status().message());
   } else if (frame.op() == Op::kMetricsAsk) {
     const Result<MetricsAsk> ask = ParseMessage<MetricsAsk>(frame);
     if (!ask.ok()) {
-      LogError("invalid message from the home agent: {}", ask.status().message());
+      LogError("invalid message from the head agent: {}", ask.status().message());
       return true;
     }
     for (const MetricsPart& part : MeasureAgent(*node_, ask->number))
@@ -135,12 +135,12 @@ bool AwayAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   return true;
 }
 
-void AwayAgent::TakePlan(RunPlan plan) {
+void WorkerAgent::TakePlan(RunPlan plan) {
   NodeContext& context = node_->context();
   std::move(plan.devices.begin(), plan.devices.end(), std::back_inserter(context.devices));
   std::move(plan.windows.begin(), plan.windows.end(), std::back_inserter(context.windows));
   if (context.devices.size() != context.windows.size())
-    return LogError("invalid message from the home agent: {} devices with {} address windows",
+    return LogError("invalid message from the head agent: {} devices with {} address windows",
                     context.devices.size(), context.windows.size());
   if (!plan.last) return;
   if (const Status serves = node_->clients().Serve(); !serves.ok())

@@ -1,4 +1,4 @@
-#include "launcher/agent/node/share_place.h"
+#include "launcher/agent/node/share_location.h"
 
 #include "common/settings.h"
 #include "launcher/allocator/ticket.h"
@@ -7,8 +7,9 @@
 
 namespace cuspan {
 
-Result<SharePlace> FindSharePlace(const NodeContext& context, const DeviceDescription& device) {
-  SharePlace place;
+Result<ShareLocation> FindShareLocation(const NodeContext& context,
+                                        const DeviceDescription& device) {
+  ShareLocation place;
   if (!context.share.shared) return place;
   CUSPAN_ASSIGN_OR_RETURN(ShareTable table, ShareTable::Open(SettingText(settings::kShareFolder),
                                                              HostForNames(context.host),
