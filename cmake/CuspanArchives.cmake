@@ -1,4 +1,5 @@
-# cuspan_archives(VARIABLE names…): the full names of the archives lib<name>.a, for CUSPAN_STATIC_LIBRARIES.
+# cuspan_archives(VARIABLE names…): sets VARIABLE to the paths of the archives lib<name>.a, for
+# CUSPAN_STATIC_LIBRARIES.
 function(cuspan_archives variable)
   set(archives)
   foreach(name IN LISTS ARGN)

@@ -1,11 +1,11 @@
-# The library by whose name programs find a face, and the functions of it that only refuse.
+# Builds a library under NVIDIA's name for an API, and its unsupported functions.
 
-# cuspan_face_library(NAME LIBRARY VERSION ALONE): the functions of NAME_exports.txt that the object library
-# cuspan_NAME_face does not define call cuspan_NAME_not_supported. LIBRARY is the name of NVIDIA's
-# library without "lib", VERSION that of its name: each of its functions is libcuspan.so's, which a run
-# preloads, and which it loads otherwise. It needs no library by itself: a program that is linked
-# statically as a whole would get a second C library, whose thread-local storage glibc puts where there is
-# none. There each function returns ALONE.
+# cuspan_face_library(NAME LIBRARY VERSION ALONE): builds the library lib<LIBRARY>.so.<VERSION> with
+# the functions of NAME_exports.txt. Functions not defined by the object library cuspan_NAME_face
+# call cuspan_NAME_not_supported. Each function forwards to libcuspan.so. A run preloads it;
+# otherwise the library loads it itself. The library is linked without other libraries. Otherwise a
+# fully static program would load a second C library, and glibc would place its thread-local storage
+# in invalid memory. In a static program each function returns ALONE.
 function(cuspan_face_library name library version alone)
   set(load ${PROJECT_SOURCE_DIR}/interpose/load)
   set(exports ${CMAKE_CURRENT_SOURCE_DIR}/${name}_exports.txt)
@@ -27,12 +27,12 @@ function(cuspan_face_library name library version alone)
     COMMENT "Generating lib${library}.so.${version}"
     VERBATIM)
 
-  # A library of its own: one with sources in C and in C++ has no precompiled headers.
+  # Separate target: mixed C and C++ sources allow no precompiled headers.
   add_library(${table} OBJECT ${refusing})
   target_sources(cuspan_${name}_face INTERFACE $<TARGET_OBJECTS:${table}>)
   add_library(cuspan_${name}_library SHARED ${forwarding})
-  # Programs close it and go on to call functions that they found there (Open MPI 4.1 does): natively
-  # the CUDA runtime still has it open.
+  # Stays loaded: some programs close it and still call its functions (Open MPI 4.1 does). Natively
+  # the CUDA runtime keeps it open.
   target_link_options(cuspan_${name}_library PRIVATE -nostdlib -Wl,-z,now -Wl,-z,nodelete)
   set_target_properties(cuspan_${name}_library PROPERTIES
     OUTPUT_NAME ${library} VERSION ${version} SOVERSION ${version}

@@ -1,12 +1,12 @@
-# What is installed beside the programs, and an uninstall target, which removes what the last
-# `cmake --install` of this build tree wrote.
+# Installs documents and licences. The uninstall target removes the files of the last `cmake
+# --install` of this build tree.
 #
-# Every install() rule belongs to a component: cuspan (all of the folders that name none), software-gpu, slurm (the
-# plugin), benchmarks, or licences. CuspanPackages makes packages of the first three.
+# Every install() rule belongs to a component: cuspan (the default of all folders), software-gpu,
+# slurm (the plugin), benchmarks, or licences. CuspanPackages makes packages of the first three.
 install(FILES ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licences)
-# Libraries of which parts are in the programs, as headers or archives: their licences want their notices beside these.
+# Libraries contained in the programs as headers or archives. Their licences require these notices.
 foreach(package IN ITEMS gcc-12-base libcli11-dev libfmt-dev libprotobuf-dev libspdlog-dev libxxhash-dev nlohmann-json3-dev)
   if(EXISTS /usr/share/doc/${package}/copyright)
     install(FILES /usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}/third-party RENAME ${package})

@@ -1,5 +1,6 @@
-# Run by CPack on the folders of the components before it makes packages of them: adds what Debian wants in every
-# package (copyright, changelog, overrides for lintian), and compresses and strips as it wants it.
+# Run by CPack on the components' folders before packaging. Adds the files required by Debian in
+# every package (copyright, changelog, overrides for lintian), and compresses and strips files as
+# required.
 if(NOT DEFINED ENV{SOURCE_DATE_EPOCH})
   set(ENV{SOURCE_DATE_EPOCH} ${CPACK_CUSPAN_DATE})
 endif()
@@ -30,7 +31,7 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   foreach(page IN LISTS pages)
     compress(${page})
   endforeach()
-  # CPack has stripped the programs, but not of the compiler's name.
+  # CPack has stripped the programs, but kept the section with the compiler's name.
   file(GLOB_RECURSE files LIST_DIRECTORIES OFF ${root}/bin/* ${root}/lib/*)
   foreach(file IN LISTS files)
     file(READ ${file} magic LIMIT 4 HEX)

@@ -1,5 +1,5 @@
-# Debian packages of a build: `cpack -G DEB` (deploy/package.sh does that and more). Benchmarks are in none: their CUDA
-# programs contain NVIDIA's runtime, which nvcc links statically.
+# Debian packages of a build: `cpack -G DEB` (deploy/package.sh does that and more). Benchmarks are
+# not packaged: their CUDA programs contain NVIDIA's runtime, linked statically by nvcc.
 set(CUSPAN_PACKAGE_CONTACT "cuspan maintainers <maintainers@cuspan.invalid>" CACHE STRING
     "Name and address for the maintainer's field of packages; .invalid is reserved for addresses of nobody (RFC 2606)")
 
@@ -8,7 +8,7 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "")
 set(CPACK_PACKAGE_CONTACT ${CUSPAN_PACKAGE_CONTACT})
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # Each package has its own, in the first line of its description.
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # Packages have their own summaries.
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
@@ -28,8 +28,8 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
-# Agents are linked to MPI and to UCX, and dpkg-shlibdeps finds both. One node needs nothing else. Other nodes need what
-# starts agents there: mpirun, or ssh alone.
+# Agents are linked to MPI and to UCX; dpkg-shlibdeps finds both. One node needs nothing else. For
+# other nodes, agents are started by mpirun or ssh.
 set(CPACK_DEBIAN_CUSPAN_PACKAGE_NAME cuspan)
 set(CPACK_DEBIAN_CUSPAN_PACKAGE_RECOMMENDS "openmpi-bin, openssh-client")
 if(CUSPAN_MPICH)
@@ -57,7 +57,8 @@ their faults. It compiles their PTX with LLVM.")
 
 set(CPACK_DEBIAN_SLURM_PACKAGE_NAME cuspan-slurm)
 set(CPACK_DEBIAN_SLURM_PACKAGE_DEPENDS "cuspan (= ${PROJECT_VERSION})")
-# Slurm loads plugins of its own version only. Who has no Slurm of Debian's builds the plugin with the headers of theirs.
+# Slurm only loads plugins of its own version. Users of another Slurm than Debian's build the plugin
+# with its headers.
 set(CPACK_DEBIAN_SLURM_PACKAGE_RECOMMENDS "slurm-client | slurmd")
 set(CPACK_DEBIAN_SLURM_DESCRIPTION
 "plugin for Slurm that runs jobs' programs with cuspan
@@ -65,7 +66,7 @@ With this plugin in its plugstack.conf, Slurm's srun has an option by which
 the programs of a job step see the job's GPUs on all of its nodes, as
 \"cuspan run\" shows them.")
 
-# What is Debian's alone, as the changelog, is added to what was installed for the packages.
+# The script adds Debian's own files, for example the changelog, to the installed ones.
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/cmake/CuspanPackageFiles.cmake)
 set(CPACK_CUSPAN_SOURCES ${CMAKE_SOURCE_DIR})
 set(CPACK_CUSPAN_DATE ${CUSPAN_SOURCE_DATE})

@@ -1,9 +1,8 @@
-# cuspan_runtime_links(TARGET [FOLDER folder] [NO_INSTALL]): puts a client library
-# where it is found: FOLDER (lib/cuspan of the build tree, which is what is
-# installed), with links to it under the names of libcudart in FOLDER/runtime.
-# The links are relative, so that the folder can be moved. Without CUSPAN_LINKS
-# small libraries are installed in their place: a copy of the library would be
-# another one, with other devices.
+# cuspan_runtime_links(TARGET [FOLDER folder] [NO_INSTALL]): puts a client library into FOLDER
+# (default: lib/cuspan of the build tree, also the installed folder), with links to it under the
+# names of libcudart in FOLDER/runtime. The links are relative: the folder can be moved. Without
+# CUSPAN_LINKS, small libraries are installed instead of links. A copy of the client library would
+# be a second instance, with different devices.
 function(cuspan_runtime_links target)
   cmake_parse_arguments(arg "NO_INSTALL" "FOLDER" "" ${ARGN})
   if(NOT arg_FOLDER)
@@ -29,8 +28,9 @@ function(cuspan_runtime_links target)
   endforeach()
 endfunction()
 
-# cuspan_runtime_library(TARGET VERSION): a library of that name of libcudart that needs TARGET, which every
-# process of a run has loaded, and has nothing but the version's name, for which programs ask it.
+# cuspan_runtime_library(TARGET VERSION): builds a library with that name of libcudart. It depends
+# on TARGET, already loaded in every process of a run. It only defines the version name expected by
+# programs.
 function(cuspan_runtime_library target version)
   set(name ${target}_cudart_${version})
   set(versions ${CMAKE_CURRENT_BINARY_DIR}/${name}.map)

@@ -1,5 +1,6 @@
-# CUSPAN_SOURCE_DATE: when the sources were changed last, in seconds since 1970, for what carries a date.
-# SOURCE_DATE_EPOCH, by which builders of packages set it, or the date of the last commit, or of CMakeLists.txt.
+# CUSPAN_SOURCE_DATE: date of the last change of the sources, in seconds since 1970, for dated
+# files. SOURCE_DATE_EPOCH (set by package builders), or the date of the last commit, or of
+# CMakeLists.txt.
 set(CUSPAN_SOURCE_DATE "$ENV{SOURCE_DATE_EPOCH}")
 if(NOT CUSPAN_SOURCE_DATE)
   execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} log -1 --format=%ct -- . RESULT_VARIABLE result

@@ -1,6 +1,5 @@
-# The CUDA Toolkit: headers for every build, nvcc for the test programs.
-# Looked for on PATH, in CUDA_HOME and in /usr/local/cuda;
-# deploy/toolkit.sh can make one from NVIDIA's Python wheels.
+# The CUDA Toolkit: headers for every build, nvcc for the test programs. Searched for in PATH,
+# CUDA_HOME and /usr/local/cuda. deploy/toolkit.sh can create one from NVIDIA's Python wheels.
 
 find_program(CUSPAN_NVCC nvcc HINTS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES bin)
 if(NOT CUSPAN_NVCC)

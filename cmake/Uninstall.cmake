@@ -8,7 +8,7 @@ foreach(path IN LISTS installed)
     file(REMOVE ${path})
     message(STATUS "removed ${path}")
   endif()
-  # Folders of our own: lib/cuspan and what is below it.
+  # cuspan's own folders: lib/cuspan and its subfolders.
   cmake_path(GET path PARENT_PATH folder)
   while(folder MATCHES "/cuspan(/|$)")
     list(APPEND folders ${folder})
@@ -16,7 +16,7 @@ foreach(path IN LISTS installed)
   endwhile()
 endforeach()
 list(REMOVE_DUPLICATES folders)
-list(SORT folders ORDER DESCENDING) # What is inside comes first.
+list(SORT folders ORDER DESCENDING) # Subfolders first.
 foreach(folder IN LISTS folders)
   file(GLOB left ${folder}/*)
   if(IS_DIRECTORY ${folder} AND NOT left)

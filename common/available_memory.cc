@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
 
-// The number behind `name` in a file of lines "name number …".
+// The number after `name` in a file of lines "name number …".
 std::optional<std::uint64_t> NumberOf(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   std::string word;
@@ -31,20 +31,20 @@ std::optional<std::uint64_t> NumberIn(const fs::path& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
   if (file >> number) return number;
-  return std::nullopt;  // "max", or no such file.
+  return std::nullopt;  // "max", or the file is missing.
 }
 
-// How a version of the memory controller calls its numbers.
+// File names and keys of one version of the memory controller.
 struct Names {
   const char* most;
   const char* used;
-  const char* caches;  // In memory.stat: of files, which can be given up.
+  const char* caches;  // Page cache in memory.stat, reclaimable.
 };
 constexpr Names kOfVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes",
                             "total_inactive_file "};
 constexpr Names kOfVersion2{"memory.max", "memory.current", "inactive_file "};
 
-// Of the group at `folder`.
+// Bytes left in the cgroup at `folder`.
 std::uint64_t LeftIn(const fs::path& folder, const Names& names) {
   const auto most = NumberIn(folder / names.most);
   const auto used = NumberIn(folder / names.used);
@@ -54,7 +54,7 @@ std::uint64_t LeftIn(const fs::path& folder, const Names& names) {
   return *most - std::min(*most, kept);
 }
 
-// Of the group of that path, and of those that it is in.
+// Bytes left in the cgroup of that path and all its ancestors: the minimum.
 std::uint64_t LeftInAll(const fs::path& top, const fs::path& group, const Names& names) {
   std::uint64_t left = kUnknown;
   for (fs::path own = group;; own = own.parent_path()) {
@@ -69,7 +69,7 @@ std::uint64_t AvailableMemory(const fs::path& root) {
   std::uint64_t available = kUnknown;
   if (const auto kilobytes = NumberOf(root / "proc/meminfo", "MemAvailable:"))
     available = *kilobytes * 1024;
-  // "0::/path" is the group of version 2, "4:memory:/path" one of version 1.
+  // "0::/path" is the cgroup of version 2, "4:memory:/path" one of version 1.
   std::ifstream groups(root / "proc/self/cgroup");
   const fs::path top = root / "sys/fs/cgroup";
   for (std::string line; std::getline(groups, line);) {

@@ -1,4 +1,4 @@
-// How much memory this process may still take.
+// Memory still available to this process.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace cuspan {
 
-// Bytes that can be had without making others swap or having the kernel end processes: what the
-// host has available (MemAvailable of proc_meminfo(5)), or what is left of the memory controllers
-// (cgroups, version 1 or 2) that this process is under, if that is less. The largest number when
-// neither is known. `root` is for tests: where /proc and /sys are.
+// Bytes available without swapping out other processes or invoking the OOM killer. This is the
+// minimum of the host's MemAvailable (proc_meminfo(5)) and the rest left by this process's memory
+// cgroups, version 1 or 2. If neither is known, returns the largest number. `root` is for tests:
+// the folder with /proc and /sys.
 std::uint64_t AvailableMemory(const std::filesystem::path& root = "/");
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// Recognises the batch job around a process. No other place looks at the systems' variables for it.
+// Recognises the batch job of a process. Only this file reads the batch systems' variables for it.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,12 @@ namespace cuspan {
 
 enum class BatchSystem { kNone, kSlurm, kPbs, kLsf, kGridEngine };
 
-// --- Variables of jobs, from the manuals: sbatch(1), qsub(1B) of
-// --- OpenPBS, "Environment variable reference" of IBM Spectrum LSF 10.1, qsub(1) of Grid Engine.
+// --- Variables of jobs. Sources: sbatch(1); qsub(1B) of OpenPBS; "Environment variable reference"
+// of
+// --- IBM Spectrum LSF 10.1; qsub(1) of Grid Engine.
 
-// Marks a job; empty for none. Not Grid Engine's JOB_ID: other software uses that name, too.
+// The variable marking a job; empty if none. Grid Engine's JOB_ID is ambiguous: other software uses
+// it, too.
 constexpr std::string_view JobVariable(BatchSystem system) {
   switch (system) {
     case BatchSystem::kSlurm:
@@ -30,12 +32,12 @@ constexpr std::string_view JobVariable(BatchSystem system) {
   return {};
 }
 
-// Of a process under srun: the number of its step, and its rank there.
+// Set for a process under srun: the number of its step, and its rank there.
 inline constexpr const char* kSlurmStepVariable = "SLURM_STEP_ID";
 inline constexpr const char* kSlurmRankVariable = "SLURM_PROCID";
 
-// The batch system of a process with such variables; kNone also where CUSPAN_BATCH is off.
-// find(name) → the value, or nothing.
+// The batch system of a process with these variables; kNone also if CUSPAN_BATCH is off. find(name)
+// returns the value, or nothing.
 template <typename Find>
 BatchSystem BatchSystemBy(const Find& find) {
   if (const auto setting = find(settings::kBatch.name); setting && *setting == "off")

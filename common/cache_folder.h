@@ -1,4 +1,4 @@
-// Folders of the user's own, in which something is kept between runs.
+// The user's cache folders, kept between runs.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,15 +11,15 @@
 
 namespace cuspan {
 
-// The folder that a setting names: one whose default is below ~/.cache, which XDG_CACHE_HOME
-// replaces, and that may be "off". Empty if it is, or if there is no home.
+// The folder named by a setting. Its default is below ~/.cache, or below XDG_CACHE_HOME if set.
+// Empty if the setting is "off", or if there is no home.
 std::string CacheFolder(const Setting& setting);
 
-// Opens it. What of the path is missing is made, for this user alone. kInvalid if it is no absolute
-// path, kUnavailable if it cannot be made or opened, kRefused if others may write to it.
+// Opens the folder. Creates missing parts of the path with mode 0700. kInvalid if the path is not
+// absolute, kUnavailable if it cannot be created or opened, kRefused if others may write to it.
 Result<UniqueFd> OpenCacheFolder(const std::string& folder, const Setting& setting);
 
-// Whether only this user could have written what has that status.
+// True if only this user may write to a file with this stat().
 bool IsPrivate(const struct stat& status);
 
 }  // namespace cuspan

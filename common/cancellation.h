@@ -1,15 +1,15 @@
-// A thread that the program cancels (pthread_cancel) inside a call of ours goes on to the call's
-// end, and is cancelled at the next cancellation point of the program's own. So it is with CUDA's
-// calls (measured, driver 580: cudaDeviceSynchronize, cudaStreamSynchronize). Ours contain many
-// functions at which the C library would cancel; unwinding from there would leave locks held, and
-// would end the program where a function on the way promises not to throw.
+// If the program cancels a thread (pthread_cancel) inside one of our calls, the call is completed.
+// The thread ends at the next cancellation point of the program. CUDA's calls do the same
+// (measured, driver 580: cudaDeviceSynchronize, cudaStreamSynchronize). Our calls contain many
+// cancellation points of the C library. Unwinding from there would leave mutexes locked, and would
+// end the program at the first noexcept function.
 #pragma once
 
 #include <pthread.h>
 
 namespace cuspan {
 
-// The calling thread can not be cancelled while this lives.
+// Disables cancellation of the calling thread during its lifetime.
 class CancellationOff {
  public:
   CancellationOff() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -1,4 +1,4 @@
-// CUDA's errors by the names of cuda.h, for code without that header.
+// CUDA's errors by their names in cuda.h, for code without this header.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How many file descriptors this process may have.
+// The limit of open file descriptors of this process.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,15 +7,15 @@
 
 namespace cuspan {
 
-// The soft limit of open files (ulimit -n). Where it can not be told, as with a filter of system
-// calls, the most that Linux allows by default (fs.nr_open).
+// The soft limit of open files (ulimit -n). If it can not be read, for example under a system call
+// filter, returns the default of fs.nr_open.
 inline std::size_t DescriptorLimit() {
   constexpr std::size_t kMost = 1 << 20;
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : kMost;
 }
 
-// Raises it as far as this process may: to the hard limit. Its children have it, too.
+// Raises the soft limit to the hard limit. Child processes inherit it.
 inline void RaiseDescriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;

@@ -39,7 +39,7 @@ Result<std::string> FindCommand(const std::string& command, std::string_view sea
     const std::size_t end = std::min(search_path.find(':', start), search_path.size());
     const std::string folder(search_path.substr(start, end - start));
     start = end + 1;
-    // The contents of such a folder are unknown. Shells pass over it, too.
+    // Folders without search permission are skipped, as shells do.
     if (!folder.empty() && ::access(folder.c_str(), X_OK) != 0) continue;
     const std::string path = (folder.empty() ? "." : folder) + "/" + command;
     const Status status = CheckExecutable(path);

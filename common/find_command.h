@@ -1,4 +1,4 @@
-// Programs as a shell finds them.
+// Finds executables as a shell does.
 #pragma once
 
 #include <string>
@@ -8,12 +8,11 @@
 
 namespace cuspan {
 
-// The path of `command` if it can be run, looked for as execvp does. kNotFound and
-// kRefused (exists, but can not be executed) say why not in one sentence.
+// Path of the executable `command`, searched for as execvp does. kNotFound, and kRefused (it
+// exists, but can not be executed), give the reason in one sentence.
 Result<std::string> FindCommand(const std::string& command, std::string_view search_path);
 
-// The program that controls NVIDIA's MPS, on this host: as CUSPAN_MPS_CONTROL says, in PATH or in
-// /usr/bin.
+// NVIDIA's MPS control program on this host: from CUSPAN_MPS_CONTROL, in PATH or in /usr/bin.
 Result<std::string> FindMpsControl();
 
 }  // namespace cuspan

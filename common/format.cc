@@ -1,7 +1,7 @@
 #include "common/format.h"
 
-// The one file that holds fmt's code (see CMakeLists.txt). Nothing of it is a library
-// at run time, so what lives inside a user's program brings no libfmt with it.
+// The only file with fmt's code (see CMakeLists.txt). fmt is not a library at run time, so the
+// client library inside a user's program needs no libfmt.
 #include <fmt/format.h>
 
 #include <iterator>

@@ -1,7 +1,7 @@
 // Text from values, in the style of std::format.
 //
-// The formatting itself is compiled once, in format.cc: fmt's header-only form
-// in every file of the project doubled the time that it takes to build.
+// The formatting itself is compiled once, in format.cc. fmt's header-only form in every file of the
+// project doubled the build time.
 #pragma once
 
 #include <fmt/core.h>
@@ -21,13 +21,13 @@ std::string Format(fmt::format_string<Args...> format, Args&&... args) {
   return internal::FormatArguments(format, fmt::make_format_args(args...));
 }
 
-// Formats at the end of `text`, using its memory.
+// Appends to `text`, reusing its memory.
 template <typename... Args>
 void AppendFormat(std::string& text, fmt::format_string<Args...> format, Args&&... args) {
   internal::AppendArguments(text, format, fmt::make_format_args(args...));
 }
 
-// Only printable ASCII, at most `most` characters: for what others wrote and a terminal shows.
+// Printable ASCII only, at most `most` characters. For text from others shown on a terminal.
 std::string Printable(std::string_view text, std::size_t most);
 
 }  // namespace cuspan

@@ -1,4 +1,5 @@
-// Descriptors of a library in a program of others, which may count on the lowest free number.
+// High descriptor numbers for a library inside a program: the program may rely on getting the
+// lowest free one.
 #pragma once
 
 #include <fcntl.h>
@@ -9,8 +10,8 @@
 
 namespace cuspan {
 
-// The same file under a number that programs do not look at, from 500 on; where there is none left,
-// as it was.
+// Moves the file to a number from 500 on, unlikely to be used by programs. Returns `fd` unchanged
+// if no number is free.
 inline UniqueFd MoveHigh(UniqueFd fd) {
   UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 500));
   return high.valid() ? std::move(high) : std::move(fd);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// The offset of this process's time namespace. The file is of the namespace of its children, which
-// is another one only between an unshare and the next exec.
+// Offset of this process's time namespace. The file describes the namespace of its children. The
+// two differ only between an unshare and the next exec.
 std::int64_t OwnOffset(std::string_view clock) {
   std::array<char, 256> own{};
   std::array<char, 256> of_children{};
@@ -31,7 +31,7 @@ std::int64_t OwnOffset(std::string_view clock) {
   return got > 0 ? NamespaceOffset({text.data(), static_cast<std::size_t>(got)}, clock) : 0;
 }
 
-// The next word of `text`, which is removed from it.
+// Removes the next word from `text` and returns it.
 std::string_view TakeWord(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
   const std::string_view word = text.substr(0, text.find_first_of(" \t\n"));

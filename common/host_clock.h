@@ -1,4 +1,4 @@
-// The clocks that all processes of a host share, also those in time namespaces: time_namespaces(7).
+// Clocks shared by all processes of a host, also inside time namespaces: time_namespaces(7).
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,14 @@
 
 namespace cuspan {
 
-// Nanoseconds of the host's CLOCK_MONOTONIC, and of its CLOCK_BOOTTIME: since the host was started.
-// Any thread. A process that enters a time namespace without an exec keeps the first one's offsets.
+// Nanoseconds of the host's CLOCK_MONOTONIC, and of its CLOCK_BOOTTIME (since the host was
+// started). Threads: any. A process that enters a time namespace without an exec keeps the offsets
+// of the first one.
 std::uint64_t HostMonotonicNow();
 std::uint64_t HostUptime();
 
-// The offset of a clock in a time namespace to the host's, in nanoseconds, as
-// /proc/PID/timens_offsets says it ("monotonic SECONDS NANOSECONDS"). 0 if it does not.
+// Offset in ns of a clock in a time namespace from the host's, read from the text of
+// /proc/PID/timens_offsets ("monotonic SECONDS NANOSECONDS"). 0 if it is not listed.
 std::int64_t NamespaceOffset(std::string_view offsets, std::string_view clock);
 
 }  // namespace cuspan

@@ -26,7 +26,7 @@ std::string Text(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// The object of a line that cuspan has written; discarded when it is none.
+// The JSON object of one of cuspan's lines; discarded if the line is not one.
 Json Parse(std::string_view line) {
   if (!line.starts_with('{')) return Json::value_t::discarded;
   Json object = Json::parse(line, nullptr, false);

@@ -55,7 +55,7 @@ bool IsForMachines() {
   return is;
 }
 
-// What lines for machines say of this process.
+// Fields of JSON lines identifying this process.
 struct Identity {
   Mutex mutex;
   std::string name CUSPAN_GUARDED_BY(mutex) = "cuspan";
@@ -91,7 +91,7 @@ std::string LineForMachines(LogLevel level, std::string_view message, std::uint6
   return ToJson(line);
 }
 
-// Standard error, one write a line.
+// Standard error, one write per line.
 class StandardError final : public spdlog::sinks::base_sink<Mutex> {
  public:
   void KeepFromWaiting() {
@@ -101,7 +101,8 @@ class StandardError final : public spdlog::sinks::base_sink<Mutex> {
     waits_ = false;
     is_socket_ = S_ISSOCK(file.st_mode);
     if (is_socket_) return;
-    // Of our own: others who have this pipe or terminal want to wait for it.
+    // A separate open file description: O_NONBLOCK must not affect the pipe's or terminal's other
+    // users.
     const int own =
         ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_APPEND | O_CLOEXEC);
     if (own >= 0) fd_ = own;
@@ -133,11 +134,11 @@ class StandardError final : public spdlog::sinks::base_sink<Mutex> {
     if (!WriteOnce(text)) ++left_out_;
   }
 
-  // False when there is no room for it.
+  // Returns false if writing would block.
   bool WriteOnce(std::string_view text) CUSPAN_REQUIRES(mutex_) {
     while (!text.empty()) {
-      // Without a description of its own this thread looks first; another process may still take
-      // the room that it saw.
+      // If there is no separate description, polls first. Another process may still use up the free
+      // space in between.
       if (!waits_ && !is_socket_ && fd_ == STDERR_FILENO) {
         pollfd room{fd_, POLLOUT, 0};
         if (::poll(&room, 1, 0) == 0) return false;
@@ -155,11 +156,12 @@ class StandardError final : public spdlog::sinks::base_sink<Mutex> {
   int fd_ CUSPAN_GUARDED_BY(mutex_) = STDERR_FILENO;
   bool waits_ CUSPAN_GUARDED_BY(mutex_) = true;
   bool is_socket_ CUSPAN_GUARDED_BY(mutex_) = false;
-  std::uint64_t left_out_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Lines, since the last that was written.
+  // Lines left out since the last one written.
+  std::uint64_t left_out_ CUSPAN_GUARDED_BY(mutex_) = 0;
 };
 
 StandardError& Output() {
-  // Shared with the logger, and never destroyed.
+  // Shared with the logger; never destroyed.
   static auto* const output = new std::shared_ptr<StandardError>(std::make_shared<StandardError>());
   return **output;
 }
@@ -180,7 +182,7 @@ spdlog::logger* MakeLogger() {
   return logger;
 }
 
-// Not in spdlog's registry, which is destroyed at exit while threads may still log.
+// Not in spdlog's registry: it is destroyed at exit while threads may still log.
 spdlog::logger*& Logger() {
   static spdlog::logger* logger = MakeLogger();
   return logger;
@@ -197,7 +199,7 @@ std::string WithLeftOut(std::string_view line, std::uint64_t left_out) {
   return Format("{} ({} similar lines omitted)", line, left_out);
 }
 
-// With one mark for each word that has a digit in it.
+// Replaces each word containing a digit by "#".
 std::string WithoutNumbers(std::string_view line) {
   std::string kind;
   while (!line.empty()) {

@@ -1,10 +1,10 @@
-// Lines for a person on standard error: "cuspan: …", one write each, so that
-// lines of several processes never mix; or, with CUSPAN_LOG_FORMAT=json, for machines: an object a
-// line (json_log.h). The level comes from CUSPAN_LOG (error, warn, info, debug; default warn). Any
-// thread may call; nothing here is ever destroyed, so calls during process exit are safe.
+// The log on standard error. Each line is one write, so lines of several processes never mix. Lines
+// for a person are "cuspan: …". With CUSPAN_LOG_FORMAT=json each line is a JSON object
+// (json_log.h). The level comes from CUSPAN_LOG (error, warn, info, debug; default warn). Threads:
+// any. Nothing here is ever destroyed, so calls during process exit are safe.
 //
-// Errors and warnings of one kind, made by the same format, are written a few times at once and
-// then some times a minute (log_limiter.h); the next one says how many were left out.
+// Errors and warnings are of one kind if they have the same format. Their rate is limited per kind
+// (log_limiter.h); the next line written gives the number left out.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,28 @@ namespace cuspan {
 
 enum class LogLevel { kError, kWarn, kInfo, kDebug };
 
-// True when lines of `level` are written.
+// True if lines of `level` are written.
 bool LogEnabled(LogLevel level);
-// Writes one line; a line break inside `message` is the caller's affair. `kind` says which lines
-// are alike; "{}": those of the same text.
+// Writes one line. The caller is responsible for line breaks inside `message`. Lines with equal
+// `kind` are limited together; for "{}", lines with the same text.
 void LogLine(LogLevel level, std::string_view kind, std::string_view message);
-// Names this process in its lines: "cuspan proxy[n1:0]: …". For machines `component` says what it
-// is, and `device` which GPU it serves, as the host's driver counts. Call before threads start.
+// Names this process in its lines: "cuspan proxy[n1:0]: …". For JSON lines, `component` is the kind
+// of process, and `device` the number of its GPU in the host's driver. Call before threads start.
 void SetLogName(std::string_view name, std::string_view component,
                 std::optional<std::uint32_t> device = std::nullopt);
-// Lines for machines name the run, and what is not nullopt of the session, from now on.
+// From now on JSON lines contain the run, and the session unless it is nullopt.
 void SetLogRun(std::string_view run, std::optional<std::uint32_t> session = std::nullopt);
-// kInvalid when CUSPAN_LOG or CUSPAN_LOG_FORMAT are not what they may be: warn and text are used.
+// kInvalid if CUSPAN_LOG or CUSPAN_LOG_FORMAT has no valid value: warn and text are used.
 Status CheckLogSettings();
-// From now on no line waits for whoever reads standard error: what finds it full is left out, and
-// the next line says how much. For processes on which others wait. Call before threads start.
+// From now on writing a line never blocks. If standard error is full, the line is left out, and the
+// next one gives the number left out. For processes on which others wait. Call before threads
+// start.
 void KeepLogFromWaiting();
-// Passes on a line that another process has written, its line break included. Lines of cuspan's
-// that differ in words with digits only are of one kind, whichever process they are from; where the
-// level lets more through than warnings, all are passed on. For machines, what is no object becomes
-// the message of one.
+// Passes on a line of another process, including its line break. cuspan's lines of all processes
+// are of one kind if they differ only in words with digits. If the level includes info, all lines
+// are passed on. With JSON lines, any other line becomes the message of an object.
 void LogPassedOn(std::string_view line);
-// Such lines, as they are for a person.
+// Converts JSON lines into plain lines.
 std::string LogText(std::string_view lines);
 
 template <typename... Args>

@@ -20,7 +20,7 @@ LogLimiter::Bucket& LogLimiter::Find(std::string_view kind, Clock::time_point no
       entry = entry->second.lines == kBurst ? buckets_.erase(entry) : std::next(entry);
     }
   }
-  // All are in use: the rest is one kind.
+  // If all buckets are in use, all other kinds share one.
   const bool room = buckets_.size() < kMaxKinds;
   Bucket& bucket = buckets_[room ? std::string(kind) : std::string()];
   if (bucket.counted == Clock::time_point()) bucket.counted = now;
@@ -34,7 +34,7 @@ LogLimiter::Verdict LogLimiter::Take(std::string_view kind, Clock::time_point no
     ++bucket.left_out;
     return {false, bucket.left_out};
   }
-  // The first of a series starts the time in which the next ones come back.
+  // The first line of a series starts the refill interval.
   if (bucket.lines == kBurst) bucket.counted = now;
   --bucket.lines;
   const Verdict verdict{true, bucket.left_out};

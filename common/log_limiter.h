@@ -1,5 +1,4 @@
-// How often lines that are alike are written: whoever can make a process say something can make it
-// say that without end.
+// Rate limit for similar log lines: other processes and users could trigger them endlessly.
 #pragma once
 
 #include <chrono>
@@ -11,27 +10,27 @@
 
 namespace cuspan {
 
-// One thread at a time.
+// Threads: one at a time.
 class LogLimiter {
  public:
   using Clock = std::chrono::steady_clock;
-  // So many lines of a kind at once, and one more whenever so much time has passed.
+  // A burst of kBurst lines of a kind, then one line per kEvery.
   static constexpr int kBurst = 5;
   static constexpr std::chrono::seconds kEvery{10};
-  // Kinds that are told apart. More than these count as one.
+  // Maximum number of distinct kinds. All others count as one.
   static constexpr std::size_t kMaxKinds = 256;
 
   struct Verdict {
     bool write = true;
-    // How many lines of that kind were not written since the last one that was.
+    // Number of lines of this kind suppressed since the last one written.
     std::uint64_t left_out = 0;
   };
-  // Counts a line of that kind.
+  // Counts a line of the kind and decides if it is written.
   Verdict Take(std::string_view kind, Clock::time_point now);
 
  private:
   struct Bucket {
-    int lines = kBurst;  // That may be written at once.
+    int lines = kBurst;  // Lines that may be written at once.
     Clock::time_point counted;
     std::uint64_t left_out = 0;
   };

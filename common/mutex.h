@@ -1,9 +1,9 @@
-// Mutexes whose rules clang checks (-Wthread-safety; tests/structure/clang_test.py): a variable
-// says what guards it, and a function what it is called with. Other compilers see the mutexes of
-// the standard library and no rules.
+// Mutexes checked by clang (-Wthread-safety; tests/structure/clang_test.py). A variable names the
+// mutex guarding it, and a function the mutexes its caller must hold. Other compilers see the
+// mutexes of the standard library and no annotations.
 //
-// The analysis looks at one function at a time, and a lambda is a function of its own: one that is
-// called with a mutex says so as well, `[this]() CUSPAN_REQUIRES(mutex_) { … }`.
+// The analysis looks at one function at a time. A lambda is a function of its own and needs its own
+// annotation: `[this]() CUSPAN_REQUIRES(mutex_) { … }`.
 // https://clang.llvm.org/docs/ThreadSafetyAnalysis.html
 #pragma once
 
@@ -16,20 +16,21 @@
 #define CUSPAN_THREAD_ANNOTATION(...)
 #endif
 
-// After a variable: is used with the mutex only. PT: so is what it points to.
+// After a variable: accessed only with the mutex held. PT: the same for the object it points to.
 #define CUSPAN_GUARDED_BY(mutex) CUSPAN_THREAD_ANNOTATION(guarded_by(mutex))
 #define CUSPAN_PT_GUARDED_BY(mutex) CUSPAN_THREAD_ANNOTATION(pt_guarded_by(mutex))
-// After a function: is called with the mutex, with a shared mutex at least as a reader, without.
+// After a function: the caller holds the mutex; holds the shared mutex at least as a reader; does
+// not hold it.
 #define CUSPAN_REQUIRES(...) CUSPAN_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define CUSPAN_REQUIRES_SHARED(...) \
   CUSPAN_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
 #define CUSPAN_EXCLUDES(...) CUSPAN_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 // After a function: returns a reference to the mutex.
 #define CUSPAN_RETURN_CAPABILITY(mutex) CUSPAN_THREAD_ANNOTATION(lock_returned(mutex))
-// After a function that the analysis can not follow; a comment says why.
+// After a function outside the analysis's capabilities; a comment says why.
 #define CUSPAN_NO_THREAD_SAFETY_ANALYSIS CUSPAN_THREAD_ANNOTATION(no_thread_safety_analysis)
 
-// Of mutexes and locks themselves.
+// Applied to mutexes and locks themselves.
 #define CUSPAN_CAPABILITY(name) CUSPAN_THREAD_ANNOTATION(capability(name))
 #define CUSPAN_SCOPED_CAPABILITY CUSPAN_THREAD_ANNOTATION(scoped_lockable)
 #define CUSPAN_ACQUIRE(...) CUSPAN_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
@@ -41,7 +42,7 @@
 
 namespace cuspan {
 
-// The functions have the standard's names, so that its templates take this as a mutex.
+// The functions have the standard's names: the standard's templates accept this as a mutex.
 class CUSPAN_CAPABILITY("mutex") Mutex {
  public:
   constexpr Mutex() = default;
@@ -51,7 +52,7 @@ class CUSPAN_CAPABILITY("mutex") Mutex {
   void lock() CUSPAN_ACQUIRE() { mutex_.lock(); }
   bool try_lock() CUSPAN_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void unlock() CUSPAN_RELEASE() { mutex_.unlock(); }
-  // Tells the analysis that the calling thread has the mutex; does nothing.
+  // Tells the analysis that the calling thread holds the mutex; no effect at run time.
   void AssertHeld() const CUSPAN_ASSERT_CAPABILITY(this) {}
 
  private:
@@ -59,11 +60,11 @@ class CUSPAN_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Has a mutex while it lives, but for the time between unlock() and lock().
+// Holds a mutex during its lifetime, except between unlock() and lock().
 class CUSPAN_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) CUSPAN_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
-  // Of one that the calling thread has, after try_lock().
+  // Takes over a mutex already held by the calling thread, after try_lock().
   MutexLock(Mutex& mutex, std::adopt_lock_t adopt) CUSPAN_REQUIRES(mutex)
       : lock_(mutex.mutex_, adopt) {}
   ~MutexLock() CUSPAN_RELEASE() = default;
@@ -72,7 +73,7 @@ class CUSPAN_SCOPED_CAPABILITY MutexLock {
 
   void lock() CUSPAN_ACQUIRE() { lock_.lock(); }
   void unlock() CUSPAN_RELEASE() { lock_.unlock(); }
-  // What a std::condition_variable waits with.
+  // Converts to the lock type of std::condition_variable.
   operator std::unique_lock<std::mutex>&() { return lock_; }
 
  private:

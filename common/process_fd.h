@@ -1,4 +1,4 @@
-// A child process as a descriptor, which becomes readable when it ends.
+// A pidfd of a child process; it becomes readable when the process ends.
 #pragma once
 
 #include <sys/syscall.h>
@@ -9,8 +9,8 @@
 
 namespace cuspan {
 
-// Closed on exec; invalid, with errno set, when it can not be had. By number:
-// glibc 2.36 declares the function without C linkage.
+// Closed on exec. If it fails, the result is invalid and errno is set. Called by number: glibc 2.36
+// declares the function without C linkage.
 inline UniqueFd OpenProcess(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }

@@ -16,10 +16,10 @@
 namespace cuspan {
 namespace {
 
-// A status has some 1,500 bytes, and a stat fewer.
+// /proc/PID/status has about 1,500 bytes, stat fewer.
 constexpr std::size_t kMaxBytes = 4096;
 
-// The first bytes of the file `name` of the process in /proc; empty if it cannot be read.
+// The first bytes of the process's file `name` in /proc; empty if it cannot be read.
 std::string ReadFile(pid_t pid, std::string_view name) {
   constexpr std::string_view kFolder = "/proc/";
   char path[64] = {};
@@ -38,10 +38,10 @@ std::string ReadFile(pid_t pid, std::string_view name) {
   return text;
 }
 
-// The letter that proc(5) has for the state of a process; 0 if there is none.
+// The process's state as a letter of proc(5); 0 if it cannot be read.
 char StateOf(pid_t pid) {
   const std::string stat = ReadFile(pid, "stat");
-  // The state follows the name, which may hold anything.
+  // The state follows the name. The name may contain anything, also ")".
   const std::size_t name_end = stat.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
 }
@@ -66,7 +66,7 @@ std::uint64_t PendingSignals(pid_t pid) {
 
 bool HasLivingChild(pid_t pid) {
   std::error_code unknown;
-  // A process that ends meanwhile has no next thread: an error, and no exception.
+  // If the process ends meanwhile, the iterator sets the error code. It does not throw.
   for (std::filesystem::directory_iterator thread(Format("/proc/{}/task", pid), unknown);;
        thread.increment(unknown)) {
     if (unknown) return true;

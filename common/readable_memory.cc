@@ -20,9 +20,9 @@ bool IsReadable(const void* at, std::uint64_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(at);
   const std::uint64_t last = first + (bytes - 1);
   if (first == 0 || last < first) return false;
-  // A byte of each page.
+  // One byte of each page is read.
   const pid_t self = ::getpid();
-  // Stacks may be small.
+  // Heap memory: stacks may be small.
   const auto read = std::make_unique_for_overwrite<std::byte[]>(kPagesACall);
   const auto pages = std::make_unique_for_overwrite<iovec[]>(kPagesACall);
   std::uint64_t next = first;

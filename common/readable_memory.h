@@ -1,13 +1,12 @@
-// Memory of this process that may not be there: pointers of a program, and lengths that are only
-// claimed.
+// Checks memory of this process that may be unmapped: a program's pointers, and unverified lengths.
 #pragma once
 
 #include <cstdint>
 
 namespace cuspan {
 
-// True if all `bytes` from `at` on can be read, or if the kernel does not say so (a container may
-// forbid process_vm_readv). Costs a system call for each 4 MiB. Any thread.
+// True if all `bytes` from `at` on are readable, or if the kernel refuses the query (a container
+// may forbid process_vm_readv). Costs a system call for each 4 MiB. Threads: any.
 bool IsReadable(const void* at, std::uint64_t bytes);
 
 }  // namespace cuspan

@@ -1,6 +1,5 @@
-// Every CUSPAN_* variable, declared in one place: what --help prints and what
-// the code reads. Options of the `cuspan` command set the variable of the same
-// meaning for the processes of its run.
+// Every CUSPAN_* variable, declared in one place for --help and for the code. Options of the
+// `cuspan` command set the variable of the same meaning for the processes of its run.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,8 @@
 namespace cuspan {
 
 struct Setting {
-  const char* name;           // Of the environment variable.
-  const char* default_value;  // As --help shows it.
+  const char* name;           // Name of the environment variable.
+  const char* default_value;  // Default shown by --help.
   const char* help;
 };
 
@@ -152,7 +151,7 @@ inline constexpr Setting kSoftCacheBytes{"CUSPAN_SOFT_CACHE_BYTES", "256M",
                                          "size limit of that cache (1M … 1T)"};
 }  // namespace settings
 
-// All of the above, in the order of --help.
+// All settings, in the order of --help.
 std::span<const Setting> AllSettings();
 
 // The variable's value, or its default.

@@ -34,7 +34,7 @@ std::uint64_t LargestSharedMemory() {
 }
 
 Result<UniqueFd> CreateSharedMemory(const char* name, std::size_t bytes) {
-  // The kernel would answer with SIGXFSZ, which ends the process.
+  // ftruncate would raise SIGXFSZ, ending the process.
   if (const std::uint64_t largest = LargestSharedMemory(); bytes > largest)
     return Status::Exhausted(
         "cannot create {} bytes of shared memory: the file size limit is {} bytes; raise it "

@@ -1,5 +1,4 @@
-// Memory that several processes map: memfds, which have no name and vanish with
-// their last user.
+// Memory shared by several processes: memfds. They have no name and vanish with their last user.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +9,18 @@
 
 namespace cuspan {
 
-// How large a piece may be: the calling process's limit of file sizes (ulimit -f) counts for memory
-// that has a descriptor, too.
+// Maximum size of one memfd. The process's limit of file sizes (ulimit -f) also applies to memfds.
 std::uint64_t LargestSharedMemory();
 
-// A memfd of exactly `bytes`, sealed against resizing, so that a peer can not
-// make our accesses fault. Closed on exec.
+// A memfd of exactly `bytes`, sealed against resizing, so a peer can not make our accesses fault.
+// Closed on exec.
 Result<UniqueFd> CreateSharedMemory(const char* name, std::size_t bytes);
 
-// That [offset, offset + bytes) of a descriptor that a peer made is there and stays there:
-// kInvalid when it is shorter or is not sealed against becoming so.
+// Checks that [offset, offset + bytes) of a peer's descriptor exists and stays. kInvalid if the
+// file is shorter, or is not sealed against shrinking.
 Status CheckSharedMemory(int fd, std::size_t offset, std::size_t bytes);
 
-// A mapping with one owner; unmapped at the end.
+// A mapping with one owner; unmapped by the destructor.
 class Mapping {
  public:
   Mapping() = default;
@@ -30,11 +28,11 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
 
-  // Maps [offset, offset + bytes) of `fd` for reading and writing. kInvalid when `fd` is
-  // shorter or is not sealed against becoming so.
+  // Maps [offset, offset + bytes) of `fd` for reading and writing. kInvalid if `fd` is shorter or
+  // is not sealed against shrinking.
   static Result<Mapping> Map(int fd, std::size_t offset, std::size_t bytes);
-  // The same range twice, one behind the other, so that an object that runs
-  // over the end continues at the start. `bytes` is a multiple of the page size.
+  // Maps the same range twice, consecutively: an object running over the end continues at the
+  // start. `bytes` is a multiple of the page size.
   static Result<Mapping> MapTwice(int fd, std::size_t offset, std::size_t bytes);
 
   std::byte* data() const { return data_; }

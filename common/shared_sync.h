@@ -1,6 +1,6 @@
-// What the thread sanitizer can not see: order between accesses to one piece of
-// shared memory that a process has mapped at several addresses, as both ends of a
-// channel in one process do. Nothing at all in ordinary builds.
+// Declares an order invisible to the thread sanitizer: accesses to shared memory mapped at several
+// addresses of one process. Both ends of a channel in one process are an example. Empty in ordinary
+// builds.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace cuspan {
 
-// Stands for everything that is ordered by one piece of shared memory. All that
-// a thread did before Release is seen by a thread after its next Acquire. Copies
-// made from one identity are the same. Threads: any.
+// Represents the order of all accesses to one piece of shared memory. A thread's accesses before
+// Release happen before another thread's accesses after its next Acquire. Objects made from the
+// same identity are equivalent. Threads: any.
 class SharedSync {
  public:
   explicit SharedSync([[maybe_unused]] std::uint64_t identity) {

@@ -1,9 +1,9 @@
-// Floating-point formats that C++ does not have: the bits of a number, its value, and back. A value
-// becomes the nearest number, of two the even one.
+// Floating-point formats missing in C++: conversion of a number's bits to its value and back.
+// Values are rounded to nearest, ties to even.
 //
-// bfloat16 is the upper half of a float. Those of 8 bits are of "OCP 8-bit Floating Point
-// Specification (OFP8)"; what is too large for them becomes the largest finite number. A NaN's bits
-// are those that NVIDIA's devices write.
+// bfloat16 is the upper half of a float. The 8-bit formats follow the "OCP 8-bit Floating Point
+// Specification (OFP8)". Values too large for them become the largest finite number. A NaN has the
+// same bits as on NVIDIA's devices.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Bfloat16 {
   }
 };
 
-// E4M3 has no infinities, and one NaN.
+// E4M3 has no infinities and one NaN.
 template <int kMantissaBits, int kBias, bool kHasInfinity>
 struct Float8 {
   using Bits = std::uint8_t;
@@ -56,7 +56,7 @@ struct Float8 {
     int exponent = 0;
     std::frexp(magnitude, &exponent);  // magnitude < 2^exponent
     const int power = std::max(exponent - 1, kLowest);
-    // In units of the last place; a carry into the next power of two comes out right by itself.
+    // Units of the last place. A carry correctly increments the exponent.
     const auto units =
         static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, kMantissaBits - power)));
     return static_cast<Bits>(sign |

@@ -1,4 +1,4 @@
-// Threads where the system may allow no further one: limits of a user or of a container.
+// Starts threads on systems limiting their number, per user or per container.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace cuspan {
 
-// A thread that is called `name` (at most 15 characters) in /proc. kExhausted, with the next step,
-// if the system allows none. Any thread.
+// Starts a thread called `name` in /proc (at most 15 characters). If the system allows no more
+// threads, kExhausted; the message gives the next step. Threads: any.
 Result<std::thread> StartThread(const char* name, std::function<void()> body);
 
-// That failure, for a thread that pthread_create has refused with `error`.
+// The same failure, after pthread_create returned `error`.
 Status NoThread(std::string_view name, int error);
 
 }  // namespace cuspan

@@ -1,10 +1,9 @@
 // Errors as values.
 //
-// A Status says whether something worked and, if not, what kind of failure it
-// was (what the caller can do next) and a message for a person: what happened,
-// where, and what to do. A Result<T> is a T or such a failure. Both are cheap
-// when all is well. The function that first knows of a failure writes the
-// message; those above pass it on. Safe to copy between threads.
+// A Status is success or a failure. A failure has a code for the caller's reaction and a message
+// for a person: the event, its location, and the next step. A Result<T> is a T or a failure. Both
+// are cheap on success. The function that detects a failure writes the message; its callers pass it
+// on. Safe to copy between threads.
 #pragma once
 
 #include <memory>
@@ -17,16 +16,16 @@
 
 namespace cuspan {
 
-// What a caller can do about a failure.
+// Kinds of failure, by the caller's possible reactions.
 enum class StatusCode {
   kOk = 0,
   kInvalid,      // The caller's input is wrong: correct it.
-  kNotFound,     // What was named does not exist.
-  kUnsupported,  // Understood, and not implemented here.
+  kNotFound,     // The named object does not exist.
+  kUnsupported,  // Understood, but not implemented.
   kExhausted,    // Out of memory, slots or handles: free some, or try later.
-  kUnavailable,  // The other side is gone or was never there: reconnect or give up.
+  kUnavailable,  // The other side is gone or never existed: reconnect or give up.
   kRefused,      // Not allowed: wrong user, secret or version.
-  kInternal,     // A defect, or the operating system failed in a way not foreseen.
+  kInternal,     // A defect, or an unforeseen failure of the operating system.
 };
 
 class [[nodiscard]] Status {
@@ -67,7 +66,7 @@ class [[nodiscard]] Status {
 
   bool ok() const { return failure_ == nullptr; }
   StatusCode code() const { return ok() ? StatusCode::kOk : failure_->code; }
-  // The message for a person; empty when ok.
+  // The message for a person; empty if ok.
   const std::string& message() const {
     static const std::string* const kNone = new std::string;
     return ok() ? *kNone : failure_->message;
@@ -81,7 +80,7 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Failure> failure_;
 };
 
-// A value or the Status that says why there is none.
+// A value, or a Status with the failure.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -93,7 +92,7 @@ class [[nodiscard]] Result {
   bool ok() const { return content_.index() == 0; }
   Status status() const { return ok() ? Status::Ok() : std::get<1>(content_); }
 
-  // Only to be called when ok().
+  // Requires ok().
   T& value() & { return std::get<0>(content_); }
   const T& value() const& { return std::get<0>(content_); }
   T&& value() && { return std::get<0>(std::move(content_)); }
@@ -107,14 +106,14 @@ class [[nodiscard]] Result {
   std::variant<T, Status> content_;
 };
 
-// Leaves the enclosing function, which returns a Status or a Result, when
-// `expression` (a Status) is a failure.
+// Returns from the enclosing function if `expression` (a Status) is a failure. The enclosing
+// function returns a Status or a Result.
 #define CUSPAN_RETURN_IF_ERROR(expression)                                      \
   do {                                                                          \
     if (::cuspan::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 
-// The same with a Result, whose value is given to `target`: a variable, or the declaration of one.
+// The same with a Result. Its value is assigned to `target`: a variable, or the declaration of one.
 //   CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t bytes, SettingBytes(settings::kStagingBytes));
 #define CUSPAN_ASSIGN_OR_RETURN(target, ...) \
   CUSPAN_ASSIGN_OR_RETURN_AT(target, CUSPAN_RESULT_OF_LINE(__LINE__), __VA_ARGS__)

@@ -15,11 +15,11 @@
 namespace cuspan {
 namespace {
 
-// A thread of the program may hold one of its files while it waits for its user.
+// A thread of the program may hold the lock of a FILE while it waits for its user.
 constexpr std::chrono::seconds kFlushLimit{1};
 
 void FlushProgramsOutput() {
-  // Never destroyed: the thread may still be at it when the process ends.
+  // Never destroyed: the flushing thread may still use it when the process ends.
   auto* const flushed = new std::promise<void>;
   const std::future<void> done = flushed->get_future();
   Result<std::thread> thread = StartThread("cuspan-flush", [flushed] {

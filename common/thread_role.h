@@ -1,4 +1,4 @@
-// Roles of threads, checked by clang like mutexes (mutex.h). Only functions that require a role use
+// Roles of threads, checked by clang like mutexes (mutex.h). Only functions requiring a role use
 // the variables guarded by it, and only the thread with the role calls these functions.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace cuspan {
 
-// `Tag` tells roles apart. A thread may have several, and several threads the same one, each for
-// objects of its own.
+// `Tag` makes roles distinct. A thread may have several roles. Several threads may have the same
+// role, each for its own objects.
 template <typename Tag>
 class CUSPAN_CAPABILITY("role") ThreadRole {
  public:
@@ -21,7 +21,7 @@ class CUSPAN_CAPABILITY("role") ThreadRole {
   // a std::function: the analysis does not see these callers. Builds with assertions check it.
   void AssertHeld() const CUSPAN_ASSERT_CAPABILITY(this) { assert(held != 0); }
 
-  // The thread has the role while this lives.
+  // The thread has the role during the lifetime of this object.
   class CUSPAN_SCOPED_CAPABILITY Scope {
    public:
     explicit Scope([[maybe_unused]] ThreadRole& role) CUSPAN_ACQUIRE(role) { ++held; }

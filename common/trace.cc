@@ -30,7 +30,7 @@ void TraceRecord::SetName(std::string_view text) {
 }
 
 Result<UniqueFd> TraceBuffer::Create() {
-  // The first record's place is the header's.
+  // The header takes the first record's slot.
   return CreateSharedMemory("cuspan-trace", (kRecords + 1) * sizeof(TraceRecord));
 }
 

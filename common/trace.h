@@ -1,10 +1,10 @@
-// What a process does with the bytes of transfers, and when: for `cuspan run --trace`.
+// Records of a process's transfers and their times, for `cuspan run --trace`.
 //
-// Each process of a traced run has a buffer of its own, memory that its agent
-// made and reads at the end; so what was recorded is there however the process
-// ends. Without a trace Tracing() is null, and that is all that it costs.
+// Each process of a traced run has its own buffer. Its agent creates this memory and reads it at
+// the end, so records survive any end of the process. Without a trace the only cost is a null
+// pointer from Tracing().
 //
-// Times are nanoseconds of HostMonotonicNow(), which all processes of a node share.
+// Times are nanoseconds of HostMonotonicNow(), shared by all processes of a node.
 #pragma once
 
 #include <atomic>
@@ -19,32 +19,32 @@ namespace cuspan {
 
 enum class TraceKind : std::uint16_t {
   kNone,
-  kIntoStaging,     // Client: the program's memory into a staging buffer,
-  kOutOfStaging,    // and back.
-  kNetworkSend,     // Agent: from the start of sending a chunk until its buffer is free again,
-  kNetworkReceive,  // and from its announcement until it is there.
-  kToDevice,        // Proxy, by the device's own clock: the copy engine to the device,
-  kFromDevice,      // from it,
-  kOnDevice,        // and from one place of devices to another;
+  kIntoStaging,     // Client: the program's memory to a staging buffer.
+  kOutOfStaging,    // Client: a staging buffer to the program's memory.
+  kNetworkSend,     // Agent: from the start of sending a chunk until its buffer is free.
+  kNetworkReceive,  // Agent: from a chunk's announcement until its arrival.
+  kToDevice,        // Proxy, by the device's clock: the copy engine to the device.
+  kFromDevice,      // Proxy, by the device's clock: from the device.
+  kOnDevice,        // Proxy, by the device's clock: within or between devices.
   kKernel,
-  kPeerSend,     // the same for copies between devices through staging buffers: from the one,
-  kPeerReceive,  // and to the other.
-  kCollective,   // What NCCL does; `transfer` is the number of ranks.
-  kTimeSlice,    // The session may hand work to a GPU that others share; `name` says how.
-  kCompile,      // The software GPU compiles a kernel; `bytes` is 1 where a launch waited for it.
+  kPeerSend,     // Copies between devices: the device to a staging buffer.
+  kPeerReceive,  // Copies between devices: a staging buffer to the device.
+  kCollective,   // An NCCL operation; `transfer` is the number of ranks.
+  kTimeSlice,    // The session may submit work to a shared GPU; `name` gives the mode.
+  kCompile,      // The software GPU compiles a kernel; `bytes` is 1 if a launch waited for it.
 };
 inline constexpr std::uint16_t kTraceKinds = 14;
 
 struct TraceRecord {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint64_t transfer = 0;  // Its number on the link of its device; 0 for what has none.
-  std::uint64_t offset = 0;    // Of the chunk, in the transfer.
-  std::uint64_t bytes = 0;     // Of a kernel: its stream.
-  std::uint32_t session = 0;   // Of an agent's record; of the others their process tells it.
+  std::uint64_t transfer = 0;  // Number on the device's channel; 0 if it has none.
+  std::uint64_t offset = 0;    // The chunk's offset in the transfer.
+  std::uint64_t bytes = 0;     // Size; for a kernel its stream.
+  std::uint32_t session = 0;   // Set in agents' records; other processes have only one.
   std::uint32_t device = 0;
-  std::atomic<TraceKind> kind = TraceKind::kNone;  // Written last.
-  char name[78] = {};  // Of a kernel, collective or turn, cut off there; ends with 0.
+  std::atomic<TraceKind> kind = TraceKind::kNone;  // Stored last.
+  char name[78] = {};  // Kernel, collective or time slice; truncated, zero-terminated.
 
   TraceRecord() = default;
   TraceRecord(const TraceRecord& other) { *this = other; }
@@ -57,15 +57,15 @@ class TraceBuffer {
  public:
   static constexpr std::uint64_t kRecords = 1 << 20;
 
-  // The memory of a new one; pages of it exist when they are written.
+  // Memory for a new buffer; pages are allocated on the first write.
   static Result<UniqueFd> Create();
-  // Maps one. kInvalid when `fd` is none.
+  // Maps the memory. kInvalid if `fd` is too short.
   static Result<std::unique_ptr<TraceBuffer>> Open(int fd);
 
-  // Any thread. What does not fit any more is counted, not kept.
+  // Threads: any. If the buffer is full, counts the record as dropped.
   void Add(const TraceRecord& record);
 
-  // Copies of all that is complete; as many as may be read of a peer's memory.
+  // Copies of all complete records. The count is checked: it is in a peer's memory.
   std::vector<TraceRecord> Records() const;
   std::uint64_t dropped() const;
 
@@ -87,12 +87,12 @@ inline std::atomic<TraceBuffer*> own{nullptr};
 
 // This process's buffer, or null.
 inline TraceBuffer* Tracing() { return trace_internal::own.load(std::memory_order_acquire); }
-// From now on this process records into `buffer`, for as long as it lives.
+// From now on this process records into `buffer`, until the process ends.
 void StartTracing(std::unique_ptr<TraceBuffer> buffer);
 
 std::uint64_t TraceNow();
 
-// Records from its making to its Done, where this process traces.
+// Records the time from its construction to Done, if this process traces.
 class TraceSpan {
  public:
   TraceSpan() : buffer_(Tracing()), begin_(buffer_ != nullptr ? TraceNow() : 0) {}

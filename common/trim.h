@@ -4,10 +4,10 @@
 
 namespace cuspan {
 
-// What separates words of a line; the last ends lines of files that were written elsewhere.
+// Blanks between the words of a line. "\r" ends lines of files written on other systems.
 inline constexpr std::string_view kBlanks = " \t\r";
 
-// Without the blanks at both ends.
+// `text` without the blanks at both ends.
 inline std::string_view Trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) return {};

@@ -13,8 +13,8 @@ bool IsIdentifier(std::string_view entry) {
   return entry.starts_with("GPU-") || entry.starts_with("MIG-");
 }
 
-// True if the identifier begins with the digits after GPU- of the entry, as nvidia-smi -L prints
-// them. Dashes may be anywhere, and other characters behind a whole identifier.
+// True if the identifier begins with the hexadecimal digits after GPU- in the entry, as nvidia-smi
+// -L prints them. Dashes may be anywhere. After a whole identifier other characters may follow.
 bool Names(std::string_view entry, std::string_view identifier) {
   std::string digits;
   for (const char c : entry.substr(std::string_view("GPU-").size())) {
@@ -26,8 +26,8 @@ bool Names(std::string_view entry, std::string_view identifier) {
   return !digits.empty() && identifier.starts_with(digits);
 }
 
-// A number as strtoul reads it: behind blanks and a sign, with anything behind it. The driver keeps
-// 32 bits of it.
+// A number as strtoul reads it: after blanks and a sign, followed by anything. The driver keeps 32
+// bits of it.
 std::optional<std::size_t> Number(const std::string& entry) {
   char* end = nullptr;
   const auto number = static_cast<std::int32_t>(std::strtoul(entry.c_str(), &end, 10));
@@ -35,7 +35,7 @@ std::optional<std::size_t> Number(const std::string& entry) {
   return static_cast<std::size_t>(number);
 }
 
-// Only one device may have such an identifier.
+// Ambiguous prefixes match no device.
 std::optional<std::size_t> Find(std::string_view entry, std::span<const std::string> identifiers) {
   if (!IsIdentifier(entry)) {
     const std::optional<std::size_t> position = Number(std::string(entry));

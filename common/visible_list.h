@@ -1,4 +1,4 @@
-// What CUDA_VISIBLE_DEVICES chooses among devices. Pure.
+// Evaluates CUDA_VISIBLE_DEVICES. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 namespace cuspan {
 
 struct VisibleList {
-  // Among the identifiers, in the order in which the program counts them.
+  // Indices into the identifiers, in the program's numbering.
   std::vector<std::size_t> positions;
-  // A device is there twice: CUDA_ERROR_INVALID_DEVICE.
+  // A device is listed twice: CUDA_ERROR_INVALID_DEVICE.
   bool repeats = false;
 };
 
-// The CUDA C++ Programming Guide defines the list: numbers, or beginnings of GPU-… and MIG-…
-// identifiers, separated by commas. An entry that names no device ends it. The rest is driver
-// 580.159's: the first entry tells which of the two kinds the list is of, and one of the other kind
-// ends it. A device that is there twice before the end is an error. Numbers are read by strtoul, so
-// "0abc", "+0" and "0x0" are device 0. A whole identifier has nothing in front of it, and
-// anything behind it. `identifiers` are UUIDs of 32 lower-case hexadecimal digits.
+// The CUDA C++ Programming Guide defines the list: numbers, or prefixes of GPU-… and MIG-…
+// identifiers, separated by commas. An entry naming no device ends it. The rest follows driver
+// 580.159: the first entry determines the kind of all entries (numbers or identifiers), and an
+// entry of the other kind ends the list. A device listed twice before the end is an error. Numbers
+// are read by strtoul, so "0abc", "+0" and "0x0" are device 0. A whole identifier has nothing
+// before it, and anything after it. `identifiers` are UUIDs of 32 lower-case hexadecimal digits.
 VisibleList ReadVisibleList(std::string_view choice, std::span<const std::string> identifiers);
 
 }  // namespace cuspan

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A cluster in a box: hosts on this machine, made of network namespaces and joined by a switch, with
-# real TCP between them. For trying cuspan on "several nodes", and for its tests. Nothing of it is
-# visible in the machine's own network, so any number of boxes, also with equal addresses, can be up at once.
+# A cluster in a box: hosts on this machine, built from network namespaces and connected by a
+# switch, with real TCP between them. For trying cuspan on "several nodes", and for its tests. It is
+# invisible in the machine's own network: any number of boxes can be up at once, even with equal
+# addresses.
 #
-# What the hosts share: the file system (/tmp as well), memory, and the numbers of processes. What
-# each has for itself: network, Unix sockets without a file, and its name.
+# Shared by the hosts: the file system (including /tmp), memory, and process ids. Separate for each
+# host: network, abstract Unix sockets, and host name.
 set -euo pipefail
 
 me=${0##*/}
@@ -62,11 +63,11 @@ impossible() {
 folder_of_boxes=/run/cuspan-box
 own_path=$(realpath "${BASH_SOURCE[0]}")
 
-# Names of network namespaces: the hosts', and that of the switch between them.
+# Names of network namespaces: of the hosts, and of the switch between them.
 space_of() { echo "cuspan-$box-$1"; }
 switch() { echo "cuspan-$box"; }
 exists() { [[ -e /run/netns/$1 ]]; }
-# All of this box, whatever became of its folder.
+# All namespaces of this box, even without its folder.
 spaces() {
   local path
   for path in "/run/netns/cuspan-$box" "/run/netns/cuspan-$box-"*; do
@@ -79,7 +80,7 @@ require_root() {
   command -v ip >/dev/null || impossible "there is no ip command: install iproute2"
 }
 
-# The processes of a namespace; none when it is gone.
+# The processes of a namespace; empty if it does not exist.
 processes_in() { ip netns pids "$1" 2>/dev/null || true; }
 
 # shellcheck disable=SC2154  # state_* come from the file.
@@ -101,14 +102,14 @@ check_host() {
 
 # --- up
 
-# set_limit RATE HOST: both ends of the host's cable, or no limit with "off".
+# set_limit RATE HOST: limits both ends of the host's link; "off" removes the limit.
 set_limit() {
   local rate=$1 host=$2 bits burst space device
   for space in "$(switch) $host" "$(space_of "$host") eth0"; do
     device=${space#* }
     space=${space% *}
     if [[ $rate == off ]]; then
-      # There is none to delete where there was no limit.
+      # Fails if no limit was set.
       ip netns exec "$space" tc qdisc del dev "$device" root 2>/dev/null || true
       continue
     fi
@@ -118,7 +119,8 @@ set_limit() {
       *mbit) bits=$((bits * 1000000)) ;;
       *gbit) bits=$((bits * 1000000000)) ;;
     esac
-    # The bucket holds 4 ms, and a whole segment of 64 KiB as network cards take them from TCP.
+    # The bucket holds 4 ms, but at least 128 KiB: TCP passes segments of up to 64 KiB to the
+    # network card.
     burst=$((bits / 8 / 250))
     if ((burst < 131072)); then burst=131072; fi
     ip netns exec "$space" tc qdisc replace dev "$device" root tbf rate "$rate" burst "$burst" latency 50ms ||
@@ -155,7 +157,7 @@ up() {
   fi
   if ((${#hosts[@]} == 0 || ${#hosts[@]} > 99)); then misused "a box has 1 to 99 hosts"; fi
   for host in "${hosts[@]}"; do
-    # Interfaces of the switch are named after them.
+    # The switch's interfaces have the same names.
     if [[ ! $host =~ ^[a-z][a-z0-9.-]{0,13}$ || $host == switch || $host == lo || $host == localhost ]]; then
       misused "'$host' is no name for a host: up to 14 letters, digits, dots and dashes, beginning with a letter"
     fi
@@ -195,10 +197,10 @@ up() {
       fail "the box '$box' is up with other hosts or options; remove it first: $me down${named:+ --name $box}"
     fi
   fi
-  # What an interrupted 'up' or a machine's restart has left.
+  # Removes the rest of an interrupted 'up' or of a restarted machine.
   remove
 
-  # From here on a failure leaves nothing.
+  # From here on a failure removes everything.
   trap 'remove' EXIT
   trap 'exit 1' INT TERM HUP
   local problem
@@ -227,7 +229,7 @@ up() {
     ip -netns "$space" link set eth0 up
     if [[ $rate != off ]]; then set_limit "$rate" "$host"; fi
   done
-  # What mpirun starts processes on other hosts with, in place of ssh.
+  # Called by mpirun instead of ssh to start processes on other hosts.
   printf '#!/bin/sh\nexec %q --name %q remote-shell "$@"\n' "$own_path" "$box" >"$folder/remote-shell"
   chmod 755 "$folder/remote-shell"
   {
@@ -241,7 +243,7 @@ up() {
 
 # --- down
 
-# The processes of all hosts, in `pids`.
+# Sets `pids` to the processes of all hosts.
 find_processes() {
   local space
   pids=()
@@ -251,14 +253,14 @@ find_processes() {
   done
 }
 
-# Ends what runs in the namespaces and removes them, with all that is in them.
+# Ends all processes in the namespaces, then removes the namespaces.
 remove() {
   local space pids round try
   for round in TERM KILL; do
     find_processes
     if ((${#pids[@]} == 0)); then break; fi
     kill -s "$round" "${pids[@]}" 2>/dev/null || true
-    # Up to 3 s each.
+    # Up to 3 s per round.
     for ((try = 0; try < 60 && ${#pids[@]} > 0; try++)); do
       sleep 0.05
       find_processes
@@ -271,8 +273,8 @@ remove() {
 
 # --- run
 
-# enter HOST COMMAND…: becomes the command, on the host. It has a private view of the file system in
-# which /etc/hosts is the box's.
+# enter HOST COMMAND…: executes the command on the host, in a mount namespace with the box's
+# /etc/hosts.
 enter() {
   local host=$1
   shift
@@ -291,12 +293,12 @@ run() {
   require_root
   load
   check_host "$host"
-  # How this host's mpirun reaches the others: that of Open MPI, and MPICH's.
+  # Remote shell for this host's mpirun: Open MPI's, and MPICH's.
   export HYDRA_LAUNCHER=rsh HYDRA_LAUNCHER_EXEC=$folder/remote-shell
   # shellcheck disable=SC2154
   export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$folder/remote-shell \
     OMPI_MCA_oob_tcp_if_include=$state_subnet OMPI_MCA_btl_tcp_if_include=$state_subnet
-  # What mpirun wants of root, who everybody is here.
+  # Required by mpirun for root, the only user here.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # shellcheck disable=SC2154
   if [[ -n $state_devices ]]; then
@@ -305,11 +307,11 @@ run() {
   enter "$host" "$@"
 }
 
-# remote_shell [OPTIONS of ssh] [USER@]HOST COMMAND…: what mpirun calls in place of ssh.
+# remote_shell [OPTIONS of ssh] [USER@]HOST COMMAND…: called by mpirun instead of ssh.
 remote_shell() {
   while (($# > 0)); do
     case $1 in
-      -[oliFpJbcDEeILmOQRSWw]) shift ;; # Its value is the next word.
+      -[oliFpJbcDEeILmOQRSWw]) shift ;; # Has a value in the next word.
       -*) ;;
       *) break ;;
     esac
@@ -329,14 +331,14 @@ remote_shell() {
   done
   local status=0 parent=$PPID
   (enter "$host" env -i "${variables[@]}" sh -c "$*") || status=$?
-  # As with ssh, the end of what ran there is heard of here when the network lets it through.
+  # Like ssh, notices the end of the command only while the host's link is up.
   while ! plugged_in "$host" && kill -s 0 "$parent" 2>/dev/null; do sleep 0.2; done
   return "$status"
 }
 
-# --- The cables
+# --- Links
 
-# How a host's cable is: up, down, stalled, or gone with its host.
+# State of a host's link: up, down, stalled, or gone with its host.
 cable() {
   local line
   line=$(ip -netns "$(switch)" -oneline link show dev "$1" 2>/dev/null || true)
@@ -364,7 +366,7 @@ shape() {
   for host in "$@"; do set_limit "$rate" "$host"; done
 }
 
-# Who asked for a host's address while nothing reached it would say "No route to host" for another second.
+# After a failed address resolution the kernel returns "No route to host" for another second.
 forget_addresses() {
   local host
   for host in "${hosts[@]}"; do ip -netns "$(space_of "$host")" neigh flush dev eth0; done
@@ -435,7 +437,7 @@ while (($# > 0)); do
       ;;
   esac
   shift
-  # What follows these is not ours to look at.
+  # The remaining arguments belong to the command.
   if [[ $command == remote-shell || ($command == run && ${#arguments[@]} -gt 0) ]]; then
     arguments+=("$@")
     break

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages that cuspan is built, run and tested with. Does nothing when
-# all are there. Runs as root, or uses sudo.
+# Installs the Debian or Ubuntu packages for building, running and testing cuspan. Does nothing if
+# all are installed. Runs as root, or uses sudo.
 #
-#   deploy/install-dependencies.sh                 all that is needed
-#   deploy/install-dependencies.sh --slurm         also Slurm and MUNGE, whose services are not started
-#                                                  without a configuration, for the tests with them
-#   deploy/install-dependencies.sh --monitoring    also Prometheus, for the tests with it
-#   deploy/install-dependencies.sh --packaging     also what deploy/package.sh makes and tries packages with
+#   deploy/install-dependencies.sh                 all required packages
+#   deploy/install-dependencies.sh --slurm         also Slurm and MUNGE for their tests; their services
+#                                                  are not started without a configuration
+#   deploy/install-dependencies.sh --monitoring    also Prometheus for its test
+#   deploy/install-dependencies.sh --packaging     also the tools of deploy/package.sh
 set -euo pipefail
 
 packages=(
@@ -15,12 +15,12 @@ packages=(
   # Libraries.
   libopenmpi-dev libucx-dev libprotobuf-dev protobuf-compiler libssl-dev libcli11-dev libfmt-dev libspdlog-dev
   libxxhash-dev nlohmann-json3-dev libzstd-dev liblz4-dev prometheus-cpp-dev llvm-16-dev
-  # Running: mpirun, the transports under it, and the way it starts processes on other nodes.
+  # Running: mpirun, its transports, and its way of starting processes on other nodes.
   openmpi-bin libucx0 openssh-client
-  # Gates of style; the compiler of the preset fuzz.
+  # Style checks; the compiler of the preset fuzz.
   clang-format-16 clang-tidy-16 shellcheck clang-16 libclang-rt-16-dev
-  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; tunnels; ps; plots; shells; what
-  # manual pages are checked with; a debugger.
+  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; tunnels; ps; plots;
+  # shells; checkers for manual pages; a debugger.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 wireguard-go wireguard-tools procps gnuplot-nox fish zsh
   groff-base mandoc gdb
 )
@@ -41,7 +41,7 @@ for argument; do
       ;;
   esac
 done
-# For wheels: of the tests' clients, and of the CUDA Toolkit where there is none.
+# Needed for wheels: the tests' clients, and the CUDA Toolkit if none is installed.
 if ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then

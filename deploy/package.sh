@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes Debian packages of cuspan, for the release of Debian or Ubuntu that it runs on, and has lintian
-# check them. With --try it also installs them in a bare Debian below the build folder, runs two CUDA
-# programs there on software GPUs, removes the packages, and shows what they left, which is nothing.
+# Makes Debian packages of cuspan for this machine's release of Debian or Ubuntu, and checks them
+# with lintian. With --try it also installs them in a bare Debian below the build folder. There it
+# runs two CUDA programs on software GPUs, removes the packages, and checks for files left.
 #
-#   deploy/package.sh [--build DIR] [--try]      DIR: where to build (default: build/package)
+#   deploy/package.sh [--build DIR] [--try]      DIR: build folder (default: build/package)
 #
 # The packages are in DIR/packages. --try runs as root, and downloads some 300 MB.
 set -euo pipefail
@@ -40,19 +40,19 @@ toolkit=$(deploy/toolkit.sh 2> >(tee "$step_log" >&2)) || failed
 echo "      $toolkit"
 
 begin "configure"
-# Debian's MPI and UCX are where the loader looks.
+# Debian's MPI and UCX are in the loader's default folders.
 quietly cmake --preset release -B "$build" -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_SKIP_INSTALL_RPATH=ON \
   -DCUSPAN_TESTS=OFF -DCUSPAN_NVCC="$toolkit/bin/nvcc"
 
 begin "build"
-# All but the benchmarks, which are in no package.
+# Everything except the benchmarks; they are not packaged.
 building cmake --build "$build" --parallel "$(build_jobs)" --target \
   common/all protocol/all interpose/all proxy/all launcher/all
 
 begin "make the packages"
 packages=$build/packages
 rm -rf "$packages"
-# So that the same sources make the same packages.
+# Makes packages reproducible.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CMakeLists.txt)}
 export SOURCE_DATE_EPOCH
 quietly cpack --config "$build/CPackConfig.cmake" -G DEB -B "$packages"
@@ -111,7 +111,7 @@ in_bare() {
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root chroot "$root" "$@"
   ' sh "$bare" "$packages" "$programs" "$@"
 }
-# as_user COMMAND…: as somebody without rights there.
+# as_user COMMAND…: runs it there without root privileges.
 as_user() {
   in_bare setpriv --reuid=1000 --regid=1000 --clear-groups env HOME=/tmp "$@"
 }
@@ -129,14 +129,13 @@ compile() {
 quietly compile
 
 begin "install the packages there"
-# All files but those that apt and dpkg keep for themselves, and what adduser leaves of the group that openssh-client
-# makes.
+# All files except the state of apt and dpkg, and files left by adduser for openssh-client's group.
 list_files() {
   (cd "$bare" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./var/cache -o -path ./var/log \
     -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./etc/gshadow- -o -path ./run/adduser \) -prune -o -print) | sort
 }
 list_files >"$build/files-before"
-# Nothing that is only recommended: one node needs none of it.
+# Without recommended packages: one node does not need them.
 install_there() {
   in_bare sh -c 'apt-get --yes --no-install-recommends install /tmp/packages/cuspan_*.deb /tmp/packages/cuspan-software-gpu_*.deb'
 }

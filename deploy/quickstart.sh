@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# First contact: installs what is missing, builds cuspan, and runs two unmodified CUDA programs, a
-# matrix multiplication and a Fourier transform, on two remote devices. Needs no GPU: the devices are
-# software GPUs, and "remote" is this machine by way of MPI. May be run again at any time.
+# First contact: installs missing packages, builds cuspan, and runs two unmodified CUDA programs, a
+# matrix multiplication and a Fourier transform, on two remote devices. Needs no GPU: the devices
+# are software GPUs, and "remote" is this machine over MPI. May be run repeatedly.
 #
 #   deploy/quickstart.sh
 set -euo pipefail
@@ -24,12 +24,12 @@ begin "configure"
 quietly cmake --preset release -DCUSPAN_NVCC="$toolkit/bin/nvcc"
 
 begin "build"
-# The parts of a run on software GPUs over MPI, and the two programs.
+# Only the targets for a run on software GPUs over MPI, and the two programs.
 building cmake --build "$build" --parallel "$(build_jobs)" --target \
   cuspan cuspan-agent cuspan-proxy interpose/all cuspan_softgpu cuspan_kernel_compiler test_app_matmul test_app_fft
 
-# Two GPUs, each on a host of its own; both hosts are this one, and shared memory between program
-# and GPU is not used, so that all goes the way it would go between machines.
+# Two GPUs, each on its own host. Both hosts are this machine. Shared memory between program and GPU
+# is disabled: all data takes the same path as between machines.
 cluster=(--device soft --hosts "localhost:1,localhost:1" --same-node never)
 
 begin "list the devices"

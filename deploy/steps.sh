@@ -17,7 +17,7 @@ begin() {
   printf '[%d/%d] %s\n' "$step_number" "$step_total" "$step_text"
 }
 
-# failed: ends the script, naming the step and its log.
+# failed: ends the script; prints the step's name and its log.
 failed() {
   if ((${step_shown_lines:-0} > 0)); then tail -n "$step_shown_lines" "$step_log" >&2; fi
   printf '%s: step "%s" failed; its output is in %s\n' "${0##*/}" "$step_text" "$step_log" >&2
@@ -35,7 +35,8 @@ visibly() {
   "$@" 2>&1 | tee "$step_log" || failed
 }
 
-# building COMMAND…: runs Ninja, whose lines begin with [done/total], and shows each tenth part.
+# building COMMAND…: runs Ninja and prints every tenth part of its progress, from the [done/total]
+# in its lines.
 building() {
   "$@" 2>&1 | tee "$step_log" | awk '
     match($0, /^\[[0-9]+\/[0-9]+\]/) {
@@ -46,8 +47,8 @@ building() {
   printf '      done, %d s\n' "$((SECONDS - step_start))"
 }
 
-# build_jobs: how many compilers fit this machine: one a processor, and 1.5 GB for each, which the
-# files that include LLVM need.
+# build_jobs: number of parallel compilers for this machine: one per processor, and 1.5 GB for each,
+# needed by files that include LLVM.
 build_jobs() {
   local processors memory_kb by_memory
   processors=$(nproc)

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Prints the folder of a CUDA Toolkit (nvcc in its bin). Looks at CUDA_HOME, at the nvcc on PATH, at
-# /usr/local/cuda, and in cuspan's cache; where there is none, makes one in the cache from NVIDIA's
-# Python wheels: compiler, headers and runtime library, some 300 MB.
+# Prints the folder of a CUDA Toolkit (nvcc in its bin). Searches CUDA_HOME, the nvcc in PATH,
+# /usr/local/cuda, and cuspan's cache. If none is found, makes one in the cache from NVIDIA's Python
+# wheels: compiler, headers and runtime library, some 300 MB.
 #
 #   deploy/toolkit.sh            finds one or makes one
 #   deploy/toolkit.sh --find     finds one or fails
-#   deploy/toolkit.sh --wheels   the one from wheels, whatever else there is
+#   deploy/toolkit.sh --wheels   uses the one from wheels in any case
 #
-# Only the folder goes to standard output. The cache is ${XDG_CACHE_HOME:-~/.cache}/cuspan/toolkit.
+# Only the folder is printed on standard output. The cache is
+# ${XDG_CACHE_HOME:-~/.cache}/cuspan/toolkit.
 set -euo pipefail
 
-# The release that is made from wheels, and the oldest that cuspan builds with.
+# Release made from wheels, and minimum release for building cuspan.
 release=13.0
 minimum=13.0
 
@@ -24,7 +25,7 @@ fail() {
   exit 1
 }
 
-# Succeeds when the folder $1 holds a toolkit that is complete and new enough.
+# Succeeds if the folder $1 contains a complete toolkit of a sufficient release.
 usable() {
   local root=$1 version
   [[ -x $root/bin/nvcc && -e $root/include/cuda_runtime.h &&
@@ -40,7 +41,7 @@ usable() {
   fi
 }
 
-# Prints the first usable toolkit of this machine.
+# Prints the first usable toolkit on this machine.
 find_toolkit() {
   local nvcc root candidates=()
   if [[ -n ${CUDA_HOME:-} ]]; then candidates+=("$CUDA_HOME"); fi
@@ -56,10 +57,10 @@ find_toolkit() {
   return 1
 }
 
-# Makes the driver's stub, which no wheel has: what programs are linked with where no driver is
-# installed. It has the functions that the headers declare, also for older callers and for the streams
-# of threads, but for one that the driver has not, and they return CUDA_ERROR_STUB_LIBRARY. $1 is the
-# toolkit, $2 a scratch folder.
+# Makes a stub of the driver library for linking programs without an installed driver; the wheels
+# have none. It defines the functions declared by the headers, including old versions and those for
+# per-thread default streams, except one missing in the driver. They return CUDA_ERROR_STUB_LIBRARY.
+# $1 is the toolkit, $2 a scratch folder.
 make_driver_stub() {
   local meaning
   for meaning in -UNO_MACRO -D__CUDA_API_VERSION_INTERNAL -DCUDA_API_PER_THREAD_DEFAULT_STREAM; do
@@ -70,7 +71,8 @@ make_driver_stub() {
   gcc -shared -Wl,-soname,libcuda.so.1 -o "$1/lib64/stubs/libcuda.so" "$2/stub.c"
 }
 
-# Adds what neither the wheels nor an older version of this script made. $1 is the toolkit from wheels.
+# Adds files missing in the wheels and in toolkits made by older versions of this script. $1 is the
+# toolkit from wheels.
 complete() {
   local scratch
   [[ -e $1/nvvm/lib64 ]] || ln -sfn ../lib "$1/nvvm/lib64"
@@ -81,7 +83,7 @@ complete() {
   fi
 }
 
-# Compiles and links one small program with each CUDA runtime, and one with the driver; $1 is the
+# Compiles and links one small program with each CUDA runtime, and one with the driver. $1 is the
 # toolkit, $2 a scratch folder.
 try_out() {
   cat >"$2/try.cu" <<'PROGRAM'
@@ -99,8 +101,8 @@ int main() { return cuInit(0) == CUDA_SUCCESS ? 0 : 1; }' >"$2/driver.cu"
   "$1/bin/nvcc" "$2/driver.cu" -L"$1/lib64/stubs" -lcuda -o "$2/try_driver"
 }
 
-# Makes the toolkit $from_wheels: nvcc and ptxas, its front end's headers, cicc and libdevice, the
-# runtime and its headers, the C++ library that nvcc has on its include path, and the profiler's header.
+# Makes the toolkit $from_wheels: nvcc and ptxas, the front end's headers, cicc and libdevice, the
+# runtime and its headers, the C++ library on nvcc's include path, and the profiler's header.
 make_from_wheels() {
   local wheels=(nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl
                 nvidia-cuda-profiler-api)
@@ -115,14 +117,14 @@ make_from_wheels() {
   # shellcheck disable=SC2064  # The folder of now is meant.
   trap "rm -rf '$work'" EXIT
   say "making a CUDA Toolkit $release from NVIDIA's Python wheels in $from_wheels"
-  # Not into Python's own places: --target leaves the installed packages alone.
+  # --target leaves the installed Python packages unchanged.
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
     --no-compile --target "$work/site" "${wheels[@]/%/==$release.*}" >&2 ||
     fail "pip could not get NVIDIA's wheels; install the CUDA Toolkit $minimum or later and set CUDA_HOME to its folder"
   root=$work/site/nvidia/cu${release%%.*}
   [[ -x $root/bin/nvcc ]] || fail "NVIDIA's wheels have changed: there is no bin/nvcc in them; install the CUDA Toolkit and set CUDA_HOME"
-  # What an installed toolkit has and the wheels leave out: names without versions, and the folders
-  # that nvcc's profile names and Python's packages look into.
+  # Files of an installed toolkit missing in the wheels: names without versions, and the folders
+  # used by nvcc's profile and by Python packages.
   local library
   for library in "$root"/lib/lib*.so.*; do
     ln -sfn "$(basename "$library")" "${library%%.so.*}.so"
@@ -134,8 +136,8 @@ make_from_wheels() {
   complete "$root"
   try_out "$root" "$work" >&2 ||
     fail "the toolkit made from NVIDIA's wheels does not compile a small program (is g++ installed?)"
-  # One step makes it visible; another process may have been quicker. One that an older version of
-  # this script made, and that lacks something, gives way.
+  # The move is atomic; another process may have been faster. An incomplete toolkit of an older
+  # script version is replaced.
   usable "$from_wheels" 2>/dev/null || rm -rf "$from_wheels"
   mv --no-target-directory "$root" "$from_wheels" 2>/dev/null || usable "$from_wheels" ||
     fail "cannot write $from_wheels"

@@ -9,9 +9,9 @@ constexpr double kComputeWithMemory = 1.3;
 constexpr double kComputeWithCompute = 1.03;
 constexpr double kMemoryWithMemory = 0.9;
 constexpr double kNothingKnown = 1.0;
-// An average over so many samples.
+// Number of samples averaged.
 constexpr double kMaxWeight = 50;
-// No two runs go faster beside each other than each alone; what is above is a wrong prediction.
+// A run is never faster beside another than alone. Larger sums are due to a wrong prediction.
 constexpr double kMaxSum = 2;
 constexpr double kDecayOfMemory = 0.83;
 

@@ -7,28 +7,32 @@ namespace cuspan::scheduling {
 namespace {
 
 constexpr double kNanosecondsAMillisecond = 1e6;
-// What is behind its quota by this much goes before all others; no run is ever owed more than the
-// second, nor has more in hand than the third.
+// A run behind its quota by kMinOwed precedes all others. kMaxOwed limits its deficit,
+// kMaxInHand its surplus.
 constexpr double kMinOwed = kTimeSlice / 4.0;
 constexpr double kMaxOwed = 10.0 * kTimeSlice;
 constexpr double kMaxInHand = 2.0 * kTimeSlice;
-// A run with a limit may use this much at once, and begins again when so much has come together.
+// Maximum burst of a run with a limit. After exhausting it, the run starts again when kRoomToBegin
+// is available.
 constexpr double kMaxRoom = 2.0 * kTimeSlice;
 constexpr double kRoomToBegin = kTimeSlice / 2.0;
-// One that comes back is not paid for the time in which it wanted nothing, but for a turn.
+// Maximum credit of a returning run for its idle time.
 constexpr double kMaxCredit = kTimeSlice;
-// A process that was stopped knows nothing of the time between.
+// Maximum time charged at once. After the deciding process was stopped, the time in between is
+// unknown.
 constexpr std::uint64_t kLongestAccount = 1'000'000'000;
 constexpr double kWaitDecay = 1.0 / 8;
 constexpr PriorityWeights kWeights;
-// One sample of a pair is taken over at least this, in one piece or in several: where three take
-// slices, a pair is together for less than a turn.
+// Minimum time of a pair's sample, in one or several parts. If three runs alternate, a pair is
+// together for less than a time slice.
 constexpr double kSampleTime = kTimeSlice;
-// And over so many times what a long kernel has done at its end.
+// Minimum time of a sample as a multiple of the longest kernel: a kernel's work is credited at its
+// end.
 constexpr double kSampleKernels = 4;
-// Of that time both must have been on the GPU.
+// Maximum part of the sample's time in which either run may be off the GPU.
 constexpr double kMaxIdle = 0.1;
-// What changing the second run of a pair takes, beside what is on the GPU.
+// Fixed cost in ns of replacing a pair's second run, in addition to waiting for its work on the
+// GPU.
 constexpr double kFixedChange = 180'000;
 
 class Decision {
@@ -45,7 +49,7 @@ class Decision {
   }
 
   std::uint64_t Make() {
-    // Whoever has left may have had the turn.
+    // A run that has left may still be recorded as holder or partner.
     if (slices_.holder >= kMaxSharingRuns || !Holder().present) slices_.holder = kNobody;
     if (!slices_.pairs || slices_.partner >= kMaxSharingRuns || !Partner().present ||
         slices_.partner == slices_.holder)
@@ -67,11 +71,11 @@ class Decision {
   bool IsPartner(const SharingRun& run) const {
     return slices_.partner != kNobody && &run == &slices_.runs[slices_.partner];
   }
-  // Of the GPU's time; in pairs it is one of its processors.
+  // The limit of GPU time. In pairs the limit applies to the GPU's processors instead.
   std::uint32_t LimitOf(const SharingRun& run) const { return slices_.pairs ? kWhole : run.limit; }
 
-  // What the run had of the time that passed: when it had something on the GPU, and, while others
-  // waited for the GPU, all of its turn.
+  // GPU time in ns charged to the run for the time passed: its busy time or, if others waited, all
+  // of its time slice.
   double HadOf(SharingRun& run, std::uint64_t passed) {
     const std::uint64_t busy = run.busy > run.busy_before ? run.busy - run.busy_before : 0;
     run.busy_before = run.busy;
@@ -102,7 +106,7 @@ class Decision {
     }
     if (passed == 0) return;
     const double time = static_cast<double>(passed);
-    // The driver divides the time between those that are on the GPU together.
+    // The driver divides the time between runs on the GPU together.
     const double part = had_by_all > time ? time / had_by_all : 1;
     const double free =
         wanting == 0 ? 0 : (kWhole - static_cast<double>(std::min(promised, kWhole))) / wanting;
@@ -115,7 +119,7 @@ class Decision {
       const double weight = std::max(run.quota + free, 1.0) / kWhole;
       run.pass += own / (weight * std::max(wanting, 1U));
       const double quota = static_cast<double>(run.quota) / kWhole;
-      // Of one that pauses for a moment, as to look at its results, the time counts as well.
+      // Short pauses count as well, for example while the program inspects results.
       const bool pauses = !run.wanted && now_ - run.idle_since < kTimeSlice;
       run.owed = std::clamp(run.owed + (run.wanted || pauses ? quota * time : 0) - own, -kMaxInHand,
                             kMaxOwed);
@@ -125,8 +129,7 @@ class Decision {
     }
   }
 
-  // How fast the two of a pair are together, while both have work all the time, and nobody who
-  // leaves has.
+  // Measures the rates of a pair while both are busy and the GPU is free of leaving runs' work.
   void SamplePair(double passed) {
     if (passed == 0) return;
     std::array<double, 2> done = {0, 0};
@@ -134,7 +137,7 @@ class Decision {
     for (SharingRun* run : present()) {
       const std::uint64_t more = run->done > run->done_before ? run->done - run->done_before : 0;
       run->done_before = run->done;
-      // What it has on the GPU does end.
+      // Progress: its work on the GPU does end.
       if (more != 0) run->overdue = false;
       const std::uint64_t busy = run->busy > run->busy_before ? run->busy - run->busy_before : 0;
       if (!Holds(*run) && !IsPartner(*run)) {
@@ -166,7 +169,7 @@ class Decision {
     double least = 0;
     bool any = false;
     for (const SharingRun* run : present()) {
-      // Those whose memory is not there wait for another reason than that they had so much.
+      // Runs with swapped-out memory are left out: they do not wait because of their past GPU time.
       if (!run->wanted || run->swap != 0) continue;
       least = any ? std::min(least, run->pass) : run->pass;
       any = true;
@@ -217,8 +220,8 @@ class Decision {
     double effective;
   };
   enum class Among { kAll, kWorthIt };
-  // The first of those that may have the GPU, or of those whose memory is worth bringing there now;
-  // null when there is none. The holder is among them at the end of its turn.
+  // The first run in line for the GPU, or null. kWorthIt leaves out runs if swapping in their
+  // memory does not pay yet. `with_holder` includes the holder, at the end of its time slice.
   const Ranked* Best(Among among, bool with_holder = false) const {
     const Ranked* best = nullptr;
     for (std::uint32_t i = 0; i < count_; ++i) {
@@ -238,15 +241,15 @@ class Decision {
     return swap == 0 ||
            (now_ >= slices_.swapped_at && now_ - slices_.swapped_at >= swap * kTimeSlicesPerSwap);
   }
-  // How long a holder that has nothing to do keeps the GPU.
+  // Time in ns for which an idle holder keeps the GPU.
   std::uint64_t GraceFor(const Ranked& next) const {
     return std::max(kIdleGrace, SwapOf(next.run));
   }
-  // Whether that one may take the GPU from the holder at once. Its quota is no reason to bring its
-  // memory there.
+  // True if `next` may take the GPU from the holder at once. A quota does not justify swapping
+  // memory.
   bool Outranks(const Ranked& next) const {
     if (Owed(next.run) && SwapOf(next.run) == 0) return true;
-    // A run that was let go since it had waited keeps what that was worth.
+    // A holder chosen because of its long wait keeps this advantage during its time slice.
     const auto ahead = static_cast<double>(NicenessOf(slices_.runs[slices_.holder]) -
                                            NicenessOf(slices_.runs[next.run]));
     return ahead > slices_.holder_bonus;
@@ -261,7 +264,7 @@ class Decision {
     Rank();
     const Ranked* const any = Best(Among::kAll);
     if (slices_.holder == kNobody) {
-      // One that had its limit just now has the GPU again soon, without any memory being moved.
+      // A run just throttled by its limit continues soon, and needs no memory swapped.
       const bool soon = std::any_of(present().begin(), present().end(), [](const SharingRun* run) {
         return run->wants && run->choked && run->swap == 0;
       });
@@ -286,7 +289,7 @@ class Decision {
     }
   }
 
-  // Gives the turn to that one, or to nobody.
+  // Gives the next time slice to `next`; if null, the GPU stays free.
   void Give(const Ranked* next) {
     const std::uint32_t before = slices_.holder;
     slices_.holder = next == nullptr ? kNobody : next->run;
@@ -298,7 +301,7 @@ class Decision {
     if (before == next->run) return;
     if (SwapOf(next->run) != 0) {
       slices_.swapped_at = now_;
-      // From now on it has what the others have whose memory is there.
+      // From now on it is level with the runs whose memory is on the GPU.
       SharingRun& run = slices_.runs[next->run];
       run.pass = std::max(run.pass, slices_.virtual_time - kMaxCredit);
     }
@@ -313,14 +316,14 @@ class Decision {
         std::clamp(done_by + kLeavePatience, now_ + kLeavePatience, now_ + kLongestLeave);
   }
 
-  // Whether all that have something on the GPU are less important.
+  // True if all runs with work on the GPU are less important.
   bool OutranksAll(const SharingRun& next) const {
     return std::all_of(present().begin(), present().end(), [&](const SharingRun* run) {
       return !run->on_gpu || run == &next || NicenessOf(next) < NicenessOf(*run);
     });
   }
 
-  // Whether the holder has to wait for those who had the GPU before.
+  // True if the holder has to wait for the work of earlier runs.
   bool SomeLeave() {
     bool some = false;
     for (SharingRun* run : present()) {
@@ -332,7 +335,7 @@ class Decision {
     return some;
   }
 
-  // What a pair of two runs is expected to have; 0 where they are not to be one.
+  // Expected sum of a pair's normalised rates; 0 if they must not be a pair.
   double SumOf(std::uint32_t a, std::uint32_t b) {
     const SharingRun& one = slices_.runs[a];
     const SharingRun& other = slices_.runs[b];
@@ -342,7 +345,7 @@ class Decision {
     if (ahead != 0 && (ahead > 0 ? other : one).limit >= kWhole) return 0;
     const PairRecord& record = slices_.RecordOf(a, b);
     double sum = ExpectedSum(record, one.limits, other.limits);
-    // What is only expected to lose is tried: how much it loses depends on the GPU.
+    // A loss only predicted is tried out: the real loss depends on the GPU.
     if (record.samples < kEnoughSamples) sum = std::max(sum, 1.0);
     return sum >= 1 ? sum : 0;
   }
@@ -351,9 +354,9 @@ class Decision {
     return slices_.RecordOf(a, b).samples >= kEnoughSamples;
   }
 
-  // The same of the holder and that run. Of a pair that is known also 0 if the holder had better be
-  // alone, since that run is known to go better with one that waits: then the time of the pair
-  // takes more from those two than it gives.
+  // The same for the holder and `number`. For a measured pair, also 0 if the holder had better be
+  // alone: if `number` and a waiting run fit better, the pair's time costs these two more than it
+  // gains.
   double PairSum(std::uint32_t number) {
     if (number == slices_.holder) return 0;
     PairRecord& record = slices_.RecordOf(slices_.holder, number);
@@ -371,8 +374,8 @@ class Decision {
     return 2 * sum >= 1 + elsewhere ? sum : 0;
   }
 
-  // Of those that were on the GPU, who has had the turn included, the one that goes best with the
-  // next stays beside it.
+  // Chooses the run staying beside the new holder: the best match among the runs on the GPU,
+  // including the previous holder.
   void ChooseWhoStays(std::uint32_t had_turn) {
     const std::uint32_t partner = slices_.partner;
     const bool was_partner = partner == slices_.holder;
@@ -398,7 +401,7 @@ class Decision {
     }
     const std::uint32_t now = slices_.partner;
     const double sum_now = now == kNobody ? 0 : PairSum(now);
-    // One without work stays, as long as nobody else would have the GPU.
+    // An idle partner stays unless another run would use the GPU.
     if (best == now || (best == kNobody && sum_now > 0)) return;
     const bool pauses =
         now != kNobody && !Partner().wants && now_ < Partner().idle_since + kIdleGrace;
@@ -439,7 +442,7 @@ class Decision {
       if (!waits && run.waiting_since != 0) {
         const double wait = WaitOf(run);
         run.waited += now_ > run.waiting_since ? now_ - run.waiting_since : 0;
-        // Of a wait for its memory's turn priorities know nothing: what it has then is long.
+        // Waits for swapped memory do not affect priorities: the run's next time slice is long.
         if (run.swap == 0) {
           run.average_wait += (wait - run.average_wait) * kWaitDecay;
           slices_.decayed_wait += (wait - slices_.decayed_wait) * kWaitDecay;
@@ -452,7 +455,7 @@ class Decision {
   std::uint64_t NextLook() {
     std::uint64_t next = kNever;
     const auto at = [&](std::uint64_t time) { next = std::min(next, std::max(time, now_ + 1)); };
-    // Of whatever shared memory holds.
+    // Accepts any value: shared memory may contain anything.
     const auto after = [&](double nanoseconds) {
       if (!(nanoseconds < kLongestWithoutLook)) nanoseconds = kLongestWithoutLook;
       at(now_ + static_cast<std::uint64_t>(std::max(nanoseconds, 1.0)));
@@ -473,11 +476,11 @@ class Decision {
     if (slices_.waiting == 0) return next;
     at(now_ + kLongestWithoutLook);
     if (slices_.holder == kNobody) return next;
-    // Nobody else may have the GPU just now.
+    // No other run may use the GPU now.
     if (Holder().open && Best(Among::kAll) == nullptr) return next;
     if (!Holder().open) {
       at(slices_.leave_limit);
-      // Those who leave may be done before.
+      // Leaving runs may finish earlier.
       for (const SharingRun* run : present())
         if (run->on_gpu && run->done_by > now_) at(run->done_by);
     } else {

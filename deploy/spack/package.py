@@ -1,4 +1,4 @@
-# Spack's recipe for cuspan. There is no repository of Spack's that has it: docs/install.md says how to use it.
+# Spack recipe for cuspan. It is in no Spack repository: see docs/install.md for its use.
 from spack_repo.builtin.build_systems.cmake import CMakePackage
 
 from spack.package import *
@@ -22,10 +22,10 @@ class Cuspan(CMakePackage):
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("python@3.9:", type="build")
-    # Headers, and the compiler of the benchmarks; the programs that cuspan runs bring a runtime of their own.
+    # Headers, and the compiler of the benchmarks. Programs run by cuspan contain their own runtime.
     depends_on("cuda@13.0:", type="build")
 
-    # Of these only headers are used, or archives.
+    # Used only as headers or archives.
     depends_on("cli11@2.1:", type="build")
     depends_on("fmt@9.1:9", type="build")
     depends_on("spdlog@1.10:1.12", type="build")
@@ -53,7 +53,7 @@ class Cuspan(CMakePackage):
             self.define_from_variant("CUSPAN_UCX", "ucx"),
             self.define_from_variant("CUSPAN_METRICS", "metrics"),
             self.define("CUSPAN_NVCC", self.spec["cuda"].prefix.bin.nvcc),
-            # The tests need what deploy/install-dependencies.sh installs.
+            # The tests need the packages of deploy/install-dependencies.sh.
             self.define("CUSPAN_TESTS", False),
         ]
         if self.spec.satisfies("~slurm"):

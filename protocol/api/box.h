@@ -1,5 +1,4 @@
-// A box of bytes (rows in planes) as one run: how the packed bytes of a transfer
-// belong to the rows of a box.
+// Mapping between a box of bytes (rows in planes) and the packed bytes of its transfer.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 
 namespace cuspan {
 
-// The bytes of a box; nothing when they are more than 64 bits count.
+// Number of bytes in a box; nothing if it exceeds 64 bits.
 inline std::optional<std::uint64_t> PackedBytes(const BoxExtent& extent) {
   std::uint64_t bytes = 0;
   if (__builtin_mul_overflow(extent.width, extent.rows, &bytes) ||
@@ -19,9 +18,8 @@ inline std::optional<std::uint64_t> PackedBytes(const BoxExtent& extent) {
   return bytes;
 }
 
-// Bytes from the first to the last one of a box of at least one byte in memory
-// whose rows lie `pitch` and whose planes lie plane_rows × pitch apart; nothing
-// when they are more than 64 bits count.
+// Bytes from the first to the last byte of a non-empty box in memory. Rows are `pitch` apart,
+// planes plane_rows × pitch. Nothing if it exceeds 64 bits.
 inline std::optional<std::uint64_t> SpannedBytes(const BoxExtent& extent, std::uint64_t pitch,
                                                  std::uint64_t plane_rows) {
   std::uint64_t rows = 0;
@@ -34,15 +32,15 @@ inline std::optional<std::uint64_t> SpannedBytes(const BoxExtent& extent, std::u
   return bytes;
 }
 
-// A part of a box that is a box itself.
+// A part of a box with the shape of a box.
 struct BoxPiece {
-  std::uint64_t packed;   // Where its bytes start among the packed bytes.
-  std::uint64_t x, y, z;  // Where it starts in the box: bytes, rows, planes.
+  std::uint64_t packed;   // Offset in the packed bytes.
+  std::uint64_t x, y, z;  // Position in the box: bytes, rows, planes.
   BoxExtent extent;
 };
 
-// Calls use(const BoxPiece&), in order, for the pieces (five at most) that the
-// packed bytes [offset, offset + bytes) of a box are; they lie inside it.
+// Calls use(const BoxPiece&), in order, for the pieces (at most five) containing the packed bytes
+// [offset, offset + bytes). They must be inside the box.
 template <typename Use>
 void ForEachPiece(const BoxExtent& box, std::uint64_t offset, std::uint64_t bytes, Use&& use) {
   const std::uint64_t plane = box.width * box.rows;

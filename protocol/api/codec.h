@@ -1,9 +1,9 @@
-// The wire form of values: little-endian, packed, lengths before contents.
+// Wire format of values: little-endian, packed, lengths before contents.
 //
-// It belongs to the type, not to the op: Codec<T> for scalars, strings, views,
-// arrays, lists, and any struct with VisitFields. Decoding reads every byte of
-// its input at most once (the input may be memory that the sender can still
-// change) and checks every length against what is there.
+// The format depends on the type, not on the op: Codec<T> for scalars, strings, views, arrays,
+// lists, and any struct with VisitFields. Decoding reads every byte of its input at most once,
+// because a sender can still change shared memory. It checks every length against the rest of the
+// input.
 #pragma once
 
 #include <cstring>
@@ -58,7 +58,7 @@ class Decoder {
   std::size_t left() const { return in_.size() - used_; }
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
-  // True when everything was read and nothing is left over.
+  // True if the whole input was read without errors.
   bool Done() const { return ok_ && left() == 0; }
 
  private:
@@ -156,8 +156,8 @@ struct Codec<std::vector<T>> {
     std::uint32_t count = 0;
     Codec<std::uint32_t>::Decode(in, count);
     value.clear();
-    // Every element takes at least one byte, so a count beyond the input is a lie, not an
-    // allocation.
+    // Every element takes at least one byte: a count beyond the input is malformed, and must not
+    // cause an allocation.
     if (count > in.left()) in.Fail();
     for (std::uint32_t i = 0; i < count && in.ok(); ++i) Codec<T>::Decode(in, value.emplace_back());
   }
@@ -168,7 +168,7 @@ std::size_t EncodedSize(const T& value) {
   return Codec<T>::Size(value);
 }
 
-// Encodes into `out`; false when it does not fit.
+// Encodes into `out`; false if it does not fit.
 template <typename T>
 bool EncodeInto(std::span<std::byte> out, const T& value) {
   Encoder encoder(out);
@@ -176,7 +176,7 @@ bool EncodeInto(std::span<std::byte> out, const T& value) {
   return encoder.ok();
 }
 
-// Decodes exactly all of `in`; false when bytes are missing, left over or no value of the type.
+// Decodes exactly all of `in`; false if bytes are missing, left over or malformed.
 template <typename T>
 bool DecodeFrom(Bytes in, T& value) {
   Decoder decoder(in);

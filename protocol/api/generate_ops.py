@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Makes two headers from ops.table: structs.gen.h, the structs that fields are made of, and
-ops.gen.h, one struct an op, its number, its name, and the dispatch.
+"""Generates two headers from ops.table: structs.gen.h with the structs used as fields, and ops.gen.h with one struct
+per op, its number, its name, and the dispatch.
 
-Usage: generate_ops.py ops.table FOLDER_OF_THE_HEADERS
-Nothing that is generated contains logic longer than a call; the layout of a
-field belongs to protocol/api/codec.h. A row that is wrong is named and the build stops.
+Usage: generate_ops.py ops.table FOLDER_OF_THE_HEADERS Generated functions contain no logic longer than a call;
+protocol/api/codec.h defines the layout of fields. If a row is wrong, the build stops with its line number.
 """
 import dataclasses
 import hashlib
@@ -18,19 +17,19 @@ SCALARS = {
     "bytes": "Bytes", "key": "Key128",
 }
 UNSIGNED = ("u8", "u16", "u32", "u64")
-# What an array of a fixed number of elements may be made of: what has no length of its own.
+# Element types of fixed-size arrays: types of fixed length.
 FIXED = (*UNSIGNED, "i32", "f32")
 CLASSES = ("control", "posted", "call", "push", "chunk")
-# Those that a client sends to a proxy, which has a handler for each.
+# Classes sent by a client to a proxy; the proxy has a handler for each op.
 HANDLED = ("posted", "call", "chunk")
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
     name: str
-    type: str  # As the table writes it.
+    type: str  # Type in the table.
     cpp: str
-    default: str  # As C++ writes it; empty: zero.
+    default: str  # C++ expression; empty: zero.
     comment: str
 
 
@@ -76,7 +75,7 @@ def cpp_type(name, structs, line_number):
 
 
 def parse_default(text, kind, cpp, line_number):
-    """The value that a field has before anybody sets it: a number, or max, the largest of its type."""
+    """The initial value of a field: a number, or max, the largest of its type."""
     if kind not in UNSIGNED or not re.fullmatch("[0-9]+|max", text):
         fail(line_number, f"a default is a number or max, for one of {', '.join(UNSIGNED)}; not '{kind}={text}'")
     if text == "max":
@@ -95,7 +94,7 @@ def parse_fields(words, structs, line_number, comment=""):
             fail(line_number, f"a field is written name:type, not '{word}'")
         cpp = cpp_type(kind, structs, line_number)
         default = parse_default(default, kind, cpp, line_number) if equals else ""
-        # A comment behind several fields is about all of them: it stands once.
+        # A comment after several fields applies to all of them: it is written once.
         fields.append(Field(name, kind, cpp, default, comment if word is words[0] else ""))
     return fields
 
@@ -114,7 +113,7 @@ class Table:
     def __init__(self, text):
         self.rows, self.structs = [], {}
         self._numbers = {}
-        self._open = None  # The struct whose fields may follow: name, comment, fields, line.
+        self._open = None  # The struct still accepting fields: name, comment, fields, line.
         for line_number, line in enumerate(text.splitlines(), 1):
             code, _, comment = line.partition("#")
             words, comment = code.split(), comment.strip()
@@ -185,8 +184,8 @@ class Table:
         self.rows.append(Row(number, name, kind, fields, reply, comment))
 
     def hash(self):
-        """Of all that decides what the bytes mean: numbers, names, classes, and the types of all fields
-        down to the scalars. Not of comments, and not of the values that fields start with."""
+        """Hash of everything that affects the meaning of the bytes: numbers, names, classes, and the types of all
+        fields down to the scalars. Comments and initial values are not included."""
         def of(fields):
             return None if fields is None else [(field.name, field.type) for field in fields]
         canonical = repr(([(struct.name, of(struct.fields)) for struct in self.structs.values()],

@@ -1,5 +1,5 @@
-// Translates CUDA's descriptions of textures from and to the protocol's. Fields have the same names
-// in cuda.h and driver_types.h, but for the flags: these are left to the caller.
+// Conversions of texture descriptions between CUDA and the protocol. Fields have the same names in
+// cuda.h and driver_types.h, except the flags: the caller converts them.
 #pragma once
 
 #include <algorithm>

@@ -18,8 +18,8 @@ WaitStages WaitStages::ForThisMachine() {
   CPU_ZERO(&allowed);
   const int cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
   using std::chrono::microseconds;
-  // Client, agent and proxy each want a core while they spin, and the GPU's
-  // driver or the software GPU needs some too.
+  // Client, agent and proxy each use a core while they spin. The GPU's driver or the software GPU
+  // needs some, too.
   if (cores >= 6) return {microseconds(50), microseconds(200), microseconds(20'000)};
   return {microseconds(1), microseconds(20), microseconds(20)};
 }
@@ -35,8 +35,8 @@ Result<Bell> Bell::Open(UniqueFd fd) {
 }
 
 void Bell::Ring() {
-  // Orders what was published before the look at the sleeper: without it x86
-  // may let the load pass the store, and a wake-up is lost.
+  // Orders the published data before the load of `sleeping`. Otherwise x86 may reorder the load
+  // before the store, and a wake-up is lost.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (word()->sleeping.load(std::memory_order_relaxed) == 0) return;
   if (word()->sleeping.exchange(0) == 0) return;
@@ -48,10 +48,9 @@ void Bell::Pause() { _mm_pause(); }
 
 void Bell::Yield() { ::sched_yield(); }
 
-// Threads sleep on a count, not on `sleeping` itself: between one thread's last
-// look and its sleep the bell may ring and another thread set `sleeping` again,
-// and the first would sleep through what it was rung for. The count is read
-// first, so that a ring that clears `sleeping` from here on changes it.
+// Threads sleep on a count, not on `sleeping` itself. Between a thread's last check and its sleep,
+// the bell may ring and another thread may set `sleeping` again; the first thread would then miss
+// its ring. The count is read first: any ring that clears `sleeping` from here on changes it.
 std::uint32_t Bell::BeginSleep() {
   const std::uint32_t rung = word()->rung.load();
   word()->sleeping.exchange(1);
@@ -63,8 +62,8 @@ std::uint32_t Bell::AwaitRung(std::uint32_t seen) {
   return rung();
 }
 
-// The look at `idle` comes after both: the other side changes that before it looks at `napping`,
-// and rings after it, which changes the count.
+// `idle` is checked after both. The other side changes its state before it reads `napping`, and
+// rings after it. The ring changes the count.
 std::uint32_t Bell::BeginShortSleep() {
   word()->napping.fetch_add(1);
   return word()->rung.load();
@@ -80,7 +79,7 @@ void Bell::Sleep(std::uint32_t rung, std::chrono::nanoseconds limit) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);
   time.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
-  // Not FUTEX_PRIVATE: the bell is rung from other processes.
+  // Not FUTEX_PRIVATE: other processes ring the bell.
   ::syscall(SYS_futex, &word()->rung, FUTEX_WAIT, rung, &time, nullptr, 0);
 }
 

@@ -1,8 +1,8 @@
-// Doorbells in shared memory: how a process sleeps until another has something for it.
+// Doorbells in shared memory: a process sleeps until another process rings.
 //
-// One bell a process, in a memfd of its own; whoever publishes something for
-// that process rings it. Ringing costs a fence and a load unless somebody
-// sleeps. Waiting goes by stages: spin, yield, sleep on a futex.
+// Each process has one bell, in its own memfd. A sender publishes its data, then rings. Ringing
+// costs a fence and a load unless a thread sleeps. A waiter spins, then yields, then sleeps on a
+// futex.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@
 
 namespace cuspan {
 
-// How long a waiter burns its core before it sleeps. Chosen by the cores that
-// this process may use: spinning helps only where the other side has a core too.
+// Time a waiter uses its core before it sleeps. It depends on the cores available to this process:
+// spinning helps only if the other side has a core, too.
 struct WaitStages {
   std::chrono::nanoseconds spin;
-  std::chrono::nanoseconds yield;  // Counted from the start of the wait, so > spin.
-  // How long one that waits for an answer goes on yielding: the time in which a copy of a GiB
-  // ends. Each sleeper between it and the device adds up to 0.1 ms to the end of what took 1.
+  std::chrono::nanoseconds yield;  // From the start of the wait, so > spin.
+  // Maximum time of yielding while waiting for a reply: long enough for a copy of 1 GiB. Each
+  // sleeping process between client and device adds up to 0.1 ms to an operation of 1 ms.
   std::chrono::nanoseconds await{0};
   static WaitStages ForThisMachine();
 };
@@ -27,31 +27,31 @@ struct WaitStages {
 class Bell {
  public:
   static Result<Bell> Create();
-  // Takes a bell that another process made; fails for a memfd that is too short.
+  // Opens the bell of another process; fails if the memfd is too short.
   static Result<Bell> Open(UniqueFd fd);
 
-  // To pass to those who shall ring it.
+  // Passed to processes that ring the bell.
   int fd() const { return fd_.get(); }
-  // Closes the descriptor when nobody will be passed it any more; the bell works on.
+  // Closes the descriptor once it is no longer passed to others; the bell still works.
   void CloseFd() { fd_.Reset(); }
 
-  // Wakes all who wait. To be called after what they wait for was published.
+  // Wakes all waiters. Call after publishing their data.
   void Ring();
 
-  // Sleeps for `limit` at most, and while `idle()`, without being rung: whoever rings a bell for
-  // one that sleeps pays for it. For a thread whose work others do meanwhile; `idle` is called
-  // once.
+  // Sleeps for at most `limit`, and only if `idle()`, without being rung: ringing a sleeper's bell
+  // costs the sender a system call. For a thread whose work is done by others meanwhile. `idle` is
+  // called once.
   template <typename Idle>
   void Nap(Idle&& idle, std::chrono::nanoseconds limit) {
     const std::uint32_t rung = BeginShortSleep();
     if (idle()) Sleep(rung, limit);
     EndShortSleep();
   }
-  // To be called when what `idle` looks at has changed: from now on rings wake those who nap.
+  // Call after changing the state read by `idle`: from now on rings wake napping threads.
   void RingShortSleepers();
 
-  // Returns true as soon as `ready()` does, false after `limit`. `ready` is
-  // called often and must be cheap; several threads may wait at once.
+  // Returns true as soon as `ready()` does, false after `limit`. `ready` is called often and must
+  // be cheap. Several threads may wait at once.
   template <typename Ready>
   bool Wait(Ready&& ready, std::chrono::nanoseconds limit, const WaitStages& stages) {
     const auto start = std::chrono::steady_clock::now();
@@ -73,22 +73,23 @@ class Bell {
     }
   }
 
-  // --- For one whose sleep another thread watches over.
+  // --- For a sleeper supervised by another thread
 
-  // How often sleepers were woken.
+  // Number of wake-ups of sleepers.
   std::uint32_t rung() const { return word()->rung.load(); }
-  // Sleeps until that is no longer `seen`, or for no reason, and says what it is.
+  // Sleeps until the count differs from `seen`, or spuriously wakes up. Returns the count.
   std::uint32_t AwaitRung(std::uint32_t seen);
-  // Says that somebody is about to sleep; the next ring is a wake, and changes what it returns.
+  // Announces a sleeper: the next ring wakes it, and changes the count returned here.
   std::uint32_t BeginSleep();
-  // That somebody is awake, and nobody else sleeps.
+  // Announces that no thread sleeps any more.
   void EndSleep() { word()->sleeping.store(0); }
 
  private:
   struct Word {
-    alignas(64) std::atomic<std::uint32_t> sleeping;  // Somebody may sleep: 1.
-    std::atomic<std::uint32_t> rung;                  // Counts the times that sleepers were woken.
-    std::atomic<std::uint32_t> napping;               // Threads; of the bell's own process.
+    alignas(64) std::atomic<std::uint32_t> sleeping;  // 1 if a thread may be sleeping.
+    std::atomic<std::uint32_t> rung;                  // Number of wake-ups of sleepers.
+    // Number of napping threads; only for the bell's own process.
+    std::atomic<std::uint32_t> napping;
   };
   Bell(UniqueFd fd, Mapping mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
   Word* word() const { return reinterpret_cast<Word*>(mapping_.data()); }

@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::uint64_t kChannelMagic = 0x6c6e6e6863757363;  // "cuschnnl"
 constexpr std::size_t kPage = 4096;
-// Of a copy's first chunk. Chosen among 32K … 1M by copies over TCP
+// Size of a copy's first chunk. Chosen among 32K … 1M by measuring copies over TCP
 // (bench/results/change-first-chunks.csv).
 constexpr std::uint64_t kFirstChunk = 256 * 1024;
 constexpr std::chrono::milliseconds kSlotSoon{1};
-// Bytes of the sentence that says why a channel ended.
+// Maximum bytes of the reason for the end of a channel.
 constexpr std::size_t kMaxReason = 512;
 
 }  // namespace
@@ -28,7 +28,7 @@ constexpr std::size_t kMaxReason = 512;
 // The first pages of the memfd. Indexes are directions: 0 client to proxy, 1 back.
 struct Channel::Header {
   enum class State : std::uint32_t { kOpen = 0, kClosed = 1, kLost = 2 };
-  // A staging area's free slots, one bit each.
+  // Free slots of a staging area, one bit each.
   struct StagingControl {
     alignas(64) std::atomic<std::uint64_t> free;
     alignas(64) std::atomic<std::uint32_t> wanted;  // The sender waits for a slot.
@@ -75,8 +75,8 @@ Result<ChannelLayout> ChannelLayout::FromSettings() {
   CUSPAN_ASSIGN_OR_RETURN(bool pipelined, SettingSwitch(settings::kPipeline));
   layout.staging_slots = pipelined ? static_cast<std::uint32_t>(slots) : 1;
   layout.staging_bytes = (bytes + kPage - 1) / kPage * kPage;
-  // Fewer slots rather than smaller ones: other agents may have no such limit, and chunks have to
-  // fit the slots of both.
+  // Reduces the number of slots, not their size: other agents may have no such limit, and a chunk
+  // has to fit the slots of both.
   const std::uint64_t largest = LargestSharedMemory();
   const std::uint32_t wanted = layout.staging_slots;
   while (layout.staging_slots > 1 && Channel::BytesFor(layout) > largest) layout.staging_slots /= 2;
@@ -198,7 +198,7 @@ void Channel::AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit)
 
 std::optional<std::uint32_t> Channel::TryTakeSlot() {
   Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
-  // So many are free when no more may be taken.
+  // Number of free slots at which the pace limit is reached.
   const auto kept_free = [&] {
     const std::uint32_t slots = staging.pace_slots.load(std::memory_order_relaxed);
     return static_cast<int>(layout_.staging_slots - std::min(slots, layout_.staging_slots));
@@ -206,8 +206,8 @@ std::optional<std::uint32_t> Channel::TryTakeSlot() {
   std::uint64_t free = staging.free.load(std::memory_order_acquire);
   for (;;) {
     if (std::popcount(free) <= kept_free()) {
-      // Several may wait here again and again, and each store takes the line from those who return
-      // slots.
+      // Stored only if needed: several threads may poll here, and each store takes the cache line
+      // from the threads returning slots.
       if (staging.wanted.load(std::memory_order_acquire) == 0) staging.wanted.store(1);
       free = staging.free.load();
       if (std::popcount(free) <= kept_free()) return std::nullopt;
@@ -226,8 +226,8 @@ std::optional<std::uint32_t> Channel::TakeSlot() {
   std::optional<std::uint32_t> slot = TryTakeSlot();
   if (slot) return slot;
   const Waiter waiter(*this);
-  // Behind a link of several GB/s the next comes within half a millisecond, and to wake a sleeper
-  // for each would cost who returns them more than passing them on.
+  // Over a network of several GB/s the next slot is free within half a millisecond. Waking a
+  // sleeper for each slot would cost its receiver more than the relaying.
   WaitStages stages = stages_;
   stages.yield =
       std::min<std::chrono::nanoseconds>(std::max(stages.yield, stages.await), kSlotSoon);
@@ -252,7 +252,7 @@ std::uint32_t Channel::SlotsInUse() const {
 void Channel::ReturnSlot(std::uint32_t slot) {
   Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   staging.free.fetch_or(std::uint64_t{1} << slot);
-  // Another thread of this side may wait for it.
+  // Another thread of this side may wait for a slot.
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) own_->Ring();
 }
 
@@ -286,7 +286,7 @@ std::uint32_t Channel::MostChunkBytes() const {
 
 std::uint32_t Channel::ChunkBytes(std::uint64_t offset, std::uint64_t end) const {
   std::uint64_t bytes = std::min<std::uint64_t>(MostChunkBytes(), end - offset);
-  // With one slot nothing overlaps, and more chunks only cost more.
+  // A single slot allows no overlap: more chunks only cost more.
   if (layout_.staging_slots > 1)
     bytes = std::min(bytes, std::max(kFirstChunk, std::bit_floor(offset)));
   return static_cast<std::uint32_t>(bytes);
@@ -294,7 +294,7 @@ std::uint32_t Channel::ChunkBytes(std::uint64_t offset, std::uint64_t end) const
 
 void Channel::Pop() {
   incoming_.Pop();
-  // A full ring's producers should not wait for the last of its frames.
+  // Producers of a full ring should not wait until the last frame is popped.
   if (incoming_.UnpublishedReleaseSlots() >= layout_.ring_slots / 8) Flush();
 }
 
@@ -308,7 +308,7 @@ void Channel::GiveUp() {
 }
 
 void Channel::Lose(std::string_view reason) {
-  // Where the other side ends the channel in between, the sentence may be read cut.
+  // If the other side closes the channel meanwhile, it may read a truncated reason.
   if (!closed()) {
     reason = reason.substr(0, kMaxReason - 1);
     std::memcpy(header()->end_reason, reason.data(), reason.size());
@@ -319,7 +319,7 @@ void Channel::Lose(std::string_view reason) {
 
 std::string Channel::end_reason() const {
   if (!lost()) return "";
-  // Whoever has the memory may be writing to it.
+  // Copied first: the other side may still write to the memory.
   char copy[kMaxReason];
   std::memcpy(copy, header()->end_reason, kMaxReason);
   return Printable({copy, ::strnlen(copy, kMaxReason)}, kMaxReason);
@@ -344,7 +344,7 @@ ChannelStatistics& Channel::statistics() const { return header()->statistics; }
 
 std::uint64_t Channel::UntakenRequestBytes() const {
   const RingControl& ring = header()->rings[0];
-  // In this order: what is given back meanwhile was taken before.
+  // Order matters: frames released after the first load were taken before the second.
   const std::uint64_t released = ring.released.load(std::memory_order_acquire);
   const std::uint64_t ticket = ring.ticket.load(std::memory_order_acquire);
   return ticket < released

@@ -1,14 +1,13 @@
-// The two-way channel between a client and a proxy, or between either of them
-// and the agent beside it: frames in two rings, bulk bytes in two staging areas.
+// Two-way channel between a client and a proxy, or between one of them and its local agent. Frames
+// go through two rings, bulk data through two staging areas.
 //
-// One memfd holds it all; each side maps it. Every direction has
-//   - a ring of frames (ring.h), which any thread of the sending side may post to and
-//     one thread of the receiving side reads;
-//   - a staging area of up to 64 slots. The sender takes a free slot, fills it
-//     and posts a Chunk that names it; the receiver gives it back when it has
-//     done with the bytes, in any order.
-// A channel ends for both sides by Close, which either side, or the agent that
-// made it, may call.
+// Both sides map one memfd. Each direction has
+//   - a ring of frames (ring.h): any thread of the sending side may post, one thread of the
+//     receiving side reads;
+//   - a staging area of up to 64 slots. The sender takes a free slot, fills it and posts a Chunk
+//     with its number. The receiver returns slots in any order, after using their bytes.
+// Close ends a channel for both sides. Either side may call it, or the agent that created the
+// channel.
 #pragma once
 
 #include <array>
@@ -25,42 +24,41 @@
 
 namespace cuspan {
 
-// Sizes, fixed when the channel is made and checked when it is attached.
+// Sizes, fixed at creation and checked by Attach.
 struct ChannelLayout {
   std::uint32_t ring_slots = 16384;  // A power of two; 1 MiB.
-  // 1 … 64. With one, a copy is not pipelined: the slot comes free when its bytes have gone all
-  // the way.
+  // 1 … 64. With 1, a copy is not pipelined: the slot becomes free when its bytes have reached the
+  // destination.
   std::uint32_t staging_slots = 16;
-  std::uint64_t staging_bytes = 1 << 20;  // Of one slot; a multiple of the page size.
+  std::uint64_t staging_bytes = 1 << 20;  // Size of one slot; a multiple of the page size.
 
   // From the settings CUSPAN_STAGING_BUFFERS, CUSPAN_STAGING_BYTES and CUSPAN_PIPELINE. Fewer
-  // slots, which is logged, where the process's limit of file sizes does not let a channel have so
-  // many.
+  // slots, with a warning, if the process's file size limit is too low for a channel of this size.
   static Result<ChannelLayout> FromSettings();
 };
 
-// How the sender of a direction should cut its copies. The receiver sets it where it passes them
-// on to something slow, so that little waits there: what is behind it in time waits as long.
+// Limits for the sender's chunks. A receiver in front of a slow network sets them to keep its queue
+// short: later copies have to wait for the queued bytes.
 struct Pace {
-  std::uint32_t chunk_bytes = ~0U;  // Of one chunk at most; a slot holds no more in any case.
-  std::uint32_t slots = 64;         // In use at a time.
+  std::uint32_t chunk_bytes = ~0U;  // Maximum size of one chunk; also limited by the slot size.
+  std::uint32_t slots = 64;         // Maximum number in use.
   bool operator==(const Pace&) const = default;
 };
 
-// Which end of the channel this process holds.
+// This process's end of the channel.
 enum class ChannelSide { kClient = 0, kProxy = 1 };
 
-// A line of a Python program, and how long it waited there for the device.
+// A line of a Python program, and its total time of waiting for the device.
 struct WaitLocation {
-  std::atomic<std::uint32_t> text_bytes;  // 0: none yet; set when the text is there.
+  std::atomic<std::uint32_t> text_bytes;  // 0: empty; stored after the text.
   char text[108];
   std::atomic<std::uint64_t> nanoseconds;
 };
 
-// Counters that the client keeps in the channel, so that the agent can report
-// them however the program ends.
+// The client's counters. They are in the channel's memory: the agent can report them after any end
+// of the program.
 struct ChannelStatistics {
-  // Ops posted and calls waited for, by their place in kAllOps.
+  // Numbers of ops posted and calls waited for, by their index in kAllOps.
   std::atomic<std::uint64_t> ops[kOpCount];
   template <typename T>
   void Count() {
@@ -70,101 +68,101 @@ struct ChannelStatistics {
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;
   std::atomic<std::uint64_t> compile_nanoseconds;
-  // What NCCL was asked to do, by nccl::CallKind, and the ranks of the largest communicator.
+  // NCCL calls by nccl::CallKind, their bytes, and the ranks of the largest communicator.
   std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_calls;
   std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_bytes;
   std::atomic<std::uint32_t> ranks;
-  // The lines that waited longest; the last one stands for all others.
+  // The lines with the longest waits; the last entry sums up all others.
   std::array<WaitLocation, 32> wait_places;
 };
 
 class Channel {
  public:
-  // How much shared memory a channel takes.
+  // Bytes of shared memory for a channel.
   static std::size_t BytesFor(const ChannelLayout& layout);
-  // The shared memory of a new channel.
+  // Creates the shared memory of a new channel.
   static Result<UniqueFd> Create(const ChannelLayout& layout);
-  // Maps a channel. `own` is the bell that wakes this side, and must outlive
-  // the channel; `peer` wakes the other. kInvalid when `fd` is no channel.
+  // Maps a channel. `own` is the bell waking this side, and must outlive the channel; `peer` wakes
+  // the other side. kInvalid if `fd` is not a channel.
   static Result<std::unique_ptr<Channel>> Attach(UniqueFd fd, ChannelSide side, Bell* own,
                                                  Bell peer);
-  // The same, and keeps the descriptor, for others who shall map it: fd().
+  // The same, but keeps the descriptor for passing it on: fd().
   static Result<std::unique_ptr<Channel>> AttachAndKeep(UniqueFd fd, ChannelSide side, Bell* own,
                                                         Bell peer);
 
-  // --- Sending; any thread.
+  // --- Sending. Threads: any.
 
-  // Posts a message and returns its sequence; waits while the ring is full.
-  // 0 when the channel is closed or given up. `request` as in FrameHeader.
+  // Posts a message and returns its sequence; blocks while the ring is full. Returns 0 if the
+  // channel is closed or given up. `request` as in FrameHeader.
   template <typename T>
   std::uint64_t Post(const T& message, std::uint32_t request = 0) {
     return PostEncoded(static_cast<std::uint16_t>(T::kOp), 0, request, message);
   }
-  // The answer to `call`, under its request number.
+  // The reply to a call, under its request number.
   template <typename T>
   std::uint64_t Reply(std::uint32_t request, const typename T::Reply& reply) {
     return PostEncoded(static_cast<std::uint16_t>(T::kOp), kFrameReply, request, reply);
   }
-  // Passes a frame on as it is (sequence and all); false when the ring is full now, the channel
+  // Relays a frame unchanged, including its sequence. False if the ring is full, the channel
   // closed, or the frame larger than kMaxFrameBytes.
   bool TryPost(const FrameHeader& header, Bytes payload);
-  // Not less than the sequence of any frame posted before, and less than those of later ones.
+  // At least the sequence of all frames posted before, and less than those of later frames.
   std::uint64_t LastSequence() const { return outgoing_.LastTaken(); }
-  // Returns when the receiver has taken the frame of this sequence, unless it is the only one that
-  // it has not taken; `limit` later at the latest.
+  // Waits until the receiver has taken the frame of this sequence, for at most `limit`. Returns at
+  // once if all frames before it are known to be taken.
   void AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit);
-  // Whether a frame of so many bytes would fit now.
+  // True if a frame of this size fits now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
-  // Asks the receiver to ring this side's bell when room was made.
+  // Asks the receiver to ring this side's bell after releasing slots of the ring.
   void WantRoom() { outgoing_.WantSpace(); }
 
-  // How large a chunk should be now, at most.
+  // Current maximum size of a chunk.
   std::uint32_t MostChunkBytes() const;
-  // The one at `offset` of a copy that ends at `end`. The first ones are smaller: nothing else
-  // moves until the first has been staged, and there are no others yet to fill the wait for the
-  // other end's answer.
+  // Size of the chunk at `offset` in a copy ending at `end`. The first chunks are smaller. The
+  // pipeline is idle until the first chunk is staged, and no other chunks are in flight meanwhile.
   std::uint32_t ChunkBytes(std::uint64_t offset, std::uint64_t end) const;
 
-  // A free slot of the outgoing staging area, or nothing; then the bell rings when one comes free.
+  // A free slot of the outgoing staging area, or nothing. If nothing, the bell rings when one
+  // becomes free.
   std::optional<std::uint32_t> TryTakeSlot();
-  // Waits for a free slot; nothing when the channel is closed or given up.
+  // Blocks until a slot is free. Nothing if the channel is closed or given up.
   std::optional<std::uint32_t> TakeSlot();
   std::byte* OutgoingSlot(std::uint32_t slot) const;
-  // How many slots of the outgoing area are not free now.
+  // Number of outgoing slots in use.
   std::uint32_t SlotsInUse() const;
-  // Gives back a slot of the outgoing area that was taken and not posted.
+  // Returns an outgoing slot that was taken but not posted.
   void ReturnSlot(std::uint32_t slot);
 
-  // --- Receiving; one thread.
+  // --- Receiving. Threads: one.
 
-  // The next frame, valid until Pop; nothing when there is none now.
+  // The next frame, valid until Pop; nothing if the ring is empty.
   Result<std::optional<Frame>> Peek() {
     if (!incoming_.HasFrame()) Flush();
     return incoming_.Peek();
   }
   void Pop();
-  // True when Peek would find something: cheap, for Bell::Wait.
+  // True if Peek would return a frame. Cheap: for Bell::Wait.
   bool HasFrame() const { return incoming_.HasFrame(); }
-  // The same for what comes after the frame that Peek gave, until Pop.
+  // The same for the frame after the current one, between Peek and Pop.
   bool HasAnotherFrame() const { return incoming_.HasAnother(); }
-  // Shows the sender what was popped. Peek does it when the ring is empty.
+  // Makes popped frames visible to the sender. Peek does it when the ring is empty.
   void Flush();
 
-  // --- Slots of the incoming staging area; any thread.
+  // --- Slots of the incoming staging area. Threads: any.
 
-  // The bytes of an incoming slot, or null when there is no slot of that number.
+  // The bytes of an incoming slot; null for an invalid number.
   std::byte* IncomingSlot(std::uint32_t slot) const;
-  // Gives a slot back to the sender; a number that is none is ignored.
+  // Returns a slot to the sender; ignores an invalid number.
   void ReleaseSlot(std::uint32_t slot);
-  // For the sender, from now on.
+  // Limits for the sender from now on.
   void SetPace(const Pace& pace);
 
-  // --- Both.
+  // --- Both directions
 
-  // Ends the channel for both sides; `lost` says that the other side did not do so willingly.
+  // Ends the channel for both sides. `lost`: the other side failed.
   void Close(bool lost);
-  // A thread of this side waits for the other one while this lives. Room and slots are waited for
-  // by themselves.
+  // Marks a thread of this side as waiting for the other side during its lifetime. Waits for ring
+  // space and for slots do so themselves.
   class Waiter {
    public:
     explicit Waiter(Channel& channel) : waiters_(channel.waiters_) {
@@ -177,29 +175,29 @@ class Channel {
     std::atomic<int>& waiters_;
   };
   bool waited_for() const { return waiters_.load(std::memory_order_relaxed) != 0; }
-  // Changes when the receiver has shown that it took frames.
+  // Changes when the receiver has released frames.
   std::uint64_t taken() const { return outgoing_.released(); }
 
-  // Ends all waits of this side, those under way and those to come: each returns as on a closed
-  // channel. The other side, which may be gone or stopped, is not told. Any thread.
+  // Ends all current and future waits of this side: each returns as on a closed channel. The other
+  // side, possibly gone or stopped, is not notified. Threads: any.
   void GiveUp();
-  // Close(true), with a sentence for the other side that says why: its first 511 bytes arrive. By
-  // the agent that made the channel, or by the proxy when that agent is gone.
+  // Close(true), with the reason as a sentence for the other side (truncated to 511 bytes). Called
+  // by the agent that created the channel, or by the proxy if this agent is gone.
   void Lose(std::string_view reason);
   bool closed() const;
   bool lost() const;
-  // Why the channel was lost, in printable characters; empty where nobody said so.
+  // The reason for the loss, in printable characters; empty if unknown.
   std::string end_reason() const;
   Bell& own_bell() { return *own_; }
   ChannelSide side() const { return side_; }
-  // -1 unless it was kept.
+  // -1 unless kept.
   int fd() const { return fd_.get(); }
   const ChannelLayout& layout() const { return layout_; }
   ChannelStatistics& statistics() const;
-  // Of what the client has sent, as far as its receiver has not shown that it was taken. For
-  // people: both ends go on meanwhile, and may write there what they like.
+  // Bytes of the client's frames not yet released by the receiver. For display only: both ends
+  // continue meanwhile and may write anything to the counters.
   std::uint64_t UntakenRequestBytes() const;
-  // The staging areas, for a proxy that pins them: [0] client to proxy, [1] back.
+  // The staging areas, for pinning by a proxy: [0] client to proxy, [1] back.
   std::span<std::byte> StagingArea(int direction) const;
 
  private:
@@ -220,7 +218,7 @@ class Channel {
       room = WaitForRoom(frame_bytes);
       if (!room) return 0;
     }
-    // Made in place: whoever copies what it has only just written waits for the writes.
+    // Constructed in place: copying freshly written bytes would stall until the stores complete.
     ::new (room->frame) FrameHeader{.flags = flags,
                                     .op = op,
                                     .payload_bytes = static_cast<std::uint32_t>(payload_bytes),
@@ -231,9 +229,9 @@ class Channel {
     peer_.Ring();
     return room->sequence;
   }
-  // Nothing when closed or given up.
+  // Nothing if closed or given up.
   std::optional<RingProducer::Reservation> WaitForRoom(std::size_t frame_bytes);
-  // True if nothing is to be waited for any more: every wait below ends with it.
+  // True if closed or given up: ends every wait below.
   bool over() const { return given_up_.load(std::memory_order_acquire) || closed(); }
 
   const ChannelLayout layout_;
@@ -247,8 +245,8 @@ class Channel {
   const SharedSync sync_;
   RingProducer outgoing_;
   RingConsumer incoming_;
-  std::atomic<bool> given_up_{false};  // By this side, for this side.
-  std::atomic<int> waiters_{0};        // Threads of this side.
+  std::atomic<bool> given_up_{false};  // Set by this side, for this side only.
+  std::atomic<int> waiters_{0};        // Waiting threads of this side.
   const WaitStages stages_ = WaitStages::ForThisMachine();
 };
 

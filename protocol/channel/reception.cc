@@ -16,13 +16,13 @@
 namespace cuspan {
 namespace {
 
-// Events in one call of Next: a flood of connections takes its turn like everything else.
+// Maximum events per call of Next: a flood of connections must not starve other work.
 constexpr int kEventsATurn = 8;
 constexpr std::chrono::minutes kTellForeignEvery{1};
 constexpr std::chrono::milliseconds kRest{100};
-// Descriptors that a process may have under way to us: none comes with more in one message.
+// Maximum number of descriptors a guest may have in flight to this process. No message has more.
 constexpr std::size_t kMaxFdsOfGuest = 8;
-// What an event is about; guests have the numbers behind.
+// Event data: kListener, kTimer, or the number of a guest.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kTimer = 1;
 constexpr std::uint64_t kFirstGuest = 2;
@@ -76,7 +76,7 @@ std::optional<Reception::Arrival> Reception::Accept() {
     return std::nullopt;
   }
   if (!accepted.ok()) {
-    // With what the oldest gives back, the next turn accepts.
+    // Uses the descriptor freed by the oldest guest in the next iteration.
     if (guests_.empty())
       TurnAwayForWantOfDescriptors();
     else
@@ -96,7 +96,7 @@ std::optional<Reception::Arrival> Reception::Accept() {
           .emplace(number,
                    Guest{ControlSocket(std::move(**accepted), kMaxFdsOfGuest), Clock::now()})
           .first;
-  // Who belongs to the run has sent it already.
+  // A process of the run has usually sent its message already.
   std::optional<Arrival> arrival = Read(guest);
   if (arrival || !guests_.contains(number)) return arrival;
   if (!Add(events_.get(), guest->second.socket.fd(), number)) {
@@ -112,7 +112,7 @@ std::optional<Reception::Arrival> Reception::Read(std::map<std::uint64_t, Guest>
   ControlSocket& socket = guest->second.socket;
   Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
   if (message.ok() && !message->has_value()) return std::nullopt;
-  // It leaves the guests, and the events with them.
+  // From here on the socket is not a guest: removes it from epoll.
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, socket.fd(), nullptr);
   std::optional<Arrival> arrival;
   if (message.ok()) {
@@ -144,15 +144,15 @@ void Reception::TurnAwayForWantOfDescriptors() {
     ControlSocket socket(std::move(**accepted));
     if (CheckPeer(socket.fd()).ok()) static_cast<void>(socket.Post(Refused{reason}));
   }
-  // The descriptor that was accepted is closed by now.
+  // The accepted descriptor is closed at this point.
   accepted = std::optional<UniqueFd>();
   spare_ = Spare();
   if (spare_.valid() && turned_away) return;
-  // Not even that helps.
+  // The spare descriptor did not help.
   Rest();
 }
 
-// Who waits goes on waiting, and costs nothing meanwhile.
+// Pauses accepting: waiting connections stay in the listen queue, at no cost.
 void Reception::Rest() {
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.fd(), nullptr);
   rests_ = true;
@@ -170,7 +170,7 @@ void Reception::TakeTimer() {
   std::size_t late = 0;
   for (auto guest = guests_.begin();
        guest != guests_.end() && guest->second.came + kProofLimit <= now;) {
-    // What it sent in time waits to be read where this process is the one that is late.
+    // Keeps a guest with unread data: its message is in time, this process is late.
     pollfd sent{guest->second.socket.fd(), POLLIN, 0};
     if (::poll(&sent, 1, 0) == 1) {
       ++guest;

@@ -1,14 +1,14 @@
-// The door of a listening socket. Whoever is on the node can connect to one; what strangers do
-// there costs a run nothing but a moment (docs/security.md):
+// Accepts connections of a listening socket. Any process of the node can connect. Limits protect
+// the run from processes of others (docs/security.md):
 //
-// - processes of other users are dropped and counted, with one line a minute;
-// - a process of the same user has kProofLimit to send its first message, in which the owner of
-//   the door looks for the run's secret;
-// - of those that have not sent it no more than kMaxUnproven are kept, nor more than a quarter of
-//   the descriptors that this process may have: the oldest gives way;
-// - where there are no more descriptors even so, whoever comes is told so.
+// - Processes of other users are dropped and counted, with one log line a minute.
+// - A process of the same user has kProofLimit to send its first message. The caller checks it for
+//   the run's secret.
+// - At most kMaxUnproven connections without a message are kept, and at most a quarter of this
+//   process's descriptor limit. Beyond this limit the oldest is closed.
+// - If descriptors are exhausted even then, the new process gets a refusal.
 //
-// Accepting goes on whatever happens.
+// Errors of a connection never end accepting.
 #pragma once
 
 #include <chrono>
@@ -23,28 +23,28 @@
 
 namespace cuspan {
 
-// One thread at a time.
+// Threads: one at a time.
 class Reception {
  public:
   static constexpr std::chrono::milliseconds kProofLimit{5'000};
   static constexpr std::size_t kMaxUnproven = 64;
 
-  // kInvalid when the address is taken.
+  // kInvalid if the address is in use.
   static Result<Reception> Listen(const std::string& address);
 
-  // For poll and epoll: readable when Next has something to do.
+  // Descriptor for poll and epoll: readable if Next has work to do.
   int fd() const { return events_.get(); }
 
-  // A process of this user, and the first message that it sent.
+  // A process of this user, and its first message.
   struct Arrival {
     ControlSocket socket;
     ControlSocket::Message first;
   };
-  // The next arrival; nothing when none is there, or after a bounded amount of work: fd() stays
-  // readable while there is more. Never waits.
+  // The next arrival. Nothing if there is no arrival yet, or after a bounded amount of work; fd()
+  // stays readable while more is pending. Never blocks.
   std::optional<Arrival> Next();
 
-  // Hangs up, having told the arrival why if it reads that.
+  // Sends the reason to the arrival and closes the connection.
   static void Refuse(Arrival arrival, const std::string& reason);
 
  private:
@@ -68,13 +68,13 @@ class Reception {
   void CountForeign(const Status& who);
 
   ControlListener listener_;
-  UniqueFd events_;     // An epoll instance: of the listener, the guests and the timer.
-  UniqueFd timer_;      // For the oldest guest, and for a listener that rests.
-  UniqueFd spare_;      // Given up for a moment where there is no other descriptor.
-  bool rests_ = false;  // Not even that: accepting goes on when the timer rings.
-  std::map<std::uint64_t, Guest> guests_;  // By the order in which they came.
+  UniqueFd events_;     // The epoll instance with the listener, the guests and the timer.
+  UniqueFd timer_;      // Deadline of the oldest guest, or end of a pause in accepting.
+  UniqueFd spare_;      // Closed for a moment if descriptors are exhausted.
+  bool rests_ = false;  // Accepting is paused until the timer expires.
+  std::map<std::uint64_t, Guest> guests_;  // Ordered by arrival.
   std::uint64_t last_guest_ = 0;
-  std::uint64_t foreign_ = 0;  // Connections of others since the last line about them.
+  std::uint64_t foreign_ = 0;  // Other users' connections since the last log line.
   Clock::time_point foreign_told_;
 };
 

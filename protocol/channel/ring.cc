@@ -5,8 +5,8 @@ namespace {
 
 constexpr std::size_t kPublishBytes = sizeof(std::uint64_t);
 
-// The first word of a slot. It may be payload later, and the thread sanitizer,
-// which sees only one of the ring's mappings, must not take that for a race.
+// The first word of a slot. It may be payload later. The thread sanitizer sees only one of the
+// ring's mappings and must not report this as a race.
 #if defined(__SANITIZE_THREAD__)
 #define CUSPAN_RING_WORD __attribute__((no_sanitize("thread"), noinline))
 #else
@@ -25,9 +25,8 @@ std::uint64_t SlotsFor(std::size_t frame_bytes) {
 
 }  // namespace
 
-// Whether slots up to `end` may be taken. Signed: what is released, read after
-// the ticket, may have passed it when other producers and the consumer are
-// quick; that is room, not its lack.
+// True if slots up to `end` may be taken. The difference is signed: `released` is read after the
+// ticket, and may have passed it meanwhile.
 bool RingProducer::Fits(std::uint64_t end) const {
   const auto fits = [&](std::uint64_t released) {
     return static_cast<std::int64_t>(end - released) <= static_cast<std::int64_t>(slots_.count);
@@ -38,15 +37,14 @@ bool RingProducer::Fits(std::uint64_t end) const {
   return fits(released);
 }
 
-// The consumer wrote the slots last, one lap ago. Their lines are fetched for
-// writing before the frame for which they are needed is made, so that no store
-// has to wait for them; far enough ahead to leave alone the slot on which an
-// idle consumer waits.
+// The consumer wrote the slots last, one lap ago. Their cache lines are prefetched for writing
+// before the frame is built, so stores do not stall. The distance leaves alone the slot polled by
+// an idle consumer.
 void RingProducer::PrefetchAhead(std::uint64_t end) const {
 #if defined(__x86_64__)
   constexpr std::uint64_t kAhead = 8;
   for (std::uint64_t slot = end + kAhead; slot < end + kAhead + 2; ++slot) {
-    // Not __builtin_prefetch, which means the read form on the baseline processor.
+    // Not __builtin_prefetch: on the baseline processor it prefetches for reading.
     asm volatile("prefetchw %0" : : "m"(*slots_.At(slot)));
   }
 #else

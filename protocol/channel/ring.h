@@ -1,11 +1,10 @@
-// A ring of frames in shared memory: many producers, one consumer.
+// Ring of frames in shared memory: many producers, one consumer.
 //
-// Slots of 64 bytes; a frame takes as many as it needs, contiguous because the
-// slots are mapped twice. The first word of a frame's first slot publishes it:
-// it holds the slot's number + 1 when the frame is complete. The consumer
-// zeroes the first word of each slot that it gives back, so that old contents
-// never look published. A producer takes slots only when they are free, so
-// there is never a hole: after a failed TryReserve nothing has happened.
+// Slots have 64 bytes. A frame takes consecutive slots; the ring is mapped twice, so it never wraps
+// inside a frame. The first word of a frame's first slot publishes it: the slot's number + 1,
+// stored when the frame is complete. The consumer zeroes the first word of each slot before
+// releasing it, so old contents never look published. Producers take only free slots, so the ring
+// never has holes: a failed TryReserve changes nothing.
 #pragma once
 
 #include <atomic>
@@ -20,20 +19,20 @@ namespace cuspan {
 
 inline constexpr std::size_t kSlotBytes = 64;
 
-// The shared words of one ring; each group has a cache line of its own.
+// The shared words of one ring, in separate cache lines.
 struct RingControl {
-  alignas(64) std::atomic<std::uint64_t> ticket;        // Slots ever taken by producers.
-  alignas(64) std::atomic<std::uint64_t> released;      // Slots ever given back by the consumer.
-  alignas(64) std::atomic<std::uint32_t> space_wanted;  // A producer waits for room.
+  alignas(64) std::atomic<std::uint64_t> ticket;        // Total slots taken by producers.
+  alignas(64) std::atomic<std::uint64_t> released;      // Total slots released by the consumer.
+  alignas(64) std::atomic<std::uint32_t> space_wanted;  // A producer waits for free slots.
 };
 
-// The slots of one ring, as mapped: twice, one behind the other.
+// The slots of one ring, mapped twice consecutively.
 struct RingSlots {
   std::byte* bytes;
   std::uint64_t count;  // A power of two.
 
-  // The place of the slot that is the `number`th ever taken. Not by a division: every frame asks
-  // four times.
+  // Address of slot `number`, counted without wrapping. No division: it is called four times per
+  // frame.
   std::byte* At(std::uint64_t number) const { return bytes + (number & (count - 1)) * kSlotBytes; }
 };
 
@@ -43,28 +42,27 @@ class RingProducer {
   RingProducer(RingControl* control, RingSlots slots, SharedSync sync)
       : control_(control), slots_(slots), sync_(sync) {}
 
-  // Room for one frame, to be filled in and published.
+  // Space for one frame, to be filled in and published.
   struct Reservation {
-    std::byte* frame;        // Where its header starts.
-    std::uint64_t sequence;  // Grows with every frame; never 0.
+    std::byte* frame;        // Address of the header.
+    std::uint64_t sequence;  // Increases with each frame; never 0.
     std::uint64_t slot;
   };
-  // Takes room for a frame of `frame_bytes`; nothing when there is none now.
+  // Takes space for a frame of `frame_bytes`; nothing if there is not enough now.
   std::optional<Reservation> TryReserve(std::size_t frame_bytes);
   void Publish(const Reservation& reservation);
 
   bool HasRoom(std::size_t frame_bytes) const;
-  // Not less than the sequence of any frame for which room was taken, and less than that of any
-  // frame to come.
+  // At least the sequence of all frames reserved so far, and less than those of later frames.
   std::uint64_t LastTaken() const { return control_->ticket.load(std::memory_order_acquire); }
-  // Whether the consumer is known to have taken the frame of this sequence and all before it. While
-  // there are others behind them, it says so late.
+  // True if the consumer has released the frame of this sequence and all before it. While later
+  // frames are in the ring, this is reported with a delay.
   bool Taken(std::uint64_t sequence) const {
     return control_->released.load(std::memory_order_acquire) >= sequence;
   }
-  // Slots that the consumer has given back.
+  // Total slots released by the consumer.
   std::uint64_t released() const { return control_->released.load(std::memory_order_acquire); }
-  // Asks the consumer to ring when it gives slots back.
+  // Asks the consumer to ring when it releases slots.
   void WantSpace() { control_->space_wanted.store(1); }
 
  private:
@@ -73,8 +71,8 @@ class RingProducer {
   RingControl* control_;
   RingSlots slots_;
   SharedSync sync_;
-  // RingControl::released as some thread last read it: the consumer writes that
-  // line with every frame while it keeps up, so it is read only when this is not enough.
+  // Cached RingControl::released. While the consumer keeps up, it writes that cache line for every
+  // frame. The line is read only if the cached value does not suffice.
   mutable std::atomic<std::uint64_t> released_seen_ = 0;
 };
 
@@ -84,17 +82,17 @@ class RingConsumer {
   RingConsumer(RingControl* control, RingSlots slots, SharedSync sync)
       : control_(control), slots_(slots), sync_(sync) {}
 
-  // The next frame, in place, until Pop; nothing when there is none yet.
-  // kInvalid for a frame that no honest producer writes.
+  // The next frame, in place, until Pop; nothing if none is published. kInvalid for a malformed
+  // frame.
   Result<std::optional<Frame>> Peek();
   void Pop();
   bool HasFrame() const;
-  // Whether there is one behind the frame that Peek gave and Pop has not yet taken.
+  // True if a frame follows the current one, between Peek and Pop.
   bool HasAnother() const;
-  // Shows the producers what was given back; true when one of them waits for it.
-  // Pop does so by itself only now and then.
+  // Publishes the released slots to the producers; true if a producer waits for them. Pop does so
+  // only from time to time.
   bool PublishReleased();
-  // Slots popped and not yet shown to the producers.
+  // Slots popped but not yet published to the producers.
   std::uint64_t UnpublishedReleaseSlots() const { return head_ - published_; }
 
  private:

@@ -16,7 +16,7 @@ namespace cuspan {
 namespace {
 
 constexpr std::size_t kMaxFds = 8;
-// For a peer to take what fills its socket: one that reads nothing must not hold up the sender.
+// Time for a peer to empty its full socket. A peer that does not read must not block the sender.
 constexpr std::chrono::milliseconds kSendLimit{1'000};
 
 Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& name) {
@@ -29,7 +29,7 @@ Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& nam
                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
 }
 
-// Nobody else listens under the name of a run.
+// Only cuspan's agents listen under the name of a run.
 const char* WhyNotConnected(int error) {
   if (error == ECONNREFUSED)
     return "the run has ended, or this process is in another network namespace";
@@ -55,7 +55,7 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& address,
   CUSPAN_ASSIGN_OR_RETURN(auto target, AbstractAddress(address));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
-  // Before a stopped agent, whose queue of newcomers is full, connect waits.
+  // If an agent is stopped and its listen queue is full, connect blocks.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
   const timeval send_limit{seconds.count(), std::chrono::microseconds(limit - seconds).count()};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof send_limit);
@@ -79,7 +79,7 @@ Result<std::size_t> ControlSocket::SendPart(std::span<const std::byte> bytes,
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  // With zeros between the parts: the kernel reads all of it.
+  // Zeroed: the kernel also reads the padding.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)] = {};
   if (!fds.empty()) {
     message.msg_control = control;
@@ -162,7 +162,7 @@ Status ControlSocket::Flush() {
 }
 
 Status ControlSocket::ReadMore() {
-  // Not on the stack: a program's thread may have 24 KiB in all.
+  // Not on the stack: a program's thread may have only 24 KiB.
   constexpr std::size_t kChunkBytes = 16 * 1024;
   const auto chunk = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
   iovec part{chunk.get(), kChunkBytes};
@@ -201,7 +201,7 @@ Result<std::optional<ControlSocket::Message>> ControlSocket::TryReceive() {
     if (buffer_.size() >= sizeof(FrameHeader)) {
       FrameHeader header;
       std::memcpy(&header, buffer_.data(), sizeof header);
-      // The header alone is checked first: a false length must not make us wait for ever.
+      // Checks the header first: a false length must not block the receiver for ever.
       CUSPAN_RETURN_IF_ERROR(CheckFrameHeader(header, kMaxControlBytes));
       const std::size_t whole = sizeof header + header.payload_bytes;
       if (buffer_.size() >= whole) {
@@ -266,8 +266,9 @@ Result<std::optional<UniqueFd>> ControlListener::TryAccept() {
           "it",
           std::strerror(errno));
     default:
-      // Nobody waits, or has left again. accept(2) lists errors of connections that are to be
-      // treated like that; of the listening socket itself none can come.
+      // No connection is waiting, or the peer has closed it. accept(2) lists the errors of
+      // connections to be treated this way. The listening socket itself can not cause any of these
+      // errors.
       return std::optional<UniqueFd>();
   }
 }

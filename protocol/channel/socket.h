@@ -1,8 +1,8 @@
-// Control messages over Unix sockets: frames, and the file descriptors that go with them.
+// Control messages over Unix sockets: frames with file descriptors attached.
 //
-// Addresses are abstract ("cuspan-…", no file is left behind) and only reachable
-// in the same network namespace. They are no secret: /proc/net/unix shows them. Both sides check
-// that the peer is the same user; who listens does so by a Reception (reception.h).
+// Addresses are abstract ("cuspan-…", no file is left behind) and only reachable in the same
+// network namespace. They are not secret: /proc/net/unix shows them. Both sides check that the peer
+// has the same user; the listening side uses a Reception (reception.h).
 #pragma once
 
 #include <chrono>
@@ -17,41 +17,41 @@
 
 namespace cuspan {
 
-// A connected socket. One thread at a time.
+// A connected socket. Threads: one at a time.
 class ControlSocket {
  public:
-  // So many descriptors of the peer's may be received and not taken: an honest one's are taken with
+  // Maximum number of received descriptors not yet taken. A correct peer's are taken together with
   // their message.
   static constexpr std::size_t kMaxWaitingFds = 64;
   explicit ControlSocket(UniqueFd fd, std::size_t most_waiting_fds = kMaxWaitingFds)
       : fd_(std::move(fd)), most_waiting_fds_(most_waiting_fds) {}
 
-  // A listener that takes no connection (its process is stopped, say) is waited for so long.
+  // Maximum wait for a listener to accept the connection; its process may be stopped.
   static constexpr std::chrono::milliseconds kConnectLimit{10'000};
   static Result<ControlSocket> Connect(const std::string& address,
                                        std::chrono::milliseconds limit = kConnectLimit);
   // Two connected ends, for a child process.
   static Result<std::pair<ControlSocket, ControlSocket>> Pair();
 
-  // Sends one message with copies of `fds`. kUnavailable when the peer is gone, or has not taken
-  // all of it within a second; then nothing more can be sent.
+  // Sends one message with duplicates of `fds`. kUnavailable if the peer is gone, or has not
+  // received all of it within a second. After that the socket can not send any more.
   template <typename T>
   Status Send(const T& message, std::span<const int> fds = {}) {
     return SendFrame(MakeFrame(message), fds);
   }
   Status SendFrame(const std::vector<std::byte>& frame, std::span<const int> fds);
 
-  // The same without waiting: what the peer has no room for is kept, with copies of the
-  // descriptors, and goes with Flush, in order. kUnavailable when the peer is gone. Nothing may
-  // be sent by Send while something is kept.
+  // The same without blocking. If the socket is full, the rest is kept, with duplicates of the
+  // descriptors, and sent in order by Flush. kUnavailable if the peer is gone. Send must not be
+  // called while messages are kept.
   template <typename T>
   Status Post(const T& message, std::span<const int> fds = {}) {
     return PostFrame(MakeFrame(message), fds);
   }
   Status PostFrame(std::vector<std::byte> frame, std::span<const int> fds);
-  // Sends what was kept, as far as there is room.
+  // Sends kept messages until the socket is full.
   Status Flush();
-  // How many messages are kept, in part or whole.
+  // Number of messages kept, in part or whole.
   std::size_t kept() const { return kept_.size(); }
 
   // A received frame; `frame.payload` points into `bytes`.
@@ -59,12 +59,13 @@ class ControlSocket {
     std::vector<std::byte> bytes;
     Frame frame;
   };
-  // The next whole message, or nothing when it is not there yet. Never waits.
-  // kUnavailable at the end of the stream.
+  // The next complete message, or nothing if it has not arrived. Never blocks. kUnavailable at the
+  // end of the stream.
   Result<std::optional<Message>> TryReceive();
-  // Waits for it, at most `limit` (kUnavailable then, naming `what` was waited for).
+  // Blocks until it arrives, for at most `limit`. After that returns kUnavailable; the message
+  // contains `what`.
   Result<Message> Receive(std::chrono::milliseconds limit, const char* what);
-  // Waits for a message of type T; a Refused from the peer becomes a failure with its reason.
+  // Waits for a message of type T. A Refused from the peer becomes a failure with its reason.
   template <typename T>
   Result<T> Expect(std::chrono::milliseconds limit) {
     CUSPAN_ASSIGN_OR_RETURN(Message message, Receive(limit, OpName(T::kOp)));
@@ -74,8 +75,7 @@ class ControlSocket {
     }
     return ParseMessage<T>(message.frame);
   }
-  // The oldest descriptor that came with a message and was not taken yet; invalid when there is
-  // none.
+  // The oldest descriptor received but not taken; invalid if none.
   UniqueFd TakeFd();
 
   int fd() const { return fd_.get(); }
@@ -84,9 +84,9 @@ class ControlSocket {
   struct Kept {
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
-    std::vector<UniqueFd> fds;  // They go with the first byte.
+    std::vector<UniqueFd> fds;  // Sent with the first byte.
   };
-  // How many bytes left; 0 when there is no room.
+  // Returns the number of bytes sent; 0 if the socket is full.
   Result<std::size_t> SendPart(std::span<const std::byte> bytes, std::span<const int> fds);
   Status ReadMore();
   UniqueFd fd_;
@@ -99,10 +99,10 @@ class ControlSocket {
 // A listening socket.
 class ControlListener {
  public:
-  // kInvalid when the address is taken.
+  // kInvalid if the address is in use.
   static Result<ControlListener> Listen(const std::string& address);
-  // The next connection, whoever it is from; nothing when none waits. kExhausted when this process
-  // can have no more descriptors: then the connection still waits.
+  // The next connection, of any user; nothing if none is waiting. kExhausted if this process has no
+  // free descriptors: the connection stays in the queue.
   Result<std::optional<UniqueFd>> TryAccept();
   int fd() const { return fd_.get(); }
 
@@ -111,8 +111,8 @@ class ControlListener {
   UniqueFd fd_;
 };
 
-// That the process at the other end of a connected socket is this process's user's: kRefused, with
-// who it is, when it is not.
+// Checks that the peer of a connected socket has this process's user. Otherwise kRefused; the
+// message contains the peer's process and user.
 Status CheckPeer(int fd);
 
 }  // namespace cuspan

@@ -41,10 +41,10 @@ struct WrapperHeader {
 };
 static_assert(sizeof(WrapperHeader) == 24);
 
-// Far more objects than any link has; stops at a wrapper that is none.
+// Far above the number of objects in any link; stops at a damaged wrapper.
 constexpr std::size_t kMaxObjects = 1 << 20;
 
-// The bytes may lie at any address, so structures are copied out.
+// Structures are copied out: the bytes may be unaligned.
 template <typename T>
 T Load(const void* from) {
   T value;
@@ -71,7 +71,7 @@ Status CheckHeader(const ContainerHeader& header) {
   return Status::Ok();
 }
 
-// `part` of an entry's header, which is `header` bytes long; empty when it does not fit.
+// The string at `at` in an entry's header; empty if outside the header.
 std::string_view HeaderString(std::span<const std::uint8_t> header, std::uint64_t at,
                               std::uint64_t bytes) {
   if (at < sizeof(EntryHeader) || at > header.size() || bytes > header.size() - at) return {};
@@ -92,7 +92,7 @@ Compression CompressionOf(const EntryHeader& header) {
   return header.compressed_bytes == 0 ? Compression::kNone : Compression::kUnknown;
 }
 
-// The entry that starts at `at` of `container`; *bytes becomes its length.
+// Reads the entry at offset `at` of `container`; *bytes is set to its length.
 Result<Entry> ReadEntry(std::span<const std::uint8_t> container, std::uint64_t at,
                         std::uint64_t* bytes) {
   const std::span<const std::uint8_t> rest = container.subspan(at);
@@ -191,7 +191,7 @@ std::vector<std::byte> WithObjects(std::span<const std::byte> linked,
   for (const std::span<const std::byte> object : objects) {
     EntryHeader header{};
     header.kind = static_cast<std::uint16_t>(Kind::kObject);
-    header.unknown_2 = 0x0101;  // As in all entries.
+    header.unknown_2 = 0x0101;  // The value found in all entries.
     header.header_bytes = sizeof header;
     header.payload_bytes = object.size();
     append(&header, sizeof header);

@@ -13,7 +13,7 @@ namespace {
 
 using Magic = std::array<std::uint8_t, 4>;
 
-// As they lie in memory.
+// The bytes in memory order.
 constexpr Magic MagicOf(std::uint32_t number) {
   return {static_cast<std::uint8_t>(number), static_cast<std::uint8_t>(number >> 8),
           static_cast<std::uint8_t>(number >> 16), static_cast<std::uint8_t>(number >> 24)};
@@ -21,7 +21,7 @@ constexpr Magic MagicOf(std::uint32_t number) {
 
 constexpr Magic kElfMagic = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3};
 
-// Byte by byte: a short text may end before a fourth.
+// Byte by byte: the text may be shorter than the magic.
 bool StartsWith(const std::uint8_t* image, std::uint64_t readable, const Magic& magic) {
   for (std::size_t i = 0; i < magic.size(); ++i) {
     if (i == readable || image[i] != magic[i]) return false;
@@ -29,12 +29,12 @@ bool StartsWith(const std::uint8_t* image, std::uint64_t readable, const Magic& 
   return true;
 }
 
-// Grows by all that an ELF image says is a part of it.
+// Extent of all parts listed by an ELF image.
 class ElfExtent {
  public:
   ElfExtent(const std::uint8_t* image, std::uint64_t readable, CanRead can_read)
       : image_(image), readable_(readable), can_read_(can_read) {}
-  // Whether the part can be read, and all between the image's begin and it.
+  // Adds a part; true if everything from the image's start to its end is readable.
   bool Add(std::uint64_t offset, std::uint64_t bytes) {
     if (offset > readable_ || bytes > readable_ - offset) return false;
     const std::uint64_t end = offset + bytes;
@@ -100,7 +100,7 @@ ImageKind KindOf(const void* image, std::uint64_t readable) {
 
 namespace {
 
-// Length of the text with its NUL, looked for a page at a time; 0 if it has none.
+// Length of the text with its NUL, checked page by page; 0 if there is no NUL.
 std::uint64_t TextBytes(const std::uint8_t* text, std::uint64_t readable, CanRead can_read) {
   constexpr std::uint64_t kPage = 4096;
   for (std::uint64_t begin = 0; begin < readable;) {
@@ -122,7 +122,7 @@ Result<std::uint64_t> BytesOf(ImageKind kind, const void* image, std::uint64_t r
     case ImageKind::kWrapper:
       return Status::Invalid("a wrapper of fat binaries, where an image was expected");
     case ImageKind::kContainer: {
-      // Its header has 16 bytes.
+      // 16 bytes: the container header.
       if (readable < 16) return Status::Invalid("a fat binary of {} bytes", readable);
       Result<std::uint64_t> size = ContainerBytes(image, can_read);
       if (size.ok() && *size > readable)
@@ -161,7 +161,7 @@ ImageKind KindOf(const void* image, CanRead can_read) {
 }
 
 Status CheckImage(std::span<const std::byte> image) {
-  // Drivers look at a magic number first.
+  // Drivers read the magic number first.
   if (image.size() < sizeof(std::uint32_t))
     return Status::Invalid("device code of {} bytes", image.size());
   CUSPAN_RETURN_IF_ERROR(ImageBytes(image.data(), image.size()).status());

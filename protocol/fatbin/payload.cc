@@ -12,11 +12,10 @@
 namespace cuspan::fatbin {
 namespace {
 
-// LZ4 makes at most this many bytes of one (a run's length grows by 255 a byte).
+// Maximum compression ratio of LZ4 (a run's length grows by 255 per byte).
 constexpr std::uint64_t kLz4MostRatio = 255;
 
-// Whether the compressed bytes can become as many as the entry claims; asked
-// before that many are allocated.
+// True if the compressed bytes can have the claimed size; checked before allocating it.
 bool SizeIsPlausible(const Entry& entry) {
   if (entry.compression == Compression::kLz4) {
     return entry.uncompressed_bytes / kLz4MostRatio <= entry.payload.size();
@@ -25,7 +24,7 @@ bool SizeIsPlausible(const Entry& entry) {
          entry.uncompressed_bytes;
 }
 
-// Decompresses into `image`, which has the size that the entry claims.
+// Decompresses into `image` of the claimed size.
 Status Inflate(const Entry& entry, std::uint8_t* image) {
   if (entry.compression == Compression::kZstd) {
     const std::size_t made = ZSTD_decompress(image, entry.uncompressed_bytes, entry.payload.data(),
@@ -51,11 +50,11 @@ Status Inflate(const Entry& entry, std::uint8_t* image) {
   return Status::Ok();
 }
 
-// Looks for a symbol in images, as many bytes of them as it may.
+// Searches images for a symbol, up to a total size.
 class Search {
  public:
   explicit Search(std::string_view name) : name_(name) {}
-  // True when the symbol is there, or may be in what is not looked at.
+  // True if the symbol occurs, or may occur in bytes not searched.
   bool In(std::span<const std::uint8_t> image) {
     if (image.size() > left_) return true;
     left_ -= image.size();
@@ -71,7 +70,7 @@ class Search {
 
  private:
   bool InEntry(const Entry& entry, bool has_objects) {
-    // WithObjects puts none into an object.
+    // Objects do not contain objects.
     if (entry.kind == Kind::kObject) return !has_objects || InContainer(entry.payload, false);
     if (entry.kind != Kind::kPtx && entry.kind != Kind::kElf) return true;
     const Result<std::vector<std::uint8_t>> image = DecodePayload(entry, left_);

@@ -1,7 +1,6 @@
-// What NVIDIA's collective communication library (NCCL, libnccl.so.2) is to those who call it: the
-// numbers and structures of its documentation and header (2.28) that cuspan needs. NCCL's own
-// header is no part of the CUDA Toolkit. Names without NCCL's prefix; values and layouts are
-// NCCL's.
+// Interface of NVIDIA's collective communication library (NCCL, libnccl.so.2): the numbers and
+// structures needed by cuspan, from its documentation and header (2.28). NCCL's own header is not
+// part of the CUDA Toolkit. Names are without NCCL's prefix; values and layouts are NCCL's.
 #pragma once
 
 #include <climits>
@@ -39,7 +38,7 @@ enum DataType : int {
   kDataTypes = 12,
 };
 
-// ncclRedOp_t. Larger numbers are operations that a communicator made.
+// ncclRedOp_t. Larger numbers are operations created for a communicator.
 enum ReduceOp : int {
   kSum = 0,
   kProduct = 1,
@@ -49,32 +48,31 @@ enum ReduceOp : int {
   kReduceOps = 5,
 };
 
-// ncclScalarResidence_t: where the factor of ncclRedOpCreatePreMulSum is.
+// ncclScalarResidence_t: the location of the factor of ncclRedOpCreatePreMulSum.
 enum ScalarResidence : int { kScalarDevice = 0, kScalarHostImmediate = 1 };
 
-// ncclUniqueId: made by one rank, handed to all.
+// ncclUniqueId: created by one rank, passed to all.
 struct UniqueId {
   char bytes[128];
 };
 
-// What a member of Config is that the caller left as it was, and the colour of a rank that is to be
-// in no part of a split communicator.
+// Value of members of Config not set by the caller; color of a rank left out of a split.
 inline constexpr int kUndefined = INT_MIN;
 inline constexpr int kNoColor = -1;
 
-// As ncclGetVersion tells it.
+// Encoding of ncclGetVersion.
 constexpr int VersionCode(int major, int minor, int patch) {
   return major * 10000 + minor * 100 + patch;
 }
 
-// ncclConfig_t of 2.28, as NCCL_CONFIG_INITIALIZER makes it. Earlier releases have fewer members,
-// later ones more behind these: `size` says how many bytes there are.
+// ncclConfig_t of 2.28, initialized as by NCCL_CONFIG_INITIALIZER. Earlier releases have fewer
+// members, later ones more at the end: `size` is the number of bytes.
 inline constexpr std::uint32_t kConfigMagic = 0xcafebeef;
 struct Config {
   std::size_t size = sizeof(Config);
   std::uint32_t magic = kConfigMagic;
   std::uint32_t version = VersionCode(2, 28, 0);
-  int blocking = kUndefined;  // 0: functions that would wait return kInProgress.
+  int blocking = kUndefined;  // 0: functions return kInProgress instead of blocking.
   int cga_cluster_size = kUndefined, min_ctas = kUndefined, max_ctas = kUndefined;
   const char* net_name = nullptr;
   int split_share = kUndefined, traffic_class = kUndefined;
@@ -83,10 +81,10 @@ struct Config {
       nvls_ctas = kUndefined, channels_per_net_peer = kUndefined, nvlink_centric_sched = kUndefined;
 };
 inline constexpr std::size_t kConfigBytesOf218 =
-    offsetof(Config, traffic_class);  // And 2.19 to 2.26.
+    offsetof(Config, traffic_class);  // Also of 2.19 to 2.26.
 static_assert(sizeof(Config) == 80);
 
-// What a rank does in an operation: a number of cuspan's own, which has no name in NCCL.
+// A rank's operation. The numbers are cuspan's own; NCCL has none.
 enum class CallKind : std::uint32_t {
   kAllReduce,
   kReduce,
@@ -100,7 +98,7 @@ enum class CallKind : std::uint32_t {
   kReceive,
 };
 inline constexpr std::uint32_t kCallKinds = 10;
-// The function.
+// Name of the function.
 constexpr const char* NameOf(CallKind kind) {
   constexpr const char* kNames[kCallKinds] = {
       "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclAllGather", "ncclReduceScatter",
@@ -108,20 +106,20 @@ constexpr const char* NameOf(CallKind kind) {
   return kNames[static_cast<std::uint32_t>(kind)];
 }
 
-// How a communicator ends: ncclCommFinalize, ncclCommDestroy, ncclCommAbort, ncclCommRevoke.
+// Ways to end a communicator: ncclCommFinalize, ncclCommDestroy, ncclCommAbort, ncclCommRevoke.
 enum class Ending : std::uint32_t { kFinalize, kDestroy, kAbort, kRevoke };
 inline constexpr std::uint32_t kEndings = 4;
 
-// What a proxy tells of a communicator.
+// State changes of a communicator reported by a proxy.
 enum class Step : std::uint32_t {
-  kJoined,     // It is there, or could not be made.
-  kFinalized,  // The same for what was asked of it; kFinalized also when it was revoked.
-  kEnded,      // Destroyed or aborted: nothing more is told.
-  kFailed,     // By itself, or by an operation.
+  kJoined,     // Created, or creation failed.
+  kFinalized,  // Finalized or revoked, or this failed.
+  kEnded,      // Destroyed or aborted: the last report.
+  kFailed,     // Failed by itself or by an operation.
 };
 inline constexpr std::uint32_t kSteps = 4;
 
-// Bytes of an element; 0 for a number that is no data type.
+// Bytes of an element; 0 if `type` is not a data type.
 constexpr std::size_t ElementBytes(int type) {
   switch (type) {
     case kInt8:

@@ -9,7 +9,7 @@
 namespace cuspan::net {
 namespace {
 
-// When there are more, the oldest is taken for a stranger.
+// If more are waiting, the oldest is considered a stranger and dropped.
 constexpr std::size_t kMaxWaiting = 1024;
 
 }  // namespace
@@ -56,7 +56,8 @@ void Entrance::Admit(UniqueFd fd) {
   Guest guest{std::move(fd), {}, {}};
   if (question_) {
     guest.asked = question_();
-    // A new connection has room for it. One that has not will not answer it either.
+    // The socket buffer of a new connection is empty. If the send fails, the guest will not answer,
+    // either.
     static_cast<void>(::send(guest.fd.get(), guest.asked.data(), guest.asked.size(),
                              MSG_DONTWAIT | MSG_NOSIGNAL));
   }

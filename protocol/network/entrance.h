@@ -1,5 +1,5 @@
-// Hears what those say first who connect to a listener: one message of fixed size each. Strangers
-// who stay silent, or come in numbers, hold nobody up.
+// Accepts connections and reads the first message of each, of a fixed size. Strangers that stay
+// silent, or come in large numbers, block no other connection.
 //
 // Threads: one.
 #pragma once
@@ -21,14 +21,14 @@ namespace cuspan::net {
 
 class Entrance {
  public:
-  // Both outlive this.
+  // Both must outlive this object.
   Entrance(const Listener& listener, const Interrupt& interrupt, std::size_t message_bytes)
       : listener_(listener), interrupt_(interrupt), message_bytes_(message_bytes) {}
 
   struct Guest {
     UniqueFd fd;
     std::vector<std::byte> said;
-    std::vector<std::byte> asked;  // What was said to it first.
+    std::vector<std::byte> asked;  // Data sent to the guest first.
 
     template <typename Message>
     Message As() const {
@@ -38,24 +38,25 @@ class Entrance {
       return message;
     }
   };
-  // Makes what is said to a guest before it says anything: few bytes.
+  // Creates the first data sent to a guest; must be short.
   using Question = std::function<std::vector<std::byte>()>;
   void AskFirst(Question question) { question_ = std::move(question); }
 
-  // The next who has said all; one without a connection when one of `watched` can be read or is
-  // closed. kUnavailable when interrupted or late, kExhausted where there are no descriptors.
+  // The next guest with a complete message; one without a connection if one of `watched` is
+  // readable or closed. kUnavailable if interrupted or late, kExhausted if there are no free
+  // descriptors.
   Result<Guest> Next(std::span<const int> watched, Deadline deadline);
 
  private:
   void Admit(UniqueFd fd);
-  // Whether the guest has more to say.
+  // Reads from the guest; true if its message is still incomplete.
   bool Hear(Guest& guest) const;
 
   const Listener& listener_;
   const Interrupt& interrupt_;
   const std::size_t message_bytes_;
   Question question_;
-  std::list<Guest> waiting_;  // Have not said all, in the order in which they came.
+  std::list<Guest> waiting_;  // Guests with incomplete messages, in the order of arrival.
 };
 
 }  // namespace cuspan::net

@@ -63,7 +63,7 @@ Address FromSocket(const sockaddr* socket) {
   return address;
 }
 
-// NCCL_SOCKET_IFNAME, as NCCL's documentation describes it.
+// NCCL_SOCKET_IFNAME, as described in NCCL's documentation.
 class InterfaceChoice {
  public:
   explicit InterfaceChoice(const char* text) {
@@ -79,7 +79,7 @@ class InterfaceChoice {
     }
   }
 
-  // The place of an interface in the order of preference, the lower the better; or none.
+  // Rank of an interface in the order of preference, lower is better; kNone if excluded.
   static constexpr std::size_t kNone = SIZE_MAX;
   std::size_t Rank(std::string_view name, bool loopback) const {
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -96,7 +96,8 @@ class InterfaceChoice {
   std::vector<std::string> names_;
 };
 
-// Calls visit(address, name, loopback) for each interface that is up and other hosts may know.
+// Calls visit(address, name, loopback) for each address of an interface that is up, except
+// link-local ones.
 template <typename Visit>
 Status ForEachInterface(Visit&& visit) {
   ifaddrs* list = nullptr;
@@ -108,7 +109,7 @@ Status ForEachInterface(Visit&& visit) {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
     const int family = one->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    // An address of one link means something else on another host.
+    // Link-local addresses are meaningless on other hosts.
     const Address found = FromSocket(one->ifa_addr);
     if (family == AF_INET6 && found.bytes[0] == 0xfe && (found.bytes[1] & 0xc0) == 0x80) continue;
     visit(found, one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0);
@@ -210,7 +211,7 @@ Result<std::shared_ptr<Interrupt>> Interrupt::Make(std::string why) {
 
 void Interrupt::Raise() {
   const std::uint64_t one = 1;
-  // It fails only where it is raised already.
+  // Fails only if it is already raised.
   [[maybe_unused]] const auto written = ::write(fd_.get(), &one, sizeof(one));
 }
 
@@ -276,7 +277,7 @@ Result<Listener> Listener::Open(int backlog) {
 
 Result<Listener> Listener::OpenOnAll(int backlog) {
   Address any;
-  any.family = AF_INET6;  // And IPv4 with it, unless the host has no IPv6.
+  any.family = AF_INET6;  // Also IPv4, unless the host has no IPv6.
   Result<Listener> opened = OpenAt(any, backlog);
   if (opened.ok()) return opened;
   any.family = AF_INET;
@@ -288,7 +289,7 @@ Result<Listener> Listener::OpenAt(const Address& address, int backlog) {
   listener.fd_ = UniqueFd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   SocketAddress place = ToSocket(address);
   auto* const generic = reinterpret_cast<sockaddr*>(&place.storage);
-  // Whatever the host's own choice is (net.ipv6.bindv6only).
+  // Overrides the host's default (net.ipv6.bindv6only).
   if (const int off = 0; address.family == AF_INET6)
     ::setsockopt(listener.fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   if (!listener.fd_.valid() || ::bind(listener.fd_.get(), generic, place.length) != 0 ||
@@ -306,7 +307,7 @@ Result<UniqueFd> Listener::Accept() const {
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
     return Status::Exhausted("a connection can not be accepted: {}", std::strerror(errno));
   }
-  return fd;  // Or whoever came is gone again.
+  return fd;  // Invalid if the peer has already closed it.
 }
 
 Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Deadline deadline) {

@@ -1,6 +1,6 @@
-// TCP between hosts: addresses, connections, and waiting that another thread can end.
+// TCP between hosts: addresses, connections, and waits that another thread can interrupt.
 //
-// Threads: any; an Interrupt may be raised while others wait with it.
+// Threads: any. An Interrupt may be raised while other threads wait with it.
 #pragma once
 
 #include <netinet/in.h>
@@ -21,10 +21,10 @@
 
 namespace cuspan::net {
 
-// Where a process listens, as it crosses between processes of one architecture.
+// An address to connect to, in the form sent between processes of one architecture.
 struct Address {
   std::uint16_t family = 0;  // AF_INET or AF_INET6.
-  std::uint16_t port = 0;    // In the network's order, as `bytes`.
+  std::uint16_t port = 0;    // Network byte order, as `bytes`.
   std::uint8_t bytes[16] = {};
 };
 static_assert(std::is_trivially_copyable_v<Address>);
@@ -33,14 +33,14 @@ static_assert(std::is_trivially_copyable_v<Address>);
 std::string Text(const Address& address);
 // Without the port: "10.0.0.1", "fd00::1"
 std::string HostText(const Address& address);
-// kInvalid for what Text would not write.
+// Inverse of Text; otherwise kInvalid.
 Result<Address> ParseAddress(std::string_view text);
 bool IsLoopback(const Address& address);
 
-// Ends waiting for good, from any thread.
+// Ends waits permanently, from any thread.
 class Interrupt {
  public:
-  // `why` is what those who wait then say. kExhausted where there is no descriptor for it.
+  // `why` is the message of interrupted waits. kExhausted if there is no free descriptor.
   static Result<std::shared_ptr<Interrupt>> Make(std::string why);
   void Raise();
   bool raised() const;
@@ -53,31 +53,31 @@ class Interrupt {
   const std::string why_;
 };
 
-// Waits until poll() reports `events` of the descriptor. kUnavailable when interrupted or late.
+// Waits until poll() reports `events` for the descriptor. kUnavailable if interrupted or late.
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 Status AwaitEvents(int fd, short events, const Interrupt& interrupt, Deadline deadline);
 
-// All bytes, through a socket that does not block. kUnavailable when the other side is gone.
+// Transfers all bytes through a non-blocking socket. kUnavailable if the other side is gone.
 Status SendAll(int fd, const void* data, std::size_t bytes, const Interrupt& interrupt,
                Deadline deadline);
 Status ReceiveAll(int fd, void* data, std::size_t bytes, const Interrupt& interrupt,
                   Deadline deadline);
 
-// A socket that listens on a free port of this host's address for its communicators: of the first
-// interface that NCCL_SOCKET_IFNAME lists (names that start so; "=name": that one; "^": all but
-// those), else of the first one that is up, no loopback and no docker's, else of a docker's, else
-// of the loopback. (NCCL's documentation, "NCCL_SOCKET_IFNAME")
+// A listening socket for communicators, on a free port of this host's address. The interface is the
+// first match of NCCL_SOCKET_IFNAME (name prefixes; "=name": exact; "^": all others). If it is not
+// set, the order is: an interface that is up, but neither loopback nor docker; a docker interface;
+// the loopback. (NCCL's documentation, "NCCL_SOCKET_IFNAME")
 class Listener {
  public:
   static Result<Listener> Open(int backlog);
   // The same on all addresses of this host.
   static Result<Listener> OpenOnAll(int backlog);
-  // Where it listens; on all addresses, the port of each.
+  // The listening address. For a listener on all addresses, only the port is meaningful.
   const Address& address() const { return address_; }
   int fd() const { return fd_.get(); }
-  // A connection, which does not block; an invalid one when nobody waits. kExhausted where there is
-  // no descriptor for it.
+  // A non-blocking connection; invalid if none is waiting. kExhausted if there is no free
+  // descriptor.
   Result<UniqueFd> Accept() const;
 
  private:
@@ -87,14 +87,14 @@ class Listener {
   Address address_;
 };
 
-// Those of this host's interfaces that are up, with that port (in the network's order), the
-// loopback's last. kInternal where they can not be listed.
+// Addresses of this host's interfaces that are up, with that port (in network byte order); the
+// loopback last. kInternal if they can not be listed.
 Result<std::vector<Address>> OwnAddresses(std::uint16_t port);
 
-// A connection that does not block. kUnavailable when nobody is there, interrupted, or late;
-// kInvalid for an address of no family that there is.
+// A non-blocking connection. kUnavailable if refused, interrupted, or late; kInvalid for an unknown
+// address family.
 Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Deadline deadline);
-// What it and others that wait give poll() as its last argument.
+// The deadline as the timeout argument of poll().
 int PollTimeout(Deadline deadline);
 
 }  // namespace cuspan::net

@@ -1,6 +1,6 @@
-// What NVIDIA's management library (NVML, libnvidia-ml.so.1) is to those who call it: the numbers
-// and structures of its "NVML API Reference Guide" that cuspan needs. NVML's own header is no part
-// of every CUDA Toolkit. Names without NVML's prefix; values and layouts are NVML's.
+// Interface of NVIDIA's management library (NVML, libnvidia-ml.so.1): the numbers and structures
+// needed by cuspan, from the "NVML API Reference Guide". Not every CUDA Toolkit contains NVML's
+// header. Names are without NVML's prefix; values and layouts are NVML's.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ enum Return : int {
   kUnknown = 999,
 };
 
-// nvmlDevice_t: made by the library that is asked.
+// nvmlDevice_t: created by the library called.
 using Device = void*;
 
-// The number by which a structure says which it is: NVML_STRUCT_VERSION.
+// Version number of a structure: NVML_STRUCT_VERSION.
 template <typename T>
 constexpr unsigned VersionOf(unsigned version) {
   return static_cast<unsigned>(sizeof(T)) | version << 24U;
@@ -38,8 +38,8 @@ struct PciInfo {
   char bus_id_legacy[16];  // "0000:01:00.0"
   unsigned domain, bus, device;
   unsigned pci_device_id;     // Device and vendor, 16 bits each.
-  unsigned pci_subsystem_id;  // Only before the last member in forms before the third.
-  char bus_id[32];            // "00000000:01:00.0"; not there in forms before the third.
+  unsigned pci_subsystem_id;  // The last member in versions before the third.
+  char bus_id[32];            // "00000000:01:00.0"; missing in versions before the third.
 };
 struct PciInfoExt {
   unsigned version;
@@ -48,7 +48,7 @@ struct PciInfoExt {
   unsigned base_class, sub_class;
   char bus_id[32];
 };
-// Per cent of the last sample period.
+// Percent of the last sample period.
 struct Utilization {
   unsigned gpu, memory;
 };
@@ -57,7 +57,7 @@ struct Temperature {
   unsigned sensor;
   int celsius;
 };
-// Bytes, as in the two structures that follow.
+// Units are bytes, also in the next two structures.
 struct Memory {
   unsigned long long total, free, used;
 };
@@ -117,7 +117,7 @@ struct FabricInfo {
   unsigned clique;
   std::uint8_t state;  // 0: not supported.
 };
-// The second and the third form; the second ends with `health_mask`.
+// Versions 2 and 3; version 2 ends with `health_mask`.
 struct FabricInfoV {
   unsigned version;
   std::uint8_t cluster[16];
@@ -136,8 +136,7 @@ struct ConfComputeSettings {
   unsigned environment, feature, developer_tools, multi_gpu;
 };
 
-// The text by which NVML knows a device: "GPU-" or, for a part of one, "MIG-", and the UUID in the
-// usual groups.
+// NVML's text form of a device's UUID, in the usual groups: "GPU-…", or "MIG-…" for a MIG instance.
 std::string UuidText(bool mig, const std::array<std::uint8_t, 16>& uuid);
 
 }  // namespace cuspan::nvml

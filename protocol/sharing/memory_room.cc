@@ -6,15 +6,16 @@
 namespace cuspan::sharing {
 namespace {
 
-// Of an H200 a context takes about half of this.
+// On an H200 a context takes about half of this.
 constexpr std::uint64_t kMaxContextBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kContextPart = 32;
-// A GPU with PCIe 5 x 16 moves 50 bytes a ns (measured on an H200), one with PCIe 4 half as much.
+// Bytes per ns before any measurement. PCIe 5 x16 reaches 50 (measured on an H200), PCIe 4 half as
+// much.
 constexpr std::uint64_t kAssumedRate = 25;
-// Of what was moved before the last so many bytes less and less is remembered.
+// Bytes of swapping averaged; older measurements decay.
 constexpr std::uint64_t kSwapMemory = std::uint64_t{64} << 30;
 
-// Sums of what others may have written.
+// Saturating: other processes may write any value.
 std::uint64_t Plus(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t sum = a + b;
   return sum < a ? ~std::uint64_t{0} : sum;
@@ -25,7 +26,7 @@ bool SomeSwap(const Layout& table) {
     return swaps != 0 && table.turns.runs[&swaps - table.swaps].present;
   });
 }
-// Each session has one, and a run that has none yet will.
+// Number of contexts: one per session, and one for a run without a session yet.
 std::uint64_t ContextsOf(const Layout& table) {
   std::uint64_t of_runs[scheduling::kMaxSharingRuns] = {};
   for (const SessionSlot& session : table.sessions)
@@ -65,7 +66,7 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
       others_fixed = Plus(others_fixed, session.fixed.load(std::memory_order_relaxed));
   }
   if (table.swaps[run] != 0 && room.cap == 0) {
-    // All others without a cap make room, also those that come.
+    // All other runs without a cap swap out memory if necessary, including future ones.
     const std::uint64_t contexts = std::max<std::uint64_t>(
         ContextsOf(table), std::min(table.most_runs[run], scheduling::kMaxSharingRuns));
     kept = Plus(kept, (contexts - present) * ContextBytes(table.gpu_memory));
@@ -106,7 +107,8 @@ SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
     if (table.memory_caps[owner] != 0) continue;
     const std::uint64_t bytes = session.memory.load(std::memory_order_relaxed);
     const std::uint64_t out = std::min(bytes, session.out.load(std::memory_order_relaxed));
-    // What is to go counts as gone: else its run would be given the turn back at once.
+    // Memory to be evicted counts as swapped out. Otherwise its run would get the next time slice
+    // at once.
     const std::uint64_t going =
         std::min(bytes - out, session.evict.load(std::memory_order_relaxed));
     if (owner == run) need.out = Plus(need.out, out + going);
@@ -128,7 +130,7 @@ std::uint64_t SwappedOf(const Layout& table, std::uint32_t run) {
 std::uint64_t TimeToSwap(const Layout& table, std::uint64_t bytes) {
   if (table.swapped == 0 || table.swapping == 0) return bytes / kAssumedRate;
   const double rate = static_cast<double>(table.swapping) / static_cast<double>(table.swapped);
-  // Whatever the table holds: no more than an hour.
+  // At most an hour, for any contents of the table.
   return static_cast<std::uint64_t>(std::min(static_cast<double>(bytes) * rate, 3.6e12));
 }
 

@@ -1,4 +1,5 @@
-// What runs have of a shared GPU's memory, by its table. For share_table.cc and share_memory.cc.
+// Memory use of runs on a shared GPU, computed from its table. For share_table.cc and
+// share_memory.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +9,28 @@
 
 namespace cuspan::sharing {
 
-// Bytes that the context of a run needs on a GPU with so many, and what else no program asks for by
-// its size.
+// Bytes reserved for a run's context on a GPU of this size, including other memory not requested by
+// the program itself.
 std::uint64_t ContextBytes(std::uint64_t gpu_memory);
 
 MemoryRoom RoomOf(const Layout& table, std::uint32_t run);
 
-// --- Of runs whose memory may be brought to the host (ShareTerms::swap).
+// --- Runs with swapping (ShareTerms::swap)
 
-// How much of what can not be brought there `run` may still have: whatever other runs have now must
-// find room beside it.
+// Bytes of non-swappable memory `run` may still allocate. The current memory of every other run
+// must fit beside it.
 std::uint64_t FixedRoomOf(const Layout& table, std::uint32_t run);
 
-// How much of `run` is out or has to go, and by how much those who are there have more than the
-// GPU; with `all`, as if the run were there as a whole.
+// `out`: bytes of `run` swapped out or to be evicted. `lacks`: by how much the memory on the GPU
+// exceeds its size; with `all`, as if `run` were on the GPU completely.
 struct SwapNeed {
   std::uint64_t out = 0;
   std::uint64_t lacks = 0;
 };
 SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all);
-// How much of it is out.
+// Bytes of `run` swapped out.
 std::uint64_t SwappedOf(const Layout& table, std::uint32_t run);
-// How long it takes to move so much (ns): as it did lately.
+// Expected time (ns) to move `bytes`, from recent measurements.
 std::uint64_t TimeToSwap(const Layout& table, std::uint64_t bytes);
 void LearnSwap(Layout& table, std::uint64_t bytes, std::uint64_t nanoseconds);
 

@@ -28,7 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The longest name of a socket in the pipe folder (driver 580).
+// The longest socket name in the pipe folder (driver 580).
 constexpr std::string_view kLongestSocket = "/pipe/control_privileged";
 constexpr std::string_view kTablePrefix = "cuspan-share-";
 constexpr std::string_view kPairPrefix = "cuspan-pair-";
@@ -68,7 +68,7 @@ struct flock LockOf(PairFolder::Part part, short kind) {
   return lock;
 }
 
-// Whether a process was started with this variable; what it has set since does not count.
+// True if a process was started with this variable; later changes of its environment do not count.
 bool StartedWith(const std::string& process, const std::string& variable) {
   std::ifstream file("/proc/" + process + "/environ", std::ios::binary);
   std::string text;
@@ -169,7 +169,7 @@ void PairFolder::KillServers(milliseconds patience) const {
     const std::string name = entry->d_name;
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const auto pid = static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10));
-    // First, so that it is this process that is looked at.
+    // Opened first: guarantees that the checks below concern this process.
     UniqueFd process = OpenProcess(pid);
     if (pid == ::getpid() || !process.valid() || !StartedWith(name, variable)) continue;
     ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
@@ -190,7 +190,8 @@ void PairFolder::Clear() const {
 
 void PairFolder::Remove() const {
   Clear();
-  // Who opens it now finds that it is gone; where another one comes before its end, it stays.
+  // A process opening the folder now notices its removal. If another process creates files in it
+  // meanwhile, rmdir fails.
   ::unlink((path_ + "/lock").c_str());
   ::rmdir(path_.c_str());
 }

@@ -1,14 +1,14 @@
-// The private folder of the MPS server by which runs of one user share a GPU in pairs. It lies
-// beside the GPU's table (share_table.h):
+// Private folder of an MPS server, shared by one user's runs in pairs on a GPU. It is beside the
+// GPU's table (share_table.h):
 //
-//   FOLDER/cuspan-pair-NUMBER-USER/   NUMBER: made from the table's name, since Unix sockets lie in
-//                                     it, whose names must be short
+//   FOLDER/cuspan-pair-NUMBER-USER/   NUMBER: made from the table's name, because the paths of its
+//                                     Unix sockets must be short
 //     lock    bytes of it are locked: by the keeper of the server, and by its clients
 //     pipe/   CUDA_MPS_PIPE_DIRECTORY
 //     log/    CUDA_MPS_LOG_DIRECTORY
 //
-// Locks (fcntl, F_OFD_SETLK) belong to the open file that they were made by: the kernel takes them
-// back with the last process that has it, however that ends.
+// Locks (fcntl, F_OFD_SETLK) belong to an open file description. The kernel releases them when the
+// last process having it ends, for any reason.
 #pragma once
 
 #include <chrono>
@@ -20,50 +20,52 @@
 
 namespace cuspan {
 
-// One thread, but for AwaitAlone. Of one open file.
+// Threads: one, except for AwaitAlone. Each object has its own open file description.
 class PairFolder {
  public:
-  // The bytes that are locked.
+  // Bytes of the lock file.
   enum class Part : std::int64_t {
-    kKeeper,   // Alone: by the server's keeper, as long as it lives, and by who starts one.
-    kReady,    // Alone: by the keeper, while the server takes clients.
-    kClients,  // Together: by each client process. Alone: by who ends the server.
+    // Exclusive: held by the server's keeper during its lifetime, and by a process starting one.
+    kKeeper,
+    kReady,  // Exclusive: held by the keeper while the server accepts clients.
+    // Shared: held by each client process. Exclusive: held by a process ending the server.
+    kClients,
   };
 
-  // Where the folder of a table's GPU is. kInvalid where the server's sockets could not be there.
+  // Path of the folder for a table's GPU. kInvalid if it is too long for the server's sockets.
   static Result<std::string> PathFor(const std::string& table);
-  // Makes it if it is not there. kNotFound: it was removed meanwhile, which is to be tried again.
-  // kRefused: something else lies there.
+  // Creates the folder if it does not exist. kNotFound: it was removed meanwhile; try again.
+  // kRefused: the path is not a private folder of this user.
   static Result<PairFolder> Open(const std::string& path);
-  // Of a descriptor of its lock file, whose locks are then this object's.
+  // Takes over a descriptor of the lock file, together with its locks.
   static PairFolder Adopt(const std::string& path, UniqueFd lock);
-  // The same folder by another open file.
+  // The same folder with another open file description.
   Result<PairFolder> OpenAgain() const;
 
   const std::string& path() const { return path_; }
   std::string pipe() const { return path_ + "/pipe"; }
   std::string log() const { return path_ + "/log"; }
   int lock_fd() const { return lock_.get(); }
-  // Whether the folder is still there.
+  // True if the folder still exists.
   bool Named() const;
 
-  // False when another open file's lock is in the way.
+  // Returns false if another open file description has a conflicting lock.
   bool LockAlone(Part part) { return SetLock(part, true); }
   bool LockTogether(Part part) { return SetLock(part, false); }
-  // Waits for it.
+  // Blocks until the lock is free.
   bool AwaitAlone(Part part) const;
   void Unlock(Part part);
-  // Whether another open file has a lock there.
+  // True if another open file description has a lock on this byte.
   bool OthersHave(Part part) const;
 
-  // Ends every process that was started with this pipe folder in its environment: the daemon, its
-  // server, and what was to talk to them. Waits at most so long for their ends.
+  // Kills every process started with this pipe folder in its environment: the daemon, its server,
+  // and their clients. Waits for at most `patience` until they have ended.
   void KillServers(std::chrono::milliseconds patience) const;
-  // Removes what is in the folder but for the lock file.
+  // Removes the contents of the folder except the lock file.
   void Clear() const;
-  // Removes it. To be called by who has the keeper's part and the clients' alone.
+  // Removes the folder. The caller must hold the keeper's and the clients' locks exclusively.
   void Remove() const;
-  // Removes this user's folders that no process uses, with what runs there, as when a keeper was
+  // Removes this user's unused folders and kills their processes, for example after a keeper was
   // killed.
   static void RemoveUnused(const std::string& folder);
 

@@ -26,13 +26,13 @@ namespace {
 
 using scheduling::kMaxSharingRuns;
 
-// Who changes the table needs microseconds; whoever needs this long was stopped.
+// Changes take microseconds. A process holding the lock for this long was stopped.
 constexpr std::uint64_t kLongestChange = 200'000'000;
-// For so long another is waited for awake.
+// Maximum time of busy waiting for the lock.
 constexpr std::uint64_t kShortChange = 100'000;
-// Those that died are looked for as often as this.
+// Minimum time between searches for dead processes.
 constexpr std::uint64_t kBetweenDead = 20'000'000;
-// Memory that is not there is worth a thought, however little it is.
+// Minimum swap time of a run with swapped-out memory, however little it is.
 constexpr std::uint64_t kBriefSwap = 1'000;
 
 bool SetLock(int fd, short kind, std::int64_t first, std::int64_t count) {
@@ -118,7 +118,7 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(const Location& place) {
   if (::fstat(fd.get(), &found) != 0) return Explain("checking", path, errno);
   const bool used = HasLocks(fd.get(), kFirstRunByte, kEndByte - kFirstRunByte);
   const bool whole = static_cast<std::size_t>(found.st_size) >= sizeof(Layout);
-  // What nobody uses is no table: OpenOrCreate makes one of it.
+  // An unused, short file counts as missing: OpenOrCreate initializes it.
   if (!whole && !used) return Status::NotFound("{} is empty", path);
   if (!whole) return OtherVersion();
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, Map(path, std::move(fd)));
@@ -134,8 +134,8 @@ Result<UniqueFd> ShareFile::CreateFile(const Location& place) {
     if (!fd.valid()) return Explain("creating", path, errno);
     return fd;
   }
-  // It has its name when all may open it, whatever the umask is: one that was left half made by a
-  // process that was killed would be in everybody's way. The group is the directory's.
+  // The file gets its name after its mode is set, independently of the umask. Otherwise, if its
+  // creator were killed, an unusable file would block all users. The group is the directory's.
   const std::string folder = path.substr(0, path.rfind('/'));
   UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd.valid()) return Explain("creating a file in", folder, errno);
@@ -153,7 +153,7 @@ Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const Location& place
   Result<UniqueFd> fd = OpenFile(place);
   if (!fd.ok() && fd.status().code() == StatusCode::kNotFound) fd = CreateFile(place);
   if (!fd.ok()) return fd.status();
-  // All of it, so that no access to the memory fails later.
+  // Allocates all pages: later accesses to the mapping can not fail.
   if (const int error = ::posix_fallocate(fd->get(), 0, sizeof(Layout)); error != 0) {
     ::unlink(path.c_str());
     return Explain("making", path, error);
@@ -201,7 +201,7 @@ std::string ShareFile::FindPath() const {
   char path[PATH_MAX] = {};
   const ssize_t bytes =
       ::readlink(Format("/proc/self/fd/{}", fd_.get()).c_str(), path, sizeof path - 1);
-  // The kernel says " (deleted)" behind the name of one that is.
+  // The kernel appends " (deleted)" to the name of a deleted file.
   if (bytes <= 0 || path[0] != '/' || ::access(path, F_OK) != 0) return {};
   return path;
 }
@@ -228,7 +228,7 @@ Result<ShareFile::Changing> ShareFile::Change() {
       ::usleep(100);
   }
   if (layout_->changing.exchange(1, std::memory_order_acquire) != 0) {
-    // The last one died in it. All that counts is decided anew from who is there.
+    // The last process died during a change. The state is decided anew from the current processes.
     layout_->turns.holder = scheduling::kNobody;
     ForgetDead();
   }
@@ -238,7 +238,7 @@ Result<ShareFile::Changing> ShareFile::Change() {
 void ShareFile::EndChange() {
   layout_->changing.store(0, std::memory_order_release);
   SetLock(fd_.get(), F_UNLCK, kTableByte, 1);
-  // Now, since whoever is woken wants the lock.
+  // After unlocking: a woken process needs the lock.
   for (std::uint64_t left = std::exchange(to_wake_, 0); left != 0; left &= left - 1)
     Wake(layout_->sessions[std::countr_zero(left)]);
 }
@@ -260,7 +260,7 @@ bool ShareFile::Mine(std::int64_t byte) const {
 
 void ShareFile::ForgetDead() {
   layout_->dead_sought = Now();
-  // Locks of our own are not seen by us.
+  // F_OFD_GETLK does not report this process's own locks.
   for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
     scheduling::SharingRun& run = layout_->turns.runs[i];
     if (run.present && !Mine(kFirstRunByte + i) && !OthersHave(kFirstRunByte + i, 1))
@@ -271,13 +271,13 @@ void ShareFile::ForgetDead() {
     if (session.taken != 0 && !Mine(kFirstSessionByte + i) && !OthersHave(kFirstSessionByte + i, 1))
       session.taken = 0;
   }
-  // What was asked for by one that died.
+  // Withdraws evictions requested for a dead run.
   if (SwapNeedOf(*layout_, kMaxSharingRuns, false).lacks == 0) AskForRoom(kMaxSharingRuns);
 }
 
 void ShareFile::Wake(SessionSlot& session) {
   session.rung.fetch_add(1, std::memory_order_release);
-  // Not FUTEX_PRIVATE: processes share the word.
+  // Not FUTEX_PRIVATE: several processes use the word.
   ::syscall(SYS_futex, &session.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
@@ -297,7 +297,7 @@ bool ShareFile::AskForRoom(std::uint32_t run) {
     for (SessionSlot& session : sessions()) session.evict.store(0);
     return false;
   }
-  // Those of the runs that have used the GPU the longest ago go first.
+  // The least recently used runs are evicted first.
   std::array<std::uint32_t, kMaxSharingRuns> order;
   std::iota(order.begin(), order.end(), 0);
   const auto& runs = layout_->turns.runs;
@@ -341,7 +341,7 @@ void ShareFile::DecideNow(const SessionSlot* self) {
     run.swap = 0;
     if (!run.present) continue;
     if (layout_->swaps[place] != 0) {
-      // What must go for it has to be moved as well.
+      // Memory evicted for this run has to be moved as well.
       const SwapNeed need = SwapNeedOf(*layout_, place, true);
       if (need.out != 0)
         run.swap = std::max(TimeToSwap(*layout_, need.out + need.lacks), kBriefSwap);
@@ -356,10 +356,10 @@ void ShareFile::DecideNow(const SessionSlot* self) {
   for (const SessionSlot& session : sessions()) {
     scheduling::SharingRun* const run = run_of(session);
     if (run == nullptr) continue;
-    // After the look at this, a session that begins sees what is decided here.
+    // If a session starts after this load, it sees this decision's results.
     run->wants = session.wants.load() != 0 || run->wants;
     run->known = run->known && (session.wants.load() == 0 || session.known.load() != 0);
-    // Until that is known it is as the run has said itself.
+    // The run's own option applies until the bottleneck is measured.
     const std::uint32_t limits = session.limits.load(std::memory_order_relaxed);
     if (limits != 0) run->limits = scheduling::LimitsOf(static_cast<std::uint8_t>(limits));
     run->done += session.done.load(std::memory_order_relaxed);
@@ -378,7 +378,7 @@ void ShareFile::DecideNow(const SessionSlot* self) {
     if (session.taken == 0) continue;
     const scheduling::SharingRun* const run = run_of(session);
     const std::uint32_t open = run != nullptr && run->open ? 1 : 0;
-    // A run is none of those that are more important than it.
+    // A run is not more important than itself, so it is never preempted by itself.
     const bool limited = run != nullptr && run->limit < scheduling::kWhole;
     const bool preemptible = run != nullptr && most_important < scheduling::NicenessOf(*run) &&
                              !(turns.pairs && limited);
@@ -392,11 +392,12 @@ void ShareFile::DecideNow(const SessionSlot* self) {
     const bool changed = session.open.load(std::memory_order_relaxed) != open;
     if (changed) session.open.store(open);
     const bool opened = changed && open != 0;
-    // Memory may be wanted of whoever has no turn any more, which it has to notice.
+    // If the run has just lost its time slice, others may need its memory. Its sessions must be
+    // notified.
     const bool closed =
         changed && open == 0 && run != nullptr && layout_->swaps[run - turns.runs.data()] != 0;
-    // Those who wait look at the time themselves, and who may not go on any more sees that when it
-    // wants to.
+    // Waiting sessions check the time themselves. A session no longer allowed to submit notices it
+    // at its next submission.
     const bool waits = open == 0 && session.wants.load(std::memory_order_relaxed) != 0;
     if (&session != self && (opened || closed || (sooner && waits)))
       to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);

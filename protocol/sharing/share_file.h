@@ -1,4 +1,4 @@
-// The file of a share table: its mapping, its locks, and what is done with it under them. For
+// File of a share table: its mapping, its locks, and operations under these locks. For
 // share_table.cc and share_slot.cc.
 #pragma once
 
@@ -17,35 +17,35 @@
 
 namespace cuspan::sharing {
 
-// One thread.
+// Threads: one.
 class ShareFile {
  public:
-  // Where a table is, and the group whose members may use it; without one it is this user's own.
+  // Path of a table, and the group of its users. Without a group it belongs to this user.
   struct Location {
     std::string path;
     std::optional<gid_t> group;
   };
-  // Makes the file, or a new table in it where nobody uses the one that lies there. kRefused when
-  // something else lies there, or a table of another version that is used.
+  // Creates the file, or reinitializes an unused one. kRefused if the path is another kind of file,
+  // or a table of another version in use.
   static Result<std::unique_ptr<ShareFile>> OpenOrCreate(const Location& place);
-  // kNotFound where there is none; what nobody uses and is no table counts as none.
+  // kNotFound if it does not exist, or is invalid and unused.
   static Result<std::unique_ptr<ShareFile>> Open(const Location& place);
   static Result<std::unique_ptr<ShareFile>> Open(UniqueFd fd);
   ~ShareFile();
   ShareFile(const ShareFile&) = delete;
 
-  // What the run of a place was promised.
+  // The sharing parameters of a run.
   ShareTerms TermsOf(std::uint32_t run) const;
-  // Where the file is, also of one that was opened by a descriptor; empty when it is gone.
+  // Path of the file, also if it was opened by descriptor; empty if deleted.
   std::string FindPath() const;
-  // Another open file description.
+  // A new open file description.
   Result<UniqueFd> OpenAgain() const;
   const std::string& path() const { return path_; }
   Layout& layout() { return *layout_; }
   const Layout& layout() const { return *layout_; }
 
-  // The right to change the table; ends with it. kUnavailable when another has it for a time in
-  // which it must have been stopped.
+  // Exclusive right to change the table during its lifetime. kUnavailable if another process,
+  // apparently stopped, does not release it.
   class Changing {
    public:
     explicit Changing(ShareFile* file) : file_(file) {}
@@ -60,30 +60,30 @@ class ShareFile {
   };
   Result<Changing> Change();
 
-  // --- While it may be changed.
+  // --- Requires a Changing
 
-  // Places are bytes of the file. False when another has it.
+  // Locks a slot; slots are bytes of the file. Returns false if another process has it.
   bool TakePlace(std::int64_t byte);
   void GivePlace(std::int64_t byte);
-  // Clears the places of those that died.
+  // Clears the slots of dead processes.
   void ForgetDead();
-  // Reads what sessions say, decides, and tells them, but for `self`.
+  // Reads the sessions' states, decides, and wakes sessions if necessary, except `self`.
   void DecideNow(const SessionSlot* self = nullptr);
-  // Has sessions of other runs bring their memory to the host, as far as `run` lacks room for what
-  // is counted as there; takes back what is not needed of earlier wishes. Whether any of them has
-  // something to bring there.
+  // Requests other runs' sessions to swap out memory, until the counted memory of `run` fits.
+  // Withdraws earlier requests no longer needed. Returns true if any session has memory to swap
+  // out.
   bool AskForRoom(std::uint32_t run);
-  // The session looks again; that needs no right to change.
+  // Wakes the session to check its state again. Does not require a Changing.
   static void Wake(SessionSlot& session);
-  // Those places of sessions that may be taken.
+  // The session slots possibly in use.
   std::span<SessionSlot> sessions();
-  // The same for all.
+  // Wakes all sessions.
   void RingAll();
 
-  // Whether anybody has a place, or a run has.
+  // True if any slot is in use, or any run's slot.
   bool Used() const;
   bool HasRuns() const;
-  // Nanoseconds of the clock that all processes of the host share.
+  // Nanoseconds of the host-wide clock.
   static std::uint64_t Now();
 
  private:
@@ -100,7 +100,7 @@ class ShareFile {
   bool Sound() const;
   void MakeAnew();
   bool Mine(std::int64_t byte) const;
-  // Whether another open file description has a lock on one of the bytes.
+  // True if another open file description has a lock on one of the bytes.
   static bool HasLocks(int fd, std::int64_t first, std::int64_t count);
   bool OthersHave(std::int64_t first, std::int64_t count) const {
     return HasLocks(fd_.get(), first, count);
@@ -110,11 +110,11 @@ class ShareFile {
   const std::string path_;
   const UniqueFd fd_;
   Layout* const layout_;
-  // Where other users can write the table, decisions are made on a copy: what was checked there
-  // stays as it is.
+  // If other users can write the table, decisions are made on a copy: checked values can not
+  // change.
   const std::unique_ptr<scheduling::TimeSlices> copy_;
-  std::vector<std::int64_t> own_;  // Places.
-  std::uint64_t to_wake_ = 0;      // Sessions, by bit.
+  std::vector<std::int64_t> own_;  // Slots.
+  std::uint64_t to_wake_ = 0;      // Bitmap of sessions.
 };
 
 }  // namespace cuspan::sharing

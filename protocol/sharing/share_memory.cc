@@ -25,8 +25,8 @@ Result<std::unique_ptr<ShareMemory>> ShareMemory::Open(UniqueFd table, std::uint
 
 bool ShareMemory::Take(std::uint64_t bytes, bool fixed) {
   const MutexLock lock(mutex_);
-  // When the table can not be changed, since a process was stopped in the middle, another session
-  // of this run may take at the same time; that is all.
+  // If the table is locked by a stopped process, another session of this run may allocate at the
+  // same time. This is harmless.
   const Result<ShareFile::Changing> changing = file_->Change();
   if (changing.ok()) file_->ForgetDead();
   if (!session_) return false;
@@ -63,7 +63,7 @@ void ShareMemory::SetOut(std::uint64_t bytes, std::uint64_t stuck) {
   own.stuck.store(stuck);
   own.evict.store(0);
   if (!changing.ok()) return;
-  // What nobody lacks any more need not be brought away; and who waits for room looks again.
+  // Withdraws unneeded evictions, and wakes all sessions waiting for memory.
   if (sharing::SwapNeedOf(file_->layout(), run_, false).lacks == 0) file_->AskForRoom(run_);
   file_->RingAll();
 }

@@ -1,8 +1,8 @@
-// The account of a shared GPU's memory: what each run has of it, and may have.
+// Account of a shared GPU's memory: each run's usage and limits.
 //
-// A run may have a cap (ShareTerms::memory), which is kept for it: it has no more than that, and
-// the runs without one share what the caps of all, and what contexts need, leave. As long as no run
-// has a cap only the driver decides.
+// A run may have a cap (ShareTerms::memory): its maximum, and reserved for it. Runs without a cap
+// share the rest of the memory, after all caps and the contexts. If no run has a cap, only the
+// driver limits allocations.
 #pragma once
 
 #include <chrono>
@@ -19,45 +19,44 @@ namespace sharing {
 class ShareFile;
 }
 
-// What one run has, and may have.
+// Usage and limits of one run.
 struct MemoryRoom {
-  std::uint64_t cap = 0;                   // 0: none.
-  std::uint64_t used = 0;                  // Of all its sessions.
-  std::uint64_t left = ~std::uint64_t{0};  // Without a limit where no run has a cap.
-  bool made = false;                       // Others make room for what is left.
+  std::uint64_t cap = 0;                   // 0: no cap.
+  std::uint64_t used = 0;                  // Total of its sessions.
+  std::uint64_t left = ~std::uint64_t{0};  // Unlimited if no run has a cap.
+  bool made = false;                       // Other runs swap out memory to provide `left`.
 };
 
 // Threads: any.
 class ShareMemory {
  public:
-  // `table` is of ShareTable::OpenAgain, `run` of FindRun. `session`: whose account it is, of
-  // ShareSlot; without one it only looks.
+  // `table` is from ShareTable::OpenAgain, `run` from FindRun. `session` is the account's session,
+  // from ShareSlot; if empty, the account is read only.
   static Result<std::unique_ptr<ShareMemory>> Open(UniqueFd table, std::uint32_t run,
                                                    std::optional<std::uint32_t> session);
   ~ShareMemory();
   ShareMemory(const ShareMemory&) = delete;
 
-  // Counts `bytes` as the session's; false, and nothing is counted, when its run may not have as
-  // much more. `fixed`: they can not be brought to the host.
+  // Charges `bytes` to the session. If they exceed the run's limit, returns false and charges
+  // nothing. `fixed`: they can not be swapped out.
   bool Take(std::uint64_t bytes, bool fixed = false);
   void Give(std::uint64_t bytes, bool fixed = false);
   MemoryRoom Look();
 
-  // --- Of a run whose memory may be brought to the host. What is to be there is counted first;
-  // then others are asked for room until nothing lacks.
+  // --- Runs with swapping. Memory is charged before it is brought to the GPU; then
+  // --- other runs are asked to free memory until it fits.
 
-  // So much of what is counted as the session's is not on the GPU, and as much more can not be
-  // brought away for now.
+  // Sets the bytes of the session swapped out, and the bytes not evictable for now.
   void SetOut(std::uint64_t bytes, std::uint64_t stuck = 0);
-  // The driver has no room for so much, whatever is known of the GPU: others make as much more.
+  // Sets the bytes refused by the driver in spite of the accounts: others must free as many more.
   void SetRefused(std::uint64_t bytes);
-  // Whether all that is counted as there can be there, or nobody can make more room: then the
-  // driver knows. If not, sessions of other runs are asked to bring theirs to the host as soon as
-  // they may not use the GPU (ShareSlot::evict), and this one is rung when that has changed.
+  // True if the charged memory fits, or no run can free more: then the driver decides. Otherwise
+  // other runs' sessions are asked to swap out memory once they may not use the GPU
+  // (ShareSlot::evict). This session is woken when that has changed.
   bool HasRoom();
-  // The same, without asking anybody.
+  // True if the charged memory fits; requests nothing.
   bool Fits();
-  // Moving so much took so long.
+  // Records the time of moving `bytes`.
   void Learn(std::uint64_t bytes, std::chrono::nanoseconds time);
 
  private:

@@ -64,7 +64,7 @@ ShareSlot::~ShareSlot() {
 
 void ShareSlot::Leave() {
   left_ = true;
-  // Otherwise the next who looks finds that nobody has the place.
+  // If this fails, the next process searching for dead ones clears the slot.
   const Result<ShareFile::Changing> changing = file_->Change();
   if (!changing.ok()) return;
   SetOnGpu(false, 0, Now());
@@ -101,7 +101,7 @@ ShareSlot::Changes ShareSlot::changes() const {
   return {turns.changes, turns.last_gain, turns.last_cost};
 }
 bool ShareSlot::some_wait() const {
-  // Who waits may be about to say so.
+  // During a change, a run may just be starting to wait.
   const sharing::Layout& layout = file_->layout();
   return layout.waiting.load(std::memory_order_relaxed) != 0 ||
          layout.changing.load(std::memory_order_relaxed) != 0;

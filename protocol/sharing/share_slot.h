@@ -1,5 +1,5 @@
-// A session's place in the table of the runs that share its GPU: it says whether it has work, and
-// is told whether it may hand it to the GPU.
+// A session's slot in the table of runs sharing its GPU. The session publishes its work, and reads
+// its permission to submit.
 #pragma once
 
 #include <atomic>
@@ -20,77 +20,79 @@ class ShareFile;
 struct SessionSlot;
 }  // namespace sharing
 
-// One thread, but for AwaitRing and what is said to be any's.
+// Threads: one, except for AwaitRing and functions marked otherwise.
 class ShareSlot {
  public:
-  // `table` is of ShareTable::OpenAgain, `run_place` of FindRun.
+  // `table` is from ShareTable::OpenAgain, `run_place` from FindRun.
   static Result<std::unique_ptr<ShareSlot>> Take(UniqueFd table, std::uint32_t run_place);
   ~ShareSlot();
   ShareSlot(const ShareSlot&) = delete;
 
-  // Gives the place back, so that others need not find out. To be called once at most, and nothing
-  // but gated and rings after it.
+  // Releases the slot at once, before others detect the process's end. Call at most once;
+  // afterwards only gated() and rings() may be called.
   void Leave();
 
-  // On which terms its run shares the GPU.
+  // Sharing parameters of its run.
   ShareTerms terms() const;
-  // The table's file, by which others find it; empty where nobody knows it any more.
+  // Path of the table's file; empty if it was deleted.
   std::string path() const;
 
-  // Its account of the GPU's memory, which is not to be used after Leave.
+  // The session's memory account; not to be used after Leave.
   Result<std::unique_ptr<ShareMemory>> OpenMemory() const;
 
-  // --- Cheap: what the table said last.
+  // --- The table's last decision (cheap)
 
-  // Whether the session's work has to pass its gate: other runs have a place, or the run has a
+  // True if the session's work has to pass its gate: other runs are present, or the run has a
   // limit.
   bool gated() const { return gated_.load(std::memory_order_relaxed) != 0; }
-  // Whether this session may hand work to the GPU.
+  // True if this session may submit work to the GPU.
   bool open() const;
-  // So many bytes of this session's memory are to make room for another run.
+  // Bytes of this session's memory to be swapped out for another run.
   std::uint64_t evict() const;
-  // Whether one of the other runs may take the GPU away at any time.
+  // True if another run may preempt this one at any time.
   bool preemptible() const;
-  // Whether another run may be on the GPU at the same time.
+  // True if another run may be on the GPU at the same time.
   bool paired() const;
-  // How often that has begun. Any thread.
+  // Number of times this has begun. Threads: any.
   std::uint32_t pairings() const;
-  // How often one of a pair had to make room for a better one, and what the last time was to gain
-  // and to cost (ns of work).
+  // Number of partners replaced by a better one, and the last change's expected gain and cost (ns
+  // of work).
   struct Changes {
     std::uint64_t number = 0;
     double gain = 0, cost = 0;
   };
   Changes changes() const;
-  // Whether some run waits for the GPU.
+  // True if any run waits for the GPU.
   bool some_wait() const;
-  // When to decide again, of the clock of Now, if nothing happens before.
+  // Time of the next decision by the clock of Now, if nothing changes before.
   std::uint64_t look_next() const;
 
-  // --- What the session does. To be followed by Decide where it matters to others at once.
+  // --- The session's state. Call Decide afterwards if others must react at once.
 
-  // It has work, from now on: that is published before open() is read the next time.
+  // It has work from now on. Visible to others before the next read of open().
   void SetWants();
-  // It has none, since `now`.
+  // It has no work since `now`.
   void SetIdle(std::uint64_t now);
-  // What it has on the GPU should be done by that time (0: who knows); with false nothing is there.
-  bool on_gpu() const;  // Any thread.
+  // True if it has work on the GPU. `done_by` is the predicted end of this work (0: unknown).
+  bool on_gpu() const;  // Threads: any.
   void SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now);
 
-  // What limits its work.
+  // Bottleneck of its work.
   void SetLimits(scheduling::Limits limits);
-  // Whether it is known how long its work takes alone, and how much has been done, by that (ns).
+  // True if the stand-alone time of its work is known; and the work completed, in ns of stand-alone
+  // time.
   void SetKnown(bool known);
   void SetDone(std::uint64_t nanoseconds);
 
-  // Decides, for all. A failure is that of the table: then the session goes on as if it were alone.
+  // Decides for all runs. If it fails because of the table, the session continues as if alone on
+  // the GPU.
   Status Decide();
 
-  // Sleeps until the table has something to say to this session, and says how often it had; for a
-  // thread of its own.
+  // Sleeps until the table wakes this session; returns the number of wake-ups. For a separate
+  // thread.
   std::uint32_t AwaitRing(std::uint32_t seen, std::chrono::milliseconds limit);
   std::uint32_t rings() const { return rung_.load(std::memory_order_acquire); }
-  // Ends the sleep of this session's own thread. Any thread.
+  // Wakes this session's own thread. Threads: any.
   void RingSelf();
 
   static std::uint64_t Now();
@@ -102,7 +104,7 @@ class ShareSlot {
   const std::unique_ptr<sharing::ShareFile> file_;
   const std::uint32_t place_;
   bool left_ = false;
-  // In the table.
+  // Both point into the table.
   const std::atomic<std::uint32_t>& gated_;
   const std::atomic<std::uint32_t>& rung_;
 };

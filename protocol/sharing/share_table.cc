@@ -27,8 +27,8 @@ constexpr std::size_t kMaxFiles = 4096;
 
 constexpr const char* kOfAll = "all";
 
-// The group whose members have tables together in that folder. It is sticky: what else lies there
-// is its owner's.
+// The group sharing tables in this folder, or nothing. The folder is sticky: other files belong to
+// their owners alone.
 std::optional<gid_t> GroupOf(const std::string& folder) {
   struct stat found {};
   if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != 0)
@@ -59,7 +59,7 @@ std::string Load(const char (&text)[size]) {
   return Printable(std::string(text, ::strnlen(text, size)), size);
 }
 
-// Whatever lies in the table.
+// Accepts any value in the table.
 std::uint32_t Thousandths(double part) {
   if (!(part > 0)) return 0;
   return static_cast<std::uint32_t>(std::lround(std::min(part, 1.0) * scheduling::kWhole));
@@ -123,7 +123,7 @@ Result<UniqueFd> ShareTable::OpenAgain() const { return file_->OpenAgain(); }
 Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
   const Layout& table = file_->layout();
   std::uint32_t runs = 0, promised = terms.quota, most = terms.most_runs;
-  // More than there is does not fit in any case.
+  // Clamped: a larger size never fits.
   const std::uint64_t wanted = std::min(terms.memory, table.gpu_memory + 1);
   std::uint64_t kept = wanted, used = 0, most_swapped = 0;
   for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
@@ -144,7 +144,7 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
     kept += std::min(table.memory_caps[i], table.gpu_memory);
     const std::uint64_t has = std::min(sharing::RoomOf(table, i).used, table.gpu_memory);
     if (table.swaps[i] != 0)
-      most_swapped = std::max(most_swapped, has);  // They make room for each other.
+      most_swapped = std::max(most_swapped, has);  // They swap for each other.
     else if (table.memory_caps[i] == 0)
       used += has;
     most = std::min(most, table.most_runs[i]);
@@ -157,8 +157,8 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
         (promised - terms.quota) / 10.0, terms.quota / 10.0);
   used += most_swapped;
   const std::uint64_t contexts = (runs + 1) * sharing::ContextBytes(table.gpu_memory);
-  // Who is first may have all that there is. Those that make room have left some for the contexts
-  // of as many runs as they share it with.
+  // The first run may use all memory. Swapping runs have left memory for the contexts of as many
+  // runs as their share limit allows.
   if (runs != 0 && kept != 0 && kept + used + contexts > table.gpu_memory)
     return Status::Exhausted(
         "of its {} MiB of memory the runs that share it have or were promised {} MiB, which leaves "
@@ -181,7 +181,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
   Layout& table = file_->layout();
   for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
     if (table.turns.runs[i].present || !file_->TakePlace(sharing::kFirstRunByte + i)) continue;
-    // The time before is not the run's.
+    // Closes the accounts first: the new run is not charged for the time before.
     file_->DecideNow();
     scheduling::SharingRun& made = table.turns.runs[i];
     made = {};
@@ -211,7 +211,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
 }
 
 void ShareTable::Leave() {
-  // What is left of the place is cleared by the next who looks.
+  // If this fails, the next process searching for dead ones clears the slot.
   if (const Result<ShareFile::Changing> changing = file_->Change(); changing.ok()) {
     file_->layout().turns.runs[*joined_].present = false;
     file_->GivePlace(sharing::kFirstRunByte + *joined_);

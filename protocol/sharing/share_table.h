@@ -1,17 +1,17 @@
-// The table of the runs that share one GPU of a host: a small file in memory, mapped by the agents
-// that have a place in it for their run, and by the proxies that have one for their session. There
-// is no process that keeps it: whoever changes something decides for all (common/scheduling).
+// The table of runs sharing one GPU of a host: a small file in memory, mapped by agents and
+// proxies. Each agent has a slot for its run, each proxy a slot for its session. No process is in
+// charge: a process changing the table decides for all (common/scheduling).
 //
-//   FOLDER/cuspan-share-HOST-GPU-USER     USER: a number, since a table is for the runs of one user
-//   FOLDER/cuspan-share-HOST-GPU-all      of runs of several users, in turns
+//   FOLDER/cuspan-share-HOST-GPU-USER     USER: a number; for runs of one user
+//   FOLDER/cuspan-share-HOST-GPU-all      for runs of several users, time-sliced
 //
-// The latter in a directory that an administrator made for that: of root, set-group-ID, sticky, and
-// such that its group may write there and others may not (mode 3770). The members of the group can
-// change the table: they have to trust each other.
+// The second form requires a directory made by an administrator: owned by root, set-group-ID,
+// sticky, writable for its group and not for others (mode 3770). The group's members can change the
+// table: they have to trust each other.
 //
-// Places and the right to change the table are locks on single bytes of the file (fcntl,
-// F_OFD_SETLK), which the kernel takes back when the process dies. Who finds that the last one died
-// while it changed the table makes what it left whole again.
+// Slots and the right to change the table are locks on single bytes of the file (fcntl,
+// F_OFD_SETLK). The kernel releases them when the process dies. If a process died while changing
+// the table, the next one repairs it.
 #pragma once
 
 #include <memory>
@@ -31,44 +31,42 @@ class ShareFile;
 
 inline constexpr std::uint32_t kMaxSharingSessions = 64;
 
-// One thread. Of one open file description: its places end with it.
+// Threads: one. Each object has its own open file description, and holds its slots by it.
 class ShareTable {
  public:
-  // The table of a GPU (`host` as file names have it, `gpu` its key), for runs that share it by
-  // time, or in pairs. One that nobody uses is made anew. To be called while the host's queue is
-  // locked.
+  // The table of a GPU for runs in pairs, or time-sliced. `host` is in the form of file names,
+  // `gpu` the GPU's key. An unused table is reinitialized. Call with the host's queue locked.
   static Result<ShareTable> OpenOrCreate(const std::string& folder, const std::string& host,
                                          const std::string& gpu, bool pairs = false);
-  // kNotFound where there is none.
+  // kNotFound if it does not exist.
   static Result<ShareTable> Open(const std::string& folder, const std::string& host,
                                  const std::string& gpu, bool pairs = false);
-  // Removes the tables of the host that this user may use and nobody does. To be called while the
-  // host's queue is locked.
+  // Removes the host's unused tables accessible to this user. Call with the host's queue locked.
   static void RemoveUnused(const std::string& folder, const std::string& host);
   ShareTable(ShareTable&&) noexcept;
   ShareTable& operator=(ShareTable&&) = delete;
-  // Leaves the run's place. The file stays until RemoveUnused.
+  // Releases the run's slot. The file stays until RemoveUnused.
   ~ShareTable();
 
-  // Another open file description of it, for a proxy.
+  // A new open file description, for a proxy.
   Result<UniqueFd> OpenAgain() const;
 
-  // How much memory the GPU has. To be called by who has made the table.
+  // Size of the GPU's memory. Called by the process that created the table.
   void SetGpuMemory(std::uint64_t bytes);
 
-  // --- Runs.
+  // --- Runs
 
-  // Whether a run has a place.
+  // True if any run has a slot.
   bool HasRuns() const;
-  // Whether a run with these terms may come in now: kExhausted says why not, as a phrase ("4 runs
-  // share it already").
+  // Checks if a run with these parameters may join now. kExhausted gives the reason as a phrase ("4
+  // runs share it already").
   Status MayJoin(const ShareTerms& terms);
-  // Takes a place for a run; as MayJoin.
+  // Takes a slot for a run; errors as MayJoin.
   Status JoinRun(const std::string& run, const std::string& user, const std::string& program,
                  const ShareTerms& terms);
-  // The place of a run of this id.
+  // The slot of the run with this id.
   Result<std::uint32_t> FindRun(const std::string& run);
-  // All runs, for people.
+  // All runs, for display.
   Result<std::vector<SharingRun>> Look();
 
  private:

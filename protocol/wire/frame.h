@@ -1,5 +1,4 @@
-// The frame: one op, reply or push as it stands in a ring, on a socket or in a
-// message between agents.
+// Frame: one op, reply or push in a ring, on a socket or in a message between agents.
 //
 //   offset  bytes  field
 //        0      2  magic 0x6375 ("cu")
@@ -10,7 +9,7 @@
 //        8      4  payload bytes
 //       12      4  request: a call's and its reply's number, or a posted op's thread of the program
 //       16      8  sequence: rises from op to op of one session to one device
-//       24      …  payload: the op's fields as protocol/api/codec.h writes them
+//       24      …  payload: the op's fields as written by protocol/api/codec.h
 #pragma once
 
 #include "common/status.h"
@@ -37,30 +36,30 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 24);
 
-// The largest frame, header included: it must hold a launch with CUDA's 32,764
-// bytes of arguments and fit a message between agents.
+// Maximum size of a frame, including the header. It must hold a launch with CUDA's 32,764 bytes of
+// arguments, and fit a message between agents.
 inline constexpr std::size_t kMaxFrameBytes = 48 * 1024;
-// Data that rides inside an op (CopyToDeviceInline, ModuleImage), at most.
+// Maximum size of data inside an op (CopyToDeviceInline, ModuleImage).
 inline constexpr std::size_t kMaxInlineBytes = 32 * 1024;
-// Control messages between agents and over sockets, which carry inventories.
+// Maximum size of control messages between agents and over sockets; some contain inventories.
 inline constexpr std::size_t kMaxControlBytes = 1024 * 1024;
 
-// A frame whose header has been checked. `payload` points into the memory it was read from.
+// A frame with a checked header. `payload` points into the memory it was read from.
 struct Frame {
   FrameHeader header;
   Bytes payload;
   Op op() const { return static_cast<Op>(header.op); }
 };
 
-// Checks magic, version, flags and length of a header that was copied from
-// untrusted bytes, of whose payload some may not be there yet.
+// Checks magic, version, flags and length of a header copied from untrusted bytes. Its payload may
+// be incomplete.
 Status CheckFrameHeader(const FrameHeader& header, std::size_t max_bytes);
 
-// Checks the header, and that all of it is there, of the frame at the start of `bytes`
-// (which may be longer). The header is copied before it is checked.
+// Checks the header and completeness of the frame at the start of `bytes`. More bytes may follow.
+// The header is copied before it is checked.
 Result<Frame> ParseFrame(Bytes bytes, std::size_t max_bytes);
 
-// One whole frame in memory of its own.
+// One whole frame in its own memory.
 template <typename T>
 std::vector<std::byte> MakeFrame(const T& message, std::uint32_t request = 0,
                                  std::uint64_t sequence = 0) {
@@ -75,7 +74,7 @@ std::vector<std::byte> MakeFrame(const T& message, std::uint32_t request = 0,
   return frame;
 }
 
-// The message inside a frame, or kInvalid naming the op when the payload is not one.
+// Decodes the message of a frame. kInvalid names the op if the payload is malformed.
 template <typename T>
 Result<T> ParseMessage(const Frame& frame) {
   T message;
