@@ -12,8 +12,8 @@ constexpr unsigned kKnownArrayFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFAC
 bool IsCubemap(const ArrayShape& shape) { return (shape.flags & CUDA_ARRAY3D_CUBEMAP) != 0; }
 bool IsLayered(const ArrayShape& shape) { return (shape.flags & CUDA_ARRAY3D_LAYERED) != 0; }
 
-// Whether there are arrays of this shape: CUDA's table of extents at cudaMalloc3DArray,
-// but for the limits, which the device's driver knows.
+// True if the shape is valid by CUDA's table of extents at cudaMalloc3DArray. The device's driver
+// checks the limits.
 bool IsShape(const ArrayShape& shape) {
   if (shape.width == 0) return false;
   if (IsCubemap(shape)) {
@@ -24,7 +24,7 @@ bool IsShape(const ArrayShape& shape) {
   return shape.depth == 0 || shape.height != 0;
 }
 
-// As many levels as halving leaves something of.
+// Number of levels until halving reaches one element.
 unsigned MostLevels(const ArrayShape& shape) {
   std::uint64_t largest = std::max(shape.width, shape.height);
   if (!IsLayered(shape) && !IsCubemap(shape)) largest = std::max(largest, shape.depth);

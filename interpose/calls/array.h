@@ -5,21 +5,21 @@
 
 namespace cuspan {
 
-// On the current device. With levels, a mipmapped one; more than halving leaves something of are
-// cut to that. CUDA_ERROR_INVALID_VALUE when there are no arrays of this shape. `flags` of the
-// shape as in CUDA_ARRAY3D_….
+// Creates an array on the current device; with `levels`, a mipmapped one. Levels beyond the number
+// possible by halving are cut. CUDA_ERROR_INVALID_VALUE for an invalid shape. `flags` of the shape:
+// as in CUDA_ARRAY3D_….
 Error CreateArray(const ArrayShape& shape, unsigned levels, std::uint64_t* array);
-// `mipmapped` tells which of the two kinds the program means. Nothing is done for 0.
+// `mipmapped`: kind of array expected by the caller. Ignores array 0.
 Error DestroyArray(std::uint64_t array, bool mipmapped);
 Error LevelOfArray(std::uint64_t mipmap, unsigned level, std::uint64_t* array);
 
-// Of an array's planes: no format that arrays have here has planes. CUDA_ERROR_INVALID_VALUE, or
-// CUDA_ERROR_INVALID_HANDLE for what is no array.
+// Always fails: no array format supported here has planes. CUDA_ERROR_INVALID_VALUE, or
+// CUDA_ERROR_INVALID_HANDLE for an invalid handle.
 Error PlaneOfArray(std::uint64_t array);
-// Of arrays whose memory is mapped later, and of sparse ones, which there are none.
+// Result of queries about sparse arrays and deferred mapping, not supported here.
 inline Error AboutMappedArray() { return CUDA_ERROR_INVALID_VALUE; }
 
-// use(const Array&) for a plain array or a level.
+// Calls use(const Array&) for a plain array or a level.
 template <typename Use>
 Error AboutArray(std::uint64_t array, Use&& use) {
   return WithSession([&](Session& session) -> Error {

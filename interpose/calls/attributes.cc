@@ -3,11 +3,11 @@
 namespace cuspan {
 namespace {
 
-// Abilities that are withheld: 0 in every description that a program sees.
+// Abilities reported as 0 in each description seen by a program.
 constexpr bool IsWithheld(int attribute) {
   switch (attribute) {
-    // Kernels that reach into the host's memory other than cudaHostAlloc's, and the host into the
-    // device's, at the same time.
+    // Access of kernels to host memory not from cudaHostAlloc, and of the host to device memory, at
+    // the same time.
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
@@ -15,7 +15,7 @@ constexpr bool IsWithheld(int attribute) {
     case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
-    // Sharing with what else is on the device's host.
+    // Sharing with other devices and processes of the device's host.
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
@@ -35,7 +35,7 @@ constexpr bool IsWithheld(int attribute) {
     case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED:
-    // The first form of stream memory operations, which NVIDIA's driver has switched off.
+    // First form of stream memory operations, disabled in NVIDIA's driver.
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1:
@@ -57,10 +57,10 @@ constexpr bool IsWithheld(int attribute) {
 int VisibleAttribute(const DeviceDescription& device, int attribute) {
   if (IsWithheld(attribute)) return 0;
   switch (attribute) {
-    // One address space over all devices and the host's pinned memory.
+    // One address space for all devices and pinned host memory.
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
-    // Pools and events of several processes are this library's own.
+    // Pools and inter-process events are implemented by this library.
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
       return 1;
@@ -68,7 +68,7 @@ int VisibleAttribute(const DeviceDescription& device, int attribute) {
       return CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
       return device.in_host_memory ? AttributeOf(device, attribute) : 0;
-    // Nodes of another host's memory mean nothing here.
+    // NUMA nodes of another host mean nothing to the program.
     case CU_DEVICE_ATTRIBUTE_NUMA_CONFIG:
       return CU_DEVICE_NUMA_CONFIG_NONE;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:

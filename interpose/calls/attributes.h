@@ -1,5 +1,4 @@
-// What a program is told of a device, from the description that came with the session.
-// Pure functions.
+// Attributes of a device, from the description sent with the session. Pure functions.
 #pragma once
 
 #include <cuda.h>
@@ -10,20 +9,19 @@
 
 namespace cuspan {
 
-// As the device's driver says; 0 when it says nothing. `attribute` as in CUdevice_attribute.
+// Value from the device's driver; 0 if unknown. `attribute` as in CUdevice_attribute.
 inline int AttributeOf(const DeviceDescription& device, int attribute) {
   const auto index = static_cast<std::size_t>(attribute);
   return attribute >= 0 && index < device.attributes.size() ? device.attributes[index] : 0;
 }
 
-// The same as a program sees it: what a device can do with the memory, the
-// processes and the files of its own host is not offered to a program on
-// another, nor is what this library does not support yet.
+// Value reported to the program. Abilities tied to memory, processes and files of the device's own
+// host are not reported to a program on another host; nor are those not supported yet.
 int VisibleAttribute(const DeviceDescription& device, int attribute);
 
-// What streams of the device may have; both 0 when it knows no priorities. The
-// driver's own range is not part of a description: this is the range of devices
-// since compute capability 7.0, and drivers clamp what lies outside of theirs.
+// Stream priorities of the device; both 0 if it has none. The description lacks the driver's own
+// range. This is the range of devices since compute capability 7.0; drivers clamp values outside
+// theirs.
 struct PriorityRange {
   int least;
   int greatest;  // The smaller number.

@@ -1,17 +1,17 @@
-// What the functions share that take a list of operations at once.
+// Helpers of functions taking a list of operations.
 #pragma once
 
 #include "interpose/calls/ways_in.h"
 
 namespace cuspan {
 
-// Such functions refuse the legacy default stream, by whichever name.
+// Batch functions refuse the legacy default stream, under both of its handles.
 inline bool IsLegacyStream(CUstream stream, DefaultStream meaning) {
   return stream == CU_STREAM_LEGACY || (stream == nullptr && meaning == DefaultStream::kLegacy);
 }
 
-// Operations that follow each other share an attribute or a place: `first` has the first operation
-// of each group. Whether the groups begin at 0, ascend and lie below `operations`.
+// Consecutive operations sharing an attribute or location form a group; `first` holds the first
+// operation of each. True if the groups begin at 0, ascend and are below `operations`.
 inline bool AreGroups(const std::size_t* first, std::size_t groups, std::size_t operations) {
   if (first == nullptr || groups == 0 || groups > operations || first[0] != 0) return false;
   for (std::size_t i = 1; i < groups; ++i)

@@ -9,11 +9,11 @@
 namespace cuspan {
 namespace {
 
-// As many as surely fit a frame; see kMaxInlineBytes.
+// Number of calls guaranteed to fit a frame; see kMaxInlineBytes.
 constexpr std::size_t kMaxInFrame = 512;
 static_assert(kMaxInFrame * 56 <= kMaxInlineBytes);
 
-// `waiting` goes on when `first` has come so far, in a capture or outside.
+// Makes `waiting` wait for the work now in `first`, in a capture or outside.
 Error Follow(Session& session, const StreamTarget& first, const StreamTarget& waiting) {
   if (!AnyCapture()) return session.events().Order(first, waiting);
   std::uint64_t event = 0;

@@ -1,5 +1,4 @@
-// What NCCL does in streams: groups of calls, which go to the proxies of the communicators'
-// devices.
+// NCCL's work in streams: groups of calls, sent to the proxies of the communicators' devices.
 #pragma once
 
 #include <vector>
@@ -8,14 +7,14 @@
 
 namespace cuspan {
 
-// Puts the calls, all of communicators of one context, into these streams of it together: they
-// begin when all streams have come to them, and all streams go on when they are done. In streams
-// that are being captured they become a node. CUDA_ERROR_STREAM_CAPTURE_ISOLATION where only some
-// are.
+// Submits the calls, all of communicators of one context, to these streams of it together. They
+// start when all streams reach them; the streams go on when all calls are complete. In capturing
+// streams they become one node. CUDA_ERROR_STREAM_CAPTURE_ISOLATION if the streams are not in one
+// capture.
 Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& streams,
                         std::vector<CollectiveCall> calls);
 
-// Hands a group to the stream, which is of its context.
+// Posts a group to the stream, a stream of its context.
 Error PostCollectives(Session& session, const StreamTarget& target, const CollectiveWork& work);
 
 }  // namespace cuspan

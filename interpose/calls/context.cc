@@ -8,14 +8,14 @@
 namespace cuspan {
 namespace {
 
-// The users of created contexts beside the one who created it. Any thread.
+// Numbers of users of created contexts, without the creator. Threads: any.
 class AttachedContexts final : public ContextTable {
  public:
   void Attach(const Context& context) {
     const MutexLock lock(mutex_);
     ++users_[&context];
   }
-  // False when there was none.
+  // False if the context has no further user.
   bool Detach(const Context& context) {
     const MutexLock lock(mutex_);
     const auto found = users_.find(&context);

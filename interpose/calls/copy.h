@@ -1,20 +1,19 @@
-// Copies of one run of bytes.
+// Copies of one contiguous range.
 #pragma once
 
 #include "interpose/calls/ways_in.h"
 
 namespace cuspan {
 
-// For a call on `target`. CUDA_ERROR_INVALID_VALUE for null pointers and extents that are not
-// there.
+// Copies in `target`. CUDA_ERROR_INVALID_VALUE for null pointers and invalid ranges.
 Error CopyBytes(Session& session, const StreamTarget& target, void* destination, const void* source,
                 std::size_t bytes, CopySides sides, bool asynchronous);
 
-// The same in a stream of the program, which may be capturing where the call is asynchronous.
+// Same in a stream of the program. If `asynchronous`, the stream may be capturing.
 Error Copy(void* destination, const void* source, std::size_t bytes, CopySides sides,
            bool asynchronous, CUstream stream, DefaultStream meaning);
 
-// Between two devices.
+// A copy between two devices.
 struct PeerCopy {
   void* destination;
   int destination_device;

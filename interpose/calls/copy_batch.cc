@@ -10,7 +10,7 @@ bool IsReadDuringCall(CUmemcpySrcAccessOrder order) {
   return order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
 }
 
-// Of a hint, which says nothing here: each place is where it is.
+// True for a valid hint. Hints have no effect: the addresses tell the locations.
 bool IsHint(const Session& session, const CUmemLocation& location) {
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_INVALID:
@@ -34,15 +34,15 @@ bool AreAttributes(const Session& session, const CUmemcpyAttributes& attributes)
          IsHint(session, attributes.srcLocHint) && IsHint(session, attributes.dstLocHint);
 }
 
-// Whether a copy from there, which was posted, has read it: the program's pageable memory is read
-// before a call returns. CUDA waits for its stream in the other cases, too (measured natively).
+// True if a posted copy has already read the source: pageable memory is read before a call returns.
+// CUDA waits for the stream in the other cases, too (measured natively).
 bool WasRead(Session& session, const void* source) {
   return source != nullptr &&
          session.addresses().Classify(source).kind == PointerKind::kUnknownHost;
 }
 
-// The end of `operand`, with positions and lengths in elements of so many bytes. 0 stands for
-// lengths that leave no gaps.
+// Converts `operand` to an end of a box; positions and lengths are in elements of `element` bytes.
+// Length 0 means no gaps.
 Error EndOfOperand(const CUmemcpy3DOperand& operand, const CUextent3D& extent, std::size_t element,
                    BoxEnd* end) {
   if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
@@ -64,7 +64,7 @@ Error EndOfOperand(const CUmemcpy3DOperand& operand, const CUextent3D& extent, s
   return end->pointer == nullptr || overflow ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-// The bytes of an array's element; 0 for memory, which counts in those of the other side.
+// Bytes of an array's element. 0 for memory: it is measured in elements of the other side.
 Error ElementOf(Session& session, const CUmemcpy3DOperand& operand, std::size_t* bytes) {
   *bytes = 0;
   if (operand.type == CU_MEMCPY_OPERAND_TYPE_POINTER) return CUDA_SUCCESS;
@@ -95,7 +95,7 @@ Error BoxOfCopy(Session& session, const CUDA_MEMCPY3D_BATCH_OP& copy, BoxRequest
   return EndOfOperand(copy.src, extent, element, &box->source);
 }
 
-// body(Session&, const StreamTarget&) → Error in a stream that a batch may be in.
+// Calls body(Session&, const StreamTarget&) → Error if the stream may run batches.
 template <typename Body>
 Error InStreamOfBatch(CUstream stream, DefaultStream meaning, Body&& body) {
   if (IsLegacyStream(stream, meaning)) return CUDA_ERROR_INVALID_VALUE;
@@ -109,8 +109,8 @@ Error InStreamOfBatch(CUstream stream, DefaultStream meaning, Body&& body) {
   });
 }
 
-// Calls post(copy, bool* wait) → Error for each of so many copies until one fails, and waits for
-// the stream if one of those that did not asks for it.
+// Calls post(copy, bool* wait) → Error for `count` copies until one fails. Waits for the stream if
+// a copy posted before requests it.
 template <typename Post>
 Error PostAll(Session& session, const StreamTarget& target, std::size_t count, std::size_t* failed,
               Post&& post) {

@@ -1,5 +1,5 @@
-// Copies that are asked for together, and copies with attributes. Those of a batch are made in
-// their stream one behind the other: one of the orders that CUDA allows.
+// Batches of copies, and copies with attributes. The copies of a batch run one after the other in
+// their stream, an order allowed by CUDA.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace cuspan {
 
-// A copy of one run of bytes.
+// A copy of one contiguous range.
 struct RunWithAttributes {
   void* destination;
   const void* source;
@@ -17,9 +17,8 @@ struct RunWithAttributes {
   CUmemcpyAttributes attributes;
 };
 
-// The lists that a program gives: an element of the first three for each copy, and of
-// `first_copies` for each group of copies with the same attributes. Places are pointers or
-// CUdeviceptr.
+// The program's lists: an element of the first three for each copy, and of `first_copies` for each
+// group of copies with the same attributes. Addresses are pointers or CUdeviceptr.
 template <typename Destination, typename Source>
 struct RunLists {
   const Destination* destinations;
@@ -30,8 +29,8 @@ struct RunLists {
   std::size_t groups;
 };
 
-// The copies of the lists; attributes_of(group) → CUmemcpyAttributes. CUDA_ERROR_INVALID_VALUE for
-// lists that are missing or empty, and for groups that are none.
+// Converts the lists to copies; attributes_of(group) → CUmemcpyAttributes. CUDA_ERROR_INVALID_VALUE
+// for missing or empty lists and for invalid groups.
 template <typename Destination, typename Source, typename AttributesOf>
 Error RunsOf(const RunLists<Destination, Source>& lists, AttributesOf&& attributes_of,
              std::vector<RunWithAttributes>* runs) {
@@ -47,16 +46,16 @@ Error RunsOf(const RunLists<Destination, Source>& lists, AttributesOf&& attribut
                          });
 }
 
-// *failed, which may be null, is the copy that failed, or SIZE_MAX where none is to blame: those
-// before it are in the stream then. A capture of the stream goes on without the batch, which fails
-// with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
+// *failed (may be null): index of the failed copy, or SIZE_MAX if the error is not about one copy.
+// The copies before it are in the stream. During a capture the batch fails with
+// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; the capture goes on without it.
 Error CopyBatch(const std::vector<RunWithAttributes>& runs, CUstream stream, DefaultStream meaning,
                 std::size_t* failed);
-// The same of boxes, in elements of the arrays that take part, or bytes. `flags` must be 0.
+// Same for boxes, in elements of the arrays involved, or bytes. `flags` must be 0.
 Error CopyBatch(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count, unsigned long long flags,
                 CUstream stream, DefaultStream meaning, std::size_t* failed);
 
-// One copy, in any stream. It can be captured, unless its source is to be read during the call.
+// One copy, in any stream. Can be captured, unless its source must be read during the call.
 Error CopyWithAttributes(const RunWithAttributes& run, CUstream stream, DefaultStream meaning);
 Error CopyWithAttributes(const CUDA_MEMCPY3D_BATCH_OP& copy, unsigned long long flags,
                          CUstream stream, DefaultStream meaning);

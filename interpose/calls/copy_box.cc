@@ -5,7 +5,7 @@
 namespace cuspan {
 namespace {
 
-// Where the box starts in memory; its rows and planes must not overlap.
+// Finds the start of the box in memory; its rows and planes must not overlap.
 Error SideInMemory(const BoxEnd& end, const BoxExtent& extent, BoxSide* out) {
   if (end.pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t row_end = 0;

@@ -23,7 +23,7 @@ int DriverVersion(const Session& session) {
 Error GetPciBusId(const Session& session, int device, char* text, int length) {
   if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::string& id = session.devices().description(device).pci_bus_id;
-  // What there is room for is written in both cases (measured natively).
+  // Text beyond `length` is cut (measured natively).
   const std::size_t bytes = std::min(id.size(), static_cast<std::size_t>(length) - 1);
   std::memcpy(text, id.data(), bytes);
   text[bytes] = '\0';
@@ -52,8 +52,8 @@ Error LinearTextureWidth(const DeviceDescription& device, std::uint32_t format, 
           std::end(kFormats) ||
       (channels != 1 && channels != 2 && channels != 4))
     return CUDA_ERROR_INVALID_VALUE;
-  // The attribute is for the largest elements. An H100 has as many bytes for smaller ones, and four
-  // times as many elements at most (measured natively, driver 580).
+  // The attribute is for the largest elements. On an H100 the limit in bytes is the same for
+  // smaller ones, but at most four times as many elements (measured natively, driver 580).
   constexpr std::uint64_t kLargestElement = 16;
   constexpr std::uint64_t kMaxTimes = 4;
   Array element{};
@@ -70,7 +70,7 @@ Error GetMemoryInfo(Session& session, ContextConnection& connection, std::size_t
   session.virtual_memory().EndClosed();
   MemoryInfo::Reply reply;
   CUSPAN_RETURN_IF_FAILED(connection.Call(MemoryInfo{}, &reply));
-  // What is mapped for this program and not in use is free for it.
+  // Idle memory already mapped for this program is free for it.
   if (free != nullptr) *free = reply.free + connection.memory().idle_bytes();
   if (total != nullptr) *total = reply.total;
   return CUDA_SUCCESS;

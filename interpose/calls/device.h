@@ -1,4 +1,4 @@
-// What a program is told of devices beyond their attributes.
+// Properties of devices reported to the program, except attributes.
 #pragma once
 
 #include <algorithm>
@@ -9,22 +9,22 @@
 
 namespace cuspan {
 
-// The version of CUDA that every device's driver has; 0 without devices.
+// CUDA version supported by the drivers of all devices; 0 without devices.
 int DriverVersion(const Session& session);
 
-// With its end, into `length` bytes. CUDA_ERROR_INVALID_VALUE when there is no room.
+// Writes at most `length` bytes including the NUL. CUDA_ERROR_INVALID_VALUE if the text is cut.
 Error GetPciBusId(const Session& session, int device, char* text, int length);
-// Devices of different hosts may have the same address: the first one counts.
+// Devices of different hosts may have the same address: the first one is returned.
 Error FindByPciBusId(const Session& session, const char* text, int* device);
 
-// The elements that a texture of linear memory may have, of a CUarray_format and so many channels.
-// CUDA_ERROR_INVALID_VALUE where there are no such elements.
+// Maximum number of elements of a texture in linear memory, for a CUarray_format and a number of
+// channels. CUDA_ERROR_INVALID_VALUE for unsupported elements.
 Error LinearTextureWidth(const DeviceDescription& device, std::uint32_t format, unsigned channels,
                          std::size_t* elements);
 
-// What atomic operations can be made over a device's connection to the host or to another device:
-// none, as its attributes say. CUDA_ERROR_INVALID_VALUE for null pointers, no operations, and what
-// is none. `Operation` is CUatomicOperation or the runtime's, which has its numbers.
+// Atomic operations supported over a device's connection to the host or to another device: none, in
+// agreement with its attributes. CUDA_ERROR_INVALID_VALUE for null pointers, count 0, and unknown
+// operations. `Operation` is CUatomicOperation or the runtime's type, with the same numbers.
 template <typename Operation>
 Error AtomicsOverLink(const Operation* operations, unsigned count, unsigned* capabilities) {
   if (operations == nullptr || capabilities == nullptr || count == 0)
@@ -37,7 +37,7 @@ Error AtomicsOverLink(const Operation* operations, unsigned count, unsigned* cap
   return CUDA_SUCCESS;
 }
 
-// Bytes of the device; either may be null.
+// Memory of the device, in bytes; either may be null.
 Error GetMemoryInfo(Session& session, ContextConnection& connection, std::size_t* free,
                     std::size_t* total);
 

@@ -8,7 +8,8 @@
 namespace cuspan {
 namespace {
 
-// By device; more of them than a session can have keep no hints.
+// Size of arrays indexed by device. Hints for higher devices, more than a session can have, are
+// dropped.
 constexpr std::size_t kMaxDevices = 256;
 constinit std::array<std::atomic<unsigned>, kMaxDevices> device_flags{};
 constinit std::array<std::atomic<int>, kMaxDevices> cache_configs{};
@@ -32,7 +33,7 @@ bool AreDeviceFlags(unsigned flags) {
 
 Error SetDeviceFlags(int device, unsigned flags) {
   if (!AreDeviceFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
-  // How a thread waits is our own affair, and synchronous operations are always so.
+  // Stored only: cuspan decides how threads wait, and ignores CU_CTX_SYNC_MEMOPS.
   if (auto* const slot = Slot(device_flags, device)) slot->store(flags);
   return CUDA_SUCCESS;
 }
@@ -45,7 +46,7 @@ unsigned DeviceFlags(int device) {
 Error GetLimit(ContextConnection& connection, CUlimit limit, std::size_t* value) {
   std::uint64_t age = 0;
   const std::optional<std::uint64_t> known = connection.limits().Find(limit, &age);
-  // A driver gives stacks more room for a kernel that needs it.
+  // Drivers enlarge stacks for kernels needing more.
   if (known &&
       (limit != CU_LIMIT_STACK_SIZE || connection.modules().most_local_bytes() <= *known)) {
     *value = *known;

@@ -15,20 +15,20 @@ extern const std::size_t cuspan_driver_exports_count;
 namespace cuspan {
 namespace {
 
-// Of the forms of one function. No function has more.
+// Suffixes of the forms of a function. No function has more.
 constexpr std::array<const char*, 4> kForms{"", "_v2", "_v3", "_v4"};
 
 const DriverFunction* FindForm(const char* name, const char* form, bool per_thread) {
   const std::string wanted = std::string(name) + form;
   if (per_thread) {
-    // Some have one kind of twin, some the other.
+    // Each function has at most one of these variants.
     for (const char* const twin : {"_ptsz", "_ptds"})
       if (const auto* const found = FindDriverFunction((wanted + twin).c_str())) return found;
   }
   return FindDriverFunction(wanted.c_str());
 }
 
-// Whether the name has a suffix already.
+// True if the name has a suffix.
 bool NamesOneForm(std::string_view name) {
   const std::size_t at = name.rfind('_');
   if (at == std::string_view::npos) return false;

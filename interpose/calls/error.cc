@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// By ascending number.
+// Sorted by number.
 constexpr ErrorEntry kEntries[] = {
 #define CUSPAN_CUDA_ERROR(number, runtime, driver, text) \
   {number, #runtime, #driver, static_cast<CUresult>(number), text},

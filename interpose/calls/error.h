@@ -1,4 +1,5 @@
-// The result of a call, whichever face was asked: it leaves as the runtime's or as the driver's.
+// The result of a call, independent of the API: converted to the runtime's or the driver's at the
+// end.
 #pragma once
 
 #include <cuda.h>
@@ -6,8 +7,9 @@
 
 namespace cuspan {
 
-// Made from a result of either. The two enumerations agree in their numbers
-// (common/cuda_errors.def); what only one of them has is translated at the other's exit.
+// Constructed from a result of either API. Both enumerations use the same numbers
+// (common/cuda_errors.def). An error existing in one only is translated when converted to the
+// other.
 class [[nodiscard]] Error {
  public:
   Error(cudaError_t error) : number_(error) {}                   // NOLINT: implicit by design
@@ -15,9 +17,9 @@ class [[nodiscard]] Error {
   bool failed() const { return number_ != 0; }
   bool operator==(CUresult result) const { return number_ == static_cast<int>(result); }
 
-  // cudaErrorUnknown for what only the driver has.
+  // cudaErrorUnknown for errors unknown to the runtime.
   cudaError_t runtime() const { return number_ == 0 ? cudaSuccess : ToRuntime(number_); }
-  // What the driver answers in the same situation for what only the runtime has.
+  // Errors unknown to the driver become its error for the same situation.
   CUresult driver() const { return number_ == 0 ? CUDA_SUCCESS : ToDriver(number_); }
 
  private:
@@ -26,26 +28,26 @@ class [[nodiscard]] Error {
   int number_;
 };
 
-// Leaves the enclosing function, which returns an Error, when `expression` failed.
+// Returns from the enclosing function with the Error of `expression`, if it failed.
 #define CUSPAN_RETURN_IF_FAILED(expression)                                          \
   do {                                                                               \
     if (const ::cuspan::Error error_ = (expression); error_.failed()) return error_; \
   } while (false)
 
-// Constant data: any thread, any time.
+// Constant data. Threads: any.
 struct ErrorEntry {
   int number;
-  const char* runtime_name;  // As in driver_types.h; null: only the driver has it.
-  const char* driver_name;   // As in cuda.h; null: only the runtime has it.
-  CUresult driver;           // What the driver answers: the number itself where it has it.
-  const char* text;          // For a person.
+  const char* runtime_name;  // Name in driver_types.h; null: driver only.
+  const char* driver_name;   // Name in cuda.h; null: runtime only.
+  CUresult driver;           // The driver's error: same number, if it exists there.
+  const char* text;          // Text for users.
 };
 
-// Null when no error has that number.
+// Null for an unknown number.
 const ErrorEntry* FindError(int number);
 
-// What the error is, for a person: its text, and for devices that were lost, which and why. Valid
-// as long as the process lives. Any thread, also before CUDA is initialised.
+// Description for users: its text or, for lost devices, the device and the reason. Valid as long as
+// the process lives. Threads: any, also before CUDA is initialised.
 const char* TextOf(const ErrorEntry& entry);
 
 }  // namespace cuspan

@@ -8,7 +8,7 @@ Error CreateEvent(unsigned flags, CUevent* event) {
   constexpr unsigned kKnown =
       CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if (event == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  // As CUDA has it.
+  // Required by CUDA.
   if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
@@ -36,7 +36,7 @@ Error WaitEvent(CUstream stream, CUevent event, unsigned flags, DefaultStream me
     return WithSession([&](Session& session) -> Error {
       StreamTarget target;
       CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-      // It ends a capture, as with the driver, which a record of no event does not.
+      // Ends a capture, same as with NVIDIA's driver. Recording a null event does not.
       if (AnyCapture()) static_cast<void>(RefuseCapture(session, target));
       return CUDA_ERROR_INVALID_HANDLE;
     });

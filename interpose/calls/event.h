@@ -1,4 +1,4 @@
-// Events, also in streams that are being captured.
+// Events, also in capturing streams.
 #pragma once
 
 #include "interpose/calls/ways_in.h"
@@ -8,8 +8,8 @@ namespace cuspan {
 // `flags` as in CUevent_flags.
 Error CreateEvent(unsigned flags, CUevent* event);
 Error DestroyEvent(CUevent event);
-// `flags`: CU_EVENT_RECORD_EXTERNAL makes it a node that records at each launch; and
-// CU_EVENT_WAIT_EXTERNAL one that waits.
+// `flags`: in a capture, CU_EVENT_RECORD_EXTERNAL makes a node recording at each launch;
+// CU_EVENT_WAIT_EXTERNAL one waiting at each launch.
 Error RecordEvent(CUevent event, CUstream stream, unsigned flags, DefaultStream meaning);
 Error WaitEvent(CUstream stream, CUevent event, unsigned flags, DefaultStream meaning);
 Error QueryEvent(CUevent event);

@@ -7,7 +7,7 @@ namespace cuspan {
 
 Error CallInOrder(Session& session, const StreamTarget& target, const HostFunction& call) {
   return session.host_calls().Call(target, [call](CUresult result) {
-    // Not called any more once the device has failed; a callback is.
+    // After a failure of the device, host functions are not called; callbacks are.
     return result == CUDA_SUCCESS ? call : HostFunction();
   });
 }

@@ -1,14 +1,14 @@
-// Functions of the program that run in a stream's order.
+// Functions of the program, called in stream order.
 #pragma once
 
 #include "interpose/calls/ways_in.h"
 
 namespace cuspan {
 
-// The function runs when `target` has come so far, and the stream goes on after it.
+// Calls the function when `target` reaches it. The stream goes on after its return.
 Error CallInOrder(Session& session, const StreamTarget& target, const HostFunction& call);
 
-// The same in a stream of the program, which may be capturing.
+// Same in a stream of the program, possibly capturing.
 Error LaunchHostFunction(CUstream stream, const HostFunction& call, DefaultStream meaning);
 
 }  // namespace cuspan

@@ -9,14 +9,14 @@
 namespace cuspan {
 namespace {
 
-// What the file of a shared pool holds.
+// Content of a shared pool's file.
 struct SharedPool {
   std::uint64_t magic;
   std::int32_t device;
 };
 constexpr std::uint64_t kPoolMagic = 0x706f'6f6c'7368'6131;
 
-// Of the block of a device that holds `memory`.
+// Returns the handle of the device allocation holding `memory`.
 Error Describe(Session& session, const void* memory, IpcMemoryHandle* handle) {
   const PointerKind kind = session.addresses().Classify(memory);
   if (kind.kind != PointerKind::kDevice || kind.range_bytes == 0) return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
-// Memory and events that processes of one run give each other, and memory pools that they share.
-// What is given away has 64 bytes in either face.
+// Memory, events and memory pools shared by processes of one run. Handles have 64 bytes in both
+// APIs.
 #pragma once
 
 #include "interpose/calls/ways_in.h"
@@ -8,19 +8,19 @@
 
 namespace cuspan {
 
-// Of memory that no pool gave out.
+// The memory must not be from a pool.
 Error GetMemoryHandle(const void* memory, IpcMemoryHandle* handle);
-// In the addresses of the current device.
+// Maps it in the address space of the current device.
 Error OpenMemoryHandle(const IpcMemoryHandle& handle, std::uint64_t* address);
 Error CloseMemoryHandle(std::uint64_t address);
 
 Error GetEventHandle(CUevent event, SharedEventHandle* handle);
 Error OpenEventHandle(const SharedEventHandle& handle, CUevent* event);
 
-// A file that stands for the pool; the caller closes it.
+// *file: a descriptor representing the pool; the caller closes it.
 Error ExportPool(CUmemoryPool pool, int* file);
 Error ImportPool(int file, CUmemoryPool* pool);
-// Of memory that a shareable pool gave out; into a pool that was imported.
+// Exports memory of a shareable pool; imports into an imported pool.
 Error ExportPointer(const void* memory, IpcMemoryHandle* handle);
 Error ImportPointer(CUmemoryPool pool, const IpcMemoryHandle& handle, std::uint64_t* address);
 

@@ -35,13 +35,13 @@ Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
     *kernel = known.kernel;
     return CUDA_SUCCESS;
   }
-  // A graph may name a kernel whose library the program has unloaded.
+  // A graph may name a kernel of an unloaded library.
   if (Registry::Get().FindFunction(function.handle) == nullptr)
     return cudaErrorInvalidDeviceFunction;
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*function.fatbin));
   const CUresult result = connection.modules().Kernel(function, kernel);
   if (result == CUDA_SUCCESS) known = {&function, connection.number(), version, *kernel};
-  // Registered, and yet not in any image of its fat binary.
+  // Registered, but in no image of its fat binary.
   return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidDeviceFunction) : Error(result);
 }
 
@@ -60,7 +60,7 @@ Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel
                      CUfunction_attribute attribute, int value) {
   if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (attribute > CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
-    // Of clusters: the device's driver knows what it takes.
+    // Attributes of clusters: the device's driver checks the value.
     if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
       return NotSupported("an attribute of thread block clusters on a device without them");
     return CUDA_SUCCESS;

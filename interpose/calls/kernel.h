@@ -1,4 +1,4 @@
-// A kernel on one device: finding it there, its attributes and its parameters.
+// Kernels on a device: lookup, attributes and parameters.
 #pragma once
 
 #include "interpose/calls/ways_in.h"
@@ -7,36 +7,35 @@
 
 namespace cuspan {
 
-// CUDA_ERROR_NOT_SUPPORTED when something in the image needs what we can not do.
+// CUDA_ERROR_NOT_SUPPORTED if the image needs features not supported here.
 Error CheckSupported(const FatbinRecord& fatbin);
 
 // `function` is a host stub, or a kernel's handle: a cudaKernel_t, CUkernel or CUfunction.
-// CUDA_ERROR_INVALID_HANDLE when the program has no such kernel (runtimes since 12.8; before,
-// cudaErrorInvalidDeviceFunction), CUDA_ERROR_NOT_SUPPORTED when its image needs what we can not
-// do.
+// CUDA_ERROR_INVALID_HANDLE if the program has no such kernel (runtimes since 12.8; before,
+// cudaErrorInvalidDeviceFunction). CUDA_ERROR_NOT_SUPPORTED as for CheckSupported.
 Error FindFunction(const void* function, const FunctionRecord** record);
 
-// The kernel, loaded on the device of `connection` if it was not. cudaErrorInvalidDeviceFunction
-// when the image that should hold it does not, or is unloaded.
+// Finds the kernel, and loads it on the device of `connection` if necessary.
+// cudaErrorInvalidDeviceFunction if its image does not contain it, or is unloaded.
 Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
                  LoadedKernel** kernel);
 
-// What FindFunction and FindKernel have told the calling thread lately of a kernel on the device of
-// `connection`, from tables alone; null if it must be found.
+// Returns recent results of FindFunction and FindKernel for the device of `connection`, from the
+// calling thread's cache only; null if not cached.
 const LoadedKernel* KnownKernel(const ContextConnection& connection, const void* function);
 
-// Whether a program may give the attribute this value.
+// Checks if the attribute may have this value.
 Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel,
                      CUfunction_attribute attribute, int value);
-// The same, and does so.
+// Same, and sets it.
 Error SetAttribute(const DeviceDescription& device, ContextConnection& connection,
                    LoadedKernel& kernel, CUfunction_attribute attribute, int value);
 
-// A preference between cache and shared memory.
+// Sets the preference between cache and shared memory.
 Error SetCacheConfig(ContextConnection& connection, const LoadedKernel& kernel,
                      CUfunc_cache config);
 
-// Where a parameter lies among the kernel's, and its size, which may be null.
+// Offset of a parameter in the argument buffer, and its size. `bytes` may be null.
 Error PlaceOfParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,
                        std::size_t* bytes);
 

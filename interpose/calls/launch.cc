@@ -28,14 +28,14 @@ Error CheckCooperative(const DeviceDescription& device, ContextConnection& conne
                                        CU_OCCUPANCY_DEFAULT, &resident));
   const std::uint64_t room = static_cast<std::uint64_t>(resident) *
                              AttributeOf(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  // The product of the limits of a grid can pass 64 bits: compared by division.
+  // The product of a grid's dimensions may exceed 64 bits: compared by division.
   const std::uint64_t plane = std::uint64_t{shape.grid.x} * shape.grid.y;
   return plane > room || plane * shape.grid.z > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
                                                      : CUDA_SUCCESS;
 }
 
-// Whether there is anything to take arguments from. A buffer may be larger than the kernel's
-// arguments by what a struct of them has at its end.
+// Checks the source of the arguments. A buffer may exceed them by the padding at the end of a
+// struct.
 Error CheckArguments(const LaunchCall& call, const LoadedKernel& kernel) {
   if (kernel.parameter_bytes.empty()) return CUDA_SUCCESS;
   if (call.arguments != nullptr) return CUDA_SUCCESS;
@@ -46,7 +46,7 @@ Error CheckArguments(const LaunchCall& call, const LoadedKernel& kernel) {
   return call.buffer_bytes > most ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
 }
 
-// False when the program gave none.
+// False if the argument is missing.
 inline bool CopyArgument(const LaunchCall& call, const LoadedKernel& kernel, std::size_t index,
                          std::byte* out) {
   const std::size_t bytes = kernel.parameter_bytes[index];
@@ -55,7 +55,7 @@ inline bool CopyArgument(const LaunchCall& call, const LoadedKernel& kernel, std
     std::memcpy(out, call.arguments[index], bytes);
     return true;
   }
-  // CUDA launches kernels with buffers that end before their arguments do. Zeros follow.
+  // CUDA accepts buffers ending before the arguments do. The rest is zero.
   const std::size_t offset = kernel.parameter_offsets[index];
   const std::size_t given =
       std::min(bytes, call.buffer_bytes - std::min(offset, call.buffer_bytes));
@@ -64,16 +64,17 @@ inline bool CopyArgument(const LaunchCall& call, const LoadedKernel& kernel, std
   return true;
 }
 
-// Arguments of up to so many bytes need no allocation. Programs launch on stacks of 24 KiB.
+// Arguments up to this size, in bytes, need no allocation. Some programs launch on stacks of 24
+// KiB.
 constexpr std::size_t kArgumentBytesOnStack = 1024;
 
-// Calls use(bytes) → Error with the arguments, one behind the other.
+// Calls use(bytes) → Error with the arguments, packed without gaps.
 template <typename Use>
 Error WithArguments(Session& session, const ContextConnection& connection, const LaunchCall& call,
                     const LoadedKernel& kernel, Use&& use) {
   if (kernel.argument_bytes > kMaxArgumentBytes) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(CheckArguments(call, kernel));
-  // Neither is initialised: only what is filled in below is sent.
+  // Neither is initialised: only bytes filled in below are sent.
   std::byte few[kArgumentBytesOnStack];
   std::unique_ptr<std::byte[]> many;
   if (kernel.argument_bytes > sizeof few) [[unlikely]]
@@ -114,13 +115,13 @@ Error PostLaunch(Session& session, const LaunchCall& call, const LoadedKernel& k
   });
 }
 
-// A module's kernel runs in its context alone.
+// A module's kernel runs only in the module's context.
 Error CheckOwner(const LaunchCall& call, const ContextConnection& connection) {
   const std::uint64_t owner = call.function->fatbin->owner;
   return owner == 0 || owner == connection.number() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// The kernel on the device of `connection`, when it can be launched like this.
+// Finds the kernel on the device of `connection`, and checks the launch.
 Error FindLaunchable(Session& session, ContextConnection& connection, const LaunchCall& call,
                      LoadedKernel** kernel) {
   CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *call.function, kernel));
@@ -142,7 +143,7 @@ Error FindLaunchable(Session& session, ContextConnection& connection, const Laun
                                                        : CUDA_SUCCESS;
 }
 
-// As DescribeKernel, of a kernel that was found.
+// DescribeKernel for a loaded kernel.
 Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* work) {
   KernelWork out;
   out.function = SharedRecord(*call.function);
@@ -160,7 +161,7 @@ Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* wo
   return CUDA_SUCCESS;
 }
 
-// The launch as a node of a graph: with its arguments as they are now.
+// Describes the launch as a node of a graph, with the current arguments.
 Error DescribeLaunch(Session& session, const LaunchCall& call, const StreamTarget& target,
                      Work* work) {
   LoadedKernel* kernel = nullptr;
@@ -168,7 +169,7 @@ Error DescribeLaunch(Session& session, const LaunchCall& call, const StreamTarge
   return DescribeFound(*kernel, call, work);
 }
 
-// Arguments in a buffer: names and values by turns, until the name that ends them.
+// Arguments in a buffer: alternating names and values, up to an end marker.
 Error TakeExtra(void** extra, LaunchCall* call) {
   bool has_size = false;
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -201,7 +202,7 @@ Error Record(Session& session, ContextConnection& connection, const LaunchCall& 
 
 Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
   call->arguments = parameters;
-  // An empty list beside the arguments says nothing.
+  // An empty list is allowed beside arguments.
   if (parameters != nullptr && extra != nullptr)
     return *extra == CU_LAUNCH_PARAM_END ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
@@ -224,9 +225,9 @@ Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call) {
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
       call->events[1] = value.launchCompletionEvent.event;
       return CUDA_SUCCESS;
-    // Leave to begin early, which need not be taken.
+    // Permission for an early start, not used here.
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    // Hints: what a kernel computes does not depend on them.
+    // Hints: they do not change a kernel's results.
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
@@ -266,7 +267,7 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
           return OrEndsCapture(NotSupported("the capture of a launch with an event"));
         if (const Error result = CheckOwner(call, *target.connection); result.failed())
           return result;
-        // The capture goes on after a launch whose kernel cannot be loaded.
+        // A kernel failing to load does not end the capture.
         LoadedKernel* kernel = nullptr;
         const Error result = FindKernel(*target.connection, *call.function, &kernel);
         if (result.failed()) return result;

@@ -1,4 +1,4 @@
-// One kernel launch, as every entry point that makes one describes it.
+// One kernel launch, as described by all entry points making one.
 #pragma once
 
 #include <array>
@@ -10,65 +10,64 @@
 namespace cuspan {
 
 struct LaunchCall {
-  // Not an aggregate: all of one is cleared first, by a slow instruction, on the way of each
+  // Not an aggregate: initializing one clears all of it first, by a slow instruction in each
   // launch.
   LaunchCall() : LaunchCall(LaunchShape{}, nullptr) {}
   LaunchCall(const LaunchShape& shape, CUstream stream) : shape(shape), stream(stream) {}
 
   const FunctionRecord* function = nullptr;
   LaunchShape shape;
-  void** arguments = nullptr;  // A pointer to each; null: none, or those in `buffer`.
-  CUstream stream;             // As the program gave it.
+  void** arguments = nullptr;  // A pointer to each; null: none, or `buffer`.
+  CUstream stream;             // Handle given by the program.
   bool cooperative = false;
-  Dim3 cluster{};  // In blocks; one block: what the kernel itself says.
-  // Recorded behind the launch: null where there is none. (CUDA lets them be reached earlier, and
-  // does not promise it.)
+  Dim3 cluster{};  // Blocks; one block: the kernel's own size.
+  // Recorded after the launch; null: none. (CUDA may let them complete earlier, without guarantee.)
   std::array<CUevent, 2> events{};
-  // All arguments, each where the kernel says that it lies (LoadedKernel::parameter_offsets).
+  // All arguments, at the offsets in LoadedKernel::parameter_offsets.
   const void* buffer = nullptr;
   std::size_t buffer_bytes = 0;
 };
 
-// That of a node, in no stream; *arguments must live as long.
+// Launch of a kernel node, in no stream; *arguments must live as long.
 LaunchCall LaunchOf(const KernelWork& work, std::vector<void*>* arguments);
 
 inline bool HasClusters(const LaunchCall& call) {
   return call.cluster.x != 1 || call.cluster.y != 1 || call.cluster.z != 1;
 }
 
-// The arguments, in one of the two ways in which CUDA takes them: a pointer to each, or `extra`,
-// the buffer with all of them. CUDA_ERROR_INVALID_VALUE for both, and for what says nothing of a
-// buffer or other things beside it.
+// Reads the arguments in either of CUDA's forms: a pointer to each, or `extra`, a buffer with all
+// of them. CUDA_ERROR_INVALID_VALUE for both at once, and if `extra` names no buffer or has other
+// entries.
 Error TakeArguments(void** parameters, void** extra, LaunchCall* call);
 
-// Takes what is understood of an attribute into `call`; named and refused when we do not have it.
+// Applies an attribute to `call`. Unsupported ones are logged and refused.
 Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call);
 
-// The launch in its stream, or in the graph that is being captured there.
+// Launches in the stream, or adds a node to the graph being captured there.
 Error LaunchKernel(const LaunchCall& call, DefaultStream meaning);
 
-// Waits for the stream where CUDA_LAUNCH_BLOCKING says so. Kernels and graphs end with it.
+// Waits for the stream if CUDA_LAUNCH_BLOCKING is set. To be called after kernels and graphs.
 inline Error WaitIfBlocking(Session& session, const StreamTarget& target) {
   if (!target.connection->launches_block()) [[likely]]
     return CUDA_SUCCESS;
   return session.streams().Synchronize(target);
 }
 
-// Checks the launch against the kernel and the device of `target`, and posts it.
+// Checks the launch against the limits of kernel and device, and posts it.
 Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call);
 
-// The same into a graph of the device: `op` says where.
+// Same for a node of a graph on the device, named by `op`.
 Error RecordLaunch(Session& session, ContextConnection& connection, const LaunchCall& call,
                    GraphKernel op);
 Error RecordLaunch(Session& session, ContextConnection& connection, const LaunchCall& call,
                    GraphChangeKernel op);
 
-// The shape as the device gets it.
+// Shape in the form sent to the device.
 GridShape ShapeOf(const LaunchCall& call);
 
-// The launch as a node of a graph, with the arguments as they are now; checked but for what depends
-// on clusters and on all blocks being there at once. CUDA_ERROR_INVALID_VALUE when an argument is
-// missing.
+// Describes the launch as a node of a graph, with copies of the current arguments. Checks all
+// except clusters and the residency of cooperative launches. CUDA_ERROR_INVALID_VALUE if an
+// argument is missing.
 Error DescribeKernel(const DeviceDescription& device, ContextConnection& connection,
                      const LaunchCall& call, Work* work);
 

@@ -26,8 +26,8 @@ Dim3 ClusterOf(const LoadedKernel& kernel, const Dim3& asked) {
 
 }  // namespace
 
-// Every launch asks. Not by ClusterOf: a struct that is read right after its fields were written
-// makes the processor wait for them (store forwarding), which was a tenth of a launch.
+// Called for each launch. Does not use ClusterOf: reading a struct right after writing its fields
+// stalls the processor (store forwarding). The stall took a tenth of a launch.
 std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const Dim3& asked) {
   if (const std::uint64_t volume = Volume(asked); volume != 1) return volume;
   return std::uint64_t{CompiledCluster(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)} *

@@ -17,7 +17,7 @@ Error ApplyLibraryOptions(const Options<CUlibraryOption>& options, bool* preserv
   for (std::size_t i = 0; i < options.names.size(); ++i) {
     switch (options.names[i]) {
       case CU_LIBRARY_BINARY_IS_PRESERVED:
-        // A hint, of which no text says what value turns it on.
+        // A hint. CUDA's documentation does not name the value enabling it.
         *preserved = options.values != nullptr && options.values[i] != nullptr;
         break;
       case CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE:
@@ -41,7 +41,7 @@ Error AddImage(const void* code, bool preserved, Kind kind, FatbinRecord** fatbi
   }
   LogError("device code cannot be loaded: {}", added.status().message());
   if (kind == Kind::kModule) return CUDA_ERROR_INVALID_IMAGE;
-  // Without an image, each use of the library fails with this error.
+  // Adds an empty image: each use of the library fails with this error.
   *fatbin = Registry::Get().AddImage(std::vector<std::byte>());
   return CUDA_SUCCESS;
 }
@@ -54,8 +54,8 @@ Error AddFile(const char* path, FatbinRecord** fatbin) {
   return CUDA_SUCCESS;
 }
 
-// Makes a library or a module of `fatbin`, or forgets it. What `jit` asks for is written in both
-// cases.
+// Makes a library or a module of `fatbin`, or removes it on failure. Writes the outputs of `jit` in
+// both cases.
 template <typename Handle>
 Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind, Handle* handle) {
   fatbin->jit = jit.request();

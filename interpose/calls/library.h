@@ -1,9 +1,8 @@
-// Device code that the program loads itself: libraries, for all devices, and modules, of one
-// context each.
+// Device code loaded by the program: libraries for all devices, and modules of one context each.
 //
-// CUDA compiles a library for a device when it is first used there, and reports then that its code
-// is invalid. Here the current device gets the code at once and others at the first use. The result
-// of a failed load is kept for the first use.
+// CUDA compiles a library for a device at its first use there, and then reports invalid code. Here
+// the current device gets the code at once and others at the first use. The result of a failed load
+// is kept for the first use.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +15,23 @@
 
 namespace cuspan {
 
-// The file's bytes, and a NUL behind them, since a text has no end of its own there.
-// CUDA_ERROR_FILE_NOT_FOUND when it cannot be opened.
+// Reads the file and appends a NUL, since source text has no end of its own.
+// CUDA_ERROR_FILE_NOT_FOUND if it cannot be opened.
 Error ReadCodeFile(const char* path, std::vector<std::byte>* code);
 
-// `code` is whatever CUDA takes as a module.
+// `code`: any format accepted by CUDA as a module.
 Error LoadLibrary(const void* code, const LoadOptions& options, CUlibrary* library);
 Error LoadLibraryFromFile(const char* path, const LoadOptions& options, CUlibrary* library);
-// CUDA_ERROR_INVALID_HANDLE for what is none, or none any more.
+// CUDA_ERROR_INVALID_HANDLE if unknown or already unloaded.
 Error UnloadLibrary(CUlibrary library);
 
-// A module of the current context.
+// Loads a module into the current context.
 Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodule* module);
 Error LoadModuleFromFile(const char* path, CUmodule* module);
 Error UnloadModule(CUmodule module);
 
-// body(Library&, Session&, ContextConnection&) → Error, with the current device; without one, a
-// module is in its own context. `handle` is a library or a module.
+// Calls body(Library&, Session&, ContextConnection&) → Error with the current device. Without a
+// current context, a module's own context is used. `handle` is a library or a module.
 template <typename Body>
 Error WithLibrary(const void* handle, Body&& body) {
   return WithSession([&](Session& known) -> Error {
@@ -51,10 +50,10 @@ Error WithLibrary(const void* handle, Body&& body) {
   });
 }
 
-// CUDA_ERROR_NOT_FOUND when there is none of that name.
+// CUDA_ERROR_NOT_FOUND if it has no kernel of this name.
 Error GetKernel(const void* library, const char* name, const FunctionRecord** kernel);
 Error CountKernels(const void* library, unsigned* count);
-// use(index, const FunctionRecord*) for the first of them, `most` at most.
+// Calls use(index, const FunctionRecord*) for at most `most` kernels.
 template <typename Use>
 Error ForKernels(const void* handle, unsigned most, Use&& use) {
   return WithLibrary(handle,
@@ -69,7 +68,7 @@ Error ForKernels(const void* handle, unsigned most, Use&& use) {
                        return CUDA_SUCCESS;
                      });
 }
-// A variable of any kind, or only a managed one. CUDA_ERROR_NOT_FOUND when there is none.
+// Finds a variable; with `managed`, only a managed one. CUDA_ERROR_NOT_FOUND if there is no match.
 Error GetVariable(const void* library, const char* name, bool managed, LoadedVariable* variable);
 
 }  // namespace cuspan

@@ -14,25 +14,25 @@
 namespace cuspan {
 namespace {
 
-// A linker of one life of a context.
+// A linker of one generation of a context.
 struct ContextLinker {
   ContextLinker(std::shared_ptr<ContextConnection> owner, JitOptions wanted)
       : link(std::move(owner)), options(std::move(wanted)) {}
   const std::shared_ptr<ContextConnection> link;
-  const std::uint64_t number = NextHandle();  // That the proxy knows it by, and the program.
+  const std::uint64_t number = NextHandle();  // Handle for the proxy and the program.
   const JitOptions options;
-  Mutex mutex;  // One thread at a time: the pieces of an input come one behind the other.
+  Mutex mutex;  // Held during a call: the pieces of an input must be consecutive.
   std::vector<std::uint8_t> image CUSPAN_GUARDED_BY(mutex);
 };
 
-// Those of the session. Any thread.
+// The session's linkers. Threads: any.
 class Linkers final : public ContextTable {
  public:
   void Add(std::shared_ptr<ContextLinker> linker) {
     const MutexLock lock(mutex_);
     linkers_.emplace(linker->number, std::move(linker));
   }
-  // Null when there is none; with `remove`, it is none any more.
+  // Null if unknown. `remove` also removes it from the table.
   std::shared_ptr<ContextLinker> Find(CUlinkState handle, bool remove = false) {
     const MutexLock lock(mutex_);
     const auto known = linkers_.find(NumberOf(handle));
@@ -54,7 +54,7 @@ class Linkers final : public ContextTable {
       CUSPAN_GUARDED_BY(mutex_);
 };
 
-// body(ContextLinker&) → Error.
+// Calls body(ContextLinker&) → Error.
 template <typename Body>
 Error WithLinker(CUlinkState handle, Body&& body) {
   return WithSession([&](Session& session) -> Error {
@@ -76,7 +76,7 @@ CUresult SendInput(const ContextLinker& linker, const LinkerInputData& input) {
   return CUDA_SUCCESS;
 }
 
-// Whether the linker takes input: a complete one does not. Natively measured.
+// Fails for a complete linker: it takes no more input (measured natively).
 Error CheckOpen(const ContextLinker& linker) CUSPAN_REQUIRES(linker.mutex) {
   return linker.image.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -90,7 +90,7 @@ Error AddInput(const ContextLinker& linker, const LinkerInputData& input, const 
   LinkerAdd op;
   op.linker = linker.number;
   op.kind = static_cast<std::uint32_t>(input.kind);
-  // As much of it as a log shows, and a frame holds.
+  // Enough for a log, and fits a frame.
   constexpr std::size_t kMaxName = 4096;
   if (input.name != nullptr) op.name.assign(input.name, strnlen(input.name, kMaxName));
   op.options = own.options;
@@ -100,7 +100,7 @@ Error AddInput(const ContextLinker& linker, const LinkerInputData& input, const 
   return result;
 }
 
-// The image of `bytes` that the linker has at the proxy.
+// Fetches the linked image, of `bytes` bytes, from the proxy.
 CUresult FetchImage(const ContextLinker& linker, std::uint64_t bytes,
                     std::vector<std::uint8_t>* image) {
   std::vector<std::uint8_t> fetched;
@@ -127,7 +127,7 @@ Error CreateLinker(const Options<CUjit_option>& options, CUlinkState* linker) {
     LinkerCreate::Reply reply;
     const CUresult result = link->Call(LinkerCreate{made->number, made->options.request()}, &reply);
     if (result != CUDA_SUCCESS) {
-      static_cast<void>(link->Send(LinkerDestroy{made->number}));  // A lost device has none.
+      static_cast<void>(link->Send(LinkerDestroy{made->number}));  // Fails on a lost device.
       return result;
     }
     session.TableOf<Linkers>().Add(made);
@@ -153,10 +153,10 @@ Error AddFileToLinker(CUlinkState handle, CUjitInputType kind, const char* path,
   CUSPAN_RETURN_IF_FAILED(own.Read(options));
   return WithLinker(handle, [&](ContextLinker& linker) -> Error {
     const MutexLock lock(linker.mutex);
-    CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));  // A complete one does not look for the file.
+    CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));  // Before reading the file.
     std::vector<std::byte> code;
     CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &code));
-    const std::size_t bytes = code.size() - 1;  // Without the zero behind it.
+    const std::size_t bytes = code.size() - 1;  // Without the NUL at its end.
     if (bytes == 0) return CUDA_ERROR_INVALID_IMAGE;
     return AddInput(linker, {kind, code.data(), bytes, path}, own.request());
   });
@@ -169,7 +169,7 @@ Error CompleteLinker(CUlinkState handle, void** image, std::size_t* bytes) {
     const CUresult result = linker.link->Call(LinkerComplete{linker.number}, &reply);
     linker.options.Answer(reply.jit);
     if (result != CUDA_SUCCESS) return result;
-    // The program may hold what an earlier call has returned.
+    // The program may still use the image returned by an earlier call.
     if (linker.image.empty())
       CUSPAN_RETURN_IF_FAILED(FetchImage(linker, reply.bytes, &linker.image));
     *image = linker.image.data();

@@ -47,7 +47,7 @@ Error JitOptions::Read(const Options<CUjit_option>& options) {
         break;
     }
   }
-  // A size without a buffer, or the reverse, is no log.
+  // A log needs both a buffer and its size.
   if (info_ == nullptr) request_.info_room = 0;
   if (error_ == nullptr) request_.error_room = 0;
   names_.assign(options.names.begin(), options.names.end());

@@ -1,4 +1,4 @@
-// Options with which the program loads or connections device code.
+// Options given by the program to load or connection device code.
 #pragma once
 
 #include <cuda.h>
@@ -11,8 +11,8 @@
 
 namespace cuspan {
 
-// Options as a program gives them: names, and as many values. The runtime's have the driver's
-// numbers.
+// Options as given by the program: names, and the same number of values. The runtime's options have
+// the driver's numbers.
 template <typename Option>
 struct Options {
   std::span<const Option> names;
@@ -29,16 +29,16 @@ struct LoadOptions {
   Options<CUlibraryOption> library;
 };
 
-// Options of the driver's compiler and linker, and where the program wants to have what they
-// return: in its array of values, and in the buffers of the logs that stand there. These are the
-// program's, for as long as an Answer may come.
+// Options of the driver's compiler and linker, and the locations for their outputs: the program's
+// array of values and the log buffers named in it. The program keeps these valid until the last
+// Answer.
 class JitOptions {
  public:
-  // CUDA_ERROR_INVALID_VALUE for an option that CUDA does not have; CUDA_ERROR_NOT_SUPPORTED for
-  // one that hands over addresses of the program.
+  // CUDA_ERROR_INVALID_VALUE for unknown options; CUDA_ERROR_NOT_SUPPORTED for options passing
+  // addresses of the program.
   Error Read(const Options<CUjit_option>& options);
   const JitRequest& request() const { return request_; }
-  // Writes what the driver has returned.
+  // Writes the driver's results.
   void Answer(const JitAnswer& answer) const;
 
  private:

@@ -1,5 +1,5 @@
-// The driver's log of what failed and why, which is empty here: a cause is in the error, and what a
-// user needs to know beside it cuspan says itself (CUSPAN_LOG). Any thread, before all else, too.
+// The driver's log of failures and their reasons, always empty here. The error tells the cause, and
+// cuspan logs further details itself (CUSPAN_LOG). Threads: any, also before CUDA is initialised.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace cuspan {
 
-// All: CUDA_ERROR_INVALID_VALUE for null pointers and flags.
-// Where the next message will be.
+// All functions: CUDA_ERROR_INVALID_VALUE for null pointers and flags. *iterator: position of the
+// next message.
 Error CurrentLog(unsigned* iterator, unsigned flags);
-// Into `bytes` of the buffer, which tells how many were written.
+// *bytes: size of the buffer; receives the number of bytes written.
 Error DumpLog(char* buffer, std::size_t* bytes, unsigned flags);
 Error DumpLogToFile(const char* path, unsigned flags);
-// The callback is called for every message: never.
+// The callback is never called: the log stays empty.
 Error RegisterLogCallback(bool is_function, std::uint64_t* handle);
 Error UnregisterLogCallback(std::uint64_t handle);
 

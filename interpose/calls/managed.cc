@@ -30,12 +30,12 @@ Error CheckLocation(const Session& session, const CUmemLocation& location) {
   }
 }
 
-// Of what was checked.
+// The arguments are checked.
 Error PrefetchTo(Session& session, const StreamTarget& target, const void* memory,
                  std::size_t bytes, const CUmemLocation& location) {
   session.addresses().advice().Prefetched(NumberOf(memory), bytes, {location.type, location.id});
-  // What the host wrote can go ahead of the kernels that need it. Towards the host a hint is for
-  // nothing: its accesses fetch what they need.
+  // Sends the host's changes ahead of the kernels needing them. Prefetching to the host does
+  // nothing: its accesses fetch the data.
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id != target.connection->device())
     return CUDA_SUCCESS;
   return session.region().mirrors().Prepare(*target.connection);
@@ -58,7 +58,7 @@ Error AllocateManaged(std::size_t bytes, unsigned flags, std::uint64_t* address)
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
     *address = 0;
-    // As the vendor's runtime has it (measured); CUDA's text says that it is an error.
+    // Success, same as in NVIDIA's runtime (measured); CUDA's documentation names an error.
     if (bytes == 0) return CUDA_SUCCESS;
     const CUresult result = session.addresses().AllocateManaged(bytes, address);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
@@ -85,8 +85,7 @@ Error PrefetchBatch(const std::vector<ManagedRange>& ranges, unsigned long long 
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     for (const ManagedRange& range : ranges) {
       CUSPAN_RETURN_IF_FAILED(CheckManaged(session, range.memory, range.bytes));
-      // Unlike in a single prefetch, a device that is not there is an invalid value (measured
-      // natively).
+      // Unlike in a single prefetch, an unknown device is an invalid value (measured natively).
       if (range.place && CheckLocation(session, *range.place).failed())
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -109,8 +108,7 @@ Error Advise(const void* memory, std::size_t bytes, CUmem_advise advice,
     if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    // Unlike where it is prefetched to, a device that is not there is an invalid value (measured
-    // natively).
+    // Unlike in a prefetch, an unknown device is an invalid value (measured natively).
     if (placed && CheckLocation(session, location).failed()) return CUDA_ERROR_INVALID_VALUE;
     session.addresses().advice().Advise(NumberOf(memory), bytes, advice,
                                         {location.type, location.id});
@@ -175,7 +173,7 @@ Error AttachManaged(void* memory, std::size_t bytes, unsigned flags, CUstream st
         NumberOf(memory) != kind.range_base || (bytes != 0 && bytes != kind.range_bytes)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    // To one stream, which must have a name.
+    // CUDA refuses attaching to the null or legacy stream.
     if (flags == CU_MEM_ATTACH_SINGLE && NumberOf(stream) <= 1) return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
   });

@@ -1,4 +1,4 @@
-// Managed memory: allocation, and the hints about where it is used.
+// Managed memory: allocation, and hints about its location.
 #pragma once
 
 #include <optional>
@@ -8,20 +8,20 @@
 
 namespace cuspan {
 
-// `flags`: CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST. *address is 0 for no bytes.
+// `flags`: CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST. *address is 0 for 0 bytes.
 Error AllocateManaged(std::size_t bytes, unsigned flags, std::uint64_t* address);
 
-// All of a range that is named below must be managed memory of one allocation.
+// All of a range below must be managed memory of one allocation.
 Error Prefetch(const void* memory, std::size_t bytes, const CUmemLocation& location, unsigned flags,
                CUstream stream, DefaultStream meaning);
 
 struct ManagedRange {
   const void* memory;
   std::size_t bytes;
-  std::optional<CUmemLocation> place;  // Where it is to be; nothing: wherever it is.
+  std::optional<CUmemLocation> place;  // Target; nullopt: stays where it is.
 };
-// Those of two lists, which are pointers or CUdeviceptr, and their sizes, without places;
-// CUDA_ERROR_INVALID_VALUE where one is missing.
+// Makes ranges without target from lists of addresses (pointers or CUdeviceptr) and sizes.
+// CUDA_ERROR_INVALID_VALUE if a list is missing.
 template <typename Address>
 Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t count,
                std::vector<ManagedRange>* ranges) {
@@ -30,7 +30,7 @@ Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t c
     ranges->push_back({reinterpret_cast<const void*>(addresses[i]), sizes[i], std::nullopt});
   return CUDA_SUCCESS;
 }
-// The same with a place for each group (batch.h); place_of(group) → CUmemLocation.
+// Same with a target for each group (batch.h); place_of(group) → CUmemLocation.
 template <typename Address, typename PlaceOf>
 Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t count,
                const std::size_t* first, std::size_t groups, PlaceOf&& place_of,
@@ -42,18 +42,17 @@ Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t c
     return CUDA_SUCCESS;
   });
 }
-// `flags` must be 0. Memory whose bytes are not needed any longer may keep them: discarding it is a
-// prefetch to nowhere.
+// `flags` must be 0. Discarded memory may keep its bytes: discarding is a prefetch without target.
 Error PrefetchBatch(const std::vector<ManagedRange>& ranges, unsigned long long flags,
                     CUstream stream, DefaultStream meaning);
 
 Error Advise(const void* memory, std::size_t bytes, CUmem_advise advice,
              const CUmemLocation& location);
-// What is asked for is an int, or a list of them.
+// `data` receives an int or, for CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, a list of ints.
 Error RangeAttribute(Session& session, void* data, std::size_t data_bytes,
                      CUmem_range_attribute attribute, const void* memory, std::size_t bytes);
-// Whom the memory belongs to for the time being changes nothing for us: the host may look at
-// managed memory at any time. `flags` as in CUmemAttach_flags.
+// Only checks its arguments: here the host may access managed memory at any time, attached or not.
+// `flags` as in CUmemAttach_flags.
 Error AttachManaged(void* memory, std::size_t bytes, unsigned flags, CUstream stream,
                     DefaultStream meaning);
 

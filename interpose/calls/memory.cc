@@ -45,7 +45,7 @@ Error Free(Session& session, std::uint64_t address) {
 
 Error WaitForDevices(Session& session) {
   for (const auto& connection : session.devices().ContextConnections()) {
-    // A lost device uses nothing any more, and says so to whom it concerns.
+    // A lost device uses no memory any more. Other calls report its loss.
     if (connection->fault() != CUDA_SUCCESS) continue;
     CUSPAN_RETURN_IF_FAILED(session.devices().Synchronize(connection->context()));
   }

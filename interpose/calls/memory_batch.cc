@@ -10,11 +10,11 @@
 namespace cuspan {
 namespace {
 
-constexpr unsigned kOperationsLimit = 256;  // There must be fewer.
-constexpr unsigned kConditions = 3;  // The bits of CUstreamWaitValue_flags that say what for.
+constexpr unsigned kOperationsLimit = 256;  // Exclusive limit.
+constexpr unsigned kConditions = 3;         // Condition bits of CUstreamWaitValue_flags.
 constexpr unsigned kFlush = CU_STREAM_WAIT_VALUE_FLUSH;
 
-// What an operation waits for or writes; barriers and flushes have none.
+// Value waited for or written by an operation; barriers and flushes have none.
 struct ValueInMemory {
   std::uint64_t address;
   std::uint64_t value;
@@ -50,8 +50,8 @@ unsigned FlagsOf(const CUstreamBatchMemOpParams& operation) {
   }
 }
 
-// Those that an operation of its kind may have, in a form of the functions; nothing where there is
-// no such operation.
+// Flags allowed for an operation of this kind, in this form of the functions; nullopt for an
+// unknown operation.
 std::optional<unsigned> KnownFlags(CUstreamBatchMemOpType kind, MemoryOperationForm form) {
   const bool first = form == MemoryOperationForm::kFirst;
   switch (kind) {
@@ -86,7 +86,8 @@ bool HasAbility(const DeviceDescription& device, const CUstreamBatchMemOpParams&
          (!flushes || can(CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES));
 }
 
-// Whether the device of `connection` has the memory of a value, as its own or as another's.
+// Checks the address of a value: memory of the device of `connection`, or a peer's memory it can
+// access.
 Error FindMemory(Session& session, ContextConnection& connection, const ValueInMemory& value) {
   if (value.address % value.bytes != 0 || session.region().IsManaged(value.address))
     return CUDA_ERROR_INVALID_VALUE;
@@ -172,7 +173,7 @@ std::vector<MemoryOperation> OperationsOf(const MemoryBatchWork& work) {
     if (!value) continue;
     sent.address = value->address;
     sent.value = value->value;
-    // That the write need not be fenced is only leave, which the second form does not know.
+    // The flag only permits writes without a fence. The second form does not have it.
     if (value->written) sent.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
   }
   return out;

@@ -1,33 +1,33 @@
-// Stream memory operations: waits of a stream until a value in memory is there, and writes of
-// values, one or several at a time.
+// Stream memory operations: a stream waits for a value in memory, or writes one. A call has one or
+// several operations.
 #pragma once
 
 #include "interpose/calls/graph/graph.h"
 
 namespace cuspan {
 
-// The two forms of these functions, which differ in the flags and operations that they know.
+// First and second (_v2) form of these functions; they differ in flags and operations.
 enum class MemoryOperationForm { kFirst, kSecond };
 
-// `flags` as in cuStreamBatchMemOp. CUDA_ERROR_INVALID_VALUE for places that are not aligned or not
-// memory that the stream's device can use, managed memory included;
-// CUDA_ERROR_NOT_SUPPORTED for what the device can not do.
+// `flags` as in cuStreamBatchMemOp. CUDA_ERROR_INVALID_VALUE for addresses not aligned, in managed
+// memory, or not usable by the stream's device. CUDA_ERROR_NOT_SUPPORTED for operations not
+// supported by the device.
 Error BatchMemoryOperations(CUstream stream, DefaultStream meaning, unsigned count,
                             const CUstreamBatchMemOpParams* operations, unsigned flags,
                             MemoryOperationForm form);
 
-// The same as a node of a graph, in the context that the parameters name, or the current one.
+// Same as a node of a graph, in the context named by the parameters, or the current one.
 Error DescribeMemoryBatch(const CUDA_BATCH_MEM_OP_NODE_PARAMS& parameters, Work* work);
 
-// What to post for work that was checked; the stream or the graph is the caller's to add.
+// Operations to post for checked work. The caller adds the stream or the graph.
 std::vector<MemoryOperation> OperationsOf(const MemoryBatchWork& work);
-// Hands it to the stream; CUDA_ERROR_INVALID_VALUE when memory has gone since.
+// Posts it to the stream; CUDA_ERROR_INVALID_VALUE if memory was freed since.
 Error PostMemoryBatch(Session& session, const StreamTarget& target, const MemoryBatchWork& work);
 
-// Whether the work waits for a value.
+// True if the work waits for a value.
 bool WaitsForValue(const MemoryBatchWork& work);
-// Whether the two differ only in what CUDA lets one change after instantiation: places, values and
-// what waits compare for.
+// True if the two differ only in parts changeable after instantiation: addresses, values and wait
+// conditions.
 bool AreAlike(const MemoryBatchWork& one, const MemoryBatchWork& other);
 
 }  // namespace cuspan

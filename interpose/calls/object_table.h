@@ -1,5 +1,5 @@
-// Objects that devices number by themselves (textures, surfaces), with what they
-// were made of. Two devices may use one number: then the current device's is meant.
+// Objects numbered by devices (textures, surfaces), with their parameters. If two devices use the
+// same number, the current device's object is meant.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 template <typename Value>
 class ObjectTable final : public ContextTable {
  public:
@@ -24,7 +24,7 @@ class ObjectTable final : public ContextTable {
     std::shared_ptr<ContextConnection> connection;
     Value value;
   };
-  // Nothing when no device that is open has made it; with `remove`, it is forgotten.
+  // nullopt if no open device has made it. `remove` also removes the entry.
   std::optional<Found> Find(Session& session, std::uint64_t object, bool remove = false) {
     const MutexLock lock(mutex_);
     const Context& current = session.devices().CurrentContext();
@@ -50,7 +50,7 @@ class ObjectTable final : public ContextTable {
  private:
   Mutex mutex_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Value> objects_
-      CUSPAN_GUARDED_BY(mutex_);  // By object and connection number.
+      CUSPAN_GUARDED_BY(mutex_);  // Indexed by object and connection number.
 };
 
 }  // namespace cuspan

@@ -3,8 +3,7 @@
 namespace cuspan {
 namespace {
 
-// Answers `key` from what the kernel's device has said before, or with what ask(blocks) → Error
-// says.
+// Returns the cached result for `key`, or gets it from ask(blocks) → Error.
 template <typename Ask>
 Error AskOnce(const LoadedKernel& kernel, const Occupancies::Key& key, int* blocks, Ask&& ask) {
   if (const auto known = kernel.occupancies->Find(key)) {
@@ -16,8 +15,7 @@ Error AskOnce(const LoadedKernel& kernel, const Occupancies::Key& key, int* bloc
   return CUDA_SUCCESS;
 }
 
-// About the clusters of such a launch: how many are active at a time, or how many blocks the
-// largest has.
+// Number of clusters of this launch active at a time, or blocks of the largest cluster.
 Error AskAboutClusters(ContextConnection& connection, const LoadedKernel& kernel,
                        const LaunchCall& call, bool largest, int* value) {
   KernelClusters op;
@@ -30,7 +28,7 @@ Error AskAboutClusters(ContextConnection& connection, const LoadedKernel& kernel
   return CUDA_SUCCESS;
 }
 
-// The grid matters only to a cluster that was asked for.
+// The grid matters only with an explicit cluster size.
 Error CheckedClusters(ContextConnection& connection, const LoadedKernel& kernel,
                       const LaunchCall& call, bool largest, int* value) {
   if (HasClusters(call)) CUSPAN_RETURN_IF_FAILED(CheckCluster(kernel, call.shape, call.cluster));

@@ -1,5 +1,5 @@
-// How many blocks of a kernel fit a multiprocessor of one device. The device's driver computes it;
-// each question is asked once: a round trip.
+// Occupancy: blocks of a kernel per multiprocessor of a device, computed by its driver in a round
+// trip. ActiveBlocks and LargestCluster cache the results.
 #pragma once
 
 #include "interpose/calls/launch.h"
@@ -10,18 +10,18 @@ namespace cuspan {
 Error ActiveBlocks(ContextConnection& connection, const LoadedKernel& kernel, int block_threads,
                    std::size_t dynamic_shared, unsigned flags, int* blocks);
 
-// The blocks of the largest cluster that the device can run with blocks of this launch's size.
+// Blocks of the largest cluster runnable on the device, with blocks of this launch's size.
 Error LargestCluster(ContextConnection& connection, const LoadedKernel& kernel,
                      const LaunchCall& call, int* blocks);
 
-// Of such a launch, which is checked: how many of its clusters are active at a time, or the blocks
-// of the largest one that it may have.
+// Checks the launch. Returns the number of its clusters active at a time, or the blocks of its
+// largest possible cluster.
 Error ActiveClusters(ContextConnection& connection, const LoadedKernel& kernel,
                      const LaunchCall& call, int* clusters);
 Error PotentialCluster(ContextConnection& connection, const LoadedKernel& kernel,
                        const LaunchCall& call, int* blocks);
 
-// The dynamic shared memory of a block when so many blocks are to fit.
+// Maximum dynamic shared memory of a block with `blocks` blocks per multiprocessor.
 Error AvailableShared(ContextConnection& connection, const LoadedKernel& kernel, int blocks,
                       int block_threads, std::size_t* bytes);
 

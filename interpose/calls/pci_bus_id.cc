@@ -16,7 +16,7 @@ std::optional<PciBusId> ParsePciBusId(std::string_view text) {
     if (error != std::errc{}) return std::nullopt;
     numbers.push_back(number);
     if (next == end) break;
-    // Only the function, which is last, has a point before it.
+    // Only the function, the last number, has a period before it.
     if (has_function || (*next != ':' && *next != '.')) return std::nullopt;
     has_function = *next == '.';
     at = next + 1;

@@ -1,4 +1,4 @@
-// The text form of a device's place on the PCI bus.
+// Parses the text form of a device's PCI address.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ struct PciBusId {
   bool operator==(const PciBusId&) const = default;
 };
 
-// Hexadecimal domain:bus:device.function, domain:bus:device or
-// bus:device.function, as cudaDeviceGetByPCIBusId documents; nothing for other text.
+// Hexadecimal domain:bus:device.function, domain:bus:device or bus:device.function, as documented
+// for cudaDeviceGetByPCIBusId; nullopt for other text.
 std::optional<PciBusId> ParsePciBusId(std::string_view text);
 
 }  // namespace cuspan

@@ -4,7 +4,7 @@ namespace cuspan {
 
 namespace {
 
-// Without opening devices of which it is known.
+// Excludes pairs by their descriptions, without opening the devices.
 bool MayReach(const Session& session, int device, int peer) {
   const DeviceDescription& one = session.devices().description(device);
   const DeviceDescription& other = session.devices().description(peer);
@@ -39,7 +39,7 @@ Error SetPeerPoolAccess(Session& session, int user, int owner, std::uint64_t poo
                         CUmemAccess_flags flags) {
   std::shared_ptr<ContextConnection> of_user = session.devices().Opened(user);
   std::shared_ptr<ContextConnection> of_owner = session.devices().Opened(owner);
-  // Nothing was given.
+  // Nothing to revoke.
   if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && (of_user == nullptr || of_owner == nullptr))
     return CUDA_SUCCESS;
   if (!MayReach(session, user, owner)) return CUDA_ERROR_INVALID_DEVICE;

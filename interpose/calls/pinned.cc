@@ -12,13 +12,13 @@ constexpr unsigned kAllocFlags =
 constexpr unsigned kRegisterFlags =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
 
-// Memory that devices have already can be registered by nobody.
+// True for device and managed memory; it cannot be registered.
 bool IsDevices(Session& session, const void* memory) {
   const auto kind = session.addresses().Classify(memory).kind;
   return kind == PointerKind::kDevice || kind == PointerKind::kManaged;
 }
 
-// Kernels find registered memory at another address.
+// Replaces an address in registered memory by the devices' address.
 Error PointAtRegistered(Session& session, std::uint64_t* address) {
   const void* const memory = HandleOf<const void*>(*address);
   const auto range = session.host_memory().Find(memory, 1);
@@ -35,7 +35,7 @@ Error AllocatePinned(std::size_t bytes, unsigned flags, void** memory) {
     if (bytes == 0) return CUDA_SUCCESS;
     CUSPAN_RETURN_IF_FAILED(
         session.host_memory().Allocate(bytes, flags, connection.device(), memory));
-    // Kernels may find it by pointers that we do not see.
+    // Kernels may use it by pointers not visible to the client.
     if ((flags & CU_MEMHOSTALLOC_DEVICEMAP) == 0) return CUDA_SUCCESS;
     return session.region().Expose(NumberOf(*memory));
   });
@@ -116,7 +116,7 @@ Error FlagsOfPinned(const void* memory, unsigned* flags) {
   return WithSession([&](Session& session) -> Error {
     const auto range = session.host_memory().Find(memory, 1);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
-    // CUDA reports all such memory as mapped since address spaces are unified.
+    // CUDA reports all such memory as mapped since unified addressing.
     *flags = (range->flags & ~unsigned{CU_MEMHOSTREGISTER_READ_ONLY}) | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;
   });

@@ -1,4 +1,4 @@
-// Pinned memory of the host: allocated by us, or the program's own and registered.
+// Pinned host memory: allocated by this library, or the program's own and registered.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace cuspan {
 
-// `flags` as in CU_MEMHOSTALLOC_…, which are the runtime's. Nothing for no bytes.
+// `flags` as in CU_MEMHOSTALLOC_…, same in the runtime. *memory is null for 0 bytes.
 Error AllocatePinned(std::size_t bytes, unsigned flags, void** memory);
-// Waits for all devices. CUDA_ERROR_INVALID_VALUE for what was not allocated so.
+// Waits for all devices. CUDA_ERROR_INVALID_VALUE if not from AllocatePinned.
 Error FreePinned(void* memory);
 
 // `flags` as in CU_MEMHOSTREGISTER_….
@@ -19,30 +19,29 @@ Error RegisterPinned(void* memory, std::size_t bytes, unsigned flags);
 // Waits for all devices.
 Error UnregisterPinned(void* memory);
 
-// Where kernels find the memory.
+// *address: the memory's address for kernels.
 Error DeviceAddressOfPinned(void* memory, std::uint64_t* address);
-// Replaces an address of page-locked memory by that of devices: see WritePinned.
+// Replaces an address of page-locked memory by the devices' address: see WritePinned.
 Error ReachPinned(Session& session, std::uint64_t* address);
-// Calls use(address at which work on devices finds the memory) → Error, which posts work that
-// writes there. Page-locked memory is given to devices if none has used it; other addresses stay as
-// they are.
+// Calls use(address for work on devices) → Error to post work writing there. Page-locked memory not
+// used by devices yet is exposed to them. Other addresses stay unchanged.
 template <typename Use>
 Error WritePinned(Session& session, std::uint64_t address, Use&& use) {
   std::uint64_t reached = address;
   CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &reached));
   if (reached == address) return use(reached);
-  // What the program has written to registered memory comes first.
+  // The program's changes of registered memory go first.
   session.region().registered().BeforeLaunch();
   const Error result = use(reached);
   session.region().registered().AfterWork();
   return result;
 }
-// Kernels find registered memory at another address than the host. Where an argument is, or holds
-// at a multiple of its own size, a pointer of the host to such memory, it becomes that of kernels.
-// `arguments`: one behind the other; `sizes`: their bytes.
+// Kernels use registered memory at another address than the host. Replaces host pointers to it, in
+// arguments or at multiples of their size inside arguments, by the kernels' addresses. `arguments`:
+// packed without gaps; `sizes`: in bytes.
 Error PointAtRegistered(Session& session, const ContextConnection& connection,
                         std::span<std::byte> arguments, std::span<const std::uint32_t> sizes);
-// As it was allocated or registered with.
+// *flags: given at its allocation or registration.
 Error FlagsOfPinned(const void* memory, unsigned* flags);
 
 }  // namespace cuspan

@@ -14,7 +14,7 @@
 namespace cuspan {
 namespace {
 
-// Numbers are 64 bits wide, switches are ints.
+// True for attributes of type int. Others have 64 bits.
 bool IsSwitch(CUmemPool_attribute attribute) {
   return attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
          attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
@@ -79,7 +79,7 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
       [&](Session& session, const StreamTarget&) -> Error {
         ForgetSynchronous(session, memory);
         CUresult result = session.pools().Free(NumberOf(memory));
-        // What is no pool's may be a graph's, or an allocation of its own (cudaMalloc).
+        // Memory of no pool may belong to a graph or be from cudaMalloc.
         if (result == CUDA_ERROR_INVALID_VALUE)
           result = session.graph_blocks().TakeBack(NumberOf(memory));
         if (result == CUDA_ERROR_INVALID_VALUE &&
@@ -129,7 +129,7 @@ Error SetPoolAttribute(MemoryPool& pool, CUmemPool_attribute attribute, const vo
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
       pool.release_threshold = number;
       return CUDA_SUCCESS;
-    // The high-water marks can be reset, and only that.
+    // High-water marks can only be reset.
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
       if (number != 0) return CUDA_ERROR_INVALID_VALUE;
       pool.reserved_high = pool.reserved;

@@ -1,4 +1,4 @@
-// Memory in a stream's order, and the pools that it comes from.
+// Stream-ordered memory allocation, and its memory pools.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace cuspan {
 
-// use(Session&, const std::shared_ptr<MemoryPool>&) → Error.
+// Calls use(Session&, const std::shared_ptr<MemoryPool>&) → Error.
 template <typename Use>
 Error WithPool(CUmemoryPool handle, Use&& use) {
   return WithSession([&](Session& session) -> Error {
@@ -19,16 +19,16 @@ Error WithPool(CUmemoryPool handle, Use&& use) {
   });
 }
 
-// From this pool, or from the current one of the stream's device. Also in a stream that is being
-// captured. *address is 0 for no bytes, and after a failure.
+// Allocates from this pool, or from the current pool of the stream's device. The stream may be
+// capturing. *address is 0 for 0 bytes and after a failure.
 Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUstream stream,
                       DefaultStream meaning, std::uint64_t* address);
-// Null is nothing to free, as for cuMemFreeAsync.
+// Ignores null, same as cuMemFreeAsync.
 Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning);
 
 Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties);
 Error DestroyPool(Session& session, const std::shared_ptr<MemoryPool>& pool);
-// With the pool's numbers in peace. What is pointed to is 64 bits, or an int for a switch.
+// To be called within Pools::With. `value` points to 64 bits, or to an int for switches.
 Error SetPoolAttribute(MemoryPool& pool, CUmemPool_attribute attribute, const void* value);
 Error GetPoolAttribute(const MemoryPool& pool, CUmemPool_attribute attribute, void* value);
 Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessDesc* list,
@@ -36,7 +36,7 @@ Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessD
 Error GetPoolAccess(Session& session, const MemoryPool& pool, const CUmemLocation& location,
                     CUmemAccess_flags* flags);
 
-// The pool that was made with a device, or the one that allocations without a pool take from.
+// The pool made with a device, or the current one, used by allocations without a pool.
 enum class PoolOf { kDefault, kCurrent };
 Error GetPool(CUmemoryPool* handle, int device, PoolOf which);
 Error GetPool(CUmemoryPool* handle, const CUmemLocation* location, CUmemAllocationType type,

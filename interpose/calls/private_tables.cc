@@ -20,7 +20,7 @@
 namespace cuspan {
 namespace {
 
-// Says `what` once.
+// Logs the message once.
 void Note(const std::string& what) {
   static auto* const mutex = new Mutex;
   static auto* const said CUSPAN_PT_GUARDED_BY(*mutex) = new std::set<std::string>;
@@ -34,7 +34,7 @@ std::string LibraryOf(const void* address) {
   return info.dli_fname;
 }
 
-// A table begins with its size in bytes; the functions that follow are known by their place.
+// A table begins with its size in bytes. The functions after it are identified by position.
 template <std::size_t kPlaces>
 using Table = std::array<const void*, kPlaces>;
 
@@ -58,7 +58,7 @@ Table<sizeof...(kPlaces)> Missings(std::index_sequence<kPlaces...>) {
   return table;
 }
 
-// --- Of the calling thread
+// --- Calling thread
 
 CUresult CurrentContextOf(CUcontext* context) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -66,9 +66,9 @@ CUresult CurrentContextOf(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-// --- Of contexts
+// --- Contexts
 
-// body(Session&, Context&) → Error, about a context; null means the current one.
+// Calls body(Session&, Context&) → Error for a context; null means the current one.
 template <typename Body>
 CUresult AboutContext(CUcontext handle, Body&& body) {
   const CancellationOff cancellation;
@@ -99,7 +99,7 @@ CUresult NumberOfStream(CUcontext handle, CUstream stream, std::uint64_t* number
   });
 }
 
-// A handle for what the stream's handle means: stream 0 has no handle of its own.
+// Returns a non-null handle for the stream: stream 0 becomes CU_STREAM_LEGACY.
 CUresult HandleOfStream(CUcontext handle, CUstream stream, CUstream* real) {
   return AboutContext(handle, [&](Session&, const Context&) -> Error {
     if (real == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -108,9 +108,10 @@ CUresult HandleOfStream(CUcontext handle, CUstream stream, CUstream* real) {
   });
 }
 
-// --- Of modules
+// --- Modules
 
-// Calls use(data, function, number of the module) for each function of a module; their count.
+// Calls use(data, function, number of the module) for each function of a module. Returns their
+// count.
 std::size_t EachFunction(CUcontext, CUmodule module,
                          void (*use)(void* data, CUfunction function, std::uint64_t module),
                          void* data) {
@@ -132,8 +133,8 @@ struct KnownTable {
   const void* table;
 };
 
-// cuBLAS, cuBLASLt and cuFFT ask for the first two, cuFFT for the third. cuBLASLt asks for the last
-// one and does not look whether there is one; none of its functions is supported.
+// cuBLAS, cuBLASLt and cuFFT request the first two, cuFFT the third. cuBLASLt requests the last one
+// without checking for an error; none of its functions is supported.
 std::array<KnownTable, 4> KnownTables() {
   static const auto thread = [] {
     auto table = Missings<0x42d85a81>(std::make_index_sequence<3>());

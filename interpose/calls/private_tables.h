@@ -1,4 +1,4 @@
-// Tables of functions without names, by which NVIDIA's libraries talk to its driver.
+// Tables of unnamed functions, used by NVIDIA's libraries to call its driver.
 #pragma once
 
 #include <cuda.h>
@@ -7,11 +7,11 @@
 
 namespace cuspan {
 
-// Libraries ask for such tables by number. The few functions that some of them can not do without
-// are here; each says a plain fact about contexts and streams, found by calling it with buffers and
-// looking at what it stores. The others of the same tables answer CUDA_ERROR_NOT_SUPPORTED, and so
-// does this for other tables. What is missing is named once in the log (level info), with the
-// library that holds `caller`. Any thread.
+// Libraries request these tables by UUID. Only the few functions necessary for some libraries are
+// implemented. Each returns a plain fact about contexts, streams or modules, found by calling it
+// with buffers and examining the values stored. Other functions and tables are
+// CUDA_ERROR_NOT_SUPPORTED. Each is named once in the log (level info), with the library of
+// `caller`. Threads: any.
 Error GetPrivateTable(const void** table, const CUuuid* id, const void* caller);
 
 }  // namespace cuspan

@@ -8,13 +8,13 @@
 namespace cuspan {
 namespace {
 
-// True when the last byte of the area lies in the allocation of its first.
+// True if first and last byte of the area are in one allocation.
 bool IsInside(Session& session, const FillArea& area) {
   const auto span = SpannedBytes({area.width, area.rows, 1}, area.pitch, area.rows);
   return span && session.addresses().Holds(area.start, *span);
 }
 
-// The program may look at shared memory itself when the call returns, or wants it complete then.
+// Waits if the program may access shared memory itself after the call, or requires it complete.
 Error WaitIfSeen(Session& session, const StreamTarget& target, std::uint64_t start,
                  bool asynchronous) {
   const bool seen = session.region().Contains(start) &&
@@ -27,7 +27,7 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
              bool asynchronous) {
   if (area.width == 0 || area.rows == 0) return CUDA_SUCCESS;
   if (area.rows > 1 && area.pitch < area.width) return CUDA_ERROR_INVALID_VALUE;
-  // Before the first row is written.
+  // Checked before the first row is written.
   if (!IsInside(session, area)) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t start = NumberOf(area.start);
   const auto byte = static_cast<std::uint32_t>(value) & 0xff;
@@ -41,7 +41,7 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
   return WaitIfSeen(session, target, start, asynchronous);
 }
 
-// The rows of `set`, from `start` on.
+// Sets the rows of `set`, beginning at `start`.
 Error SetReached(Session& session, const StreamTarget& target, std::uint64_t start,
                  const CUDA_MEMSET_NODE_PARAMS& set) {
   if (set.elementSize == 1) {

@@ -8,16 +8,16 @@
 
 namespace cuspan {
 
-// On the current device. `flags` as in CUstream_flags; a priority beyond what the device has is the
-// nearest one.
+// Creates a stream on the current device. `flags` as in CUstream_flags. Priorities outside the
+// device's range are clamped.
 Error CreateStream(unsigned flags, int priority, CUstream* stream);
 Error DestroyStream(CUstream stream);
 Error SynchronizeStream(CUstream stream, DefaultStream meaning);
 // CUDA_ERROR_NOT_READY while work is pending.
 Error QueryStream(CUstream stream, DefaultStream meaning);
 
-// use(const StreamTarget&, const Stream*: what the program made; null for a default stream). Checks
-// the handle.
+// Checks the handle. Calls use(const StreamTarget&, const Stream*); Stream is null for a default
+// stream.
 template <typename Use>
 Error AboutStream(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
@@ -28,20 +28,20 @@ Error AboutStream(CUstream stream, DefaultStream meaning, Use&& use) {
   });
 }
 
-// Numbers are unique among all streams of the process: handles are, and the
-// legacy default stream of a device goes by the number of its proxy.
+// Number unique among all streams of the process. Handles are unique; a device's legacy default
+// stream uses the number of the context's connection.
 inline std::uint64_t IdOf(const StreamTarget& target) {
   return target.stream != 0 ? target.stream : target.connection->number();
 }
 
-// What a stream says of its capture. The list of nodes is the calling thread's until it asks again.
-// But for the status, the results are defined for capturing streams only; each of them may be null.
+// Capture state of a stream. All except `status` may be null, and are set for capturing streams
+// only. The list of nodes is valid until the thread's next query.
 struct CaptureInfo {
   CUstreamCaptureStatus* status;
   cuuint64_t* id;
   CUgraph* graph;
   const CUgraphNode** dependencies;
-  const CUgraphEdgeData** edges;  // None have data: null.
+  const CUgraphEdgeData** edges;  // Set to null: edges have no data.
   std::size_t* count;
 };
 Error GetCaptureInfo(CUstream stream, DefaultStream meaning, const CaptureInfo& info);

@@ -10,10 +10,10 @@
 namespace cuspan {
 namespace {
 
-// Those of default streams: by the number that stands for the stream.
+// Attributes of default streams, by connection and stream number.
 class DefaultStreamAttributes final : public ContextTable {
  public:
-  // use(StreamAttributes::Values&), under a mutex.
+  // Calls use(StreamAttributes::Values&) under a mutex.
   template <typename Use>
   void With(const StreamTarget& target, Use&& use) {
     const MutexLock lock(mutex_);
@@ -30,7 +30,7 @@ class DefaultStreamAttributes final : public ContextTable {
       CUSPAN_GUARDED_BY(mutex_);
 };
 
-// use(what was set of the stream, its device, what the program made or null), under a mutex.
+// Calls use(the stream's attributes, its device, Stream or null), under a mutex.
 template <typename Use>
 Error WithStream(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {

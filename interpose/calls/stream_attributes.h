@@ -1,5 +1,5 @@
-// What a program sets for a stream beside its flags and priority: hints about caches, waiting and
-// memory domains. None changes what a program computes, so they are kept and answered here.
+// Attributes of a stream beside its flags and priority: hints about caches, waiting and memory
+// domains. They do not change results, and are only stored here.
 #pragma once
 
 #include <cuda.h>

@@ -9,10 +9,10 @@
 namespace cuspan {
 namespace {
 
-// Any thread.
+// Threads: any.
 class SynchronousMemory final : public ContextTable {
  public:
-  // Without a lock.
+  // Takes no lock.
   bool empty() const { return empty_.load(std::memory_order_acquire); }
   bool Contains(std::uint64_t base) const {
     const MutexLock lock(mutex_);
@@ -36,7 +36,7 @@ class SynchronousMemory final : public ContextTable {
 
  private:
   mutable Mutex mutex_;
-  // By where allocations start: the life of the context that they belong to.
+  // Start of an allocation, and number of its context's generation.
   std::map<std::uint64_t, std::uint64_t> connections_ CUSPAN_GUARDED_BY(mutex_);
   std::atomic<bool> empty_{true};
 };
@@ -56,7 +56,7 @@ Error SetSynchronous(Session& session, const void* memory, bool synchronous) {
   const std::shared_ptr<ContextConnection> connection = session.addresses().ConnectionOf(memory);
   if (connection == nullptr) return CUDA_ERROR_INVALID_VALUE;
   TableOf(session).Add(kind.range_base, *connection);
-  // Synchronous operations are in default streams, for which this one stands.
+  // Synchronous operations run in default streams, represented by this one.
   return session.streams().Synchronize({connection, 0});
 }
 

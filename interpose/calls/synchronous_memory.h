@@ -1,5 +1,5 @@
-// Memory on which synchronous operations are always complete when they return
-// (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). On other memory some are only in their stream by then.
+// Memory with synchronous operations always complete on return (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS).
+// On other memory some are then only queued in their stream.
 #pragma once
 
 #include <initializer_list>
@@ -8,14 +8,14 @@
 
 namespace cuspan {
 
-// Of the allocation that holds `memory`. Where it becomes so, what was done before is complete,
-// too. CUDA_ERROR_INVALID_VALUE for what is no memory of CUDA's.
+// Changes the allocation holding `memory`. Changing it to synchronous waits for earlier operations.
+// CUDA_ERROR_INVALID_VALUE for memory not from CUDA.
 Error SetSynchronous(Session& session, const void* memory, bool synchronous);
 bool IsSynchronous(Session& session, const void* memory);
-// The allocation that starts there is freed.
+// To be called when the allocation starting there is freed.
 void ForgetSynchronous(Session& session, const void* memory);
 
-// Behind a synchronous operation on these places.
+// To be called after synchronous operations at these addresses.
 Error WaitIfSynchronous(Session& session, const StreamTarget& target,
                         std::initializer_list<const void*> places);
 

@@ -10,9 +10,9 @@
 namespace cuspan {
 namespace {
 
-// Of one element; of packed ones without the gaps between them.
+// Bits of one element; packed elements without the gaps between them.
 constexpr unsigned kElementBits[] = {8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 6};
-// What the innermost dimension of a box may take with each swizzle, in bytes.
+// Maximum bytes of a box's innermost dimension, by swizzle.
 constexpr unsigned kSwizzleBytes[] = {0, 32, 64, 128, 128, 128, 128};
 
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 32;
@@ -20,9 +20,9 @@ constexpr std::uint64_t kStrideLimit = std::uint64_t{1} << 40;
 constexpr std::uint32_t kMaxBox = 256;
 constexpr std::uint32_t kMaxStep = 8;
 constexpr std::uint32_t kMaxPixels = 1024;
-constexpr std::uint32_t kPackedInGroups = 128;  // Elements that are packed with gaps go by so many.
+constexpr std::uint32_t kPackedInGroups = 128;  // Group size of elements packed with gaps.
 
-// Packed with gaps: 16 elements in 16 bytes.
+// True for packing with gaps: 16 elements in 16 bytes.
 bool HasGaps(std::uint32_t type) {
   return type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B ||
          type == CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B;
@@ -36,7 +36,7 @@ bool IsMap(const CUtensorMap* map) {
   return map != nullptr && reinterpret_cast<std::uintptr_t>(map) % 64 == 0;
 }
 
-// What addresses and strides are multiples of.
+// Alignment of addresses and strides, in bytes.
 std::uint64_t Granularity(const TensorLayout& layout) {
   return layout.interleave == CU_TENSOR_MAP_INTERLEAVE_32B || HasGaps(layout.type) ? 32 : 16;
 }
@@ -73,7 +73,7 @@ bool MayHaveSteps(const TensorLayout& layout) {
   return true;
 }
 
-// What all tensor maps have in common; `inner` elements of the innermost dimension are copied.
+// Checks the parts common to all tensor maps. `inner`: elements copied of the innermost dimension.
 Error CheckLayout(const TensorLayout& layout, std::uint32_t inner) {
   if (layout.rank == 0 || layout.rank > layout.sizes.size() ||
       layout.type > CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B ||
@@ -112,7 +112,7 @@ Error CheckTiled(const TensorMapTiled& op) {
   return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Of pixels; `limit` is one more than the largest offset of a corner.
+// Checks pixels. Offsets of corners must be in [-limit, limit).
 Error CheckPixels(const TensorLayout& layout, std::uint32_t channels,
                   std::span<const std::int32_t> corners, std::int32_t limit) {
   if (layout.rank < 3 || channels > kMaxBox ||
@@ -125,7 +125,7 @@ Error CheckPixels(const TensorLayout& layout, std::uint32_t channels,
 Error CheckIm2col(const TensorMapIm2col& op) {
   if (op.layout.rank < 3 || op.layout.rank > 5 || op.pixels > kMaxPixels)
     return CUDA_ERROR_INVALID_VALUE;
-  constexpr std::int32_t kLimits[] = {32768, 128, 16};  // With one, two and three dimensions.
+  constexpr std::int32_t kLimits[] = {32768, 128, 16};  // Indexed by dimensions - 1.
   const std::size_t dimensions = op.layout.rank - 2;
   const std::int32_t limit = kLimits[dimensions - 1];
   CUSPAN_RETURN_IF_FAILED(
@@ -144,8 +144,8 @@ Error CheckIm2colWide(const TensorMapIm2colWide& op) {
   return CheckPixels(op.layout, op.channels, corners, 32768);
 }
 
-// Kernels use the memory of a map without naming it in their arguments: what is the program's own
-// has to be the device's, too, from when the map is made.
+// Kernels use a map's memory without naming it in their arguments. Memory of the program is
+// therefore exposed to the device when the map is made.
 
 // Registered memory has another address on the device than in the program.
 std::uint64_t SeenByDevice(Session& session, std::uint64_t address) {
@@ -155,7 +155,7 @@ std::uint64_t SeenByDevice(Session& session, std::uint64_t address) {
       .value_or(address);
 }
 
-// The map that a checked op asks for.
+// Gets the map of a checked op.
 template <typename Op>
 Error Encode(ContextConnection& connection, const Op& op, CUtensorMap* map) {
   TensorMaps::Map made{};

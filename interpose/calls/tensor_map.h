@@ -1,5 +1,5 @@
-// Tensor maps: descriptions of tensors by which kernels copy parts of them. What CUDA documents of
-// their arguments is checked here; the driver of the device encodes them, each once.
+// Tensor maps: descriptions of tensors, used by kernels to copy parts of them. Arguments are
+// checked here as documented by CUDA. The device's driver encodes each map once.
 #pragma once
 
 #include <cuda.h>
@@ -10,8 +10,8 @@
 
 namespace cuspan {
 
-// `op` without the address as the device sees it, which is put in here. `map` may be any pointer.
-// CUDA_ERROR_INVALID_VALUE for what cuda.h rules out; otherwise what the driver says.
+// The address in `op` is the program's; it is replaced by the device's. `map` may be any pointer.
+// CUDA_ERROR_INVALID_VALUE if cuda.h excludes the arguments; otherwise the driver's result.
 Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapTiled op,
                       CUtensorMap* map);
 Error EncodeTensorMap(Session& session, ContextConnection& connection, TensorMapIm2col op,

@@ -6,10 +6,10 @@ namespace cuspan {
 namespace {
 
 using Textures = ObjectTable<TextureRecord>;
-// With the arrays that they are of.
+// Values: their arrays.
 using Surfaces = ObjectTable<std::uint64_t>;
 
-// The device that holds all of [address, address + bytes), or nothing.
+// Returns the device holding all of [address, address + bytes), or null.
 std::shared_ptr<ContextConnection> HolderOf(Session& session, std::uint64_t address,
                                             std::uint64_t bytes) {
   const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
@@ -19,7 +19,7 @@ std::shared_ptr<ContextConnection> HolderOf(Session& session, std::uint64_t addr
   return session.addresses().ConnectionOf(HandleOf<const void*>(address));
 }
 
-// The device that has what the texture reads.
+// Finds the device holding the texture's data.
 Error FindResource(Session& session, TextureResource* resource,
                    std::shared_ptr<ContextConnection>* connection) {
   switch (resource->kind) {
@@ -60,9 +60,9 @@ Error CreateTexture(TextureRecord record, std::uint64_t* object) {
   return WithSession([&](Session& session) -> Error {
     std::shared_ptr<ContextConnection> connection;
     CUSPAN_RETURN_IF_FAILED(FindResource(session, &record.resource, &connection));
-    // Elements that are no integers are read as they are in either mode.
+    // Elements other than integers are read unchanged in either mode.
     if (!IsInteger(record.resource.format)) record.sampling.flags &= ~CU_TRSF_READ_AS_INTEGER;
-    // There is no mean of integers that are read as such.
+    // Integers read unchanged cannot be interpolated.
     if ((record.sampling.flags & CU_TRSF_READ_AS_INTEGER) != 0 &&
         record.sampling.filter == CU_TR_FILTER_MODE_LINEAR) {
       return cudaErrorInvalidFilterSetting;

@@ -1,5 +1,5 @@
-// Texture and surface objects. What they were made of is kept in the forms of the op table, whose
-// fields are those of the driver's descriptors.
+// Texture and surface objects. Their parameters are stored as structs of the op table, with the
+// fields of the driver's descriptors.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,16 @@ struct TextureRecord {
   std::optional<TextureView> view;
 };
 
-// Where the resource is an array, its format is looked up.
+// If the resource is an array, the array's format is used.
 Error CreateTexture(TextureRecord record, std::uint64_t* object);
 Error DestroyTexture(std::uint64_t object);
 Error FindTexture(std::uint64_t object, TextureRecord* record);
 
-// Integers are read as such, or as numbers from 0 (or -1) to 1; others are read as they are.
+// True for integers: read unchanged, or normalized to 0 (or -1) to 1. Others are always read
+// unchanged.
 bool IsInteger(std::uint32_t format);
 
-// `array` is a plain array for surfaces.
+// `array`: a plain array usable for surfaces.
 Error CreateSurface(std::uint64_t array, std::uint64_t* object);
 Error DestroySurface(std::uint64_t object);
 Error ArrayOfSurface(std::uint64_t object, std::uint64_t* array);

@@ -11,15 +11,15 @@
 namespace cuspan {
 namespace {
 
-// What an exported allocation's descriptor holds: a connection from which it is never taken. So
-// the exporting process learns when the last copy of the descriptor is closed.
+// Message in an exported allocation's descriptor, a socket; it is only peeked, never removed. The
+// exporting process notices when the last copy of the descriptor is closed.
 struct SharedAllocation {
   std::uint64_t magic;
-  std::uint32_t agent;    // Of the device, and its number there: processes may count devices
-  std::uint32_t ordinal;  // differently.
+  std::uint32_t agent;    // Agent of the device.
+  std::uint32_t ordinal;  // Number on its node: processes may number devices differently.
   std::uint64_t bytes;
   std::uint64_t number;
-  std::array<char, 64> exchange;  // Ends with a zero.
+  std::array<char, 64> exchange;  // NUL-terminated.
 };
 constexpr std::uint64_t kAllocationMagic = 0x616c'6c6f'6361'7431;
 
@@ -36,11 +36,11 @@ Error CheckAllocation(Session& session, const CUmemAllocationProp* properties,
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (!HasDevice(session, location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (!session.devices().description(location.id).virtual_memory) return CUDA_ERROR_NOT_SUPPORTED;
-  // Asked for to see whether it is there: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED is 0.
+  // Programs try FABRIC to test its support: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED is 0.
   constexpr unsigned kKnownHandles = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
                                      CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT |
                                      CU_MEM_HANDLE_TYPE_FABRIC;
-  // Others are not looked at (measured natively).
+  // Other bits are ignored (measured natively).
   const unsigned handles = properties->requestedHandleTypes & kKnownHandles;
   if (handles == CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_NOT_SUPPORTED;
   if (handles != CU_MEM_HANDLE_TYPE_NONE && handles != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
@@ -86,7 +86,7 @@ Error ExportAllocation(Session& session, std::uint64_t handle, int* file) {
 Error ImportAllocation(Session& session, int file, std::uint64_t* handle) {
   SharedAllocation content{};
   const ssize_t got = ::recv(file, &content, sizeof content, MSG_PEEK | MSG_DONTWAIT);
-  if (got < 0 && errno == EBADF) return CUDA_ERROR_UNKNOWN;  // No file at all. Measured natively.
+  if (got < 0 && errno == EBADF) return CUDA_ERROR_UNKNOWN;  // No descriptor (measured natively).
   if (got != sizeof content || content.magic != kAllocationMagic || content.exchange.back() != '\0')
     return CUDA_ERROR_INVALID_VALUE;
   for (int device = 0; device < session.devices().count(); ++device) {

@@ -1,5 +1,5 @@
-// Memory that the program manages by itself: what may be asked for, and how processes of a run give
-// each other allocations.
+// Virtual memory management (cuMemCreate, …): checks of its arguments, and sharing of allocations
+// between processes of a run.
 #pragma once
 
 #include "interpose/calls/ways_in.h"
@@ -7,16 +7,16 @@
 
 namespace cuspan {
 
-// *facts: what is asked for, but for its size. Only memory of devices is supported, exported by
-// file descriptor or not at all.
+// *facts: the request without its size. Only device memory is supported, exported by file
+// descriptor or not at all.
 Error CheckAllocation(Session& session, const CUmemAllocationProp* properties,
                       AllocationFacts* facts);
 CUmemAllocationProp PropertiesOf(const AllocationFacts& facts);
 
-// A file that stands for the allocation; the caller closes it. CUDA_ERROR_INVALID_VALUE for one
-// that was not made to be exported.
+// *file: a descriptor for the allocation; the caller closes it. CUDA_ERROR_INVALID_VALUE if the
+// allocation was not made exportable.
 Error ExportAllocation(Session& session, std::uint64_t handle, int* file);
-// CUDA_ERROR_NOT_SUPPORTED for memory of a device that this process does not see.
+// CUDA_ERROR_NOT_SUPPORTED for memory of a device not visible to this process.
 Error ImportAllocation(Session& session, int file, std::uint64_t* handle);
 
 inline bool IsAccess(CUmemAccess_flags flags) {
@@ -25,7 +25,7 @@ inline bool IsAccess(CUmemAccess_flags flags) {
 }
 Error SetAccess(Session& session, CUdeviceptr address, std::size_t bytes,
                 const CUmemAccessDesc& access);
-// No access for locations that can have none.
+// Returns no access for the host.
 Error GetAccess(Session& session, CUdeviceptr address, const CUmemLocation& location,
                 CUmemAccess_flags* flags);
 

@@ -12,8 +12,8 @@ namespace {
 
 constinit std::atomic<bool> unloading{false};
 
-// Static objects of the program may call us after this; everything of ours is
-// still there, but the process is about to end.
+// Static objects of the program may call this library afterwards. Its objects still exist, but the
+// process is about to end.
 __attribute__((destructor)) void BeginUnloading() {
   unloading.store(true, std::memory_order_relaxed);
 }
@@ -48,7 +48,7 @@ Error CurrentFault() {
 Session* StartedSession(CUresult* result) {
   Session* const session = Session::Get(result);
   if (session == nullptr) return nullptr;
-  // Programs that never use CUDA hear nothing of it.
+  // Not logged for programs without use of CUDA.
   static const bool said = [] {
     const char* const warning = LoadWarning();
     if (warning != nullptr) LogWarn("{}", warning);

@@ -1,6 +1,6 @@
-// What every call of the program does first, whichever face it came through: WithSession,
-// OnCurrentDevice, OnStream and InStream (capture.h) give a body what it works on. Each takes the
-// work as a function that returns an Error:
+// First steps of every call of the program, common to all APIs. WithSession, OnCurrentDevice,
+// OnStream and InStream (capture.h) pass session, device or stream to a body. The body is a
+// function returning an Error:
 //
 //   OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error { … });
 #pragma once
@@ -18,43 +18,43 @@
 
 namespace cuspan {
 
-// True when this library's part of the process has ended.
+// True once the process runs this library's destructors.
 bool Unloading();
 
-// CUDA_ERROR_NOT_SUPPORTED, said once per `what` ("cudaLaunchKernelExC with attribute 4").
+// CUDA_ERROR_NOT_SUPPORTED; logs each `what` ("cudaLaunchKernelExC with attribute 4") once.
 Error NotSupported(std::string_view what);
 
-// The session of this process, started if it was not. Null when it can not be had; *result says
-// why.
+// Returns the session of this process, started if necessary. Null on failure; *result is the
+// reason.
 Session* StartedSession(CUresult* result);
 
-// Whether there is a device of this number.
+// True if a device has this number.
 inline bool HasDevice(const Session& session, int device) {
   return device >= 0 && device < session.devices().count();
 }
 
-// --- Stream capture (capture.cc). What a call that no graph can hold does to a capture: ends it,
-// with the error returned; success where none is concerned.
+// --- Stream capture (capture.cc)
+// Refusal of calls not allowed in a graph: ends the capture concerned, and returns the error.
+// Success if no capture is concerned.
 extern constinit std::atomic<int> captures_active;
 inline bool AnyCapture() { return captures_active.load(std::memory_order_acquire) != 0; }
 Error RefuseCapture(Session& session, const StreamTarget& target);
 Error RefuseCaptureOnDevice(Session& session, int device);
-// The same for what may wait for a device, or do other things that no capture knows of: refused
-// while there is a capture that forbids it to the calling thread, see
-// cuThreadExchangeStreamCaptureMode.
+// Same for calls possibly waiting for a device, or otherwise unknown to captures. Refused during a
+// capture forbidding them to the calling thread, see cuThreadExchangeStreamCaptureMode.
 Error RefuseUnsafe();
 
-// Functions that the program puts into streams may make few calls; others are refused.
+// Host functions in streams may make few calls; others are refused.
 inline Error CheckMayCall() {
   const ThreadState& thread = ThisThread();
   return thread.in_host_call && !thread.host_call_permitted ? CUDA_ERROR_NOT_PERMITTED
                                                             : CUDA_SUCCESS;
 }
 
-// While it lives, the calling thread makes a call that such functions may make, as if the context
-// of the function's stream were current. These are the calls that the driver takes there (measured,
-// driver 580, CUDA 13.0): most about streams that were made and about events; none about devices,
-// contexts, memory, pointers and code.
+// While it exists, the calling thread makes a call permitted to host functions, with the context of
+// the function's stream as current. The driver permits (measured, driver 580, CUDA 13.0) most calls
+// about created streams and about events. It permits none about devices, contexts, memory, pointers
+// and code.
 class HostFunctionMayCall {
  public:
   HostFunctionMayCall() : thread_(ThisThread()) {
@@ -76,25 +76,25 @@ class HostFunctionMayCall {
   bool within_ = false;
 };
 
-// Whether the thread is in a call of the driver and has no current context.
+// True if the thread is in a call of the driver API and has no current context.
 inline bool IsAnywhere() {
   const ThreadState& thread = ThisThread();
   return thread.in_driver_call && thread.contexts.top() == nullptr;
 }
 
-// The error that a fault of a kernel has left in the current context, until that is reset. The
-// driver returns it from nearly every call, whatever the call is about. Success where there is
-// none; the loss of a device is reported only by calls that need it. Any thread; takes no lock.
+// Error left by a kernel's fault in the current context, until its reset. The driver returns it
+// from nearly every call. Success without a fault; only calls needing a device report its loss.
+// Threads: any; takes no lock.
 Error CurrentFault();
 
-// body() → Error.
+// Calls body() → Error.
 template <typename Body>
 Error UnlessFaulted(Body&& body) {
   CUSPAN_RETURN_IF_FAILED(CurrentFault());
   return body();
 }
 
-// body(Session&) → Error.
+// Calls body(Session&) → Error.
 template <typename Body>
 Error WithSession(Body&& body) {
   CUSPAN_RETURN_IF_FAILED(CheckMayCall());
@@ -106,7 +106,8 @@ Error WithSession(Body&& body) {
   return body(*session);
 }
 
-// body(Session&, ContextConnection&) → Error, with the proxy of the thread's current device.
+// Calls body(Session&, ContextConnection&) → Error with the connection of the thread's current
+// device.
 template <typename Body>
 Error OnCurrentDevice(Body&& body) {
   return WithSession([&](Session& session) -> Error {
@@ -116,9 +117,9 @@ Error OnCurrentDevice(Body&& body) {
   });
 }
 
-// body(Session&, const StreamTarget&) → Error. When the body worked, the
-// failure of an op that this thread posted earlier is returned instead. For
-// calls that can not be captured; see capture.h for the others.
+// Calls body(Session&, const StreamTarget&) → Error. If the body succeeds, returns the failure of
+// an op posted earlier by this thread, if any. Only for calls not capturable; see capture.h for
+// others.
 template <typename Body>
 Error OnStream(CUstream stream, DefaultStream meaning, Body&& body) {
   return WithSession([&](Session& session) -> Error {
@@ -132,7 +133,7 @@ Error OnStream(CUstream stream, DefaultStream meaning, Body&& body) {
   });
 }
 
-// Handles as the program holds them and as the client numbers them.
+// Conversions between handles of the program and numbers of the client.
 inline std::uint64_t NumberOf(const void* handle) {
   return reinterpret_cast<std::uintptr_t>(handle);
 }

@@ -35,7 +35,7 @@ CUresult AddressSpace::FreeManaged(std::uint64_t address) {
   }
   CUresult earlier = CUDA_SUCCESS;
   for (const auto& connection : parts_.devices->ContextConnections()) {
-    // A lost device uses nothing any more, and says so to whom it concerns.
+    // A lost device uses no memory; its error is reported elsewhere.
     if (connection->fault() != CUDA_SUCCESS) continue;
     if (const CUresult result = connection->Synchronize(DeviceSynchronize{});
         result != CUDA_SUCCESS)
@@ -48,7 +48,7 @@ CUresult AddressSpace::FreeManaged(std::uint64_t address) {
 }
 
 CUresult AddressSpace::Free(std::uint64_t address) {
-  // Another process's, of a pool that both share.
+  // Memory of another process, from a shared pool.
   if (parts_.pools->ForgetImported(address)) return parts_.ipc->Close(address);
   if (parts_.region->IsManaged(address)) return FreeManaged(address);
   const std::shared_ptr<ContextConnection> connection =
@@ -73,8 +73,8 @@ CUresult AddressSpace::FreeOnDevice(ContextConnection& connection, std::uint64_t
   if (parts_.graph_blocks->Contains(address)) return parts_.graph_blocks->TakeBack(address);
   parts_.pools->Take(address);
   if (const CUresult lost = connection.fault(); lost != CUDA_SUCCESS) return lost;
-  // cudaFree waits for the device, and programs rely on it for what they read then: memory that
-  // kernels and copies write for them. Where there is none, nobody sees the difference.
+  // cudaFree waits for the device, and programs then read memory written by its kernels and copies.
+  // Without pending writes the wait is not observable.
   if (connection.MayWriteHost()) {
     if (const CUresult result = connection.Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
       return result;
@@ -88,12 +88,12 @@ CUresult AddressSpace::FreeOnDevice(ContextConnection& connection, std::uint64_t
   return result != CUDA_SUCCESS ? result : earlier;
 }
 
-// --- What a pointer stands for
+// --- Classifying pointers
 
 template <typename Use>
 auto AddressSpace::VisitDeviceOf(std::uint64_t address, Use&& use) {
-  // Variables lie where each driver put them: two devices may use one address,
-  // and then the current device is meant.
+  // Each driver places variables itself: two devices may use the same address. The current device
+  // is preferred.
   return parts_.devices->VisitConnection(
       [&](const ContextConnection& connection) { return connection.memory().Owns(address); },
       [&](const ContextConnection& connection) {
@@ -104,7 +104,7 @@ auto AddressSpace::VisitDeviceOf(std::uint64_t address, Use&& use) {
 
 std::shared_ptr<ContextConnection> AddressSpace::ConnectionOf(const void* pointer) {
   const std::uint64_t address = AddressOf(pointer);
-  // What all devices can use is the current one's, as long as the program has not said otherwise.
+  // Memory usable by all devices counts as the current device's, unless the program names one.
   if (parts_.region->Contains(address)) {
     auto current = parts_.devices->Opened(parts_.devices->CurrentContext());
     return current != nullptr && parts_.region->Reaches(*current, address) ? current : nullptr;
@@ -122,7 +122,7 @@ bool AddressSpace::RunsOver(const void* pointer, std::uint64_t bytes) {
 bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
   const PointerKind kind = Classify(pointer);
   if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0) return false;
-  // Only of what the program maps does one piece continue another.
+  // Only mappings of the program can be adjacent.
   if (!MayReserve(AddressOf(pointer), 1))
     return bytes <= kind.range_bytes - (AddressOf(pointer) - kind.range_base);
   const std::shared_ptr<ContextConnection> connection = ConnectionOf(pointer);
@@ -132,7 +132,7 @@ bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
 CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {
   CopyEnds ends{ConnectionOf(destination), ConnectionOf(source)};
   if (ends.to == ends.from) return ends;
-  // Contexts of a device share what the program maps.
+  // Contexts of a device share the program's mappings.
   const bool one_device =
       ends.to != nullptr && ends.from != nullptr && ends.to->device() == ends.from->device();
   const auto reaches = [&](const std::shared_ptr<ContextConnection>& connection,
@@ -181,7 +181,7 @@ PointerKind AddressSpace::ClassifyShared(const void* pointer) {
           range->bytes};
 }
 
-// Mappings outlive contexts.
+// Looks in the program's mappings: they outlive contexts.
 PointerKind AddressSpace::ClassifyMapped(const void* pointer) {
   std::uint64_t base = 0;
   const auto allocation = parts_.mapped->At(AddressOf(pointer), &base);
@@ -191,7 +191,7 @@ PointerKind AddressSpace::ClassifyMapped(const void* pointer) {
 
 PointerKind AddressSpace::Classify(const void* pointer) {
   auto& known = PlaceOf(ThisThread().blocks, AddressOf(pointer));
-  // Before it is looked up: what ends meanwhile is not kept.
+  // Read before the lookup: a block freed meanwhile is not cached.
   const std::uint64_t version = parts_.common->blocks_version.load(std::memory_order_acquire);
   if (known.pointer == AddressOf(pointer) && known.version == version)
     return {PointerKind::kDevice, known.device, known.base, known.bytes};

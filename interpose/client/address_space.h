@@ -1,6 +1,6 @@
-// What the addresses of the program stand for: memory of a device, pinned or managed memory, or
-// what nobody has told us of. Memory is allocated and freed here, but for pinned memory
-// (memory/host_memory.h) and pools (pools.h).
+// Meaning of the program's addresses: memory of a device, pinned or managed memory, or unknown host
+// memory. Memory is allocated and freed here, except pinned memory (memory/host_memory.h) and pools
+// (pools.h).
 #pragma once
 
 #include <cuda.h>
@@ -22,15 +22,15 @@
 
 namespace cuspan {
 
-// What a pointer points into.
+// Kind of the memory at a pointer.
 struct PointerKind {
   enum { kUnknownHost, kPinnedHost, kDevice, kManaged } kind;
-  int device = -1;               // All but kUnknownHost.
-  std::uint64_t range_base = 0;  // The allocation or variable, where devices can use it.
+  int device = -1;               // Not for kUnknownHost.
+  std::uint64_t range_base = 0;  // Allocation or variable, if usable by devices.
   std::uint64_t range_bytes = 0;
 };
 
-// The connections of both sides of a copy; null for host memory.
+// ContextConnections of both sides of a copy; null for host memory.
 struct CopyEnds {
   std::shared_ptr<ContextConnection> to;
   std::shared_ptr<ContextConnection> from;
@@ -49,45 +49,45 @@ struct AddressSpaceParts {
   VirtualMemory* mapped;
 };
 
-// Any thread, but not the receiver's. Results are the driver's.
+// Threads: any except the receiver thread. Results are the driver's.
 class AddressSpace {
  public:
   explicit AddressSpace(AddressSpaceParts parts) : parts_(parts) {}
   AddressSpace(const AddressSpace&) = delete;
 
-  // On the current device. `bytes` > 0.
+  // Allocates on the current device. `bytes` > 0.
   CUresult Allocate(std::uint64_t bytes, std::uint64_t* address);
-  // cudaMallocManaged, for the current device. `bytes` > 0.
+  // Implements cudaMallocManaged for the current device. `bytes` > 0.
   CUresult AllocateManaged(std::uint64_t bytes, std::uint64_t* address);
-  // Whatever it is that starts there. Waits for the device, as cudaFree does, where the program
-  // could see the difference: when work under way may write memory that the host reads.
-  // CUDA_ERROR_INVALID_VALUE when nothing starts there.
+  // Frees an allocation of any kind. cudaFree waits for the device. This function waits only if the
+  // program can see a difference: if work in flight may write memory read by the host.
+  // CUDA_ERROR_INVALID_VALUE if no allocation starts there.
   CUresult Free(std::uint64_t address);
-  // The same for an allocation of a device, once the device has done all that was posted before.
-  // Does not wait. CUDA_ERROR_NOT_SUPPORTED for managed memory, CUDA_ERROR_INVALID_VALUE for
-  // anything else (measured, 580).
+  // Frees an allocation of a device once the device has completed all ops posted before. Does not
+  // wait. CUDA_ERROR_NOT_SUPPORTED for managed memory, CUDA_ERROR_INVALID_VALUE for other addresses
+  // (measured, 580).
   CUresult FreeLater(std::uint64_t address);
-  // What the program said about where it will use its managed memory.
+  // The program's advice about its managed memory.
   MemoryAdvice& advice() { return advice_; }
 
   PointerKind Classify(const void* pointer);
-  // Whether all of that is one allocation, or mappings of the program side by side, that devices
-  // can use.
+  // True if the range is in one allocation, or in adjacent mappings of the program, usable by
+  // devices.
   bool Holds(const void* pointer, std::uint64_t bytes);
-  // Whether `bytes` from there on go beyond the allocation or variable of a device that holds the
-  // pointer, or the mappings side by side. Other memory has no known end.
+  // True if `bytes` from `pointer` exceed the device's allocation or variable at this address, or
+  // the adjacent mappings. Other memory has no known end.
   bool RunsOver(const void* pointer, std::uint64_t bytes);
-  // The connection of the device that a pointer points into; null for host memory.
+  // Returns the ContextConnection of the device owning the address; null for host memory.
   std::shared_ptr<ContextConnection> ConnectionOf(const void* pointer);
-  // Both sides of a copy, as ConnectionOf. Memory of the shared region, and what the program
-  // mapped, counts as the other side's where that has it: it needs no help to copy.
+  // Returns both sides of a copy, found by ConnectionOf. If the device of one side can access the
+  // other side as shared or mapped memory, both sides become this device: it copies alone.
   CopyEnds EndsOf(const void* destination, const void* source);
-  // The device that copies between two by itself, in the order of `target`: that one's, if it is
-  // one of them. Null when neither has the other's memory.
+  // Returns the device able to copy between the two alone, in the order of `target`; preferably the
+  // device of `target`. Null if neither can access the other's memory.
   std::shared_ptr<ContextConnection> CopierOf(const CopyEnds& ends, const void* destination,
                                               const void* source, const StreamTarget& target);
-  // Whether a synchronous copy between the two must wait for the device, which may not have come
-  // to it yet: the program may look at one of its sides when the call returns, or another process.
+  // True if a synchronous copy must wait for the device to execute it: the program or another
+  // process may read one of its sides after the return.
   bool SeenByOthers(const void* destination, const void* source) const;
 
  private:
@@ -95,8 +95,8 @@ class AddressSpace {
   CUresult FreeOnDevice(ContextConnection& connection, std::uint64_t address);
   PointerKind ClassifyShared(const void* pointer);
   PointerKind ClassifyMapped(const void* pointer);
-  // use(const std::shared_ptr<ContextConnection>&) → any value, with the device that has this in
-  // its own memory, or null; with a lock held.
+  // Returns use(const std::shared_ptr<ContextConnection>&) for the device with this address in its
+  // own memory, or for null. Called with a lock held.
   template <typename Use>
   auto VisitDeviceOf(std::uint64_t address, Use&& use);
 
@@ -104,7 +104,7 @@ class AddressSpace {
   MemoryAdvice advice_;
   Mutex managed_mutex_;
   std::unordered_map<std::uint64_t, int> managed_
-      CUSPAN_GUARDED_BY(managed_mutex_);  // Managed blocks, each with its device.
+      CUSPAN_GUARDED_BY(managed_mutex_);  // Device of each managed block.
 };
 
 }  // namespace cuspan

@@ -23,7 +23,7 @@
 namespace cuspan {
 namespace {
 
-// An answer that takes longer is told of. A driver may take seconds to start.
+// Time without an answer before a warning. A driver may take seconds to start.
 constexpr std::chrono::seconds kLate{10};
 
 // All connections of the process. Never destroyed: the program may fork while it exits.
@@ -43,8 +43,8 @@ std::optional<Key128> ParseSecret(const char* text) {
   return secret;
 }
 
-// What MPI calls this process; of Open MPI, what its process manager has, MPICH and its kin, and
-// Slurm.
+// Returns the MPI rank of this process, from variables of Open MPI, its process manager, MPICH and
+// its derivatives, or Slurm.
 std::uint32_t RankOfThisProcess() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", kSlurmRankVariable}) {
     const char* text = std::getenv(name);
@@ -56,7 +56,8 @@ std::uint32_t RankOfThisProcess() {
   return 0;
 }
 
-// Of a step of Slurm's, which sets both for each: about the GPUs of the step's node, not the run's.
+// True if Slurm set the choice for a step, by both variables: it is about the GPUs of the step's
+// node, not the run's.
 bool IsOfSlurm(const char* choice) {
   const char* const ordinals = std::getenv("GPU_DEVICE_ORDINAL");
   return std::getenv(kSlurmStepVariable) != nullptr && ordinals != nullptr &&
@@ -70,7 +71,7 @@ VisibleDevices Visible(bool all) {
     visible.chosen = true;
     visible.choice = choice;
   }
-  // The launcher has checked it.
+  // Checked by the launcher.
   if (const Result<std::uint64_t> each = SettingNumber(settings::kGpusPerRank, 0, 4096); each.ok())
     visible.devices_a_rank = static_cast<std::uint32_t>(*each);
   visible.rank = RankOfThisProcess();
@@ -83,8 +84,8 @@ pid_t ProcessBehind(const ControlSocket& socket) {
   return ::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.pid : 0;
 }
 
-// The agent's answer. Says after a while what is waited for: `awaited`. Ends with the agent, and
-// after `limit`, which is more than kLate.
+// Receives the agent's answer. After kLate it warns, naming `awaited`. Ends with the agent, or
+// after `limit`, longer than kLate.
 template <typename T>
 Result<T> Await(ControlSocket& socket, std::chrono::seconds limit, const char* awaited) {
   pollfd answer{socket.fd(), POLLIN, 0};
@@ -163,7 +164,7 @@ void AgentConnection::BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { connection
 void AgentConnection::AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   connections_mutex.unlock();
 }
-// A thread of the parent may have been in a question, which is none of the child's.
+// A thread of the parent may have been in a request; the child has no part in it.
 void AgentConnection::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   for (AgentConnection* const connection : Connections())
     connection->socket_ = ControlSocket(UniqueFd());

@@ -1,5 +1,4 @@
-// The connection of this process to the agent of its node, over the socket that the environment
-// names.
+// The connection of this process to its node's agent, over the socket named by the environment.
 #pragma once
 
 #include <cuda.h>
@@ -14,26 +13,26 @@
 
 namespace cuspan {
 
-// Any thread: one question at a time is asked, and other devices' work goes on meanwhile.
+// Threads: any. One request is in flight at a time; work of other devices goes on meanwhile.
 class AgentConnection : public DeviceOpener {
  public:
-  // What the agent said when this process introduced itself.
+  // The agent's answer to the introduction of this process.
   struct Introduced {
     std::unique_ptr<AgentConnection> agent;
-    Bell bell;        // Which all proxies of the session ring.
-    CUresult result;  // Why there are no devices.
+    Bell bell;        // Rung by all proxies of the session.
+    CUresult result;  // Reason for a lack of devices.
     std::vector<DeviceDescription> devices;
   };
-  // kUnavailable when the program was not started by `cuspan run`; otherwise as the socket says, or
-  // kRefused with the agent's reason. Begins the tracing of this process where the run is traced.
+  // kUnavailable if the program was not started by `cuspan run`; otherwise errors of the socket, or
+  // kRefused with the agent's reason. Starts the tracing of this process if the run is traced.
   static Result<Introduced> Introduce();
-  // The same for one who only asks about devices (observers.h): all that the run has for this
-  // process, whatever CUDA_VISIBLE_DEVICES says, as NVML counts them.
+  // The same for queries about devices only (observers.h): all devices of the run for this process,
+  // in NVML's order, regardless of CUDA_VISIBLE_DEVICES.
   static Result<Introduced> IntroduceObserver();
 
-  // Has a forked child close the connections of its parent. A fork takes the locks of those first
-  // who registered last: who makes or ends connections with a lock held that a fork takes, too,
-  // calls this before it registers that.
+  // Makes a forked child close its parent's connections. fork runs the handlers registered last
+  // first. If code makes or ends connections while holding a lock of its own fork handlers, it must
+  // call this before registering them.
   static void HandleForks();
 
   AgentConnection(const AgentConnection&) = delete;
@@ -48,12 +47,12 @@ class AgentConnection : public DeviceOpener {
  private:
   static Result<Introduced> Introduce(bool observer);
   explicit AgentConnection(ControlSocket socket);
-  // A child process has its own: the parent's sessions end with the parent.
+  // A child process makes a connection of its own: the parent's sessions end with the parent.
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
 
-  Mutex mutex_;  // Held for a question and its answer; Gone needs none.
+  Mutex mutex_;  // Held during a request and its answer, but not by Gone.
   ControlSocket socket_;
 };
 

@@ -21,7 +21,7 @@ std::uint64_t FormatBytes(std::uint32_t format) {
   }
 }
 
-// A level has half of what the one before has, in each dimension that is no count of layers.
+// A level has half the size of the previous level, in each dimension except a count of layers.
 ArrayShape ShapeOfLevel(ArrayShape shape, unsigned level) {
   const auto shrink = [&](std::uint64_t& size) {
     if (size != 0) size = std::max<std::uint64_t>(1, size >> level);

@@ -1,4 +1,4 @@
-// Arrays and mipmapped arrays that the program made, on all devices.
+// Arrays and mipmapped arrays created by the program, on all devices.
 #pragma once
 
 #include <cuda.h>
@@ -13,30 +13,31 @@
 
 namespace cuspan {
 
-// An array, a mipmapped array, or one level of such. Constant.
+// An array, a mipmapped array, or one level of a mipmapped array. Constant.
 struct Array {
   std::uint64_t handle;
-  std::shared_ptr<ContextConnection> connection;  // The proxy that has it.
-  ArrayShape shape;                               // Of a level: the level's own.
-  unsigned levels = 0;                            // Of a mipmapped array; 0 for others.
-  std::uint64_t mipmap = 0;                       // Of a level: what it belongs to.
-  unsigned level = 0;                             // Of a level: which.
+  std::shared_ptr<ContextConnection> connection;  // Connection to its proxy.
+  ArrayShape shape;                               // The level's, if it is one.
+  unsigned levels = 0;                            // Levels of a mipmapped array; 0 for others.
+  std::uint64_t mipmap = 0;                       // Mipmapped array of a level; else 0.
+  unsigned level = 0;                             // Index of a level.
 
   std::uint64_t element_bytes() const;
-  // The bytes that a box in it may span; 1 for rows and planes that the shape does not have.
+  // Maximum extent of a box in it; 1 for rows and planes missing in the shape.
   BoxExtent extent() const;
 };
 
-// Any thread. Results are the driver's.
+// Threads: any. Results are the driver's.
 class Arrays final : public ContextTable {
  public:
-  // `levels` 0 makes a plain array. Waits for the proxy, which may be out of memory.
+  // `levels` 0 creates a plain array. Waits for the proxy, since it may be out of memory.
   CUresult Create(const std::shared_ptr<ContextConnection>& connection, const ArrayShape& shape,
                   unsigned levels, std::uint64_t* array);
-  // The array of one level: the same one for each call. CUDA_ERROR_INVALID_VALUE when there is no
-  // such level.
+  // Returns the array of one level, the same for each call. CUDA_ERROR_INVALID_VALUE if this level
+  // does not exist.
   CUresult LevelOf(std::uint64_t mipmap, unsigned level, std::uint64_t* array);
-  // CUDA_ERROR_INVALID_HANDLE for what is none, and for levels, which end with the whole.
+  // CUDA_ERROR_INVALID_HANDLE for unknown handles, and for levels: they end with their mipmapped
+  // array.
   CUresult Destroy(std::uint64_t array);
   // Null for unknown and destroyed ones.
   std::shared_ptr<const Array> Find(std::uint64_t array) const;

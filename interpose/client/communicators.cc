@@ -24,7 +24,7 @@ Communicator::Communicator(std::uint64_t number, std::uint64_t family,
 
 Communicator::State Communicator::AwaitJoined() {
   MutexLock lock(mutex_);
-  // As all waits here: ends with the proxy's answer, with the loss or reset of the device of a rank
+  // All waits here end with the proxy's answer, with the loss or reset of a rank's device
   // (FailAll), or when the program ends the communicator.
   changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return !joining_; });
   return failure_;
@@ -137,7 +137,7 @@ void Communicator::Lose(const std::string& problem) {
     const MutexLock lock(mutex_);
     if (failure_.result == nccl::kSuccess) {
       failure_ = {nccl::kRemoteError, problem};
-      // Who waits for what it does would wait in vain.
+      // Delayed only if no thread waits for an operation.
       if (!joining_ && under_way_ == 0)
         told_from_ = std::chrono::steady_clock::now() + kUntilOwnLossIsTold;
     }
@@ -180,7 +180,7 @@ void Communicators::Remove(std::uint64_t number) {
     removed = std::move(known->second);
     communicators_.erase(known);
   }
-  // Nothing more is told of it: nobody waits any longer.
+  // No more notifications follow: ends all waits.
   CommunicatorNotice ended;
   ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
   removed->Told(ended);
@@ -189,14 +189,14 @@ void Communicators::Remove(std::uint64_t number) {
 void Communicators::OnTold(const ContextConnection& connection, const CommunicatorNotice& told) {
   const std::shared_ptr<Communicator> known = Find(told.communicator);
   if (known == nullptr) return;
-  // Of a fault of its own device, which the connection knows of, NCCL would tell nothing.
+  // A fault of its own device, known from the ContextConnection: NCCL would not report it.
   if (static_cast<nccl::Step>(told.step) == nccl::Step::kFailed &&
       connection.fault() != CUDA_SUCCESS)
     return known->Lose(std::string(told.problem));
   known->Told(told);
   if (static_cast<nccl::Step>(told.step) != nccl::Step::kJoined || told.outcome == nccl::kSuccess)
     return;
-  // Those that wait for this one wait in vain.
+  // Ranks waiting for this one would never join.
   const ReaderLock lock(mutex_);
   for (const auto& [number, other] : communicators_)
     if (other->family == known->family)
@@ -222,7 +222,7 @@ void Communicators::FailAll(const ContextConnection& connection, End end, const 
       communicator->Lose(problem);
     else
       communicator->Fail(nccl::kRemoteError, problem);
-    // Nothing more is told of this one.
+    // No more notifications follow for this one.
     CommunicatorNotice ended;
     ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
     communicator->Told(ended);

@@ -1,5 +1,4 @@
-// NCCL's communicators of this process: what their proxies have told of them. NCCL itself runs
-// there.
+// NCCL's communicators of this process: states reported by their proxies. NCCL itself runs there.
 #pragma once
 
 #include <atomic>
@@ -20,58 +19,59 @@ namespace cuspan {
 
 class ContextConnection;
 
-// One rank of this process in a communicator. Any thread.
+// One rank of this process in a communicator. Threads: any.
 class Communicator {
  public:
-  // `family` is the same for ranks that were made together.
+  // `family` is equal for ranks created together.
   Communicator(std::uint64_t number, std::uint64_t family, const ContextConnection& connection,
                bool blocking);
 
-  const std::uint64_t number;  // The program's handle, and the proxy's.
+  const std::uint64_t number;  // Handle in the program and at the proxy.
   const std::uint64_t family;
-  const std::uint64_t connection;  // Which life of a context has the rank.
+  const std::uint64_t connection;  // ContextConnection::number() of the rank's context.
   const int device;
   const bool blocking;
 
-  // An ncclResult_t with words for it.
+  // An ncclResult_t with an explanation.
   struct State {
     int result = nccl::kSuccess;
     std::string problem;
   };
-  // Waits until it has been made, or can not be.
+  // Waits until it has been created, or creation has failed.
   State AwaitJoined();
-  // Until it has been aborted or destroyed, or its device is lost.
+  // Waits until it has been aborted or destroyed, or its device is lost.
   State AwaitEnded();
-  // kInProgress while it is made, or does what was asked of it.
+  // kInProgress while it is being created, or an operation on it is in progress.
   State Now() const;
-  // The same, as ncclCommGetAsyncError tells it. NCCL does not notice that its own device is gone:
-  // programs learn that from CUDA, and end. So of a device that is lost it is told 5 s later, to
-  // those who have not noticed. PyTorch (2.11, ProcessGroupNCCL's watchdog) keeps a process whose
-  // communicator tells it an error for a minute.
+  // State for ncclCommGetAsyncError. NCCL does not notice the loss of its own device; programs
+  // learn of it from CUDA, and exit. Therefore the loss is reported here 5 s later, for programs
+  // still running. PyTorch (2.11, ProcessGroupNCCL's watchdog) keeps a process alive for a minute
+  // after an error of a communicator.
   State AsynchronousError() const;
-  // Of one that was made; 0 before.
+  // 0 before it has been created.
   int size() const;
   int rank() const;
-  // What it has begun when this returns: nccl::Step::kFinalized will be told.
+  // Counts an operation; nccl::Step::kFinalized reports its end.
   void Begin();
-  // Waits until that was.
+  // Waits for the end of all operations counted.
   State AwaitFinalized();
-  // The calling thread ends it: nobody else may ask anything of it. False where one has done so.
+  // Reserves ending it to the calling thread; other threads may not use it any more. False if
+  // another thread has reserved it.
   bool BeginEnd() { return !ending_.exchange(true); }
   bool ending() const { return ending_.load(); }
 
   void Told(const CommunicatorNotice& told);
   void Fail(int result, const std::string& problem);
-  // Its own device is lost.
+  // Fails it because its own device is lost.
   void Lose(const std::string& problem);
-  // The same as Fail for one that has not joined yet.
+  // Fail for a communicator not created yet.
   void FailJoining(int result, const std::string& problem);
 
-  // Numbers for what is made of it, the same at all its ranks.
+  // Number for a communicator derived from it, equal on all its ranks.
   std::uint32_t NextPart();
-  // For ncclRedOpCreatePreMulSum; beyond NCCL's own.
+  // Number for ncclRedOpCreatePreMulSum, beyond NCCL's own operations.
   std::uint32_t NextOperation();
-  // Graphs use the operation: it stays as long as the communicator.
+  // Marks the operation as used by graphs: it lives as long as the communicator.
   void Capture(std::uint32_t operation);
   bool IsCaptured(std::uint32_t operation) const;
 
@@ -84,33 +84,34 @@ class Communicator {
   std::set<std::uint32_t> captured_ CUSPAN_GUARDED_BY(mutex_);
   bool joining_ CUSPAN_GUARDED_BY(mutex_) = true;
   bool ended_ CUSPAN_GUARDED_BY(mutex_) = false;
-  unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often Begin was, and kFinalized not.
-  State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first.
-  std::chrono::steady_clock::time_point told_from_ CUSPAN_GUARDED_BY(mutex_);  // failure_ is.
+  unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Calls of Begin without kFinalized.
+  State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first failure.
+  // Time from when AsynchronousError reports failure_.
+  std::chrono::steady_clock::time_point told_from_ CUSPAN_GUARDED_BY(mutex_);
   int size_ CUSPAN_GUARDED_BY(mutex_) = 0;
   int rank_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint32_t parts_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint32_t operations_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
 };
 
-// All of the process. Any thread; lives as long as the process.
+// All communicators of the process. Threads: any. Lives as long as the process.
 class Communicators final : public ContextTable {
  public:
   std::shared_ptr<Communicator> Add(std::uint64_t family, const ContextConnection& connection,
                                     bool blocking);
-  // Null for what is none.
+  // Null for unknown numbers.
   std::shared_ptr<Communicator> Find(std::uint64_t number) const;
   void Remove(std::uint64_t number);
 
-  // By the thread that receives.
+  // Called by the receiving thread.
   void OnTold(const ContextConnection& connection, const CommunicatorNotice& told);
-  // The ranks of that context are gone; those that were made with them fail.
+  // Removes the ranks of this context; ranks created with them fail.
   void Forget(const ContextConnection& ended) override;
   void Lost(const ContextConnection& lost) override;
 
  private:
   enum class End { kLost, kReset };
-  // The ranks of that context, and those that were made with them.
+  // Fails the ranks of this context and those created with them.
   void FailAll(const ContextConnection& connection, End end, const char* problem);
 
   mutable SharedMutex mutex_;

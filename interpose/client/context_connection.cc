@@ -9,14 +9,14 @@
 namespace cuspan {
 namespace {
 
-// Only a device that has the region has anything to do with it.
+// Returns `part`, or null for a device without the region.
 template <typename Part>
 Part* IfShared(const ProxyLocation& place, Part* part) {
   return place.sharing == Sharing::kNone ? nullptr : part;
 }
 
-// The driver reads the variable when a context is made. It takes the digits at its beginning as a
-// decimal number, and nothing but 1 turns it on (driver 580).
+// The driver reads the variable when a context is created. It parses the leading digits as a
+// decimal number; only 1 enables blocking launches (driver 580).
 bool LaunchesBlock() {
   const char* const text = std::getenv("CUDA_LAUNCH_BLOCKING");
   return text != nullptr && std::strtol(text, nullptr, 10) == 1;

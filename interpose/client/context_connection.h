@@ -1,8 +1,8 @@
-// One life of a context (context.h): the connection to its proxy, its memory and its modules. A
-// device that is reset gets a new one.
+// One generation of a context (context.h): the connection to its proxy, its memory and its modules.
+// A reset device gets a new one.
 //
-// Any thread may use a connection. Functions return the driver's results; a lost device makes every
-// call return its sticky error.
+// Threads: any. Functions return the driver's results; for a lost device every call returns its
+// sticky error.
 #pragma once
 
 #include <cuda.h>
@@ -23,7 +23,7 @@ namespace cuspan {
 class Context;
 class ContextConnection;
 
-// What a connection is made from. The pointers outlive it.
+// Arguments of ContextConnection's constructor. The pointers outlive the ContextConnection.
 struct ContextConnectionParts {
   Context* context = nullptr;
   ProxyLocation place;
@@ -33,8 +33,8 @@ struct ContextConnectionParts {
   ConnectionCommon* common = nullptr;
   SharedRegion* region = nullptr;
   ManagedVariables* variables = nullptr;
-  PieceListener* pieces = nullptr;  // Null: nobody wants to know.
-  // Are told of completions, and of communicators, by the thread that receives.
+  PieceListener* pieces = nullptr;  // Null: no listener.
+  // Called for completions and for communicators, on the receiving thread.
   const std::function<void(const EventReached&)>* on_event = nullptr;
   const std::function<void(const ContextConnection&, const CommunicatorNotice&)>* on_communicator =
       nullptr;
@@ -44,9 +44,9 @@ class ContextConnection final : public Connection {
  public:
   explicit ContextConnection(ContextConnectionParts parts);
 
-  // Posts an op that nobody waits for. What it may do with shared memory is seen to, which Send
-  // does not: that is for the work of shared memory itself, and for what only describes work.
-  // *place is its place among all that was posted.
+  // Posts an op without a reply, and keeps memory shared with the program coherent. Send does not:
+  // it is for the coherence work itself, and for ops only describing work. *place: position among
+  // all posted ops.
   template <typename T>
   CUresult Post(const T& op, std::uint64_t* place = nullptr) {
     const bool shared = coherence_.Concerns(op);
@@ -61,7 +61,7 @@ class ContextConnection final : public Connection {
     if (shared) coherence_.After(op);
     return result;
   }
-  // CallAndStore for the program, which hears that work is complete.
+  // CallAndStore for the program, reporting work as complete to it.
   template <typename T>
   CUresult Synchronize(const T& op, std::uint64_t* sequence = nullptr) {
     coherence_.BeforeWait(T::kOp == Op::kStreamQuery);
@@ -69,15 +69,16 @@ class ContextConnection final : public Connection {
     if (result != CUDA_SUCCESS) return result;
     return Synchronized(T::kOp == Op::kDeviceSynchronize);
   }
-  // The program is about to hear that work of the device is complete: all of it, or some.
+  // To be called before work of the device is reported as complete to the program: all of it, or
+  // some.
   CUresult Synchronized(bool all) {
     common().output.WriteKept();
     return coherence_.Synchronized(all);
   }
 
-  // Whether something is under way that writes memory which the program reads.
+  // True if work in flight may write memory read by the program.
   bool MayWriteHost() {
-    // The device has completed a copy before the last of its bytes are stored here.
+    // The device completes a copy before its last bytes are stored here.
     if (common().receiving.load(std::memory_order_acquire) != 0) return true;
     const std::uint64_t completed = memory_.completed();
     return completed < LastPosted() && coherence_.MayWriteHost(completed);
@@ -90,8 +91,8 @@ class ContextConnection final : public Connection {
   Modules& modules() { return modules_; }
   TensorMaps& tensor_maps() { return tensor_maps_; }
   Limits& limits() { return limits_; }
-  // True if CUDA_LAUNCH_BLOCKING was 1 when the context began: launches of kernels and graphs
-  // return when these have ended, and report their errors.
+  // True if CUDA_LAUNCH_BLOCKING was 1 when the context began: launches of kernels and graphs block
+  // until these have ended, and report their errors.
   bool launches_block() const { return launches_block_; }
 
  private:
@@ -102,7 +103,7 @@ class ContextConnection final : public Connection {
   void OnFailed(CUresult result) override;
   void OnLongWait() override;
 
-  const std::shared_ptr<Context> context_;  // Until it has no life, they hold each other.
+  const std::shared_ptr<Context> context_;  // A reference cycle until the generation ends.
   SharedRegion* const region_;
   const std::function<void(const EventReached&)>* const on_event_;
   const std::function<void(const ContextConnection&, const CommunicatorNotice&)>* const

@@ -1,5 +1,5 @@
-// Copies of runs of bytes and of boxes, wherever their sides lie: between the program's memory and
-// a device's, on one device, and between two.
+// Copies of runs of bytes and of boxes: between the program's memory and a device, on one device,
+// and between two devices.
 #pragma once
 
 #include <cuda.h>
@@ -15,27 +15,27 @@
 
 namespace cuspan {
 
-// What the program says of the two sides of a copy: host, device, or whatever the pointers say.
+// Locations of the two sides given by the program: host, device, or determined by the pointers.
 enum class CopySides { kDefault, kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-// A copy of one run.
+// A copy of one run of bytes.
 struct CopyRequest {
   void* destination = nullptr;
   const void* source = nullptr;
   std::uint64_t bytes = 0;
-  int destination_device = -1;  // Both ≥ 0 for a peer copy; -1: what the pointers say.
+  int destination_device = -1;  // Both ≥ 0 for a peer copy; -1: determined by the pointers.
   int source_device = -1;
   CopySides sides = CopySides::kDefault;
   bool asynchronous = false;
 };
 
-// One side of a copy of a box: in an array, or in memory, whose first row starts at `pointer`.
+// One side of a copy of a box: in an array, or in memory with its first row at `pointer`.
 struct BoxSide {
   std::shared_ptr<const Array> array;  // Null: memory.
   const void* pointer = nullptr;
-  std::uint64_t pitch = 0;            // Of memory: bytes from one row to the next,
+  std::uint64_t pitch = 0;            // Memory: bytes from one row to the next,
   std::uint64_t plane_rows = 0;       // and rows from one plane to the next.
-  std::uint64_t x = 0, y = 0, z = 0;  // In an array: bytes, rows, planes.
+  std::uint64_t x = 0, y = 0, z = 0;  // Array: bytes, rows, planes.
 };
 struct BoxCopy {
   BoxSide destination;
@@ -43,13 +43,13 @@ struct BoxCopy {
   BoxExtent extent;
   CopySides sides = CopySides::kDefault;
   bool asynchronous = false;
-  int destination_device = -1;  // As in CopyRequest.
+  int destination_device = -1;  // See CopyRequest.
   int source_device = -1;
 };
 
-// Such a copy, all of which lies on one device, as a node of a graph of the device.
+// Converts a copy within one device to a node of a graph of this device.
 GraphCopy AsNode(const BoxCopy& copy);
-// Whether both sides lie, as a whole, in the own memory or arrays of that device.
+// True if both sides are entirely in memory or arrays of this device.
 bool BothOn(const ContextConnection& connection, const BoxCopy& copy);
 
 // All outlive the copies.
@@ -63,27 +63,27 @@ struct CopiesParts {
   PeerCopies* peer_copies;
 };
 
-// Any thread, but not the receiver's. Results are the driver's. Extents are checked against what is
-// allocated.
+// Threads: any except the receiver thread. Results are the driver's. Extents are checked against
+// the allocations.
 class Copies {
  public:
   explicit Copies(CopiesParts parts) : parts_(parts) {}
   Copies(const Copies&) = delete;
 
-  // When the call returns, the program finds in memory what CUDA promises: a synchronous copy's
-  // bytes, and what came before it in its stream.
+  // On return, the program sees the contents of memory guaranteed by CUDA: those of a synchronous
+  // copy, and of earlier work in its stream.
   CUresult Copy(CopyRequest request, const StreamTarget& target);
   CUresult Copy(const BoxCopy& copy, const StreamTarget& target);
 
  private:
-  // *waited: the stream had come to the end of the copy, or the call has waited for its bytes.
+  // *waited: the stream has reached the end of the copy, or the call has waited for its bytes.
   CUresult PostRun(const CopyRequest& request, const StreamTarget& target, bool* waited);
   CUresult PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamTarget& target,
                    bool* waited);
   CUresult CopyHostToDevice(const CopyRequest& request, const StreamTarget& there);
   CUresult CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there);
-  // Posts `op`, a copy that `copier` does by itself, between the devices of `ends`. The
-  // synchronous form starts after all earlier work of both, and waits.
+  // Posts `op`, a copy executed by `copier` alone, between the devices of `ends`. The synchronous
+  // form starts after all earlier work of both, and waits.
   template <typename Op>
   CUresult CopyByItself(const std::shared_ptr<ContextConnection>& copier, const CopyEnds& ends,
                         bool asynchronous, const StreamTarget& target, Op& op) {
@@ -98,16 +98,16 @@ class Copies {
     return parts_.streams->Synchronize(target);
   }
   static CUresult WaitForBoth(const CopyEnds& ends);
-  // Between two devices that do not have each other's memory, in the order of `target`, which may
-  // be a third one's.
+  // Copies between two devices without access to each other's memory, in the order of `target`,
+  // perhaps a third device's.
   CUresult CopyPeer(const PeerCopies::Copy& copy, bool asynchronous, const StreamTarget& target);
-  // Around a copy between the two: what CUDA promises of shared memory.
+  // Called before and after a copy between the two, for CUDA's guarantees about shared memory.
   CUresult Begin(const void* destination, const void* source, bool* asynchronous,
                  const StreamTarget& target);
   CUresult End(const void* destination, const void* source, bool waited,
                const StreamTarget& target);
-  // Something that was begun earlier may still write to page-locked memory before a copy that is
-  // posted now reads it.
+  // True if earlier operations may still write to page-locked memory before a copy posted now reads
+  // it.
   bool HostWritesPending(ContextConnection& connection) const;
 
   const CopiesParts parts_;

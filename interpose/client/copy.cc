@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// Whether the device that the program names for a side, if it does, is not the pointer's.
+// True if the program names a device for a side, and the pointer belongs to another.
 bool IsElsewhere(const std::shared_ptr<ContextConnection>& connection, int device) {
   return device >= 0 && (connection == nullptr || connection->device() != device);
 }
@@ -18,7 +18,8 @@ bool IsElsewhere(const std::shared_ptr<ContextConnection>& connection, int devic
 CUresult Copies::Begin(const void* destination, const void* source, bool* asynchronous,
                        const StreamTarget& target) {
   if (!*asynchronous) target.connection->coherence().BeforeWait(false);
-  // A managed variable's memory by name and by address are two: equal when the device is at rest.
+  // A managed variable has one memory by name and one by address. They are equal while the device
+  // is idle.
   if (!parts_.variables->Contains(AddressOf(destination)) &&
       !parts_.variables->Contains(AddressOf(source)))
     return CUDA_SUCCESS;
@@ -32,8 +33,8 @@ CUresult Copies::End(const void* destination, const void* source, bool waited,
     if (const CUresult result = parts_.streams->Synchronize(target); result != CUDA_SUCCESS)
       return result;
   }
-  // The program may look at shared memory itself when the call returns, and what came before the
-  // copy in its stream is complete, too.
+  // The program may access shared memory after the return, and earlier work of the stream is
+  // complete, too.
   return target.connection->Synchronized(false);
 }
 
@@ -50,8 +51,8 @@ CUresult Copies::Copy(CopyRequest request, const StreamTarget& target) {
 CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target, bool* waited) {
   const CopyEnds ends = parts_.addresses->EndsOf(request.destination, request.source);
   const auto& [to, from] = ends;
-  // The driver goes by the pointers; it refuses only pageable memory where the
-  // kind says device (measured on an H200 with every pair of kind and pointers).
+  // The driver goes by the pointers. It only refuses pageable memory if the kind says device
+  // (measured on an H200 with every pair of kind and pointers).
   const bool to_device =
       request.sides == CopySides::kHostToDevice || request.sides == CopySides::kDeviceToDevice;
   const bool from_device =
@@ -90,7 +91,7 @@ CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target,
     return parts_.events->OnDevice(
         target, from, [&](const StreamTarget& there) { return CopyDeviceToHost(request, there); });
   }
-  // Between two places of the host: when the stream has come so far.
+  // Host to host: copied once the stream's earlier work is complete.
   const CUresult result = parts_.streams->Synchronize(target);
   if (result == CUDA_SUCCESS) std::memmove(request.destination, request.source, request.bytes);
   return result;
@@ -126,7 +127,7 @@ bool Copies::HostWritesPending(ContextConnection& connection) const {
 CUresult Copies::CopyHostToDevice(const CopyRequest& request, const StreamTarget& there) {
   const auto* source = static_cast<const std::byte*>(request.source);
   const bool pinned = parts_.host->Find(source, request.bytes).has_value();
-  // Page-locked memory is read when the stream has come so far, not now.
+  // Page-locked memory must be read when the stream reaches the copy, not now.
   if (request.bytes <= kMaxInlineBytes && !(pinned && HostWritesPending(*there.connection))) {
     CopyToDeviceInline op;
     op.stream = there.stream;
@@ -146,7 +147,7 @@ CUresult Copies::CopyDeviceToHost(const CopyRequest& request, const StreamTarget
   CopyFromDevice op;
   op.source = AddressOf(request.source);
   op.bytes = request.bytes;
-  // CUDA returns from a copy to pageable memory when the bytes are there.
+  // CUDA's copies to pageable memory return when the bytes are there.
   const bool later = request.asynchronous && parts_.host->Find(request.destination, request.bytes);
   return ReceiveBytes(there, op, static_cast<std::byte*>(request.destination), request.bytes, {},
                       later);

@@ -1,4 +1,4 @@
-// Copies of boxes: rows in planes, in memory or in arrays, wherever the sides lie.
+// Copies of boxes: rows in planes, in memory or in arrays.
 #include <cstring>
 
 #include "interpose/client/copies.h"
@@ -18,7 +18,7 @@ bool InsideArray(const BoxSide& side, const BoxExtent& extent) {
          InsideOf(side.y, extent.rows, whole.rows) && InsideOf(side.z, extent.planes, whole.planes);
 }
 
-// Whether the box has no gaps between its rows and planes.
+// True if the box has no gaps between its rows and planes.
 bool IsOneRun(const BoxSide& side, const BoxExtent& extent) {
   if (side.array != nullptr) return false;
   const bool rows = extent.rows == 1 || side.pitch == extent.width;
@@ -30,7 +30,7 @@ BoxLocation PlaceOf(const BoxSide& side) {
   return {0, AddressOf(side.pointer), side.pitch, side.plane_rows, 0, 0, 0};
 }
 
-// Whether all of a side in memory is there, on the device of `connection`.
+// True if a side in memory is entirely on the device of `connection`.
 bool InsideMemory(const ContextConnection& connection, const BoxSide& side,
                   const BoxExtent& extent) {
   const auto span = SpannedBytes(extent, side.pitch, side.plane_rows);
@@ -46,14 +46,14 @@ std::byte* MemoryOf(const BoxSide& side) {
   return static_cast<std::byte*>(const_cast<void*>(side.pointer));
 }
 
-// One side of a copy, and whether all of it is there.
+// One side of a copy, and the validity of its extent.
 struct BoxEnd {
   std::shared_ptr<ContextConnection> connection;  // Null for the host.
   bool pinned = false;
   bool valid = false;
 };
 
-// `connection` holds the side, or null; `device` is the one that the program names, or -1.
+// `connection`: owner of the side, or null. `device`: device named by the program, or -1.
 BoxEnd EndOf(const BoxSide& side, const BoxExtent& extent,
              std::shared_ptr<ContextConnection> connection, int device, const HostMemory& host) {
   BoxEnd end{std::move(connection)};
@@ -69,7 +69,7 @@ BoxEnd EndOf(const BoxSide& side, const BoxExtent& extent,
   return end;
 }
 
-// As for one run: pageable memory where the kind says device is refused.
+// True if the kind says device for pageable memory: refused as for one run.
 bool IsWrong(CopySides sides, const BoxEnd& to, const BoxEnd& from) {
   const bool to_device = sides == CopySides::kHostToDevice || sides == CopySides::kDeviceToDevice;
   const bool from_device = sides == CopySides::kDeviceToHost || sides == CopySides::kDeviceToDevice;
@@ -162,7 +162,7 @@ CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamT
                           RowsOf(copy.destination, extent), copy.asynchronous && to.pinned);
     });
   }
-  // Between two places of the host: when the stream has come so far.
+  // Host to host: copied once the stream's earlier work is complete.
   const CUresult result = parts_.streams->Synchronize(target);
   if (result != CUDA_SUCCESS) return result;
   std::vector<std::byte> packed(bytes);

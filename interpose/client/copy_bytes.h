@@ -1,5 +1,4 @@
-// The way that a copy's bytes take between the program's memory and a proxy, whatever op moves them
-// there.
+// Transfers of a copy's bytes between the program's memory and a proxy, for any op.
 #pragma once
 
 #include <cuda.h>
@@ -37,7 +36,7 @@ CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, s
   return result != CUDA_SUCCESS ? result : there.connection->TakePostedFailure();
 }
 
-// The same from a device; returns when the bytes are there, or at once.
+// The same from a device. Returns when the bytes are stored, or at once if `later`.
 template <typename Op>
 CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
                       std::uint64_t bytes, const HostRows& rows, bool later) {

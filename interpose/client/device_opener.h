@@ -1,4 +1,4 @@
-// Who gives a session its devices: the agent of this node (agent_connection.h), or a test.
+// Source of a session's devices: the agent of this node (agent_connection.h), or a test.
 #pragma once
 
 #include <sys/types.h>
@@ -9,28 +9,28 @@
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 class DeviceOpener {
  public:
   virtual ~DeviceOpener() = default;
 
   struct Opened {
     DeviceOpened answer;
-    // The channel to the device's proxy and that one's bell; where answer.result is CUDA_SUCCESS.
+    // Channel to the device's proxy, and the proxy's bell; valid if answer.result is CUDA_SUCCESS.
     UniqueFd channel;
     UniqueFd bell;
   };
-  // `region`: the file of the program's shared region, or -1 where it has none. It is not kept.
-  // Waits for the device's proxy to start.
+  // `region`: file of the program's shared region, -1 if it has no region; not kept. Waits for the
+  // device's proxy to start.
   virtual Result<Opened> Open(const OpenDevice& request, int region) = 0;
-  // The context's proxy ends. Returns when nothing more is expected of it: from then on its channel
-  // may be closed.
+  // Ends the context's proxy. Nothing more is expected of the proxy on return: its channel may be
+  // closed.
   virtual Status Close(std::uint32_t context) = 0;
-  // Gives the proxies of two contexts a channel between them. Does not wait for that.
+  // Requests a channel between the proxies of two contexts, without waiting for it.
   virtual Status Join(const JoinDevices& request) = 0;
-  // Whether there is nobody to ask any more, so that all devices are lost. Does not wait.
+  // True if the agent has ended, and all devices are lost. Does not block.
   virtual bool Gone() const = 0;
-  // The process that is asked; 0 where that is unknown.
+  // Process answering the requests; 0: unknown.
   virtual pid_t process() const { return 0; }
 };
 

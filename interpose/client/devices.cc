@@ -13,20 +13,20 @@
 namespace cuspan {
 namespace {
 
-// Other reasons than work to look again are rare, and this is soon enough for them.
+// Back-off sleep while waiting threads receive: other reasons to wake are rare.
 constexpr std::chrono::milliseconds kWatchedSleep{1};
-// The end of the agent rings no bell, nor does the silence of a proxy: they are looked for.
+// Interval of the checks for the agent's end and for proxies not answering: neither rings the bell.
 constexpr std::chrono::milliseconds kAgentCheck{1000 / AnswerWatch::kPollsPerSecond};
 
-// Whether devices of the program's node have managed memory in memory of their own: one GPU does,
-// since its kernels are faster there; a software GPU has no other memory than the program's.
+// True if devices of the program's node keep managed memory in device memory. A single GPU does:
+// its kernels are faster there. A software GPU uses the program's memory.
 bool MirrorsManaged(const std::vector<DeviceDescription>& devices) {
   const char* const wanted = SettingText(settings::kManaged);
   if (std::strcmp(wanted, "auto") != 0 && std::strcmp(wanted, "device") != 0 &&
       std::strcmp(wanted, "host") != 0)
     LogWarn("{} must be auto, device or host, not '{}': it is taken for auto",
             settings::kManaged.name, wanted);
-  // Of several devices one at a time could work on it.
+  // Only one of several devices could work on it at a time.
   if (devices.size() != 1 || std::strcmp(wanted, "host") == 0) return false;
   return !devices.front().in_host_memory || std::strcmp(wanted, "device") == 0;
 }
@@ -107,7 +107,7 @@ std::vector<std::shared_ptr<Connection>> Devices::Connections() const {
   return {connections.begin(), connections.end()};
 }
 
-// --- Lives of contexts
+// --- Generations of contexts
 
 CUresult Devices::Open(int device, std::shared_ptr<ContextConnection>* connection) {
   Context* const context = ContextFor(device);
@@ -166,7 +166,7 @@ CUresult Devices::Destroy(Context& context) {
 }
 
 void Devices::Retire(const Context& context) {
-  std::shared_ptr<Context> oldest;  // Goes without the lock.
+  std::shared_ptr<Context> oldest;  // Destroyed after the lock is released.
   const WriterLock lock(connections_mutex_);
   const auto known = std::find_if(created_.begin(), created_.end(),
                                   [&](const auto& created) { return created.get() == &context; });
@@ -189,7 +189,7 @@ void Devices::SetConnections(Context& context, std::shared_ptr<ContextConnection
   context.life_.store(connection == nullptr ? Context::LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)
                                             : Context::LifeOf(connection->number(), CUDA_SUCCESS),
                       std::memory_order_release);
-  // It may have failed while it started: this finds the fault, or Connection::Fail the life.
+  // A failure while starting is found here, or Connection::Fail finds the generation.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (connection != nullptr && connection->fault() != CUDA_SUCCESS)
     context.Fail(connection->number(), connection->fault());
@@ -263,7 +263,7 @@ CUresult Devices::Reset(Context& context) {
   context.used_by_runtime.store(false, std::memory_order_relaxed);
   const std::shared_ptr<ContextConnection> connection = Opened(context);
   if (connection == nullptr) return CUDA_SUCCESS;
-  // A healthy device finishes what it has, as cudaDeviceReset does.
+  // A healthy device finishes its work, like in cudaDeviceReset.
   if (connection->fault() == CUDA_SUCCESS)
     static_cast<void>(connection->Synchronize(DeviceSynchronize{}));
   connection->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -273,8 +273,8 @@ CUresult Devices::Reset(Context& context) {
   SetConnections(context, nullptr, nullptr);
   parts_.common->blocks_version.fetch_add(1, std::memory_order_release);
   for (ContextTable* const table : Tables()) table->Forget(*connection);
-  // The agent closes the channel: a proxy that found it closed before the agent knows why would
-  // count as lost.
+  // The agent closes the channel: if a proxy found it closed before the agent knows the reason, it
+  // would count as lost.
   const Status closed = opener_->Close(context.agent_number());
   connection->channel().Close(false);
   if (closed.ok()) return CUDA_SUCCESS;
@@ -353,10 +353,10 @@ void Devices::ReceiveLoop() {
       connections = ContextConnections();
       failed.clear();
     }
-    // Else the agent would wake this thread again and again for what others take. With an idle
-    // device beside theirs it still does: somebody has to hear of that one.
+    // Otherwise the agent would wake this thread constantly for messages received by other threads.
+    // It still does beside an idle device: its messages need this thread.
     if (all_watched()) bell_.Nap(all_watched, kWatchedSleep);
-    // The time-out is for the agent's death alone: whatever else happens rings.
+    // The time-out is for the checks below: everything else rings the bell.
     bell_.Wait(
         [&] {
           if (connections_version_.load(std::memory_order_relaxed) != version) return true;
@@ -374,7 +374,7 @@ void Devices::ReceiveLoop() {
         SayLost(*connection);
       }
     }
-    // Also while other things happen all the time: they need not be what somebody waits for.
+    // Checked under constant traffic, too: it may concern other devices than the awaited one.
     if (const auto now = std::chrono::steady_clock::now(); now - checked >= kAgentCheck) {
       checked = now;
       if (!agent_gone && opener_->Gone()) {
@@ -387,7 +387,7 @@ void Devices::ReceiveLoop() {
   }
 }
 
-// Again and again: one may have been opened while the agent ended.
+// Called repeatedly: a device may have been opened while the agent ended.
 void Devices::LoseAll() {
   for (const auto& connection : ContextConnections())
     if (connection->fault() == CUDA_SUCCESS)

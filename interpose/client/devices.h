@@ -1,4 +1,4 @@
-// The devices of this process and their contexts: who is opened, reset and received from.
+// The devices of this process and their contexts: opening, resetting, receiving.
 #pragma once
 
 #include <cuda.h>
@@ -18,24 +18,24 @@
 
 namespace cuspan {
 
-// The calling thread's current device.
+// Returns the calling thread's current device.
 int CurrentDevice();
 
-// What all connections are made with. All outlive the devices.
+// Arguments common to all ContextConnections. All outlive the devices.
 struct DeviceParts {
   ConnectionCommon* common;
   SharedRegion* region;
   ManagedVariables* variables;
   PieceListener* pieces;
-  // Are told of completions, and of communicators, by the thread that receives.
+  // Called for completions and for communicators, on the receiving thread.
   std::function<void(const EventReached&)> on_event;
   std::function<void(const ContextConnection&, const CommunicatorNotice&)> on_communicator;
 };
 
-// Any thread. Results are the driver's. Lives as long as the process.
+// Threads: any. Results are the driver's. Lives as long as the process.
 class Devices {
  public:
-  // Proxies of devices that `opener` opens ring `bell`.
+  // Proxies of the devices opened by `opener` ring `bell`.
   Devices(std::unique_ptr<DeviceOpener> opener, Bell bell,
           std::vector<DeviceDescription> descriptions, DeviceParts parts);
   Devices(const Devices&) = delete;
@@ -44,43 +44,45 @@ class Devices {
   const DeviceDescription& description(int device) const {
     return descriptions_[static_cast<std::size_t>(device)];
   }
-  // The primary context of a device.
+  // Returns the primary context of a device.
   Context& Primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
-  // The calling thread's current context: the first device's primary one, if it has made none
-  // current.
+  // Returns the calling thread's current context; if none is current, the first device's primary
+  // one.
   Context& CurrentContext();
-  // The context with that address, which may be destroyed; null when there is none, or was long
-  // ago.
+  // Returns the context at this address, possibly a destroyed one. Null if it never existed or was
+  // destroyed long ago.
   Context* Find(const void* context) const;
-  // A new context of a device, and its life.
+  // Creates a context of a device and begins its generation.
   CUresult Create(int device, Context** context);
-  // Ends a created context for good. CUDA_ERROR_CONTEXT_IS_DESTROYED where it has ended already.
+  // Ends a created context for good. CUDA_ERROR_CONTEXT_IS_DESTROYED if it has ended already.
   CUresult Destroy(Context& context);
 
-  // The text of CUDA_ERROR_DEVICE_UNAVAILABLE where devices are lost, with which and why; null
-  // where none is. Valid as long as the process lives.
+  // Text of CUDA_ERROR_DEVICE_UNAVAILABLE naming the lost devices and the reasons; null if no
+  // device is lost. Valid as long as the process lives.
   const char* lost_text() const { return parts_.common->lost_devices.text(); }
 
-  // The life of a context, begun if it was not. Fails with the sticky error of a lost device.
+  // Returns the context's generation, begun if necessary. Fails with the sticky error of a lost
+  // device.
   CUresult Open(Context& context, std::shared_ptr<ContextConnection>* connection);
-  // The same if it has begun already; null if not.
+  // Returns the generation if it has begun; null otherwise.
   std::shared_ptr<ContextConnection> Opened(const Context& context) const;
-  // Of the current context where it is one of that device, else of the primary one.
-  // CUDA_ERROR_INVALID_DEVICE when there is no such device.
+  // Opens the current context if it is one of this device, else the primary context.
+  // CUDA_ERROR_INVALID_DEVICE if the device does not exist.
   CUresult Open(int device, std::shared_ptr<ContextConnection>* connection);
-  // The same if it has begun already; null if not, or there is no such device.
+  // Returns the generation of this context if it has begun; null otherwise, or if the device does
+  // not exist.
   std::shared_ptr<ContextConnection> OpenedFor(int device);
   std::shared_ptr<ContextConnection> Opened(int device) { return Opened(Primary(device)); }
-  // Of the current context, for a call of the runtime: it keeps the context, and the thread has it
-  // as its current one from then on.
+  // Opens the current context for a call of the runtime: the runtime keeps it, and it becomes the
+  // thread's current one.
   CUresult OpenCurrent(std::shared_ptr<ContextConnection>* connection);
-  // All that have begun.
+  // Returns all generations begun or beginning.
   std::vector<std::shared_ptr<ContextConnection>> ContextConnections() const;
   std::vector<std::shared_ptr<Connection>> Connections() const;
-  // use(const std::shared_ptr<ContextConnection>&) → any value, with the life that surely(const
-  // ContextConnection&) holds for; else of those that perhaps(const ContextConnection&) holds for
-  // the current context's, or the first. With null when there is none. All are called with a lock
-  // held.
+  // Returns use(const std::shared_ptr<ContextConnection>&) for the ContextConnection accepted by
+  // surely(const ContextConnection&). Otherwise for one accepted by perhaps(const
+  // ContextConnection&): the current context's or the first. Otherwise for null. All are called
+  // with a lock held.
   template <typename Surely, typename Perhaps, typename Use>
   auto VisitConnection(Surely&& surely, Perhaps&& perhaps, Use&& use) {
     static const std::shared_ptr<ContextConnection> none;
@@ -105,30 +107,30 @@ class Devices {
         [](const std::shared_ptr<ContextConnection>& connection) { return connection; });
   }
 
-  // The life of that number; null where it has ended.
+  // Returns the ContextConnection with this number; null after its end.
   std::shared_ptr<ContextConnection> ConnectionNumbered(std::uint64_t number) {
     return FindLink(
         [number](const ContextConnection& connection) { return connection.number() == number; },
         [](const ContextConnection&) { return false; });
   }
 
-  // Ends the context's life; what belongs to it is gone from all tables.
+  // Ends the context's generation and removes its objects from all tables.
   CUresult Reset(Context& context);
-  // The table is told of contexts that end from now on, after those that were added before. It
-  // outlives the devices.
+  // Notifies the table of contexts ending from now on, after the tables added before. It outlives
+  // the devices.
   void AddTable(ContextTable* table);
 
-  // Waits for all work of the context; fine where it has no life.
+  // Waits for all work of the context; CUDA_SUCCESS if it has no generation.
   CUresult Synchronize(const Context& context);
-  // The program unloads the library that holds `fatbin`: no device has it any more.
+  // Removes `fatbin` from all devices: the program unloads its library.
   void Unload(const FatbinRecord& fatbin);
-  // Asks for a channel between the proxies of two contexts.
+  // Requests a channel between the proxies of two contexts.
   CUresult Join(std::uint32_t join, const Context& first, const Context& second);
-  // Wakes the thread that receives.
+  // Wakes the receiver thread.
   void Wake() { bell_.Ring(); }
 
  private:
-  // use(const Context&) for all of them.
+  // Calls use(const Context&) for all contexts.
   template <typename Use>
   void ForEach(Use&& use) const CUSPAN_REQUIRES_SHARED(connections_mutex_) {
     for (const auto& context : primary_) use(*context);
@@ -137,30 +139,30 @@ class Devices {
   Context* ContextFor(int device);
   CUresult OpenNew(Context& context, std::shared_ptr<ContextConnection>* connection);
   Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
-  // The context has ended for good.
+  // Moves an ended context to destroyed_.
   void Retire(const Context& context);
   void SetConnections(Context& context, std::shared_ptr<ContextConnection> connection,
                       std::shared_ptr<ContextConnection> starting);
-  // False if no thread can be started for it.
+  // False if its thread cannot be started.
   bool StartReceiving();
-  // Ends never: every wait of the program relies on it to end when the agent does.
+  // Never returns: every wait of the program relies on it to detect the agent's end.
   void ReceiveLoop();
-  // The agent has ended, and with it what all connections lead to.
+  // Fails all ContextConnections after the end of the agent.
   void LoseAll();
-  // All tables hear of it.
+  // Notifies all tables.
   void SayLost(const ContextConnection& connection);
   std::vector<ContextTable*> Tables() const;
 
   const std::unique_ptr<DeviceOpener> opener_;
   Bell bell_;
-  // Whether devices of this node have memory of their own for managed memory.
+  // True if devices of this node keep managed memory in device memory.
   const bool mirrors_managed_here_;
   const std::vector<DeviceDescription> descriptions_;
   const DeviceParts parts_;
-  std::vector<std::shared_ptr<Context>> primary_;  // By device.
-  mutable SharedMutex connections_mutex_;          // Of the lives of all contexts.
+  std::vector<std::shared_ptr<Context>> primary_;  // Indexed by device.
+  mutable SharedMutex connections_mutex_;          // Guards the generations of all contexts.
   std::vector<std::shared_ptr<Context>> created_ CUSPAN_GUARDED_BY(connections_mutex_);
-  // The last ones that were destroyed: their handles are not given out again at once.
+  // Number of destroyed contexts kept: their handles are not reused at once.
   static constexpr std::size_t kDestroyedKept = 64;
   std::deque<std::shared_ptr<Context>> destroyed_ CUSPAN_GUARDED_BY(connections_mutex_);
   std::uint64_t last_context_ CUSPAN_GUARDED_BY(connections_mutex_) = 0;  // Context::number().

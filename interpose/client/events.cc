@@ -9,10 +9,10 @@
 namespace cuspan {
 namespace {
 
-// A proxy that is further behind than this waits for more than its processor.
+// Limit of waiting for the proxy in Record: if it is further behind, it lacks more than CPU time.
 constexpr std::chrono::milliseconds kLongestBehind{5};
 
-// Also when it was told of and only waited for bytes that are here by now.
+// Also true if the event was reported and only waited for bytes, stored by now.
 bool IsComplete(const Event& event) {
   if (event.complete()) return true;
   event.connection->coherence().BeforeWait(true);
@@ -20,8 +20,8 @@ bool IsComplete(const Event& event) {
   return event.complete();
 }
 
-// The event's own failure, or the fault that a kernel left in its context. After the loss of a
-// device, events that it had reached are still complete.
+// Returns the event's own failure, or a fault caused by a kernel in its context. After the loss of
+// a device, events reached before it are still complete.
 CUresult FailureOf(const Event& event) {
   if (event.failure() != CUDA_SUCCESS) return event.failure();
   const CUresult fault = event.connection->fault();
@@ -85,7 +85,7 @@ CUresult Events::Destroy(std::uint64_t event) {
   const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   known->destroyed.store(true);
-  // Otherwise the last completion forgets it.
+  // Otherwise the last completion erases it.
   if (known->complete() && known->attended.load() == 0) Erase(event);
   EventDestroy destroy;
   destroy.event = event;
@@ -104,8 +104,8 @@ CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
   known->recorded.store(record.record);
   std::uint64_t sequence = 0;
   const CUresult result = target.connection->Post(record, &sequence);
-  // Who measures kernels may have one in front of them wait for a word of page-locked memory, which
-  // the program writes behind the record: what is measured has to be at the device by then.
+  // Autotuners first launch a kernel waiting for a word of page-locked memory; the program writes
+  // the word after the record. The measured kernels must be at the device by then.
   if (result == CUDA_SUCCESS && (known->flags & CU_EVENT_DISABLE_TIMING) == 0 &&
       target.connection->sharing() == Sharing::kMemory &&
       target.connection->coherence().KernelsUseHost())
@@ -140,12 +140,12 @@ CUresult Events::Synchronize(std::uint64_t event) {
   if (!over()) {
     known->attended.fetch_add(1);
     MutexLock lock(known->mutex);
-    // Ends when it is reached, or when the thread that receives finds the device lost (Lost).
+    // Ends when it is reached, or when the receiver thread finds the device lost (Lost).
     known->connection->WaitLong(known->changed, lock, over);
     known->attended.fetch_sub(1);
   }
   if (const CUresult failure = FailureOf(*known); failure != CUDA_SUCCESS) return failure;
-  // Of a device that was lost while it waited.
+  // The device was lost during the wait.
   if (known->reached.load() < wanted) return known->connection->fault();
   return known->connection->Synchronized(false);
 }
@@ -155,7 +155,7 @@ CUresult Events::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mill
   const std::shared_ptr<Event> second = Find(end);
   if (first == nullptr || second == nullptr || first->connection != second->connection)
     return CUDA_ERROR_INVALID_HANDLE;
-  // What is wrong with either comes before what is not ready yet, as in the driver.
+  // Errors of either event precede CUDA_ERROR_NOT_READY, as in the driver.
   for (const auto& event : {first, second}) {
     if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || event->recorded.load() == 0)
       return CUDA_ERROR_INVALID_HANDLE;
@@ -195,7 +195,7 @@ CUresult Events::WaitElsewhere(const StreamTarget& target, Event& event) {
     target.connection->coherence().Follow(*event.connection);
     return event.failure();
   }
-  // The signal may overtake this, which the proxy expects.
+  // The signal may arrive before this op; the proxy expects this.
   return target.connection->Post(wait);
 }
 
@@ -256,10 +256,10 @@ void Events::OnReached(const EventReached& reached) {
     if (entry == events_.end()) return;
     event = entry->second;
   }
-  // That of the last record; but a lost device stays lost.
+  // Result of the last record; but a lost device stays lost.
   if (reached.result != CUDA_SUCCESS || event->connection->fault() == CUDA_SUCCESS)
     event->result.store(reached.result);
-  // Only the thread that receives from the event's device writes it.
+  // Only written by the thread receiving from the event's device.
   if (event->reached.load(std::memory_order_relaxed) < reached.record)
     event->reached.store(reached.record);
   if (event->attended.load() != 0)
@@ -288,7 +288,7 @@ void Events::Release(Event& event, std::optional<std::uint64_t> record, CUresult
     if (connection == nullptr) continue;
     Signal signal;
     signal.signal = held.signal;
-    // A lost device has nothing that waits.
+    // A lost device has no waiting streams.
     if (!connection->coherence().FollowLater(event.connection, [connection, signal] {
           static_cast<void>(connection->Post(signal));
         }))
@@ -306,8 +306,8 @@ void Events::Lost(const ContextConnection& lost) {
   }
   for (const auto& event : failed) {
     event->result.store(lost.fault());
-    // Streams of other devices must not be held for ever by a device that is gone; whoever asks
-    // about the event itself is told.
+    // Streams of other devices must not wait forever for a lost device; queries of the event itself
+    // return the error.
     Release(*event, std::nullopt, lost.fault());
   }
 }

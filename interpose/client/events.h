@@ -1,5 +1,5 @@
-// Events of all devices, those of several processes among them (CU_EVENT_INTERPROCESS), and the
-// order that they make between streams.
+// Events of all devices, interprocess ones (CU_EVENT_INTERPROCESS) included, and the order they
+// establish between streams.
 #pragma once
 
 #include <cuda.h>
@@ -19,37 +19,36 @@
 
 namespace cuspan {
 
-// Any thread, but not the receiver's where not said. Results are the driver's.
+// Threads: any; the receiver thread only if noted. Results are the driver's.
 class Events final : public ContextTable {
  public:
   explicit Events(Devices* devices) : devices_(*devices) {}
   Events(const Events&) = delete;
 
-  // On the current device.
+  // Creates an event on the current device.
   CUresult Create(unsigned flags, std::uint64_t* event);
-  // One of another process, as an event of the current device.
+  // Adds an event of another process as an event of the current device.
   CUresult AddShared(std::shared_ptr<SharedEvent> shared, unsigned flags, std::uint64_t* event);
-  // On a device that need not be the current one.
+  // Creates an event on any device.
   CUresult CreateOn(const std::shared_ptr<ContextConnection>& connection, unsigned flags,
                     std::uint64_t* event);
   CUresult Destroy(std::uint64_t event);
-  // What the event shares with other processes; null when it is none of those.
+  // Returns the state shared with other processes; null for other events.
   std::shared_ptr<SharedEvent> FindShared(std::uint64_t event) { return shared_.Find(event); }
 
   CUresult Record(std::uint64_t event, const StreamTarget& target);
   CUresult Query(std::uint64_t event);
   CUresult Synchronize(std::uint64_t event);
   CUresult ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds);
-  // The stream goes on when the event's latest record (as of now) is reached,
-  // also when it belongs to another device.
+  // Makes the stream wait for the event's latest record as of now, also on another device.
   CUresult Wait(const StreamTarget& target, std::uint64_t event);
 
-  // `call` runs when the stream has come so far. The stream does not wait for it, and the thread
-  // that receives calls it: it must not wait for anything.
+  // Runs `call` on the receiving thread when the stream reaches this point: it must not block. The
+  // stream does not wait for it.
   CUresult WhenReached(const StreamTarget& target, std::function<void(CUresult)> call);
-  // Makes `waiting` wait for what is in `first` now, on whatever devices they are.
+  // Makes `waiting` wait for the current work of `first`, on any devices.
   CUresult Order(const StreamTarget& first, const StreamTarget& waiting);
-  // Runs op(const StreamTarget&) → CUresult in the order of `target` on `connection`, which may be
+  // Runs op(const StreamTarget&) → CUresult in the order of `target` on `connection`, perhaps
   // another device's.
   template <typename Use>
   CUresult OnDevice(const StreamTarget& target,
@@ -63,7 +62,7 @@ class Events final : public ContextTable {
     return result;
   }
 
-  // By the thread that receives.
+  // Called by the receiving thread.
   void OnReached(const EventReached& reached);
   void Forget(const ContextConnection& ended) override;
   void Lost(const ContextConnection& lost) override;
@@ -74,12 +73,11 @@ class Events final : public ContextTable {
   void Erase(std::uint64_t event);
   CUresult RecordShared(const std::shared_ptr<SharedEvent>& shared, const StreamTarget& target);
   CUresult WaitElsewhere(const StreamTarget& target, Event& event);
-  // The signal is given to `connection` when what was recorded is reached. False when it is
-  // already.
+  // Registers `signal`, to be sent to `connection` when the latest record is reached. False if it
+  // is reached already.
   static bool Hold(Event& event, const std::shared_ptr<ContextConnection>& connection,
                    std::uint64_t signal);
-  // Lets those go on who attend to the event: those who wait for this record of it, or, when its
-  // device is lost, all.
+  // Releases the waits for this record of the event, or all waits if its device is lost.
   void Release(Event& event, std::optional<std::uint64_t> record, CUresult result);
 
   Devices& devices_;

@@ -7,7 +7,7 @@
 namespace cuspan {
 namespace {
 
-// Of memory whose graphs are gone; more is freed at once, the oldest first. CUDA keeps all of it
+// Limits of the memory of destroyed graphs; beyond them the oldest is freed. CUDA keeps all of it
 // until cudaDeviceGraphMemTrim.
 constexpr std::uint64_t kMaxEndedBytes = 64 << 20;
 constexpr std::size_t kMaxEnded = 1024;
@@ -87,7 +87,7 @@ void GraphBlocks::Forget(const ContextConnection& ended) {
   static_cast<void>(TakeEnded(ended));
   std::vector<std::shared_ptr<const void>> owners;
   const MutexLock lock(mutex_);
-  // The next connection of the device gives out the same addresses.
+  // The device's next generation reuses these addresses.
   std::erase_if(blocks_, [&](auto& entry) {
     if (!ended.memory().InWindow(entry.first)) return false;
     owners.push_back(std::move(entry.second.owner));

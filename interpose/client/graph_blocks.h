@@ -1,9 +1,9 @@
-// Memory that graphs allocate, by address.
+// Memory allocated by graphs, by address.
 //
-// A graph's memory stays where it is as long as there is the graph, so that each launch finds it at
-// its address. A launch hands it to the program, which has it until it frees it, also when the
-// graph is gone before. Afterwards its address is not used again at once: CUDA takes such addresses
-// from ranges of their own, and programs free some of them late, to be told that there is nothing.
+// A graph's memory stays allocated as long as the graph exists: each launch finds it at its
+// address. A launch makes the program its owner until the program frees it, even if the graph is
+// destroyed before. Afterwards its address is not reused at once. CUDA takes these addresses from
+// ranges of their own, and some programs free them late, expecting an error.
 #pragma once
 
 #include <cuda.h>
@@ -19,30 +19,31 @@
 
 namespace cuspan {
 
-// Any thread. Owners end without a lock.
+// Threads: any. Owners are released without a lock.
 class GraphBlocks final : public ContextTable {
  public:
-  // A graph's from now on.
+  // Registers memory of a graph.
   void Add(std::uint64_t address);
-  // Whether a graph's memory starts there; Contains: also when the graph is gone.
+  // True if memory of an existing graph starts there. Contains: also memory of a destroyed graph.
   bool IsOfGraph(std::uint64_t address);
   bool Contains(std::uint64_t address);
-  // The program has it from now on, which keeps `owner`. False when it has it already.
+  // Makes the program the owner, and keeps `owner` alive meanwhile. False if it is the owner
+  // already.
   bool Hand(std::uint64_t address, std::shared_ptr<const void> owner);
   bool IsHanded(std::uint64_t address);
-  // The program has freed it. CUDA_ERROR_INVALID_VALUE when it did not have it.
+  // Ends the program's ownership. CUDA_ERROR_INVALID_VALUE if it was not the owner.
   CUresult TakeBack(std::uint64_t address);
-  // No graph has it any more. The result are addresses of ended ones that are no longer known here,
-  // and which the caller frees.
+  // Marks memory of a destroyed graph. Returns addresses of earlier graphs' memory, removed from
+  // this table; the caller frees them.
   std::vector<std::uint64_t> End(std::uint64_t address, std::uint64_t bytes);
-  // All ended ones of the device, in the same way.
+  // Removes all memory of destroyed graphs of the device in the same way.
   std::vector<std::uint64_t> TakeEnded(const ContextConnection& connection);
 
   void Forget(const ContextConnection& ended) override;
 
  private:
   struct Block {
-    std::shared_ptr<const void> owner;  // While the program has it.
+    std::shared_ptr<const void> owner;  // Set while the program owns it.
     bool ended = false;
   };
   struct Ended {
@@ -52,7 +53,7 @@ class GraphBlocks final : public ContextTable {
 
   Mutex mutex_;
   std::map<std::uint64_t, Block> blocks_ CUSPAN_GUARDED_BY(mutex_);
-  std::deque<Ended> ended_ CUSPAN_GUARDED_BY(mutex_);  // The oldest first,
+  std::deque<Ended> ended_ CUSPAN_GUARDED_BY(mutex_);  // The oldest first.
   std::uint64_t ended_bytes_ CUSPAN_GUARDED_BY(mutex_) = 0;
 };
 

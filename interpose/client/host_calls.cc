@@ -24,10 +24,10 @@ void HostCallThread::Run(Call call) {
   arrived_.notify_one();
 }
 
-// Has nothing to destroy, and no promise about exceptions: pthread_exit unwinds from the function
-// through this frame, by the program's unwinder, which has nothing to call here.
+// Owns no objects with destructors, and is not noexcept: pthread_exit unwinds from the function
+// through this frame, by the program's unwinder.
 void* HostCallThread::Thread(void* calls) {
-  // Only the function can be cancelled.
+  // Only the function may be cancelled.
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
   for (;;) {
     const HostFunction next = static_cast<HostCallThread*>(calls)->Next();
@@ -39,7 +39,7 @@ void* HostCallThread::Thread(void* calls) {
 }
 
 HostFunction HostCallThread::Next() {
-  // What runs here is what CUDA forbids to use the devices.
+  // CUDA forbids these functions to use the devices.
   ThisThread().in_host_call = true;
   {
     MutexLock lock(mutex_);
@@ -56,15 +56,15 @@ void HostCallThread::Over() {
   current_ = {};
 }
 
-// The stream stops at a signal, which is given when the function has run.
+// The stream waits for a signal, sent after the function has run.
 CUresult HostCalls::Call(const StreamTarget& target, Choose call) {
   if (const CUresult started = thread_.Start(); started != CUDA_SUCCESS) return started;
   StreamWaitSignal wait;
   wait.stream = target.stream;
   wait.signal = NextHandle();
   pending_.fetch_add(1, std::memory_order_relaxed);
-  // The function finds in shared memory what the stream did so far, and the stream what the
-  // function did.
+  // The function sees the stream's work so far in shared memory, and the stream sees the function's
+  // stores.
   auto choose = [call = std::move(call),
                  stream = std::weak_ptr<ContextConnection>(target.connection)](CUresult reached) {
     const std::shared_ptr<ContextConnection> connection = stream.lock();
@@ -81,7 +81,7 @@ CUresult HostCalls::Call(const StreamTarget& target, Choose call) {
     static_cast<void>(connection->coherence().SendUpdates());
     Signal over;
     over.signal = signal;
-    static_cast<void>(connection->Post(over));  // A lost device has nothing that waits.
+    static_cast<void>(connection->Post(over));  // A lost device has no waiting streams.
   };
   const CUresult result = events_.WhenReached(
       target, [this, choose = std::move(choose), over = std::move(over)](CUresult reached) {

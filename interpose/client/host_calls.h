@@ -1,4 +1,4 @@
-// Functions of the program that run when a stream comes to them.
+// Functions of the program run in a stream's order (cudaLaunchHostFunc).
 #pragma once
 
 #include <cuda.h>
@@ -21,19 +21,19 @@ struct HostFunction {
 
 // Runs functions one after the other on a thread of its own. Lives as long as the process.
 //
-// A function may end its thread (pthread_exit). Then it is as with CUDA: it counts as one that
-// never returns, and what was to come after it never does (measured, driver 580).
+// A function may end its thread (pthread_exit). As with CUDA, it then counts as one never
+// returning, and later functions never run (measured, driver 580).
 class HostCallThread {
  public:
   struct Call {
-    // Which function is to be called, said when its turn has come.
+    // Returns the function to be called; runs when it is next.
     std::function<HostFunction()> choose;
-    // When it has returned.
+    // Called after the function's return.
     std::function<void()> over;
   };
-  // To be called before Run. CUDA_ERROR_OPERATING_SYSTEM if no thread can be started. Any thread.
+  // To be called before Run. CUDA_ERROR_OPERATING_SYSTEM if no thread can be started. Threads: any.
   CUresult Start();
-  // Any thread; does not wait.
+  // Threads: any; does not block.
   void Run(Call call);
 
  private:
@@ -44,22 +44,21 @@ class HostCallThread {
   Mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Call> waiting_ CUSPAN_GUARDED_BY(mutex_);
-  Call current_;  // The thread's own.
+  Call current_;  // Threads: its own only.
   bool started_ CUSPAN_GUARDED_BY(mutex_) = false;
 };
 
-// Any thread. Lives as long as the process.
+// Threads: any. Lives as long as the process.
 class HostCalls {
  public:
   explicit HostCalls(Events* events) : events_(*events) {}
   HostCalls(const HostCalls&) = delete;
 
-  // The function that `call` returns runs on a thread of ours when the stream has come so far, and
-  // the stream goes on after it. When the device is lost before, `call` is called with the sticky
-  // error.
+  // Runs the function returned by `call` on a client thread when the stream reaches this point; the
+  // stream goes on after it. If the device is lost before, `call` gets the sticky error.
   using Choose = std::function<HostFunction(CUresult)>;
   CUresult Call(const StreamTarget& target, Choose call);
-  // Whether there are some that have not run.
+  // True if some have not run yet.
   bool pending() const { return pending_.load(std::memory_order_acquire) != 0; }
 
  private:

@@ -7,7 +7,7 @@ namespace cuspan {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x6d65'6d6f'7279'3031;
-// Names of proxies are this and 16 bytes in hexadecimal digits (proxy/exchange.cc).
+// Names of proxies are this prefix and 16 bytes as hexadecimal digits (proxy/bulk/exchange.cc).
 constexpr const char* kProxyName = "cuspan-proxy-";
 
 bool ParseProxy(const std::string& name, std::array<std::uint8_t, 16>* bytes) {
@@ -35,7 +35,7 @@ std::string ProxyName(const std::array<std::uint8_t, 16>& bytes) {
 CUresult IpcMemory::Describe(ContextConnection& owner, const BlockAllocator::Range& block,
                              IpcMemoryHandle* handle) {
   const auto piece = owner.memory().OwnPiece(block.base);
-  if (!piece) return CUDA_ERROR_INVALID_VALUE;  // A variable, or what another process has.
+  if (!piece) return CUDA_ERROR_INVALID_VALUE;  // A variable, or imported memory.
   *handle = {};
   if (!ParseProxy(owner.place().exchange, &handle->proxy)) return CUDA_ERROR_NOT_SUPPORTED;
   handle->magic = kMagic;
@@ -43,7 +43,7 @@ CUresult IpcMemory::Describe(ContextConnection& owner, const BlockAllocator::Ran
   handle->piece_bytes = piece->bytes;
   handle->offset = block.base - piece->base;
   handle->bytes = block.bytes;
-  // What was copied there so far may still be under way.
+  // Copies to the memory may still be in flight.
   SetInUse();
   return devices_.Synchronize(owner.context());
 }

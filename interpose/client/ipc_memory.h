@@ -1,5 +1,5 @@
-// Device memory of other processes of the run (cudaIpc…, pointers of shared pools): the piece that
-// holds it is mapped a second time, into a free part of this process's own window.
+// Device memory of other processes of the run (cudaIpc…, pointers of shared pools). The piece
+// containing it is mapped a second time, into a free part of this process's own window.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +17,8 @@
 
 namespace cuspan {
 
-// What is given away: where the memory's proxy answers, its piece, and the block in it.
+// Contents of an exported handle: address of the proxy's service, the proxy's piece, and the block
+// in it.
 struct IpcMemoryHandle {
   std::uint64_t magic;
   std::array<std::uint8_t, 16> proxy;
@@ -29,35 +30,35 @@ struct IpcMemoryHandle {
 };
 static_assert(sizeof(IpcMemoryHandle) == 64);
 
-// Any thread.
+// Threads: any.
 class IpcMemory final : public ContextTable {
  public:
   explicit IpcMemory(Devices* devices) : devices_(*devices) {}
   IpcMemory(const IpcMemory&) = delete;
 
-  // Of a block of `owner`, which cudaMalloc or a pool gave out. CUDA_ERROR_INVALID_VALUE for other
-  // memory, CUDA_ERROR_NOT_SUPPORTED where proxies do not reach each other.
+  // Describes a block of `owner`, allocated by cudaMalloc or a pool. CUDA_ERROR_INVALID_VALUE for
+  // other memory, CUDA_ERROR_NOT_SUPPORTED if proxies cannot reach each other.
   CUresult Describe(ContextConnection& owner, const BlockAllocator::Range& block,
                     IpcMemoryHandle* handle);
-  // The block in the addresses of `user`. Opening it again gives the same address.
-  // CUDA_ERROR_INVALID_CONTEXT for memory of this process, CUDA_ERROR_MAP_FAILED when it can not be
-  // had.
+  // Maps the block into the addresses of `user`. Opening it again returns the same address.
+  // CUDA_ERROR_INVALID_CONTEXT for memory of this process, CUDA_ERROR_MAP_FAILED if it is not
+  // available.
   CUresult Open(ContextConnection& user, const IpcMemoryHandle& handle, std::uint64_t* address);
-  // Undoes one Open; waits for the device. CUDA_ERROR_INVALID_VALUE for what was not opened.
+  // Undoes one Open; waits for the device. CUDA_ERROR_INVALID_VALUE if it was not opened.
   CUresult Close(std::uint64_t address);
-  // Whether other processes have memory of this one's, or this one theirs.
+  // True if other processes use memory of this one, or vice versa.
   bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
-  // They are about to, in another way than these.
+  // Announces sharing of memory by other means.
   void SetInUse() { in_use_.store(true, std::memory_order_relaxed); }
 
   void Forget(const ContextConnection& ended) override;
 
  private:
   struct Import {
-    std::uint64_t base;                   // Of the piece, here.
-    std::map<std::uint64_t, int> opened;  // By address: how many times.
+    std::uint64_t base;                   // Local address of the piece.
+    std::map<std::uint64_t, int> opened;  // Number of opens by address.
   };
-  // The proxy, the piece there, and the number of the connection that uses it.
+  // Proxy, its piece, and ContextConnection::number() of the user.
   using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
 
   Devices& devices_;

@@ -17,7 +17,7 @@ CUresult Library::Kernel(ContextConnection& connection, const std::string& name,
     *kernel = known->second;
     return CUDA_SUCCESS;
   }
-  // No frame holds such a name, and no image does.
+  // No frame and no image contains a name of this length.
   if (name.empty() || name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
   std::list<FunctionRecord> found;
   const FunctionRecord& record = found.emplace_back(NewKernel(*fatbin_, name));
@@ -60,7 +60,7 @@ CUresult Library::Variable(ContextConnection& connection,
     known = managed_.emplace(name, Managed{address}).first;
   }
   if (!known->second.everywhere) {
-    // What this device's image gave it becomes everybody's.
+    // The address on this device becomes the address on all.
     if ((result = connection.modules().PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     for (const auto& other : connections) {
       const bool uses = other->fault() == CUDA_SUCCESS && other->modules().Has(*fatbin_);
@@ -78,7 +78,7 @@ CUresult Library::KernelNames(ContextConnection& connection, std::vector<std::st
   if (!names_) {
     const CUresult loaded = connection.modules().Load(*fatbin_);
     if (connection.fault() != CUDA_SUCCESS) return connection.fault();
-    // Invalid code has none, and that is no error yet.
+    // Invalid code has no kernels; it is not an error yet.
     names->clear();
     if (loaded != CUDA_SUCCESS) return CUDA_SUCCESS;
     std::vector<std::string> found;
@@ -130,7 +130,7 @@ void Libraries::Forget(const ContextConnection& ended) {
   const WriterLock lock(mutex_);
   std::erase_if(loaded_, [&](const auto& entry) {
     const bool gone = entry.second->owner() == ended.number();
-    // The only device that knows of it is the one that has ended.
+    // Only the ended device has loaded it.
     if (gone) static_cast<void>(Registry::Get().RemoveFatbin(&entry.second->fatbin()));
     return gone;
   });

@@ -1,5 +1,5 @@
-// The device code that the program loads itself, as a library (cudaLibraryLoadData) or as a module
-// of one context (cuModuleLoadData), and what it has found in it so far.
+// Device code loaded by the program as a library (cudaLibraryLoadData) or as a module of one
+// context (cuModuleLoadData), and its symbols found so far.
 #pragma once
 
 #include <cuda.h>
@@ -20,8 +20,8 @@ namespace cuspan {
 
 class ContextConnection;
 
-// Any thread; what is found is asked of the device of the connection, which loads the library if it
-// has not yet.
+// Threads: any. Symbols are looked up on the device of `connection`; it loads the library if
+// necessary.
 class Library {
  public:
   explicit Library(FatbinRecord* fatbin);
@@ -29,20 +29,20 @@ class Library {
   // The program's cudaLibrary_t or CUmodule: a number (handles.h).
   const void* handle() const { return handle_; }
   FatbinRecord& fatbin() const { return *fatbin_; }
-  // The number of the connection whose module it is; 0 for a library.
+  // Number of the ContextConnection owning the module; 0 for a library.
   std::uint64_t owner() const { return fatbin_->owner; }
-  // The kernel's record is known to the registry from then on. CUDA_ERROR_NOT_FOUND when there is
-  // none of that name.
+  // Finds a kernel; its record is in the registry from then on. CUDA_ERROR_NOT_FOUND for an unknown
+  // name.
   CUresult Kernel(ContextConnection& connection, const std::string& name,
                   const FunctionRecord** kernel);
-  // A variable of any kind; a __managed__ one has the same address on all of `connections`, the
-  // devices in use, from then on. CUDA_ERROR_NOT_SUPPORTED where memory can not be shared like
-  // that.
+  // Finds a variable of any kind. A __managed__ variable has the same address on all of
+  // `connections`, the devices in use, from then on. CUDA_ERROR_NOT_SUPPORTED if memory cannot be
+  // shared for it.
   CUresult Variable(ContextConnection& connection,
                     const std::vector<std::shared_ptr<ContextConnection>>& connections,
                     const std::string& name, LoadedVariable* variable);
-  // All kernels of the library, as the first device that was asked has them; none where its code is
-  // invalid there.
+  // Returns all kernels of the library on the first device asked; none if its code is invalid
+  // there.
   CUresult KernelNames(ContextConnection& connection, std::vector<std::string>* names);
 
  private:
@@ -55,30 +55,30 @@ class Library {
   std::map<std::string, const FunctionRecord*> kernels_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<VariableRecord>> variables_ CUSPAN_GUARDED_BY(mutex_);
   struct Managed {
-    void** address;           // Where it stands.
-    bool everywhere = false;  // All devices that had the library have it there.
+    void** address;           // Location of the address.
+    bool everywhere = false;  // Same address on all devices with the library.
   };
   std::map<std::string, Managed> managed_ CUSPAN_GUARDED_BY(mutex_);
   std::optional<std::vector<std::string>> names_ CUSPAN_GUARDED_BY(mutex_);
 };
 
-// Those of the session. Any thread.
+// Libraries and modules of the session. Threads: any.
 class Libraries final : public ContextTable {
  public:
-  // Of device code that is loaded.
+  // Adds loaded device code.
   std::shared_ptr<Library> Add(FatbinRecord* fatbin);
-  // Null when `handle` is neither, or one that was removed.
+  // Null if `handle` is unknown or was removed.
   std::shared_ptr<Library> Find(const void* handle) const;
-  // The one that holds the code of `fatbin`.
+  // Returns the library with the code of `fatbin`.
   std::shared_ptr<Library> Find(const FatbinRecord& fatbin) const;
-  // The same for a module, or for a library, and it is none any more.
+  // Removes a module, or a library, and returns it; null if `handle` is not of this kind.
   std::shared_ptr<Library> Remove(const void* handle, bool module);
   void Forget(const ContextConnection& ended) override;
 
  private:
   mutable SharedMutex mutex_;
   std::unordered_map<const void*, std::shared_ptr<Library>> loaded_
-      CUSPAN_GUARDED_BY(mutex_);  // By handle.
+      CUSPAN_GUARDED_BY(mutex_);  // Indexed by handle.
 };
 
 }  // namespace cuspan

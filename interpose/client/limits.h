@@ -1,4 +1,4 @@
-// The limits of a context that the program has asked for: some libraries ask before each launch.
+// Cache of a context's limits queried by the program: some libraries query them before each launch.
 #pragma once
 
 #include <cuda.h>
@@ -11,10 +11,10 @@
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 class Limits {
  public:
-  // Nothing when it must be asked for; then Keep takes what is answered, with the `age` as it was.
+  // Returns nothing if the device must be asked; the answer is passed to Keep, with the same `age`.
   std::optional<std::uint64_t> Find(CUlimit limit, std::uint64_t* age) const {
     const MutexLock lock(mutex_);
     *age = age_;
@@ -25,7 +25,7 @@ class Limits {
     const MutexLock lock(mutex_);
     if (age == age_) known_[limit] = value;
   }
-  // One was set, or the driver may have changed one.
+  // Drops all values: one was set, or the driver may have changed one.
   void Forget() {
     const MutexLock lock(mutex_);
     ++age_;
@@ -34,7 +34,7 @@ class Limits {
 
  private:
   mutable Mutex mutex_;
-  std::uint64_t age_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often they were forgotten.
+  std::uint64_t age_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Number of calls of Forget.
   std::map<CUlimit, std::uint64_t> known_ CUSPAN_GUARDED_BY(mutex_);
 };
 

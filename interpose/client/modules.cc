@@ -21,13 +21,13 @@ CUresult Modules::Load(const FatbinRecord& fatbin, JitAnswer* answer) {
     if (entry == nullptr) entry = std::make_unique<LoadedModule>();
     module = entry.get();
   }
-  // Other kernels and other modules go on meanwhile.
+  // Other kernels and modules go on meanwhile.
   const MutexLock loading(module->loading);
   if (module->loaded) return module->result;
   if (fatbin.image.empty()) return CUDA_ERROR_INVALID_IMAGE;
   std::span<const std::byte> image = fatbin.image;
   std::vector<std::byte> with_objects;
-  // On a device that the linked code is not for, its objects are linked again.
+  // If the linked code does not fit a device, its objects are linked again there.
   if (!fatbin.objects.empty()) {
     with_objects = fatbin::WithObjects(fatbin.image, fatbin.objects);
     image = with_objects;
@@ -97,7 +97,7 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   loaded->handle = find.kernel;
   loaded->argument_bytes =
       std::accumulate(reply.parameter_bytes.begin(), reply.parameter_bytes.end(), 0U);
-  // A proxy that says more of one than of the other is not to be believed.
+  // Sizes sent by a proxy are not trusted.
   reply.parameter_offsets.resize(reply.parameter_bytes.size());
   loaded->parameter_bytes = std::move(reply.parameter_bytes);
   loaded->parameter_offsets = std::move(reply.parameter_offsets);
@@ -109,7 +109,7 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   while (most < local && !most_local_bytes_.compare_exchange_weak(most, local)) {
   }
   const WriterLock lock(mutex_);
-  // Of two threads that asked at once the first to come back wins; both handles work.
+  // If two threads ask at once, the first to return wins; both handles work.
   *kernel = kernels_.emplace(&function, std::move(loaded)).first->second.get();
   return CUDA_SUCCESS;
 }
@@ -156,7 +156,7 @@ void Modules::Unload(const FatbinRecord& fatbin) {
   if (!module->sent) return;
   ModuleUnload unload;
   unload.module = fatbin.module;
-  static_cast<void>(connection_->Send(unload));  // A lost device has no module any more.
+  static_cast<void>(connection_->Send(unload));  // A lost device has no modules.
 }
 
 }  // namespace cuspan

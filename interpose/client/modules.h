@@ -1,5 +1,5 @@
-// The program's kernels and variables on one device: a fat binary goes to the
-// proxy at the first use of something in it, once.
+// The program's kernels and variables on one device. A fat binary is sent to the proxy once, at the
+// first use of one of its symbols.
 #pragma once
 
 #include <cuda.h>
@@ -21,16 +21,16 @@ class Connection;
 class DeviceMemory;
 class ManagedVariables;
 
-// How many blocks of a kernel fit a multiprocessor, as the driver said. Any thread.
+// Cache of the driver's occupancy results: blocks of a kernel per multiprocessor. Threads: any.
 class Occupancies {
  public:
   struct Key {
     int block_threads;
     std::uint64_t dynamic_shared;
-    unsigned flags;  // Of the question to the driver; or kLargestCluster.
+    unsigned flags;  // Flags of the driver's query, or kLargestCluster.
     auto operator<=>(const Key&) const = default;
   };
-  // The blocks of the largest cluster, instead.
+  // Stands for the blocks of the largest cluster instead.
   static constexpr unsigned kLargestCluster = ~0U;
   std::optional<int> Find(const Key& key) {
     const MutexLock lock(mutex_);
@@ -42,30 +42,30 @@ class Occupancies {
     if (blocks_.size() == kMost) blocks_.clear();
     blocks_[key] = blocks;
   }
-  // An attribute of the kernel has changed.
+  // To be called after a change of the kernel's attributes.
   void Clear() {
     const MutexLock lock(mutex_);
     blocks_.clear();
   }
 
  private:
-  // Programs that ask for each size of their dynamic shared memory must not fill the process.
+  // Limits the memory used for programs querying each size of dynamic shared memory.
   static constexpr std::size_t kMost = 1024;
   Mutex mutex_;
   std::map<Key, int> blocks_ CUSPAN_GUARDED_BY(mutex_);
 };
 
-// A kernel on one device. Lives as long as the connection.
+// A kernel on one device. Lives as long as the ContextConnection.
 struct LoadedKernel {
   std::uint64_t handle;
   std::vector<std::uint32_t> parameter_bytes;
-  std::vector<std::uint32_t> parameter_offsets;  // Where each lies in a buffer of all.
-  std::uint32_t argument_bytes;                  // The sum of their bytes.
-  // By CUfunction_attribute; the ones that can be set change with KernelSetAttribute.
+  std::vector<std::uint32_t> parameter_offsets;  // Position of each in the argument buffer.
+  std::uint32_t argument_bytes;                  // Sum of parameter_bytes.
+  // Indexed by CUfunction_attribute; settable ones change with KernelSetAttribute.
   std::vector<std::atomic<int>> attributes;
-  // Held while one is set, so that the device and this agree on the last.
+  // Held while one is set: the device and this table get the same last value.
   std::unique_ptr<Mutex> setting = std::make_unique<Mutex>();
-  // Bits by number, of those that cudaFuncSetAttribute has set.
+  // Bits of the attributes set by cudaFuncSetAttribute, by number.
   std::unique_ptr<std::atomic<std::uint32_t>> set_by_function =
       std::make_unique<std::atomic<std::uint32_t>>(0);
   std::unique_ptr<Occupancies> occupancies = std::make_unique<Occupancies>();
@@ -77,40 +77,39 @@ struct LoadedKernel {
 struct LoadedVariable {
   std::uint64_t address;
   std::uint64_t bytes;
-  bool managed =
-      false;  // A __managed__ one: the host and other devices know it by another address.
+  bool managed = false;  // A __managed__ variable: the host and other devices use another address.
 };
 
 class Modules {
  public:
-  // All outlive it. `variables` is null when the device has no shared memory.
+  // All outlive it. `variables`: null if the device has no shared memory.
   Modules(Connection* connection, DeviceMemory* memory, ManagedVariables* variables)
       : connection_(connection), memory_(memory), managed_(variables) {}
 
-  // Loads what is needed. CUDA_ERROR_NOT_FOUND when the fat binary has no such kernel.
+  // Loads the fat binary if needed. CUDA_ERROR_NOT_FOUND if it has no kernel of this name.
   CUresult Kernel(const FunctionRecord& function, LoadedKernel** kernel);
   CUresult Variable(const VariableRecord& variable, LoadedVariable* loaded);
-  // Only that, for what the host uses of it. `answer`, where somebody wants it, gets what the
-  // options return if it is this call that loads.
+  // Only loads the fat binary, for use by the host. `answer`, if not null, gets the output of the
+  // JIT options, if this call loads it.
   CUresult Load(const FatbinRecord& fatbin, JitAnswer* answer = nullptr);
-  // Gives the managed variables of a loaded module their places. CUDA_ERROR_NOT_SUPPORTED when it
-  // has some and the device has no shared memory.
+  // Assigns locations to the managed variables of a loaded module. CUDA_ERROR_NOT_SUPPORTED if it
+  // has any and the device has no shared memory.
   CUresult PlaceManaged(const FatbinRecord& fatbin);
-  // The managed variable at the address, for those who name it as a symbol.
+  // Returns the managed variable at the address, for accesses by symbol.
   std::optional<BlockAllocator::Range> ManagedVariable(std::uint64_t address) const;
-  // Whether the device has loaded it, successfully.
+  // True if the device has loaded it successfully.
   bool Has(const FatbinRecord& fatbin) const;
-  // Of local memory, the most that a thread of a kernel found so far needs.
+  // Maximum local memory per thread of the kernels found so far, in bytes.
   std::uint64_t most_local_bytes() const { return most_local_bytes_.load(); }
-  // The library that holds `fatbin` is being unloaded.
+  // Unloads `fatbin`: its library is being unloaded.
   void Unload(const FatbinRecord& fatbin);
 
  private:
   struct LoadedModule {
     Mutex loading;
-    bool sent CUSPAN_GUARDED_BY(loading) = false;  // The proxy knows of it.
+    bool sent CUSPAN_GUARDED_BY(loading) = false;  // Known to the proxy.
     bool loaded CUSPAN_GUARDED_BY(loading) = false;
-    std::atomic<bool> usable = false;  // Without the lock: the driver has it.
+    std::atomic<bool> usable = false;  // Loaded by the driver; read without the lock.
     CUresult result CUSPAN_GUARDED_BY(loading) = CUDA_SUCCESS;
   };
 

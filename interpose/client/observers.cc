@@ -5,7 +5,7 @@
 namespace cuspan {
 namespace {
 
-// How often a wait looks whether the agent is there, and so after how many looks a person is told.
+// Interval of checks for the agent's end, and time without an answer before a warning.
 constexpr std::chrono::milliseconds kObserverCheck{250};
 constexpr std::chrono::seconds kTellSilentAfter{10};
 
@@ -39,7 +39,8 @@ Result<NvmlAnswer> Observers::Ask(std::uint32_t device, const NvmlAsk& ask) {
   const WaitStages stages = WaitStages::ForThisMachine();
   channel->Post(ask);
   for (;;) {
-    // Ends with the answer, the channel, or the agent, for whose death alone the time-out is.
+    // Ends with the answer, the channel, or the agent. The time-out serves the check for the agent
+    // and the warning.
     const bool woken = bell_.Wait([&] { return channel->HasFrame() || channel->closed(); },
                                   kObserverCheck, stages);
     if (channel->closed() || (!woken && opener_->Gone()))

@@ -1,5 +1,5 @@
-// Asking about devices without using them: an observer of a device is a proxy without a context,
-// on the device's node, that answers what the node's NVML says.
+// Queries about devices without using them. An observer of a device is a proxy without a context on
+// the device's node. It answers with the results of the node's NVML.
 #pragma once
 
 #include <map>
@@ -11,22 +11,22 @@
 
 namespace cuspan {
 
-// Any thread; one question at a time is asked.
+// Threads: any; one query at a time.
 class Observers {
  public:
-  // Observers that `opener` opens ring `bell`.
+  // Observers opened by `opener` ring `bell`.
   Observers(std::unique_ptr<DeviceOpener> opener, Bell bell)
       : opener_(std::move(opener)), bell_(std::move(bell)) {}
   Observers(const Observers&) = delete;
 
-  // Waits for the answer, at the first question about a device also for its observer to start.
-  // kUnavailable when there is none to be had, or it was lost; the next question starts another.
+  // Waits for the answer, and at the first query about a device for the start of its observer.
+  // kUnavailable if no observer can be started, or it was lost; the next query starts another.
   Result<NvmlAnswer> Ask(std::uint32_t device, const NvmlAsk& ask);
 
  private:
   struct Observer {
     std::unique_ptr<Channel> channel;
-    std::uint32_t process = 0;  // On the device's node.
+    std::uint32_t process = 0;  // Pid on the device's node.
   };
   Result<const Observer*> Open(std::uint32_t device) CUSPAN_REQUIRES(mutex_);
 

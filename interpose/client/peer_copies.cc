@@ -72,7 +72,8 @@ CUresult PeerCopies::Post(const Copy& copy, const std::shared_ptr<ContextConnect
   PeerAbandon abandon;
   abandon.join = send.join;
   abandon.transfer = send.transfer;
-  static_cast<void>(copy.from->Post(abandon));  // If it is lost as well, nothing is left of it.
+  // If it is lost as well, nothing needs to be abandoned.
+  static_cast<void>(copy.from->Post(abandon));
   return result;
 }
 
@@ -81,7 +82,7 @@ void PeerCopies::Destroy(const Companion& companion) {
   if (connection == nullptr) return;
   StreamDestroy destroy;
   destroy.stream = companion.stream;
-  static_cast<void>(connection->Post(destroy));  // A lost device has no stream any more.
+  static_cast<void>(connection->Post(destroy));  // A lost device has no streams.
 }
 
 void PeerCopies::ForgetStream(const ContextConnection& connection, std::uint64_t stream) {

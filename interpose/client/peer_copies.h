@@ -1,6 +1,5 @@
-// Copies between devices of which neither has the other's memory: one op to each
-// of their proxies, which pass the bytes on to each other. Nothing of them comes
-// through this process.
+// Copies between devices without access to each other's memory: one op to each of their proxies.
+// The bytes pass between the proxies, and not through this process.
 #pragma once
 
 #include <cuda.h>
@@ -17,10 +16,10 @@
 
 namespace cuspan {
 
-// Any thread, but not the receiver's: functions wait for devices.
+// Threads: any except the receiver thread, since functions wait for devices.
 class PeerCopies final : public ContextTable {
  public:
-  // Asks the agent for a channel between the proxies of two contexts.
+  // Requests from the agent a channel between the proxies of two contexts.
   using Join =
       std::function<CUresult(std::uint32_t join, const Context& first, const Context& second)>;
   explicit PeerCopies(Join join) : join_(std::move(join)) {}
@@ -31,18 +30,18 @@ class PeerCopies final : public ContextTable {
     std::shared_ptr<ContextConnection> from;
     BoxLocation to_place;
     BoxLocation from_place;
-    BoxExtent extent;  // Of at least one byte.
+    BoxExtent extent;  // At least one byte.
   };
-  // Posts the copy in the order of `stream`, a stream of `ordered`, which is one of the two.
+  // Posts the copy in the order of `stream`, a stream of `ordered`, one of the two devices.
   CUresult Post(const Copy& copy, const std::shared_ptr<ContextConnection>& ordered,
                 std::uint64_t stream);
 
-  // The stream is gone, or will be.
+  // Removes a stream destroyed now or soon.
   void ForgetStream(const ContextConnection& connection, std::uint64_t stream);
   void Forget(const ContextConnection& ended) override;
 
  private:
-  // A stream of another device whose work is that of copies in one stream.
+  // A stream of another device, for its part of the copies in one stream.
   struct Companion {
     std::weak_ptr<ContextConnection> connection;
     std::uint64_t stream;
@@ -62,18 +61,18 @@ class PeerCopies final : public ContextTable {
   static void Destroy(const Companion& companion);
 
   const Join join_;
-  // Held while a copy is posted to both devices: copies of one stream come to
-  // both in one order.
+  // Held while a copy is posted to both devices: both get the copies of one stream in the same
+  // order.
   Mutex mutex_;
   std::uint32_t last_join_ CUSPAN_GUARDED_BY(mutex_) = 0;
-  // A join that failed stays so until one of the devices is reset: each try costs an agent a
+  // A failed join stays failed until one of the devices is reset: each attempt costs an agent a
   // channel.
   struct Joined {
     std::uint32_t number;
     CUresult result;
   };
   std::map<std::pair<std::uint64_t, std::uint64_t>, Joined> joins_
-      CUSPAN_GUARDED_BY(mutex_);  // By ContextConnection::number().
+      CUSPAN_GUARDED_BY(mutex_);  // Indexed by ContextConnection::number().
   std::map<CompanionKey, Companion> companions_ CUSPAN_GUARDED_BY(mutex_);
 };
 

@@ -115,7 +115,7 @@ bool PeerMemory::Reach(ContextConnection& user, ContextConnection& owner, std::u
   const MutexLock lock(mutex_);
   Pair& pair = Ask(user, owner);
   if (!pair.can) return false;
-  // Variables of modules are the driver's own, which no other device can have.
+  // Variables of modules are in memory of the driver, not accessible to other devices.
   const std::optional<BlockAllocator::Range> piece = owner.memory().Piece(address);
   return piece && Map(pair, user, owner.memory().window(), *piece) == CUDA_SUCCESS;
 }
@@ -133,7 +133,7 @@ CUresult PeerMemory::WaitForUsers(ContextConnection& owner, std::uint64_t addres
     }
   }
   for (const std::shared_ptr<ContextConnection>& user : users)
-    // A lost device uses nothing any more.
+    // A lost device uses no memory.
     if (const CUresult result = user->CallAndStore(DeviceSynchronize{});
         result != CUDA_SUCCESS && user->fault() == CUDA_SUCCESS)
       return result;
@@ -160,7 +160,7 @@ void PeerMemory::BeforeUnmap(const Connection& owner, const AddressWindow& windo
   for (const std::shared_ptr<ContextConnection>& user : connections_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
     if (found == pairs_.end() || found->second.mapped.erase(piece.base) == 0) continue;
-    // A failure means that the device is lost, which the next call tells.
+    // A failure means the device is lost; the next call reports it.
     static_cast<void>(Unmap(*user, window, piece));
   }
 }

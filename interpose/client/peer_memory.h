@@ -1,7 +1,7 @@
-// Which devices of one node use each other's memory. A device that does has the
-// other's pieces of memory mapped at the other's own addresses: all of them, and
-// those that come later, when the program has enabled access to the device or to
-// one of its pools; otherwise those that a copy needed.
+// Access of devices of one node to each other's memory. A device maps pieces of another device's
+// memory at the other's own addresses. If the program has enabled access to the other device or to
+// one of its pools, all pieces are mapped, later ones included. Otherwise only those needed by
+// copies are mapped.
 #pragma once
 
 #include <cuda.h>
@@ -19,64 +19,63 @@
 
 namespace cuspan {
 
-// Any thread, but not the receiver's: functions wait for devices.
+// Threads: any except the receiver thread, since functions wait for devices.
 class PeerMemory final : public PieceListener, public ContextTable {
  public:
   using ContextConnections = std::function<std::vector<std::shared_ptr<ContextConnection>>()>;
-  // `connections` gives those that are open.
+  // `connections` returns the open ones.
   explicit PeerMemory(ContextConnections connections) : connections_(std::move(connections)) {}
   PeerMemory(const PeerMemory&) = delete;
 
-  // Whether `user` can have `owner`'s memory. Asks the node once.
+  // True if `user` can access memory of `owner`. Asks the node once.
   bool CanAccess(ContextConnection& user, ContextConnection& owner);
-  // Gives `user`'s kernels all memory of `owner`. CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, or
+  // Gives kernels of `user` access to all memory of `owner`. CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, or
   // …_ALREADY_ENABLED.
   CUresult Enable(ContextConnection& user, ContextConnection& owner);
-  // Takes it back; waits for `user`. CUDA_ERROR_PEER_ACCESS_NOT_ENABLED.
+  // Ends this access; waits for `user`. CUDA_ERROR_PEER_ACCESS_NOT_ENABLED.
   CUresult Disable(ContextConnection& user, ContextConnection& owner);
-  // Gives `user`'s kernels the memory of a pool of `owner`, and with it all the other, or takes it
-  // back with …_PROT_NONE; then it waits for `user`. CUDA_ERROR_INVALID_DEVICE where there is no
-  // peer access.
+  // Gives kernels of `user` access to a pool of `owner`, and thereby to all its memory. …_PROT_NONE
+  // ends the access, and waits for `user`. CUDA_ERROR_INVALID_DEVICE without peer access.
   CUresult SetPoolAccess(ContextConnection& user, ContextConnection& owner, std::uint64_t pool,
                          CUmemAccess_flags flags);
-  // The pool is destroyed. Blocks of it that live on stay where others have them.
+  // Removes a destroyed pool. Its remaining blocks stay mapped at other devices.
   void ForgetPool(std::uint64_t pool);
   CUmemAccess_flags PoolAccess(const ContextConnection& user, const ContextConnection& owner,
                                std::uint64_t pool);
-  // Makes sure that `user` can copy from and to a block of `owner`; false when it can not.
+  // Ensures access of `user` to a block of `owner` for copies; false if it cannot have access.
   bool Reach(ContextConnection& user, ContextConnection& owner, std::uint64_t address);
 
-  // What others do with the memory there is complete: it may be given out again. At once where
-  // nobody else has it.
+  // Waits until work of other devices on this memory is complete: it may be reused afterwards.
+  // Returns at once if no other device has it.
   CUresult WaitForUsers(ContextConnection& owner, std::uint64_t address);
   CUresult AfterMap(const Connection& owner, const AddressWindow& window,
                     const BlockAllocator::Range& piece) override;
   void BeforeUnmap(const Connection& owner, const AddressWindow& window,
                    const BlockAllocator::Range& piece) override;
-  // What others had of the device is gone, too.
+  // Access of other devices to its memory ends, too.
   void Forget(const ContextConnection& ended) override;
 
  private:
   struct Pair {
     bool can = false;
     bool enabled = false;
-    std::map<std::uint64_t, CUmemAccess_flags> pools;  // Those with access, by handle.
+    std::map<std::uint64_t, CUmemAccess_flags> pools;  // Pools with access, by handle.
     bool all() const { return enabled || !pools.empty(); }
     std::set<std::uint64_t> mapped;  // Bases of pieces.
   };
   Pair& Ask(ContextConnection& user, ContextConnection& owner) CUSPAN_REQUIRES(mutex_);
   static CUresult MapAll(Pair& pair, ContextConnection& user, ContextConnection& owner);
   static CUresult UnmapAll(Pair& pair, ContextConnection& user, ContextConnection& owner);
-  // Maps a piece of the device whose memory lies in `window`.
+  // Maps a piece of the device owning `window`.
   static CUresult Map(Pair& pair, ContextConnection& user, const AddressWindow& window,
                       const BlockAllocator::Range& piece);
   static CUresult Unmap(ContextConnection& user, const AddressWindow& window,
                         const BlockAllocator::Range& piece);
 
   const ContextConnections connections_;
-  Mutex mutex_;  // Taken before those of devices' memory.
+  Mutex mutex_;  // Taken before the mutexes of devices' memory.
   std::map<std::pair<std::uint64_t, std::uint64_t>, Pair> pairs_
-      CUSPAN_GUARDED_BY(mutex_);  // By ContextConnection::number(): user, owner.
+      CUSPAN_GUARDED_BY(mutex_);  // Indexed by ContextConnection::number(): user, owner.
 };
 
 }  // namespace cuspan

@@ -77,7 +77,7 @@ CUresult Pools::Destroy(const std::shared_ptr<MemoryPool>& pool) {
   const MutexLock lock(mutex_);
   pool->destroyed = true;
   pools_.erase(pool->handle);
-  // A device whose current pool goes has its default one again.
+  // If a device's current pool is destroyed, its default pool becomes current.
   std::replace(current_.begin(), current_.end(), pool, std::shared_ptr<MemoryPool>());
   return CUDA_SUCCESS;
 }
@@ -177,7 +177,7 @@ void Pools::Forget(const ContextConnection& ended) {
     return true;
   });
   for (const auto& [handle, pool] : pools_) forget(*pool);
-  // The next connection of the device gives out the same addresses.
+  // The device's next generation reuses these addresses.
   const auto gone = [&](std::uint64_t address) { return ended.memory().InWindow(address); };
   std::erase_if(imported_, gone);
 }

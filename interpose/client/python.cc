@@ -13,15 +13,14 @@
 namespace cuspan {
 namespace {
 
-// Those who ask must be done before the interpreter ends: its lock, asked for afterwards, ends the
-// process.
+// Asking must stop before the interpreter ends: taking its lock afterwards ends the process.
 std::atomic<bool> ending = false;
-std::atomic<pid_t> asking = 0;  // The process, which after a fork is another one.
+std::atomic<pid_t> asking = 0;  // Pid of the asking process; another one after a fork.
 
 constexpr int kMaxFrames = 100;
 constexpr std::size_t kMaxFileBytes = 72;
 
-// Of the file of a frame: whether it is the program's own.
+// True if the file of a frame is the program's own.
 bool IsProgram(std::string_view file) {
   for (const char* part : {"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3",
                            "/torchinductor_", "<frozen "})
@@ -29,9 +28,9 @@ bool IsProgram(std::string_view file) {
   return true;
 }
 
-// Below the working directory without it; the end of what is very long.
+// Removes the working directory from a path, and cuts the start of a very long one.
 std::string ShortFile(std::string_view file) {
-  // Not on the stack, which may be small.
+  // On the heap, since the stack may be small.
   std::string folder(PATH_MAX, '\0');
   if (::getcwd(folder.data(), folder.size()) != nullptr) {
     folder.resize(std::strlen(folder.c_str()));
@@ -71,12 +70,12 @@ bool Python::Load(const char* name, Function*& function) {
 }
 
 bool Python::LoadAll() {
-  // Without the lock others' frames change while they are looked at.
+  // Without the lock, frames of other threads change while they are read.
   const char* (*version)() = nullptr;
   if (!Load("Py_GetVersion", version) ||
       std::string_view(version()).find("free-threading") != std::string_view::npos)
     return false;
-  // Public since 3.13, and the same under another name before.
+  // Public since 3.13; before, it had the second name.
   if (!Load("PyThreadState_GetUnchecked", current_thread_) &&
       !Load("_PyThreadState_UncheckedGet", current_thread_))
     return false;
@@ -99,7 +98,7 @@ bool Python::LoadAll() {
 }
 
 const Python* Python::Find() {
-  // Never destroyed: threads ask until the process ends.
+  // Never destroyed: threads use it until the process ends.
   static const Python* const found = []() -> const Python* {
     auto* const python = new Python;
     if (python->LoadAll() && python->is_initialized_() != 0) return python;
@@ -156,7 +155,7 @@ std::string Python::PlaceOf(Object* frame) const {
 }
 
 std::string Python::PlaceHere() const {
-  // It is being thrown through here.
+  // An exception is being raised.
   if (error_occurred_() != nullptr) return {};
   Object* const frame = frame_();
   if (frame == nullptr) return {};
@@ -167,12 +166,12 @@ std::string Python::PlaceHere() const {
   return place;
 }
 
-// Python's atexit calls it, before anything ends.
+// Called by Python's atexit, before the interpreter ends.
 Python::Object* Python::OnExit(Object*, Object*) {
   const Python& python = *Find();
   ending.store(true);
   void* const thread = python.save_thread_();
-  // Ends soon: who asks wants nothing but Python's lock, which is free now.
+  // Short: the asking thread only waits for Python's lock, free now.
   while (asking.load() == ::getpid()) ::usleep(100);
   python.restore_thread_(thread);
   python.increase_(python.none_);
@@ -207,7 +206,7 @@ std::map<std::uint64_t, std::string> Python::PlacesOf(
   std::map<std::uint64_t, std::string> places;
   const bool collecting = disable_collection_() != 0;
   static const bool ends_are_told = TellOfExit();
-  // The lock is one interpreter's, and what is asked reaches all.
+  // The lock belongs to one interpreter, but the query covers all.
   const bool told = ends_are_told && next_interpreter_(first_interpreter_()) == nullptr;
   Object* const function = told ? of_sys_("_current_frames") : nullptr;
   if (function != nullptr) {

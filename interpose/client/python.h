@@ -1,6 +1,6 @@
-// Python's C API, as far as we ask an interpreter that lives in this process about its threads.
-// Found by name, so that a process without Python needs none; of versions 3.10 and later, with
-// the lock (not free-threaded).
+// The part of Python's C API for asking an interpreter in this process about its threads. Functions
+// are found by name: a process without Python needs none. Versions 3.10 and later, with the lock
+// (not free-threaded).
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,31 @@ namespace cuspan {
 
 class Python {
  public:
-  // Null where the process has no interpreter, or one that lacks a function. Any thread.
+  // Null if the process has no interpreter, or a function is missing. Threads: any.
   static const Python* Find();
 
-  // Whether the calling thread holds Python's lock, and may be asked with PlaceHere.
+  // True if the calling thread holds Python's lock, and may call PlaceHere.
   bool ThisThreadHoldsLock() const;
-  // The line of the program that the calling thread is on: "FILE:LINE (FUNCTION)", the innermost
-  // that is not in an installed package or Python's library if there is one. Empty where nothing
-  // can be asked now. The thread holds the lock.
+  // Returns the calling thread's line of the program: "FILE:LINE (FUNCTION)". It is the innermost
+  // line outside of installed packages and Python's library, if there is one. Empty if Python
+  // cannot be asked now. The thread holds the lock.
   std::string PlaceHere() const;
 
-  // --- A thread of ours asks about all others, one at a time, always the same.
+  // --- Asking about all other threads: one client thread, always the same
 
-  // False when the interpreter ends, or is about to; else it does not before StopAsking.
+  // False if the interpreter has ended or is about to. Otherwise it does not end before StopAsking.
   bool StartAsking() const;
-  // Takes Python's lock, for which it may wait long; for ReturnLock. An interpreter that ends
-  // before it has been told not to (in the first moments of a process) ends the calling thread in
-  // here: frames below this one must have nothing to destroy.
+  // Takes Python's lock, perhaps after a long wait; its result is for ReturnLock. If the
+  // interpreter ends before the exit handler is registered (in the first moments of a process), it
+  // ends the calling thread in here. Frames below this one must own nothing with a destructor.
   int TakeLock() const { return ensure_(); }
   void ReturnLock(int taken) const { release_(taken); }
   void StopAsking() const;
-  // The line of each of these threads that is one of Python's, by number. With the lock.
+  // Returns the line of each of these threads known to Python, by number. The lock is held.
   std::map<std::uint64_t, std::string> PlacesOf(const std::set<std::uint64_t>& threads) const;
 
  private:
-  using Object = void;  // PyObject, of which the reference is counted.
+  using Object = void;  // PyObject, reference-counted.
   struct Owned;
   struct Method;  // PyMethodDef
   template <typename Function>

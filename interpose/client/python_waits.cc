@@ -20,9 +20,9 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 constexpr nanoseconds kPollInterval{1'000'000};
-// What a sample stands for, at most: a look may wait for Python's lock.
+// Maximum time of a sample: a check may be delayed by Python's lock.
 constexpr nanoseconds kMaxOfSample{20'000'000};
-// Shorter waits of a thread that keeps Python's lock are not worth the question.
+// Minimum wait worth asking for, by a thread keeping Python's lock.
 constexpr nanoseconds kWorthAsking{20'000};
 
 }  // namespace
@@ -31,13 +31,13 @@ PythonWaits* PythonWaits::Start() {
   if (SettingText(settings::kStats) != std::string_view("on")) return nullptr;
   const Python* const python = Python::Find();
   if (python == nullptr) return nullptr;
-  auto* const waits = new PythonWaits(python);  // Its thread uses it until the process ends.
+  auto* const waits = new PythonWaits(python);  // Used by its thread until the process ends.
   if (StartPlainThread("cuspan-python", Run, waits)) return waits;
   delete waits;
   return nullptr;
 }
 
-// Nothing here has to be destroyed: see Python::TakeLock.
+// Owns nothing with a destructor: see Python::TakeLock.
 void* PythonWaits::Run(void* self) {
   auto* const waits = static_cast<PythonWaits*>(self);
   const timespec pause{0, kPollInterval.count()};
@@ -73,7 +73,7 @@ void PythonWaits::Note() {
   std::set<std::uint64_t> threads;
   for (const Waiting& one : waiting_) threads.insert(one.waiter->thread);
   const std::map<std::uint64_t, std::string> places = python_.PlacesOf(threads);
-  // Of a thread that has come back in the meantime it is not known where it was.
+  // If a thread has returned meanwhile, its line is unknown.
   for (const Waiting& one : waiting_) {
     const auto place = places.find(one.waiter->thread);
     if (place == places.end()) continue;
@@ -117,8 +117,7 @@ void PythonWaits::End() {
     Add(*statistics, python_.PlaceHere(), waited);
 }
 
-// What is in the table may have been written by another process that has it: lengths are not
-// believed.
+// Other processes may write to the table: lengths are not trusted.
 void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nanoseconds waited) {
   if (place.empty()) return;
   const auto added = static_cast<std::uint64_t>(waited.count());
@@ -143,7 +142,7 @@ void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nan
     entry.nanoseconds.fetch_add(added, std::memory_order_relaxed);
     return;
   }
-  // The line that has waited least makes room: lines that matter come again and again.
+  // Replaces the line with the least waiting time: relevant lines recur.
   WaitLocation& least = *std::min_element(
       lines.begin(), lines.end(),
       [](const WaitLocation& a, const WaitLocation& b) { return a.nanoseconds < b.nanoseconds; });

@@ -1,8 +1,8 @@
-// On which lines a Python program waits for its devices, for `cuspan run --stats`.
+// Lines of a Python program waiting for devices, for `cuspan run --stats`.
 //
-// A thread of ours looks once a millisecond which threads of the program wait, and asks Python
-// where they are. Whoever waits has mostly given up Python's lock (the GIL), which that needs; a
-// thread that keeps it asks for itself when its wait is over. So the times of a line are samples of
+// Once a millisecond, a client thread checks for waiting threads of the program and asks Python for
+// their lines. This needs Python's lock (the GIL), released by most threads before they wait. A
+// thread keeping the lock asks for itself after its wait. Times of a line are therefore samples of
 // some milliseconds each, or measured.
 #pragma once
 
@@ -22,21 +22,22 @@ namespace cuspan {
 class Python;
 class PythonWaits;
 
-// A thread of the program, once it has waited.
+// A thread of the program, from its first wait on.
 struct PythonWaiter {
   PythonWaiter(const PythonWaits* owner, std::uint64_t thread) : owner(owner), thread(thread) {}
-  const PythonWaits* const owner;  // After a fork it may be the parent's.
-  const std::uint64_t thread;      // As Python numbers threads: pthread_self().
-  Mutex mutex;                     // Held for moments: the channel stays while the thread waits.
+  const PythonWaits* const owner;  // The parent's, perhaps, after a fork.
+  const std::uint64_t thread;      // Thread number in Python: pthread_self().
+  Mutex mutex;                     // Held briefly; the channel lives while the thread waits.
   std::uint64_t waits CUSPAN_GUARDED_BY(mutex) = 0;
   ChannelStatistics* statistics CUSPAN_GUARDED_BY(mutex) = nullptr;  // Null while it does not wait.
   std::chrono::steady_clock::time_point start CUSPAN_GUARDED_BY(mutex);
 };
 
-// Any thread.
+// Threads: any.
 class PythonWaits final : public WaitObserver {
  public:
-  // Null where CUSPAN_STATS is off, or the process has no Python that can be asked. Never ends.
+  // Null if CUSPAN_STATS is off, or no Python in the process can be asked. Lives as long as the
+  // process.
   static PythonWaits* Start();
 
   bool Begin(ChannelStatistics& statistics) override;
@@ -49,20 +50,20 @@ class PythonWaits final : public WaitObserver {
     std::shared_ptr<PythonWaiter> waiter;
     std::uint64_t waits;
   };
-  // Whether somebody waits now: then Note is due, with Python's lock.
+  // True if threads wait now: Note must follow, with Python's lock held.
   bool Look();
   void Note();
   std::shared_ptr<PythonWaiter> WaiterOfThisThread();
   void Add(ChannelStatistics& statistics, std::string_view place, std::chrono::nanoseconds waited);
 
   const Python& python_;
-  // Of Run: who waited at the last look, and the time between it and the one before.
+  // Thread of Run only: waiting threads at the last check, and the time since the previous check.
   std::vector<Waiting> waiting_;
   std::chrono::steady_clock::time_point last_look_ = std::chrono::steady_clock::now();
   std::chrono::nanoseconds since_{0};
   Mutex mutex_;
   std::vector<std::weak_ptr<PythonWaiter>> waiters_ CUSPAN_GUARDED_BY(mutex_);
-  Mutex adding_;  // Of places to the statistics of all channels.
+  Mutex adding_;  // Held while lines are added to the statistics of any channel.
 };
 
 }  // namespace cuspan

@@ -15,22 +15,22 @@
 namespace cuspan {
 namespace {
 
-// The one session of the process. Never destroyed: the program may call us while it exits.
+// The session of the process. Never destroyed: the program may call CUDA while it exits.
 std::atomic<Session*> the_session{nullptr};
 std::atomic<int> start_failure{CUDA_SUCCESS};
 Mutex start_mutex;
-// Made, and perhaps not started yet.
+// Created, and possibly not started yet.
 Session* made_session CUSPAN_GUARDED_BY(start_mutex) = nullptr;
 
-// After a fork the child has the parent's memory but neither its threads nor
-// its devices: CUDA defines that it can not use them. What is not started has none.
+// After a fork the child has the parent's memory, but neither its threads nor its devices: CUDA
+// defines the devices as unusable there. A session not started yet has neither.
 void BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { start_mutex.lock(); }
 void AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { start_mutex.unlock(); }
 void AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   if (the_session.exchange(nullptr) != nullptr) {
     start_failure.store(CUDA_ERROR_NOT_INITIALIZED);
   } else if (made_session != nullptr) {
-    // The child's own will want its addresses, at which nothing lies yet.
+    // Frees the session's addresses, still unused, for the child's own session.
     const AddressWindow& window = made_session->region().window();
     ::munmap(PointerTo(window.base), window.bytes);
   }
@@ -55,7 +55,7 @@ Session* Session::Prepare(CUresult* result) {
   return Make(result);
 }
 
-// With the mutex.
+// Requires start_mutex.
 Session* Session::Make(CUresult* result) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   if (made_session != nullptr) return made_session;
   *result = static_cast<CUresult>(start_failure.load());
@@ -105,7 +105,7 @@ Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,
                 [this](const ContextConnection& connection, const CommunicatorNotice& told) {
                   communicators_.OnTold(connection, told);
                 }}) {
-  // In the order in which they are told that a context has ended.
+  // Order of notification about ended contexts.
   for (ContextTable* const table : std::initializer_list<ContextTable*>{
            &streams_, &peer_memory_, &peer_copies_, &arrays_, &libraries_, &pools_, &graph_blocks_,
            &ipc_memory_, &events_, &virtual_memory_, &communicators_})

@@ -1,8 +1,7 @@
-// This process's use of the run's devices: all that the program has on them, by subject.
+// This process's use of the run's devices, with one member per subject.
 //
-// The session starts at the program's first real use of CUDA and ends with the
-// process. Results are the driver's; the faces turn them into their own. All functions may be
-// called by any thread.
+// The session starts at the program's first real use of CUDA and ends with the process. Results are
+// the driver's; `runtime` and `driver` convert them. Threads: any.
 #pragma once
 
 #include <cuda.h>
@@ -33,14 +32,15 @@ namespace cuspan {
 
 class Session {
  public:
-  // The session of this process, started if it was not; null when it can not
-  // be had, and then *result says why (and one line was logged).
+  // Returns the session of this process, started if necessary. If it cannot start, returns null,
+  // sets *result to the reason and logs one line.
   static Session* Get(CUresult* result);
-  // The same for what can be asked before CUDA is initialised, which this does not do.
+  // Get for queries allowed before CUDA is initialised; does not initialise it.
   static Session* Prepare(CUresult* result);
-  // The session if it was started and this process did not inherit it by fork.
+  // Returns the session if it was started and was not inherited by fork; null otherwise.
   static Session* IfStarted();
-  // Starts it with devices that `opener` opens, whose proxies ring `bell`; null if it was started.
+  // Starts the session with the devices of `opener`; their proxies ring `bell`. Null if it was
+  // started already.
   static Session* StartWith(std::unique_ptr<DeviceOpener> opener, Bell bell,
                             std::vector<DeviceDescription> devices);
 
@@ -65,11 +65,11 @@ class Session {
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   Communicators& communicators() { return communicators_; }
 
-  // A table of a layer above, which is told of contexts that end. Made at the first use; there is
-  // one of each type.
+  // Returns a table of a higher layer, notified of ended contexts. Created at the first use; one
+  // per type.
   template <typename Table>
   Table& TableOf() {
-    // Never destroyed, as the session.
+    // Never destroyed, like the session.
     static Table* const table = [this] {
       auto* const made = new Table;
       devices_.AddTable(made);
@@ -80,12 +80,12 @@ class Session {
 
  private:
   Session(std::unique_ptr<DeviceOpener> opener, Bell bell, std::vector<DeviceDescription> devices);
-  // With the mutex of starting.
+  // The caller holds start_mutex.
   static Session* Make(CUresult* result);
   static Session* Begin(std::unique_ptr<DeviceOpener> opener, Bell bell,
                         std::vector<DeviceDescription> devices);
 
-  // Each uses those above it.
+  // Each member uses those above it.
   ConnectionCommon common_{PythonWaits::Start()};
   SharedRegion region_{[this] { return devices_.Connections(); }};
   ManagedVariables managed_variables_{&region_};

@@ -1,4 +1,4 @@
-// Memory of devices set to a value.
+// Sets memory of devices to a value (cudaMemset).
 #pragma once
 
 #include <cuda.h>
@@ -10,14 +10,14 @@
 
 namespace cuspan {
 
-// Any thread, but not the receiver's. Results are the driver's; CUDA_ERROR_INVALID_VALUE for memory
-// that is not there. Nothing waits for a set: CUDA itself does not, in either form.
+// Threads: any except the receiver thread. Results are the driver's; CUDA_ERROR_INVALID_VALUE for
+// memory not allocated. Never waits for a set: neither form does in CUDA.
 class Sets {
  public:
   Sets(AddressSpace* addresses, Events* events) : addresses_(*addresses), events_(*events) {}
   Sets(const Sets&) = delete;
 
-  // Elements of 1, 2 or 4 bytes.
+  // Sets elements of 1, 2 or 4 bytes.
   CUresult Elements(std::uint64_t address, std::uint32_t value, std::uint32_t element_bytes,
                     std::uint64_t elements, const StreamTarget& target);
   // Rows of bytes.

@@ -24,12 +24,12 @@ namespace cuspan {
 namespace {
 
 constexpr std::uint64_t kEventMagic = 0x7473'6576'656e'7531;
-// How long a waiter sleeps at most before it looks whether the recording process lives.
+// Maximum sleep of a waiting thread between checks of the recording process.
 constexpr long kLongestPauseNs = 50'000'000;
-// And one that watches several events, each of which may change.
+// Sleep of the thread watching several events; each may change.
 constexpr long kWatchPauseNs = 200'000;
 
-// A number of a record and a CUresult in one word.
+// Packs a record's number and a CUresult into one word.
 constexpr unsigned kResultBits = 16;
 std::uint64_t PackReached(std::uint64_t number, CUresult result) {
   return number << kResultBits | static_cast<std::uint64_t>(result);
@@ -89,13 +89,12 @@ void SharedEvent::Reached(std::uint64_t number, CUresult result) {
   ::syscall(SYS_futex, &state.news, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// By a descriptor of the process: one that has ended and that nobody has waited for is still there
-// by its number.
+// Uses a pidfd: the pid of an ended process is valid until its parent has waited for it.
 bool SharedEvent::RecorderEnded(pid_t recorder) {
   const MutexLock lock(recorder_mutex_);
   if (recorder_ != recorder) {
     UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, recorder, 0U)));
-    // Kernels before 5.3 have no such descriptors.
+    // Kernels before 5.3 have no pidfds.
     if (!opened.valid()) return ::kill(recorder, 0) != 0 && errno == ESRCH;
     recorder_file_ = MoveHigh(std::move(opened));
     recorder_ = recorder;
@@ -131,7 +130,7 @@ void SharedEvent::Pause(std::uint32_t news) {
   ::syscall(SYS_futex, &page().news, FUTEX_WAIT, news, &limit, nullptr, 0);
 }
 
-// --- Those of this process
+// --- Events of this process
 
 void SharedEvents::Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared) {
   const WriterLock lock(mutex_);
@@ -180,7 +179,7 @@ bool SharedEvents::SendIfOver(const Held& held) {
   if (!held.event->Over(held.number)) return false;
   Signal signal;
   signal.signal = held.signal;
-  static_cast<void>(connection->Post(signal));  // A lost device has nothing that waits.
+  static_cast<void>(connection->Post(signal));  // A lost device has no waiting streams.
   return true;
 }
 

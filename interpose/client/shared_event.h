@@ -1,6 +1,6 @@
-// Events of several processes (cudaEventInterprocess): their state lies in a page that all who have
-// opened the event map. Each record takes the next number there and notes it when its stream
-// comes to it; the event is complete when the last number is noted.
+// Interprocess events (cudaEventInterprocess). Their state is in a page mapped by all processes
+// using the event. Each record takes the next number from the page and notes it there when its
+// stream reaches the record. The event is complete when the last number is noted.
 #pragma once
 
 #include <cuda.h>
@@ -23,8 +23,8 @@
 
 namespace cuspan {
 
-// What cudaIpcGetEventHandle gives away: who made the event, the number of the page's file there,
-// and what the page must begin with.
+// Contents of a handle of cudaIpcGetEventHandle: the creating process, its file descriptor of the
+// page, and the token at the start of the page.
 struct SharedEventHandle {
   std::uint64_t magic;
   std::uint32_t process;
@@ -34,27 +34,28 @@ struct SharedEventHandle {
 };
 static_assert(sizeof(SharedEventHandle) == 64);
 
-// Any thread.
+// Threads: any.
 class SharedEvent {
  public:
-  // A new one; null when there is no memory.
+  // Creates an event; null if there is no memory.
   static std::shared_ptr<SharedEvent> Create();
-  // Another process's; null when the handle is none, or that process has ended.
+  // Opens an event of another process; null if the handle is invalid or the process has ended.
   static std::shared_ptr<SharedEvent> Open(const SharedEventHandle& handle);
 
-  // Nothing for one that was opened: only the process that made it gives it away.
+  // False for an opened event: only its creator exports it.
   bool GetHandle(SharedEventHandle* handle) const;
 
-  // A record is posted: returns its number.
+  // Returns the number of a record about to be posted.
   std::uint64_t BeginRecord();
-  // A stream of this process has come to the record, or never will.
+  // Notes a record as reached by its stream of this process, or as never to be reached.
   void Reached(std::uint64_t number, CUresult result);
-  // The number of the last record.
+  // Number of the last record.
   std::uint64_t recorded() const { return page().recorded.load(); }
-  // The result when record `number` is complete, or never will be since its process has ended.
+  // Returns the result of record `number` once it is complete, or can no longer be because its
+  // process has ended.
   std::optional<CUresult> Over(std::uint64_t number);
 
-  // What cudaEventQuery and cudaEventSynchronize do.
+  // Implement cudaEventQuery and cudaEventSynchronize.
   CUresult Query();
   CUresult Synchronize();
 
@@ -62,11 +63,10 @@ class SharedEvent {
   struct Page {
     std::array<std::uint64_t, 2> token;
     std::atomic<std::uint64_t> recorded;
-    // The last record that was reached, and its result: what became of an earlier one is over with
-    // it. As PackReached has them.
+    // Last record reached and its result, packed by PackReached; earlier results are superseded.
     std::atomic<std::uint64_t> reached;
-    std::atomic<std::uint32_t> news;      // Changes with `reached`; a futex.
-    std::atomic<std::uint32_t> recorder;  // The process of the last record.
+    std::atomic<std::uint32_t> news;      // Futex; changes with `reached`.
+    std::atomic<std::uint32_t> recorder;  // Pid of the last record's process.
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -74,30 +74,30 @@ class SharedEvent {
       : mapping_(std::move(mapping)), file_(std::move(file)) {}
   Page& page() const { return *reinterpret_cast<Page*>(mapping_.data()); }
   bool RecorderEnded(pid_t recorder);
-  // Waits a moment, or less when something changes.
+  // Sleeps a moment, or less if something changes.
   void Pause(std::uint32_t news);
 
   Mapping mapping_;
-  UniqueFd file_;  // Of the one who made it.
+  UniqueFd file_;  // Valid in the creator only.
   Mutex recorder_mutex_;
-  // The recording process as this one knows it: its number alone might be another's some day.
+  // Pid and pidfd of the recording process: the pid alone may be reused.
   pid_t recorder_ CUSPAN_GUARDED_BY(recorder_mutex_) = 0;
   UniqueFd recorder_file_ CUSPAN_GUARDED_BY(recorder_mutex_);
 };
 
-// Of the events of this process, those that are shared, by their handles in the program; and the
-// streams that wait for them. Any thread. Lives as long as the process.
+// The interprocess events of this process, by their handles in the program, and the streams waiting
+// for them. Threads: any. Lives as long as the process.
 class SharedEvents {
  public:
   void Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared);
   std::shared_ptr<SharedEvent> Find(std::uint64_t event) const;  // Null for all others.
   void Remove(std::uint64_t event);
-  // The stream of `connection` stands still until the last record, as of now, is reached.
+  // Makes the stream of `connection` wait until the last record, as of now, is reached.
   CUresult Hold(const std::shared_ptr<SharedEvent>& event,
                 const std::shared_ptr<ContextConnection>& connection, std::uint64_t stream);
 
  private:
-  // A stream that stands still until a record is reached.
+  // A stream waiting for a record.
   struct Held {
     std::shared_ptr<SharedEvent> event;
     std::uint64_t number;

@@ -1,4 +1,4 @@
-// Where an op goes, and what a program's stream 0 means.
+// Destination of an op, and the meaning of the program's stream 0.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace cuspan {
 
-// A proxy, and the stream there (0: legacy default stream).
+// A proxy and a stream there (0: legacy default stream).
 struct StreamTarget {
   std::shared_ptr<ContextConnection> connection;
   std::uint64_t stream = 0;
 };
 
-// How a function takes stream 0: as the legacy default stream, or (its _ptds
-// and _ptsz twin) as the calling thread's own.
+// Meaning of stream 0 for a function: the legacy default stream, or (_ptds and _ptsz variants) the
+// calling thread's own.
 enum class DefaultStream { kLegacy, kPerThread };
 
 }  // namespace cuspan

@@ -84,7 +84,7 @@ CUresult Streams::ThreadStream(const std::shared_ptr<ContextConnection>& connect
     own->second = create.stream;
     thread.at_end.push_back(
         [this, life = std::weak_ptr<ContextConnection>(connection), made = create.stream] {
-          // A lost device has no stream any more.
+          // A lost device has no streams.
           if (const auto still = life.lock()) static_cast<void>(End(*still, made));
         });
   }
@@ -118,16 +118,16 @@ CUresult Streams::ResolveOn(const std::shared_ptr<ContextConnection>& connection
   return own ? ThreadStream(connection, &target->stream) : connection->fault();
 }
 
-// Frameworks wait for the stream each time that they have read a number from the device into
-// pageable memory, which waits by itself.
+// Frameworks synchronize the stream after each read of a number from the device into pageable
+// memory, although this copy has waited already.
 bool Streams::EndsWithCopy(const StreamTarget& target) {
   const ContextConnection& connection = *target.connection;
   const ThreadState::FinishedCopy& copy = ThisThread().finished_copy;
   if (copy.connection != connection.number() || copy.stream != target.stream) return false;
-  // What a default stream waits for may be in any stream.
+  // A default stream waits for work in any stream.
   const std::uint64_t last =
       target.stream <= 2 ? connection.LastPosted() : connection.LastOn(target.stream);
-  // Events are reached, and bytes of earlier copies stored, a little later than the copy is over.
+  // Events are reported, and bytes of earlier copies stored, a little after the copy's end.
   return last == copy.sequence && !connection.HasRecordsPending() &&
          connection.common().receiving.load(std::memory_order_acquire) == 0;
 }
@@ -147,7 +147,7 @@ CUresult Streams::Query(const StreamTarget& target) {
   if (EndsWithCopy(target)) return Completed(connection);
   if (const std::shared_ptr<const Stream> known = Find(target.stream)) {
     const std::uint64_t last = connection.LastOn(target.stream);
-    // Not what a fence says of the device: chunks of copies to the host may come after it.
+    // A fence is not enough: chunks of copies to the host may arrive after it.
     if (known->completed.load(std::memory_order_acquire) >= last) return Completed(connection);
   }
   return Ask(target, StreamQuery{target.stream});

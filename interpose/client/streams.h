@@ -1,4 +1,4 @@
-// The streams of all devices, and what a program's stream 0 stands for.
+// The streams of all devices, and the meaning of the program's stream 0.
 #pragma once
 
 #include <cuda.h>
@@ -17,11 +17,11 @@
 
 namespace cuspan {
 
-// What the program has set of a stream; what is not there was never set. Any thread.
+// Attributes of a stream set by the program; missing ones were never set. Threads: any.
 class StreamAttributes {
  public:
   using Values = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
-  // use(Values&), under a mutex.
+  // Calls use(Values&) under a mutex.
   template <typename Use>
   void With(Use&& use) {
     const MutexLock lock(mutex_);
@@ -33,7 +33,7 @@ class StreamAttributes {
   Values values_ CUSPAN_GUARDED_BY(mutex_);
 };
 
-// A stream that the program made. `id` is its handle, in the program and at the proxy.
+// A stream created by the program. `id`: its handle, in the program and at the proxy.
 struct Stream {
   Stream(std::uint64_t id, const Context& context, std::uint64_t connection, unsigned flags,
          int priority)
@@ -43,43 +43,42 @@ struct Stream {
         flags(flags),
         priority(priority) {}
   const std::uint64_t id;
-  const std::shared_ptr<const Context> context;  // Whose it is,
-  const std::uint64_t connection;                // and in which of its lives.
+  const std::shared_ptr<const Context> context;  // Owner,
+  const std::uint64_t connection;  // and ContextConnection::number() of its generation.
   const unsigned flags;
   const int priority;
   mutable std::atomic<bool> destroyed = false;
-  // All that was posted to it up to this sequence is known to be complete, so that a program that
-  // asks about an idle stream is answered here.
+  // Everything posted to it up to this sequence is known to be complete: queries about an idle
+  // stream are answered locally.
   mutable std::atomic<std::uint64_t> completed = 0;
   mutable StreamAttributes attributes;
 };
 
-// Whether it stands for a stream that the program need not make: 0, CU_STREAM_LEGACY or
-// CU_STREAM_PER_THREAD.
+// True for streams not created by the program: 0, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.
 inline bool IsDefaultStream(const void* stream) {
   return reinterpret_cast<std::uintptr_t>(stream) <= 2;
 }
 
-// Any thread. Results are the driver's. Lives as long as the process.
+// Threads: any. Results are the driver's. Lives as long as the process.
 class Streams final : public ContextTable {
  public:
   Streams(Devices* devices, PeerCopies* peer_copies)
       : devices_(*devices), peer_copies_(*peer_copies) {}
   Streams(const Streams&) = delete;
 
-  // On the current device.
+  // Creates a stream on the current device.
   CUresult Create(unsigned flags, int priority, std::uint64_t* stream);
   CUresult Destroy(std::uint64_t stream);
-  // Resolves a cudaStream_t / CUstream value. CUDA_ERROR_INVALID_HANDLE when it is none.
+  // Resolves a cudaStream_t / CUstream value. CUDA_ERROR_INVALID_HANDLE for an unknown one.
   CUresult Resolve(void* stream, DefaultStream meaning, StreamTarget* target);
-  // The same, but that a default stream is that of `connection`, whatever device is current.
+  // Resolve with the default streams of `connection` instead of the current device's.
   CUresult ResolveOn(const std::shared_ptr<ContextConnection>& connection, void* stream,
                      StreamTarget* target);
-  // What the program made; null for the default streams and unknown handles.
+  // Returns a stream created by the program; null for default streams and unknown handles.
   std::shared_ptr<const Stream> Find(std::uint64_t stream) const;
-  // The same, there until the calling thread asks for another one.
+  // Find without a reference: valid until the calling thread's next lookup.
   const Stream* Peek(std::uint64_t stream) const;
-  // Whether a stream that the program made can be used, as Resolve says it.
+  // Returns Resolve's result for a stream created by the program.
   CUresult Check(std::uint64_t stream) const;
   CUresult Synchronize(const StreamTarget& target);
   // CUDA_ERROR_NOT_READY while work is pending.
@@ -88,17 +87,17 @@ class Streams final : public ContextTable {
   void Forget(const ContextConnection& ended) override;
 
  private:
-  // Whether nothing comes behind a copy in the stream whose bytes the calling thread has waited
-  // for: then all that is in the stream is complete, and known to be.
+  // True if the stream's last op is a copy from the device already awaited by the calling thread:
+  // everything in the stream is complete.
   static bool EndsWithCopy(const StreamTarget& target);
-  // The program hears that it is.
+  // Reports completion to the program.
   static CUresult Completed(ContextConnection& connection);
-  // The calling thread's own stream, which ends with it.
+  // Gets the calling thread's own stream, destroyed with the thread.
   CUresult ThreadStream(const std::shared_ptr<ContextConnection>& connection,
                         std::uint64_t* stream);
-  // The stream is gone as far as the program is concerned.
+  // Destroys the stream at the proxy.
   CUresult End(ContextConnection& connection, std::uint64_t stream);
-  // Asks the proxy whether, or waits until, all that is in the stream is complete, and remembers
+  // Asks the proxy for the completion of everything in the stream, or waits for it, and remembers
   // it.
   template <typename Op>
   CUresult Ask(const StreamTarget& target, const Op& op);

@@ -1,5 +1,5 @@
-// Tensor maps that the driver of a device has encoded, each kept with what it was made of: a map
-// has a format of the driver's own, and programs ask for the same one again and again.
+// Tensor maps encoded by a device's driver, cached by their parameters. The format of a map is the
+// driver's own, and programs request the same map again and again.
 #pragma once
 
 #include <cuda.h>
@@ -15,13 +15,13 @@
 
 namespace cuspan {
 
-// Those of one life of a context. Any thread.
+// Maps of one generation of a context. Threads: any.
 class TensorMaps {
  public:
   using Map = std::array<std::uint64_t, CU_TENSOR_MAP_NUM_QWORDS>;
 
-  // The map that `op` asks for: one that is kept, or else that of ask(op, &reply) → CUresult, which
-  // is called without a lock and whose failures are not kept.
+  // Returns the map for `op`: a cached one, or the result of ask(op, &reply) → CUresult. ask is
+  // called without a lock; its failures are not cached.
   template <typename Op, typename Ask>
   CUresult Get(const Op& op, Ask&& ask, Map* map) {
     const std::string key = KeyOf(op);
@@ -34,10 +34,10 @@ class TensorMaps {
   }
 
  private:
-  // Programs that make a map for each address they use must not fill the process.
+  // Limits the memory used for programs creating a map for each address.
   static constexpr std::size_t kMost = 4096;
 
-  // The op's number and its fields as they cross.
+  // The op's number and its encoded fields.
   template <typename Op>
   static std::string KeyOf(const Op& op) {
     const auto number = static_cast<std::uint16_t>(Op::kOp);

@@ -14,12 +14,12 @@
 namespace cuspan {
 namespace {
 
-// Of what a device has free, how much is given out before it is asked again, and for how long:
-// other processes may use the device as well.
+// Share of a device's free memory allocated without asking again, and its validity: other processes
+// may use the device, too.
 constexpr std::uint64_t kCreditShare = 8;
 constexpr std::chrono::milliseconds kCreditTime{50};
 
-// Whether no process has the other end any more.
+// True if no process has the other end open.
 bool IsClosed(const UniqueFd& end) {
   pollfd watched{end.get(), 0, 0};
   return ::poll(&watched, 1, 0) > 0;
@@ -82,7 +82,7 @@ CUresult VirtualMemory::Free(std::uint64_t address, std::uint64_t bytes) {
   AddressFree op;
   op.address = address;
   for (const std::uint64_t number : found->second.known_at)
-    // A lost device has it no more.
+    // A lost device has no reservations.
     if (const auto connection = ConnectionOf(number)) static_cast<void>(Post(*connection, op));
   reserved_.erase(found);
   return CUDA_SUCCESS;
@@ -121,7 +121,7 @@ CUresult VirtualMemory::TryMake(ContextConnection& connection, const AllocationT
   AllocationTry::Reply reply;
   CUresult result = connection.Call(op, &reply);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    // What is kept for the program's other memory is as good for this.
+    // Memory kept for the program's other allocations is usable, too.
     connection.memory().GiveBackIdle();
     result = connection.Call(op, &reply);
   }
@@ -191,7 +191,7 @@ CUresult VirtualMemory::Export(std::uint64_t handle, ExportedAllocation* exporte
   const auto holder = HolderOf(*allocation);
   if (holder == nullptr || holder->place().exchange.empty()) return CUDA_ERROR_NOT_SUPPORTED;
   *exported = {allocation->facts, holder->place().exchange, allocation->number};
-  // It is there when the other one asks for it.
+  // Waits for its creation: another process may ask for it now.
   MemoryInfo::Reply reply;
   return holder->Call(MemoryInfo{}, &reply);
 }
@@ -278,7 +278,7 @@ bool VirtualMemory::FindWhole(std::uint64_t address, std::uint64_t bytes, Mappin
   std::uint64_t found = 0;
   for (; *last != mapped_.end() && (*last)->first == address + found && found < bytes; ++*last)
     found += (*last)->second.bytes;
-  // Never over the border of a reservation.
+  // Never beyond a reservation.
   return found != 0 && found == bytes && FindReserved(address, bytes) != reserved_.end();
 }
 
@@ -287,7 +287,7 @@ CUresult VirtualMemory::Map(std::uint64_t address, std::uint64_t bytes, std::uin
   const MutexLock lock(mutex_);
   const auto allocation = FindAllocation(handle);
   if (allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // The driver maps allocations as a whole.
+  // The driver maps entire allocations only.
   if (bytes != allocation->facts.bytes) return CUDA_ERROR_NOT_SUPPORTED;
   if (FindReserved(address, bytes) == reserved_.end()) return CUDA_ERROR_INVALID_VALUE;
   const auto next = mapped_.lower_bound(address);
@@ -337,7 +337,7 @@ CUresult VirtualMemory::ImportAt(ContextConnection& connection, Allocation& allo
   if (holder == nullptr || holder->place().exchange.empty()) return CUDA_ERROR_NOT_SUPPORTED;
   if (holder->device() != connection.device() && !peers_.CanAccess(connection, *holder))
     return CUDA_ERROR_NOT_SUPPORTED;
-  // The holder has it when it has answered.
+  // The holder has created it when it has answered.
   MemoryInfo::Reply made;
   if (const CUresult result = holder->Call(MemoryInfo{}, &made); result != CUDA_SUCCESS)
     return result;
@@ -357,7 +357,7 @@ CUresult VirtualMemory::Unmap(std::uint64_t address, std::uint64_t bytes) {
   const auto next = mapped_.lower_bound(address);
   if (FindMapped(address) == mapped_.end() &&
       (next == mapped_.end() || next->first - address >= bytes))
-    return CUDA_SUCCESS;  // Nothing is mapped there: wherever it begins. Measured natively.
+    return CUDA_SUCCESS;  // Success with any start if nothing is mapped there. Measured natively.
   Mappings::iterator first;
   Mappings::iterator last;
   if (!FindWhole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
@@ -366,7 +366,7 @@ CUresult VirtualMemory::Unmap(std::uint64_t address, std::uint64_t bytes) {
     users.merge(ConnectionNumbers(mapped->second.known_at));
   for (const std::uint64_t number : users) {
     const auto connection = ConnectionOf(number);
-    // A lost device uses nothing any more.
+    // A lost device uses no memory.
     if (connection == nullptr || connection->fault() != CUDA_SUCCESS) continue;
     if (const CUresult result = WaitFor(*connection); result != CUDA_SUCCESS) return result;
   }
@@ -391,7 +391,7 @@ void VirtualMemory::UnmapEverywhere(Mappings::iterator mapped) {
 
 CUresult VirtualMemory::SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
                                   CUmemAccess_flags flags) {
-  // At least one context has it.
+  // Ensures at least one context of the device.
   std::shared_ptr<ContextConnection> connection;
   if (const CUresult result = devices_.Open(device, &connection); result != CUDA_SUCCESS)
     return result;

@@ -16,7 +16,7 @@ Error Create(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels, std::uint64_
                      levels, array);
 }
 
-// Tells *array of what create(std::uint64_t*) → Error made.
+// Stores the handle from create(std::uint64_t*) → Error in *array.
 template <typename Handle, typename Make>
 CUresult Give(Handle* array, const void* description, Make&& create) {
   return AnswerInContext([&](Session&) -> Error {
@@ -28,7 +28,7 @@ CUresult Give(Handle* array, const void* description, Make&& create) {
   });
 }
 
-// describe(const ArrayShape&) of an array, or a level of one, tells *out.
+// Calls describe(const ArrayShape&) for an array, or a level of one, to fill *out.
 template <typename Use>
 CUresult Describe(CUarray array, const void* out, Use&& describe) {
   return AnswerInContext([&](Session&) -> Error {
@@ -76,7 +76,7 @@ CUSPAN_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
                                               const CUDA_ARRAY3D_DESCRIPTOR* shape,
                                               unsigned levels) {
   return Give(array, shape, [&](std::uint64_t* made) -> Error {
-    return Create(*shape, std::max(levels, 1U), made);  // None is one. Measured natively.
+    return Create(*shape, std::max(levels, 1U), made);  // 0 counts as 1 (measured natively).
   });
 }
 

@@ -11,7 +11,7 @@
 namespace cuspan {
 namespace {
 
-// body(Session&, int device) → Error, about a device that is there.
+// Calls body(Session&, int device) → Error if the device exists.
 template <typename Body>
 Error WithDevice(Session& session, CUdevice device, Body&& body) {
   if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -22,10 +22,10 @@ CUresult AboutDevice(CUdevice device, Body&& body) {
   return AnswerWithDriver([&](Session& session) { return WithDevice(session, device, body); });
 }
 
-// What driver 580 says of the contexts of programs that were compiled for it.
+// API version of contexts, as reported by driver 580 to programs compiled for it.
 constexpr unsigned kApiVersion = 3020;
 
-// Mapped memory is always there, and of no primary context's flags (measured natively, driver 580).
+// CU_CTX_MAP_HOST is always in effect, and invalid for primary contexts (measured, driver 580).
 bool ArePrimaryFlags(unsigned flags) {
   return AreDeviceFlags(flags) && (flags & CU_CTX_MAP_HOST) == 0;
 }
@@ -71,7 +71,7 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
   return AboutDevice(device, [&](Session&, int number) { return SetPrimaryFlags(number, flags); });
 }
-// Before CUDA 11 it was refused where the context lived already.
+// Form before CUDA 11: fails if the context is active.
 #undef cuDevicePrimaryCtxSetFlags
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   return AboutDevice(device, [&](Session& session, int number) -> Error {
@@ -91,7 +91,7 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* fla
   return AnswerFromTables([&](Session& session) { return WithDevice(session, device, tell); });
 }
 
-// --- Contexts beside them
+// --- Other contexts
 
 CUSPAN_EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
   return AboutDevice(device, [&](Session& session, int number) -> Error {
@@ -182,7 +182,7 @@ CUSPAN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   });
 }
 
-// --- What a context is asked
+// --- Queries and settings of contexts
 
 CUSPAN_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
   return AnswerFromTables([&](Session&) -> Error {
@@ -229,7 +229,7 @@ CUSPAN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
-  // Also of one that has ended.
+  // Destroyed contexts have flags, too.
   return AnswerFromTables([&](Session&) -> Error {
     const Context* const context = ThisThread().contexts.top();
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -287,7 +287,7 @@ CUSPAN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   });
 }
 
-// Of no device since 7.0: accepted and without effect.
+// Since compute capability 5.0, the width of shared memory banks is fixed. Settings have no effect.
 CUSPAN_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig* config) {
   return AnswerInContext([&](Session&) -> Error {
     if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;

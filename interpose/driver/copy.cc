@@ -32,7 +32,7 @@ CUresult Peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext 
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// With a plain name the second form's twin has none of its own: FUNCTION_v2 and FUNCTION_v2_ptds.
+// Twins of second versions keep _v2 in their names: FUNCTION_v2 and FUNCTION_v2_ptds.
 
 CUSPAN_EXPORT_TWINS(cuMemcpy, _ptds, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
                     Run(Pointer(to), Pointer(from), bytes, CopySides::kDefault, false, nullptr,

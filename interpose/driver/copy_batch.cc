@@ -1,4 +1,4 @@
-// Copies that are asked for together.
+// Batches of copies.
 #include "interpose/calls/copy_batch.h"
 
 #include "interpose/driver/entry.h"
@@ -41,7 +41,7 @@ CUSPAN_EXPORT_TWINS(cuMemcpy3DBatchAsync_v2, _ptsz,
                     (std::size_t count, CUDA_MEMCPY3D_BATCH_OP* copies, unsigned long long flags,
                      CUstream stream),
                     CopyBoxes(copies, count, flags, nullptr, stream, meaning))
-// Before CUDA 13 they told which copy failed.
+// Forms before CUDA 13: they report the failed copy.
 #undef cuMemcpyBatchAsync
 #undef cuMemcpy3DBatchAsync
 CUSPAN_EXPORT_TWINS(cuMemcpyBatchAsync, _ptsz,

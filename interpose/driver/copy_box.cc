@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// One side of a copy as all descriptions have it.
+// One side of a copy, common to all parameter structures.
 struct Side {
   std::size_t x, y, z;
   CUmemorytype kind;
@@ -16,11 +16,11 @@ struct Side {
   CUdeviceptr device;
   CUarray array;
   std::size_t pitch;
-  std::size_t rows;  // From one plane to the next.
+  std::size_t rows;  // Distance between planes.
 };
 
-// `extent` in bytes, rows and planes. A pitch of 0 means that there is one row, and rows of 0 one
-// plane.
+// Units of `extent`: bytes, rows and planes. If the pitch is 0, there is one row. If `rows` is 0,
+// there is one plane.
 Error EndOf(const Side& side, const BoxExtent& extent, BoxEnd* end) {
   *end = {};
   end->x = side.x;
@@ -78,7 +78,7 @@ Error BoxOf(const CUDA_MEMCPY2D& p, BoxRequest* box) {
                     {p.WidthInBytes, p.Height, 1}, box);
 }
 
-// `Description` has a BoxOf.
+// Description: a type accepted by BoxOf.
 template <typename Description>
 CUresult CopyAs(const Description* copy, bool asynchronous, CUstream stream,
                 DefaultStream meaning) {
@@ -119,7 +119,7 @@ CUresult CopyPeerAs(const CUDA_MEMCPY3D_PEER* p, bool asynchronous, CUstream str
   });
 }
 
-// Runs of an array's bytes.
+// Copies a run of bytes from or to an array.
 CUresult CopyWithArray(const Side& to, const Side& from, std::size_t bytes, bool asynchronous,
                        CUstream stream, DefaultStream meaning) {
   return AnswerInContext([&](Session&) -> Error {
@@ -206,7 +206,7 @@ CUSPAN_EXPORT_TWINS(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER* copy),
 CUSPAN_EXPORT_TWINS(cuMemcpy3DPeerAsync, _ptsz, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream),
                     CopyPeerAs(copy, true, stream, meaning))
 
-// --- Into and out of arrays of one dimension
+// --- To and from arrays of one dimension
 
 CUSPAN_EXPORT_TWINS(cuMemcpyDtoA_v2, _ptds,
                     (CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes),

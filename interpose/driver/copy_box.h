@@ -1,4 +1,4 @@
-// Copies of boxes as the driver's functions describe them.
+// Box copies as described by the driver's parameter structures.
 #pragma once
 
 #include "interpose/calls/copy_box.h"
@@ -6,9 +6,9 @@
 
 namespace cuspan {
 
-// CUDA_ERROR_INVALID_VALUE for a side of no known kind.
+// CUDA_ERROR_INVALID_VALUE if a side has an unknown memory type.
 Error BoxOf(const CUDA_MEMCPY3D& copy, BoxRequest* box);
-// The other way round.
+// Inverse of BoxOf.
 CUDA_MEMCPY3D ParametersOf(const BoxRequest& box);
 
 }  // namespace cuspan

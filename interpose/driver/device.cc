@@ -1,4 +1,4 @@
-// Devices: what there are, and what they are like.
+// Devices: their number and properties.
 #include "interpose/calls/device.h"
 
 #include <cudaProfiler.h>
@@ -13,7 +13,7 @@
 namespace cuspan {
 namespace {
 
-// body(const DeviceDescription&) → Error, about a device that is there.
+// Calls body(const DeviceDescription&) → Error if the device exists.
 template <typename Body>
 CUresult Describe(CUdevice device, const void* out, Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
@@ -23,7 +23,7 @@ CUresult Describe(CUdevice device, const void* out, Body&& body) {
   });
 }
 
-// Unlike other functions' (measured natively).
+// Error of pool calls for an unknown device. Other calls differ (measured natively).
 constexpr CUresult kNoDeviceOfPool = CUDA_ERROR_INVALID_VALUE;
 
 }  // namespace
@@ -49,8 +49,8 @@ CUSPAN_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 CUSPAN_EXPORT CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   return Describe(device, name, [&](const DeviceDescription& described) -> Error {
     if (length == 0) return CUDA_ERROR_INVALID_VALUE;
-    // Cut where there is no room for all of it, and followed by zeros up to byte 64 or the end of
-    // the room. A negative length is a large one (measured natively).
+    // Truncated to the buffer, and followed by zeros up to byte 64 or the end of the buffer. A
+    // negative length counts as a large one (measured natively).
     constexpr unsigned kMaxBytes = 64;
     const std::size_t room = std::min(static_cast<unsigned>(length), kMaxBytes);
     std::fill_n(name, room, '\0');
@@ -154,14 +154,14 @@ CUSPAN_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned* capabilities,
   });
 }
 
-// Windows tells devices apart by it.
+// LUIDs exist on Windows only.
 CUSPAN_EXPORT CUresult cuDeviceGetLuid(char* luid, unsigned* /*nodes*/, CUdevice device) {
   return Describe(device, luid,
                   [](const DeviceDescription&) -> Error { return CUDA_ERROR_NOT_SUPPORTED; });
 }
 
-// No other device of the program's node writes to memory of this one: its attributes say that there
-// is nothing to flush.
+// No other device of the program's node writes to this device's memory. Its attributes report no
+// support either.
 CUSPAN_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
                                                   CUflushGPUDirectRDMAWritesScope scope) {
   return AnswerInContext([&](Session&) -> Error {
@@ -194,7 +194,7 @@ CUSPAN_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   });
 }
 
-// --- Nothing to profile in this process
+// --- Profiler: this process has nothing to profile
 
 CUSPAN_EXPORT CUresult cuProfilerStart() {
   return AnswerInContext([](Session&) -> Error { return CUDA_SUCCESS; });

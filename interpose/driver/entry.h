@@ -1,21 +1,23 @@
-// The ways in and out of every function of the libcuda face. What a function needs decides how it
-// begins:
+// Wrappers around every function of the libcuda replacement. The wrapper depends on the
+// requirements of the function:
 //
-//   AnswerAlways(body)       nothing: body() → Error
+//   AnswerAlways(body)       none: body() → Error
 //   AnswerWithDriver(body)   cuInit, or a runtime that has done the same: body(Session&) → Error
-//   AnswerInContext(body)    a current context that lives: body(Session&) → Error, or
+//   AnswerInContext(body)    a valid current context: body(Session&) → Error, or
 //                            body(Session&, ContextConnection&) → Error
-//   AnswerInAny(body)        as AnswerInContext, but none need be current: what the call names says
-//                            which context it is about
+//   AnswerInAny(body)        as AnswerInContext, but also without a current context: the handles
+//                            passed determine the context
 //   AnswerOnStream(s, body)  AnswerInContext for a default stream, AnswerInAny for others
-//   AnswerOfKnown(body)      as AnswerInContext, for what the client knows: the device may be lost
-//   AnswerFromTables(body)   as AnswerWithDriver, for what programs ask thousands of times
-//   AnswerUnlessLost(answer) one of the above, for kernels and fills that nobody waits for
-//   InHostFunctionsToo(answer) one of the above, for calls that host functions may make
+//   AnswerOfKnown(body)      as AnswerInContext, for data held by the client: also if the device
+//                            is lost
+//   AnswerFromTables(body)   as AnswerWithDriver, for queries made thousands of times
+//   AnswerUnlessLost(answer) one of the above, for kernels and fills without a waiting caller
+//   InHostFunctionsToo(answer) one of the above, for calls allowed in host functions
 //
-// A body may call what is in calls/: the current context is then open. That of AnswerFromTables
-// only looks into tables of the session: nothing on its way may wait or write, be a point of
-// cancellation, or take the device as the runtime's.
+// Bodies may call functions of calls/: the current context is then open. The body of
+// AnswerFromTables only reads tables of the session. It must not block, write, or reach a
+// cancellation point. It must not use the current device either, because this would be the
+// runtime's.
 #pragma once
 
 #include <type_traits>
@@ -26,7 +28,7 @@
 
 namespace cuspan {
 
-// While it lives, the calling thread has come through the driver's functions.
+// Marks the calling thread as inside a driver call, for the lifetime of the object.
 class InDriverCall {
  public:
   InDriverCall() : thread_(ThisThread()), before_(thread_.in_driver_call) {
@@ -63,15 +65,16 @@ CUresult AnswerWithDriver(Body&& body) {
   });
 }
 
-// Of the current context; CUDA_ERROR_CONTEXT_IS_DESTROYED when it was reset, or released by all who
-// retained it.
+// State of the current context. CUDA_ERROR_CONTEXT_IS_DESTROYED if it was reset, or released as
+// often as retained.
 inline CUresult CurrentContextState() {
   const Context* const context = ThisThread().contexts.top();
   return context != nullptr ? context->state() : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// The same when it has begun, as it does here where cudaSetDevice has chosen it: since CUDA 12 that
-// begins the primary context, for which here a process would start.
+// Same, after opening the primary context if cudaSetDevice selected it. Since CUDA 12,
+// cudaSetDevice itself does this natively. Here it would start a process, so it is deferred to
+// first use.
 inline CUresult BeginCurrentContext(Session& session) {
   const CUresult state = CurrentContextState();
   if (state != CUDA_ERROR_CONTEXT_IS_DESTROYED) [[likely]]
@@ -97,7 +100,8 @@ CUresult AnswerInContext(Body&& body) {
   });
 }
 
-// For what the client answers itself: that a device is lost is told by who needs it.
+// Treats a lost device as success, for calls answered by the client alone. Calls needing the device
+// report the loss.
 inline CUresult ButLost(CUresult result) {
   return result == CUDA_ERROR_DEVICE_UNAVAILABLE ? CUDA_SUCCESS : result;
 }
@@ -128,8 +132,8 @@ CUresult AnswerOnStream(CUstream stream, Body&& body) {
   return IsDefaultStream(stream) ? AnswerInContext(body) : AnswerInAny(body);
 }
 
-// answer() → CUresult, one of the above. Host functions may make the call, too, unless it is about
-// a default stream.
+// answer() → CUresult: one of the above. Host functions may make the call, too, except on a default
+// stream.
 template <typename Answering>
 CUresult InHostFunctionsToo(CUstream stream, Answering&& answer) {
   if (IsDefaultStream(stream)) return answer();
@@ -151,20 +155,19 @@ CUresult AnswerFromTables(Body&& body) {
   return Error(body(*session)).driver();
 }
 
-// answer() → CUresult. To a thread that has not heard of a lost device yet, the first work on that
-// of its current context succeeds, as work does of which the device was lost a moment later.
-// Libraries (cuBLAS, cuDNN) make a status of their own of a launch's error, which has no words: so
-// the program hears of the loss from a call of its own, or of its framework's, and finds the
-// sentence that names the host.
+// answer() → CUresult, for launches and fills. If the current context's device is lost, but not yet
+// reported to the calling thread, they succeed, as if it were lost a moment later. Libraries
+// (cuBLAS, cuDNN) replace a launch's error by a status without text. This way the loss reaches the
+// program in a call of its own, or of its framework, together with the message naming the host.
 template <typename Answering>
 CUresult AnswerUnlessLost(Answering&& answer) {
-  constexpr int kMaxUnheard = 1000;  // Of one who does nothing else.
+  constexpr int kMaxUnheard = 1000;  // Limit for threads without other calls.
   ThreadState& thread = ThisThread();
   const bool heard = thread.heard_of_loss;
   const CUresult result = answer();
   if (result != CUDA_ERROR_DEVICE_UNAVAILABLE || heard) [[likely]]
     return result;
-  // Of a device that lives it is the failure of something else, which is told once.
+  // If the device is not lost, another failure caused this error. It is reported only once.
   if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE) return result;
   if (++thread.launches_unheard > kMaxUnheard) return result;
   thread.heard_of_loss = false;

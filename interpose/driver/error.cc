@@ -1,4 +1,4 @@
-// What errors are called.
+// Names and descriptions of errors.
 #include "interpose/calls/error.h"
 
 #include "interpose/driver/entry.h"

@@ -1,4 +1,4 @@
-// Functions of the program that run when a stream comes to them.
+// Functions of the program run in stream order.
 #include "interpose/calls/host_function.h"
 
 #include <memory>
@@ -16,7 +16,7 @@ struct Callback {
   void* data;
 };
 
-// Nothing to destroy here, as in HostCallThread::Thread.
+// No destructors here: the function may call pthread_exit.
 void CallBack(void* argument) {
   const auto* const call = static_cast<const Callback*>(argument);
   call->function(call->stream, call->status, call->data);

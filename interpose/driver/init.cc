@@ -1,4 +1,4 @@
-// Starting the driver, and finding its functions.
+// Initialization of the driver, and look-up of its functions.
 #include "common/log.h"
 #include "interpose/calls/device.h"
 #include "interpose/calls/driver_functions.h"
@@ -15,7 +15,8 @@ Error GetProcAddress(const char* name, void** function, int version, cuuint64_t 
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (name == nullptr || function == nullptr || (flags & ~kKnown) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  // Newer than the driver. Where that is not known yet, names do not wait for it.
+  // Rejects versions newer than the driver. If its version is still unknown, CUDA_VERSION is the
+  // limit.
   const Session* const session = Session::IfStarted();
   if (version > (session != nullptr ? DriverVersion(*session) : CUDA_VERSION))
     return CUDA_ERROR_INVALID_VALUE;
@@ -65,8 +66,8 @@ CUSPAN_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, in
 #undef cuGetProcAddress
 CUSPAN_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int version,
                                         cuuint64_t flags) {
-  // Unlike the second version, which has a status, it fails where there is no such function
-  // (measured natively, driver 580).
+  // Unlike the second version, this one has no status. If there is no function of this name, it
+  // fails (measured natively, driver 580).
   return AnswerAlways([&]() -> Error {
     CUSPAN_RETURN_IF_FAILED(GetProcAddress(name, function, version, flags, nullptr));
     return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -75,7 +76,7 @@ CUSPAN_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int v
 
 CUSPAN_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   return AnswerAlways([&, caller = __builtin_return_address(0)]() -> Error {
-    // A runtime that was not replaced by ours asks for them as well, and is told why it was not.
+    // A CUDA runtime not replaced by cuspan's requests these tables, too. Logs the reason, once.
     static const bool said = [] {
       const char* const warning = AnyLoadWarning();
       if (warning != nullptr) LogWarn("{}", warning);

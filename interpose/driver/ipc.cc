@@ -1,4 +1,4 @@
-// Memory, events and pools of several processes.
+// Memory, events and pools shared between processes.
 #include "interpose/calls/ipc.h"
 
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// make(std::uint64_t*) → Error makes an address.
+// Stores the address from make(std::uint64_t*) → Error in *memory.
 template <typename Make>
 Error GiveAddress(CUdeviceptr* memory, Make&& make) {
   std::uint64_t address = 0;
@@ -25,7 +25,7 @@ To Convert(const From& from) {
   return to;
 }
 
-// Tells *out the Handle that make(Handle*) → Error makes.
+// Stores the Handle from make(Handle*) → Error in *out.
 template <typename Handle, typename Out, typename Make>
 Error Give(Out* out, Make&& make) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -65,7 +65,7 @@ CUSPAN_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
 CUSPAN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
   return AnswerInContext([&](Session&) -> Error {
     if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (handle != nullptr) *handle = {};  // What the driver leaves when it fails (measured, 580).
+    if (handle != nullptr) *handle = {};  // Same as the driver on failure (measured, 580).
     return Give<SharedEventHandle>(handle, [&](auto* made) { return GetEventHandle(event, made); });
   });
 }

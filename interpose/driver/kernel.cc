@@ -7,8 +7,8 @@
 namespace cuspan {
 namespace {
 
-// use(Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) → Error, with the kernel
-// on the current device.
+// Calls use(Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) → Error with the
+// kernel on the current device.
 template <typename Use>
 CUresult AboutFunction(CUfunction function, Use&& use) {
   return AnswerOfKnown([&](Session& session, ContextConnection& connection) -> Error {
@@ -45,7 +45,7 @@ CUSPAN_EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attrib
           LoadedKernel& kernel) -> Error {
         CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(connection.device()),
                                              connection, kernel, attribute, value));
-        // It counts more than what is said of the kernel (cudaKernelSetAttributeForDevice).
+        // Takes precedence over attributes of the kernel (cudaKernelSetAttributeForDevice).
         kernel.set_by_function->fetch_or(1U << attribute);
         return CUDA_SUCCESS;
       });
@@ -57,7 +57,7 @@ CUSPAN_EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache co
                     LoadedKernel& kernel) { return SetCacheConfig(connection, kernel, config); });
 }
 
-// Of no device since 7.0: accepted and without effect.
+// Since compute capability 5.0, the width of shared memory banks is fixed. Settings have no effect.
 CUSPAN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config) {
   return AboutFunction(
       function, [&](Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) -> Error {

@@ -7,13 +7,13 @@
 namespace cuspan {
 namespace {
 
-// body(Session&) → Error launches.
+// body(Session&) → Error: launches.
 template <typename Body>
 CUresult AnswerLaunch(CUstream stream, Body&& body) {
   return AnswerUnlessLost([&] { return AnswerOnStream(stream, body); });
 }
 
-// `call` has all but its function and arguments.
+// `call` is complete except for function and arguments.
 Error LaunchFunction(CUfunction function, void** parameters, void** extra, DefaultStream meaning,
                      LaunchCall* call) {
   CUSPAN_RETURN_IF_FAILED(TakeFunction(function, call));

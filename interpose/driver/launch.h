@@ -1,4 +1,4 @@
-// Launches as the driver's functions describe them.
+// Launches as described by the driver's parameters.
 #pragma once
 
 #include "interpose/calls/launch.h"
@@ -6,9 +6,9 @@
 
 namespace cuspan {
 
-// CUDA_ERROR_INVALID_HANDLE for what is no function.
+// CUDA_ERROR_INVALID_HANDLE if there is no such function.
 Error TakeFunction(CUfunction function, LaunchCall* call);
-// All but the arguments.
+// Reads everything except the arguments.
 Error ReadConfig(const CUlaunchConfig* config, CUfunction function, LaunchCall* call);
 
 }  // namespace cuspan

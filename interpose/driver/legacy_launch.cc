@@ -1,5 +1,5 @@
-// Launches as they were before CUDA 4: what a launch needs is first said of the function, one thing
-// after the other, and stays until it is said again.
+// Launches in the style before CUDA 4: separate calls set the shape and arguments of a function's
+// launches. They stay set until changed.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -14,19 +14,19 @@ namespace {
 // CUDA's limit for the arguments of one launch, in bytes.
 constexpr std::size_t kMaxArgumentBytes = 32764;
 
-// What was said of a function.
+// Settings of a function's launches.
 struct NextLaunch {
   std::weak_ptr<const FunctionRecord> function;
   Dim3 block{1, 1, 1};
   unsigned shared = 0;  // Bytes.
   unsigned argument_bytes = 0;
-  std::vector<std::byte> arguments;  // Each where the function expects it.
+  std::vector<std::byte> arguments;  // At the offsets of the parameters.
 };
 
-// Any thread.
+// Threads: any.
 class NextLaunches final : public ContextTable {
  public:
-  // use(NextLaunch&), under a mutex.
+  // Calls use(NextLaunch&) with mutex_ held.
   template <typename Use>
   void With(const FunctionRecord& function, Use&& use) {
     const MutexLock lock(mutex_);
@@ -44,7 +44,7 @@ class NextLaunches final : public ContextTable {
   }
 
  private:
-  // Erases all functions whose library or module is unloaded.
+  // Erases all functions of unloaded libraries and modules.
   void ForgetUnloaded() CUSPAN_REQUIRES(mutex_) {
     std::erase_if(launches_, [](const auto& entry) { return entry.second.function.expired(); });
     kept_ = std::max(launches_.size(), kFew);
@@ -52,12 +52,12 @@ class NextLaunches final : public ContextTable {
 
   static constexpr std::size_t kFew = 16;
   Mutex mutex_;
-  std::map<const void*, NextLaunch> launches_ CUSPAN_GUARDED_BY(mutex_);  // By handle.
-  // So many there were when ForgetUnloaded was done, and kFew at least.
+  std::map<const void*, NextLaunch> launches_ CUSPAN_GUARDED_BY(mutex_);  // Key: handle.
+  // Number of entries after the last ForgetUnloaded, at least kFew.
   std::size_t kept_ CUSPAN_GUARDED_BY(mutex_) = kFew;
 };
 
-// change(NextLaunch&) where `possible`.
+// Calls change(NextLaunch&) if `possible`.
 template <typename Change>
 CUresult ChangeLaunch(CUfunction function, bool possible, Change&& change) {
   return AnswerInContext([&](Session& session) -> Error {
@@ -80,7 +80,7 @@ CUresult SetArgument(CUfunction function, int offset, const void* value, std::si
   });
 }
 
-// Whether the device has such blocks, whatever the function needs of it.
+// True if the block is within the device's limits. Limits of the function are not checked.
 bool IsBlock(const DeviceDescription& device, const int (&block)[3]) {
   std::uint64_t threads = 1;
   for (int i = 0; i < 3; ++i) {
@@ -128,7 +128,7 @@ CUSPAN_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, in
   });
 }
 
-// Of more than the device has, the launch fails.
+// If `bytes` exceeds the device's limit, the launch fails.
 CUSPAN_EXPORT CUresult cuFuncSetSharedSize(CUfunction function, unsigned bytes) {
   return ChangeLaunch(function, true, [&](NextLaunch& next) { next.shared = bytes; });
 }

@@ -33,8 +33,8 @@ Error TakeAll(CUjit_option* jit, void** jit_values, unsigned jit_count, CUlibrar
   return TakeOptions(library, library_values, library_count, &out->library);
 }
 
-// use(Session&, ContextConnection&, LoadedKernel&) → Error, with the kernel on that device, which
-// may be lost.
+// Calls use(Session&, ContextConnection&, LoadedKernel&) → Error with the kernel on `device`, even
+// if it is lost.
 template <typename Use>
 CUresult AboutKernel(CUkernel kernel, CUdevice device, Use&& use) {
   return AnswerWithDriver([&](Session& session) -> Error {
@@ -82,7 +82,7 @@ CUSPAN_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
   return AnswerWithDriver([&](Session&) { return UnloadLibrary(library); });
 }
 
-// A library doubles as its module in whatever context is current.
+// The library's handle is also its module's, in every context.
 CUSPAN_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -131,7 +131,7 @@ CUSPAN_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* address, std::size_t* by
   return GetAddress(address, bytes, library, name, true);
 }
 
-// For devices that run functions of the host, of which there is none: what driver 580 answers then.
+// Meant for devices able to run host functions. There are none: returns the errors of driver 580.
 CUSPAN_EXPORT CUresult cuLibraryGetUnifiedFunction(void** function, CUlibrary library,
                                                    const char* name) {
   return AnswerWithDriver([&](Session& session) -> Error {
@@ -143,7 +143,7 @@ CUSPAN_EXPORT CUresult cuLibraryGetUnifiedFunction(void** function, CUlibrary li
 
 // --- Kernels
 
-// A kernel doubles as its function in whatever context is current.
+// The kernel's handle is also its function's, in every context.
 CUSPAN_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   return AnswerOfKnown([&](Session&, ContextConnection&) -> Error {
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -184,7 +184,7 @@ CUSPAN_EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute att
     *value = loaded.attribute(attribute);
     return CUDA_SUCCESS;
   };
-  // Libraries ask it before every launch.
+  // Fast path: libraries query attributes before every launch.
   bool known = false;
   const CUresult told = AnswerFromTables([&](Session& session) -> Error {
     const std::shared_ptr<ContextConnection> connection = session.devices().OpenedFor(device);

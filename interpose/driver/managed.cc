@@ -1,4 +1,4 @@
-// Managed memory: where it is to be, and what was said of it.
+// Managed memory: prefetches, advice and their queries.
 #include "interpose/calls/managed.h"
 
 #include "interpose/driver/entry.h"
@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// A device, or CU_DEVICE_CPU.
+// `device`: a device, or CU_DEVICE_CPU.
 CUmemLocation LocationOf(CUdevice device) {
   CUmemLocation location{};
   location.type = device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;

@@ -1,4 +1,4 @@
-// Memory of devices.
+// Device memory.
 #include "interpose/calls/memory.h"
 
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 CUresult AllocateRows(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t rows,
                       unsigned element_bytes) {
   return AnswerInContext([&](Session& session) -> Error {
-    // More than any copy reaches.
+    // Limit of copies for width and rows.
     constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
     if (address == nullptr || pitch == nullptr || width == 0 || rows == 0 || width > kMost ||
         rows > kMost || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
@@ -82,7 +82,7 @@ CUSPAN_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* b
   });
 }
 
-// --- In a stream's order
+// --- In stream order
 
 CUSPAN_EXPORT_TWINS(cuMemAllocAsync, _ptsz,
                     (CUdeviceptr * address, std::size_t bytes, CUstream stream),

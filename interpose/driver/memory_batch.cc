@@ -16,7 +16,7 @@ CUresult Batch(CUstream stream, DefaultStream meaning, unsigned count,
   });
 }
 
-// A wait for one value, or a write of one.
+// A wait for a value, or a write of a value.
 CUresult Single(CUstream stream, DefaultStream meaning, CUstreamBatchMemOpType kind,
                 CUdeviceptr address, cuuint64_t value, unsigned flags, MemoryOperationForm form) {
   CUstreamBatchMemOpParams operation{};
@@ -38,7 +38,7 @@ CUresult Single(CUstream stream, DefaultStream meaning, CUstreamBatchMemOpType k
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// The five functions of a form.
+// Defines the five functions of one form.
 #define CUSPAN_EXPORT_MEMORY_OPERATIONS(suffix, form)                                          \
   CUSPAN_EXPORT_TWINS(                                                                         \
       cuStreamWaitValue32##suffix, _ptsz,                                                      \
@@ -62,7 +62,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
       Batch(stream, meaning, count, operations, flags, form))
 
 CUSPAN_EXPORT_MEMORY_OPERATIONS(_v2, MemoryOperationForm::kSecond)
-// Before CUDA 11.7.
+// Forms before CUDA 11.7.
 #undef cuStreamWaitValue32
 #undef cuStreamWaitValue64
 #undef cuStreamWriteValue32

@@ -54,7 +54,7 @@ CUSPAN_EXPORT CUresult cuModuleUnload(CUmodule module) {
   return AnswerInContext([&](Session&) { return UnloadModule(module); });
 }
 
-// Modules are loaded at once, whatever the environment says.
+// Always lazy, CUDA's default. CUDA_MODULE_LOADING is ignored.
 CUSPAN_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   return AnswerWithDriver([&](Session&) -> Error {
     if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -1,8 +1,8 @@
-// What the functions do that the library exports as libcuda.so.1 and does not have.
+// Behaviour of functions exported as libcuda.so.1 without an implementation.
 #include "interpose/driver/entry.h"
 
-// The name is a constant of the generated code. Says once per name that the function is not
-// supported. Any thread.
+// Logs that the function is not supported, once per name. `name`: a constant of the generated code.
+// Threads: any.
 extern "C" int cuspan_driver_not_supported(const char* name) {
   return cuspan::AnswerAlways([&] {
     const cuspan::InDriverCall call;

@@ -1,4 +1,4 @@
-// How many blocks of a kernel fit a multiprocessor.
+// Occupancy: blocks of a kernel per multiprocessor.
 #include "interpose/calls/occupancy.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ CUresult MaxActiveBlocks(int* blocks, CUfunction function, int block_threads, st
   });
 }
 
-// The block size with which most threads are active, of sizes that are multiples of a warp, largest
-// first: of equals the largest. CUDA's own headers count in the same way.
+// Finds the block size with the most active threads. Sizes are multiples of a warp, tried from the
+// largest; the first of equals wins. CUDA's own headers count in the same way.
 CUresult BestBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
                        std::size_t shared, int limit, unsigned flags) {
   return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
@@ -65,7 +65,7 @@ CUresult BestBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2
   });
 }
 
-// `ask` is one of those that answer about the clusters of a launch.
+// `ask`: ActiveClusters or PotentialCluster.
 CUresult AboutClusters(int* value, CUfunction function, const CUlaunchConfig* config,
                        decltype(ActiveClusters)* ask) {
   return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {

@@ -1,4 +1,4 @@
-// Pinned memory of the host.
+// Pinned host memory.
 #include "interpose/calls/pinned.h"
 
 #include "interpose/driver/entry.h"

@@ -1,4 +1,4 @@
-// What a pointer points to.
+// Attributes of pointers.
 #include <cstring>
 #include <optional>
 
@@ -16,10 +16,10 @@ Error Put(void* out, const T& value) {
   return CUDA_SUCCESS;
 }
 
-// Yes or no: an int, as the driver writes it (driver 580).
+// Writes an int, as the driver does (driver 580).
 Error PutFlag(void* out, bool flag) { return Put(out, static_cast<int>(flag)); }
 
-// Whose memory it is. That of the host belongs to its device's primary context.
+// Context of the memory. Host memory belongs to its device's primary context.
 const Context& ContextOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
   const auto connection = kind.kind == PointerKind::kDevice
                               ? session.addresses().ConnectionOf(HandleOf<const void*>(address))
@@ -33,7 +33,7 @@ Error PutMapping(void* out, CUpointer_attribute attribute, const BlockAllocator:
              : Put(out, CUdeviceptr{mapping.base});
 }
 
-// The allocation, or what the program has registered.
+// Range of the allocation, or of the registered memory.
 BlockAllocator::Range RangeOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
   if (kind.range_bytes != 0) return {kind.range_base, kind.range_bytes};
   const auto registered = session.host_memory().Find(HandleOf<const void*>(address), 1);
@@ -41,7 +41,7 @@ BlockAllocator::Range RangeOf(Session& session, const PointerKind& kind, CUdevic
   return {NumberOf(registered->base), registered->bytes};
 }
 
-// What the allocation is part of, as its device has mapped it.
+// Range mapped by the device as one piece, with the allocation in it.
 BlockAllocator::Range MappingOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
   if (kind.kind == PointerKind::kDevice) {
     const auto connection = session.addresses().ConnectionOf(HandleOf<const void*>(address));
@@ -52,8 +52,8 @@ BlockAllocator::Range MappingOf(Session& session, const PointerKind& kind, CUdev
   return RangeOf(session, kind, address);
 }
 
-// Of memory of a pool, which belongs to no context; nothing for other memory, and for attributes in
-// which it does not differ.
+// Attributes of pool memory, owned by no context. Empty for other memory, and for attributes
+// without a special value for pools.
 std::optional<Error> GetOfPool(Session& session, void* out, CUpointer_attribute attribute,
                                std::uint64_t block) {
   if (attribute != CU_POINTER_ATTRIBUTE_CONTEXT &&
@@ -67,12 +67,12 @@ std::optional<Error> GetOfPool(Session& session, void* out, CUpointer_attribute 
   return PutFlag(out, false);
 }
 
-// Of memory that the program has mapped itself; nothing for other memory, and for attributes in
-// which it does not differ.
+// Attributes of memory mapped by the program (cuMemMap). Empty for other memory, and for attributes
+// without a special value.
 std::optional<Error> GetOfMapped(Session& session, void* out, CUpointer_attribute attribute,
                                  CUdeviceptr address) {
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:  // It belongs to its device.
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // Owned by its device.
       return Put(out, std::uint64_t{0});
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: {
@@ -101,8 +101,8 @@ std::optional<Error> GetOfMapped(Session& session, void* out, CUpointer_attribut
   }
 }
 
-// CUDA_ERROR_INVALID_VALUE for what CUDA knows nothing of: memory that was not allocated through
-// it, and attributes that such memory does not have.
+// CUDA_ERROR_INVALID_VALUE if the memory was not allocated through CUDA, or if its kind of memory
+// lacks the attribute.
 Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
                    CUdeviceptr address) {
   const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
@@ -159,7 +159,7 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return Put(out, std::uint64_t{0});
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-      // Allocations that live at a time have different ones.
+      // Unique among existing allocations.
       return Put(out, std::uint64_t{kind.range_base});
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return Put(out, std::uint64_t{kind.range_base});
@@ -171,7 +171,7 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
   }
 }
 
-// What is said of memory that CUDA does not know, where several attributes are asked for.
+// Writes the value for memory unknown to CUDA, if several attributes are queried.
 void PutNothing(void* out, CUpointer_attribute attribute) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
@@ -224,7 +224,7 @@ CUSPAN_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribut
   });
 }
 
-// The only one that can be set.
+// CU_POINTER_ATTRIBUTE_SYNC_MEMOPS is the only settable attribute.
 CUSPAN_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
                                              CUdeviceptr address) {
   return AnswerInContext([&](Session& session) -> Error {

@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// body(Session&) → Error with the pools of a place. A device that is not there is an invalid value
+// Calls body(Session&) → Error for pools of a location. An unknown device is an invalid value
 // (measured natively).
 template <typename Body>
 CUresult AtPlace(const CUmemLocation* place, Body&& body) {

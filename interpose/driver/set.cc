@@ -1,4 +1,4 @@
-// Filling device memory with a value of 8, 16 or 32 bits.
+// Fills of device memory with a value of 8, 16 or 32 bits.
 #include "interpose/calls/set.h"
 
 #include "interpose/driver/entry.h"
@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// Rows of `width` elements.
+// Fills rows of `width` elements.
 CUresult FillRows(CUdeviceptr start, std::size_t pitch, std::uint32_t value, unsigned element_bytes,
                   std::size_t width, std::size_t rows, bool asynchronous, CUstream stream,
                   DefaultStream meaning) {
@@ -30,7 +30,7 @@ CUresult FillRows(CUdeviceptr start, std::size_t pitch, std::uint32_t value, uns
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// The four functions of an element's size.
+// Defines the four functions for one element size.
 #define CUSPAN_EXPORT_SETS(bits, type, bytes)                                                  \
   CUSPAN_EXPORT_TWINS(cuMemsetD##bits##_v2, _ptds,                                             \
                       (CUdeviceptr start, type value, std::size_t count),                      \

@@ -12,7 +12,7 @@
 namespace cuspan {
 namespace {
 
-// use(const StreamTarget&, what the program made) tells *out.
+// Calls use(const StreamTarget&, created stream or null) to fill *out.
 template <typename Use>
 CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use) {
   return InHostFunctionsToo(stream, [&] {
@@ -23,17 +23,17 @@ CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use
   });
 }
 
-// body(Session&) → Error, with a current context: AnswerInContext for a call about `stream`.
+// body(Session&) → Error: AnswerInContext for a call about `stream`.
 template <typename Body>
 CUresult AnswerAbout(CUstream stream, Body&& body) {
   return InHostFunctionsToo(stream, [&] { return AnswerInContext(body); });
 }
 
-// While there is no capture.
+// Reports "not capturing", if no capture is active in the process.
 CUresult TellNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
   if (const Context* const context = ThisThread().contexts.top();
       context != nullptr && context->life() == 0)
-    return AnswerInContext([&](Session&) -> Error {  // From now on it has one.
+    return AnswerInContext([&](Session&) -> Error {  // Opens the context.
       return TellNoCapture(stream, status);
     });
   return AnswerFromTables([&](Session& session) -> Error {
@@ -47,7 +47,7 @@ CUresult TellNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
 
 CUresult TellWhetherCapturing(CUstream stream, DefaultStream meaning,
                               CUstreamCaptureStatus* status) {
-  // Libraries ask it before nearly everything they do.
+  // Fast path: libraries make this query before nearly every call.
   if (!AnyCapture())
     return InHostFunctionsToo(stream, [&] { return TellNoCapture(stream, status); });
   return Tell(stream, meaning, status,
@@ -94,7 +94,7 @@ CUSPAN_EXPORT_TWINS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, u
                       });
                     }))
 
-// --- What a stream is asked
+// --- Queries and settings of streams
 
 CUSPAN_EXPORT_TWINS(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned* flags),
                     Tell(stream, meaning, flags, [&](const StreamTarget&, const auto& made) {
@@ -148,7 +148,7 @@ CUSPAN_EXPORT_TWINS(cuStreamAttachMemAsync, _ptsz,
 CUSPAN_EXPORT_TWINS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
                     AnswerAbout(stream,
                                 [&](Session&) { return BeginCapture(stream, meaning, mode); }))
-// Before CUDA 10.1: of the only mode that there was.
+// Form before CUDA 10.1, without a mode.
 #undef cuStreamBeginCapture
 CUSPAN_EXPORT_TWINS(cuStreamBeginCapture, _ptsz, (CUstream stream),
                     AnswerAbout(stream, [&](Session&) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr cuuint32_t kMaxRank = 5;
 
-// What the functions have in common, in the order in which they take it.
+// Arguments common to all functions, in the order of their parameters.
 struct TensorArguments {
   CUtensorMapDataType type;
   cuuint32_t rank;
@@ -24,7 +24,7 @@ struct TensorArguments {
   CUtensorMapFloatOOBfill fill;
 };
 
-// As far as there are arrays to read; the rest is checked where the map is encoded.
+// Checks only the arguments needed to read the arrays. The rest is checked when the map is encoded.
 Error ReadLayout(const TensorArguments& arguments, TensorLayout* layout) {
   if (arguments.rank == 0 || arguments.rank > kMaxRank || arguments.sizes == nullptr ||
       arguments.steps == nullptr || (arguments.strides == nullptr && arguments.rank > 1))

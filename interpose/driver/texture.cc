@@ -7,7 +7,7 @@
 namespace cuspan {
 namespace {
 
-// What the texture reads, and back.
+// Conversion of a texture's resource, in both directions.
 Error Describe(const CUDA_RESOURCE_DESC& resource, TextureResource* out) {
   out->kind = static_cast<std::uint32_t>(resource.resType);
   switch (resource.resType) {
@@ -61,7 +61,7 @@ CUDA_RESOURCE_DESC ResourceOf(const TextureResource& resource) {
   return out;
 }
 
-// tell(const TextureRecord&) → Error gives *out of a texture.
+// Calls tell(const TextureRecord&) → Error to fill *out.
 template <typename Tell>
 CUresult AboutTexture(CUtexObject object, const void* out, Tell&& tell) {
   return AnswerInContext([&](Session&) -> Error {
@@ -117,7 +117,8 @@ CUSPAN_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexOb
 CUSPAN_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* out,
                                                       CUtexObject object) {
   return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
-    // None is no error, whatever the text says, and *out stays as it was. Measured natively.
+    // If there is no view, returns success with *out unchanged, unlike documented (measured
+    // natively).
     if (record.view) *out = ViewAs<CUDA_RESOURCE_VIEW_DESC>(*record.view);
     return CUDA_SUCCESS;
   });

@@ -1,4 +1,4 @@
-// Memory that the program manages by itself: addresses, allocations and mappings.
+// Virtual memory management by the program: addresses, allocations and mappings.
 #include "interpose/calls/virtual_memory.h"
 
 #include <bit>
@@ -36,7 +36,8 @@ CUSPAN_EXPORT CUresult cuMemGetAllocationGranularity(std::size_t* granularity,
                                                      const CUmemAllocationProp* properties,
                                                      CUmemAllocationGranularity_flags option) {
   return AnswerWithDriver([&](Session&) -> Error {
-    // It is the same everywhere: where it would be, nobody asks (measured natively).
+    // The granularity is the same for all locations. The location is not checked (measured
+    // natively).
     if (granularity == nullptr || properties == nullptr ||
         (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
          option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
@@ -121,7 +122,7 @@ CUSPAN_EXPORT CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::siz
                                 CUmemGenericAllocationHandle handle, unsigned long long flags) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    // The driver maps allocations as a whole.
+    // The driver maps whole allocations only.
     if (offset != 0) return CUDA_ERROR_NOT_SUPPORTED;
     return session.virtual_memory().Map(address, bytes, handle);
   });

@@ -12,10 +12,10 @@ constexpr int kSuccess = 0;
 constexpr int kInvalidParameter = 1;
 constexpr int kNotSupported = 27;
 
-// Of the library that came last: a process has use for one.
+// Version of the last library loaded. A process needs only one.
 constinit std::atomic<unsigned> version{0};
 
-// Whatever the arguments are: all functions return a CUptiResult.
+// Valid for any arguments: all functions return a CUptiResult.
 int RefuseCupti() { return kNotSupported; }
 
 int GetVersion(unsigned* out) {
@@ -24,7 +24,7 @@ int GetVersion(unsigned* out) {
   return kSuccess;
 }
 
-// Of the results that there are.
+// Names of the results returned here.
 int GetResultText(int result, const char** text) {
   if (text == nullptr) return kInvalidParameter;
   switch (result) {
@@ -50,7 +50,7 @@ std::uint64_t AddressOf(Function* function) {
 
 std::uint64_t CuptiDestination(const char* name, const void* has_version) {
   if (!StartsWith(name, "cupti")) return 0;
-  // Without its number the library's own answer is better than none.
+  // If the version is unknown, the library's own function stays.
   if (CompareNames(name, "cuptiGetVersion") == 0)
     return has_version != nullptr ? AddressOf(&GetVersion) : 0;
   if (CompareNames(name, "cuptiGetResultString") == 0 ||
@@ -67,12 +67,12 @@ unsigned CuptiVersion(const ElfImage& image) {
   // mov dword ptr [register], number
   constexpr std::uint8_t kStore = 0xc7;
   constexpr std::size_t kStoreSize = 6;
-  // 13.0 is 130000; before CUDA 13 versions were counted, and the last was below 100.
+  // 13.0 is 130000. Before CUDA 13, versions were counted from 1, and the last was below 100.
   constexpr unsigned kMost = 999'999;
   const Bytes code = CodeOfExported(image, "cuptiGetVersion");
   for (std::size_t at = 0; code.Holds(at, kStoreSize); ++at) {
     const std::uint8_t form = code.data[at + 1];
-    // Memory without a displacement at rax, rcx, rdx, rbx, rsi or rdi.
+    // Memory at rax, rcx, rdx, rbx, rsi or rdi, without a displacement.
     if (code.data[at] != kStore || form > 7 || form == 4 || form == 5) continue;
     unsigned number = 0;
     if (code.Read(at + 2, &number) && number > 0 && number <= kMost) return number;

@@ -1,7 +1,7 @@
-// CUPTI, NVIDIA's profiling interface, which profilers and frameworks load by name or by path. It
-// works only with NVIDIA's own driver in the process. In a program of a run its functions answer
-// CUPTI_ERROR_NOT_SUPPORTED, with which they go on as on a machine that has no GPU; its version
-// they are told, since some will not start without.
+// CUPTI, NVIDIA's profiling interface, loaded by profilers and frameworks by name or by path. It
+// needs NVIDIA's own driver in the process. In a run, its functions return
+// CUPTI_ERROR_NOT_SUPPORTED, and callers continue as on a machine without a GPU. cuptiGetVersion
+// works, because some callers do not start without it.
 //
 // No allocation, no C library (see elf_image.h).
 #pragma once
@@ -13,15 +13,14 @@
 
 namespace cuspan::load {
 
-// Whether a file of that path is a CUPTI: libcupti.so, and whatever follows.
+// True if the file name at `path` begins with libcupti.so.
 bool IsCupti(const char* path);
 
-// Fills `entries` with the functions of such a library and where they are to lead; returns how many
-// there are. The library's version is what they answer from now on. One thread at a time.
+// Fills `entries` with the library's functions and their destinations. Returns their number. From
+// now on, the replaced cuptiGetVersion returns this library's version. Threads: one at a time.
 std::size_t ListCupti(const ElfImage& image, Entry* entries, std::size_t capacity);
 
-// The number that cuptiGetVersion of the image stores (CUPTI_API_VERSION), from its code; 0 when
-// that can not be told.
+// Reads CUPTI_API_VERSION from the code of the image's cuptiGetVersion. 0 if it cannot be found.
 unsigned CuptiVersion(const ElfImage& image);
 
 }  // namespace cuspan::load

@@ -5,15 +5,15 @@
 namespace cuspan::load {
 namespace {
 
-// The length of the string at `text`.
+// Length of the string at `text`.
 std::size_t Length(const char* text) {
   std::size_t length = 0;
   while (text[length] != 0) ++length;
   return length;
 }
 
-// A string table from the file; empty unless it ends with a zero byte, so that
-// every offset inside it starts a terminated string.
+// String table of the file. Empty unless its last byte is zero, so every string in it is
+// terminated.
 Bytes StringTable(Bytes file, const Elf64_Shdr& section) {
   if (section.sh_type != SHT_STRTAB || section.sh_size == 0) return {};
   if (!file.Holds(section.sh_offset, section.sh_size)) return {};
@@ -54,7 +54,7 @@ std::size_t Find(Bytes haystack, const char* needle, std::size_t from) {
   const std::size_t length = Length(needle);
   if (length == 0 || haystack.size < length) return kNowhere;
   const std::size_t last = haystack.size - length;
-  // Looks at the needle's first and last byte, for as many places at once as fit.
+  // Compares the needle's first and last byte at 16 positions at once.
   constexpr std::size_t kBlock = sizeof(__m128i);
   const __m128i first = _mm_set1_epi8(needle[0]);
   const __m128i final = _mm_set1_epi8(needle[length - 1]);
@@ -121,7 +121,7 @@ ElfImage::Verdict ElfImage::Parse(Bytes file) {
   file_ = file;
   if (header_.e_shoff == 0) return Verdict::kUsable;  // No section headers: nothing to find.
 
-  // Counts too large for the header's 16 bits stand in section 0.
+  // Section 0 holds counts too large for the header's 16 bits.
   Elf64_Shdr zeroth;
   if (header_.e_shentsize != sizeof(Elf64_Shdr) || !file.Read(header_.e_shoff, &zeroth)) {
     return Verdict::kMalformed;

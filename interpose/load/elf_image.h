@@ -1,10 +1,9 @@
-// Reading an ELF file for x86-64 from bytes in memory, with every offset,
-// count and string checked: any bytes may be given, none make it crash.
+// Reader of ELF files for x86-64 in memory. Every offset, count and string is checked: no input
+// makes it crash.
 //
-// Nothing here allocates, calls the C library or needs the C++ runtime, since
-// it runs before either is set up (see enter.cc). Views point into the bytes
-// given to Parse, which must outlive them. Objects are plain values: any
-// thread may use its own.
+// It runs before the C library and the C++ runtime are set up (see enter.cc). So it does not
+// allocate and uses neither of them. Views point into the bytes given to Parse and must not outlive
+// them. Objects are plain values. Threads: any, each with its own objects.
 #pragma once
 
 #include <elf.h>
@@ -14,20 +13,20 @@
 
 namespace cuspan::load {
 
-// A view of bytes somebody else owns.
+// View of bytes with another owner.
 struct Bytes {
   const std::uint8_t* data = nullptr;
   std::size_t size = 0;
 
-  // True when [offset, offset + length) lies inside.
+  // True if [offset, offset + length) is inside.
   bool Holds(std::uint64_t offset, std::uint64_t length) const {
     return offset <= size && length <= size - offset;
   }
-  // The part [offset, offset + length); only to be called when Holds says so.
+  // The range [offset, offset + length). Precondition: Holds(offset, length).
   Bytes Part(std::uint64_t offset, std::uint64_t length) const {
     return {data + offset, static_cast<std::size_t>(length)};
   }
-  // Copies a T from `offset`, which need not be aligned; false when it does not lie inside.
+  // Copies a T from `offset`, at any alignment. False if it is not completely inside.
   template <typename T>
   bool Read(std::uint64_t offset, T* out) const {
     if (!Holds(offset, sizeof(T))) return false;
@@ -36,28 +35,29 @@ struct Bytes {
   }
 };
 
-// strcmp's order and strcmp's prefix test, without the C library.
+// The order of strcmp, and a prefix test, without the C library.
 int CompareNames(const char* a, const char* b);
 bool StartsWith(const char* text, const char* prefix);
 
-// Where `needle`, which is not empty, first occurs in `haystack` at or behind `from`, or kNowhere.
+// First position of `needle` (not empty) in `haystack` from `from` on, or kNowhere.
 inline constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 std::size_t Find(Bytes haystack, const char* needle, std::size_t from = 0);
 inline bool Contains(Bytes haystack, const char* needle) {
   return Find(haystack, needle) != kNowhere;
 }
 
-// The symbols of a .symtab or .dynsym with their names. Empty when there is none.
+// Symbols of a .symtab or .dynsym with their names. Empty if the file has no such table.
 struct SymbolTable {
   Bytes entries;
   Bytes names;  // Ends with a zero byte, or is empty.
 
   std::size_t count() const { return entries.size / sizeof(Elf64_Sym); }
-  // The symbol numbered `index`, which must be below count().
+  // Symbol number `index`, below count().
   Elf64_Sym Get(std::size_t index) const;
-  // Its name; "" when the file gives none or a bad offset.
+  // Name of the symbol. "" if it has none, or if its offset is invalid.
   const char* Name(const Elf64_Sym& symbol) const;
-  // True when a symbol of that name is there: defined in this file, or only used by it.
+  // Defines: true if this file defines the symbol. Mentions: true if this file defines or imports
+  // it.
   bool Defines(const char* name) const;
   bool Mentions(const char* name) const;
 };
@@ -71,36 +71,35 @@ class ElfImage {
     kMalformed,  // Its tables point outside the file.
   };
 
-  // Looks at the headers in `file`. The other functions may be called after kUsable only.
+  // Checks the headers of `file`. Other functions may be called only if the result is kUsable.
   Verdict Parse(Bytes file);
 
   Bytes file() const { return file_; }
   // ET_EXEC or ET_DYN.
   unsigned type() const { return header_.e_type; }
   std::size_t segment_count() const { return segments_.size / sizeof(Elf64_Phdr); }
-  // The program header numbered `index`, which must be below segment_count().
+  // Program header number `index`, below segment_count().
   Elf64_Phdr Segment(std::size_t index) const;
-  // Finds the PT_LOAD segment whose bytes from the file hold the virtual addresses
-  // [address, address + length).
+  // Finds the PT_LOAD segment with the virtual addresses [address, address + length) in its file
+  // bytes.
   bool FindSegment(std::uint64_t address, std::uint64_t length, Elf64_Phdr* out) const;
-  // The bytes from the file from a virtual address to the end of its segment; empty when none holds
+  // The file's bytes from a virtual address to the end of its segment. Empty if no segment contains
   // it.
   Bytes BytesFrom(std::uint64_t address) const;
-  // The virtual address of the dynamic section; false when there is none.
+  // Virtual address of the dynamic section. False if there is none.
   bool DynamicAddress(std::uint64_t* out) const;
-  // What the dynamic section says under a tag (DT_…); false when it says nothing.
+  // Value of a tag (DT_…) of the dynamic section. False if it is missing.
   bool DynamicValue(std::int64_t tag, std::uint64_t* out) const;
-  // The name under which other files need this one (DT_SONAME); "" when it has none.
+  // DT_SONAME, the name used by other files to import this one. "" if it has none.
   const char* SharedName() const;
 
   std::size_t section_count() const { return sections_.size / sizeof(Elf64_Shdr); }
-  // The section header numbered `index`; false when there is none.
+  // Section header number `index`. False if there is none.
   bool Section(std::size_t index, Elf64_Shdr* out) const;
-  // Its name; "" when the file gives none.
+  // Name of the section. "" if it has none.
   const char* SectionName(const Elf64_Shdr& section) const;
   bool HasSection(const char* name) const;
-  // The first table of a type, SHT_SYMTAB or SHT_DYNSYM; empty when there is none
-  // or when it does not lie inside the file.
+  // First table of a type (SHT_SYMTAB or SHT_DYNSYM). Empty if it is missing or outside the file.
   SymbolTable Symbols(unsigned section_type) const;
 
  private:

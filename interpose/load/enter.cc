@@ -1,14 +1,12 @@
-// Entering a process. The library is loaded before all others (LD_PRELOAD and
-// -z initfirst), so this constructor runs before any other code of the process:
-// before the static constructors that register CUDA kernels, but also before
-// the C library is set up. So what it calls (all of this folder but
-// not_supported.cc) makes raw system calls only, and neither allocates nor uses
-// the C or C++ runtime or thread-local storage. (getauxval only looks at what the
-// loader has stored.)
+// Entry into a process. The library is loaded before all others (LD_PRELOAD and -z initfirst). Its
+// constructor runs before all other code of the process, including the static constructors
+// registering CUDA kernels. The C library is not yet set up then. So this folder's code, except
+// not_supported.cc, makes raw system calls only. It does not allocate, and uses neither the C or
+// C++ runtime nor thread-local storage. (getauxval only reads values stored by the loader.)
 //
-// It looks at every object that is loaded, and makes the dynamic loader call
-// OnLoaderState whenever objects come or go, so that libraries that are loaded
-// later are looked at after they are mapped and before their constructors run.
+// The constructor enters every loaded object: it redirects the CUDA functions inside to ours. It
+// also makes the dynamic loader call OnLoaderState whenever objects are added or removed. Libraries
+// loaded later are thus entered after their mapping and before their constructors.
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
@@ -30,19 +28,19 @@ constinit Warning main_warning;
 constinit Warning lesser_warning;
 constinit ObjectList objects;
 constinit bool loaded_by_cuspan = false;
-constinit bool loaded_late = false;  // While the objects are entered that were there before.
+constinit bool loaded_late = false;  // True while entering objects loaded before this library.
 
 LoadedObject Describe(const link_map* map, const char* path, const char* name) {
   return {path, name, map->l_addr, reinterpret_cast<std::uint64_t>(map->l_ld), false, loaded_late};
 }
 
-// The main executable has no path in the loader's list. Of the places where its
-// file may be found, the first that holds what was loaded counts.
+// The loader's list has no path for the main executable. Several paths are tried; the first with
+// the same file as the loaded one is used.
 constinit const char* first_argument = nullptr;
 
 void EnterProgram(const link_map* map) {
   const auto executed = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
-  // The last is right for a program that was started by naming the loader itself.
+  // The last path is right if the program was started as an argument of the loader.
   const char* const paths[] = {"/proc/self/exe", executed, first_argument};
   for (const char* path : paths) {
     if (path == nullptr) continue;
@@ -57,7 +55,7 @@ void EnterProgram(const link_map* map) {
 void EnterMap(const link_map* map, bool is_program) {
   if (map->l_ld == _DYNAMIC) return;  // This library.
   if (is_program) return EnterProgram(map);
-  // Names without a slash are no files: the kernel's own object.
+  // A name without a slash is not a file, but the kernel's vDSO.
   bool has_slash = false;
   for (const char* c = map->l_name; *c != 0; ++c) has_slash = has_slash || *c == '/';
   if (!has_slash) return;
@@ -65,8 +63,8 @@ void EnterMap(const link_map* map, bool is_program) {
               &lesser_warning);
 }
 
-// The debugger's view of one of the loader's name spaces (dlmopen makes others),
-// and the next one. Loaders before glibc 2.35 show the first only.
+// Returns the debugger's view of the loader's next name space (created by dlmopen). Loaders before
+// glibc 2.35 report only the first one.
 const r_debug* NextSpace(const r_debug* space) {
 #if __GLIBC_PREREQ(2, 35)
   if (space->r_version >= 2) {
@@ -78,20 +76,19 @@ const r_debug* NextSpace(const r_debug* space) {
   return nullptr;
 }
 
-// Enters all objects not seen before. Called with the loader's lock held, or before
-// there are threads.
+// Enters all new objects. Called with the loader's lock held, or before other threads exist.
 void EnterNewObjects() {
   objects.Begin();
   BeginWalk();
   for (const r_debug* space = &_r_debug; space != nullptr; space = NextSpace(space)) {
-    // While a space is being changed, its new objects are not complete.
+    // While a name space is being changed, its new objects are incomplete.
     const bool complete = space->r_state == r_debug::RT_CONSISTENT;
     for (const link_map* map = space->r_map; map != nullptr; map = map->l_next) {
       const bool seen = objects.Seen(map);
       Meet(reinterpret_cast<std::uint64_t>(map->l_ld));
       if (!seen && !complete) continue;
-      // Without memory to remember an object it is left alone: the next walk would
-      // take it for new and find its code changed.
+      // If there is no memory to record an object, it is not entered. Otherwise the next walk would
+      // treat it as new, with changed code.
       if (!objects.Keep(map) || seen) continue;
       EnterMap(map, space == &_r_debug && map == space->r_map);
     }
@@ -102,7 +99,7 @@ void EnterNewObjects() {
 
 void OnLoaderState() { EnterNewObjects(); }
 
-// The same where a debugger has its breakpoint in the loader's function.
+// Same, if a debugger has set its breakpoint in the loader's function.
 void OnLoaderStateDebugged() {
   EnterNewObjects();
   reinterpret_cast<void (*)()>(_r_debug.r_brk)();
@@ -117,11 +114,11 @@ void WatchLoader() {
   }
 }
 
-// Code is changed only while no other thread can be running in it. That is so
-// at the start of a process, and not always when something loads us later.
+// Code is changed only while no other thread can execute it. This holds at process start, but not
+// always if the library is loaded later.
 bool SingleThreaded() {
   struct stat tasks;
-  constexpr unsigned kLinksOfOneTask = 3;  // ".", ".." and the task's own folder.
+  constexpr unsigned kLinksOfOneTask = 3;  // ".", ".." and the task's own directory.
   return SysStatusOf("/proc/self/task", &tasks) != 0 || tasks.st_nlink <= kLinksOfOneTask;
 }
 
@@ -134,13 +131,12 @@ bool HasSocket(char** environment) {
   return false;
 }
 
-// The loader gives constructors what it gives main; the C library's environ is
-// not set yet.
+// The loader passes the arguments of main to constructors. The C library's environ is not set yet.
 __attribute__((constructor(101))) void Enter(int count, char** arguments, char** environment) {
   loaded_by_cuspan = HasSocket(environment);
   if (!loaded_by_cuspan || !SingleThreaded()) return;
   if (count > 0) first_argument = arguments[0];
-  // The C library sets it before other code of the program runs.
+  // The C library sets environ before any other code of the program runs.
   loaded_late = environ != nullptr;
   EnterNewObjects();
   loaded_late = false;

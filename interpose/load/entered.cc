@@ -7,14 +7,14 @@
 namespace cuspan::load {
 namespace {
 
-// Written in one go between two odd and even versions, so that a reader sees all of it or that it
-// changes. No object has end 0.
+// Written between two increments of `version` (sequence lock): readers see all of it or an odd or
+// changed version. An unused slot has end 0.
 struct EnteredObject {
   std::atomic<std::uint32_t> version;
   std::atomic<std::uint64_t> begin;
   std::atomic<std::uint64_t> end;
   std::atomic<int> release;
-  bool met;  // In this walk.
+  bool met;  // Reported in the current walk.
 
   void Set(std::uint64_t new_begin, std::uint64_t new_end, int new_release) {
     version.fetch_add(1, std::memory_order_acq_rel);
@@ -25,11 +25,11 @@ struct EnteredObject {
   }
 };
 
-// More than programs have libraries with a runtime of their own. What comes after is taken for CUDA
-// 13's, as what was built with none.
+// Maximum number of objects with a linked runtime, more than programs have. Further ones count as
+// CUDA 13, like objects without a runtime.
 constexpr std::size_t kMaxObjects = 256;
 constinit EnteredObject entered[kMaxObjects] = {};
-constinit std::atomic<std::size_t> object_count{0};  // Those behind were never used.
+constinit std::atomic<std::size_t> object_count{0};  // Slots beyond were never used.
 
 bool Holds(const TargetList& found, const ExportTable& exports, const char* name) {
   const std::size_t index = exports.Find(name);
@@ -92,8 +92,8 @@ void EndWalk() {
 namespace cuspan {
 namespace {
 
-// Calls use(object, number, version) for the object with the code at `address`; 0 where there is
-// none.
+// Calls use(object, index, version) for the object with the code at `address`. Returns 0 if there
+// is none.
 template <typename Use>
 auto WithObjectAt(const void* address, Use use) {
   const auto at = reinterpret_cast<std::uint64_t>(address);
@@ -104,7 +104,7 @@ auto WithObjectAt(const void* address, Use use) {
     const std::uint64_t begin = object.begin.load(std::memory_order_acquire);
     const std::uint64_t end = object.end.load(std::memory_order_acquire);
     const auto result = use(object, i, version);
-    // One that changes now is not the caller's, which is running in what it belongs to.
+    // An object changing now is not the caller's: the caller's code is loaded.
     if ((version & 1) != 0 || object.version.load(std::memory_order_relaxed) != version) continue;
     if (at >= begin && at < end) return result;
   }

@@ -1,6 +1,5 @@
-// Which programs and libraries were entered, and what release of CUDA's runtime
-// was linked into them. Written by one thread at a time, read by any; no
-// allocation, no C library.
+// Table of entered programs and libraries, with the release of the CUDA runtime linked into each.
+// Threads: one writer at a time, any readers. No allocation, no C library.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +10,15 @@
 
 namespace cuspan::load {
 
-// The major release of a runtime whose functions were found. Each has some that no other has.
+// Major release of a runtime, derived from its functions. Each release has functions missing in the
+// others.
 int ReleaseOf(const TargetList& found, const ExportTable& exports);
 
-// Remembers that `image`, loaded at `bias`, has a runtime of `release`.
+// Records a runtime of `release` in `image`, loaded at `bias`.
 void RememberRelease(const ElfImage& image, std::uint64_t bias, int release);
 
-// A walk over all objects that are loaded, each met by the address of its dynamic section. What is
-// remembered and not met has been unloaded, and is forgotten: something else may be there soon.
+// Walk over all loaded objects. Each one is reported by the address of its dynamic section. EndWalk
+// forgets recorded objects not reported: they are unloaded, and their addresses may be reused.
 void BeginWalk();
 void Meet(std::uint64_t dynamic);
 void EndWalk();

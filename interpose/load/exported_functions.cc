@@ -8,7 +8,7 @@ bool IsExportedFunction(const Elf64_Sym& symbol) {
          symbol.st_shndx < SHN_LORESERVE;
 }
 
-// Where the section ends that the symbol is in; its own address when there is none.
+// End of the symbol's section. The symbol's own address if it has none.
 std::uint64_t EndOfSection(const ElfImage& image, const Elf64_Sym& symbol) {
   Elf64_Shdr section;
   if (!image.Section(symbol.st_shndx, &section) || symbol.st_value < section.sh_addr ||
@@ -17,7 +17,7 @@ std::uint64_t EndOfSection(const ElfImage& image, const Elf64_Sym& symbol) {
   return section.sh_addr + section.sh_size;
 }
 
-// Keeps `entries` in the order of their addresses. False when the function is there already.
+// Inserts in order of address. False if the function is already in the list.
 bool Insert(const Entry& entry, Entry* entries, std::size_t count) {
   std::size_t at = count;
   while (at > 0 && entries[at - 1].address > entry.address) --at;
@@ -27,8 +27,8 @@ bool Insert(const Entry& entry, Entry* entries, std::size_t count) {
   return true;
 }
 
-// Where a function may at most end, and whether a jump has room in it. A library without its
-// symbols does not say what lies between those that it exports: padding tells.
+// True if a jump fits before entry.limit. A stripped library has no symbols for its internal
+// functions, so only padding may follow the function's own bytes.
 bool HasRoom(const ElfImage& image, const Entry& entry) {
   Elf64_Phdr segment;
   const std::uint64_t bytes = entry.limit - entry.address;

@@ -1,6 +1,6 @@
-// The CUDA runtime functions that this library exports, with the addresses of
-// its own definitions. The table is generated from runtime_exports.txt; its
-// names are in strcmp's order. Constant: any thread may read it, at any time.
+// CUDA runtime functions exported by this library, with the addresses of its own definitions. The
+// table is generated from runtime_exports.txt, in the order of strcmp. Threads: any, as it is
+// constant.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ struct ExportTable {
   std::size_t count;
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  // The index of `name`, or kNone.
+  // Index of `name`, or kNone.
   std::size_t Find(const char* name) const;
 };
 
-// The table of this library.
+// Table of this library.
 ExportTable RuntimeExports();
 
-// The functions that answer in place of those that a library exports, by the name under which
-// others need it (DT_SONAME). Empty: the library is left as it is. A program may reach such a
-// library past the names of ours, by a path of its own or by the loader's handle.
+// Replacements for the functions of a library, given its DT_SONAME. Empty if the library stays
+// unchanged. A program can reach the original library despite our names: by a path, or by the
+// loader's handle.
 ExportTable ReplacementsFor(const char* shared_name);
 
 }  // namespace cuspan::load

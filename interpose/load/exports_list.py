@@ -1,4 +1,4 @@
-"""Reads the lists of functions that our libraries export: runtime_exports.txt, driver_exports.txt, nvml_exports.txt."""
+"""Reads the lists of exported functions: runtime_exports.txt, driver_exports.txt, nvml_exports.txt, nccl_exports.txt."""
 
 import re
 import sys
@@ -7,14 +7,14 @@ import typing
 
 class Export(typing.NamedTuple):
     name: str
-    kind: str   # What it returns: "error", "pointer" or "struct:N".
-    since: int  # The version of CUDA that brought it, of the driver's; of NVML's the form (2: _v2); 0: none is given.
-    alias: str  # The function that it is another name of, or nothing.
-    note: str   # What is not supported: nothing, "not", "absent", or "partly …".
+    kind: str   # Return type: "error", "pointer" or "struct:N".
+    since: int  # First CUDA version of a driver function; version of an NVML function (2: _v2); 0: none given.
+    alias: str  # Function with this one as another name, or "".
+    note: str   # Missing support: "", "not", "absent", or "partly …".
 
 
 def parse(line):
-    """The line's export, or None where it has none; ValueError when it is no such line."""
+    """The line's export, or None if it has none. ValueError if the line is malformed."""
     head, _, note = (line.split("#")[0].rstrip() + " ").partition(" : ")
     words, note = head.split(), note.strip()
     if not words:
@@ -34,7 +34,7 @@ def parse(line):
 
 
 def read(path):
-    """The exports of a list in the order of their names; another name has the kind and note of its function."""
+    """The exports of a list in the order of their names. Another name gets the kind and note of its function."""
     exports = {}
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):

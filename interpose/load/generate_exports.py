@@ -1,14 +1,13 @@
-"""Makes a C file in which every function of a list exists and refuses.
+"""Generates a C file defining every function of a list as one returning an error.
 
-Each function gets a weak definition, which a real one elsewhere in the same shared
-library replaces; another name of a function jumps there with the caller's arguments
-and return address, whatever they are. With --table the file also holds a table of all names, in
-strcmp's order, with the addresses of the definitions that were linked in the end; with --versions
-each has the version that brought it, and whether it is to be taken for absent.
+The definitions are weak: a real one elsewhere in the same shared library replaces them. Another name of a function
+jumps to the function, with the caller's arguments and return address. With --table, the file also holds a table of
+all names in the order of strcmp, with the addresses of the linked definitions. With --versions, each entry has its
+first version and whether it counts as absent.
 
-With --forward-to the functions are instead those of another library, which has such a table with versions: each
-jumps to its row's. If that library is not loaded yet, libcuspan.so beside the folder of this one is. If there is
-none to be had, each returns the number of --alone.
+With --forward-to, the functions instead jump to those of another library, through its table with versions. If this
+library is not loaded yet, libcuspan.so in the parent folder is loaded. If it cannot be loaded, each function returns
+the number of --alone.
 """
 
 import argparse
@@ -52,8 +51,8 @@ __attribute__((constructor)) static void Find(void) {
 
 
 def forwarding(exports, table, alone):
-    """Each function takes its row's address and goes there, with the caller's arguments and return address."""
-    function, size = 8, 24  # Of struct entry: where the address is, and how long a row.
+    """Each function jumps to the address in its table row, with the caller's arguments and return address."""
+    function, size = 8, 24  # Offset of the address in struct entry, and size of a row.
     lines = [FINDING.replace("TABLE", table), '__asm__(".text\\n");',
              f'__asm__("cuspan_alone: mov ${alone}, %eax\\nret\\n");',
              '__asm__("cuspan_alone_pointer: xor %eax, %eax\\nret\\n");']

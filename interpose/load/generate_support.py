@@ -1,10 +1,10 @@
-"""Makes the table of CUDA functions that `cuspan support` prints, and those of docs/support.md.
+"""Generates the table of CUDA functions printed by `cuspan support`, and the tables of docs/support.md.
 
-The sources are the lists of entry points of the runtime (interpose/load/runtime_exports.txt), of the driver
-(interpose/driver/driver_exports.txt), of NVML (interpose/nvml/nvml_exports.txt) and of NCCL
-(interpose/nccl/nccl_exports.txt), which say behind a colon what is not supported. Functions that no program calls by
-name (__cuda…), second names (pnccl…) and twins for per-thread default streams are left out, and of the forms of a function of the driver or of NVML (_v2, _v3, …) all but the newest, which stands under the
-name without a suffix.
+The sources are the export lists of the runtime, the driver, NVML and NCCL: interpose/load/runtime_exports.txt,
+interpose/driver/driver_exports.txt, interpose/nvml/nvml_exports.txt, interpose/nccl/nccl_exports.txt. They list
+missing support after a colon. Omitted are functions not called by name (__cuda…), second names (pnccl…), and twins
+for per-thread default streams. Driver and NVML functions with several versions (_v2, _v3, …) appear once, with the
+newest version under the name without a suffix.
 """
 
 import argparse
@@ -21,7 +21,7 @@ BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 
 
 def read_table(path):
-    """(name, status, what is missing) by name; status is "yes", "partly" or "no"."""
+    """List of (name, status, missing parts), sorted by name. Status: "yes", "partly" or "no"."""
     table = {}
     newest = {}
     for export in exports_list.read(path):
@@ -43,12 +43,12 @@ def read_table(path):
 
 
 def family(name):
-    """The start that related functions share: cudaGraphicsMapResources -> cudaGraphics."""
+    """Common prefix of related functions: cudaGraphicsMapResources -> cudaGraphics."""
     return re.match(r"(?:cu(?:da)?|nvml|nccl)(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
 
 
 def library_part(library, table):
-    """What a document says of the functions of one library."""
+    """Lines of the document about the functions of one library."""
     count = {status: sum(1 for entry in table if entry[1] == status) for status in ("yes", "partly", "no")}
     lines = [f"Of {len(table)} functions of {library}, {count['yes']} are supported, "
              f"{count['partly']} are partly supported,", f"and {count['no']} are not supported.", ""]

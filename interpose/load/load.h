@@ -1,31 +1,30 @@
-// What the rest of the client may ask about how this process was entered.
+// Queries of the client about the entry into this process (see enter.cc).
 #pragma once
 
 #include <cstdint>
 
 namespace cuspan {
 
-// A line for a person when a CUDA runtime that is linked into the program, or
-// into a library it has loaded so far, could not be replaced by ours: what, why
-// and what to do; without "cuspan: " before and line break behind. Null when all
-// is well. Stays valid and the same once it is there; may come later, when a
-// library is loaded. Any thread, any time, also before main.
+// A message if a CUDA runtime linked into the program, or into a library loaded so far, could not
+// be replaced: the runtime, the reason and the remedy. It has no "cuspan: " prefix and no line
+// break. Null if there was no problem. Once set, it is constant and valid forever; loading a
+// library may set it later. Threads: any, at any time, also before main.
 const char* LoadWarning();
 
-// The same line, or a lesser one (that libraries loaded later can not be seen): for whom a runtime
-// that was not replaced has asked.
+// Same message, or a less important one (libraries loaded later cannot be entered). For requests by
+// a runtime not replaced.
 const char* AnyLoadWarning();
 
-// The major release (11, 12 or 13) of the CUDA runtime that is linked into the program or library
-// whose code `address` is, and that now leads to ours; 0 where none is. Any thread, any time.
+// Major release (11, 12 or 13) of the CUDA runtime linked into the program or library with the code
+// at `address`, if its functions were redirected. 0 otherwise. Threads: any, at any time.
 int LinkedRuntimeRelease(const void* address);
 
-// The identity of that runtime: of no other in this process, before and after. 0 where none is
-// linked into it: the shared libcudart's. Any thread, any time.
+// Unique identity of this runtime, never reused in the process. 0 if none is linked in, for the
+// shared libcudart. Threads: any, at any time.
 std::uint64_t LinkedRuntime(const void* address);
 
-// The file that the program has loaded as libnccl.so.2 by its path, whose functions lead to ours;
-// empty where it has none. Stays valid and the same once it is there. Any thread, any time.
+// Path of the file loaded by the program as libnccl.so.2, with its functions redirected to ours.
+// Empty if there is none. Once set, it is constant and valid forever. Threads: any, at any time.
 const char* ProgramsNccl();
 
 }  // namespace cuspan

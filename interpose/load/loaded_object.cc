@@ -11,7 +11,7 @@
 namespace cuspan::load {
 namespace {
 
-// What follows from a reason, and what to do about it.
+// Consequence of a problem, and its remedy.
 constexpr const char* kRemedy =
     ", so the CUDA runtime linked into it cannot be replaced: connection it with nvcc -cudart "
     "shared";
@@ -46,7 +46,7 @@ class MappedFile {
   Bytes bytes_;
 };
 
-// Working space, too large for a stack that may be a small thread's.
+// Working memory, too large for the stack of a small thread.
 constinit TargetList target_list = {};
 constinit Entry entry_list[TargetList::kCapacity] = {};
 
@@ -55,7 +55,7 @@ bool IsLoadedAs(const ElfImage& image, const LoadedObject& object) {
   return image.DynamicAddress(&dynamic) && object.bias + dynamic == object.dynamic;
 }
 
-// Why functions of `what` could not be redirected; `function` is the one concerned.
+// Adds the reason why functions of `what` could not be redirected. `function`: the one affected.
 void Explain(const char* what, const char* function, const PatchReport& report, Warning* warning) {
   switch (report.verdict) {
     case PatchVerdict::kDone:
@@ -91,7 +91,7 @@ void Explain(const char* what, const char* function, const PatchReport& report, 
   SysExit(127);
 }
 
-// Sends the first `count` of entry_list, functions that the object exports, to ours.
+// Redirects the first `count` of entry_list, exported functions of the object, to ours.
 Entered EnterExports(const LoadedObject& object, const ElfImage& image, int fd, std::size_t count,
                      Warning* warning) {
   const PatchReport report = PatchEntries(image, object.bias, fd, entry_list, count);
@@ -149,7 +149,7 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
       warning->Add(remedy).Publish();
       return Entered::kNotEntered;
   }
-  // It has registered its kernels with the runtime that is linked in.
+  // Its kernels are already registered with the linked runtime.
   if (!is_replaced && object.has_run) {
     warning->Add(object.name)
         .Add(
@@ -186,8 +186,8 @@ bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*fun
   if (file.bytes().data != nullptr && image.Parse(file.bytes()) == ElfImage::Verdict::kUsable &&
       IsLoadedAs(image, loader)) {
     Entry entry{breakpoint - loader.bias, 0, 0, reinterpret_cast<std::uint64_t>(function)};
-    // The function must be a bare return, so that nothing is lost by replacing it.
-    // Functions begin at multiples of 16: so far reaches the padding behind it.
+    // The function must be a plain return, so replacing it loses nothing. Functions begin at
+    // multiples of 16: up to there, only padding follows.
     constexpr const char* kMarkedReturn = "\xf3\x0f\x1e\xfa\xc3";
     constexpr std::size_t kMarkedReturnSize = 5;
     Elf64_Phdr segment;

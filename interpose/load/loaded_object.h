@@ -1,7 +1,7 @@
-// Entering one program or library of this process: reading its file, finding a
-// CUDA runtime linked into it and sending that runtime's functions to ours; or
-// sending what it exports to ours, where it is a library that we answer for.
-// Called by one thread at a time; no allocation, no C library.
+// Entry into one program or library of this process. Reads its file, finds a CUDA runtime linked
+// into it, and redirects the runtime's functions to ours. If the object is a library replaced by
+// us, redirects its exported functions instead. Threads: one at a time. No allocation, no C
+// library.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +11,35 @@
 
 namespace cuspan::load {
 
-// An object as the dynamic loader describes it.
+// An object, as described by the dynamic loader.
 struct LoadedObject {
   const char* path;       // To open.
-  const char* name;       // For a person.
+  const char* name;       // Used in messages.
   std::uint64_t bias;     // Added to the file's virtual addresses.
-  std::uint64_t dynamic;  // Where its dynamic section lies in memory.
+  std::uint64_t dynamic;  // Address of its dynamic section in memory.
   bool is_program;        // The main executable.
   bool has_run;           // Some of its code ran before this library was loaded.
 };
 
 enum class Entered {
-  kNothingToDo,  // Nothing in it that we answer for, or only what symbol lookup finds in ours.
-  kDone,         // Its functions now lead to ours.
-  kNotReadable,  // The file is not there, or no ELF file.
-  kOtherFile,    // The file at that path is not what was loaded.
-  kNotEntered,   // A warning says why.
+  kNothingToDo,  // Nothing to replace, or symbol lookup already finds ours.
+  kDone,         // Its functions are redirected to ours.
+  kNotReadable,  // The file does not exist, or is no ELF file.
+  kOtherFile,    // The file at this path is not the loaded one.
+  kNotEntered,   // A warning has the reason.
 };
 
-// Enters one object, wholly or not at all; `runtime` has our functions of the CUDA runtime.
-// `serious` says why a runtime that is linked in can not be replaced, `lesser` why a library is
-// reached by some ways only. Ends the process, with a line on standard error, in the one case in
-// which it could not run on: its code was changed, may not run, and can not be put back.
+// Enters one object, completely or not at all. `runtime`: our functions of the CUDA runtime.
+// `serious` gets the reason if a linked runtime cannot be replaced. `lesser` gets the reason if a
+// library can be reached past our functions. In one case, ends the process with a line on standard
+// error: code was changed, is no longer executable, and cannot be restored.
 Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warning* serious,
                     Warning* lesser);
 
-// Makes the dynamic loader call `function` wherever it tells debuggers that its
-// list of objects changed: `breakpoint` is the function it calls for that
-// (r_debug.r_brk), which does nothing. If a debugger has its own breakpoint there already, it calls
-// `debugged` instead, which is to call `breakpoint` in the end. False, and a line in `warning`,
-// when it can not be done.
+// Makes the dynamic loader call `function` whenever it notifies debuggers of a changed object list.
+// `breakpoint` is the empty function called for this (r_debug.r_brk). If a debugger has already set
+// a breakpoint there, the loader calls `debugged` instead, and `debugged` must finally call
+// `breakpoint`. On failure, returns false and adds a line to `warning`.
 bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*function)(),
                 void (*debugged)(), Warning* warning);
 

@@ -9,12 +9,12 @@
 namespace cuspan::load {
 namespace {
 
-// A name in every release of the CUDA runtime, long enough to be searched for quickly.
+// Present in every release of the CUDA runtime, and long enough for a fast search.
 constexpr const char* kTypicalName = "cudaDeviceGetStreamPriorityRange";
 constexpr const char* kPrefix = "cuda";
-constexpr std::size_t kReserved = 2;  // "__" before it, in some names.
+constexpr std::size_t kReserved = 2;  // "__" before the prefix of some names.
 
-// A place that stands for the name of an export: the name, or a pointer to it.
+// An address with the name of an export, or with a pointer to the name.
 struct Position {
   std::uint64_t address;
   std::uint32_t export_index;
@@ -32,12 +32,12 @@ class Places {
     seen_[Word(address)] |= Bit(address);
     return true;
   }
-  // To be called once all are added.
+  // Must be called after the last Add.
   void Order() {
     Sort(items_, count_,
          [](const Position& a, const Position& b) { return a.address < b.address; });
   }
-  // The export that stands there, or ExportTable::kNone. Millions of addresses are asked about.
+  // Export at this address, or ExportTable::kNone. Called for millions of addresses.
   std::size_t At(std::uint64_t address) const {
     if ((seen_[Word(address)] & Bit(address)) == 0) return ExportTable::kNone;
     std::size_t low = 0;
@@ -56,23 +56,22 @@ class Places {
 
  private:
   static constexpr std::size_t kCapacity = 8192;
-  static constexpr std::size_t kWords = 1024;  // Of 64 bits: little enough for the nearest cache.
+  static constexpr std::size_t kWords = 1024;  // 64 bits each: fits the L1 cache.
 
   static std::size_t Word(std::uint64_t address) { return address / 64 % kWords; }
   static std::uint64_t Bit(std::uint64_t address) { return std::uint64_t{1} << (address % 64); }
 
   Position items_[kCapacity] = {};
   std::size_t count_ = 0;
-  std::uint64_t seen_[kWords] = {};  // A bit for the lower part of each address.
+  std::uint64_t seen_[kWords] = {};  // Filter: one bit for the low bits of each address.
 };
 
-// Working space, too large for a stack that may be a small thread's.
+// Working memory, too large for the stack of a small thread.
 constinit Places names;
 constinit Places pointers;
 
-// Calls visit(bytes, address) for the parts of the image that hold code, or those that hold
-// constants, until it returns false, and returns what it did. Without section headers each segment
-// counts.
+// Calls visit(bytes, address) for the parts of the image with code, or those with constants. Stops
+// and returns false if visit does. Without section headers, whole segments are visited.
 template <typename Visit>
 bool VisitParts(const ElfImage& image, bool code, Visit visit) {
   Elf64_Shdr section;
@@ -101,14 +100,13 @@ bool HoldsTypicalName(const ElfImage& image) {
                      [](Bytes bytes, std::uint64_t) { return !Contains(bytes, kTypicalName); });
 }
 
-// Adds the names of exports that stand in `bytes`, wherever a linker put them: it may let a string
-// be the end of a longer one.
+// Adds the names of exports in `bytes`. Linkers may store a string as the end of a longer one.
 bool AddNames(Bytes bytes, std::uint64_t address, const ExportTable& exports) {
-  std::size_t text_end = 0;  // Where the string at hand ends.
+  std::size_t text_end = 0;  // End of the current string.
   for (std::size_t at = Find(bytes, kPrefix); at != kNowhere; at = Find(bytes, kPrefix, at + 1)) {
     if (text_end <= at) text_end = at;
     while (text_end < bytes.size && bytes.data[text_end] != 0) ++text_end;
-    if (text_end == bytes.size) break;  // The last string has no end.
+    if (text_end == bytes.size) break;  // The last string is not terminated.
     for (const std::size_t before : {std::size_t{0}, kReserved}) {
       if (at < before) continue;
       const auto* const text = reinterpret_cast<const char*>(bytes.data + at - before);
@@ -119,7 +117,7 @@ bool AddNames(Bytes bytes, std::uint64_t address, const ExportTable& exports) {
   return true;
 }
 
-// Adds the places that the loader will make pointers to names.
+// Adds the addresses to be filled with pointers to names by the loader.
 bool AddRelocatedPointers(const ElfImage& image) {
   std::uint64_t table = 0;
   std::uint64_t size = 0;
@@ -134,10 +132,10 @@ bool AddRelocatedPointers(const ElfImage& image) {
   return true;
 }
 
-// Adds the places that hold addresses of names in the file already: in a program with a fixed
-// address, and where relocations are packed (DT_RELR).
+// Adds the addresses with pointers to names already in the file. These exist in programs with a
+// fixed address, and with packed relocations (DT_RELR).
 bool AddStoredPointers(const ElfImage& image) {
-  constexpr std::int64_t kPackedRelocations = 36;  // DT_RELR, which older headers lack.
+  constexpr std::int64_t kPackedRelocations = 36;  // DT_RELR, missing in older headers.
   std::uint64_t packed = 0;
   if (image.type() != ET_EXEC && !image.DynamicValue(kPackedRelocations, &packed)) return true;
   for (std::size_t i = 0; i < image.segment_count(); ++i) {
@@ -154,15 +152,15 @@ bool AddStoredPointers(const ElfImage& image) {
   return true;
 }
 
-// What the instruction whose ModRM byte is at `at`, at least 2, refers to, or kNone. `address` is
-// that of the byte; kDisplacement more are there.
+// Export referred to by the instruction with its ModRM byte at `at`, or kNone. `address` is the
+// address of this byte. At least 2 bytes precede it, and kDisplacement bytes follow.
 constexpr std::size_t kDisplacement = 4;
 std::size_t ReferredTo(const std::uint8_t* at, std::uint64_t address) {
   std::int32_t displacement;
   __builtin_memcpy(&displacement, at + 1, sizeof(displacement));
   const std::uint64_t target =
       address + 1 + kDisplacement + static_cast<std::uint64_t>(std::int64_t{displacement});
-  constexpr std::uint8_t kWide = 0x48;  // REX.W, with REX.R or not.
+  constexpr std::uint8_t kWide = 0x48;  // REX.W, with or without REX.R.
   const bool wide = (at[-2] & 0xfb) == kWide;
   switch (at[-1]) {
     case 0x8d:  // lea
@@ -178,8 +176,8 @@ std::size_t ReferredTo(const std::uint8_t* at, std::uint64_t address) {
   }
 }
 
-// Which of the 16 bytes at `at` are ModRM bytes that address relative to the next instruction, of
-// an instruction that ReferredTo knows: a bit for each.
+// Bit mask of the 16 bytes at `at`: set for ModRM bytes with an address relative to the next
+// instruction, in instructions known to ReferredTo.
 unsigned RelativeModRms(const std::uint8_t* at) {
   const auto load = [](const std::uint8_t* from) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
@@ -194,7 +192,7 @@ unsigned RelativeModRms(const std::uint8_t* at) {
   return static_cast<unsigned>(_mm_movemask_epi8(_mm_and_si128(is(load(at), 0xc7, 0x05), known)));
 }
 
-// Calls visit(at) for each byte of `code` that may be such a ModRM byte.
+// Calls visit(at) for each byte of `code` possibly being a ModRM byte of this kind.
 template <typename Visit>
 bool VisitRelative(Bytes code, Visit visit) {
   constexpr std::size_t kBefore = 2;
@@ -211,7 +209,7 @@ bool VisitRelative(Bytes code, Visit visit) {
   return true;
 }
 
-// Puts the list in order and drops what is said twice.
+// Sorts the list and removes duplicates.
 void Tidy(NameReferences* list) {
   Sort(list->items, list->count, [](const NameReference& a, const NameReference& b) {
     return a.function != b.function ? a.function < b.function : a.export_index < b.export_index;

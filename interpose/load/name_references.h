@@ -1,10 +1,10 @@
-// Where the code of a stripped file refers to the names of functions.
+// References to function names in the code of a stripped file.
 //
-// Tools that watch a program (CUPTI) are told the name of the function that was called, so each
-// function of a CUDA runtime refers to its own. By what instruction depends on the compiler: all
-// address what they refer to relative to themselves, either the name itself or a pointer to it.
+// Profiling tools (CUPTI) receive the name of each function called. So each function of a CUDA
+// runtime refers to its own name. The instructions differ between compilers, but all use relative
+// addresses, either of the name or of a pointer to it.
 //
-// One thread at a time; no allocation, no C library (see elf_image.h).
+// Threads: one at a time. No allocation, no C library (see elf_image.h).
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 namespace cuspan::load {
 
 struct NameReference {
-  std::uint32_t function;      // That refers to it, as the unwind table numbers them.
-  std::uint32_t export_index;  // Whose name it is.
+  std::uint32_t function;      // The referring function, as numbered by the unwind table.
+  std::uint32_t export_index;  // The export with this name.
 };
 
 struct NameReferences {
@@ -28,8 +28,8 @@ struct NameReferences {
 };
 
 // Fills `out` with the references in `image` to names of `exports`, ordered by function and export.
-// False, and `out` empty, when the image does not hold the names of a CUDA runtime, which is soon
-// seen, or holds more than there is room for.
+// False, with `out` empty, if the image has no names of a CUDA runtime (a quick check), or more
+// references than fit.
 bool FindNameReferences(const ElfImage& image, const ExportTable& exports,
                         const UnwindTable& functions, NameReferences* out);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kCudaErrorNotSupported = 801;
 
-// One mark per export, in the order of the table; larger than it will be.
+// One flag per export, in table order. Larger than the table will ever be.
 constexpr std::size_t kMarks = 1024;
 constinit std::atomic<bool> named[kMarks] = {};
 

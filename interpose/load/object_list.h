@@ -1,6 +1,6 @@
-// Which of the dynamic loader's objects have been looked at. The loader appends
-// to its lists and takes away from anywhere, so the remembered ones are found in
-// one walk. One thread at a time; memory comes from the kernel, page by page.
+// List of the dynamic loader's objects seen so far. The loader appends to its lists and removes
+// anywhere, so a single walk finds all recorded objects. Memory comes from the kernel, in pages.
+// Threads: one at a time.
 #pragma once
 
 #include <link.h>
@@ -11,19 +11,19 @@ namespace cuspan::load {
 
 class ObjectList {
  public:
-  // Begins a walk over all objects there are now.
+  // Begins a walk over all current objects.
   void Begin();
-  // The next object of the walk; true when it was in the last walk already.
+  // Next object of the walk. True if it was already in the last walk.
   bool Seen(const link_map* map);
-  // Keeps the object for the next walk; false when there is no memory.
+  // Keeps the object for the next walk. False if there is no memory.
   bool Keep(const link_map* map);
-  // Ends the walk: objects not kept in it are forgotten.
+  // Ends the walk and forgets objects not kept in it.
   void End();
 
  private:
   struct Item {
     const link_map* map;
-    const void* dynamic;  // Tells a new object at an old one's address.
+    const void* dynamic;  // Distinguishes a new object at the same address.
   };
   struct Items {
     Item* items = nullptr;
@@ -34,7 +34,7 @@ class ObjectList {
 
   Items last_;
   Items current_;
-  std::size_t position_ = 0;  // In last_: those before are done with.
+  std::size_t position_ = 0;  // Index in last_; earlier items are done.
 };
 
 }  // namespace cuspan::load

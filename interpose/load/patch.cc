@@ -5,11 +5,11 @@
 namespace cuspan::load {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;  // x86-64 has no smaller or other base page.
+constexpr std::uint64_t kPage = 4096;  // Smallest page size of x86-64.
 constexpr std::uint8_t kEndbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-// The length of the padding instruction (a no-operation, an int3 or a zero byte)
-// at the start of `bytes`; 0 when it is something else.
+// Length of the padding instruction (a no-operation, an int3 or a zero byte) at the start of
+// `bytes`. 0 for other instructions.
 std::size_t NopLength(Bytes bytes) {
   std::size_t at = 0;
   while (at < bytes.size && (bytes.data[at] == 0x66 || bytes.data[at] == 0x2e)) ++at;
@@ -18,7 +18,7 @@ std::size_t NopLength(Bytes bytes) {
   if (opcode == 0x90) return at + 1;
   if (at == 0 && (opcode == 0xcc || opcode == 0x00)) return 1;
   if (opcode != 0x0f || bytes.size - at < 3 || bytes.data[at + 1] != 0x1f) return 0;
-  switch (bytes.data[at + 2]) {  // The forms that compilers and assemblers emit.
+  switch (bytes.data[at + 2]) {  // The forms emitted by compilers and assemblers.
     case 0x00:
       return at + 3;
     case 0x40:
@@ -44,8 +44,8 @@ std::uint8_t* InMemory(std::uint64_t bias, std::uint64_t address) {
   return reinterpret_cast<std::uint8_t*>(bias + address);
 }
 
-// Whether pages of this process can be read. Entries come by ascending address,
-// so one page remembered saves most questions to the kernel.
+// Test for readable pages of this process. Entries come by ascending address, so caching one page
+// saves most system calls.
 class PageProbe {
  public:
   bool Readable(std::uint64_t from, std::uint64_t length) {
@@ -91,10 +91,10 @@ int ProtectionOf(const Elf64_Phdr& segment) {
          ((segment.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
 }
 
-// The pages of one segment that jumps are written to.
+// Pages of one segment with jumps to write.
 struct PageRange {
   std::uint64_t begin = 0;  // Virtual addresses in the file.
-  std::uint64_t end = 0;    // Equal to begin: none.
+  std::uint64_t end = 0;    // Equal to begin: empty.
   std::uint64_t size() const { return end - begin; }
 };
 
@@ -115,7 +115,7 @@ PageRange PagesOf(const Elf64_Phdr& segment, const Entry* entries, std::size_t c
   return range;
 }
 
-// Maps the file's own pages again over changed ones; 0 or a negative errno.
+// Maps the file's original pages over changed ones. 0 or a negative errno.
 long MapAgain(std::uint64_t bias, int fd, const Elf64_Phdr& segment, const PageRange& range) {
   // A segment's address and offset are the same modulo the page size.
   const std::uint64_t offset = segment.p_offset + range.begin - segment.p_vaddr;
@@ -124,17 +124,17 @@ long MapAgain(std::uint64_t bias, int fd, const Elf64_Phdr& segment, const PageR
   return Failed(mapped) ? mapped : 0;
 }
 
-// Writes the jumps that lie in one segment; 0 or a negative errno. `changed`
-// says whether its pages must be mapped again after a failure.
+// Writes the jumps inside one segment. 0 or a negative errno. *changed is true if the pages must be
+// mapped again after a failure.
 long PatchSegment(std::uint64_t bias, const Elf64_Phdr& segment, const PageRange& range,
                   const Entry* entries, std::size_t count, bool* changed) {
   *changed = false;
   const int protection = ProtectionOf(segment);
-  const bool writable = (protection & PROT_WRITE) != 0;  // As its maker wants it, then.
+  const bool writable = (protection & PROT_WRITE) != 0;  // Stays writable, as linked.
   if (!writable) {
     const long result = SysProtect(bias + range.begin, range.size(), PROT_READ | PROT_WRITE);
     if (result != 0) {
-      SysProtect(bias + range.begin, range.size(), protection);  // Part of it may have been done.
+      SysProtect(bias + range.begin, range.size(), protection);  // Part of it may have succeeded.
       return result;
     }
   }
@@ -163,12 +163,11 @@ Placement PlaceJump(Bytes code, std::uint64_t size) {
   for (std::size_t i = 0; i < sizeof(kEndbr64); ++i) {
     if (i >= code.size || code.data[i] != kEndbr64[i]) at = 0;
   }
-  // Nothing checks for the mark in user space today, so a slot too short for both
-  // loses it.
+  // User space does not enforce endbr64 today. If both do not fit, the jump overwrites it.
   if (code.size < at + kJumpSize) at = 0;
   const std::size_t end = at + kJumpSize;
   if (code.size < end) return {false, 0};
-  // Beyond the function's own bytes only padding may be overwritten.
+  // After the function's own bytes, only padding may be overwritten.
   if (size != 0 && size < end && !IsPadding(code.Part(size, code.size - size), end - size)) {
     return {false, 0};
   }
@@ -188,7 +187,7 @@ PatchReport PatchEntries(const ElfImage& image, std::uint64_t bias, int fd, Entr
     bool changed = false;
     const long result = PatchSegment(bias, image.Segment(s), range, entries, count, &changed);
     if (result == 0) continue;
-    // Refused: what was done in this segment and those before it is undone.
+    // Refused: undo the changes in this segment and all earlier ones.
     PatchReport report{PatchVerdict::kRefused, 0, static_cast<int>(-result)};
     for (std::size_t undone = 0; undone < s + (changed ? 1 : 0); ++undone) {
       const PageRange pages = PagesOf(image.Segment(undone), entries, count);
@@ -221,7 +220,7 @@ PatchReport PatchCalls(const ElfImage& image, std::uint64_t bias, std::uint64_t 
   if (memory[at] != kBreakpoint) return {PatchVerdict::kChanged, 0, 0};
   for (std::size_t i = 1; i < kSlot; ++i)
     if (memory[at + i] != code.data[at + i]) return {PatchVerdict::kChanged, 0, 0};
-  // Calls visit(distance) for each call of the function, as the file has it.
+  // Calls visit(distance) for each call of the function in the file.
   const auto visit_calls = [&](auto visit) {
     for (std::size_t call = 0; call + kCallSize <= code.size; ++call) {
       std::int32_t distance;

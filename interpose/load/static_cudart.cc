@@ -5,7 +5,7 @@
 namespace cuspan::load {
 namespace {
 
-// Every CUDA runtime defines it, and every program with kernels needs it.
+// Defined by every CUDA runtime, and needed by every program with kernels.
 constexpr const char* kMarker = "__cudaRegisterFatBinary";
 
 bool IsDefinedFunction(const Elf64_Sym& symbol) {
@@ -13,7 +13,7 @@ bool IsDefinedFunction(const Elf64_Sym& symbol) {
          symbol.st_shndx < SHN_LORESERVE;
 }
 
-// The last target that begins before `address`, or null.
+// Last target beginning before `address`, or null.
 Target* LastBefore(TargetList* list, std::uint64_t address) {
   std::size_t low = 0;
   std::size_t high = list->count;
@@ -28,8 +28,7 @@ Target* LastBefore(TargetList* list, std::uint64_t address) {
   return low == 0 ? nullptr : &list->targets[low - 1];
 }
 
-// Collects the defined functions of `symbols` that `exports` names.
-// False when there are more than the list holds.
+// Collects the functions of `exports` defined in `symbols`. False if there are more than fit.
 bool CollectTargets(const ElfImage& image, const SymbolTable& symbols, const ExportTable& exports,
                     TargetList* out) {
   out->count = 0;
@@ -40,7 +39,7 @@ bool CollectTargets(const ElfImage& image, const SymbolTable& symbols, const Exp
     if (index == ExportTable::kNone) continue;
     if (out->count == TargetList::kCapacity) return false;
     Elf64_Shdr section;
-    std::uint64_t limit = symbol.st_value;  // A section that is not there leaves no room.
+    std::uint64_t limit = symbol.st_value;  // Without a section there is no room.
     if (image.Section(symbol.st_shndx, &section) && symbol.st_value >= section.sh_addr &&
         symbol.st_value - section.sh_addr <= section.sh_size) {
       limit = section.sh_addr + section.sh_size;
@@ -51,7 +50,7 @@ bool CollectTargets(const ElfImage& image, const SymbolTable& symbols, const Exp
   return true;
 }
 
-// Brings each target's limit down to the next symbol of any kind.
+// Lowers each target's limit to the next symbol of any kind.
 void LimitByNeighbours(const SymbolTable& symbols, TargetList* list) {
   for (std::size_t i = 0; i < symbols.count(); ++i) {
     const Elf64_Sym symbol = symbols.Get(i);
@@ -63,8 +62,8 @@ void LimitByNeighbours(const SymbolTable& symbols, TargetList* list) {
   }
 }
 
-// Drops repetitions (one function named twice alike); false when two different
-// functions of ours would have to answer at one address.
+// Removes duplicates (one function with the same name twice). False if one address would need two
+// different functions of ours.
 bool Unify(TargetList* list, std::size_t* conflict) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < list->count; ++i) {
@@ -81,22 +80,23 @@ bool Unify(TargetList* list, std::size_t* conflict) {
   return true;
 }
 
-// True when nvcc linked the image and it takes no CUDA runtime from elsewhere.
+// True if nvcc linked the image, and it does not import a CUDA runtime.
 bool LooksStripped(const ElfImage& image, const Bytes& imports) {
   return image.HasSection(".nvFatBinSegment") && !Contains(imports, "libcudart.so");
 }
 
-// What an image without the names of a CUDA runtime holds.
+// Searches an image without the names of a CUDA runtime in its symbols.
 Search FindInStripped(const ElfImage& image, const ExportTable& exports, TargetList* out) {
   out->count = 0;
   const Bytes imports = image.Symbols(SHT_DYNSYM).names;
-  // Every runtime loads the driver by dlsym. One that is imported or exported is not linked in.
+  // Every runtime loads the driver by dlsym. If the marker is imported or exported, the runtime is
+  // not linked in.
   if (!Contains(imports, "dlsym") || Contains(imports, kMarker)) return {Finding::kNone};
   if (FindStrippedCudart(image, exports, out)) return {Finding::kFound};
   return {LooksStripped(image, imports) ? Finding::kStripped : Finding::kNone};
 }
 
-// The code of a target, as far as it is looked at.
+// Code of a target, up to the number of bytes examined.
 Bytes CodeOf(const ElfImage& image, const Target& target) {
   constexpr std::size_t kMaxBytes = 128;
   Bytes code = image.BytesFrom(target.address);
@@ -107,7 +107,7 @@ Bytes CodeOf(const ElfImage& image, const Target& target) {
   return code;
 }
 
-// True for code that goes on at an address from memory or from a register.
+// True if the code contains a jump through memory or a register.
 bool JumpsThroughTable(Bytes code) {
   for (std::size_t at = 0; at + 1 < code.size; ++at) {
     const std::uint8_t second = code.data[at + 1];
@@ -116,8 +116,8 @@ bool JumpsThroughTable(Bytes code) {
   return false;
 }
 
-// True for functions that have the runtime's names and only jump through a table, which dlsym fills
-// from a runtime elsewhere. No function of a real one does (0 of 422, CUDA 13.0).
+// True if the functions are stubs: they have the runtime's names, but jump through a table filled
+// by dlsym from another runtime. No function of a real runtime does this (0 of 422, CUDA 13.0).
 bool AreLazyStubs(const ElfImage& image, const TargetList& list) {
   std::size_t stubs = 0;
   for (std::size_t i = 0; i < list.count; ++i)
@@ -125,7 +125,7 @@ bool AreLazyStubs(const ElfImage& image, const TargetList& list) {
   return 2 * stubs > list.count;
 }
 
-// Makes targets of the collected functions, one for each address.
+// Completes the collected functions: one target per address, with its limit.
 Search Complete(const SymbolTable& symbols, const ExportTable& exports, TargetList* out) {
   std::size_t conflict = 0;
   if (!Unify(out, &conflict)) {
@@ -143,7 +143,7 @@ Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool 
   const SymbolTable symbols = image.Symbols(SHT_SYMTAB);
   const std::size_t marker = exports.Find(kMarker);
   out->count = 0;
-  // Most files end here: few have a .symtab at all, and fewer this name in it.
+  // Most files end here: few have a .symtab, and fewer have this name in it.
   if (!Contains(symbols.names, kMarker)) return FindInStripped(image, exports, out);
   if (!is_program && image.Symbols(SHT_DYNSYM).Defines(kMarker)) return {Finding::kNone};
   if (!CollectTargets(image, symbols, exports, out)) {
@@ -153,11 +153,11 @@ Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool 
   for (std::size_t i = 0; i < out->count; ++i) {
     has_marker = has_marker || out->targets[i].export_index == marker;
   }
-  if (!has_marker) {  // Only used here: a program linked with -cudart shared.
+  if (!has_marker) {  // Only imported: linked with -cudart shared.
     return FindInStripped(image, exports, out);
   }
   const Search search = Complete(symbols, exports, out);
-  // The runtime that they lead to is entered where it is loaded.
+  // The runtime behind the stubs is entered when it is loaded.
   if (search.finding == Finding::kFound && AreLazyStubs(image, *out)) return {Finding::kNone};
   return search;
 }

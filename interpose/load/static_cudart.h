@@ -1,8 +1,8 @@
-// Finding the functions of a CUDA runtime that is linked into a program or a
-// library (nvcc's default), by the names in its .symtab, or, where it was stripped,
-// by what its code tells (stripped_cudart.h); and those that a library exports.
+// Search for the functions of a CUDA runtime linked into a program or library (nvcc's default). It
+// uses the names in .symtab or, if the file is stripped, the code (stripped_cudart.h). Also finds
+// the functions exported by a library.
 //
-// One thread at a time; no allocation, no C library (see elf_image.h).
+// Threads: one at a time. No allocation, no C library (see elf_image.h).
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,26 @@
 namespace cuspan::load {
 
 enum class Finding {
-  kNone,      // No CUDA runtime linked in, or one that is exported and so already answered by us.
-  kFound,     // All its functions that we export are in the list, by ascending address.
-  kStripped,  // Device code, no import of a CUDA runtime, none among the symbols, none understood.
-  kUnusable,  // Found, and not to be replaced as it is: `problem` and `name` say what and where.
+  kNone,      // No CUDA runtime linked in, or an exported one, already replaced by symbol lookup.
+  kFound,     // All its functions known to us are in the list, by ascending address.
+  kStripped,  // Device code, no import of a CUDA runtime, none found in symbols or code.
+  kUnusable,  // Found, but not replaceable: see `problem` and `name`.
 };
 
 struct Search {
   Finding finding = Finding::kNone;
-  const char* problem = nullptr;  // For a person, after the function's name: "is shared with …".
+  const char* problem = nullptr;  // Follows the function's name in messages: "is shared with …".
   const char* name = nullptr;     // Points into the image or the export table.
 };
 
-// Looks for the functions of `exports`, those of the CUDA runtime, in `image`. `is_program` is true
-// for the main executable, whose exported definitions would win over ours; a library that exports a
-// CUDA runtime (libcudart.so itself, a tracing tool) is left alone.
+// Searches `image` for the CUDA runtime functions in `exports`. `is_program`: true for the main
+// executable, as its exported definitions take precedence over ours. A library exporting a CUDA
+// runtime (libcudart.so itself, a tracing tool) stays unchanged.
 Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool is_program,
                         TargetList* out);
 
-// Looks for the functions of `exports` that the library `image` exports: kFound or kUnusable, and
-// kNone when there are none.
+// Searches for the functions of `exports` exported by the library `image`: kFound or kUnusable, or
+// kNone if there are none.
 Search FindExported(const ElfImage& image, const ExportTable& exports, TargetList* out);
 
 }  // namespace cuspan::load

@@ -8,15 +8,15 @@
 namespace cuspan::load {
 namespace {
 
-constexpr std::uint64_t kAlignment = 16;       // Of the runtime's functions.
-constexpr std::size_t kFewestFunctions = 200;  // With a name: CUDA 11.0 has some 290.
+constexpr std::uint64_t kAlignment = 16;       // Alignment of the runtime's functions.
+constexpr std::size_t kFewestFunctions = 200;  // Named functions: CUDA 11.0 has about 290.
 constexpr std::size_t kMaxExports = 1024;
 
-// A function that refers to names.
+// A function referring to names.
 struct Candidate {
   std::size_t function;
-  std::size_t export_index;  // ExportTable::kNone: it refers to several.
-  std::size_t first_call;    // The function that it calls first, or kNowhere.
+  std::size_t export_index;  // ExportTable::kNone: several names.
+  std::size_t first_call;    // First function called, or kNowhere.
 };
 
 struct Candidates {
@@ -24,27 +24,27 @@ struct Candidates {
   std::size_t count;
 };
 
-// Working space, too large for a stack that may be a small thread's.
+// Working memory, too large for the stack of a small thread.
 constinit NameReferences references = {};
 constinit Candidates candidates = {};
-constinit std::size_t function_of[kMaxExports] = {};  // Of each export; kNowhere: not found.
+constinit std::size_t function_of[kMaxExports] = {};  // Indexed by export; kNowhere: not found.
 
-// The functions of a file and what they call.
+// Functions of a file and their calls.
 class Functions {
  public:
   bool Parse(const ElfImage& image) { return table_.Parse(image); }
   const UnwindTable& table() const { return table_; }
 
-  // The function that the call or jump with its 4 bytes of distance at `at` in `code`, of function
-  // `index`, leads to, or kNowhere.
+  // Destination of a call or jump in `code` of function `index`, or kNowhere. Its 4-byte distance
+  // is at `at`.
   std::size_t LedTo(std::size_t index, Bytes code, std::size_t at) const {
     std::int32_t distance;
     if (!code.Read(at, &distance)) return kNowhere;
     return table_.At(table_.Start(index) + at + sizeof(distance) +
                      static_cast<std::uint64_t>(std::int64_t{distance}));
   }
-  // The first function that `index` calls, or kNowhere. Other bytes may look like
-  // a call, but not like one of a function.
+  // First function called by `index`, or kNowhere. Other bytes may look like a call, but not like a
+  // call of a function's start.
   std::size_t FirstCall(std::size_t index) const {
     const Bytes code = table_.Code(index);
     for (std::size_t at = 0; at < code.size; ++at) {
@@ -60,7 +60,7 @@ class Functions {
     }
     return false;
   }
-  // The function that `index` does nothing but jump to, or kNowhere.
+  // Destination if `index` is only a jump, or kNowhere.
   std::size_t JumpsTo(std::size_t index) const {
     constexpr std::size_t kJumpSize = 5;
     const Bytes code = table_.Code(index);
@@ -68,12 +68,12 @@ class Functions {
     const std::size_t at = code.size - kJumpSize;
     return code.data[at] == kJump ? LedTo(index, code, at + 1) : kNowhere;
   }
-  // True when only padding can stand between `index` and the function before.
+  // True if at most padding separates `index` from the preceding function.
   bool FollowsOn(std::size_t index) const {
     const std::uint64_t size = table_.Size(index - 1);
     return size != 0 && table_.Start(index) == AlignedEnd(index - 1);
   }
-  // Where the next function may begin.
+  // First possible start of the next function.
   std::uint64_t AlignedEnd(std::size_t index) const {
     return (table_.Start(index) + table_.Size(index) + kAlignment - 1) & ~(kAlignment - 1);
   }
@@ -85,7 +85,7 @@ class Functions {
   UnwindTable table_;
 };
 
-// The functions that refer to names, from references by ascending function.
+// Collects the functions referring to names, from references ordered by function.
 void FindCandidates(const Functions& functions) {
   candidates.count = 0;
   for (std::size_t i = 0; i < references.count;) {
@@ -99,7 +99,7 @@ void FindCandidates(const Functions& functions) {
   }
 }
 
-// What the functions of a runtime call first: what most candidates do. kNowhere: no runtime.
+// Function called first by most candidates. kNowhere: not a runtime.
 std::size_t CommonFirstCall() {
   Sort(candidates.items, candidates.count,
        [](const Candidate& a, const Candidate& b) { return a.first_call < b.first_call; });
@@ -120,7 +120,8 @@ std::size_t CommonFirstCall() {
   return best;
 }
 
-// Gives each name its function; false when two claim one, or one function several.
+// Assigns a function to each name. False if two functions claim a name, or one function claims
+// several.
 bool NameFunctions(std::size_t common) {
   for (std::size_t& function : function_of) function = kNowhere;
   for (std::size_t i = 0; i < candidates.count; ++i) {
@@ -135,7 +136,7 @@ bool NameFunctions(std::size_t common) {
   return true;
 }
 
-// The functions without a name, and what is known of the others.
+// Search for the functions without a name reference.
 class Nameless {
  public:
   Nameless(const Functions& functions, const ExportTable& exports, std::size_t common)
@@ -144,7 +145,7 @@ class Nameless {
   bool Find() const {
     const std::size_t module = Named("__cudaInitModule");
     if (module == kNowhere) return false;
-    // Until CUDA 11 textures and surfaces were registered, too.
+    // CUDA 11 and earlier also register textures and surfaces.
     constexpr const char* kBefore11[] = {"cudaGetExportTable",         "__cudaRegisterFatBinary",
                                          "__cudaRegisterFatBinaryEnd", "__cudaUnregisterFatBinary",
                                          "__cudaRegisterVar",          "__cudaRegisterManagedVar",
@@ -154,7 +155,8 @@ class Nameless {
                                        "__cudaRegisterFatBinaryEnd", "__cudaUnregisterFatBinary",
                                        "__cudaRegisterVar",          "__cudaRegisterManagedVar",
                                        "__cudaRegisterHostVar",      "__cudaRegisterFunction"};
-    std::size_t registering = 0;  // Functions right before that begin with the common call.
+    // Number of functions directly before `module` beginning with the common call.
+    std::size_t registering = 0;
     while (registering < module && functions_.FollowsOn(module - registering) &&
            functions_.FirstCall(module - registering - 1) == common_) {
       ++registering;
@@ -167,13 +169,14 @@ class Nameless {
   }
 
  private:
-  // The functions before __cudaInitModule, of which the first is cudaGetExportTable, and the two
-  // behind.
+  // Names the functions before __cudaInitModule, beginning with cudaGetExportTable, and the two
+  // after it.
   bool FindAround(std::size_t module, const char* const* names, std::size_t count) const {
     const std::size_t first = module - count;
     const std::size_t push = module + 1;
     const std::size_t pop = module + 2;
-    constexpr std::size_t kTwin = 4;  // Registering a variable and a managed one.
+    // Index of __cudaRegisterVar, equal in size to the next, __cudaRegisterManagedVar.
+    constexpr std::size_t kTwin = 4;
     if (module < count || !functions_.Holds(pop + 1)) return false;
     if (!functions_.FollowsOn(first + 1) || !functions_.FollowsOn(push) ||
         !functions_.FollowsOn(pop) || !functions_.FollowsOn(pop + 1)) {
@@ -182,7 +185,7 @@ class Nameless {
     if (functions_.table().Size(first + kTwin) != functions_.table().Size(first + kTwin + 1)) {
       return false;
     }
-    // Both begin by asking for the calling thread's state, which cudaGetExportTable does on errors.
+    // Both first get the calling thread's state. On errors, cudaGetExportTable does so too.
     const std::size_t state = functions_.FirstCall(push);
     if (state == kNowhere || state == common_ || functions_.FirstCall(pop) != state ||
         !functions_.Calls(first, state)) {
@@ -193,7 +196,7 @@ class Nameless {
     }
     return Name("__cudaPushCallConfiguration", push) && Name("__cudaPopCallConfiguration", pop);
   }
-  // The functions of CUDA 12 and later behind those two.
+  // Names the functions after those two, in CUDA 12 and later.
   bool FindLaunches(std::size_t module) const {
     const std::size_t get = module + 3;
     const std::size_t launch = get + 1;
@@ -208,7 +211,7 @@ class Nameless {
            Name("__cudaLaunchKernel", launch) && Name("__cudaLaunchKernel_ptsz", launch_ptsz) &&
            Name("__cudaRegisterUnifiedTable", table);
   }
-  // True when what follows those two is no such function, but one that returns a constant.
+  // True if no launch function follows those two, but a function returning a constant.
   bool EndsWithConfiguration(std::size_t module) const {
     const std::size_t next = module + 3;
     return functions_.FirstCall(next) == kNowhere && functions_.table().Size(next) <= kAlignment &&
@@ -222,8 +225,7 @@ class Nameless {
     const std::size_t index = exports_.Find(name);
     return index == ExportTable::kNone ? kNowhere : function_of[index];
   }
-  // Names a function; one that is not exported needs no place, and one that has one can have no
-  // other.
+  // Names a function. True if the name is not exported by us. False if it already has a function.
   bool Name(const char* name, std::size_t function) const {
     const std::size_t index = exports_.Find(name);
     if (index == ExportTable::kNone) return true;

@@ -1,19 +1,16 @@
-// Finding the functions of a CUDA runtime that is linked into a stripped file, whichever release it
-// is of, however it was compiled and laid out.
+// Search for the functions of a CUDA runtime linked into a stripped file, independent of its
+// release, compiler and layout.
 //
-// - Each public function refers to its own name (name_references.h), and nearly each begins by
-// calling one
-//   function of the runtime, which nothing outside the runtime does. So a function is taken for the
-//   one whose name it refers to when that is the only name, no other function claims it, and it
-//   begins with that call.
-// - The functions that compilers call without a name (__cudaRegisterFatBinary and others) stand
-// around
-//   __cudaInitModule, which has one, in the order of NVIDIA's source. They are taken for what that
-//   order says only when everything about them fits: how many there are, which begin with that
-//   call, which are each other's twins, and which lead on to functions known by then.
+// - Each public function refers to its own name (name_references.h). Nearly each one begins with a
+//   call of one internal function, never called by other code. A function is identified by a name
+//   if it refers to no other name, no other function claims the name, and it begins with this call.
+// - Compilers call some functions without a name (__cudaRegisterFatBinary and others). These
+//   surround __cudaInitModule, a function with a name, in the order of NVIDIA's source. They are
+//   identified by this order only if all their properties match. These are: their number, the call
+//   at their beginning, pairs of equal size, and jumps to functions already identified.
 //
-// Where anything does not fit, nothing is taken for found. One thread at a time; no allocation, no
-// C library (see elf_image.h).
+// If anything does not match, the result is empty. Threads: one at a time. No allocation, no C
+// library (see elf_image.h).
 #pragma once
 
 #include "interpose/load/elf_image.h"
@@ -22,8 +19,8 @@
 
 namespace cuspan::load {
 
-// Fills `out` with the functions of `exports` in the one CUDA runtime that `image` holds, by
-// ascending address. False, and `out` empty, when it holds none or one that is not understood.
+// Fills `out` with the functions of `exports` in the only CUDA runtime in `image`, by ascending
+// address. False, with `out` empty, if there is none or it is not understood.
 bool FindStrippedCudart(const ElfImage& image, const ExportTable& exports, TargetList* out);
 
 }  // namespace cuspan::load

@@ -1,7 +1,6 @@
-// The few system calls that the entering code makes, without the C library,
-// which is not set up when it runs: no errno, no cancellation points, nothing
-// that an interposer of the C library sees. Results are the kernel's: a
-// negative errno on failure. x86-64 Linux only.
+// System calls of the early code, without the C library, because it is not yet set up. So there is
+// no errno and no cancellation point, and interposers of the C library do not see the calls.
+// Results are the kernel's: a negative errno on failure. x86-64 Linux only.
 #pragma once
 
 #include <fcntl.h>
@@ -59,14 +58,14 @@ inline void SysWrite(int fd, const char* text, std::size_t size) {
 [[noreturn]] inline void SysExit(int status) {
   for (;;) SystemCall(SYS_exit_group, status);
 }
-// True when the 8 bytes at `address` can be read: the kernel copies the signal
-// set before it looks at the impossible `how`, and says EFAULT if it can not.
+// True if the 8 bytes at `address` are readable. The kernel copies the signal set before it checks
+// the invalid `how`. If the copy fails, it returns EFAULT.
 inline bool SysReadable(std::uint64_t address) {
   constexpr long kFault = -14;
   return SystemCall(SYS_rt_sigprocmask, -1, static_cast<long>(address), 0, 8) != kFault;
 }
 
-// A system call's result that says failure.
+// True if a system call's result is an error.
 inline bool Failed(long result) { return result < 0 && result > -4096; }
 
 }  // namespace cuspan::load

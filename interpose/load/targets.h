@@ -1,4 +1,4 @@
-// Functions of a program or library that are to be replaced.
+// Functions of a program or library to be replaced.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@ namespace cuspan::load {
 
 // One function to be replaced.
 struct Target {
-  std::uint64_t address;  // Virtual address in the file, of its first byte.
-  std::uint64_t size;     // As the file says; 0 when it says nothing.
-  std::uint64_t limit;    // Where what follows it, or the end of the section, begins.
+  std::uint64_t address;  // Virtual address of its first byte in the file.
+  std::uint64_t size;     // From the file; 0 if unknown.
+  std::uint64_t limit;    // Start of its successor, or end of the section.
   std::size_t export_index;
 };
 
@@ -20,7 +20,7 @@ struct TargetList {
   std::size_t count;
 };
 
-// Shell's sort, by `before`: no recursion, no memory, no library.
+// Shell sort by `before`: no recursion, no memory, no library.
 template <typename T, typename Before>
 void Sort(T* items, std::size_t count, Before before) {
   for (std::size_t gap = count / 2; gap > 0; gap /= 2) {

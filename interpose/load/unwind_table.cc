@@ -3,12 +3,12 @@
 namespace cuspan::load {
 namespace {
 
-// How a value is stored (DW_EH_PE_…): the lower half of the byte.
+// Storage format of a value (DW_EH_PE_…): the lower half of the byte.
 constexpr std::uint8_t kForm = 0x0f;
 constexpr std::uint8_t kUnsigned4 = 0x03;
 constexpr std::uint8_t kSigned4FromTable = 0x3b;
 
-// The bytes that a value of an encoding takes; 0: not a fixed number, or none known.
+// Bytes of a value in an encoding. 0: variable or unknown.
 std::size_t EncodedSize(std::uint8_t encoding) {
   switch (encoding & kForm) {
     case 0x02:
@@ -26,16 +26,17 @@ std::size_t EncodedSize(std::uint8_t encoding) {
   }
 }
 
-// One function's start and the address of its description, both counted from the table's start.
+// Start of a function and address of its description, both relative to the table's start.
 struct Row {
   std::int32_t start;
   std::int32_t description;
 };
 
-// How descriptions with this common part ("CIE") store addresses; 0 when that is not understood.
+// Size of addresses in descriptions with this common part ("CIE"). 0 if its format is not
+// understood.
 std::size_t AddressSize(const ElfImage& image, std::uint64_t common) {
   const Bytes bytes = image.BytesFrom(common);
-  std::uint64_t at = 8;  // Behind the length and the zero that tells it from a description.
+  std::uint64_t at = 8;  // After the length and the zero marking a CIE.
   std::uint8_t version = 0;
   if (!bytes.Read(at++, &version) || version != 1) return 0;
   const std::uint64_t augmentation = at;
@@ -43,7 +44,8 @@ std::size_t AddressSize(const ElfImage& image, std::uint64_t common) {
   while (byte != 0) {
     if (!bytes.Read(at++, &byte)) return 0;
   }
-  // Two numbers of any length, one byte for the return address's register, one more such number.
+  // Two numbers of variable length, one byte for the register of the return address, and another
+  // number.
   for (int number = 0; number < 4; ++number) {
     do {
       if (!bytes.Read(at++, &byte)) return 0;
@@ -77,7 +79,7 @@ bool UnwindTable::Parse(const ElfImage& image) {
     if (segment.p_type != PT_GNU_EH_FRAME) continue;
     if (!image.file().Holds(segment.p_offset, segment.p_filesz)) return false;
     const Bytes table = image.file().Part(segment.p_offset, segment.p_filesz);
-    constexpr std::size_t kFormats = 4;  // The version, and how three things are stored.
+    constexpr std::size_t kFormats = 4;  // The version, and three storage formats.
     std::uint8_t format[kFormats];
     for (std::size_t k = 0; k < kFormats; ++k) {
       if (!table.Read(k, &format[k])) return false;
@@ -109,11 +111,11 @@ std::uint64_t UnwindTable::Size(std::size_t index) const {
   rows_.Read(index * sizeof(row), &row);
   const std::uint64_t at = base_ + static_cast<std::uint64_t>(std::int64_t{row.description});
   const Bytes description = image_->BytesFrom(at);
-  std::uint32_t head[2];  // Its length, and how far before this word the common part begins.
+  std::uint32_t head[2];  // Its length, and the distance of the common part before this word.
   if (!description.Read(0, &head) || head[0] == 0 || head[0] == 0xffffffff || head[1] == 0)
     return 0;
   const std::size_t width = AddressSize(*image_, at + sizeof(head[0]) - head[1]);
-  // The function's address, and its size with as many bytes.
+  // The function's address, followed by its size in the same width.
   std::uint64_t size = 0;
   std::uint32_t narrow = 0;
   if (width == 8 && description.Read(sizeof(head) + width, &size)) return size;

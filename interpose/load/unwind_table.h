@@ -1,8 +1,9 @@
-// Where the functions of a file begin and end, told by the tables that stacks are unwound with
-// (.eh_frame_hdr and .eh_frame; Linux Standard Base, Core 5.0, 10.6). These are loaded with the
-// code, so a stripped file has them, too.
+// Start and end of a file's functions, from the tables for stack unwinding (.eh_frame_hdr and
+// .eh_frame; Linux Standard Base, Core 5.0, 10.6). These are loaded with the code, so stripped
+// files have them, too.
 //
-// Plain values on an ElfImage, every offset checked: no allocation, no C library (see elf_image.h).
+// Plain values on an ElfImage, with every offset checked. No allocation, no C library (see
+// elf_image.h).
 #pragma once
 
 #include <cstddef>
@@ -14,25 +15,26 @@ namespace cuspan::load {
 
 class UnwindTable {
  public:
-  // False when `image`, which must outlive this, has no such tables or none of a usual form.
+  // False if `image` has no tables of this kind, or none in a usual format. `image` must outlive
+  // this object.
   bool Parse(const ElfImage& image);
 
   // Functions are numbered by ascending address.
   std::size_t count() const { return count_; }
-  // Where function `index`, which must be below count(), begins.
+  // Start of function `index`, below count().
   std::uint64_t Start(std::size_t index) const;
-  // Its size in bytes; 0 when it can not be told.
+  // Its size in bytes. 0 if unknown.
   std::uint64_t Size(std::size_t index) const;
-  // Its code in the file; empty when it can not be told or lies outside.
+  // Its code in the file. Empty if it is unknown or outside the file.
   Bytes Code(std::size_t index) const;
-  // The last function that begins at or before `address`, or kNowhere.
+  // Last function beginning at or before `address`, or kNowhere.
   std::size_t LastUpTo(std::uint64_t address) const;
-  // The function that begins there, or kNowhere.
+  // Function beginning at `address`, or kNowhere.
   std::size_t At(std::uint64_t address) const;
 
  private:
   const ElfImage* image_ = nullptr;
-  std::uint64_t base_ = 0;  // What the rows count from.
+  std::uint64_t base_ = 0;  // Base of the addresses in rows.
   Bytes rows_;
   std::size_t count_ = 0;
 };

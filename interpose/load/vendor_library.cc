@@ -5,7 +5,7 @@
 #include "interpose/load/exported_functions.h"
 #include "interpose/load/load.h"
 
-// Generated, see CuspanFaceLibrary.cmake; libraries of tests have none.
+// Generated (see CuspanFaceLibrary.cmake). Libraries of tests have none.
 extern "C" {
 extern const cuspan::load::FaceExport cuspan_nvml_exports[] __attribute__((weak));
 extern const std::size_t cuspan_nvml_exports_count __attribute__((weak));
@@ -16,7 +16,7 @@ extern const std::size_t cuspan_nccl_exports_count __attribute__((weak));
 namespace cuspan::load {
 namespace {
 
-// NVML_ERROR_NOT_SUPPORTED and ncclInvalidUsage, whatever the arguments are.
+// NVML_ERROR_NOT_SUPPORTED and ncclInvalidUsage, for any arguments.
 int RefuseNvml() { return 3; }
 int RefuseNccl() { return 5; }
 
@@ -46,7 +46,7 @@ std::uint64_t NcclDestination(const char* name, const void* from) {
   return Destination(name, *static_cast<const FaceTable*>(from), &RefuseNccl);
 }
 
-constexpr std::size_t kMaxPath = 4096;  // As PATH_MAX.
+constexpr std::size_t kMaxPath = 4096;  // Same as PATH_MAX.
 constinit char nccl_path[kMaxPath] = "";
 constinit std::atomic<bool> nccl_known{false};
 
@@ -63,7 +63,7 @@ FaceTable ExportsFor(VendorLibrary library) {
 }
 
 VendorLibrary VendorLibraryAt(const char* path, const ElfImage& image) {
-  // Ours have nothing but jumps to those tables.
+  // Our libraries consist of jumps to these tables.
   if (IsLibrary(path, "libnvidia-ml.so") &&
       !image.Symbols(SHT_DYNSYM).Mentions("cuspan_nvml_exports"))
     return VendorLibrary::kNvml;

@@ -1,6 +1,6 @@
-// NVIDIA's own libraries that have a face of ours, which a program that names one by its path, or
-// was linked to find it at one, would get in place of ours. libnvidia-ml.so.1 would show the GPUs
-// of the program's node, which are not the run's; libnccl.so.2 would want them in the process.
+// NVIDIA's own libraries with a replacement of ours. A program naming one by path, or linked to
+// find it at a path, would bypass the replacement. libnvidia-ml.so.1 would show the GPUs of the
+// program's node instead of the run's. libnccl.so.2 would need the GPUs in the process.
 //
 // No allocation, no C library (see elf_image.h).
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace cuspan::load {
 
-// One function of a face, as generate_exports.py --versions writes it.
+// One function of a replacement, as written by generate_exports.py --versions.
 struct FaceExport {
   const char* name;
   void (*function)();
@@ -21,24 +21,24 @@ struct FaceExport {
 };
 
 struct FaceTable {
-  const FaceExport* entries;  // In strcmp's order.
+  const FaceExport* entries;  // Sorted in the order of strcmp.
   std::size_t count;
 };
 
 enum class VendorLibrary { kNone, kNvml, kNccl };
 
-// The table of this library for a face; empty where it has none, as libraries of tests.
+// Our table of a replaced library. Empty in libraries without one (tests).
 FaceTable ExportsFor(VendorLibrary library);
 
-// Which library of NVIDIA's the image, a file of that path, is; none where it is ours.
+// Library of NVIDIA at `path`, with the contents `image`. kNone if it is ours or another.
 VendorLibrary VendorLibraryAt(const char* path, const ElfImage& image);
 
-// Fills `entries` with the library's functions: those of `table` lead there, others by names of its
-// kind refuse. Returns how many there are.
+// Fills `entries` with the library's functions. Functions in `table` are redirected there; others
+// with the library's prefix return an error. Returns their number.
 std::size_t ListVendorLibrary(VendorLibrary library, const ElfImage& image, const FaceTable& table,
                               Entry* entries, std::size_t capacity);
 
-// The program has loaded this file as its NCCL. One thread at a time; see ProgramsNccl.
+// Records the file loaded by the program as its NCCL (see ProgramsNccl). Threads: one at a time.
 void RememberNccl(const char* path);
 
 }  // namespace cuspan::load

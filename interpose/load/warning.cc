@@ -5,7 +5,7 @@ namespace cuspan::load {
 Warning& Warning::Add(const char* text) {
   if (published_.load(std::memory_order_relaxed)) return *this;
   for (; *text != 0 && size_ + 1 < kCapacity; ++text) {
-    // File names may hold anything; the line stays one line.
+    // File names may contain any character. The message must stay on one line.
     const auto byte = static_cast<unsigned char>(*text);
     text_[size_++] = byte < 0x20 || byte == 0x7f ? '?' : *text;
   }

@@ -1,6 +1,5 @@
-// The line that says why a part of this process could not be entered. Written
-// by the entering code (one thread at a time, under the dynamic loader's lock),
-// read by any thread. No allocation, no C library.
+// Message with the reason why a part of this process could not be entered. Written by one thread at
+// a time, under the dynamic loader's lock. Read by any thread. No allocation, no C library.
 #pragma once
 
 #include <atomic>
@@ -10,12 +9,12 @@ namespace cuspan::load {
 
 class Warning {
  public:
-  // Appends to the line until it is published; what does not fit is cut.
+  // Appends to the message until it is published. Excess text is truncated.
   Warning& Add(const char* text);
   Warning& AddNumber(unsigned number);
-  // From now on text() gives the line, and Add does nothing.
+  // Makes the message visible in text(). Add has no effect afterwards.
   void Publish();
-  // The published line, or null.
+  // The published message, or null.
   const char* text() const;
 
  private:

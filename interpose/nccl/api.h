@@ -1,12 +1,12 @@
-// How this library defines NCCL's functions. Their parameters are NCCL's, with numbers in place of
-// its enumerations (protocol/nccl/nccl.h).
+// Macros to define NCCL's functions. The parameters are NCCL's, with integers instead of its
+// enumerations (protocol/nccl/nccl.h).
 #pragma once
 
 #include <cstddef>
 
 #include "protocol/nccl/nccl.h"
 
-// In front of every definition that programs call.
+// Prefix of every definition called by programs.
 #define CUSPAN_EXPORT extern "C" __attribute__((visibility("default")))
 
 // ncclComm_t.

@@ -1,4 +1,4 @@
-// What communicators do in streams, and the reductions that programs define.
+// Collectives, sends and receives in streams, and reductions defined by programs.
 #include <cstring>
 
 #include "interpose/nccl/entry.h"
@@ -20,7 +20,7 @@ bool HasPeer(CallKind kind) {
   }
 }
 
-// What a program passes, beside the communicator and the stream.
+// Arguments of a call, except the communicator and the stream.
 struct Arguments {
   CallKind kind;
   const void* send;

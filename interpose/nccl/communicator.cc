@@ -1,4 +1,4 @@
-// Communicators: how they are made, asked and ended.
+// Communicators: creation, queries and destruction.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -9,14 +9,14 @@
 namespace cuspan::nccl {
 namespace {
 
-// As many as fit a frame with all else.
+// Maximum number of ids fitting into a frame.
 constexpr int kMaxIds = 128;
 
 ncclComm* HandleOf(const Communicator& communicator) {
   return cuspan::HandleOf<ncclComm*>(communicator.number);
 }
 
-// A number of the first ranks' that tells communicators apart: FNV-1a.
+// Hash of the ids to distinguish communicators: FNV-1a.
 std::uint64_t Mix(std::uint64_t hash, const void* data, std::size_t bytes) {
   const auto* const at = static_cast<const unsigned char*>(data);
   for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ULL;
@@ -24,7 +24,8 @@ std::uint64_t Mix(std::uint64_t hash, const void* data, std::size_t bytes) {
 }
 constexpr std::uint64_t kHashStart = 0xcbf29ce484222325ULL;
 
-// The member where the program's configuration has it, else as if it was not set.
+// The member, if the program's version of the structure has it, else `otherwise`, the value for
+// "not set".
 template <typename Member>
 Member MemberOf(const Config& config, Member Config::*member, Member otherwise) {
   const auto* const start = reinterpret_cast<const char*>(&config);
@@ -39,7 +40,7 @@ std::int32_t NumberOf(const Config& config, int Config::*member) {
 
 std::string TextOf(const Config& config, const char* Config::*member) {
   const char* const text = MemberOf<const char*>(config, member, nullptr);
-  // NCCL has names of files and networks here.
+  // The texts are names of files and networks.
   constexpr std::size_t kMaxText = 1024;
   return text != nullptr ? std::string(text, ::strnlen(text, kMaxText)) : "";
 }
@@ -87,7 +88,8 @@ int End(const Communicator& communicator, const std::shared_ptr<ContextConnectio
   return ResultOf(Error(connection->Send(op)));
 }
 
-// It has been asked for: waits until it is there, as far as the program wants to wait.
+// Waits until the communicator is created, if it is blocking. Inside a group, this happens at its
+// end.
 int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncclComm** handle) {
   *handle = HandleOf(*made);
   const auto give_up = [&session, made, handle] {
@@ -140,7 +142,7 @@ int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId
   return AwaitJoined(session, made, handle);
 }
 
-// The ranks that go on together have the same `which`.
+// Ranks joining the same part pass the same `which`.
 std::shared_ptr<Communicator> AddPart(Session& session, Communicator& whole,
                                       const ContextConnection& connection, const Config* config,
                                       std::int64_t which) {
@@ -193,7 +195,7 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
   return ResultOf(error);
 }
 
-// What get(const Communicator&) says.
+// Stores get(const Communicator&) in *number.
 template <typename Get>
 int TellNumber(const ncclComm* handle, int* number, Get&& get) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
@@ -280,8 +282,8 @@ CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncc
   });
 }
 
-// The proxies do it by themselves: a thread that ends the ranks of several devices one after the
-// other must not wait for the first.
+// Does not wait; the proxies finalize by themselves. A thread finalizing ranks on several devices
+// in turn must not wait for the first one.
 CUSPAN_EXPORT int ncclCommFinalize(ncclComm* handle) {
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<ContextConnection>& connection) {
@@ -301,7 +303,7 @@ CUSPAN_EXPORT int ncclCommDestroy(ncclComm* handle) {
                        session.communicators().Remove(communicator->number);
                        const std::shared_ptr<ContextConnection> connection =
                            session.devices().ConnectionNumbered(communicator->connection);
-                       // Of a lost device there is nothing left to destroy.
+                       // A lost device has nothing left to destroy.
                        if (connection == nullptr || connection->fault() != CUDA_SUCCESS)
                          return int{kSuccess};
                        return End(*communicator, connection, Ending::kDestroy);

@@ -1,4 +1,4 @@
-// What all of NCCL's functions do first, and what they return.
+// Wrappers around all NCCL functions, and their results.
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@
 
 namespace cuspan::nccl {
 
-// What the calling thread reads with ncclGetLastError from now on; returns the result.
+// Sets the text of ncclGetLastError; returns `result`.
 int Refuse(int result, std::string problem);
-// Of a communicator that does what was asked of it before.
+// Error for a communicator with an earlier operation in progress.
 inline int RefuseUnready() {
   return Refuse(kInvalidArgument, "the communicator is still at what was asked of it before");
 }
-// Of what is none, or is being ended by another thread.
+// Error for an unknown communicator, or one being destroyed by another thread.
 inline int RefuseUnknown() { return Refuse(kInvalidArgument, "there is no such communicator"); }
-// An ncclResult_t for what CUDA has said.
+// ncclResult_t for a CUDA error or a communicator's state.
 int ResultOf(const Error& error);
 int ResultOf(const Communicator::State& state);
-// Of a device that NCCL was asked about: `outcome` is an ncclResult_t that the proxy gave.
+// Result of an NCCL query at a device. `outcome`: the proxy's ncclResult_t.
 int ResultOf(const Error& error, int outcome, std::string problem);
 
-// body(Session&) → an ncclResult_t. What fails inside a group is returned by ncclGroupEnd, too.
+// body(Session&) → ncclResult_t. The first failure inside a group is also returned by ncclGroupEnd.
 template <typename Body>
 int Answer(Body&& body) {
   const CancellationOff cancellation;
@@ -39,7 +39,7 @@ int Answer(Body&& body) {
   return Group::OfThisThread().Note(result);
 }
 
-// body(Session&, const std::shared_ptr<Communicator>&).
+// Same, with body(Session&, const std::shared_ptr<Communicator>&).
 template <typename Body>
 int AnswerAbout(const ncclComm* handle, Body&& body) {
   return Answer([&](Session& session) -> int {
@@ -49,7 +49,7 @@ int AnswerAbout(const ncclComm* handle, Body&& body) {
   });
 }
 
-// The same with the life of its device, for what is posted there.
+// Same, with the connection of the communicator's context, for posted ops.
 template <typename Body>
 int AnswerOnDevice(const ncclComm* handle, Body&& body) {
   return AnswerAbout(handle, [&](Session& session, const std::shared_ptr<Communicator>& known) {

@@ -51,8 +51,8 @@ int Group::Await(std::function<int()> wait, std::function<void()> give_up) {
 }
 
 int Group::Submit(Session& session) {
-  // By context, in the order of the calls: each proxy gets its ranks' calls before any is waited
-  // for.
+  // Groups the calls by context, in order of their first call. Each proxy gets its ranks' calls
+  // before the client waits for any of them.
   std::vector<std::uint64_t> connections;
   std::map<std::uint64_t, std::pair<std::vector<StreamTarget>, std::vector<CollectiveCall>>> parts;
   for (Call& one : calls_) {

@@ -1,5 +1,5 @@
-// What a thread has begun with ncclGroupStart: its calls are kept until the outermost ncclGroupEnd,
-// and those that wait for other ranks wait there, when all have begun.
+// Group of calls between ncclGroupStart and the outermost ncclGroupEnd of a thread. At its end, all
+// calls are submitted first. After that, blocking ones wait for other ranks.
 #pragma once
 
 #include <functional>
@@ -12,24 +12,25 @@
 
 namespace cuspan::nccl {
 
-// Of one thread. Results are NCCL's.
+// Threads: each has its own group. Results are NCCL's.
 class Group {
  public:
   static Group& OfThisThread();
 
   void Start() { ++depth_; }
-  // kInvalidUsage without a Start.
+  // kInvalidUsage without a preceding Start.
   int End(Session& session);
-  // The outermost one ends without doing what it was asked.
+  // Ends a group. The outermost one drops its calls.
   int Forget();
 
-  // A call of a communicator's in a stream: submitted at the end, or at once outside of groups.
+  // Adds a call of a communicator in a stream. It is submitted at the end of the group, or at once
+  // outside of groups.
   int Add(Session& session, const Communicator& communicator, const CollectiveCall& call,
           const StreamTarget& target);
-  // What a function waits for: at the end, or at once outside of groups. give_up() is called
-  // instead where the group has failed: others may never come.
+  // Calls wait() at the end of the group, or at once outside of groups. If the group has failed,
+  // calls give_up() instead, because other ranks may never arrive.
   int Await(std::function<int()> wait, std::function<void()> give_up);
-  // The result of a function in a group; returns it.
+  // Records a function's result for the group, and returns it.
   int Note(int result);
 
  private:
@@ -41,7 +42,7 @@ class Group {
   void Clear();
 
   unsigned depth_ = 0;
-  int failure_ = kSuccess;  // The first.
+  int failure_ = kSuccess;  // First failure.
   std::vector<Call> calls_;
   struct Wait {
     std::function<int()> wait;

@@ -1,4 +1,4 @@
-// NCCL itself: its version, what its results are called, ids and groups.
+// NCCL in general: version, names of results, ids and groups.
 #include <cstring>
 
 #include "common/log.h"
@@ -13,7 +13,7 @@ struct LastProblem {
   Mutex mutex;
   std::string text CUSPAN_GUARDED_BY(mutex);
 };
-// As NCCL has it: of the process, whichever thread asks. Never destroyed.
+// Common to all threads, as in NCCL. Never destroyed.
 LastProblem& TheLastProblem() {
   static auto* const problem = new LastProblem;
   return *problem;
@@ -77,7 +77,7 @@ int ResultOf(const Error& error, int outcome, std::string problem) {
 using namespace cuspan;        // NOLINT: the entry points below are the C API.
 using namespace cuspan::nccl;  // NOLINT: the same.
 
-// That of the proxies, which do the work.
+// Version of NCCL at the proxies.
 CUSPAN_EXPORT int ncclGetVersion(int* version) {
   if (version == nullptr) return kInvalidArgument;
   static Mutex asking;
@@ -101,7 +101,7 @@ CUSPAN_EXPORT int ncclGetVersion(int* version) {
 CUSPAN_EXPORT const char* ncclGetErrorString(int result) { return nccl::TextOf(result); }
 
 CUSPAN_EXPORT const char* ncclGetLastError(const ncclComm*) {
-  static thread_local std::string* kept = nullptr;  // The caller's until it asks again.
+  static thread_local std::string* kept = nullptr;  // Valid until the thread's next call.
   if (kept == nullptr) kept = new std::string;
   LastProblem& last = TheLastProblem();
   const MutexLock lock(last.mutex);
@@ -140,10 +140,10 @@ CUSPAN_EXPORT int ncclGroupSimulateEnd(void*) {
   });
 }
 
-// The proxies read their environment when they start.
+// No effect: the proxies read their environment at start.
 CUSPAN_EXPORT void ncclResetDebugInit() {}
 
-// What the functions do that no file of this folder defines.
+// Behaviour of functions not defined in this folder.
 extern "C" int cuspan_nccl_not_supported(const char* name) {
   static_cast<void>(NotSupported(name));
   return Refuse(kInvalidUsage, std::string(name) + " is not supported");

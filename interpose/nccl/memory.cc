@@ -1,5 +1,5 @@
-// Memory that NCCL gives out, and memory that programs register with it: any memory of the device
-// is as good.
+// Memory allocated by NCCL, and memory registered with it. Plain device memory serves both
+// purposes.
 #include "interpose/calls/memory.h"
 #include "interpose/client/base/handles.h"
 #include "interpose/nccl/entry.h"

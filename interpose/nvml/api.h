@@ -1,6 +1,6 @@
-// How this library defines NVML's functions. Their parameters are NVML's, with numbers in place of
-// its enumerations (protocol/nvml/nvml.h).
+// Macros to define NVML's functions. The parameters are NVML's, with integers instead of its
+// enumerations (protocol/nvml/nvml.h).
 #pragma once
 
-// In front of every definition that programs call.
+// Prefix of every definition called by programs.
 #define CUSPAN_EXPORT extern "C" __attribute__((visibility("default")))

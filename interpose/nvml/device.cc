@@ -1,4 +1,4 @@
-// Devices: what there are, and what never changes of them.
+// Devices: enumeration, and constant properties.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -12,7 +12,7 @@
 namespace cuspan::nvml {
 namespace {
 
-// body(const DeviceDescription&) → a result, where the caller's pointer is none to nothing.
+// Calls body(const DeviceDescription&) → NVML result if `out` is not null.
 template <typename Body>
 int Describe(Device handle, const void* out, Body&& body) {
   return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription& device) -> int {
@@ -20,7 +20,7 @@ int Describe(Device handle, const void* out, Body&& body) {
   });
 }
 
-// The first device that is(device) holds for.
+// Finds the first device matching is(device).
 template <typename Is>
 int FindDevice(const void* given, Device* found, Is&& is) {
   return Answer([&](ManagementLibrary& library) -> int {
@@ -42,12 +42,12 @@ void Print(char (&buffer)[kSize], const std::string& text) {
   static_cast<void>(CopyText(text, buffer, kSize));
 }
 
-// As NVML prints addresses; its devices are all function 0.
+// NVML's format of bus addresses. Its devices are always function 0.
 std::string BusText(const PciBusId& bus, int domain_digits) {
   return Format("{:0{}X}:{:02X}:{:02X}.0", bus.domain, domain_digits, bus.bus, bus.device);
 }
 
-// What is common to all forms of the structure.
+// Fills the members common to all versions of the structure.
 void FillPciInfo(const DeviceDescription& device, PciInfo* info) {
   const PciBusId bus = BusOf(device);
   Print(info->bus_id_legacy, BusText(bus, 4));
@@ -89,7 +89,7 @@ unsigned Architecture(int major, int minor) {
 using namespace cuspan;        // NOLINT: the entry points below are the C API.
 using namespace cuspan::nvml;  // NOLINT: the same.
 
-// --- What there are
+// --- Enumeration
 
 CUSPAN_EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
   return Answer([&](ManagementLibrary& library) -> int {
@@ -113,7 +113,7 @@ CUSPAN_EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
   });
 }
 
-// Devices of different hosts may have the same address: the first one counts.
+// Devices of different hosts may have the same address. The first one is found.
 CUSPAN_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* device) {
   const std::optional<PciBusId> bus =
       text != nullptr ? ParsePciBusId(text) : std::optional<PciBusId>();
@@ -131,7 +131,7 @@ CUSPAN_EXPORT int nvmlDeviceGetIndex(Device device, unsigned* index) {
                      });
 }
 
-// --- What they are
+// --- Properties
 
 CUSPAN_EXPORT int nvmlDeviceGetName(Device device, char* name, unsigned length) {
   return Describe(device, name, [&](const DeviceDescription& described) {
@@ -172,7 +172,7 @@ CUSPAN_EXPORT int nvmlDeviceGetMemoryBusWidth(Device device, unsigned* bits) {
   });
 }
 
-// --- Where they are
+// --- Bus addresses
 
 CUSPAN_EXPORT int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
   return Describe(device, info, [&](const DeviceDescription& described) -> int {
@@ -182,7 +182,7 @@ CUSPAN_EXPORT int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
   });
 }
 
-// The structure of the forms before ends with the subsystem.
+// Structures of earlier versions end after the subsystem.
 CUSPAN_EXPORT int nvmlDeviceGetPciInfo_v2(Device device, PciInfo* info) {
   return Describe(device, info, [&](const DeviceDescription& described) -> int {
     PciInfo whole{};
@@ -202,7 +202,7 @@ CUSPAN_EXPORT int nvmlDeviceGetPciInfoExt(Device device, PciInfoExt* info) {
     info->device = known.device;
     info->pci_device_id = known.pci_device_id;
     info->pci_subsystem_id = known.pci_subsystem_id;
-    // A 3D controller, as the PCI Code and ID Assignment Specification counts classes.
+    // 3D controller, a class of the PCI Code and ID Assignment Specification.
     info->base_class = 3;
     info->sub_class = 2;
     Print(info->bus_id, BusText(BusOf(described), 8));
@@ -210,7 +210,7 @@ CUSPAN_EXPORT int nvmlDeviceGetPciInfoExt(Device device, PciInfoExt* info) {
   });
 }
 
-// --- Parts of GPUs (MIG): to the program every device of the run is whole.
+// --- MIG: programs see every device of the run as a whole GPU.
 
 CUSPAN_EXPORT int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
   return Describe(device, current, [&](const DeviceDescription& described) -> int {

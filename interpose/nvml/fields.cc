@@ -1,5 +1,5 @@
-// Values by number (NVML_FI_…): those that are asked of the device's node, and how many connections
-// of which kind there are: none.
+// Values by number (NVML_FI_…). Some are read at the device's node. The numbers of connections are
+// 0.
 #include <chrono>
 
 #include "interpose/nvml/library.h"

@@ -1,4 +1,4 @@
-// Starting and ending NVML, and what its results are called.
+// Initialization and shutdown of NVML, and texts of its results.
 #include "common/log.h"
 #include "interpose/nvml/library.h"
 
@@ -52,7 +52,7 @@ CUSPAN_EXPORT int nvmlInit_v2() {
 }
 
 CUSPAN_EXPORT int nvmlInitWithFlags(unsigned flags) {
-  // NVML_INIT_FLAG_NO_GPUS and NVML_INIT_FLAG_NO_ATTACH: neither asks for more than happens.
+  // NVML_INIT_FLAG_NO_GPUS and NVML_INIT_FLAG_NO_ATTACH need no special treatment.
   constexpr unsigned kKnown = 3;
   return (flags & ~kKnown) != 0 ? nvml::kInvalidArgument : nvmlInit_v2();
 }
@@ -68,9 +68,9 @@ CUSPAN_EXPORT const char* nvmlErrorString(int result) {
   return "Unknown error";
 }
 
-// What the functions do that no file of this folder defines: those that change something, those of
-// other machines (vGPU hosts, parts of GPUs, racks). Programs try them and go on, so it is no error
-// to be told of.
+// Behaviour of functions not defined in this folder. They change settings, or belong to other
+// machines (vGPU hosts, MIG, racks). Programs try them and continue, so the failure is not logged
+// as an error.
 extern "C" int cuspan_nvml_not_supported(const char* name) {
   LogInfo("{} is not supported", name);
   return nvml::kNotSupported;

@@ -10,7 +10,7 @@
 namespace cuspan::nvml {
 
 ManagementLibrary& ManagementLibrary::Instance() {
-  // Never destroyed: the program may call us while it exits.
+  // Never destroyed: the program may call NVML during exit.
   static ManagementLibrary* const library = [] {
     auto* const made = new ManagementLibrary;
     AgentConnection::HandleForks();
@@ -20,14 +20,14 @@ ManagementLibrary& ManagementLibrary::Instance() {
   return *library;
 }
 
-// The child has the parent's memory, so it knows the devices; whom the parent asks is the parent's.
+// A forked child inherits the list of devices. The connection to the observers stays the parent's.
 void ManagementLibrary::BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex_.lock(); }
 void ManagementLibrary::AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   Instance().mutex_.unlock();
 }
 void ManagementLibrary::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   ManagementLibrary& library = Instance();
-  // Not destroyed: another thread of the parent may have been in it.
+  // Not destroyed: another thread of the parent may have been using it.
   static_cast<void>(new std::shared_ptr<Observers>(std::move(library.observers_)));
   library.mutex_.unlock();
 }
@@ -51,7 +51,7 @@ int ManagementLibrary::Stop() {
   std::shared_ptr<Observers> over;
   const MutexLock lock(mutex_);
   if (started_ == 0) return kUninitialized;
-  // Who asks just now has its answer first.
+  // Queries in progress finish first: they hold a reference.
   if (--started_ == 0) over = std::move(observers_);
   return kSuccess;
 }

@@ -1,6 +1,6 @@
-// NVML as this process has it: the run's devices, and what they are asked. It is apart from the
-// CUDA session, as NVML is from CUDA: it begins none, so that a program may use it before it forks,
-// and counts all devices that the run has for the process, whatever CUDA_VISIBLE_DEVICES says.
+// NVML in this process: the run's devices and their queries. It is independent of the CUDA session
+// and does not start one, so a program may use it before forking. It counts all devices of the run
+// available to the process, regardless of CUDA_VISIBLE_DEVICES.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,21 @@
 
 namespace cuspan::nvml {
 
-// Any thread. Results are NVML's. Lives as long as the process.
+// Threads: any. Results are NVML's. Lives as long as the process.
 class ManagementLibrary {
  public:
   static ManagementLibrary& Instance();
 
-  // nvmlInit and nvmlShutdown: as many of one as of the other. The devices stay the same.
+  // nvmlInit and nvmlShutdown. Calls are counted and must balance. The devices never change.
   int Start();
   int Stop();
-  // In a test, in place of those that the agent tells of and opens; before the first Start.
+  // Replaces the agent's devices and observers in tests. Called before the first Start.
   void StartWith(std::vector<DeviceDescription> devices, std::unique_ptr<Observers> observers);
 
   bool started() const;
-  // To be asked of one that was started, as all that follows.
+  // Precondition for this and all following functions: started.
   const std::vector<DeviceDescription>& devices() const { return devices_; }
-  // The device with that handle; null when there is none.
+  // Device with this handle. Null if there is none.
   const DeviceDescription* Find(Device handle) const;
   static Device HandleOf(const DeviceDescription& device) {
     return const_cast<DeviceDescription*>(&device);
@@ -38,7 +38,7 @@ class ManagementLibrary {
     return static_cast<unsigned>(&device - devices_.data());
   }
 
-  // Asks the NVML of the device's node. kSuccess: *values is what it told.
+  // Queries NVML at the device's node. If it returns kSuccess, *values has the results.
   int Ask(const DeviceDescription& device, const char* function,
           std::vector<std::uint32_t> arguments, std::vector<std::uint64_t>* values);
 
@@ -50,13 +50,13 @@ class ManagementLibrary {
   mutable Mutex mutex_;
   unsigned started_ CUSPAN_GUARDED_BY(mutex_) = 0;
   bool known_ CUSPAN_GUARDED_BY(mutex_) = false;
-  // Set once, before anybody has a handle.
+  // Set once, before handles exist.
   std::vector<DeviceDescription> devices_;
-  // Begun by the first question.
+  // Connected by the first query.
   std::shared_ptr<Observers> observers_ CUSPAN_GUARDED_BY(mutex_);
 };
 
-// body(ManagementLibrary&) → a result, of a library that was started.
+// body(ManagementLibrary&) → NVML result. Called if the library is started.
 template <typename Body>
 int Answer(Body&& body) {
   const CancellationOff cancellation;
@@ -65,7 +65,7 @@ int Answer(Body&& body) {
   return body(library);
 }
 
-// body(ManagementLibrary&, const DeviceDescription&) → a result.
+// Same, with body(ManagementLibrary&, const DeviceDescription&).
 template <typename Body>
 int AnswerAbout(Device handle, Body&& body) {
   return Answer([&](ManagementLibrary& library) -> int {

@@ -1,11 +1,11 @@
-// How much of a device's memory is in use.
+// Used and free memory of devices.
 #include "interpose/nvml/questions.h"
 #include "interpose/nvml/this_process.h"
 
 namespace cuspan::nvml {
 namespace {
 
-// The node's NVML knows no software GPU, whose memory is of one process each.
+// Software GPUs are unknown to the node's NVML. Each process has their memory for itself.
 Memory OfSoftware(const DeviceDescription& device) {
   const unsigned long long used = UsedHere(device).value_or(0);
   return {device.memory_bytes, device.memory_bytes - used, used};

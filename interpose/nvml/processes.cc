@@ -1,5 +1,5 @@
-// The processes that use a device: this one, as far as this one knows. On the device's node it is a
-// proxy, whose number there means nothing here.
+// Processes using a device: this one, according to its own session. Its proxy's process number on
+// the device's node has no meaning here.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace cuspan::nvml {
 namespace {
 
-// The life of the device's primary context in this process; null when there is none.
+// Connection of the device's primary context in this process. Null if there is none.
 std::shared_ptr<ContextConnection> LinkTo(const DeviceDescription& device) {
   Session* const session = Session::IfStarted();
   if (session == nullptr) return nullptr;
@@ -23,8 +23,8 @@ std::shared_ptr<ContextConnection> LinkTo(const DeviceDescription& device) {
   return nullptr;
 }
 
-// Bytes that this process has allocated on the device. The node's NVML would count them under the
-// proxy's process number, and not at all in a container.
+// Bytes allocated on the device by this process. The node's NVML would count them for the proxy's
+// process number, and not at all in a container.
 std::uint64_t AllocatedHere(const DeviceDescription& device) {
   Session* const session = Session::IfStarted();
   const std::shared_ptr<ContextConnection> connection = LinkTo(device);
@@ -34,7 +34,7 @@ std::uint64_t AllocatedHere(const DeviceDescription& device) {
   return bytes;
 }
 
-// Fills in what both forms of the structure have.
+// Fills the members common to both versions of the structure.
 template <typename Info>
 int ListProcesses(Device handle, unsigned* count, Info* infos) {
   return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription& device) -> int {
@@ -53,7 +53,7 @@ int ListProcesses(Device handle, unsigned* count, Info* infos) {
   });
 }
 
-// Nobody draws with a device of the run, or shares it by MPS.
+// Devices of the run have no graphics processes, and no processes sharing it by MPS.
 int ListNone(Device handle, unsigned* count) {
   return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     if (count == nullptr) return kInvalidArgument;

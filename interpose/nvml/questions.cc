@@ -1,4 +1,4 @@
-// What only the node of a device knows: see protocol/nvml/questions.def.
+// Queries answered by the device's node (see protocol/nvml/questions.def).
 #include "interpose/nvml/questions.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
@@ -8,7 +8,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 #include "protocol/nvml/questions.def"
 #undef CUSPAN_NVML_QUESTION
 
-// Asked in the form that nodes with older drivers know, too.
+// Sent as the older function, known to nodes with older drivers, too.
 CUSPAN_EXPORT int nvmlDeviceGetTemperatureV(nvml::Device device, nvml::Temperature* temperature) {
   unsigned* const celsius =
       temperature != nullptr ? reinterpret_cast<unsigned*>(&temperature->celsius) : nullptr;

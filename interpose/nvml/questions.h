@@ -1,4 +1,4 @@
-// Questions that are put to the NVML of a device's node, as functions of NVML put them.
+// Queries to NVML at a device's node, with the parameters of NVML's functions.
 #pragma once
 
 #include <type_traits>
@@ -7,11 +7,11 @@
 
 namespace cuspan::nvml {
 
-// What was told, value by value.
+// Values of an answer, read one by one.
 class Answers {
  public:
   explicit Answers(std::vector<std::uint64_t> values) : values_(std::move(values)) {}
-  // Whether all was told, and nothing else.
+  // True if all values were read, and no more.
   bool complete() const { return next_ == values_.size(); }
 
   template <typename Number>
@@ -33,8 +33,8 @@ class Answers {
   std::size_t next_ = 0;
 };
 
-// The arguments are as the function has them behind the device: numbers go to the node, and what
-// pointers point to comes from there; it is as it was where the result is not kSuccess.
+// Queries `function`, with its arguments after the device. Numbers are sent to the node. Pointers
+// receive the results, and are unchanged unless the result is kSuccess.
 template <typename... Arguments>
 int AskAbout(Device handle, const char* function, Arguments... arguments) {
   return AnswerAbout(

@@ -1,4 +1,4 @@
-// The versions of what is installed, and what the machine as a whole is.
+// Versions of installed software, and properties of the machine.
 #include <algorithm>
 
 #include "common/format.h"
@@ -8,7 +8,7 @@
 using namespace cuspan;        // NOLINT: the entry points below are the C API.
 using namespace cuspan::nvml;  // NOLINT: the same.
 
-// The first device's node speaks for all.
+// Version at the first device's node.
 CUSPAN_EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
   return Answer([&](ManagementLibrary& library) -> int {
     if (version == nullptr) return kInvalidArgument;
@@ -18,7 +18,7 @@ CUSPAN_EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
   });
 }
 
-// Of CUDA: what every device's driver has.
+// CUDA version supported by every device's driver: the lowest one.
 CUSPAN_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return Answer([&](ManagementLibrary& library) -> int {
     if (version == nullptr) return kInvalidArgument;
@@ -32,7 +32,7 @@ CUSPAN_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {
   });
 }
 
-// NVML_API_VERSION, and the driver's release as far as there is one.
+// NVML_API_VERSION, followed by the driver's release if it is known.
 CUSPAN_EXPORT int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
   return Answer([&](ManagementLibrary& library) -> int {
     if (version == nullptr) return kInvalidArgument;
@@ -43,7 +43,7 @@ CUSPAN_EXPORT int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
   });
 }
 
-// --- Confidential computing: what leaves the program's node is not protected by it.
+// --- Confidential computing: off, as it would not protect data leaving the program's node.
 
 CUSPAN_EXPORT int nvmlSystemGetConfComputeState(ConfComputeState* state) {
   return Answer([&](ManagementLibrary&) -> int {

@@ -8,7 +8,7 @@
 
 namespace cuspan::nvml {
 
-// With its end; kInsufficientSize when there is no room.
+// Copies the text with its terminating zero. kInsufficientSize if it does not fit.
 inline int CopyText(std::string_view text, char* buffer, unsigned length) {
   if (buffer == nullptr) return kInvalidArgument;
   if (text.size() >= length) return kInsufficientSize;

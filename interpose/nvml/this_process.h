@@ -1,4 +1,4 @@
-// What this process does with a device of the run, if it uses CUDA at all.
+// Use of a device by this process, through CUDA.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace cuspan::nvml {
 
-// Whether it has a context on the device. Begins none.
+// True if the process has a context on the device. Creates none.
 bool UsedByThisProcess(const DeviceDescription& device);
 
-// Bytes of a device's memory that are not free for this process; nothing where it does not use the
-// device, or it is lost.
+// Bytes of device memory not free for this process. Empty if the process does not use the device,
+// or the device is lost.
 std::optional<std::uint64_t> UsedHere(const DeviceDescription& device);
 
 }  // namespace cuspan::nvml

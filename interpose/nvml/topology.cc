@@ -1,5 +1,5 @@
-// How devices are connected, as the program sees it: those of one node perhaps by peer access; no
-// NVLink and no fabric that it could use itself.
+// Connections between devices, as visible to the program. Devices of one node may have peer access.
+// NVLink and fabrics are not usable by the program, and not reported.
 #include <cstddef>
 #include <cstring>
 
@@ -34,7 +34,7 @@ int PeerStatusOf(ManagementLibrary& library, const DeviceDescription& device,
   return kSuccess;
 }
 
-// Of a connection that is not there.
+// Result for a missing NVLink.
 int NoNvLink(Device handle, const void* out) {
   return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     return out != nullptr ? kNotSupported : kInvalidArgument;
@@ -92,7 +92,7 @@ CUSPAN_EXPORT int nvmlDeviceGetGpuFabricInfo(Device device, FabricInfo* info) {
 CUSPAN_EXPORT int nvmlDeviceGetGpuFabricInfoV(Device device, FabricInfoV* info) {
   return AnswerAbout(device, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     if (info == nullptr) return kInvalidArgument;
-    // The second form has the size up to the summary, which padding takes up as well.
+    // The structure of version 2 ends before health_summary; its size is this offset.
     constexpr unsigned kSecond = offsetof(FabricInfoV, health_summary) | 2U << 24U;
     const unsigned version = info->version;
     if (version != kSecond && version != VersionOf<FabricInfoV>(3)) return kVersionMismatch;

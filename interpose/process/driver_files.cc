@@ -18,8 +18,9 @@ constexpr std::string_view kDevices = "/dev/nvidia";
 constexpr std::string_view kModule = "/sys/module/nvidia";
 constexpr std::string_view kProc = "/proc/driver/nvidia";
 
-// Numbers of device files: the kernel's list (Documentation/admin-guide/devices.txt) has 195. That
-// of the unified-memory device is assigned when its module is loaded, from the dynamic range.
+// Major numbers of device files. 195 is from the kernel's list
+// (Documentation/admin-guide/devices.txt). The unified-memory device gets its number from the
+// dynamic range when its module is loaded.
 constexpr unsigned kMajor = 195;
 constexpr unsigned kControlMinor = 255;
 constexpr unsigned kUnifiedMemoryMajor = 511;
@@ -58,7 +59,7 @@ DriverFile FindDevice(std::string_view rest, std::size_t devices) {
   return is_number && number < devices ? Device(kMajor, number) : DriverFile{};
 }
 
-// The kernel writes PCI addresses with small letters.
+// The kernel writes PCI addresses in lower case.
 std::string PciAddress(const DeviceDescription& device) {
   std::string address = device.pci_bus_id;
   for (char& letter : address)
@@ -120,7 +121,7 @@ void FillStat(const DriverFile& file, const struct stat& near, struct stat* out)
   out->st_mtim = near.st_mtim;
   out->st_ctim = near.st_ctim;
   out->st_nlink = 1;
-  // Different for different files, and of no file that is there.
+  // Unique per file, and never used by real files.
   constexpr ino_t kFirst = ino_t{1} << 62;
   switch (file.kind) {
     case DriverFile::Kind::kNone:

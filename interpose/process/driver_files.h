@@ -1,9 +1,9 @@
-// The files by which programs see that a node has NVIDIA's driver and GPUs, before they ask CUDA:
-// device files, and texts of the kernel module. On a node without them a program of a run is told
-// that they exist, for the run's devices. Device files cannot be opened; texts can.
+// Files indicating NVIDIA's driver and GPUs on a node: device files, and texts of the kernel
+// module. Programs look for them before they call CUDA. If the node has none, a program of a run
+// sees files for the run's devices. Device files cannot be opened; texts can.
 //
 //   /dev/nvidia0 …, /dev/nvidiactl, /dev/nvidia-uvm
-//   /proc/driver/nvidia/version, /sys/module/nvidia/version     where the driver's release is known
+//   /proc/driver/nvidia/version, /sys/module/nvidia/version     if the driver's release is known
 //   /proc/driver/nvidia/gpus/PCI-ADDRESS/information
 #pragma once
 
@@ -22,25 +22,25 @@ namespace cuspan {
 struct DriverFile {
   enum class Kind : std::uint8_t { kNone, kDevice, kText, kFolder };
   Kind kind = Kind::kNone;
-  unsigned major = 0, minor = 0;   // Of a device file.
-  std::string text;                // Of a text.
-  std::vector<std::string> names;  // Of what is in a folder.
+  unsigned major = 0, minor = 0;   // kDevice only.
+  std::string text;                // kText only.
+  std::vector<std::string> names;  // kFolder only: its entries.
 };
 
-// The file at an absolute path without "//", "." and "..", for a run with these devices.
+// Returns the file at an absolute path without "//", "." and "..", in a run with these devices.
 DriverFile FindDriverFile(std::string_view path, const std::vector<DeviceDescription>& devices);
 
 // Names of the device files.
 std::vector<std::string> DeviceFileNames(std::size_t devices);
 
-// Fills *out as stat does. `near` is that of a file on the same file system, for its times and
-// numbers.
+// Fills *out like stat(). `near`: the status of a file on the same file system, to copy its times
+// and numbers.
 void FillStat(const DriverFile& file, const struct stat& near, struct stat* out);
 
-// True for paths that FindDriverFile may know, by a look at the text: cheap.
+// True if FindDriverFile may know the path. A cheap test of the text.
 bool MayBeDriverFile(const char* path);
 
-// `path` as FindDriverFile takes it. A relative one begins in `base`, an absolute path.
+// Converts `path` for FindDriverFile. A relative path is relative to `base`, an absolute path.
 std::string AbsolutePath(std::string_view path, std::string_view base);
 
 }  // namespace cuspan

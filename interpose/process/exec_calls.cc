@@ -1,8 +1,8 @@
-// The C library's functions that start programs: a program that a process of the run starts belongs
-// to the run, whatever its environment was made of (run_environment.h). They may be called between
-// vfork and exec: no allocation, no locks.
+// Functions of the C library starting programs. A program started by a process of the run belongs
+// to the run, even if its environment was built from scratch (run_environment.h). These functions
+// may be called between vfork and exec: no allocation, no locks.
 //
-// Only in the library that is loaded into programs, not in tests of its parts.
+// Part of the library loaded into programs, but not of unit tests.
 #include <alloca.h>
 #include <spawn.h>
 #include <unistd.h>
@@ -18,25 +18,25 @@
 namespace cuspan {
 namespace {
 
-// Without the attributes of the C library's declarations, which templates can not carry.
+// Types without the attributes of the C library's declarations: templates cannot have these.
 using ExecFunction = int(const char*, char* const*, char* const*);
 using ExecFileFunction = int(int, char* const*, char* const*);
 using ExecAtFunction = int(int, const char*, char* const*, char* const*, int);
 using SpawnFunction = int(pid_t*, const char*, const posix_spawn_file_actions_t*,
                           const posix_spawnattr_t*, char* const*, char* const*);
 
-// Environments that take more of the stack than this are passed on as they are.
+// Limit of stack use. Larger environments are passed unchanged.
 constexpr std::size_t kMaxBytes = 512 * 1024;
 
-// `complete` is what a program is to be started with in place of `environment`. A macro, since the
-// memory is the calling function's.
+// Defines `complete`, the environment for the new program, from `environment`. A macro, because its
+// memory is on the calling function's stack.
 #define CUSPAN_COMPLETE(environment, complete)                                 \
   const ChildEnvironment child_environment(environment);                       \
   char* const* complete = environment;                                         \
   if (child_environment.incomplete() && child_environment.bytes() < kMaxBytes) \
     complete = child_environment.Complete(alloca(child_environment.bytes()));
 
-// `arguments` of a function that takes them one by one, up to the null behind them.
+// Defines `arguments` as the array of variable arguments, up to the terminating null.
 #define CUSPAN_ARGUMENTS(first, arguments, list)                                              \
   std::size_t argument_count = 1;                                                             \
   va_list list;                                                                               \

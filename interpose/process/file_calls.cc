@@ -1,7 +1,7 @@
-// The C library's functions by which programs look for the files of driver_files.h. The node's own
-// file system answers first: a node with a driver of its own shows that.
+// Functions of the C library used by programs to look for the files of driver_files.h. The node's
+// own file system has precedence, so a node with a driver shows its own files.
 //
-// Only in the library that is loaded into programs, not in tests of its parts.
+// Part of the library loaded into programs, but not of unit tests.
 #include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -31,7 +31,7 @@
 namespace cuspan {
 namespace {
 
-// Without the attributes of the C library's declarations, which templates can not carry.
+// Types without the attributes of the C library's declarations: templates cannot have these.
 using StatFunction = int(const char*, struct stat*);
 using StatAtFunction = int(int, const char*, struct stat*, int);
 using OldStatFunction = int(int, const char*, struct stat*);
@@ -61,7 +61,7 @@ class KeepErrno {
   const int before_;
 };
 
-// The run's devices. Asked for once, of the agent of this node; empty outside of a run.
+// Devices of the run, queried once from the agent of this node. Empty outside of a run.
 const std::vector<DeviceDescription>& RunDevices() {
   static const auto* const devices = [] {
     auto* const found = new std::vector<DeviceDescription>;
@@ -73,7 +73,7 @@ const std::vector<DeviceDescription>& RunDevices() {
   return *devices;
 }
 
-// The folder in which a relative path begins. Empty: it is not known.
+// Base folder of a relative path. Empty if unknown.
 std::string BaseOf(int folder) {
   std::string path(PATH_MAX, '\0');
   if (folder == AT_FDCWD) {
@@ -96,7 +96,7 @@ DriverFile Find(int folder, const char* path) {
   return FindDriverFile(AbsolutePath(path, base), RunDevices());
 }
 
-// True for results of a path that is not there.
+// True if `result` reports a missing path.
 bool IsMissing(int result) { return result == -1 && (errno == ENOENT || errno == ENOTDIR); }
 
 bool Describe(int folder, const char* path, struct stat* out) {
@@ -110,7 +110,7 @@ bool Describe(int folder, const char* path, struct stat* out) {
   return true;
 }
 
-// call() → int, as stat's; otherwise about a file of the driver.
+// Returns call() → int, like stat(). If the path is missing, describes a driver file instead.
 template <typename Call>
 int Stat(int folder, const char* path, struct stat* out, Call&& call) {
   const int result = call();
@@ -133,7 +133,7 @@ int AnswerAccess(int folder, const char* path, int mode, Call&& call) {
   return -1;
 }
 
-// A descriptor from which `text` is read. -1 and errno: there is none to be had.
+// Returns a descriptor to read `text`. -1 and errno on failure.
 int OpenText(const std::string& text, int flags) {
   if ((flags & O_ACCMODE) != O_RDONLY) {
     errno = EACCES;
@@ -170,7 +170,7 @@ FILE* OpenStream(const char* path, const char* mode, Call&& call) {
   return opened;
 }
 
-// --- Folders: /dev with the device files behind its own, and those that are not there at all.
+// --- Folders: /dev with device files appended, and folders missing on the node
 
 class Listing {
  public:
@@ -179,7 +179,7 @@ class Listing {
 
   bool only_these() const { return only_these_; }
   void Rewind() { next_ = 0; }
-  // Null at the end. Valid until the next one.
+  // Null at the end. Valid until the next call.
   struct dirent* Next() {
     if (next_ == names_.size()) return nullptr;
     const std::string& name = names_[next_++];
@@ -200,7 +200,7 @@ class Listing {
   struct dirent entry_ {};
 };
 
-// Folders that are being read and have names that the file system does not have.
+// Open folders with entries missing in the file system.
 std::atomic<int> listing_count{0};
 Mutex listings_mutex;
 std::map<DIR*, Listing>& Listings() CUSPAN_REQUIRES(listings_mutex) {
@@ -221,7 +221,7 @@ void DropListing(DIR* folder) {
   listing_count.store(static_cast<int>(Listings().size()), std::memory_order_release);
 }
 
-// Adds the device files to /dev, if that is the folder that has just been opened.
+// If the folder just opened is /dev, appends the device files.
 void AddDeviceFiles(DIR* folder) {
   const KeepErrno keep;
   const CancellationOff cancellation;
@@ -240,7 +240,7 @@ void AddDeviceFiles(DIR* folder) {
   if (!missing.empty()) AddListing(folder, Listing(std::move(missing), DT_CHR, false));
 }
 
-// /proc has the descriptors of a folder that is not there; nobody reads its names.
+// A missing folder gets a descriptor of /proc. The entries of /proc are not read.
 DIR* OpenListing(const DriverFile& file, OpenFolderFunction* next) {
   DIR* const folder = next("/proc");
   if (folder == nullptr) return nullptr;
@@ -272,7 +272,7 @@ struct dirent* ReadFolder(DIR* folder, Call&& call) {
   return found != Listings().end() ? found->second.Next() : nullptr;
 }
 
-// The C library's own glob reads folders by functions that nobody can come before.
+// The C library's glob reads folders by internal functions. These cannot be overridden.
 template <typename Call>
 int Glob(const char* pattern, int flags, glob_t* result, Call&& call) {
   const bool ours = (flags & GLOB_ALTDIRFUNC) == 0 && MayBeDriverFile(pattern) && result != nullptr;
@@ -289,7 +289,7 @@ int Glob(const char* pattern, int flags, glob_t* result, Call&& call) {
   return status;
 }
 
-// The mode of a call of open that has one.
+// Defines `mode`, the optional argument of open().
 #define CUSPAN_OPEN_MODE(flags, last)                               \
   mode_t mode = 0;                                                  \
   if (((flags)&O_CREAT) != 0 || ((flags)&O_TMPFILE) == O_TMPFILE) { \
@@ -304,7 +304,7 @@ int Glob(const char* pattern, int flags, glob_t* result, Call&& call) {
 
 using namespace cuspan;  // NOLINT: the functions below are the C library's.
 
-// Twice each: with the names for large files, whose structures are the same here.
+// Each function exists twice: names for large files use the same structures here.
 static_assert(sizeof(struct stat) == sizeof(struct stat64) &&
               sizeof(struct dirent) == sizeof(struct dirent64) &&
               sizeof(glob_t) == sizeof(glob64_t));
@@ -329,7 +329,7 @@ CUSPAN_STAT(lstat64, struct stat64)
 CUSPAN_STAT_AT(fstatat, struct stat)
 CUSPAN_STAT_AT(fstatat64, struct stat64)
 
-// Names in programs that were linked with a C library before 2.33.
+// Names used by programs linked with a C library before 2.33.
 #define CUSPAN_OLD_STAT(name)                                                                \
   CUSPAN_BEFORE_LIBC int name(int version, const char* path, struct stat* out) {             \
     static constinit std::atomic<OldStatFunction*> next{nullptr};                            \
@@ -413,7 +413,7 @@ CUSPAN_OPEN(open64)
 CUSPAN_OPEN_AT(openat)
 CUSPAN_OPEN_AT(openat64)
 
-// Names in programs that were compiled with _FORTIFY_SOURCE.
+// Names used by programs compiled with _FORTIFY_SOURCE.
 #define CUSPAN_CHECKED_OPEN(name)                                                       \
   CUSPAN_BEFORE_LIBC int name(const char* path, int flags) {                            \
     static constinit std::atomic<CheckedOpenFunction*> next{nullptr};                   \

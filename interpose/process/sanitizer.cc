@@ -1,6 +1,6 @@
-// Programs of -fsanitize=address. Their runtime refuses to start where it is not the first library
-// of the process, which the client is in a run. It asks this function for defaults; what the
-// program's own function of that name or ASAN_OPTIONS says comes before them.
+// Programs built with -fsanitize=address. In a run, the client is the first library of the process;
+// the sanitizer's runtime requires this position and otherwise does not start. It calls this
+// function for defaults. The program's own definition and ASAN_OPTIONS have precedence.
 // https://github.com/google/sanitizers/wiki/AddressSanitizerFlags
 #include "interpose/client/base/before_libc.h"
 

@@ -1,19 +1,19 @@
-// The CUDA runtime's functions as its own header declares them, in both forms
-// where there are two, and how this library defines them.
+// The CUDA runtime's functions as declared by its header, with their twins, and macros to define
+// them.
 #pragma once
 
-// Makes the header declare each function that takes a stream under its plain
-// name and under that of its twin (suffix _ptds or _ptsz), which programs
-// compiled with --default-stream per-thread call.
+// Makes the header declare functions with a stream twice: by their plain name, and by the name of
+// their twin (suffix _ptds or _ptsz). Twins are called by programs compiled with --default-stream
+// per-thread.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 
-// In front of every definition that programs call.
+// Prefix of every definition called by programs.
 #define CUSPAN_EXPORT extern "C" __attribute__((visibility("default")))
 
-// Defines FUNCTION and FUNCTION##SUFFIX, which differ in what stream 0 is:
-// `call` is evaluated with the DefaultStream in `meaning`.
+// Defines FUNCTION and FUNCTION##SUFFIX. They differ in the meaning of stream 0: `call` is
+// evaluated with this DefaultStream in `meaning`.
 #define CUSPAN_EXPORT_TWINS(function, suffix, parameters, call)                    \
   CUSPAN_EXPORT cudaError_t function parameters {                                  \
     [[maybe_unused]] constexpr auto meaning = ::cuspan::DefaultStream::kLegacy;    \

@@ -15,7 +15,7 @@ Error Create(const cudaChannelFormatDesc* desc, const cudaExtent& extent, unsign
   const std::optional<ElementFormat> format = FormatOf(*desc);
   if (!format) return cudaErrorInvalidChannelDescriptor;
   std::uint64_t made = 0;
-  // The runtime's flags are the driver's.
+  // The runtime's flags equal the driver's.
   CUSPAN_RETURN_IF_FAILED(CreateArray(
       {extent.width, extent.height, extent.depth, format->format, format->channels, flags}, levels,
       &made));

@@ -1,5 +1,5 @@
-// Element formats of arrays and textures: the runtime's channel descriptors and
-// the driver's formats. Pure functions.
+// Conversion of element formats of arrays and textures, between the runtime's channel descriptors
+// and the driver's formats. Pure functions.
 #pragma once
 
 #include <cuda.h>
@@ -16,11 +16,11 @@ struct ElementFormat {
   std::uint32_t channels;
 };
 
-// Nothing when arrays have no such elements: they have 1, 2 or 4 channels of
-// the same 8, 16 or 32 bits (floating point: 16 or 32).
+// Empty if arrays do not support the elements. Supported are 1, 2 or 4 channels of 8, 16 or 32 bits
+// (floating point: 16 or 32), all with the same size.
 std::optional<ElementFormat> FormatOf(const cudaChannelFormatDesc& desc);
 
-// The descriptor of a format that FormatOf made.
+// Inverse of FormatOf.
 cudaChannelFormatDesc DescOf(const ElementFormat& format);
 
 }  // namespace cuspan

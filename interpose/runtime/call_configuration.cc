@@ -1,10 +1,9 @@
-// What stands between <<< and >>>: pushed by the expression, popped by the stub
-// that it calls. A stack of the thread's own, and nothing more: this works
-// before there is a session.
+// Launch configurations of <<<…>>>: pushed by the expression, popped by the kernel's stub. They are
+// on a stack of the calling thread and need no session.
 #include "interpose/client/base/thread_state.h"
 #include "interpose/runtime/entry.h"
 
-// Declared in crt/device_functions.h and crt/host_runtime.h, which only nvcc can include.
+// Declared in crt/device_functions.h and crt/host_runtime.h, headers only usable by nvcc.
 CUSPAN_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
                                                    std::size_t dynamic_shared,
                                                    CUstream_st* stream) {

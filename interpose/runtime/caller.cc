@@ -34,7 +34,7 @@ int FindObject(dl_phdr_info* info, std::size_t /*bytes*/, void* context) {
   return 1;
 }
 
-// 0: it is no file of the runtime's.
+// 0 if it is not a file of the runtime.
 int ReleaseOfFile(const char* path) {
   const char* const slash = std::strrchr(path, '/');
   const char* const name = slash != nullptr ? slash + 1 : path;
@@ -51,13 +51,13 @@ int ReleaseOfFile(const char* path) {
   }
 }
 
-// 0: it needs no runtime.
+// 0 if it does not import a runtime.
 int NeededRelease(const void* object, std::uintptr_t base) {
   const auto* const first = static_cast<const ElfW(Dyn)*>(object);
   const char* names = nullptr;
   for (const auto* entry = first; entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag != DT_STRTAB) continue;
-    // The loader has turned it into an address, except in objects that it does not own.
+    // The loader has relocated this value, except in objects not owned by it.
     const std::uintptr_t at = entry->d_un.d_ptr;
     names = reinterpret_cast<const char*>(at < base ? base + at : at);
   }
@@ -69,20 +69,20 @@ int NeededRelease(const void* object, std::uintptr_t base) {
   return 0;
 }
 
-// The loader's record of an object as glibc has it since 2.3, behind the public part: names under
-// which the object was asked for.
+// The loader's private record of an object, since glibc 2.3. The list of names used to load the
+// object follows the public part.
 struct ObjectNames {
   const char* name;
   const ObjectNames* next;
 };
 struct ObjectRecord {
   link_map shown;
-  const void* real;  // The record itself, but for copies that dlmopen makes.
+  const void* real;  // The record itself, except in copies by dlmopen.
   long space;
   const ObjectNames* names;
 };
 
-// A bit for each release by whose name this library was asked for: it is one file under all names.
+// Bit mask of the releases used as names to load this library. It is one file under all names.
 unsigned ReleasesOfThisLibrary() {
   Dl_info ignored;
   void* map = nullptr;
@@ -103,8 +103,8 @@ int AddRelease(dl_phdr_info* info, std::size_t /*bytes*/, void* releases) {
   return 0;
 }
 
-// The release of the runtime that callers have found by dlsym: the one of which there is a
-// libcudart in the process. 13 where there are several, or none.
+// Release of the runtime for callers using dlsym: the only release with a libcudart in the process.
+// 13 if there are several, or none.
 int OpenedRelease() {
   unsigned releases = ReleasesOfThisLibrary();
   ::dl_iterate_phdr(AddRelease, &releases);

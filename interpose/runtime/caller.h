@@ -1,4 +1,4 @@
-// For functions whose name means different things in different releases of CUDA.
+// Support for functions with different meanings in different releases of CUDA.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,21 @@
 
 namespace cuspan {
 
-// The major release of CUDA, 11, 12 or 13, whose runtime the program or library with the code at
-// `address` was linked with. If it was linked with none, as a caller that uses dlsym: that of the
-// libcudart in this process. 13 where that is not known.
+// Major release (11, 12 or 13) of the CUDA runtime linked to the program or library with the code
+// at `address`. If it has none (it uses dlsym), the release of the libcudart in this process. 13 if
+// unknown.
 int CallerRelease(const void* address);
 inline bool CallerIsBefore13(const void* address) { return CallerRelease(address) < 13; }
 
-// Of a major release, as the runtime counts versions. Which one of it the caller has can not be
-// seen: the last.
+// Version number of a major release. The caller's minor release is unknown, so the last one is
+// reported.
 inline int RuntimeVersion(int release) {
   return release == 13 ? CUDART_VERSION : release == 12 ? 12090 : 11080;
 }
 
-// Defines FUNCTION##_v2 with the parameters that it has had since CUDA 12, and FUNCTION, which has
-// had them since 13: `earlier` makes them of those that programs of earlier releases give.
+// Defines FUNCTION##_v2 with the parameters used since CUDA 12, and FUNCTION, with the same
+// parameters since CUDA 13. `earlier` converts the parameters of programs built for earlier
+// releases.
 #define CUSPAN_EXPORT_SINCE_13(function, parameters, earlier, call)       \
   CUSPAN_EXPORT cudaError_t function##_v2 parameters { return call; }     \
   CUSPAN_EXPORT cudaError_t function parameters {                         \
@@ -29,7 +30,8 @@ inline int RuntimeVersion(int release) {
     return call;                                                          \
   }
 
-// Structures have grown at their ends: copies so much of one as the other side knows.
+// Copies the first `bytes` of a structure: the size known to the program. Structures only grew at
+// their ends.
 template <typename T>
 void CopyFirst(T* to, const T* from, std::size_t bytes) {
   std::memcpy(static_cast<void*>(to), static_cast<const void*>(from), bytes);

@@ -1,4 +1,4 @@
-// Copies of one run of bytes.
+// Copies of contiguous bytes.
 #include "interpose/runtime/copy_kind.h"
 
 namespace cuspan {
@@ -29,7 +29,7 @@ namespace {
 Error CopyOfKind(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
                  bool asynchronous, cudaStream_t stream, DefaultStream meaning) {
   CopySides sides = CopySides::kDefault;
-  // A copy of nothing has no direction.
+  // An empty copy may have any direction.
   if (bytes != 0) CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &sides));
   return Copy(destination, source, bytes, sides, asynchronous, stream, meaning);
 }

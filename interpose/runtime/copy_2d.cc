@@ -1,4 +1,4 @@
-// Copies of rows that lie a pitch apart, in memory and in arrays.
+// Copies of rows with a pitch, in memory and in arrays.
 #include <algorithm>
 
 #include "interpose/calls/graph/capture.h"
@@ -17,13 +17,13 @@ struct Rows {
   cudaStream_t stream;
 };
 
-// A side as the call says it: null pointers and handles have to be told apart.
+// A side, as given by the program. `in_array` distinguishes null pointers from null handles.
 struct RowsEnd {
   BoxEnd end;
   bool in_array;
 };
 
-// A side in memory: rows a pitch apart.
+// A side in memory: rows with a pitch.
 RowsEnd MemoryEnd(const void* pointer, std::size_t pitch, std::size_t rows) {
   BoxEnd end;
   end.pointer = const_cast<void*>(pointer);
@@ -32,7 +32,7 @@ RowsEnd MemoryEnd(const void* pointer, std::size_t pitch, std::size_t rows) {
   return {end, false};
 }
 
-// A side in an array: x in bytes.
+// A side in an array. x: bytes.
 RowsEnd ArrayEnd(cudaArray_const_t array, std::size_t x, std::size_t y) {
   BoxEnd end;
   end.array = NumberOf(array);
@@ -102,9 +102,8 @@ Error CopyBetweenArrays(const InArray& to, const InArray& from, const Rows& rows
                   meaning);
 }
 
-// A run of `count` bytes that starts inside one row of an array and goes on in
-// the rows below: copied as the boxes that it is made of. copy(offset, x, y,
-// width, rows) → Error.
+// Splits a run of `count` bytes, beginning inside one row of an array and continuing in the rows
+// below, into boxes. Calls copy(offset, x, y, width, rows) → Error for each.
 template <typename Copy>
 Error AlongRows(cudaArray_const_t array, std::size_t x, std::size_t y, std::size_t count,
                 Copy&& copy) {
@@ -224,7 +223,7 @@ CUSPAN_EXPORT_TWINS(cudaMemcpy2DArrayToArray, _ptds,
                                                {width, height, kind, false, nullptr}, meaning);
                     }))
 
-// Deprecated, and without a pitch: the bytes follow the array's rows.
+// Deprecated functions without a pitch: the bytes follow the array's rows.
 
 CUSPAN_EXPORT_TWINS(
     cudaMemcpyToArray, _ptds,

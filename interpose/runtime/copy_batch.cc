@@ -1,4 +1,4 @@
-// Copies that are asked for together, and copies with attributes.
+// Batches of copies, and copies with attributes.
 #include "interpose/calls/copy_batch.h"
 
 #include <cstdarg>
@@ -34,10 +34,10 @@ Error CopyBoxes(const cudaMemcpy3DBatchOp* copies, std::size_t count, unsigned l
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// CUDA 12 has a place for the copy that failed in front of the last parameters, CUDA 13 has not:
-// which was meant is known by the program's libcudart. Declared otherwise in CUDA 13's header, with
-// which the names are ours alone here. The parameters that differ are on the stack of the caller,
-// who has made no room there for one more than it gives: they are read one by one.
+// CUDA 12 has an additional parameter before the stream: the index of the failed copy. The
+// program's libcudart tells the two apart. CUDA 13's header declares the names differently, so C++
+// names of our own are used. The different parameters are on the caller's stack. It may have one
+// fewer there, so they are read one by one.
 #define CUSPAN_EXPORT_BATCH(ours, function, meaning)                                           \
   CUSPAN_EXPORT cudaError_t ours(void* const* destinations, const void* const* sources,        \
                                  const std::size_t* sizes, std::size_t count,                  \
@@ -79,7 +79,7 @@ CUSPAN_EXPORT_BOX_BATCH(CuspanMemcpy3DBatch, cudaMemcpy3DBatchAsync, DefaultStre
 CUSPAN_EXPORT_BOX_BATCH(CuspanMemcpy3DBatchPerThread, cudaMemcpy3DBatchAsync_ptsz,
                         DefaultStream::kPerThread)
 
-// Of later releases of CUDA 13 than 13.0.
+// Added by CUDA releases 13.1 and later.
 CUSPAN_EXPORT_TWINS(cudaMemcpyWithAttributesAsync, _ptsz,
                     (void* destination, const void* source, std::size_t bytes,
                      cudaMemcpyAttributes* attributes, cudaStream_t stream),

@@ -12,12 +12,12 @@ struct Side3D {
   cudaPitchedPtr memory;
 };
 
-// Exactly one of the two names a side.
+// True if the side has exactly one of array and memory.
 bool NamesOneSide(const Side3D& side) {
   return (side.array != nullptr) != (side.memory.ptr != nullptr);
 }
 
-// `element` is what positions in an array are counted in.
+// `element`: unit of positions in an array, in bytes.
 BoxEnd EndOf(const Side3D& side, std::size_t element) {
   BoxEnd end;
   const cudaPos& at = side.position;
@@ -35,7 +35,7 @@ BoxEnd EndOf(const Side3D& side, std::size_t element) {
   return end;
 }
 
-// The bytes of an array's element; 1 for memory.
+// Bytes of an array's element. 1 for memory.
 Error ElementOf(Session& session, const Side3D& side, std::size_t* bytes) {
   *bytes = 1;
   if (side.array == nullptr) return cudaSuccess;
@@ -45,7 +45,7 @@ Error ElementOf(Session& session, const Side3D& side, std::size_t* bytes) {
   return cudaSuccess;
 }
 
-// `extent` counts elements of the array where one takes part, otherwise bytes.
+// Unit of `extent`: elements of the array if one is involved, otherwise bytes.
 Error BoxBetween(Session& session, const Side3D& destination, const Side3D& source,
                  const cudaExtent& extent, cudaMemcpyKind kind, BoxRequest* box) {
   *box = {};
@@ -55,7 +55,7 @@ Error BoxBetween(Session& session, const Side3D& destination, const Side3D& sour
   std::size_t of_destination = 1;
   CUSPAN_RETURN_IF_FAILED(ElementOf(session, source, &of_source));
   CUSPAN_RETURN_IF_FAILED(ElementOf(session, destination, &of_destination));
-  // Two arrays must have elements of one size.
+  // Two arrays must have the same element size.
   if (of_source != 1 && of_destination != 1 && of_source != of_destination)
     return cudaErrorInvalidValue;
   const std::size_t element = of_destination != 1 ? of_destination : of_source;
@@ -121,7 +121,7 @@ cudaMemcpyKind KindOf(CopySides sides) {
   return cudaMemcpyDefault;
 }
 
-// The bytes of its element; 1 for memory and for an array that is gone.
+// Bytes of an array's element. 1 for memory, and for a destroyed array.
 std::size_t ElementOf(Session& session, const BoxEnd& end) {
   const auto array = end.array != 0 ? session.arrays().Find(end.array) : nullptr;
   return array != nullptr ? array->element_bytes() : 1;

@@ -1,4 +1,4 @@
-// Copies of rows and planes as the runtime describes them.
+// Copies of rows and planes, as described by the runtime's parameters.
 #pragma once
 
 #include "interpose/calls/copy_box.h"
@@ -6,12 +6,13 @@
 
 namespace cuspan {
 
-// The place in a variable on the current device, when [offset, offset + bytes) lies inside
-// (copy_symbol.cc); cudaErrorInvalidSymbol or cudaErrorInvalidValue when not.
+// Finds the location of a variable's part on the current device (copy_symbol.cc).
+// cudaErrorInvalidSymbol if the variable is unknown; cudaErrorInvalidValue if [offset, offset +
+// bytes) is not inside.
 Error PlaceInVariable(Session& session, const void* symbol, std::size_t offset, std::size_t bytes,
                       std::byte** place);
 
-// The copy that the parameters describe, when they make sense (copy_box.cc); and back.
+// Conversion of valid parameters to a box copy, and back (copy_box.cc).
 Error BoxOf(Session& session, const cudaMemcpy3DParms& parameters, BoxRequest* box);
 cudaMemcpy3DParms ParametersOf(Session& session, const BoxRequest& box);
 

@@ -1,4 +1,4 @@
-// The directions of copies.
+// Directions of copies.
 #pragma once
 
 #include "interpose/calls/copy.h"
@@ -6,7 +6,7 @@
 
 namespace cuspan {
 
-// cudaErrorInvalidMemcpyDirection when `kind` is none.
+// cudaErrorInvalidMemcpyDirection if `kind` is invalid.
 Error SidesOf(cudaMemcpyKind kind, CopySides* sides);
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// The devices of the session: choosing, describing, synchronising, resetting.
+// Devices of the session: selection, properties, synchronisation, reset.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -24,7 +24,7 @@ Error DeviceCount(int* count) {
   });
 }
 
-// How many of the criteria in `wanted` (those that are not 0) a device meets.
+// Number of criteria in `wanted` met by a device. Criteria with the value 0 are ignored.
 int Matches(const cudaDeviceProp& device, const cudaDeviceProp& wanted) {
   const auto meets = [](auto has, auto wants) { return wants != 0 && has >= wants ? 1 : 0; };
   const bool newer =
@@ -72,7 +72,7 @@ Error SetValidDevices(Session& session, const int* devices, int count) {
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// --- Choosing
+// --- Selection
 
 CUSPAN_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
   const HostFunctionMayCall permission;
@@ -116,7 +116,7 @@ CUSPAN_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wa
   });
 }
 
-// --- Describing
+// --- Properties
 
 CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   const HostFunctionMayCall permission;
@@ -126,7 +126,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, in
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
       if (before_13) {
-        // CUDA 12 has another function for what is more than 11 knew.
+        // CUDA 12 has a separate function for the members added after CUDA 11.
         const DeviceProperties12 made = MakeProperties12(session.devices().description(device));
         std::memcpy(static_cast<void*>(properties), &made, kProperties11Bytes);
         return cudaSuccess;
@@ -151,7 +151,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* propert
 
 CUSPAN_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return Answer([&]() -> Error {
-    // The runtime's numbers are the driver's.
+    // The runtime's numbers equal the driver's.
     if (value == nullptr || attribute < cudaDevAttrMaxThreadsPerBlock ||
         static_cast<int>(attribute) >= CU_DEVICE_ATTRIBUTE_MAX) {
       return cudaErrorInvalidValue;
@@ -224,8 +224,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned* capabili
   });
 }
 
-// No other device of the program's node writes to memory of this one: its attributes say that there
-// is nothing to flush.
+// No other device of the program's node writes to this device's memory. Its attributes report no
+// support either.
 CUSPAN_EXPORT cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(
     cudaFlushGPUDirectRDMAWritesTarget target, cudaFlushGPUDirectRDMAWritesScope scope) {
   return Answer([&] {
@@ -243,7 +243,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(
 CUSPAN_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
   return Answer([&]() -> Error {
     if (version == nullptr) return cudaErrorInvalidValue;
-    *version = 0;  // As documented for a host without a driver.
+    *version = 0;  // Documented for hosts without a driver.
     CUresult ignored = CUDA_SUCCESS;
     const Session* const session = Session::Prepare(&ignored);
     if (session != nullptr) *version = DriverVersion(*session);
@@ -264,7 +264,7 @@ CUSPAN_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 
 CUSPAN_EXPORT cudaError_t cudaDeviceSynchronize() {
   return Answer([&] {
-    // Opens the device, as CUDA makes its context here.
+    // Opens the device: CUDA creates its context here.
     return OnCurrentDevice([](Session& session, ContextConnection& connection) -> Error {
       if (AnyCapture())
         CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, connection.device()));
@@ -281,7 +281,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceReset() {
   });
 }
 
-// --- Nothing to profile in this process
+// --- Profiler: this process has nothing to profile
 
 CUSPAN_EXPORT cudaError_t cudaProfilerStart() {
   return AnswerUnlessFaulted([]() -> Error { return cudaSuccess; });

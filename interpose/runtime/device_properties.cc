@@ -10,7 +10,7 @@
 namespace cuspan {
 namespace {
 
-// The structure of a release.
+// Properties: the structure of a CUDA release.
 template <typename Properties>
 Properties Make(const DeviceDescription& device) {
   Properties p = {};
@@ -118,7 +118,7 @@ Properties Make(const DeviceDescription& device) {
   SET(maxSurfaceCubemapLayered[1], MAXIMUM_SURFACECUBEMAP_LAYERED_LAYERS);
   SET(sparseCudaArraySupported, SPARSE_CUDA_ARRAY_SUPPORTED);
   SET(deferredMappingCudaArraySupported, DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED);
-  // Place and neighbours
+  // Location and neighbours
   SET(pciBusID, PCI_BUS_ID);
   SET(pciDeviceID, PCI_DEVICE_ID);
   SET(pciDomainID, PCI_DOMAIN_ID);
@@ -131,7 +131,7 @@ Properties Make(const DeviceDescription& device) {
   SET(gpuDirectRDMAFlushWritesOptions, GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
   SET(gpuDirectRDMAWritesOrdering, GPU_DIRECT_RDMA_WRITES_ORDERING);
   if constexpr (std::is_same_v<Properties, DeviceProperties12>) {
-    // Gone in CUDA 13
+    // Removed in CUDA 13
     SET(clockRate, CLOCK_RATE);
     SET(deviceOverlap, GPU_OVERLAP);
     SET(kernelExecTimeoutEnabled, KERNEL_EXEC_TIMEOUT);

@@ -1,4 +1,4 @@
-// Properties of a device in the runtime's structure. Pure functions.
+// Device properties in the runtime's structure. Pure functions.
 #pragma once
 
 #include "interpose/runtime/api.h"

@@ -1,5 +1,5 @@
-// cudaDeviceProp as programs built with CUDA 12 know it: their calls of
-// cudaGetDeviceProperties go to cudaGetDeviceProperties_v2.
+// cudaDeviceProp of programs built with CUDA 12. Their calls of cudaGetDeviceProperties use the
+// symbol cudaGetDeviceProperties_v2.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace cuspan {
 
-// Names, types and order are those of driver_types.h of CUDA 12.4.
+// Names, types and order are from driver_types.h of CUDA 12.4.
 struct DeviceProperties12 {
   char name[256];
   cudaUUID_t uuid;
@@ -111,7 +111,7 @@ static_assert(offsetof(DeviceProperties12, reserved) == 1032 - 63 * sizeof(int))
 
 DeviceProperties12 MakeProperties12(const DeviceDescription& device);
 
-// The part of it that programs built with CUDA 11 know as the whole, padding included.
+// Size of the structure in programs built with CUDA 11, including padding.
 inline constexpr std::size_t kProperties11Bytes =
     (offsetof(DeviceProperties12, hostRegisterSupported) + 7) / 8 * 8;
 static_assert(kProperties11Bytes == 728);

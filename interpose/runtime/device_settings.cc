@@ -1,4 +1,4 @@
-// What a program may set for a device: flags, limits, preferences.
+// Settings of a device: flags, limits, preferences.
 #include "interpose/calls/device_settings.h"
 
 #include "interpose/runtime/entry.h"
@@ -26,7 +26,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   return Answer([&]() -> Error {
     if (flags == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session&) -> Error {
-      // Always reported by CUDA since address spaces are unified.
+      // Always reported by CUDA since unified addressing.
       *flags = DeviceFlags(CurrentDevice()) | cudaDeviceMapHost;
       return cudaSuccess;
     });
@@ -84,7 +84,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
   });
 }
 
-// Banks of shared memory have had one width since compute capability 5.0, whatever is asked for.
+// Since compute capability 5.0, the width of shared memory banks is fixed. Settings have no effect.
 CUSPAN_EXPORT cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
   return Answer([&]() -> Error {
     if (config == nullptr) return cudaErrorInvalidValue;
@@ -113,7 +113,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetSharedMemConfig(const void* function,
   });
 }
 
-// Where lines of the cache are to stay is a hint that we do not pass on: none stays.
+// Hints to persist cache lines are not forwarded, so there is nothing to reset.
 CUSPAN_EXPORT cudaError_t cudaCtxResetPersistingL2Cache() {
   return Answer([] {
     return OnCurrentDevice([](Session&, ContextConnection&) -> Error { return cudaSuccess; });

@@ -1,4 +1,4 @@
-// The driver's functions, as the runtime finds them.
+// Look-up of the driver's functions through the runtime.
 #include "interpose/calls/driver_functions.h"
 #include "interpose/calls/private_tables.h"
 
@@ -13,7 +13,7 @@ Error GetEntryPoint(const char* name, void** function, int version, unsigned lon
   if (name == nullptr || function == nullptr || flags > cudaEnablePerThreadDefaultStream)
     return cudaErrorInvalidValue;
   *function = nullptr;
-  // Whoever calls what is found has called cuInit.
+  // Starts the session (cuInit): the functions found need it.
   return WithSession([&](Session&) -> Error {
     const bool per_thread = flags == cudaEnablePerThreadDefaultStream ||
                             (flags == cudaEnableDefault && meaning == DefaultStream::kPerThread);
@@ -50,7 +50,7 @@ CUSPAN_EXPORT_TWINS(cudaGetDriverEntryPoint, _ptsz,
                       return GetEntryPoint(name, function, version, flags, meaning, status);
                     }))
 
-// The runtime has such tables of its own, too; no library was seen to ask for them.
+// The runtime also has tables of its own. No known library requests them.
 CUSPAN_EXPORT cudaError_t cudaGetExportTable(const void** table, const cudaUUID_t* id) {
   return Answer(
       [&, caller = __builtin_return_address(0)] { return GetPrivateTable(table, id, caller); });

@@ -1,5 +1,6 @@
-// The way out of every function of the libcudart face: Answer() refuses calls after shutdown and
-// keeps failures for cudaGetLastError. The ways in are those of all faces (calls/ways_in.h):
+// Wrapper around every function of the libcudart replacement: Answer() returns an error after
+// shutdown, and stores failures for cudaGetLastError. Wrappers for the arguments are common to all
+// replaced libraries (calls/ways_in.h):
 //
 //   CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 //     return Answer([&]() -> Error {
@@ -14,12 +15,12 @@
 
 namespace cuspan {
 
-// Keeps a failure as the calling thread's last error in the runtime of the code at `caller`, as
-// CUDA does: a success does not clear it, and cudaErrorNotReady is none.
+// Stores a failure as the calling thread's last error, in the runtime of the code at `caller`. As
+// in CUDA, a success does not clear it, and cudaErrorNotReady is not stored.
 cudaError_t KeepError(Error error, const void* caller);
 
-// Runs the body of an entry point. Its own caller is the program, as long as this is called in the
-// entry point itself: a helper between the two is inlined or hands the address on.
+// Runs the body of an entry point. The default of `caller` is only right if the entry point itself
+// calls this function. Helpers in between must be inlined or pass the address on.
 template <typename Body>
 cudaError_t Answer(Body&& body, const void* caller = __builtin_return_address(0)) {
   const CancellationOff cancellation;
@@ -27,7 +28,7 @@ cudaError_t Answer(Body&& body, const void* caller = __builtin_return_address(0)
   return KeepError(body(), caller);
 }
 
-// The same for a call that needs nothing of the device and reports a fault in its context.
+// Same, for calls not needing the device but reporting a fault in its context.
 template <typename Body>
 cudaError_t AnswerUnlessFaulted(Body&& body, const void* caller = __builtin_return_address(0)) {
   return Answer([&]() -> Error { return UnlessFaulted(body); }, caller);

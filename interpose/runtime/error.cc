@@ -1,4 +1,4 @@
-// The calling thread's last error, and what errors are called.
+// Last error of the calling thread, and names of errors.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -13,13 +13,13 @@ namespace {
 
 constexpr const char* kNoSuchError = "unrecognized error code";
 
-// Null for what only the driver has, too.
+// Null if only the driver has this error.
 const ErrorEntry* FindRuntimeError(cudaError_t error) {
   const ErrorEntry* const entry = FindError(error);
   return entry != nullptr && entry->runtime_name != nullptr ? entry : nullptr;
 }
 
-// The calling thread's last error in the runtime of the code at `caller`; null: there was none.
+// Last error of the calling thread in the runtime of the code at `caller`. Null if there was none.
 ThreadState::LastError* FindLastError(const void* caller) {
   std::vector<ThreadState::LastError>& errors = ThisThread().last_errors;
   if (errors.empty()) [[likely]]
@@ -50,7 +50,7 @@ cudaError_t KeepError(Error error, const void* caller) {
 
 }  // namespace cuspan
 
-// For the entry points that are not implemented, which live in interpose/load.
+// Called by entry points without an implementation (interpose/load).
 extern "C" __attribute__((visibility("hidden"))) void cuspan_set_last_error(int error,
                                                                             const void* caller) {
   cuspan::SetLastError(error, caller);

@@ -5,7 +5,7 @@
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// The runtime's flags are the driver's.
+// The runtime's flags equal the driver's.
 CUSPAN_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return Answer([&] { return CreateEvent(cudaEventDefault, event); });
 }

@@ -1,4 +1,4 @@
-// Memory and events that processes of one run give each other, and memory pools that they share.
+// Memory, events and memory pools shared between processes of one run.
 #include "interpose/calls/ipc.h"
 
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// The structures are the program's bytes, aligned as it likes.
+// The program's structures may have any alignment.
 template <typename To, typename From>
 To Convert(const From& from) {
   To to;
@@ -17,7 +17,7 @@ To Convert(const From& from) {
   return to;
 }
 
-// make(Handle*) → Error; what it makes is told in the program's structure.
+// Stores the Handle from make(Handle*) → Error in *out.
 template <typename Handle, typename Out, typename Make>
 Error Give(Out* out, Make&& make) {
   Handle made;
@@ -26,7 +26,7 @@ Error Give(Out* out, Make&& make) {
   return cudaSuccess;
 }
 
-// make(std::uint64_t*) → Error makes an address.
+// Stores the address from make(std::uint64_t*) → Error in *memory.
 template <typename Make>
 Error GiveAddress(void** memory, Make&& make) {
   std::uint64_t address = 0;

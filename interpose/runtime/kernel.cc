@@ -13,7 +13,7 @@ Error GetKernel(cudaKernel_t* kernel, const void* function) {
   if (kernel == nullptr) return cudaErrorInvalidValue;
   const FunctionRecord* const record = Registry::Get().FindFunction(function);
   if (record == nullptr) return cudaErrorInvalidDeviceFunction;
-  // Programs only hand it back to us.
+  // Opaque to programs.
   *kernel = HandleOf<cudaKernel_t>(NumberOf(record->handle));
   return cudaSuccess;
 }
@@ -43,7 +43,7 @@ void Describe(const LoadedKernel& kernel, cudaFuncAttributes* out) {
   out->nonPortableClusterSizeAllowed = value(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
 }
 
-// Whether there is such an attribute.
+// cudaErrorInvalidValue if there is no such attribute.
 Error CheckAttribute(cudaFuncAttribute attribute) {
   return attribute < cudaFuncAttributeMaxDynamicSharedMemorySize ||
                  attribute >= cudaFuncAttributeMax
@@ -51,7 +51,7 @@ Error CheckAttribute(cudaFuncAttribute attribute) {
              : cudaSuccess;
 }
 
-// The numbers agree.
+// The numbers are equal.
 CUfunction_attribute DriversOf(cudaFuncAttribute attribute) {
   return static_cast<CUfunction_attribute>(attribute);
 }
@@ -67,7 +67,7 @@ Error FindKernel(ContextConnection& connection, const void* function, LoadedKern
 Error FindVariable(ContextConnection& connection, const void* symbol, LoadedVariable* variable) {
   const VariableRecord* const record = Registry::Get().FindVariable(symbol);
   if (record == nullptr) {
-    // Of a managed variable the program has no shadow: its name is the variable itself.
+    // Managed variables have no shadow in the program: their symbol is the variable itself.
     const auto managed = connection.modules().ManagedVariable(NumberOf(symbol));
     if (!managed || managed->base != NumberOf(symbol)) return cudaErrorInvalidSymbol;
     *variable = {managed->base, managed->bytes};
@@ -86,13 +86,13 @@ CUSPAN_EXPORT cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* functi
   return Answer([&] { return GetKernel(kernel, function); });
 }
 
-// A CUfunction, CUkernel and cudaKernel_t are one object.
+// CUfunction, CUkernel and cudaKernel_t are the same object.
 CUSPAN_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* symbol) {
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidValue;
     cudaKernel_t kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(GetKernel(&kernel, symbol));
-    // CUDA begins the context and loads the kernel here.
+    // CUDA creates the context and loads the kernel here.
     return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* loaded = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(connection, symbol, &loaded));
@@ -114,7 +114,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* functio
 
 CUSPAN_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
                                                 const void* function) {
-  // Those of clusters came with CUDA 12.
+  // CUDA 12 added the attributes of clusters.
   const std::size_t known = CallerRelease(__builtin_return_address(0)) < 12
                                 ? offsetof(cudaFuncAttributes, clusterDimMustBeSet)
                                 : sizeof *attributes;
@@ -159,7 +159,7 @@ CUSPAN_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t function,
       CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &connection));
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(*connection, function, &kernel));
-      // What cudaFuncSetAttribute says counts, whichever was first.
+      // cudaFuncSetAttribute takes precedence, regardless of the order.
       if ((kernel->set_by_function->load() & 1U << attribute) != 0) {
         return CheckAttribute(session.devices().description(device), *kernel, DriversOf(attribute),
                               value);
@@ -183,7 +183,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t
   });
 }
 
-// Of later releases of CUDA 13 than 13.0.
+// Added by CUDA releases 13.1 and later.
 CUSPAN_EXPORT cudaError_t cudaFuncGetParamCount(const void* function, std::size_t* count) {
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;

@@ -1,4 +1,4 @@
-// Kernel launches: nvcc's own entry points of both generations, and the public ones.
+// Kernel launches. __cudaLaunchKernel of nvcc's code is another name of cudaLaunchKernel.
 #include "interpose/runtime/launch.h"
 
 #include "interpose/runtime/caller.h"
@@ -25,7 +25,7 @@ Error LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, v
   return LaunchKernel(call, meaning);
 }
 
-// A launch's result as the runtime of the code at `caller` has it: see CheckLaunch.
+// Converts a launch's result for the release of the code at `caller` (see CheckLaunch).
 Error ForRelease(Error result, const void* caller) {
   if (result.runtime() != cudaErrorInvalidConfiguration) [[likely]]
     return result;

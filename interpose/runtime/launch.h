@@ -1,4 +1,4 @@
-// Launches as the runtime describes them.
+// Launches as described by the runtime's parameters.
 #pragma once
 
 #include "interpose/calls/launch.h"
@@ -11,12 +11,12 @@ inline LaunchShape ShapeOf(const dim3& grid, const dim3& block, std::size_t dyna
   return {DimOf(grid), DimOf(block), dynamic_shared};
 }
 
-// The launch that a configuration describes; named and refused for attributes that we do not have.
+// Converts a configuration to a launch. Logs unsupported attributes and returns an error.
 // `function` is a host stub or a cudaKernel_t.
 Error ReadConfig(const cudaLaunchConfig_t* config, const void* function, void** arguments,
                  LaunchCall* call);
 
-// An attribute, or its value, in the driver's type: the numbers and layouts agree.
+// The attribute in the driver's type. Numbers and layouts are equal.
 CUlaunchAttribute DriversOf(const cudaLaunchAttribute& attribute);
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// Libraries of device code that a program loads itself, from memory or a file.
+// Libraries of device code loaded by the program from memory or a file.
 #include "interpose/calls/library.h"
 
 #include "interpose/runtime/entry.h"
@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// The runtime's options have the driver's numbers.
+// The runtime's options have the same numbers as the driver's.
 static_assert(static_cast<int>(cudaJitOverrideDirectiveValues) == CU_JIT_OVERRIDE_DIRECTIVE_VALUES);
 static_assert(static_cast<int>(cudaJitMaxThreadsPerBlock) == CU_JIT_MAX_THREADS_PER_BLOCK);
 static_assert(static_cast<int>(cudaLibraryBinaryIsPreserved) == CU_LIBRARY_BINARY_IS_PRESERVED);
@@ -20,7 +20,7 @@ Error Take(const cudaJitOption* jit, void** jit_values, unsigned jit_count,
                      library_count, &out->library);
 }
 
-// What CUDA calls a name that is not there; the numbers of both are the same.
+// CUDA's errors for an unknown name have the same number.
 static_assert(static_cast<int>(cudaErrorSymbolNotFound) == static_cast<int>(CUDA_ERROR_NOT_FOUND));
 
 cudaKernel_t HandleOfKernel(const FunctionRecord* kernel) {
@@ -98,13 +98,12 @@ CUSPAN_EXPORT cudaError_t cudaLibraryGetManaged(void** address, std::size_t* byt
   return Answer([&] { return GetAddress(address, bytes, handle, name, true); });
 }
 
-// For devices that run functions of the host, of which there is none: the answer is CUDA's for a
-// system without one.
+// Meant for devices able to run host functions. There are none.
 CUSPAN_EXPORT cudaError_t cudaLibraryGetUnifiedFunction(void** function, cudaLibrary_t handle,
                                                         const char* name) {
   return Answer([&]() -> Error {
     if (function == nullptr || name == nullptr) return cudaErrorInvalidValue;
-    // There is none: what driver 580 answers on a device without such functions.
+    // Error of driver 580 on a device without unified functions.
     return WithLibrary(handle, [&](Library&, Session&, ContextConnection&) -> Error {
       return cudaErrorInvalidValue;
     });

@@ -1,4 +1,4 @@
-// Managed memory: allocation, and the hints about where it is used.
+// Managed memory: allocation, and hints about its use.
 #include "interpose/calls/managed.h"
 
 #include "interpose/runtime/caller.h"
@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// The numbers agree.
+// The numbers are equal.
 CUmem_advise DriversOf(cudaMemoryAdvise advice) { return static_cast<CUmem_advise>(advice); }
 CUmem_range_attribute DriversOf(cudaMemRangeAttribute attribute) {
   return static_cast<CUmem_range_attribute>(attribute);
@@ -21,14 +21,14 @@ CUmemLocation At(CUmemLocationType type, int id) {
   return location;
 }
 
-// As functions before CUDA 13 name places.
+// Converts locations of functions before CUDA 13.
 CUmemLocation LocationOf(int device) {
   if (device == cudaCpuDeviceId) return At(CU_MEM_LOCATION_TYPE_HOST, 0);
   return At(CU_MEM_LOCATION_TYPE_DEVICE, device);
 }
 
-// The forms of CUDA 13 have the names of CUDA 12's with other parameters: which was meant is
-// known by the program's libcudart. `place` is an int or a cudaMemLocation in one register.
+// CUDA 13's functions have the names of CUDA 12's, with other parameters. The program's libcudart
+// tells them apart. `place` is an int or a cudaMemLocation in one register.
 CUmemLocation PlaceOf(std::uint64_t place, bool before_13) {
   if (before_13) return LocationOf(static_cast<int>(place));
   return At(static_cast<CUmemLocationType>(place & 0xffff'ffff), static_cast<int>(place >> 32));
@@ -77,7 +77,7 @@ CUSPAN_EXPORT cudaError_t cudaMallocManaged(void** memory, std::size_t bytes, un
   });
 }
 
-// Declared otherwise in CUDA 13's header, with which the names are ours alone here.
+// CUDA 13's header declares the names differently, so C++ names of our own are used.
 CUSPAN_EXPORT cudaError_t CuspanMemPrefetch(const void* memory, std::size_t bytes,
                                             std::uint64_t place, std::uint64_t fourth,
                                             cudaStream_t fifth) __asm__("cudaMemPrefetchAsync");

@@ -1,4 +1,4 @@
-// Memory of the devices, and what a pointer points to.
+// Device memory, and attributes of pointers.
 #include <limits>
 
 #include "interpose/calls/memory.h"
@@ -27,7 +27,7 @@ void DescribePointer(Session& session, const void* pointer, cudaPointerAttribute
   const PointerKind kind = session.addresses().Classify(pointer);
   switch (kind.kind) {
     case PointerKind::kDevice:
-      // Inside the device's addresses, but not allocated: nobody's memory.
+      // A device address, but not allocated.
       if (kind.range_bytes == 0) break;
       out->type = cudaMemoryTypeDevice;
       out->device = kind.device;
@@ -44,7 +44,7 @@ void DescribePointer(Session& session, const void* pointer, cudaPointerAttribute
       if (kind.range_bytes != 0) {
         out->devicePointer = const_cast<void*>(pointer);
       } else if (const auto address = session.region().registered().DeviceAddress(pointer)) {
-        // Registered, and the program has asked for it.
+        // Registered, and mapped at the program's request.
         out->devicePointer = HandleOf<void*>(*address);
       }
       break;
@@ -120,7 +120,7 @@ CUSPAN_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attrib
     return WithSession([&](Session& session) -> Error {
       cudaPointerAttributes described;
       DescribePointer(session, pointer, &described);
-      // What is reserved since CUDA 13 programs of earlier ones do not have.
+      // The member `reserved` was added by CUDA 13.
       CopyFirst(attributes, &described, offsetof(cudaPointerAttributes, reserved));
       return cudaSuccess;
     });

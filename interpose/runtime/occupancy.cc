@@ -1,4 +1,4 @@
-// How many blocks of a kernel fit a multiprocessor.
+// Occupancy: blocks of a kernel per multiprocessor.
 #include "interpose/calls/occupancy.h"
 
 #include "interpose/runtime/kernel.h"
@@ -20,7 +20,7 @@ Error MaxActiveBlocks(int* blocks, const void* function, int block_threads,
   });
 }
 
-// `ask` is one of those that answer about the clusters of a launch.
+// `ask`: ActiveClusters or PotentialCluster.
 Error AskAboutClusters(int* value, const void* function, const cudaLaunchConfig_t* config,
                        decltype(ActiveClusters)* ask) {
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;

@@ -1,4 +1,4 @@
-// Access of one device's kernels to another's memory.
+// Peer access between devices.
 #include "interpose/calls/peer_memory.h"
 
 #include "interpose/calls/device.h"

@@ -1,11 +1,11 @@
-// Pinned memory of the host.
+// Pinned host memory.
 #include "interpose/calls/pinned.h"
 
 #include "interpose/runtime/entry.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// The runtime's flags are the driver's.
+// The runtime's flags equal the driver's.
 CUSPAN_EXPORT cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   return Answer([&] { return AllocatePinned(bytes, cudaHostAllocDefault, memory); });
 }

@@ -1,4 +1,4 @@
-// Memory in a stream's order, and the pools that it comes from.
+// Stream-ordered memory, and its pools.
 #include "interpose/calls/pool.h"
 
 #include <vector>
@@ -18,7 +18,7 @@ Error Allocate(void** memory, std::size_t bytes, std::optional<cudaMemPool_t> po
   return result;
 }
 
-// The numbers agree.
+// The numbers are equal.
 CUmemPool_attribute DriversOf(cudaMemPoolAttr attribute) {
   return static_cast<CUmemPool_attribute>(attribute);
 }

@@ -1,5 +1,5 @@
-// What the static constructors of a program call. Everything is only recorded;
-// a device hears of it at the first use.
+// Functions called by a program's static constructors. They only record; a device gets the code at
+// its first use.
 
 #include "common/log.h"
 #include "interpose/client/base/registry.h"
@@ -14,7 +14,7 @@ FatbinRecord* RecordOf(void** handle) { return reinterpret_cast<FatbinRecord*>(h
 
 }  // namespace
 
-// Declared in crt/host_runtime.h, which only nvcc can include.
+// Declared in crt/host_runtime.h, a header only usable by nvcc.
 
 CUSPAN_EXPORT void** __cudaRegisterFatBinary(void* wrapper) {
   return reinterpret_cast<void**>(Registry::Get().AddFatbin(wrapper));
@@ -51,20 +51,19 @@ CUSPAN_EXPORT void __cudaRegisterManagedVar(void** handle, void** host, char* /*
   Registry::Get().AddManaged(RecordOf(handle), host, name);
 }
 
-// For compilers that let device code use variables of the host; in no public header.
+// Called if device code uses host variables (some compilers allow it). In no public header.
 CUSPAN_EXPORT void __cudaRegisterHostVar(void** handle) {
   Registry::Get().SetUnsupported(RecordOf(handle), "a host variable used by device code");
 }
 
-// Called before the host touches a managed variable for the first time; it has
-// no way to say that there is none. What nvcc's code does next is to follow a
-// null pointer.
+// Called before the host uses a managed variable for the first time. It cannot report an error: on
+// failure, nvcc's code next dereferences a null pointer.
 CUSPAN_EXPORT char __cudaInitModule(void** handle) {
   const FatbinRecord* const fatbin = RecordOf(handle);
   if (fatbin == nullptr) return 1;
   const cudaError_t result = cuspan::Answer([&]() -> cuspan::Error {
     if (!fatbin->unsupported.empty()) return cuspan::NotSupported(fatbin->unsupported);
-    // The variables' addresses and first contents come with the module.
+    // Loading the module sets the variables' addresses and initial values.
     return cuspan::OnCurrentDevice(
         [&](cuspan::Session&, cuspan::ContextConnection& connection) -> cuspan::Error {
           return connection.modules().Load(*fatbin);

@@ -1,4 +1,4 @@
-// Structures of the runtime that the driver has, too, with the same layout and other names.
+// Conversion between structures of runtime and driver with the same layout and different names.
 #pragma once
 
 #include <cstring>

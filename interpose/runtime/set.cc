@@ -1,4 +1,4 @@
-// Filling device memory with a byte.
+// Fills of device memory with a byte.
 #include "interpose/calls/set.h"
 
 #include "interpose/runtime/entry.h"
@@ -6,8 +6,8 @@
 namespace cuspan {
 namespace {
 
-// The planes of a 3-D area follow each other after `ysize` rows, so that one is
-// an area of rows when planes are full and a sequence of areas otherwise.
+// Planes of a 3-D area are `ysize` rows apart. If all rows of a plane are filled, the area is one
+// sequence of rows. Otherwise each plane is filled separately.
 Error Fill3D(const cudaPitchedPtr& memory, int value, const cudaExtent& extent, bool asynchronous,
              cudaStream_t stream, DefaultStream meaning) {
   if (extent.height == memory.ysize || extent.depth <= 1) {

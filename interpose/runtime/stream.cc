@@ -102,19 +102,19 @@ CUSPAN_EXPORT_TWINS(cudaStreamIsCapturing, _ptsz,
                       });
                     }))
 
-// But for the status, the results are defined for capturing streams only.
+// Results other than the status are defined only for capturing streams.
 CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo, _ptsz,
                     (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                      cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
                      const cudaGraphEdgeData** edges, std::size_t* count),
-                    // Before CUDA 13 it had the first three only.
+                    // Before CUDA 13, it had the first three parameters only.
                     CallerIsBefore13(__builtin_return_address(0))
                         ? CaptureInfoOf(stream, meaning, status, id, nullptr, nullptr, nullptr,
                                         nullptr)
                         : CaptureInfoOf(stream, meaning, status, id, graph, dependencies, edges,
                                         count))
 
-// CUDA 12's names of what 13's has become, without and with the data of edges.
+// CUDA 12's names of the same function, without and with edge data.
 CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo_v2, _ptsz,
                     (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                      cudaGraph_t* graph, const cudaGraphNode_t** dependencies, std::size_t* count),

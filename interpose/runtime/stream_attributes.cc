@@ -1,4 +1,4 @@
-// What a program sets for a stream beside its flags and priority.
+// Attributes of streams other than flags and priority.
 #include "interpose/calls/stream_attributes.h"
 
 #include "interpose/runtime/entry.h"

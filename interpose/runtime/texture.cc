@@ -11,7 +11,7 @@
 namespace cuspan {
 namespace {
 
-// What the texture reads, and back.
+// Conversion of a texture's resource, in both directions.
 Error Describe(const cudaResourceDesc& resource, TextureResource* out) {
   const auto describe_memory = [&](const void* memory, const cudaChannelFormatDesc& desc) -> Error {
     const std::optional<ElementFormat> format = FormatOf(desc);
@@ -73,7 +73,7 @@ cudaResourceDesc ResourceOf(const TextureResource& resource) {
   return out;
 }
 
-// The enumerations agree in their numbers; the flags are the driver's.
+// The enumerations have equal numbers. The flags are the driver's.
 TextureSampling Describe(const cudaTextureDesc& desc) {
   TextureSampling out = SamplingFrom(desc);
   if (desc.readMode == cudaReadModeElementType) out.flags |= CU_TRSF_READ_AS_INTEGER;
@@ -110,9 +110,9 @@ Error Create(cudaTextureObject_t* object, const cudaResourceDesc& resource,
   return cudaSuccess;
 }
 
-// How much of it programs of a release have.
+// Size of the structure in programs of a release.
 std::size_t BytesOf(const cudaResourceDesc& desc, int release) {
-  // Before 13 the plane was the largest form, and nothing followed the forms.
+  // Before CUDA 13, pitch2D was the largest member of the union, and no member followed the union.
   return release < 13 ? offsetof(cudaResourceDesc, res) + sizeof desc.res.pitch2D : sizeof desc;
 }
 std::size_t BytesOf(const cudaResourceViewDesc& desc, int release) {
@@ -122,7 +122,7 @@ std::size_t BytesOf(const cudaTextureDesc& desc, int release) {
   return release < 12 ? offsetof(cudaTextureDesc, seamlessCubemap) : sizeof desc;
 }
 
-// A description of which programs of `release` have the first part only.
+// Copies a structure, as far as programs of `release` have it. The rest is 0.
 template <typename T>
 T Whole(const T& desc, int release) {
   T whole{};
@@ -130,7 +130,7 @@ T Whole(const T& desc, int release) {
   return whole;
 }
 
-// cudaCreateTextureObject, of descriptions as programs of a major release of CUDA know them.
+// cudaCreateTextureObject for the structures of a major CUDA release.
 [[gnu::always_inline]] inline cudaError_t Create(cudaTextureObject_t* object,
                                                  const cudaResourceDesc* resource,
                                                  const cudaTextureDesc* sampling,
@@ -145,7 +145,7 @@ T Whole(const T& desc, int release) {
   });
 }
 
-// cudaGetTextureObjectTextureDesc, the same.
+// cudaGetTextureObjectTextureDesc for the structure of a major CUDA release.
 [[gnu::always_inline]] inline cudaError_t GetSampling(cudaTextureDesc* desc,
                                                       cudaTextureObject_t object, int release) {
   return AnswerUnlessFaulted([&]() -> Error {
@@ -170,7 +170,7 @@ CUSPAN_EXPORT cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object,
   return Create(object, resource, sampling, view, CallerRelease(__builtin_return_address(0)));
 }
 
-// As CUDA 12 knows the descriptions, for programs of CUDA 11, whose plain names know less.
+// Uses CUDA 12's structures in programs of CUDA 11. There the plain names have smaller ones.
 CUSPAN_EXPORT cudaError_t cudaCreateTextureObject_v2(cudaTextureObject_t* object,
                                                      const cudaResourceDesc* resource,
                                                      const cudaTextureDesc* sampling,
@@ -212,7 +212,7 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewD
     if (desc == nullptr) return cudaErrorInvalidValue;
     TextureRecord record;
     CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
-    // As runtime 13.0: *desc stays as it was.
+    // *desc stays unchanged, as in runtime 13.0.
     if (!record.view) return cudaSuccess;
     const auto whole = ViewAs<cudaResourceViewDesc>(*record.view);
     CopyFirst(desc, &whole, BytesOf(whole, release));

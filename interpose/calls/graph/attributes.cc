@@ -13,7 +13,7 @@ Error WithKernel(CUgraphNode node, const std::function<Error(KernelWork&)>& use)
   });
 }
 
-// Attributes that do not change what a kernel computes: kept for those who ask.
+// True for attributes without effect on a kernel's results: stored for queries only.
 bool IsHint(CUlaunchAttributeID id) {
   return id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || id == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
          id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE ||

@@ -12,21 +12,21 @@ namespace {
 struct Capture {
   unsigned long long id = 0;
   std::shared_ptr<Graph> graph;
-  bool own_graph = true;     // Made by the capture, not given by the program.
-  std::uint64_t origin = 0;  // The stream that it began in.
+  bool own_graph = true;     // Made by the capture, not by the program.
+  std::uint64_t origin = 0;  // Stream it began in.
   std::uint32_t thread = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool invalid = false;
-  // By stream: what its next node depends on.
+  // Dependencies of the next node, by stream.
   std::map<std::uint64_t, std::vector<GraphNode*>> streams;
 };
 
-// A stream that is part of a capture.
+// A stream taking part in a capture.
 struct CapturingStream {
   std::shared_ptr<Capture> capture;
-  std::uint64_t connection = 0;  // The life of the context that has it.
-  bool made_by_program = false;  // Otherwise it is a thread's own default stream.
-  bool blocking = true;          // Keeps order with the legacy stream.
+  std::uint64_t connection = 0;  // Its context's generation.
+  bool made_by_program = false;  // False for a thread's default stream.
+  bool blocking = true;          // Synchronizes with the legacy stream.
 };
 
 struct CapturedRecord {
@@ -34,14 +34,14 @@ struct CapturedRecord {
   std::vector<GraphNode*> nodes;
 };
 
-// Guarded by the mutex of Graphs.
+// Guarded by Graphs::mutex.
 struct State {
   std::unordered_map<std::uint64_t, CapturingStream> by_stream;
-  std::unordered_map<std::uint64_t, CapturedRecord> records;  // By event.
+  std::unordered_map<std::uint64_t, CapturedRecord> records;  // Indexed by event.
 };
 
 State& TheState() {
-  static auto* const state = new State;  // Never destroyed, as the session.
+  static auto* const state = new State;  // Never destroyed, like the session.
   return *state;
 }
 
@@ -51,14 +51,14 @@ std::shared_ptr<Capture> FindCapture(std::uint64_t stream) {
   return known == state.by_stream.end() ? nullptr : known->second.capture;
 }
 
-// The one that the event's latest record is in; null when there is none.
+// Returns the capture with the event's latest record, or null.
 std::shared_ptr<Capture> CaptureOfRecord(CUevent event) {
   const auto record = TheState().records.find(NumberOf(event));
   return record == TheState().records.end() ? nullptr : record->second.capture.lock();
 }
 
-// Whether a call that is unsafe in a capture is forbidden to this thread because of this one:
-// what the capture asks of threads, as far as the thread's own mode follows it.
+// True if the capture forbids unsafe calls to this thread. The capture's mode sets the rule; the
+// thread's own mode may relax it.
 bool Forbids(const Capture& capture) {
   const ThreadState& thread = ThisThread();
   const bool own = capture.thread == thread.number;
@@ -85,7 +85,7 @@ void Join(const Session& session, const StreamTarget& target, std::shared_ptr<Ca
   CountCaptures();
 }
 
-// Its streams are no longer part of it.
+// Removes the capture's streams and records.
 void Leave(const std::shared_ptr<Capture>& capture) {
   State& state = TheState();
   std::erase_if(state.by_stream,
@@ -95,8 +95,8 @@ void Leave(const std::shared_ptr<Capture>& capture) {
   CountCaptures();
 }
 
-// Streams that are gone, with their contexts or alone, concern nobody any more; nor does a capture
-// that can not be ended where it began.
+// Removes streams destroyed alone or with their contexts. If the origin of a capture is destroyed,
+// removes the capture, since it cannot be ended.
 void ForgetGone(Session& session) {
   std::vector<std::shared_ptr<Capture>> ended;
   std::erase_if(TheState().by_stream, [&](const auto& entry) {
@@ -115,8 +115,8 @@ void ForgetGone(Session& session) {
   }
 }
 
-// The legacy stream keeps order with blocking streams, which a capture can not record: whoever
-// uses it meanwhile ends those captures (but for relaxed ones, and another thread's private ones).
+// The legacy stream synchronizes with blocking streams; captures cannot record this. Its use
+// invalidates their captures, except relaxed ones and other threads' thread-local ones.
 Error RefuseLegacy() {
   bool refused = false;
   for (const auto& [stream, capturing] : TheState().by_stream) {
@@ -133,7 +133,7 @@ Error RefuseLegacy() {
   return refused ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
 }
 
-// The capture that a call into `target` belongs to; null when there is none.
+// Finds the capture of calls into `target`; null if it is not capturing.
 Error CaptureFor(Session& session, const StreamTarget& target, std::shared_ptr<Capture>* capture) {
   ForgetGone(session);
   *capture = FindCapture(target.stream);
@@ -171,8 +171,7 @@ Error Begin(Session& session, const StreamTarget& target, CUstreamCaptureMode mo
   return CUDA_SUCCESS;
 }
 
-// Whether every stream that joined has been waited for by the origin: all their last nodes come
-// before its own.
+// True if the origin has waited for all joined streams: all their last nodes precede its own.
 bool AllJoined(const Capture& capture) {
   const std::set<const GraphNode*> before = WithAncestors(capture.streams.at(capture.origin));
   for (const auto& [stream, nodes] : capture.streams)
@@ -181,8 +180,8 @@ bool AllJoined(const Capture& capture) {
   return true;
 }
 
-// Told nowhere, a graph that the program gave stays, and one of the capture's own is given up:
-// nothing could name it.
+// If `graph` is null, the program's graph stays; one made by the capture is destroyed, since it
+// would have no user.
 Error End(const StreamTarget& target, CUgraph* graph) {
   if (graph != nullptr) *graph = nullptr;
   const std::shared_ptr<Capture> capture = FindCapture(target.stream);
@@ -204,7 +203,7 @@ Error End(const StreamTarget& target, CUgraph* graph) {
   return result;
 }
 
-// use(Session&, const StreamTarget&) → Error with the graphs in peace.
+// Calls use(Session&, const StreamTarget&) → Error with Graphs::mutex held.
 template <typename Use>
 Error AboutCapture(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
@@ -215,7 +214,7 @@ Error AboutCapture(CUstream stream, DefaultStream meaning, Use&& use) {
   });
 }
 
-// The nodes behind handles, which must be of `graph`.
+// Finds nodes by their handles; they must be in `graph`.
 Error FindNodes(const Graph& graph, const CUgraphNode* nodes, std::size_t count,
                 std::vector<GraphNode*>* found) {
   if (nodes == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -324,7 +323,7 @@ Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, b
       record == state.records.end() ? nullptr : record->second.capture.lock();
   if (recorded == nullptr) {
     if (capture == nullptr) return CUDA_SUCCESS;
-    // What happens outside of a capture can not come before its nodes.
+    // Work outside a capture cannot precede its nodes.
     capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
@@ -337,7 +336,7 @@ Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, b
     recorded->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
-  // A stream that was not capturing is from now on.
+  // If the stream was not capturing, it joins.
   Merge(recorded->streams[target.stream], record->second.nodes);
   Join(session, target, recorded);
   *captured = true;

@@ -1,8 +1,7 @@
-// Stream capture: what is put into a capturing stream becomes nodes of a graph.
+// Stream capture: work put into a capturing stream becomes nodes of a graph.
 //
-// A capture begins in one stream. Another stream joins it by waiting for an
-// event that was recorded in it. Each stream has the nodes that its next one
-// will depend on.
+// A capture begins in one stream. Another stream joins it by waiting for an event recorded in it.
+// Each stream keeps a list of nodes: the dependencies of its next node.
 #pragma once
 
 #include <type_traits>
@@ -11,10 +10,10 @@
 
 namespace cuspan {
 
-// --- For calls that put something into a stream.
+// --- Calls putting work into a stream
 
-// Whether the work of a call was described. A call that is refused because of its arguments leaves
-// a capture as it was; what only the driver refuses ends it (as an H200 with runtime 13.0 did).
+// Result of describing a call's work. A call refused because of its arguments does not affect a
+// capture. If only the driver refuses it, the capture ends (as on an H200 with runtime 13.0).
 struct Described {
   Error error;
   bool ends_capture = false;
@@ -25,22 +24,21 @@ struct Described {
 };
 inline Described OrEndsCapture(Error error) { return {error, error.failed()}; }
 
-// make_work(NewNode, Work*) → Described says what the call would do. When the stream is capturing,
-// it becomes a node and *captured is true; when it is not, nothing happens.
+// make_work(NewNode, Work*) → Described describes the call's work. If the stream is capturing, it
+// becomes a node and *captured is true. If not, nothing happens.
 using MakeWork = std::function<Described(const NewNode&, Work*)>;
 Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
                   bool* captured);
-// A record of an event, or a wait for one: these only move dependencies.
+// Record of an event, or wait for one: these only change dependencies.
 Error CaptureRecord(Session& session, const StreamTarget& target, CUevent event, bool* captured);
 Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, bool* captured);
-// Whether the event's latest record was captured, by a capture that goes on.
+// True if an active capture contains the event's latest record.
 bool IsCaptured(CUevent event);
-// The same for who wants to wait for it: ends the capture with CUDA_ERROR_CAPTURED_EVENT.
+// To be called before a wait for it: ends such a capture with CUDA_ERROR_CAPTURED_EVENT.
 Error RefuseCapturedEvent(CUevent event);
 
-// body(Session&, const StreamTarget&) → Error, or in a capturing stream
-// make_work(Session&, const StreamTarget&, [const NewNode&,] Work*) → Error or Described. As
-// OnStream otherwise.
+// Calls body(Session&, const StreamTarget&) → Error or, in a capturing stream, make_work(Session&,
+// const StreamTarget&, [const NewNode&,] Work*) → Error or Described. Otherwise like OnStream.
 template <typename Body, typename Describe>
 Error InStream(CUstream stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
   return WithSession([&](Session& session) -> Error {
@@ -65,9 +63,8 @@ Error InStream(CUstream stream, DefaultStream meaning, Body&& body, Describe&& m
   });
 }
 
-// The same for a record of an event or a wait for one. In a capturing stream it moves dependencies,
-// as `capture` does it, or becomes `external`, a node that does it at each launch, if `flags` say
-// so.
+// Same for the record of an event or the wait for one. In a capturing stream, `capture` changes the
+// dependencies. If `flags` say external, the node `external` does it at each launch instead.
 template <typename Body>
 Error EventInStream(CUevent event, CUstream stream, unsigned flags, DefaultStream meaning,
                     decltype(CaptureRecord)* capture, const Work& external, Body&& body) {
@@ -94,10 +91,10 @@ Error EventInStream(CUevent event, CUstream stream, unsigned flags, DefaultStrea
   });
 }
 
-// --- What the program asks for.
+// --- Calls of the program
 
 Error BeginCapture(CUstream stream, DefaultStream meaning, CUstreamCaptureMode mode);
-// What is captured depends on these nodes of the graph, into which it goes.
+// Captures into `graph`, with these nodes of it as first dependencies.
 Error BeginCaptureToGraph(CUstream stream, DefaultStream meaning, CUgraph graph,
                           const CUgraphNode* dependencies, std::size_t count,
                           CUstreamCaptureMode mode);
@@ -106,7 +103,7 @@ Error EndCapture(CUstream stream, DefaultStream meaning, CUgraph* graph);
 Error UpdateCaptureDependencies(CUstream stream, DefaultStream meaning,
                                 const CUgraphNode* dependencies, std::size_t count, unsigned flags);
 
-// --- What a stream says of itself.
+// --- State of a stream
 
 struct CaptureState {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -1,4 +1,4 @@
-// Conditions of graphs, and the conditional nodes that follow them.
+// Conditions of graphs, and conditional nodes using them.
 #include <algorithm>
 
 #include "interpose/calls/graph/device_graph.h"
@@ -18,7 +18,7 @@ bool Follows(const Graph& graph, std::uint64_t condition) {
   });
 }
 
-// A condition of the graph that no node follows yet.
+// True for a condition of the graph not yet used by a node.
 bool IsFree(const Graph& graph, std::uint64_t condition) {
   if (graph.on_device == nullptr) return false;
   const auto& conditions = graph.on_device->conditions();
@@ -42,7 +42,7 @@ bool HasSize(const CUDA_CONDITIONAL_NODE_PARAMS& parameters) {
   }
 }
 
-// More than any program has; the proxy takes no more.
+// Limit of the proxy, above the needs of any program.
 constexpr unsigned kMaxBodies = 4096;
 
 }  // namespace

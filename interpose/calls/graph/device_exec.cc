@@ -10,10 +10,10 @@
 namespace cuspan {
 namespace {
 
-// A launch of a graph costs the driver as much as two or three of kernels.
+// Minimum nodes of a device's part: its launch costs the driver two or three kernel launches.
 constexpr std::size_t kMinNodes = 3;
 
-// Takes the nodes for which `mine` holds out of *left, but for those behind one that stays.
+// Moves nodes accepted by `mine` out of *left, except nodes behind a remaining one.
 template <typename Mine>
 std::vector<GraphNode*> TakeFirst(std::vector<GraphNode*>* left, Mine&& mine) {
   std::vector<GraphNode*> taken;
@@ -33,7 +33,7 @@ std::vector<GraphNode*> TakeFirst(std::vector<GraphNode*>* left, Mine&& mine) {
   return taken;
 }
 
-// With those in graphs inside.
+// Counts nodes of child graphs, too.
 std::size_t Count(const std::vector<GraphNode*>& nodes) {
   std::size_t count = 0;
   for (const GraphNode* node : nodes) {
@@ -134,7 +134,7 @@ Error GiveToDevice(Session& session, ContextConnection& connection, const Graph&
                    std::vector<GraphPart>* parts) {
   auto left = InOrder(graph);
   if (!left) return CUDA_ERROR_INVALID_VALUE;
-  // What satisfies a wait may be of another part.
+  // Another part may write the value waited for.
   if (std::any_of(left->begin(), left->end(),
                   [](const auto* node) { return WaitsForValue(*node); }))
     return CUDA_ERROR_NOT_SUPPORTED;

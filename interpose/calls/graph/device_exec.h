@@ -1,35 +1,34 @@
-// Executable graphs as the device has them, and the pieces that launches of a graph consist of.
+// Executable graphs on the device, and the parts of a graph's launches.
 //
-// A graph that is launched again goes to the device: its nodes are recorded in a graph of the
-// driver, which one op launches. What other nodes do that are for the host or another device, the
-// client hands to streams one by one, at each launch (run.cc), and so it does with all nodes of a
-// graph's first launch: many graphs have only one.
+// If a graph is launched again, the nodes its device can run are recorded in a graph of the driver,
+// launched by one op. The client posts the others (nodes of the host or another device) to streams
+// at each launch (run.cc). It posts all nodes at the first launch: many graphs have only one.
 #pragma once
 
 #include "interpose/calls/graph/recorder.h"
 
 namespace cuspan {
 
-// Forgotten by the device with the object.
+// The destructor also destroys it on the device.
 class DeviceGraphExec {
  public:
-  // `conditions`: the graph that it was made of, where that has conditional nodes.
+  // `conditions`: the graph it was made of, if it has conditional nodes.
   DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle,
                   std::shared_ptr<DeviceGraph> conditions);
-  // Of the proxy's `graph`, which goes with it.
+  // Instance of the proxy's `graph`; owns this graph.
   DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle, std::uint64_t graph,
                   RecordedPlaces places);
   ~DeviceGraphExec();
   DeviceGraphExec(const DeviceGraphExec&) = delete;
   DeviceGraphExec& operator=(const DeviceGraphExec&) = delete;
 
-  // Its proxy; null where the device was reset since.
+  // Its context's connection; null after a reset of the device.
   std::shared_ptr<ContextConnection> FindLink(Session& session) const {
     return session.devices().ConnectionNumbered(connection_number_);
   }
   bool Has(const GraphNode& node) const { return places_.contains(&node); }
-  // Puts a launch into the stream's order, whatever device that is of; the nodes of `changed` that
-  // it has do their new work from then on. Not with the graphs in peace.
+  // Posts a launch in the stream's order; the stream may be of any device. Nodes in `changed` use
+  // their new work from then on. To be called without Graphs::mutex.
   Error Launch(Session& session, const StreamTarget& target,
                const std::vector<const GraphNode*>& changed) const;
 
@@ -41,11 +40,12 @@ class DeviceGraphExec {
   const RecordedPlaces places_;
 };
 
-// --- Of graphs without conditional nodes; with the graphs in peace.
+// --- Graphs without conditional nodes; Graphs::mutex is held
 
-// All nodes by the client.
+// One part, posted by the client.
 Error PutInOrder(const Graph& graph, std::vector<GraphPart>* parts);
-// By the device of `connection` what it can do. Fails where that is nothing, or refused.
+// Records nodes on the device of `connection` as far as possible. Fails if they are too few, or
+// refused.
 Error GiveToDevice(Session& session, ContextConnection& connection, const Graph& graph,
                    std::vector<GraphPart>* parts);
 

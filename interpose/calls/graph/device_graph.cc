@@ -14,7 +14,7 @@ using NodeSet = std::unordered_set<const GraphNode*>;
 
 bool IsCondition(const GraphNode& node) { return std::holds_alternative<ConditionWork>(node.work); }
 
-// Also in graphs inside.
+// Includes child graphs.
 bool HasKernelOf(const GraphNode& node, int device) {
   if (const auto* const child = std::get_if<ChildWork>(&node.work)) {
     const auto& nodes = child->graph->nodes;
@@ -24,7 +24,7 @@ bool HasKernelOf(const GraphNode& node, int device) {
   return std::holds_alternative<KernelWork>(node.work) && node.device == device;
 }
 
-// All nodes that come before those that `start` names, with these.
+// Returns the nodes selected by `start`, and all nodes before them.
 template <typename Start>
 NodeSet WithAllBefore(const std::vector<GraphNode*>& order, Start&& start) {
   NodeSet set;
@@ -104,7 +104,7 @@ Error DeviceGraph::MakeReady(Session& session) {
   if (ready_) return CUDA_SUCCESS;
   std::shared_ptr<ContextConnection> connection;
   CUSPAN_RETURN_IF_FAILED(FindLink(session, &connection));
-  // The driver has one executable graph at a time, and the one before goes with its last launch.
+  // The driver allows one executable graph; the former one ends with its last launch.
   if (launched_ != 0) CUSPAN_RETURN_IF_FAILED(session.events().Synchronize(launched_));
   GraphClear clear;
   clear.graph = handle_;
@@ -155,7 +155,7 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   NodeSet behind;
   for (GraphNode* node : *order) {
     if (!before.contains(node)) {
-      // What the device can go on with is its own, too: such a kernel may set a condition as well.
+      // Later nodes the device can run are also recorded: their kernels may set conditions, too.
       const bool follows = std::any_of(node->dependencies.begin(), node->dependencies.end(),
                                        [&](const GraphNode* one) { return behind.contains(one); });
       if (!follows && on_device(*node)) {
@@ -166,7 +166,7 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
       }
       continue;
     }
-    // The kernel may set a condition, which it can do in the device's graph alone.
+    // The kernel may set a condition, possible only in the device's graph.
     if (IsCondition(*node) || HasKernelOf(*node, device_)) {
       return NotSupported(
           "a graph with host nodes, or work of another device, between a kernel and a conditional "

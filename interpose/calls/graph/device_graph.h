@@ -1,13 +1,12 @@
-// Graphs with conditional nodes as the device has them.
+// Graphs with conditional nodes on the device.
 //
-// A kernel sets a condition by a number that only means something in the driver's graph that it
-// runs in. So such a graph is recorded there node by node, once it is instantiated, together with
-// all that leads to its conditional nodes; what is for the host or another device stays behind or
-// before it, in the client (run.cc).
+// A kernel sets a condition by a number valid only in the kernel's own driver graph. Such a graph
+// is therefore recorded there node by node when instantiated, with all nodes leading to its
+// conditional nodes. Nodes of the host or another device run before or after it, in the client
+// (run.cc).
 //
-// As in CUDA there is one executable graph of such a graph at a time.
-// All functions are called with the graphs in peace (Graphs::mutex), but for those that say
-// otherwise.
+// At most one executable graph of it exists at a time, same as in CUDA. All functions are called
+// with Graphs::mutex held, unless stated otherwise.
 #pragma once
 
 #include <memory>
@@ -20,7 +19,7 @@ namespace cuspan {
 
 class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
  public:
-  // On the current device, for `whole` and the bodies of its conditional nodes.
+  // Creates it on the current device, for `whole` and the bodies of its conditional nodes.
   static Error Create(Session& session, const Graph& whole, std::shared_ptr<DeviceGraph>* made);
   ~DeviceGraph();
   DeviceGraph(const DeviceGraph&) = delete;
@@ -28,24 +27,24 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
 
   struct Condition {
     std::uint64_t number = 0;
-    unsigned value = 0;  // At the start of each launch, if the flag says so.
+    unsigned value = 0;  // Initial value at each launch, if flagged.
     unsigned flags = 0;
     bool operator==(const Condition&) const = default;
   };
   Error AddCondition(Session& session, unsigned value, unsigned flags, std::uint64_t* number);
   const std::vector<Condition>& conditions() const { return conditions_; }
-  // The graph of the program that it is for.
+  // Handle of the program's graph.
   std::uint64_t whole() const { return whole_; }
 
-  // Its proxy; CUDA_ERROR_INVALID_HANDLE when the device was reset since.
+  // Its context's connection; CUDA_ERROR_INVALID_HANDLE after a reset of the device.
   Error FindLink(Session& session, std::shared_ptr<ContextConnection>* connection) const;
 
-  // The device forgets what it was given for the executable graph before, whose last launch it
-  // waits for: so not with the graphs in peace. CUDA_ERROR_NOT_SUPPORTED, as CUDA has it, while
-  // there is one.
+  // Waits for the last launch of the former executable graph, and removes its nodes from the
+  // device. To be called without Graphs::mutex. CUDA_ERROR_NOT_SUPPORTED, same as in CUDA, while an
+  // executable graph exists.
   Error MakeReady(Session& session);
-  // Puts the exec's graph into the device, which is ready, and parts its nodes: what comes before
-  // those that the device has, these, and what comes behind them. Fails as cuGraphInstantiate.
+  // Records the exec's graph on the device; MakeReady was called before. Divides its nodes into
+  // three parts: before, on and after the device. Fails like cuGraphInstantiate.
   Error Instantiate(Session& session, GraphExec& exec);
 
  private:
@@ -53,9 +52,9 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
               std::uint64_t whole)
       : device_(device), connection_number_(connection_number), handle_(handle), whole_(whole) {}
 
-  friend class DeviceGraphExec;  // It records the event.
+  friend class DeviceGraphExec;  // Calls NoteLaunch.
   Error NoteLaunch(Session& session, const StreamTarget& target);
-  // Has the device make `*made` of these nodes.
+  // Makes `*made` of these nodes on the device.
   Error Build(Session& session, ContextConnection& connection, const std::vector<GraphNode*>& order,
               std::shared_ptr<DeviceGraphExec>* made);
 
@@ -64,10 +63,10 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   const std::uint64_t handle_;
   const std::uint64_t whole_;
   std::vector<Condition> conditions_;
-  Mutex renewing_;                       // Held while the graph is made ready.
-  bool ready_ = true;                    // It has no nodes.
-  std::weak_ptr<DeviceGraphExec> exec_;  // The last one.
-  std::uint64_t launched_ = 0;           // An event behind the last launch; 0 before the first.
+  Mutex renewing_;                       // Held by MakeReady.
+  bool ready_ = true;                    // True without nodes on the device.
+  std::weak_ptr<DeviceGraphExec> exec_;  // Latest executable graph.
+  std::uint64_t launched_ = 0;           // Event after the last launch; 0 before the first.
 };
 
 }  // namespace cuspan

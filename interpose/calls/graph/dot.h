@@ -1,4 +1,4 @@
-// Graphs drawn: the language DOT of Graphviz.
+// Graphs in DOT, the language of Graphviz.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,7 @@
 
 namespace cuspan {
 
-// Writes the file. CUDA_ERROR_OPERATING_SYSTEM when that can not be done.
+// Writes the file. CUDA_ERROR_OPERATING_SYSTEM on failure.
 Error DrawGraph(CUgraph graph, const char* path);
 
 }  // namespace cuspan

@@ -29,7 +29,7 @@ std::shared_ptr<GraphExec> FindExec(CUgraphExec handle) {
   return Graphs::Get().Find(handle);
 }
 
-// Before the graph, if it has conditions, is instantiated again.
+// Prepares a graph with conditions for another instantiation.
 Error MakeReady(CUgraph graph) {
   std::shared_ptr<DeviceGraph> on_device;
   CUSPAN_RETURN_IF_FAILED(WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
@@ -40,7 +40,7 @@ Error MakeReady(CUgraph graph) {
   return WithSession([&](Session& session) { return on_device->MakeReady(session); });
 }
 
-// With conditions: what was changed since the last launch, the device gets now.
+// Graphs with conditions: sends changes since the last launch to the device.
 Error Renew(Session& session, GraphExec& exec) {
   {
     std::lock_guard lock(Graphs::Get().mutex);
@@ -52,7 +52,7 @@ Error Renew(Session& session, GraphExec& exec) {
   return exec.stale ? PutInOrder(exec) : Error(CUDA_SUCCESS);
 }
 
-// Whether the program has not unloaded the kernels of the graph.
+// True if none of the graph's kernels was unloaded.
 bool HasItsKernels(const Graph& graph) {
   return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
     if (const auto* const child = std::get_if<ChildWork>(&node->work))
@@ -62,7 +62,7 @@ bool HasItsKernels(const Graph& graph) {
   });
 }
 
-// Whether the device still has what it was given, and can do what has changed.
+// True if the recorded parts still exist, and the device can run their changed nodes.
 bool IsUpToDate(Session& session, GraphExec& exec) {
   if (exec.stale) return false;
   if (!exec.given) return true;
@@ -80,8 +80,8 @@ bool IsUpToDate(Session& session, GraphExec& exec) {
   return true;
 }
 
-// Without conditions, with the graphs in peace. `give`: the device is to have what it can do, which
-// it otherwise gets with the second launch of what is the same.
+// Graphs without conditions; Graphs::mutex is held. `give`: records the device's parts now.
+// Otherwise they are recorded at the second launch of an unchanged graph.
 Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool give) {
   if (!IsUpToDate(session, exec)) {
     CUSPAN_RETURN_IF_FAILED(PutInOrder(exec));
@@ -91,7 +91,7 @@ Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool 
   if ((!give && !exec.launched) || exec.given) return CUDA_SUCCESS;
   exec.given = true;
   exec.registry_version = Registry::Get().version();
-  // The device may refuse it, which does not keep the client from handing over the nodes.
+  // If the device refuses it, the client posts the nodes.
   static_cast<void>(GiveToDevice(session, *target.connection, *exec.graph, &exec.parts));
   return CUDA_SUCCESS;
 }
@@ -111,7 +111,7 @@ Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
                              ? part.on_device->Launch(session, target, changed)
                              : RunGraph(session, target, part.nodes);
     if (!result.failed()) continue;
-    // The device may not have heard of all changes.
+    // The device may not have received all changes.
     std::lock_guard lock(Graphs::Get().mutex);
     exec.stale = exec.stale || !changed.empty();
     return result;
@@ -119,12 +119,12 @@ Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
   return CUDA_SUCCESS;
 }
 
-// A thread's own default stream is none that other threads may name.
+// True for a thread's default stream: other threads have no handle of it.
 bool IsThreadsOwn(Session& session, const StreamTarget& target) {
   return target.stream != 0 && session.streams().Find(target.stream) == nullptr;
 }
 
-// Two launches of one exec do not run at a time.
+// Orders a launch after the exec's last one: they do not overlap.
 Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& exec) {
   const StreamTarget& last = exec.last;
   const bool elsewhere = last.connection != nullptr &&
@@ -132,16 +132,16 @@ Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& 
   if (!elsewhere || last.connection->fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
   if (exec.behind != 0) return session.events().Wait(target, exec.behind);
   if (!IsThreadsOwn(session, last)) return session.events().Order(last, target);
-  // The stream was destroyed, and what was in it may still be under way.
+  // The stream was destroyed, but its work may still be in flight.
   return last.connection->CallAndStore(DeviceSynchronize{});
 }
 
 void ForgetLast(Session& session, GraphExec& exec) {
-  // Of a device that was reset it is gone.
+  // Fails after a reset of the device: the event is gone.
   if (exec.behind != 0) static_cast<void>(session.events().Destroy(std::exchange(exec.behind, 0)));
 }
 
-// After a launch.
+// To be called after a launch.
 Error NoteLast(Session& session, GraphExec& exec) {
   ForgetLast(session, exec);
   if (!IsThreadsOwn(session, exec.last)) return CUDA_SUCCESS;
@@ -150,14 +150,14 @@ Error NoteLast(Session& session, GraphExec& exec) {
   return session.events().Record(exec.behind, exec.last);
 }
 
-// The node of the exec had other work.
+// To be called after a change of the node's work, with its former work.
 void NoteChange(GraphExec& exec, const GraphNode& node, const Work& before, int device_before) {
-  // With conditions the driver has no more than one executable graph, which is made anew.
+  // If the graph has conditions, the driver allows one executable graph only. It is made again.
   if (exec.graph->on_device != nullptr) exec.stale = true;
   const bool given = std::any_of(exec.parts.begin(), exec.parts.end(), [&](const auto& part) {
     return part.on_device != nullptr && part.on_device->Has(node);
   });
-  // One that is left out does nothing there, and all is made anew when it is taken in again.
+  // A disabled node does nothing there. Enabling it rebuilds all parts.
   if (!given || !node.enabled || exec.stale) return;
   const Renewal renewal =
       node.device == device_before ? RenewalOf(before, node.work) : Renewal::kAllAnew;
@@ -168,7 +168,7 @@ void NoteChange(GraphExec& exec, const GraphNode& node, const Work& before, int 
   if (!noted) exec.changed.push_back(&node);
 }
 
-// Those of the graph and of all that is inside.
+// Collects user objects of the graph, child graphs and bodies.
 void CollectObjects(const Graph& graph, std::vector<std::shared_ptr<UserObject>>* objects) {
   for (const auto& [object, count] : graph.objects) objects->push_back(object);
   for (const auto& node : graph.nodes) {
@@ -179,13 +179,13 @@ void CollectObjects(const Graph& graph, std::vector<std::shared_ptr<UserObject>>
   }
 }
 
-// Whether what was instantiated may do other work of the same kind.
+// True if a node of an exec may change to other work of the same kind.
 bool MayBecome(const Work& mine, const Work& theirs) {
   const auto* const batch = std::get_if<MemoryBatchWork>(&mine);
   return batch == nullptr || AreAlike(*batch, std::get<MemoryBatchWork>(theirs));
 }
 
-// Whether the nodes and edges of the two are alike; where not, what and which node says so.
+// Compares nodes and edges. Returns the kind of mismatch and, in *where, its node.
 CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const GraphNode** where) {
   const auto position = [](const Graph& of, const GraphNode* node) {
     return std::find_if(of.nodes.begin(), of.nodes.end(),
@@ -205,7 +205,7 @@ CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const Gr
       if (position(mine, my.dependencies[j]) != position(theirs, their.dependencies[j]))
         return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
     }
-    // Memory has its place for good.
+    // Memory keeps its address.
     if (std::holds_alternative<AllocateWork>(their.work))
       return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
     if (!MayBecome(my.work, their.work)) return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
@@ -223,9 +223,9 @@ CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const Gr
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-// Takes the work of the nodes of `theirs`, which is alike.
+// Takes the work of the nodes of `theirs`, a matching graph.
 void Take(GraphExec& exec, Graph& mine, const Graph& theirs) {
-  mine.objects = theirs.objects;  // Launches have references of their own to what they use.
+  mine.objects = theirs.objects;  // Launches have their own references to used objects.
   for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
     GraphNode& my = *mine.nodes[i];
     const int device = std::exchange(my.device, theirs.nodes[i]->device);
@@ -252,14 +252,14 @@ void Take(GraphExec& exec, Graph& mine, const Graph& theirs) {
   }
 }
 
-// Whether the conditions of the two start alike; what the device has of `mine` stays.
+// True if their conditions have equal initial values. The device keeps those of `mine`.
 bool HaveSameConditions(const Graph& mine, const Graph& theirs) {
   if (mine.on_device == nullptr || theirs.on_device == nullptr)
     return mine.on_device == theirs.on_device;
   return mine.on_device->conditions() == theirs.on_device->conditions();
 }
 
-// Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
+// Takes the work of `graph`, if its nodes and edges match those of the exec.
 Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
   const GraphNode* where = nullptr;
   CUgraphExecUpdateResult result = Compare(*exec.graph, graph, &where);
@@ -278,8 +278,8 @@ Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
   return CUDA_SUCCESS;
 }
 
-// The node of an exec's graph that stands for one of the graph that it was made of; also in graphs
-// inside and in the bodies of conditional nodes.
+// Finds the clone of a node in an exec's graph, also in child graphs and bodies of conditional
+// nodes.
 GraphNode* FindNode(const Graph& graph, std::uint64_t origin) {
   for (const auto& node : graph.nodes) {
     if (node->origin == origin) return node.get();
@@ -293,7 +293,7 @@ GraphNode* FindNode(const Graph& graph, std::uint64_t origin) {
   return nullptr;
 }
 
-// use(GraphExec&, GraphNode&) → Error.
+// Calls use(GraphExec&, GraphNode&) → Error.
 template <typename Use>
 Error WithExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
   return WithExec(exec, [&](GraphExec& found) -> Error {
@@ -302,8 +302,7 @@ Error WithExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
   });
 }
 
-// The result of what needs an exec and got none. In a capture, the driver refuses it as work that
-// no graph can hold.
+// Result for an unknown exec. In a capture, the driver refuses it as work not allowed in a graph.
 Error RefuseExec(CUstream stream, DefaultStream meaning) {
   return OnStream(stream, meaning,
                   [](Session&, const StreamTarget&) -> Error { return CUDA_ERROR_INVALID_VALUE; });
@@ -330,7 +329,7 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
     if (found->child || (has_memory && !found->exec.expired())) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_shared<GraphExec>();
     made->graph = Graphs::Get().Clone(*found);
-    made->graph->child = true;  // The program can not reach it but through the exec.
+    made->graph->child = true;  // Not reachable by the program.
     made->flags = flags;
     made->left = LeftByLaunch(*made->graph);
     if (const Error result = PutInOrder(*made); result.failed()) {
@@ -372,7 +371,7 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         exec->last = target;
         CUSPAN_RETURN_IF_FAILED(RunParts(session, target, *exec));
         CUSPAN_RETURN_IF_FAILED(NoteLast(session, *exec));
-        // What it keeps for the program stays until the launch is over.
+        // Its user objects are kept until the launch is complete.
         std::vector<std::shared_ptr<UserObject>> kept;
         CollectObjects(*exec->graph, &kept);
         if (!kept.empty()) {
@@ -381,7 +380,7 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         }
         return WaitIfBlocking(session, target);
       },
-      // Called with the graphs in peace.
+      // Called with Graphs::mutex held.
       [&](Session&, const StreamTarget&, Work* work) -> Described {
         if (HasMemoryNodes(*exec->graph)) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true};
         return CloneAsChild(*exec->graph, work);
@@ -392,7 +391,7 @@ Error UploadGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
   const std::shared_ptr<GraphExec> exec = FindExec(handle);
   if (exec == nullptr) return RefuseExec(stream, meaning);
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
-    if (exec->graph->on_device != nullptr) return CUDA_SUCCESS;  // There since it was instantiated.
+    if (exec->graph->on_device != nullptr) return CUDA_SUCCESS;  // Recorded when instantiated.
     std::lock_guard launching(exec->launching);
     std::lock_guard lock(Graphs::Get().mutex);
     return Renew(session, target, *exec, true);

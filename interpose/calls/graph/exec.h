@@ -1,4 +1,4 @@
-// What a program makes of its graphs to launch them: instantiation, launches, updates.
+// Executable graphs: instantiation, launches, updates.
 #pragma once
 
 #include <utility>
@@ -16,17 +16,17 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
 Error DestroyExec(CUgraphExec exec);
 
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning);
-// The device gets what it can do by itself now, and not at the second launch.
+// Records the device's part of the graph now, not at the second launch.
 Error UploadGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning);
 
-// Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
+// Result of UpdateExec: takes the work of `graph`, if its nodes and edges match those of the exec.
 struct UpdateReport {
   CUgraphExecUpdateResult result;
-  CUgraphNode node;  // That is not alike; null where none is named.
+  CUgraphNode node;  // First mismatch; may be null.
 };
 Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report);
 
-// use(GraphExec&) → Error, with the graphs in peace.
+// Calls use(GraphExec&) → Error with Graphs::mutex held.
 template <typename Use>
 Error WithExec(CUgraphExec exec, Use&& use) {
   CUSPAN_RETURN_IF_FAILED(CheckMayCall());
@@ -36,17 +36,17 @@ Error WithExec(CUgraphExec exec, Use&& use) {
   return use(*found);
 }
 
-// --- About the node in what was instantiated that stands for this one.
+// --- Nodes of an exec, named by the nodes they were cloned from
 
-// Puts other work of the same kind into it.
+// Replaces its work by other work of the same kind.
 Error SetExecNode(CUgraphExec exec, CUgraphNode node, Work work);
-// The graph inside must be like the one that was there.
+// The new child graph must match the current one.
 Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child);
-// Only what does something on a device can be left out.
+// Only kernel, memcpy and memset nodes can be disabled.
 Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled);
 Error IsNodeEnabled(CUgraphExec exec, CUgraphNode node, bool* enabled);
 
-// --- What becomes of a node's new work. describe(Work*) → Error makes it.
+// --- Uses of new work. describe(Work*) → Error makes it.
 
 template <typename Describe>
 Error AddDescribed(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,

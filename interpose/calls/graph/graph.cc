@@ -32,7 +32,7 @@ GraphNode* Graph::Add(Work work, std::vector<GraphNode*> dependencies, int devic
 }
 
 Graphs& Graphs::Get() {
-  static auto* const graphs = new Graphs;  // Never destroyed, as the session.
+  static auto* const graphs = new Graphs;  // Never destroyed, like the session.
   return *graphs;
 }
 

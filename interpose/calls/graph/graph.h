@@ -1,11 +1,10 @@
-// Graphs as the program builds them: nodes, what they do, and their edges. They
-// live in the client; a launch hands the nodes' operations to the streams in an
-// order that the edges allow (run.cc). The device has graphs of its own: of what is launched again
-// (device_exec.h), and where it decides itself what comes next, at conditional nodes
-// (device_graph.h).
+// Graphs as built by the program: nodes, their work, and their edges. They are kept in the client.
+// A launch posts the nodes' work to streams in an order allowed by the edges (run.cc). The device
+// has graphs of its own: for repeated launches (device_exec.h), and for conditional nodes, since it
+// decides itself about their bodies (device_graph.h).
 //
-// Handles are numbers (NextHandle) that stand for the objects. One mutex guards
-// all graphs: CUDA lets a program use a graph from one thread at a time only.
+// Handles are numbers (NextHandle) representing the objects. One mutex guards all graphs: CUDA
+// programs may use a graph from one thread at a time only.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +31,7 @@ class UserObject;
 class DeviceGraph;
 class DeviceGraphExec;
 
-// --- What a node does.
+// --- Work of nodes
 
 struct KernelWork {
   std::shared_ptr<const FunctionRecord> function;
@@ -41,7 +40,7 @@ struct KernelWork {
   bool cooperative = false;
   Dim3 cluster;
   std::vector<std::vector<std::byte>> arguments;
-  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> hints;  // Attributes kept, not used.
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> hints;  // Attributes stored, not used.
 
   void TakeAttributes(const KernelWork& other) {
     cooperative = other.cooperative;
@@ -49,7 +48,7 @@ struct KernelWork {
     hints = other.hints;
   }
 };
-// Any copy: one of a run is a box of one row.
+// Any copy; a contiguous one is a box of one row.
 struct CopyWork {
   BoxRequest box;
 };
@@ -69,71 +68,72 @@ struct WaitWork {
 struct RecordWork {
   CUevent event = nullptr;
 };
-// The memory is there from when the node is made until the graph and what was
-// made of it are gone, and the program has freed what a launch left it; so its address is the same
-// at each launch. Nodes that allocate after it was freed in the graph share it.
+// Memory allocated by nodes. It is kept from the creation of the node until the graph and its execs
+// are destroyed; if a launch left it to the program, also until the program's free. So its address
+// is the same at each launch. Nodes allocating after its free in the graph share it.
 struct GraphMemory {
   int device = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint64_t connection_number = 0;
-  // Fails when the device has no room (memory_nodes.cc).
+  // Fails if the device is out of memory (memory_nodes.cc).
   Error Allocate(Session& session, int on, std::uint64_t size);
   ~GraphMemory();
 };
 struct AllocateWork {
-  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};  // With the address.
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};  // Including the address.
   std::shared_ptr<GraphMemory> memory;
 };
 struct FreeWork {
   void* memory = nullptr;
 };
-// What the program has after a launch, and what it has no more.
+// Memory left to the program by a launch, and memory of the program freed by it.
 struct MemoryLeft {
   std::vector<std::shared_ptr<GraphMemory>> allocated;
   std::vector<std::uint64_t> freed;
 };
-// Waits for values in memory and writes of them, one after the other (calls/memory_batch.h).
+// Consecutive waits for values in memory, and writes of values (calls/memory_batch.h).
 struct MemoryBatchWork {
-  CUcontext context = nullptr;  // As the program named it.
-  int device = 0;               // Of that context.
+  CUcontext context = nullptr;  // Handle given by the program.
+  int device = 0;               // The context's device.
   std::vector<CUstreamBatchMemOpParams> operations;
 };
-// A group of NCCL's calls for one device (calls/collective.h).
+// A group of NCCL's calls on one device (calls/collective.h).
 struct CollectiveWork {
-  std::uint64_t connection = 0;  // The life of the context that has the communicators.
-  int device = 0;                // Of that context.
+  std::uint64_t connection = 0;  // Generation of the communicators' context.
+  int device = 0;                // The context's device.
   std::vector<CollectiveCall> calls;
 };
-// Runs one of its bodies, none, or one again and again, by a number that kernels set.
+// Runs one of its bodies, none, or one repeatedly, depending on a number set by kernels.
 struct ConditionWork {
-  std::uint64_t condition = 0;  // The device's name for the number.
+  std::uint64_t condition = 0;  // Handle of the number on the device.
   CUgraphConditionalNodeType kind{};
   std::vector<std::shared_ptr<Graph>> bodies;
-  std::shared_ptr<std::vector<CUgraph>> handles;  // Theirs, as the program reads them.
+  std::shared_ptr<std::vector<CUgraph>> handles;  // Bodies' handles, read by the program.
 };
-// In the order of CUgraphNodeType, without semaphores; what NCCL does is natively kernels.
+// Order of CUgraphNodeType, without semaphores. NCCL's work is reported as kernels, as it is
+// natively.
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, ChildWork, EmptyWork, WaitWork,
                           RecordWork, AllocateWork, FreeWork, MemoryBatchWork, ConditionWork,
                           CollectiveWork>;
 
 CUgraphNodeType TypeOf(const Work& work);
 
-// --- Structure.
+// --- Structure
 
 struct GraphNode {
   std::uint64_t handle = 0;
-  std::uint64_t origin = 0;  // The node of the graph that this one's graph was cloned from.
-  int device = 0;            // Current when the node was made.
+  std::uint64_t origin = 0;  // Handle of the node it was cloned from.
+  int device = 0;            // Current device at the node's creation.
   Work work;
-  bool enabled = true;                   // Of graphs to be launched.
-  std::vector<GraphNode*> dependencies;  // Of the same graph.
+  bool enabled = true;                   // Used in execs only.
+  std::vector<GraphNode*> dependencies;  // Nodes of the same graph.
 
-  // Memory of the node with these bytes, for the program, which may change them and give them back
-  // as often as it likes: good until the node is destroyed. It is the same for each `index` and
-  // size.
+  // Returns a copy of the bytes for the program, owned by the node and valid until the node is
+  // destroyed. The program may change it and pass it back any number of times. Calls with the same
+  // `index` and size return the same buffer.
   void* Tell(std::size_t index, std::span<const std::byte> bytes);
-  // The same for a list of pointers to the arguments of its kernel.
+  // Same for a list of pointers to the kernel's arguments.
   void** TellArguments(const KernelWork& kernel);
 
  private:
@@ -142,43 +142,43 @@ struct GraphNode {
 
 struct Graph {
   std::uint64_t handle = 0;
-  std::vector<std::unique_ptr<GraphNode>> nodes;  // In the order in which they were made.
-  // Belongs to a node, or is an exec's. The program can not destroy or instantiate it, nor make it
-  // another node's, nor add nodes of memory (measured, 580).
+  std::vector<std::unique_ptr<GraphNode>> nodes;  // Sorted by creation.
+  // True if it belongs to a node or an exec. The program cannot destroy or instantiate it, make it
+  // another node's, or add memory nodes to it (measured, 580).
   bool child = false;
-  // What the program gave it to keep, and how often (user_objects.cc); its clones keep it, too.
+  // User objects kept by it and its clones, and reference counts (user_objects.cc).
   std::map<std::shared_ptr<UserObject>, unsigned> objects;
-  std::weak_ptr<GraphExec> exec;  // The one made of it, where it has nodes of memory.
-  // Of a graph with conditions, and of the bodies of its conditional nodes.
+  std::weak_ptr<GraphExec> exec;  // Its exec, if the graph has memory nodes.
+  // Null for graphs without conditions, except bodies of conditional nodes.
   std::shared_ptr<DeviceGraph> on_device;
 
   GraphNode* Add(Work work, std::vector<GraphNode*> dependencies, int device);
 };
 
-// A piece of what a launch does, behind the pieces before it.
+// A part of a launch, run after the parts before it.
 struct GraphPart {
-  std::vector<GraphNode*> nodes;               // Each behind those that it depends on.
-  std::shared_ptr<DeviceGraphExec> on_device;  // Null: the client hands over the nodes.
+  std::vector<GraphNode*> nodes;               // Topological order.
+  std::shared_ptr<DeviceGraphExec> on_device;  // Null: the client posts the nodes.
 };
 
-// What a program instantiated: a clone of its graph.
+// An instantiated graph: a clone of the program's graph.
 struct GraphExec {
   std::uint64_t handle = 0;
   std::shared_ptr<Graph> graph;
   std::vector<GraphPart> parts;
-  bool launched = false;                  // Since `parts` was made anew.
-  bool given = false;                     // The device was given what it takes.
-  std::vector<const GraphNode*> changed;  // Whose new work the device is to be told of.
-  std::uint64_t registry_version = 0;     // The registry's, when it had all kernels of the graph.
-  MemoryLeft left;                        // By each launch.
-  bool stale = false;                     // `parts` is to be made anew.
+  bool launched = false;                  // Since `parts` was rebuilt.
+  bool given = false;                     // Recording on the device was tried.
+  std::vector<const GraphNode*> changed;  // Nodes with new work not sent yet.
+  std::uint64_t registry_version = 0;     // Registry version at the last check of its kernels.
+  MemoryLeft left;                        // Left by each launch.
+  bool stale = false;                     // `parts` must be rebuilt.
   unsigned long long flags = 0;
   std::mutex launching;
-  StreamTarget last;         // Where it was launched the last time; launches of one do not overlap.
-  std::uint64_t behind = 0;  // An event behind that, if the stream is a thread's own.
+  StreamTarget last;         // Stream of the last launch; launches of one exec do not overlap.
+  std::uint64_t behind = 0;  // Event after it, if it was in a thread's default stream.
 };
 
-// All of the process. The functions are called with the mutex held.
+// All graphs of the process. Functions are called with the mutex held.
 class Graphs {
  public:
   static Graphs& Get();
@@ -187,7 +187,7 @@ class Graphs {
   std::shared_ptr<Graph> Create();
   std::shared_ptr<Graph> Clone(const Graph& graph);
   std::shared_ptr<Graph> Find(CUgraph graph);
-  // The node and its graph; null pointers for what is none.
+  // A node and its graph; both null if unknown.
   struct Place {
     std::shared_ptr<Graph> graph;
     GraphNode* node = nullptr;
@@ -200,9 +200,9 @@ class Graphs {
   std::shared_ptr<GraphExec> Find(CUgraphExec exec);
   bool Destroy(CUgraphExec exec);
 
-  // The graphs that belong to a node, gone with it.
+  // Destroys the graphs belonging to a node.
   void DestroyPartsOf(const GraphNode& node);
-  // The new node's handle is found by Find from then on.
+  // Adds the new node's handle for Find.
   void Name(const std::shared_ptr<Graph>& graph, GraphNode* node);
 
  private:
@@ -211,27 +211,26 @@ class Graphs {
   std::map<std::uint64_t, std::shared_ptr<GraphExec>> execs_;
 };
 
-// Where a node is to be: its graph, and the nodes that it will depend on.
+// Position of a new node: its graph and its dependencies.
 struct NewNode {
   const std::shared_ptr<Graph>& graph;
   const std::vector<GraphNode*>& dependencies;
 };
-// These nodes and all that they depend on.
+// Returns these nodes and all they depend on.
 std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes);
 
-// Whether the node, or one in a graph inside, waits for a value in memory.
+// True if the node, or one in a child graph, waits for a value in memory.
 bool WaitsForValue(const GraphNode& node);
 
-// Nodes, each behind those that it depends on; nothing when they form a cycle. One that waits for a
-// value in memory comes as late as it may: a node beside it may write the value.
+// Returns the nodes in topological order; nullopt for a cycle. A node waiting for a value in memory
+// comes as late as possible: an independent node may write the value.
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);
 
 inline CUgraphNode HandleOf(const GraphNode& node) { return HandleOf<CUgraphNode>(node.handle); }
 inline CUgraph HandleOf(const Graph& graph) { return HandleOf<CUgraph>(graph.handle); }
 
-// Hands the nodes' work to the stream, and, where it concerns another device, to that one in the
-// stream's order; InOrder says their order. What waits for a value in memory holds up nothing but
-// what depends on it (run.cc).
+// Posts the nodes' work to the stream, or to another device in the stream's order. `order` is
+// InOrder's. Waits for values in memory hold up only nodes depending on them (run.cc).
 Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order);
 
 }  // namespace cuspan

@@ -1,17 +1,17 @@
-// Numbers that tell graphs, executable ones and nodes apart, as DrawGraph writes them.
+// Numbers identifying graphs, executable graphs and nodes, also used by DrawGraph.
 #pragma once
 
 #include "interpose/calls/graph/graph.h"
 
 namespace cuspan {
 
-// Of a Graph, a GraphExec or a GraphNode. Handles are counted: their ends differ.
+// `object`: a Graph, GraphExec or GraphNode. Handles are counted: their low bits differ.
 template <typename Object>
 unsigned IdOf(const Object& object) {
   return static_cast<unsigned>(object.handle);
 }
 
-// CUDA_ERROR_INVALID_VALUE for what is none, and for null pointers.
+// CUDA_ERROR_INVALID_VALUE for unknown handles and null pointers.
 Error GetGraphId(CUgraph graph, unsigned* id);
 Error GetExecId(CUgraphExec exec, unsigned* id);
 Error GetNodeId(CUgraphNode node, unsigned* id);

@@ -10,14 +10,14 @@
 namespace cuspan {
 namespace {
 
-// By device; what graphs have allocated, now and at most.
+// Bytes allocated by graphs of a device: current and maximum.
 struct Use {
   std::uint64_t now = 0;
   std::uint64_t most = 0;
 };
 Mutex use_mutex;
 std::map<int, Use>& Uses() CUSPAN_REQUIRES(use_mutex) {
-  static auto* const uses = new std::map<int, Use>;  // Never destroyed, as the session.
+  static auto* const uses = new std::map<int, Use>;  // Never destroyed, like the session.
   return *uses;
 }
 
@@ -42,15 +42,15 @@ void FreeAll(Session& session, const std::vector<std::uint64_t>& addresses) {
     static_cast<void>(session.addresses().Free(address));
 }
 
-// Some memory of a graph, and what its nodes do with it.
+// Memory of a graph, with its allocations and frees.
 struct Turns {
   std::shared_ptr<GraphMemory> memory;
   unsigned allocated = 0;
   unsigned freed = 0;
-  const GraphNode* last_free = nullptr;  // The newest node that frees it.
+  const GraphNode* last_free = nullptr;  // Newest node freeing it.
 };
 
-// By address.
+// Indexed by address.
 using TurnsByAddress = std::map<std::uint64_t, Turns>;
 
 void AddTurns(const Graph& graph, bool with_children, TurnsByAddress* turns) {
@@ -76,14 +76,13 @@ TurnsByAddress TurnsOf(const Graph& graph) {
   return turns;
 }
 
-// So many nodes before a new one are looked at, the nearest first: graphs may have very many.
+// Maximum preceding nodes examined for a new node, nearest first: graphs may be very large.
 constexpr std::size_t kMaxLookedAt = 4096;
 
-// The smallest memory of the graph that is large enough and no longer used when the node runs; null
-// where there is none. So a graph needs no more memory than is in use at a time, however often it
-// allocates, and addresses repeat as they do with CUDA. A node that allocates memory again depends
-// on all that used it before, so that it is free when the last of its frees comes before the new
-// node.
+// Returns the smallest sufficient memory of the graph, no longer used when the node runs; or null.
+// So a graph needs no more memory than in use at a time, even with many allocations. Addresses
+// repeat as in CUDA. A node reusing memory depends on all its former users. So the memory is free
+// if its last free precedes the new node.
 std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::uint64_t bytes) {
   std::unordered_map<const GraphNode*, std::shared_ptr<GraphMemory>> free_behind;
   for (const auto& [address, turns] : TurnsOf(*place.graph)) {
@@ -135,7 +134,7 @@ Error DescribeFree(const NewNode& place, void* memory, Work* work) {
     return session.graph_blocks().IsOfGraph(NumberOf(memory)) ? CUDA_SUCCESS
                                                               : CUDA_ERROR_INVALID_VALUE;
   }));
-  // Once for each time it is allocated; what another graph allocates, once.
+  // One free per allocation; one free for memory of another graph.
   const auto turns = TurnsOf(*place.graph);
   const auto known = turns.find(NumberOf(memory));
   if (known != turns.end() && known->second.freed >= std::max(known->second.allocated, 1U))
@@ -200,7 +199,7 @@ GraphMemory::~GraphMemory() {
   }
   Session* const session = Session::IfStarted();
   if (session == nullptr) return;
-  // A device that was reset has no such memory any more, but perhaps other at that address.
+  // After a reset of the device the memory is gone, and its address may be in use again.
   if (session->devices().ConnectionNumbered(connection_number) == nullptr) return;
   FreeAll(*session, session->graph_blocks().End(address, bytes));
 }

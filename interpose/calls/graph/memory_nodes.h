@@ -1,29 +1,30 @@
-// Memory that graphs allocate.
+// Memory allocated by graphs.
 #pragma once
 
 #include "interpose/calls/graph/graph.h"
 
 namespace cuspan {
 
-// What a node does that allocates memory, and its address in `parameters`; or one that frees some.
-// With the graphs in peace.
+// Describes a node allocating memory, with its address in `parameters`; or a node freeing memory.
+// Graphs::mutex is held.
 Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* parameters, Work* work);
 Error DescribeFree(const NewNode& place, void* memory, Work* work);
-// In it or in graphs inside. Then neither its nodes nor its edges can be removed, as CUDA has it:
-// other nodes rely on their order; and one executable graph is made of it at a time.
+// True if the graph or a child graph has memory nodes. Then, same as in CUDA, its nodes and edges
+// cannot be removed, since other nodes rely on their order. It has one executable graph at a time.
 bool HasMemoryNodes(const Graph& graph);
 
-// What a launch of the graph, with those inside, leaves in the program's hands, and takes from it.
+// Memory left to the program and taken from it by a launch, including child graphs.
 MemoryLeft LeftByLaunch(const Graph& graph);
-// Before a launch. CUDA_ERROR_INVALID_VALUE where it allocates what the program still has of a
-// launch before, unless `again`, or frees what the program does not have.
+// To be called before a launch. CUDA_ERROR_INVALID_VALUE if it frees memory the program does not
+// own. Same if it allocates memory still owned by the program after a former launch, unless
+// `again`.
 Error HandOver(Session& session, const MemoryLeft& left, bool again);
 
-// What the graphs of a device have allocated.
+// Memory allocated by the graphs of a device, in bytes.
 Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* value);
-// Only the highest values can be set, to 0: they start anew.
+// Only maximum values can be set, and only to 0: they restart at the current value.
 Error SetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t value);
-// What no graph has goes back by itself.
+// Frees memory of destroyed graphs.
 Error TrimGraphMemory(int device);
 
 }  // namespace cuspan

@@ -81,7 +81,7 @@ Error DescribeChild(CUgraph graph, Work* work) {
 
 namespace {
 
-// Whether `graph` is `inside` or contains it.
+// True if `graph` is `inside` or contains it.
 bool Contains(const Graph& graph, const Graph& inside) {
   return &graph == &inside ||
          std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
@@ -112,7 +112,7 @@ Error AddChildNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependen
 
 Error ReplaceWork(GraphNode& node, Work work) {
   if (node.work.index() != work.index()) return CUDA_ERROR_INVALID_VALUE;
-  // Attributes are set by themselves.
+  // Attributes are set separately.
   if (auto* const kernel = std::get_if<KernelWork>(&work))
     kernel->TakeAttributes(std::get<KernelWork>(node.work));
   node.work = std::move(work);
@@ -130,7 +130,7 @@ void** GraphNode::TellArguments(const KernelWork& kernel) {
   std::vector<void*> pointers;
   for (std::size_t i = 0; i < kernel.arguments.size(); ++i)
     pointers.push_back(Tell(i, kernel.arguments[i]));
-  // Behind all arguments.
+  // Index after those of the arguments.
   return static_cast<void**>(
       Tell(kernel.arguments.size(), std::as_bytes(std::span<void* const>(pointers))));
 }

@@ -1,4 +1,4 @@
-// Nodes of graphs: reaching what a handle stands for, adding nodes, and changing what they do.
+// Nodes of graphs: lookup by handle, creation, and changes of their work.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace cuspan {
 
-// use(const std::shared_ptr<Graph>&) → Error, with the graphs in peace.
+// Calls use(const std::shared_ptr<Graph>&) → Error with Graphs::mutex held.
 template <typename Use>
 Error WithGraph(CUgraph graph, Use&& use) {
   CUSPAN_RETURN_IF_FAILED(CheckMayCall());
@@ -19,7 +19,7 @@ Error WithGraph(CUgraph graph, Use&& use) {
   return use(found);
 }
 
-// use(const Graphs::Place&) → Error, the same.
+// Same with use(const Graphs::Place&).
 template <typename Use>
 Error WithNode(CUgraphNode node, Use&& use) {
   CUSPAN_RETURN_IF_FAILED(CheckMayCall());
@@ -29,44 +29,44 @@ Error WithNode(CUgraphNode node, Use&& use) {
   return use(place);
 }
 
-// Whether members without a meaning are 0, which other values may get one day.
+// True if reserved members are 0; other values may get a meaning in future.
 template <typename Member, std::size_t kCount>
 bool AreClear(const Member (&members)[kCount]) {
   return std::all_of(std::begin(members), std::end(members),
                      [](Member member) { return member == 0; });
 }
-// The same for the parameters of any node, as either face describes them.
+// Same for the parameters of any node, of either API.
 template <typename Parameters>
 bool IsReservedClear(const Parameters& parameters) {
   return AreClear(parameters.reserved0) && parameters.reserved2 == 0;
 }
 
-// Adds a node that depends on others of the graph. make_work(NewNode, Work*) → Error says what it
-// does, with the graphs in peace.
+// Adds a node depending on others of the graph. make_work(NewNode, Work*) → Error describes its
+// work, with Graphs::mutex held.
 using WorkOfGraph = std::function<Error(const NewNode&, Work*)>;
 Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
               const WorkOfGraph& make_work);
 Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
               Work work);
-// A number that kernels set, for conditional nodes of the graph. `flags` as in
+// Creates a number set by kernels, for conditional nodes of the graph. `flags` as in
 // cuGraphConditionalHandleCreate.
 Error CreateCondition(CUgraphConditionalHandle* handle, CUgraph graph, unsigned value,
                       unsigned flags);
-// The same for a conditional node; its bodies are given to the program (conditions.cc).
+// Adds a conditional node; the program gets its bodies (conditions.cc).
 Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                          std::size_t count, CUDA_CONDITIONAL_NODE_PARAMS* parameters);
-// The same for a graph inside, as `ownership` says: a clone of `child`, or `child` itself.
+// Adds a child graph: a clone of `child`, or `child` itself, depending on `ownership`.
 Error AddChildNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                    std::size_t count, CUgraph child, int ownership);
-// A clone of the graph as a node of another, with the graphs in peace. CUDA_ERROR_NOT_SUPPORTED, as
-// CUDA has it, for one with conditions or nodes of memory.
+// Describes a node with a clone of the graph; Graphs::mutex is held. CUDA_ERROR_NOT_SUPPORTED for
+// graphs with conditions or memory nodes, same as in CUDA.
 Error CloneAsChild(const Graph& graph, Work* work);
 
-// --- What a node is to do, checked as far as that can be done without the node's place.
-// A copy, which need not be possible yet.
+// --- Descriptions of work, checked as far as possible without the node's position
+// A copy; it need not be possible yet.
 Error DescribeCopy(const BoxRequest& box, Work* work);
-// A copy of one run of bytes. A node of no bytes, and one that runs over a device's allocation, are
-// refused when they are described, as by the driver (measured, 580).
+// A copy of one contiguous range. Copies of 0 bytes or beyond a device's allocation are refused
+// already here, same as by the driver (measured, 580).
 Error DescribeRun(void* destination, const void* source, std::size_t bytes, CopySides sides,
                   Work* work);
 Error DescribeSet(const CUDA_MEMSET_NODE_PARAMS& parameters, Work* work);
@@ -81,8 +81,8 @@ Error DescribeEvent(CUevent event, Work* work) {
   return CUDA_SUCCESS;
 }
 
-// use(GraphNode&, const Kind&) for a node of that kind; `out` is where it tells the program, and
-// not null.
+// Calls use(GraphNode&, const Kind&) for a node of this kind. `out`: the program's pointer to the
+// result; must not be null.
 template <typename Kind, typename Use>
 Error AboutWork(CUgraphNode node, const void* out, Use&& use) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -94,7 +94,7 @@ Error AboutWork(CUgraphNode node, const void* out, Use&& use) {
   });
 }
 
-// Puts other work of the same kind into a node; CUDA_ERROR_INVALID_VALUE for another kind.
+// Replaces a node's work by other work of the same kind; CUDA_ERROR_INVALID_VALUE for another kind.
 Error ReplaceWork(GraphNode& node, Work work);
 Error SetNode(CUgraphNode node, Work work);
 

@@ -11,14 +11,14 @@
 namespace cuspan {
 namespace {
 
-// With the largest arguments of a kernel they fit a frame.
+// Maximum dependencies of a node; they fit a frame with the largest arguments.
 constexpr std::size_t kMaxAfter = 2048;
 
 bool IsNothing(const BoxCopy& copy) {
   return copy.extent.width == 0 || copy.extent.rows == 0 || copy.extent.planes == 0;
 }
 
-// Fills in what GraphSet and GraphChangeSet have in common.
+// Fills in fields common to GraphSet and GraphChangeSet.
 template <typename Op>
 void Describe(const CUDA_MEMSET_NODE_PARAMS& set, Op* op) {
   op->destination = set.dst;
@@ -36,7 +36,7 @@ class Recorder {
            RecordedPlaces* places)
       : session_(session), connection_(connection), graph_(graph), places_(*places) {}
 
-  // The nodes, each behind those that it depends on; `entry` come before the first ones.
+  // Records nodes in topological order. All of them depend on `entry`.
   Error Record(const std::vector<GraphNode*>& order, const std::vector<std::uint32_t>& entry) {
     for (const GraphNode* node : order) {
       std::vector<std::uint32_t> after = entry;
@@ -79,7 +79,7 @@ class Recorder {
     if (!order) return CUDA_ERROR_INVALID_VALUE;
     const std::vector<std::uint32_t> entry = after_;
     CUSPAN_RETURN_IF_FAILED(Record(*order, entry));
-    // It ends with those that no other waits for.
+    // It ends with its leaves: no other node depends on them.
     std::unordered_set<const GraphNode*> leaves(order->begin(), order->end());
     for (const GraphNode* node : *order)
       for (const GraphNode* dependency : node->dependencies) leaves.erase(dependency);
@@ -109,14 +109,14 @@ class Recorder {
   Error operator()(const CollectiveWork&) {
     return NotSupported("a collective in the body of a conditional node");
   }
-  // CUDA lets none of these into a body; elsewhere they are left to the client.
+  // Not allowed by CUDA in a body; elsewhere the client runs them.
   Error operator()(const HostWork&) { return CUDA_ERROR_INVALID_VALUE; }
   Error operator()(const WaitWork&) { return CUDA_ERROR_INVALID_VALUE; }
   Error operator()(const RecordWork&) { return CUDA_ERROR_INVALID_VALUE; }
 
  private:
-  // The next node comes after these: where a frame does not hold their numbers, by nodes that join
-  // some each.
+  // Sets the dependencies of the next node. If a frame cannot hold them, empty nodes join them in
+  // groups.
   Error ComeAfter(std::vector<std::uint32_t> nodes) {
     while (nodes.size() > kMaxAfter) {
       std::vector<std::uint32_t> joins;
@@ -151,7 +151,7 @@ class Recorder {
     RecordedPlaces places;
     return Recorder(session_, connection_, handle, &places).Record(*order, {});
   }
-  // Also of the graphs inside.
+  // Also checks child graphs.
   Error CheckBody(const Graph& body) const {
     const OnDevice on_device(session_, connection_);
     for (const auto& node : body.nodes) {
@@ -160,7 +160,7 @@ class Recorder {
       if (std::holds_alternative<AllocateWork>(node->work) ||
           std::holds_alternative<FreeWork>(node->work) ||
           std::holds_alternative<MemoryBatchWork>(node->work))
-        return CUDA_ERROR_INVALID_VALUE;  // Nor these.
+        return CUDA_ERROR_INVALID_VALUE;  // Not allowed either.
       if (std::holds_alternative<CopyWork>(node->work) && !on_device(*node))
         return NotSupported(
             "a memcpy in the body of a conditional node that is not within the memory of its "
@@ -177,9 +177,9 @@ class Recorder {
   Session& session_;
   ContextConnection& connection_;
   const std::uint64_t graph_;
-  std::uint32_t count_ = 0;  // Nodes that were posted.
+  std::uint32_t count_ = 0;  // Nodes posted.
   RecordedPlaces& places_;
-  std::vector<std::uint32_t> after_;  // What the node that is recorded now comes after.
+  std::vector<std::uint32_t> after_;  // Dependencies of the node being recorded.
 };
 
 bool AreSame(const Dim3& one, const Dim3& other) {
@@ -191,7 +191,7 @@ bool AreSame(const BoxEnd& one, const BoxEnd& other) {
          one.z == other.z;
 }
 
-// The driver takes other sizes, arguments and functions, but no other attributes.
+// The driver accepts other sizes, arguments and functions, but not other attributes.
 Renewal RenewalOf(const KernelWork& before, const KernelWork& after) {
   if (before.cooperative != after.cooperative || !AreSame(before.cluster, after.cluster))
     return Renewal::kAllAnew;
@@ -201,7 +201,7 @@ Renewal RenewalOf(const KernelWork& before, const KernelWork& after) {
                     before.arguments == after.arguments;
   return same ? Renewal::kNone : Renewal::kChange;
 }
-// Of copies and sets it takes those of a single row.
+// The driver accepts changed copies and sets of a single row only.
 bool IsRow(const CopyWork& work) {
   const BoxRequest& box = work.box;
   return box.destination.array == 0 && box.source.array == 0 && box.extent.width != 0 &&
@@ -241,7 +241,7 @@ Renewal RenewalOf(const FreeWork&, const FreeWork&) { return Renewal::kNone; }
 bool OnDevice::operator()(const CopyWork& work) const {
   BoxCopy copy;
   if (DescribeBox(session_, work.box, true, &copy).failed()) return false;
-  // Of a managed variable kernels have another copy, which the client keeps equal.
+  // Kernels use another copy of a managed variable; the client keeps it equal.
   const ManagedVariables& variables = session_.managed_variables();
   if (variables.Contains(NumberOf(copy.destination.pointer)) ||
       variables.Contains(NumberOf(copy.source.pointer)))

@@ -1,5 +1,5 @@
-// Records the work of nodes in graphs of the driver, at the proxy, and changes it there. All
-// functions are called with the graphs in peace (Graphs::mutex).
+// Records nodes' work in graphs of the driver, at the proxy, and changes it there. All functions
+// are called with Graphs::mutex held.
 #pragma once
 
 #include <unordered_map>
@@ -9,15 +9,15 @@
 
 namespace cuspan {
 
-// Whether the device of `connection` can do a node by itself.
+// True if the device of `connection` can run a node without the client.
 class OnDevice {
  public:
   OnDevice(Session& session, const ContextConnection& connection)
       : session_(session), connection_(connection) {}
 
   bool operator()(const GraphNode& node) const {
-    // Only kernels and memory operations run where they were put; the rest goes by its pointers and
-    // arrays.
+    // Only kernels and memory operations are bound to a device; others run where their pointers and
+    // arrays are.
     if (std::holds_alternative<KernelWork>(node.work)) return node.device == connection_.device();
     return std::visit(*this, node.work);
   }
@@ -40,23 +40,23 @@ class OnDevice {
   const ContextConnection& connection_;
 };
 
-// Where nodes are in the driver's graph: by the order in which they were recorded.
+// Positions of nodes in the driver's graph: their order of recording.
 using RecordedPlaces = std::unordered_map<const GraphNode*, std::uint32_t>;
 
-// Records nodes, each behind those that it depends on, in the proxy's `graph`; *places gets theirs,
-// and those of the nodes in graphs inside.
+// Records nodes, in topological order, in the proxy's `graph`. Adds their positions to *places,
+// also those of nodes in child graphs.
 Error RecordNodes(Session& session, ContextConnection& connection, std::uint64_t graph,
                   const std::vector<GraphNode*>& order, RecordedPlaces* places);
 
-// What is to become of a recorded node whose work was `before`.
+// Treatment of a recorded node after a change of its work.
 enum class Renewal {
-  kNone,     // The device does the same as before.
-  kChange,   // PostChange tells the device.
-  kAllAnew,  // The driver does not take it as a change.
+  kNone,     // Work unchanged on the device.
+  kChange,   // PostChange sends it.
+  kAllAnew,  // Recorded again: the driver cannot change it.
 };
 Renewal RenewalOf(const Work& before, const Work& after);
-// The node at `place` of what was instantiated as `exec` does its new work from the next launch in
-// the order of `there` on.
+// Changes the node at `place` of the instance `exec` to its new work, from the next launch in the
+// order of `there` on.
 Error PostChange(Session& session, const StreamTarget& there, std::uint64_t exec,
                  std::uint32_t place, const GraphNode& node);
 

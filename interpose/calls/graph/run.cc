@@ -1,4 +1,4 @@
-// Launches: the nodes' work, handed to streams in an order that the edges allow.
+// Launches: posts the nodes' work to streams in an order allowed by the edges.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -19,10 +19,10 @@ namespace {
 
 using Nodes = std::vector<GraphNode*>;
 
-// Whether each wait for a value comes after the one before it; `order` is InOrder's, so that one
-// stream is enough then.
+// True if each wait for a value depends on the one before it. One stream is enough then, since
+// `order` is InOrder's.
 bool WaitInARow(const Nodes& order) {
-  std::unordered_map<const GraphNode*, std::size_t> waits_before;  // With the node itself.
+  std::unordered_map<const GraphNode*, std::size_t> waits_before;  // Including the node itself.
   std::size_t waits = 0;
   for (const GraphNode* node : order) {
     std::size_t before = 0;
@@ -39,13 +39,13 @@ bool WaitInARow(const Nodes& order) {
   return true;
 }
 
-// Nodes that come after the same waits. A stream of their own holds up no others.
+// Nodes depending on the same waits. In their own stream they hold up no others.
 struct Branch {
-  Nodes nodes;                     // Each behind those that it depends on.
-  std::set<const Branch*> behind;  // Those that its nodes depend on.
+  Nodes nodes;                     // Topological order.
+  std::set<const Branch*> behind;  // Branches its nodes depend on.
 };
 
-// The numbers of waits. Who depends on another comes after all that the other does.
+// Numbers of the waits before a node. A node has all waits of its dependencies.
 using WaitSet = std::set<std::size_t>;
 struct FewerFirst {
   bool operator()(const WaitSet& one, const WaitSet& other) const {
@@ -64,7 +64,7 @@ Branches BranchesOf(const Nodes& order) {
     std::set<const Branch*> behind;
     for (const GraphNode* dependency : node->dependencies) {
       const auto place = places.find(dependency);
-      if (place == places.end()) continue;  // In another part of the graph.
+      if (place == places.end()) continue;  // It is in another part.
       before.insert(place->second->first.begin(), place->second->first.end());
       behind.insert(&place->second->second);
     }
@@ -77,10 +77,10 @@ Branches BranchesOf(const Nodes& order) {
   return branches;
 }
 
-// Where work goes: a stream, and those of other devices that take turns with it.
+// Streams for the work: one stream, and streams of other devices ordered with it.
 class RunStream {
  public:
-  // `held` while it waits for values: it would hold up what else is in the streams that all share.
+  // `held`: waits for values. It then avoids shared streams, not to hold up their other work.
   RunStream(Session& session, StreamTarget target, bool held)
       : session(session), target(std::move(target)), held(held) {}
   RunStream(const RunStream&) = delete;
@@ -92,7 +92,7 @@ class RunStream {
     }
   }
 
-  // A stream that goes with the run_stream, when its work is done.
+  // Makes a stream; the destructor destroys it, after its work.
   Error MakeStream(const std::shared_ptr<ContextConnection>& connection, StreamTarget* made) {
     StreamCreate op;
     op.stream = NextHandle();
@@ -101,7 +101,7 @@ class RunStream {
     *made = own_.emplace_back(StreamTarget{connection, op.stream});
     return CUDA_SUCCESS;
   }
-  // `alone`: no other work may be held up by what goes there.
+  // `alone`: the work there must not hold up other work.
   Error OnDevice(int device, bool alone, StreamTarget* there) {
     CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &there->connection));
     if (!held && !alone) return there->connection->OwnStream(&there->stream);
@@ -125,15 +125,14 @@ Error RunIn(RunStream& run_stream, const Nodes& order);
 
 struct Runner {
   RunStream& run_stream;
-  const StreamTarget& target;  // Of the run_stream.
+  const StreamTarget& target;  // Stream to use.
   Session& session = run_stream.session;
 
   Error operator()(const KernelWork& work) const {
     std::vector<void*> arguments;
     return LaunchOn(session, target, LaunchOf(work, &arguments));
   }
-  // Host memory is read now, when it is pageable, and otherwise when its turn has come: at each
-  // launch.
+  // Pageable host memory is read now, other host memory in stream order, at each launch.
   Error operator()(const CopyWork& work) const { return CopyBox(session, target, work.box, true); }
   Error operator()(const SetWork& work) const {
     return SetElements(session, target, work.parameters);
@@ -156,15 +155,15 @@ struct Runner {
     return PostCollectives(session, target, work);
   }
   Error operator()(const EmptyWork&) const { return CUDA_SUCCESS; }
-  // Nothing to do: the memory of a graph stays where it is.
+  // Nothing to do: memory of a graph stays allocated.
   Error operator()(const AllocateWork&) const { return CUDA_SUCCESS; }
   Error operator()(const FreeWork&) const { return CUDA_SUCCESS; }
-  // The device has it (device_graph.cc): what is run from here has none.
+  // Runs on the device only (device_graph.cc).
   Error operator()(const ConditionWork&) const { return CUDA_ERROR_UNKNOWN; }
 };
 
-// Only kernels, memory operations and collectives run where they were put; the rest goes by its
-// pointers, arrays and events.
+// Only kernels, memory operations and collectives are bound to a device; others run where their
+// pointers, arrays and events are.
 int DeviceOf(const GraphNode& node, const StreamTarget& target) {
   if (const auto* const batch = std::get_if<MemoryBatchWork>(&node.work)) return batch->device;
   if (const auto* const group = std::get_if<CollectiveWork>(&node.work)) return group->device;
@@ -188,7 +187,7 @@ Error RunNodes(RunStream& run_stream, std::span<GraphNode* const> nodes) {
   return CUDA_SUCCESS;
 }
 
-// In streams of their own, but for what waits for nothing: that may write what the others wait for.
+// Uses separate streams, except for nodes without waits: they may write values others wait for.
 Error RunApart(RunStream& run_stream, const Branches& branches) {
   Events& events = run_stream.session.events();
   std::map<const Branch*, std::unique_ptr<RunStream>> run_streams;

@@ -18,7 +18,7 @@ std::vector<Edge> EdgesOf(const Graph& graph) {
   return edges;
 }
 
-// CUDA's way to give lists, as structure.h describes it. An array without room is refused.
+// Returns a list as described in structure.h. Refuses an array of size 0.
 Error GiveNodes(const std::vector<const GraphNode*>& nodes, CUgraphNode* out, std::size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (out == nullptr) {
@@ -62,7 +62,7 @@ Error GiveEdges(const Graph& graph, CUgraphNode* from, CUgraphNode* to, std::siz
   return CUDA_SUCCESS;
 }
 
-// use(from, to) → Error for each pair, when all are nodes of the graph.
+// Calls use(from, to) → Error for each pair, until one is not in the graph.
 template <typename Use>
 Error ForEachEdge(Graph& graph, const CUgraphNode* from, const CUgraphNode* to, std::size_t count,
                   Use&& use) {
@@ -119,7 +119,7 @@ Error DestroyGraph(CUgraph graph) {
 Error CloneGraph(CUgraph* clone, CUgraph original) {
   if (clone == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithGraph(original, [&](const std::shared_ptr<Graph>& found) -> Error {
-    // As CUDA has it.
+    // Required by CUDA.
     if (found->on_device != nullptr || HasMemoryNodes(*found)) return CUDA_ERROR_NOT_SUPPORTED;
     *clone = HandleOf(*Graphs::Get().Clone(*found));
     return CUDA_SUCCESS;

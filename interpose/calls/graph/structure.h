@@ -1,9 +1,9 @@
-// Graphs as structures: making, copying and destroying them, and their nodes and edges. Edges carry
-// no data of their own: each is a full dependency.
+// Structure of graphs: creating, copying and destroying graphs, nodes and edges. Edges carry no
+// data: each is a full dependency.
 //
-// Lists are given CUDA's way. Without an array, *count is how many entries there are. With one, it
-// is the array's size and becomes the number of entries given; the rest of the array is cleared. An
-// array of size 0 is CUDA_ERROR_INVALID_VALUE, as is one of edge data without one of nodes.
+// Lists are returned CUDA's way. Without an array, *count becomes the number of entries. If there
+// is an array, *count is its size, and becomes the number of entries written; the rest of the array
+// is cleared. CUDA_ERROR_INVALID_VALUE for an array of size 0, and for edge data without nodes.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,13 @@ Error FindInClone(CUgraphNode* node, CUgraphNode original, CUgraph clone);
 
 Error DestroyNode(CUgraphNode node);
 Error GetNodeType(CUgraphNode node, CUgraphNodeType* type);
-// All of the graph, or those that depend on no other.
+// All nodes of the graph, or those without dependencies.
 Error GetNodes(CUgraph graph, bool roots, CUgraphNode* nodes, std::size_t* count);
 Error GetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count);
 Error GetDependencies(CUgraphNode node, CUgraphNode* nodes, std::size_t* count);
 Error GetDependents(CUgraphNode node, CUgraphNode* nodes, std::size_t* count);
-// give() → Error gives a list of `nodes` with *count entries. The data of as many edges, of either
-// face's type, is cleared.
+// Calls give() → Error to write a list of `nodes` with *count entries. Clears the data of the same
+// number of edges, of either API's type.
 template <typename Edge, typename Give>
 Error WithEdgeData(Edge* edges, const CUgraphNode* nodes, const std::size_t* count, Give&& give) {
   if (edges != nullptr && nodes == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -34,7 +34,7 @@ Error WithEdgeData(Edge* edges, const CUgraphNode* nodes, const std::size_t* cou
   if (edges != nullptr) std::fill_n(edges, std::min(room, *count), Edge{});
   return CUDA_SUCCESS;
 }
-// Whether the edges, as either face describes them, are of kinds that CUDA has. None are.
+// True if all edges, of either API's type, are of kinds known to CUDA. Null means no edges.
 template <typename Edge>
 bool AreEdges(const Edge* edges, std::size_t count) {
   return edges == nullptr || std::all_of(edges, edges + count, [](const Edge& edge) {

@@ -10,7 +10,7 @@ namespace cuspan {
 namespace {
 
 HostCallThread& Destructors() {
-  static auto* const calls = new HostCallThread;  // Never destroyed, as the session.
+  static auto* const calls = new HostCallThread;  // Never destroyed, like the session.
   return *calls;
 }
 
@@ -19,7 +19,7 @@ HostCallThread& Destructors() {
 class UserObject {
  public:
   UserObject(CUhostFn destroy, void* object) : destroy_(destroy), object_(object) {}
-  // As little of CUDA may be called as in a stream's order.
+  // Few CUDA calls are permitted there, same as in host functions.
   ~UserObject() {
     Destructors().Run({[call = HostFunction{destroy_, object_}] { return call; }, {}});
   }
@@ -33,10 +33,10 @@ class UserObject {
 
 namespace {
 
-// The program's own references, by handle. Guarded by the mutex of Graphs.
+// The program's own references, by handle. Guarded by Graphs::mutex.
 struct Owned {
   std::weak_ptr<UserObject> object;
-  std::shared_ptr<UserObject> kept;  // While the program has references.
+  std::shared_ptr<UserObject> kept;  // Null without references of the program.
   unsigned references = 0;
 };
 std::map<std::uint64_t, Owned>& Objects() {
@@ -46,7 +46,7 @@ std::map<std::uint64_t, Owned>& Objects() {
 
 bool IsCount(unsigned count) { return count != 0 && count <= INT_MAX; }
 
-// use(Owned&, const std::shared_ptr<UserObject>&) → Error, with the graphs in peace.
+// Calls use(Owned&, const std::shared_ptr<UserObject>&) → Error with Graphs::mutex held.
 template <typename Use>
 Error WithObject(CUuserObject handle, Use&& use) {
   CUSPAN_RETURN_IF_FAILED(CheckMayCall());

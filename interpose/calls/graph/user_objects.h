@@ -1,5 +1,5 @@
-// Objects of the program that graphs keep: each has a function that is called when nobody has a
-// reference to it any more, on a thread that holds no lock.
+// Objects of the program kept by graphs. When the last reference is gone, the object's function is
+// called, on a thread holding no lock.
 #pragma once
 
 #include <cuda.h>
@@ -8,7 +8,7 @@
 
 namespace cuspan {
 
-// Counts are of references; `flags` are the driver's.
+// `count`: number of references; `flags`: the driver's.
 Error CreateUserObject(CUuserObject* handle, void* object, CUhostFn destroy, unsigned count,
                        unsigned flags);
 Error RetainUserObject(CUuserObject handle, unsigned count);

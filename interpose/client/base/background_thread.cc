@@ -13,9 +13,9 @@ namespace cuspan {
 
 namespace {
 
-// A thread that is made while this lives inherits the mask. Faults of the thread itself stay open:
-// blocked they would end the process, and a function of the program may touch memory whose pages
-// come when they are touched (faults.h).
+// Blocks signals while alive; a thread created meanwhile inherits the mask. Faults stay unblocked,
+// since a blocked fault ends the process. A function of the program may touch memory with pages
+// fetched by the fault handler (faults.h).
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -30,7 +30,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// Further ones follow the first, at each call of the program perhaps.
+// Logs the first refusal only: every later call of the program may cause another.
 void LogRefusal(const Status& status) {
   static std::atomic<bool> logged = false;
   if (!logged.exchange(true)) LogError("{}", status.message());

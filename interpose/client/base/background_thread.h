@@ -1,4 +1,4 @@
-// Our own threads inside the user's program.
+// Background threads of the client inside the user's program.
 #pragma once
 
 #include <functional>
@@ -6,14 +6,13 @@
 
 namespace cuspan {
 
-// Starts a thread that takes none of the program's signals (its handlers run
-// on its own threads) and is called `name` (at most 15 characters) in /proc.
-// If the system allows no further thread, the result is not joinable. That is
-// logged once for a process.
+// Starts a thread named `name` in /proc (at most 15 characters). It takes no signals of the
+// program: handlers run on the program's own threads. If the system allows no further thread, the
+// result is not joinable, and one line is logged per process.
 std::thread StartBackgroundThread(const char* name, std::function<void()> body);
 
-// The same, detached, and with no frame of ours below `body`, which may let an unwinder pass.
-// False if the system allows no further thread.
+// Starts a detached thread of the same kind, without C++ frames of the client below `body`: an
+// unwinder may pass `body`. False if the system allows no further thread.
 bool StartPlainThread(const char* name, void* (*body)(void*), void* argument);
 
 }  // namespace cuspan

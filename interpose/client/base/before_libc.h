@@ -1,4 +1,4 @@
-// Functions of the C library that come before its own in the program, and the way to its own.
+// Functions of the C library replaced by the client's own, and access to the replaced ones.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,8 +9,8 @@
 
 namespace cuspan {
 
-// The next definition of a function, which may be another preloaded library's; null: none.
-// `known` keeps it. Any thread.
+// Returns the next definition of a function, perhaps another preloaded library's; null: none.
+// `known` caches it. Threads: any.
 template <typename Function>
 Function* Next(std::atomic<Function*>& known, const char* name) {
   Function* function = known.load(std::memory_order_acquire);

@@ -1,5 +1,4 @@
-// What a thread looked up lately in tables that all threads share, so that looking it up again
-// takes no lock.
+// Per-thread caches of lookups in shared tables: a repeated lookup takes no lock.
 #pragma once
 
 #include <array>
@@ -12,8 +11,8 @@
 
 namespace cuspan {
 
-// Which of `kEntries` places is a key's. Fibonacci hashing: neighbours get places far apart, also
-// handles and pointers, whose low bits are all the same.
+// Returns the slot of a key. Fibonacci hashing: neighbouring keys get distant slots, also handles
+// and pointers with equal low bits.
 template <std::size_t kEntries>
 std::size_t EntryOfKey(std::uint64_t key) {
   static_assert(kEntries > 1 && std::has_single_bit(kEntries));
@@ -24,22 +23,22 @@ Entry& PlaceOf(std::array<Entry, kEntries>& places, std::uint64_t key) {
   return places[EntryOfKey<kEntries>(key)];
 }
 
-// Values by key, each key in one of `kEntries` places; the last one of a entry stays. Whether a
-// value is still what the table has is the caller's to know: by a version of the table, or by
-// something in the value. With weak pointers it does not keep the values alive: a thread that looks
-// up nothing any more would hold what was destroyed long ago. With shared ones it does, which is
-// for small values, and costs no atomic operation. Threads: its own only.
+// Values by key. Each key maps to one of `kEntries` slots; a slot keeps its latest value. The
+// caller detects stale values, by a version of the table or by a field of the value. Weak pointers
+// do not keep values alive: an idle thread does not hold destroyed objects. Shared pointers do, and
+// save an atomic operation; they are for small values. Threads: the owner only.
 template <typename Value, std::size_t kEntries,
           template <typename> typename Pointer = std::weak_ptr>
 class LookupCache {
  public:
-  // Null unless it was kept with this key, which is not 0, and version, and still lives.
+  // Returns the value kept with this key (not 0) and version; null if none was kept or it was
+  // destroyed.
   std::shared_ptr<Value> Find(std::uint64_t key, std::uint64_t version = 0) const {
     const Entry& entry = entries_[EntryOfKey<kEntries>(key)];
     if (entry.key != key || entry.version != version) return nullptr;
     return std::shared_ptr<Value>(Locked(entry.value));
   }
-  // The same without a share of it: there until the next Keep.
+  // Find without a new reference: the pointer is valid until the next Keep.
   Value* Peek(std::uint64_t key, std::uint64_t version = 0) const
     requires std::same_as<Pointer<Value>, std::shared_ptr<Value>>
   {

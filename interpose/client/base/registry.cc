@@ -15,7 +15,7 @@ Result<std::span<const std::byte>> Container(const void* at, fatbin::CanRead can
   return std::span(static_cast<const std::byte*>(at), *bytes);
 }
 
-// Finds the containers behind nvcc's wrapper, if there are some that we understand.
+// Finds the fat binary containers behind nvcc's wrapper, if their format is known.
 Status FindImages(const void* wrapper, FatbinRecord* record, fatbin::CanRead can_read) {
   Result<fatbin::Wrapper> read = fatbin::ReadWrapper(wrapper, can_read);
   if (!read.ok()) return read.status();
@@ -39,7 +39,7 @@ FunctionRecord NewKernel(const FatbinRecord& fatbin, std::string name) {
 }
 
 Registry& Registry::Get() {
-  // Never destroyed: unregistration is among the last things a program does.
+  // Never destroyed: programs unregister among their last actions.
   static auto* const registry = new Registry;
   return *registry;
 }
@@ -89,7 +89,7 @@ std::shared_ptr<FatbinRecord> Registry::RemoveFatbin(const FatbinRecord* fatbin)
   if (known == fatbins_.end()) return nullptr;
   std::shared_ptr<FatbinRecord> removed = std::move(known->second);
   fatbins_.erase(known);
-  // A graph may keep the record of a kernel for long: the images go now.
+  // Frees the images now: a graph may keep the record of a kernel for long.
   removed->image = {};
   removed->objects.clear();
   std::vector<std::byte>().swap(removed->owned);

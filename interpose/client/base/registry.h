@@ -1,6 +1,6 @@
-// What the program's static constructors told us, and the libraries that it loads
-// itself: their fat binaries, kernels and device variables. Only recorded here; a
-// device sees a fat binary at the first use of something in it.
+// Device code registered by the program's static constructors, and libraries loaded by the program:
+// fat binaries, kernels and device variables. The registry only records them. A device gets a fat
+// binary at the first use of a symbol in it.
 #pragma once
 
 #include <atomic>
@@ -23,16 +23,16 @@ struct FatbinRecord;
 
 // A kernel.
 struct FunctionRecord {
-  const FatbinRecord* fatbin;  // It holds this record, too.
-  std::string name;            // As the device code calls it.
-  const void* host;            // The stub's address; null for a library's.
-  const void* handle;          // The program's cudaKernel_t and CUfunction. A number (handles.h).
+  const FatbinRecord* fatbin;
+  std::string name;    // Name in the device code.
+  const void* host;    // Address of the stub; null for a library's kernel.
+  const void* handle;  // The program's cudaKernel_t and CUfunction: a number (handles.h).
 };
 
 struct VariableRecord {
   const FatbinRecord* fatbin;
   std::string name;
-  const void* host;  // The host's shadow of it.
+  const void* host;  // Address of the host's shadow variable.
   std::size_t bytes;
   bool constant;
 };
@@ -41,21 +41,23 @@ struct VariableRecord {
 struct ManagedRecord {
   const FatbinRecord* fatbin;
   std::string name;
-  void** host;            // Where the program's code looks for its address.
-  void* place = nullptr;  // That place, for a library's, which no code knows.
+  void** host;            // Location read by the program's code for the address.
+  void* place = nullptr;  // Used as `*host` for a library's variable.
 };
 
 struct FatbinRecord : std::enable_shared_from_this<FatbinRecord> {
-  std::uint64_t module;              // The handle that proxies know it by.
-  std::span<const std::byte> image;  // The container in the program's memory; empty when it was
-                                     // malformed. Of a library: whatever CUDA takes as a module.
-  std::vector<std::byte> owned;      // `image`, where it is not in the program's memory.
-  // Of relocatable code: the containers of the objects that were linked to `image`.
+  std::uint64_t module;  // Handle of the module at the proxies.
+  // The container in the program's memory; empty if malformed. For a library: any image CUDA takes
+  // as a module.
+  std::span<const std::byte> image;
+  std::vector<std::byte> owned;  // Storage of `image` outside the program's memory.
+  // Containers of the objects linked to `image` (relocatable code).
   std::vector<std::span<const std::byte>> objects;
-  std::uint64_t owner = 0;  // The number of the connection whose module it is; 0: no module.
-  JitRequest jit;           // How the program wants it compiled; constant once it is loaded.
-  std::string unsupported;  // Why nothing in it can be used yet; empty when all can.
-  // Records of what is in it, each at one address. The registry's, under its mutex.
+  std::uint64_t owner =
+      0;           // Number of the owning ContextConnection, if this is its module; else 0.
+  JitRequest jit;  // Compile options of the program; constant after loading.
+  std::string unsupported;  // Reason for refusing all its symbols; empty if usable.
+  // Records of its symbols, at stable addresses. Guarded by the registry's mutex.
   std::list<FunctionRecord> functions;
   std::list<VariableRecord> variables;
   std::list<ManagedRecord> managed;
@@ -66,53 +68,53 @@ inline std::shared_ptr<const FunctionRecord> SharedRecord(const FunctionRecord& 
   return {function.fatbin->shared_from_this(), &function};
 }
 
-// The record of a kernel without a stub, which the registry does not know yet.
+// Returns the record of a kernel without a stub, not yet in the registry.
 FunctionRecord NewKernel(const FatbinRecord& fatbin, std::string name);
 
-// Any thread. Records live until their fat binary was removed and nobody holds it any more.
+// Threads: any. Records live until their fat binary is removed and the last reference is gone.
 class Registry {
  public:
-  // The one of this process, usable before any constructor has run.
+  // Returns the registry of this process, usable before any constructor has run.
   static Registry& Get();
 
-  // `wrapper` is what nvcc's code passes to __cudaRegisterFatBinary.
+  // `wrapper`: the argument of nvcc's code to __cudaRegisterFatBinary.
   FatbinRecord* AddFatbin(const void* wrapper);
-  // A library: `image` is anything that CUDA takes as a module. It is copied, or must stay where
-  // it is until RemoveFatbin if `preserved`. kInvalid when it says itself that it is damaged.
+  // Adds a library. `image` is anything CUDA takes as a module. If `preserved`, it must stay in
+  // place until RemoveFatbin; otherwise it is copied. kInvalid if its headers are invalid.
   Result<FatbinRecord*> AddImage(const void* image, bool preserved);
   FatbinRecord* AddImage(std::vector<std::byte> image);
-  // Null where it was removed before. Otherwise the caller keeps it until no device knows of it: a
-  // table may find what is in it by the addresses of the records.
+  // Null if it was removed before. Otherwise the caller keeps it until all devices have unloaded
+  // it: a table may find its symbols by the addresses of the records.
   [[nodiscard]] std::shared_ptr<FatbinRecord> RemoveFatbin(const FatbinRecord* fatbin);
-  // Something in it needs what we can not do; the first reason stays.
+  // Marks the fat binary as using an unsupported feature; the first reason stays.
   void SetUnsupported(FatbinRecord* fatbin, std::string why);
   FunctionRecord* AddFunction(FatbinRecord* fatbin, const void* host, const char* name);
-  // Kernels without stubs, as NewKernel makes them. Their records keep their addresses.
+  // Adds kernels without stubs, made by NewKernel. Their records keep their addresses.
   void AddKernels(FatbinRecord* fatbin, std::list<FunctionRecord> kernels);
   VariableRecord* AddVariable(FatbinRecord* fatbin, const void* host, const char* name,
                               std::size_t bytes, bool constant);
 
-  // `host`: null for a library's. Returns where the address will stand.
+  // `host`: null for a library's variable. Returns the location of its address.
   void** AddManaged(FatbinRecord* fatbin, void** host, const char* name);
   std::vector<const ManagedRecord*> ManagedOf(const FatbinRecord& fatbin) const;
 
-  // By host stub or by the record's handle; null when unknown.
+  // `key`: host stub or handle of the record. Null if unknown.
   const FunctionRecord* FindFunction(const void* key) const;
   const VariableRecord* FindVariable(const void* host) const;
 
-  // Another number whenever what FindFunction would answer, or what it leads to, may be another.
+  // Incremented whenever cached results of FindFunction may be stale.
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
   FatbinRecord* Add(std::shared_ptr<FatbinRecord> record);
   void Enter(FatbinRecord& fatbin, std::list<FunctionRecord> kernels) CUSPAN_REQUIRES(mutex_);
-  // Programs have thousands of fat binaries with a hundred thousand kernels, and take each of them
-  // away when they end.
+  // Erases in constant time: programs remove thousands of fat binaries with a hundred thousand
+  // kernels, one by one, at exit.
   template <typename Record>
   static void Erase(std::unordered_map<const void*, const Record*>& records, const void* key,
                     const Record& record) {
     const auto known = records.find(key);
-    // The address may belong to another library meanwhile.
+    // Another library may own the address by now.
     if (known != records.end() && known->second == &record) records.erase(known);
   }
 

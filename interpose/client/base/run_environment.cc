@@ -1,4 +1,5 @@
-// Compiled as interpose/load is: the constructor runs before the C library is set up.
+// Compiled with the restrictions of interpose/load: the constructor runs before the C library is
+// set up.
 #include "interpose/client/base/run_environment.h"
 
 #include <sys/auxv.h>
@@ -17,7 +18,7 @@ constexpr char kOwn[] = "CUSPAN_";
 constexpr char kClientFile[] = "/libcuspan.so";
 constexpr char kRuntimeFolder[] = "/runtime";
 
-// Copies: a program may write over the memory in which it was given its environment.
+// Copies of the variables: a program may overwrite the memory of its initial environment.
 constexpr std::size_t kTextBytes = 32 * 1024;
 constexpr std::size_t kMaxVariables = 128;
 constinit char texts[kTextBytes] = {};
@@ -26,8 +27,8 @@ constinit const char* variables[kMaxVariables] = {};  // CUSPAN_…=…
 constinit std::size_t variable_count = 0;
 constinit const char* socket_value = "";
 constinit const char* secret_value = "";
-constinit const char* client_file = "";     // As LD_PRELOAD has it.
-constinit const char* runtime_folder = "";  // As LD_LIBRARY_PATH has it.
+constinit const char* client_file = "";     // Path from LD_PRELOAD.
+constinit const char* runtime_folder = "";  // Path from LD_LIBRARY_PATH.
 
 std::size_t Length(const char* text) {
   std::size_t length = 0;
@@ -35,7 +36,7 @@ std::size_t Length(const char* text) {
   return length;
 }
 
-// The rest of `entry` behind `name`; null if the entry is another variable's.
+// Returns the rest of `entry` after `name`; null for another variable's entry.
 const char* ValueOf(const char* entry, const char* name) {
   for (; *name != 0; ++name, ++entry)
     if (*entry != *name) return nullptr;
@@ -44,7 +45,7 @@ const char* ValueOf(const char* entry, const char* name) {
 
 bool Same(const char* one, std::size_t length, const char* other) {
   for (std::size_t i = 0; i < length; ++i)
-    if (one[i] != other[i]) return false;  // Also at the end of `other`.
+    if (one[i] != other[i]) return false;  // Covers the end of `other`, too.
   return other[length] == 0;
 }
 
@@ -53,7 +54,8 @@ bool EndsWith(const char* text, std::size_t length, const char* end) {
   return length >= size && Same(text + length - size, size, end);
 }
 
-// Calls visit(entry, length) for each entry of a list until it returns true; returns that.
+// Calls visit(entry, length) for each entry of a list until it returns true. Returns true if it
+// did.
 template <typename Visit>
 bool AnyEntry(const char* list, Visit visit) {
   for (;;) {
@@ -66,7 +68,7 @@ bool AnyEntry(const char* list, Visit visit) {
   }
 }
 
-// A copy that stays; empty where there is no room.
+// Returns a copy valid for the life of the process; empty if the buffer is full.
 const char* Keep(const char* text, std::size_t length, const char* end = "") {
   const std::size_t more = Length(end);
   if (length + more + 1 > kTextBytes - used) return "";
@@ -77,7 +79,7 @@ const char* Keep(const char* text, std::size_t length, const char* end = "") {
   return copy;
 }
 
-// First the two without which nothing works.
+// Copies `entry`. CUSPAN_SOCKET and CUSPAN_SECRET come first: nothing works without them.
 void KeepVariable(const char* entry) {
   if (variable_count == kMaxVariables) return;
   const char* const copy = Keep(entry, Length(entry));
@@ -107,7 +109,7 @@ __attribute__((constructor(101))) void KeepRun(int, char**, char** environment) 
       });
     }
   }
-  // Loaded by a stand-in of NVIDIA's libraries.
+  // The library was loaded through a replacement of one of NVIDIA's.
   if (*client_file == 0 && *runtime_folder != 0)
     client_file =
         Keep(runtime_folder, Length(runtime_folder) - Length(kRuntimeFolder), kClientFile);
@@ -129,7 +131,7 @@ char* Append(char* at, const char* text) {
   return at;
 }
 
-// NAME=FIRST:REST at `at`; behind its end.
+// Writes NAME=FIRST:REST at `at`; returns the position after its end.
 char* WriteList(char* at, const char* name, const char* first, const char* rest) {
   at = Append(Append(at, name), first);
   if (rest != nullptr && *rest != 0) at = Append(Append(at, ":"), rest);
@@ -148,7 +150,7 @@ const char* RunSecret() { return secret_value; }
 
 ChildEnvironment::ChildEnvironment(char* const* environment) : given_(environment) {
   if (*socket_value == 0 || *client_file == 0 || *runtime_folder == 0) return;
-  // The secret of a run is its user's.
+  // The secret of a run is for its user only.
   if (::getuid() != getauxval(AT_UID) || ::geteuid() != getauxval(AT_EUID)) return;
   add_preload_ = add_path_ = true;
   bool has_socket = false;

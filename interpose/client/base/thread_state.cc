@@ -12,8 +12,8 @@ std::uint32_t NextThreadNumber() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Ends the state with its thread. The main thread's stays: its thread-local
-// objects go before the program's exit handlers run, which may call us.
+// Destroys the state with its thread. The main thread's state stays: its thread-local objects are
+// destroyed before the program's exit handlers run, and these may call CUDA.
 struct Reaper {
   ~Reaper() {
     if (::gettid() == ::getpid()) return;

@@ -1,5 +1,5 @@
-// What CUDA keeps per host thread: the current device, the last error, the
-// configuration of a launch under way, and the thread's own default streams.
+// CUDA's state per host thread: the current device, the last error, the configuration of the next
+// launch, and the thread's own default streams.
 #pragma once
 
 #include <cuda.h>
@@ -34,74 +34,74 @@ struct CallConfiguration {
 };
 
 struct ThreadState {
-  ContextStack contexts;  // Those that were made current.
-  // The program chose it, so that a list of preferred devices no longer matters.
+  ContextStack contexts;  // Contexts made current.
+  // True if the program chose a device: a list of preferred devices no longer matters.
   bool device_chosen = false;
-  // A cudaError_t for each CUDA runtime of the process that has one: natively each copy that is
-  // linked into the program or a library keeps its own. Cleared by cudaGetLastError.
+  // A cudaError_t for each CUDA runtime used: natively each copy linked into the program or a
+  // library keeps its own. Cleared by cudaGetLastError.
   struct LastError {
-    std::uint64_t runtime;  // As LinkedRuntime has it.
+    std::uint64_t runtime;  // From LinkedRuntime.
     int error;
   };
   std::vector<LastError> last_errors;
-  // A call has told it that a device is lost. Of the driver's launches before, on one that was, so
-  // many have succeeded.
+  // True if a call has reported a lost device to this thread. launches_unheard: launches on a lost
+  // device answered with success before this report, see AnswerUnlessLost.
   bool heard_of_loss = false;
   int launches_unheard = 0;
-  // Names this thread to the proxies, so that a posted op's failure finds its way back.
+  // Names this thread to the proxies, for returning failures of posted ops to it.
   std::uint32_t number;
   std::vector<CallConfiguration> configurations;
-  // It came through the driver's functions, not the runtime's.
+  // True within a call of the driver API, not of the runtime.
   bool in_driver_call = false;
-  // It runs a function that the program put into a stream, which is of this context; null: one
-  // whose device was lost.
+  // True while it runs a host function of a stream. host_call_context: the stream's context; null
+  // if its device was lost.
   bool in_host_call = false;
   Context* host_call_context = nullptr;
-  // It makes one of the calls that such a function may make: see HostFunctionMayCall.
+  // True within a call permitted to host functions: see HostFunctionMayCall.
   bool host_call_permitted = false;
-  // Of the runtime's cudaStreamCaptureMode; 0 is its default.
+  // Value of the runtime's cudaStreamCaptureMode; 0 is its default.
   int capture_mode = 0;
-  // The thread's own default stream, by the number of the connection that has it; see Streams.
+  // The thread's own default stream by the number of its ContextConnection; see Streams.
   std::map<std::uint64_t, std::uint64_t> own_streams;
-  // Where it waits is asked for; null until it has waited.
+  // Wait state, read by PythonWaits; null until its first wait.
   std::shared_ptr<PythonWaiter> python_waiter;
-  // What it has begun with ncclGroupStart; null until it has used NCCL.
+  // Group begun with ncclGroupStart; null until the first use of NCCL.
   std::shared_ptr<CollectiveThread> collectives;
-  // Called when the thread ends.
+  // Functions called when the thread ends.
   std::vector<std::function<void()>> at_end;
-  // Of the session's tables: see Devices::Opened, Streams::Find, Events.
+  // Caches of the session's tables: see Devices::Opened, Streams::Find, Events.
   LookupCache<ContextConnection, 8> connections;
   LookupCache<const Stream, 16, std::shared_ptr> streams;
   LookupCache<Event, 16> events;
-  // Of the registry: see FindFunction.
+  // Cache of the registry: see FindFunction.
   struct KnownFunction {
     const void* stub = nullptr;
-    std::uint64_t version = 0;  // The registry's, when it was looked up.
+    std::uint64_t version = 0;  // Registry::version() at the lookup.
     const FunctionRecord* record = nullptr;
   };
   std::array<KnownFunction, 16> functions;
-  // Of a connection's modules: see FindKernel.
+  // Cache of loaded modules' kernels: see FindKernel.
   struct KnownKernel {
     const FunctionRecord* function = nullptr;
-    std::uint64_t connection = 0;  // The connection's number,
-    std::uint64_t version = 0;     // and the registry's, when it was looked up.
+    std::uint64_t connection = 0;  // ContextConnection::number().
+    std::uint64_t version = 0;     // Registry::version() at the lookup.
     LoadedKernel* kernel = nullptr;
   };
   std::array<KnownKernel, 16> kernels;
-  // Blocks of device memory by a pointer into them: see AddressSpace::Classify.
+  // Cache of device memory blocks by a pointer into them: see AddressSpace::Classify.
   struct KnownBlock {
     std::uint64_t pointer = 0;
-    std::uint64_t version = 0;  // ConnectionCommon::blocks_version, when it was looked up.
+    std::uint64_t version = 0;  // ConnectionCommon::blocks_version at the lookup.
     int device = 0;
     std::uint64_t base = 0;
     std::uint64_t bytes = 0;
   };
   std::array<KnownBlock, 16> blocks;
-  // The last copy from a device whose bytes the thread has waited for: see Streams::EndsWithCopy.
+  // The last copy from a device awaited by the thread: see Streams::EndsWithCopy.
   struct FinishedCopy {
-    std::uint64_t connection = 0;  // Its number; 0: none.
+    std::uint64_t connection = 0;  // ContextConnection::number(); 0: none.
     std::uint64_t stream = 0;
-    std::uint64_t sequence = 0;  // The op's.
+    std::uint64_t sequence = 0;  // Sequence of the copy's op.
   };
   FinishedCopy finished_copy;
 
@@ -110,14 +110,14 @@ struct ThreadState {
 };
 
 namespace detail {
-// A plain pointer, so that a destructor of the program's own thread-local objects may still call us
-// after our part of the thread is gone. Every call reads it: at a fixed place of the thread, for
-// which glibc keeps room also where it loads this library late.
+// A plain pointer: destructors of the program's own thread-local objects may still call CUDA after
+// this state is gone. initial-exec, since every call reads it: glibc reserves TLS space even for
+// libraries loaded late.
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadState* this_thread;
 ThreadState& MakeThreadState();
 }  // namespace detail
 
-// The calling thread's state; made at its first use.
+// Returns the calling thread's state, created at its first use.
 inline ThreadState& ThisThread() {
   ThreadState* const state = detail::this_thread;
   return state != nullptr ? *state : detail::MakeThreadState();

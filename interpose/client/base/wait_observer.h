@@ -1,21 +1,21 @@
-// An observer of each wait of a thread for a device.
+// Observer of each wait of a thread for a device.
 #pragma once
 
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;
-  // The calling thread begins to wait for a proxy; the statistics are its channel's. False inside
-  // another wait: the outer one counts, and End is not due.
+  // Called when the calling thread begins to wait for a proxy. `statistics`: those of its channel.
+  // False inside another wait: the outer wait counts, and End must not be called.
   virtual bool Begin(ChannelStatistics& statistics) = 0;
   virtual void End() = 0;
 };
 
-// The calling thread waits for a device while this lives. `observer` may be null.
+// Reports the calling thread as waiting for a device while alive. `observer` may be null.
 class ObservedWait {
  public:
   ObservedWait(WaitObserver* observer, ChannelStatistics& statistics) {

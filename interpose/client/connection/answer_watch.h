@@ -1,23 +1,23 @@
-// When a proxy that somebody waits for is asked whether it lives, and when a person is told that it
-// does not answer.
+// Schedules questions to a proxy awaited by threads, and the warning to the user if it does not
+// answer.
 #pragma once
 
 #include <cstdint>
 
 namespace cuspan {
 
-// Counts looks, and knows no clock: a program that was stopped itself has missed nothing. One
-// thread.
+// Counts calls of Look instead of time: while the program itself is stopped, no answer is due.
+// Threads: one.
 class AnswerWatch {
  public:
-  static constexpr unsigned kPollsPerSecond = 4;  // By whoever calls Look.
+  static constexpr unsigned kPollsPerSecond = 4;  // Rate of the caller's calls.
   static constexpr unsigned kAskAfterSeconds = 5;
   static constexpr unsigned kTellAfterSeconds = 10;
 
   enum class Step { kNothing, kAsk, kTellSilent, kTellBack };
 
-  // What to do now. `heard` changes whenever something has come from the proxy, `taken` whenever
-  // something of the channel to it was taken.
+  // Returns the next action. `heard` changes with every message from the proxy, `taken` when the
+  // other side consumes from the channel.
   Step Look(bool waited_for, std::uint64_t heard, std::uint64_t taken) {
     const bool lives = heard != heard_;
     const bool takes = taken != taken_;
@@ -34,13 +34,13 @@ class AnswerWatch {
     if (lives || !waited_for || told_) return Step::kNothing;
     ++silent_;
     if (silent_ < kAsk) return Step::kNothing;
-    // While there is no room to ask, what is taken counts in place of an answer.
+    // If the channel has no room for the question, progress of the other side counts as an answer.
     if (!asked_ && takes) silent_ = kAsk;
     if (silent_ < kTell) return asked_ ? Step::kNothing : Step::kAsk;
     told_ = true;
     return Step::kTellSilent;
   }
-  // There was room to ask; otherwise Look says so again.
+  // Confirms a posted question; without it, the next call returns kAsk again.
   void Asked() { asked_ = true; }
 
  private:
@@ -49,8 +49,8 @@ class AnswerWatch {
 
   std::uint64_t heard_ = 0;
   std::uint64_t taken_ = 0;
-  unsigned silent_ = 0;  // Looks in a row at a proxy that is waited for and says nothing.
-  bool asked_ = false;   // In these.
+  unsigned silent_ = 0;  // Consecutive calls with threads waiting and no message.
+  bool asked_ = false;   // True if asked during these.
   bool told_ = false;
 };
 

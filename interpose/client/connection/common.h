@@ -1,4 +1,4 @@
-// What all connections of a session share.
+// State shared by all connections of a session.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace cuspan {
 
-// Outlives all connections. Any thread.
+// Outlives all connections. Threads: any.
 struct ConnectionCommon {
   explicit ConnectionCommon(WaitObserver* observer) : wait_observer(observer) {}
 
@@ -20,9 +20,10 @@ struct ConnectionCommon {
   KernelOutput output;
   LostDevices lost_devices;
   WaitObserver* const wait_observer;  // May be null.
-  // Bytes are on their way from a device to this process: so many transfers of all connections.
+  // Number of transfers from devices in flight, over all connections.
   std::atomic<int> receiving{0};
-  // Of blocks of device memory, after each end of some: what was found before may be no more.
+  // Version of the device memory blocks, incremented after some are freed: earlier lookups may be
+  // stale.
   std::atomic<std::uint64_t> blocks_version{1};
 };
 

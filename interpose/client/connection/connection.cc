@@ -43,9 +43,9 @@ void Connection::Worked() {
 
 void Connection::AskWhenDone() {
   const std::uint64_t work = last_work_.load(std::memory_order_acquire);
-  // Of what came just now the program may be told anyway, by a wait of its own.
+  // Skips new work: a wait of the program may soon report its completion anyway.
   if (seen_at_work_.exchange(work) != work || asked_for_.exchange(work) == work) return;
-  static_cast<void>(Send(Fence{}));  // A lost device does nothing any more.
+  static_cast<void>(Send(Fence{}));  // A lost device executes nothing.
 }
 
 CUresult Connection::OwnStream(std::atomic<std::uint64_t>& known, std::uint64_t* stream) {
@@ -67,8 +67,8 @@ CUresult Connection::OwnStream(std::atomic<std::uint64_t>& known, std::uint64_t*
 
 CUresult Connection::Lost() {
   if (channel_->closed()) {
-    // The last that the proxy sent tells why, and makes the error sticky. Nothing is posted by the
-    // thread that receives, so that this waits for another one at most.
+    // Receives the proxy's last message: it contains the reason and sets the sticky error.
+    // Receiving threads never post; Drain waits for another thread at most.
     receiver_.Drain([this] { return fault() != CUDA_SUCCESS; });
   }
   if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
@@ -81,21 +81,21 @@ CUresult Connection::MalformedReply(const char* op) {
 }
 
 void Connection::Fail(CUresult result, const std::string* lost) {
-  // Whoever learns of the fault finds the context failed, too.
+  // Precedes fault_: a thread finding the fault finds the context failed, too.
   const bool first = calls_.FailAll([&] {
     if (fault() != CUDA_SUCCESS) return false;
     OnFailed(result);
-    // Who learns of the fault finds the sentence, too.
+    // Precedes fault_, too: a thread finding the fault finds the sentence.
     if (lost != nullptr) common_->lost_devices.Add(number_, *lost);
     fault_.store(result);
     return true;
   });
   if (!first) return;
-  // Once more: the context may have got this life between the two, and seen no fault.
+  // Called again: the context may have begun this generation in between, without seeing the fault.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   OnFailed(result);
   transfers_.FailAll(result);
-  // Last: who returns from a wait finds why.
+  // Last: a thread returning from a wait finds the reason.
   channel_->GiveUp();
 }
 
@@ -107,7 +107,7 @@ void Connection::Lose(const std::string& sentence) {
   Fail(CUDA_ERROR_DEVICE_UNAVAILABLE, &sentence);
 }
 
-// --- Silence
+// --- Proxies not answering
 
 std::string Connection::WhySilent(pid_t agent) const {
   constexpr const char* kStopped = "{} (process {}) is stopped; `kill -CONT {}` lets it go on";
@@ -150,7 +150,7 @@ CUresult Connection::Wait(std::uint32_t request, PendingCalls::Call* pending) {
   };
   const DeviceWait wait(*common_, *channel_);
   receiver_.Watch(over);
-  // Ends with the reply, or with Fail: a fault, the end of the channel or of the agent.
+  // Ends with the reply, or with Fail: after a fault, or the end of the channel or the agent.
   calls_.WaitFor(request, pending, [&](std::condition_variable& arrived, MutexLock& lock) {
     WaitLong(arrived, lock, over);
   });

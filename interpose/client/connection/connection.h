@@ -1,9 +1,8 @@
-// The connection to one proxy: what is posted to it, calls that wait for their replies, bulk bytes
-// (transfers.h), and what comes back. What all that means is for ContextConnection, which is one,
-// to know.
+// The connection to one proxy: posted ops, calls with replies, bulk bytes (transfers.h) and the
+// proxy's messages. It does not interpret ops; its subclass ContextConnection does.
 //
-// Any thread may use it. Functions return the driver's results; a lost device makes every call
-// return its sticky error.
+// Threads: any. Functions return the driver's results; for a lost device every call returns its
+// sticky error.
 #pragma once
 
 #include <cuda.h>
@@ -28,27 +27,27 @@
 
 namespace cuspan {
 
-// How a device has the shared region (memory/shared_region.h).
+// A device's access to the shared region (memory/shared_region.h).
 enum class Sharing {
-  kNone,      // Not at all: its addresses were taken.
-  kMemory,    // The very same memory, but perhaps for the last quarter.
+  kNone,      // No access: its addresses were taken.
+  kMemory,    // The same memory, perhaps except the last quarter.
   kMirrored,  // Memory of its own at the same addresses.
 };
 
-// What is known of a proxy when it is connected.
+// Properties of a proxy, known when it is connected.
 struct ProxyLocation {
-  int device = 0;             // As the program counts.
-  std::string name;           // For a person: which GPU it is, and on which host.
-  std::uint32_t agent = 0;    // The rank of its node's.
-  std::uint32_t ordinal = 0;  // As the node's driver counts.
-  pid_t process = 0;          // On its node.
+  int device = 0;             // Number in the program.
+  std::string name;           // GPU and host, for messages.
+  std::uint32_t agent = 0;    // Rank of its node's agent.
+  std::uint32_t ordinal = 0;  // Number at the node's driver.
+  pid_t process = 0;          // Pid on its node.
   bool relayed = false;
-  std::string exchange;  // Where it answers other proxies of the node; empty: nowhere.
+  std::string exchange;  // Address of its service for other proxies of the node; empty: none.
   Sharing sharing = Sharing::kNone;
-  // Whether it has memory of its own for managed memory, kept equal to the program's: with
-  // kMirrored always.
+  // True if it has device memory for managed memory, kept equal to the program's; always with
+  // kMirrored.
   bool mirrors_managed = false;
-  // Whether its kernels can have __managed__ variables in the program's own memory.
+  // True if its kernels can use __managed__ variables in the program's own memory.
   bool places_variables = false;
 
   bool SameNode(const ProxyLocation& other) const {
@@ -57,18 +56,18 @@ struct ProxyLocation {
   }
 };
 
-// The device's driver has answered this to code of the program; it has said which and why when it
-// does not support it. Ends a strict run then. Any thread.
+// Ends a strict run if `result` rejects device code of the program as unsupported. The device's
+// driver has reported the code and the reason. Threads: any.
 void EndIfRefused(CUresult result);
 
-// Whether kernels run by the op.
+// True if the op runs kernels.
 constexpr bool RunsKernels(Op op) {
   return op == Op::kLaunch || op == Op::kLaunchShaped || op == Op::kGraphLaunch ||
          op == Op::kCollectiveGroup;
 }
 
-// The calling thread waits for what a device does while this lives: a line of a Python program is
-// told how long, and a person of a proxy that does not answer.
+// Marks the calling thread as waiting for a device while alive: for the waiting time of a Python
+// line, and for warnings about a proxy not answering.
 class DeviceWait {
  public:
   DeviceWait(ConnectionCommon& common, Channel& channel)
@@ -81,8 +80,8 @@ class DeviceWait {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `number` counts connections of this process from 1, so that handles of a lost one are told
-  // apart. `common` outlives it.
+  // `number` counts connections of this process from 1, to recognize handles of a lost one.
+  // `common` outlives it.
   Connection(ProxyLocation place, std::uint64_t number, std::unique_ptr<Channel> channel,
              ConnectionCommon* common);
   virtual ~Connection();
@@ -99,7 +98,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Transfers& transfers() { return transfers_; }
   Receiver& receiver() { return receiver_; }
 
-  // Posts an op that nobody waits for, as it is; *sequence is its place among all that was posted.
+  // Posts an op without a reply, and without the coherence of ContextConnection::Post. *sequence:
+  // position among all posted ops.
   template <typename T>
   CUresult Send(const T& op, std::uint64_t* sequence = nullptr) {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
@@ -113,7 +113,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (sequence != nullptr) *sequence = posted;
     return CUDA_SUCCESS;
   }
-  // Posts a call and waits for its reply; returns the reply's result, or why there is none.
+  // Posts a call and waits for its reply. Returns the reply's result, or the reason for a missing
+  // reply.
   template <typename T>
   CUresult Call(const T& op, typename T::Reply* reply, std::uint64_t* sequence = nullptr) {
     static_assert(T::kClass == OpClass::kCall);
@@ -131,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (!DecodeFrom(pending.payload, *reply)) return MalformedReply(OpName(T::kOp));
     return static_cast<CUresult>(reply->result);
   }
-  // A call whose result holds only when the chunks pushed before it are stored.
+  // Call with a result valid only after the chunks pushed before the reply are stored.
   template <typename T>
   CUresult CallAndStore(const T& op, std::uint64_t* posted = nullptr) {
     typename T::Reply reply;
@@ -140,7 +141,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (posted != nullptr) *posted = sequence;
     if (result == CUDA_SUCCESS) {
       const DeviceWait wait(*common_, *channel_);
-      // Over agents the bytes may come a little later than the reply: not a reason to sleep.
+      // Between nodes the bytes may arrive a little after the reply: polls before it sleeps.
       if (!transfers_.Stored(reply.chunks)) {
         receiver_.Watch([&] { return transfers_.Stored(reply.chunks) || fault() != CUDA_SUCCESS; });
       }
@@ -153,50 +154,49 @@ class Connection : public std::enable_shared_from_this<Connection> {
     return fault() != CUDA_SUCCESS ? fault() : result;
   }
   CUresult SynchronizeStream(std::uint64_t stream);
-  // A stream of our own, bound to no other: for what one device does in the order of another's
-  // stream.
+  // Gets the connection's own stream, created at the first call and synchronized with no other: for
+  // work of this device in the order of another device's stream.
   CUresult OwnStream(std::uint64_t* stream) { return OwnStream(own_stream_, stream); }
-  // Another one, for shared memory: nothing there waits for the program or for other devices.
+  // Gets a second one, for shared memory: its work never waits for the program or other devices.
   CUresult MemoryStream(std::uint64_t* stream) { return OwnStream(memory_stream_, stream); }
 
-  // Work that may use memory shared with the program was posted just now.
+  // Records the latest op as work possibly using memory shared with the program.
   void Worked();
-  // Whether the device may still be doing such work, as far as is known here.
+  // True if recorded work is not known to be complete.
   bool AtWork() const {
     return completed() < last_work_.load(std::memory_order_acquire) && fault() == CUDA_SUCCESS;
   }
-  // Has the device say when it has done it, at the second call since the last such work.
+  // Requests notification of its completion, at the second call since the last recorded work.
   void AskWhenDone();
 
-  // What is posted up to now.
+  // Sequence of the last posted op.
   std::uint64_t LastPosted() const { return channel_->LastSequence(); }
-  // Not less than the sequence of the last op posted to a stream that the program made.
+  // Sequence of the last op posted to a stream created by the program, or a higher one.
   std::uint64_t LastOn(std::uint64_t stream) const { return last_posts_.Of(stream); }
-  // Whether events were recorded of which the program may not know yet that they are reached. True
-  // for good once the driver has refused a record.
+  // True if recorded events may be reached without notification to the program yet. Stays true once
+  // the driver has refused a record.
   bool HasRecordsPending() const { return records_pending_.load(std::memory_order_acquire) != 0; }
 
-  // The sticky error of a device that is lost to this process; CUDA_SUCCESS while it lives.
+  // Sticky error of a lost device; CUDA_SUCCESS before the loss.
   CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
-  // The failure of an op that this thread posted earlier, once.
+  // Returns the failure of an op posted by this thread earlier, once.
   CUresult TakePostedFailure() { return failures_.Take(ThisThread().number); }
-  // Ends everything that waits; later calls return `result`.
+  // Ends all waits; later calls return `result`.
   void Fail(CUresult result) { Fail(result, nullptr); }
-  // Which device cannot be reached any more, and why: for a log, and for Lose.
+  // Returns a sentence naming the lost device and the reason, for a log and for Lose.
   std::string LossSentence(std::string_view why) const;
-  // As Fail, for such a device; `sentence` is the text of that error.
+  // Fails with the error of a lost device; `sentence` is added to this error's text.
   void Lose(const std::string& sentence);
 
-  // For the thread that receives, AnswerWatch::kPollsPerSecond times a second: says when a proxy
-  // that somebody waits for does not answer. `agent`: the process of this node's, 0 where it is
-  // unknown.
+  // Warns if a proxy does not answer a waiting thread. Called by the receiver thread,
+  // AnswerWatch::kPollsPerSecond times a second. `agent`: process of this node's agent; 0: unknown.
   void LookForAnswers(pid_t agent);
 
-  // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
-  // never comes.
+  // Waits on `changed` with `lock` until over() is true. After kLongWait, it calls OnLongWait once
+  // to report a possible reason for an endless wait.
   template <typename Over>
-  void WaitLong(std::condition_variable& changed, MutexLock& lock, Over&& over)
-      CUSPAN_NO_THREAD_SAFETY_ANALYSIS {  // Which mutex it is, only the caller knows.
+  void WaitLong(std::condition_variable& changed, MutexLock& lock,
+                Over&& over) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {  // The caller's mutex.
     if (changed.wait_for(lock, kLongWait, over)) return;
     lock.unlock();
     OnLongWait();
@@ -206,26 +206,26 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static constexpr std::chrono::seconds kLongWait{10};
 
  protected:
-  // What came, told by the thread that receives, which must not wait for anything.
+  // Handlers of messages, called by the receiving thread; they must not block.
   virtual void OnEvent(const EventReached& reached) = 0;
   virtual void OnCommunicator(const CommunicatorNotice& told) = 0;
-  // Everything posted up to `sequence` is complete on the device. Any thread.
+  // Handles the completion on the device of everything posted up to `sequence`. Threads: any.
   virtual void OnCompleted(std::uint64_t sequence) = 0;
-  // The highest of these.
+  // Highest sequence passed to OnCompleted.
   virtual std::uint64_t completed() const = 0;
-  // fault() is no success any more. Once, any thread.
+  // Handles the first fault. Called before and after the change of fault(), by any thread.
   virtual void OnFailed(CUresult result) = 0;
-  // The calling thread has waited for the device for a long time.
+  // Called after the calling thread has waited for the device for kLongWait.
   virtual void OnLongWait() = 0;
 
  private:
-  // `lost`: for the text of that error, of a device that is lost.
+  // `lost`: sentence for the error's text, if the device is lost.
   void Fail(CUresult result, const std::string* lost);
   friend class Receiver;
   CUresult Wait(std::uint32_t request, PendingCalls::Call* pending);
   CUresult OwnStream(std::atomic<std::uint64_t>& known, std::uint64_t* stream);
   CUresult MalformedReply(const char* op);
-  // Why the proxy may not answer, as far as that is known here.
+  // Returns a probable reason for the proxy's silence.
   std::string WhySilent(pid_t agent) const;
   CUresult Lost();
 
@@ -240,15 +240,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::atomic<std::uint64_t> records_pending_{0};
   std::atomic<std::uint64_t> last_work_{0};
   std::atomic<std::uint64_t> seen_at_work_{0};
-  std::atomic<std::uint64_t> asked_for_{0};  // Up to where AskWhenDone has asked.
+  std::atomic<std::uint64_t> asked_for_{0};  // Last work with a notification requested.
 
-  Mutex own_streams_mutex_;  // While one is made.
+  Mutex own_streams_mutex_;  // Held while a stream is created.
   std::atomic<std::uint64_t> own_stream_{0};
   std::atomic<std::uint64_t> memory_stream_{0};
 
   Transfers transfers_;
   Receiver receiver_;
-  AnswerWatch answers_;  // Of the thread that receives.
+  AnswerWatch answers_;  // Threads: the receiver thread only.
 };
 
 }  // namespace cuspan

@@ -1,5 +1,5 @@
-// Threads that copy between the program's memory and staging slots: one core
-// copies more slowly than a GPU does.
+// Threads copying between the program's memory and staging slots: one core copies more slowly than
+// a GPU.
 #pragma once
 
 #include <atomic>
@@ -13,16 +13,16 @@
 
 namespace cuspan {
 
-// They start with the first task and never end: they outlive all else of the process, since the
-// program may copy while it exits. Any thread.
+// The threads start with the first task and never end: the program may copy while it exits.
+// Threads: any.
 class CopyThreads {
  public:
   // Into staging slots, or out of them.
   enum class Way { kIn, kOut };
   explicit CopyThreads(Way way);
 
-  // How many copy at the same time. 1: the machine has too few cores for more, and nothing may
-  // be given to Run.
+  // Number of threads copying at the same time. 1: the machine has too few cores for more, and Run
+  // must not be used.
   unsigned count() const { return count_; }
   // Does not wait for the task.
   void Run(std::function<void()> task);
@@ -32,7 +32,7 @@ class CopyThreads {
 
   const unsigned count_;
   std::atomic<std::size_t> waiting_{0};
-  std::atomic<std::size_t> looking_{0};  // Threads that will see a new task without being woken.
+  std::atomic<std::size_t> looking_{0};  // Polling threads: they need no wake-up.
   Mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);

@@ -7,12 +7,12 @@
 namespace cuspan {
 namespace {
 
-// Runs from here on are not worth the caches: of what is larger than they are, every line would
-// be read before it is written, and put out what the program uses.
+// Minimum length of runs copied around the caches. Beyond the size of the caches, plain stores read
+// every line before writing it, and evict the program's data.
 constexpr std::uint64_t kMinStreamed = 1 << 20;
 
-// memcpy around the caches. With two threads it stores what a GPU's connection brings, where plain
-// stores need four (measured: 30 against 17 GB/s).
+// memcpy with non-temporal stores. Two threads keep up with a GPU's PCIe connection; plain stores
+// need four (measured: 30 against 17 GB/s).
 void CopyStreaming(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   constexpr std::uint64_t kLine = 64;
   const std::uint64_t head = -reinterpret_cast<std::uintptr_t>(to) % kLine;
@@ -36,7 +36,7 @@ void CopyStreaming(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-// use(where in the rows' memory, where among the packed bytes, bytes) for each run.
+// Calls use(offset in the rows' memory, offset in the packed bytes, bytes) for each run.
 template <typename Use>
 void ForEachRun(const HostRows& rows, std::uint64_t offset, std::uint64_t bytes, Use&& use) {
   if (rows.extent.width == 0) return use(offset, std::uint64_t{0}, bytes);

@@ -1,5 +1,5 @@
-// The program's side of a copy of a box: rows in its memory, packed and unpacked
-// on the way through the staging buffers.
+// The program's side of a box copy: rows in its memory, packed and unpacked on the way through the
+// staging buffers.
 #pragma once
 
 #include "protocol/api/box.h"
@@ -7,19 +7,20 @@
 namespace cuspan {
 
 struct HostRows {
-  BoxExtent extent;              // Nothing: one run of bytes.
+  BoxExtent extent;              // Empty: one run of bytes.
   std::uint64_t pitch = 0;       // Bytes from one row to the next.
   std::uint64_t plane_rows = 0;  // Rows from one plane to the next.
 };
 
-// The packed bytes [offset, offset + bytes) of the rows at `base`, which are at
-// least so many, to or from `packed`.
+// Copy the packed bytes [offset, offset + bytes) of the rows at `base` to or from `packed`. The
+// rows have at least offset + bytes bytes.
 void PackRows(const HostRows& rows, const std::byte* base, std::uint64_t offset,
               std::uint64_t bytes, std::byte* packed);
 void UnpackRows(const HostRows& rows, std::byte* base, std::uint64_t offset, std::uint64_t bytes,
                 const std::byte* packed);
 
-// From the first of these bytes to behind the last, of one at least. Other rows may lie between.
+// Addresses from the first of these bytes to the end of the last (at least one byte). Bytes of
+// other rows may be in between.
 struct HostSpan {
   std::uint64_t begin;
   std::uint64_t end;

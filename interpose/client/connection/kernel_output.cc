@@ -16,7 +16,7 @@ void KernelOutput::Write(bool error, std::string text) {
     WriteFor(stream);
     ::funlockfile(stream);
   }
-  // What is written has yet to be flushed.
+  // The written output is not flushed yet.
   has_kept_.store(true, std::memory_order_release);
 }
 
@@ -29,12 +29,12 @@ void KernelOutput::WriteFor(std::FILE* stream) {
 }
 
 void KernelOutput::WriteAll() {
-  // The holder of a stream's lock may wait for the function that this thread is to run.
+  // The holder of a stream's lock may wait for this thread's host function.
   if (ThisThread().in_host_call) return;
   MutexLock lock(mutex_);
   while (!kept_.empty()) {
     std::FILE* const stream = StreamOf(kept_.front());
-    // Who holds the lock of a stream may wait for mutex_, not the other way round.
+    // Lock order: a stream's lock before mutex_.
     lock.unlock();
     ::flockfile(stream);
     lock.lock();
@@ -43,7 +43,7 @@ void KernelOutput::WriteAll() {
   }
   has_kept_.store(false, std::memory_order_release);
   lock.unlock();
-  // As CUDA does: a program that is aborted afterwards has shown it.
+  // Flushes like CUDA: the output of a program aborted afterwards is visible.
   std::fflush(stdout);
 }
 

@@ -1,4 +1,4 @@
-// What kernels print, on its way into the program's own stdout and stderr.
+// Output of kernels (printf), written to the program's own stdout and stderr.
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,17 @@
 
 namespace cuspan {
 
-// A thread of the program may wait for a device while it holds the lock of its stdout (flockfile),
-// and what comes from the device is received by another thread. That must not wait for the lock:
-// then neither would go on. What finds it taken is kept for the threads that wait for the device,
-// the one that holds the lock among them: they write it before they hear that the device is done.
+// A thread of the program may wait for a device while it holds the lock of stdout (flockfile).
+// Another thread receives the output; if it waited for this lock, both would deadlock. If the lock
+// is taken, the output is kept. Threads waiting for the device, the lock's holder among them, write
+// it before their wait returns.
 class KernelOutput {
  public:
-  // Any thread; does not wait for others that write.
+  // Threads: any. Does not wait for a stream's lock.
   void Write(bool error, std::string text);
-  // Writes what is kept and flushes stdout, if anything came; a thread of the program, before it
-  // returns from waiting for a device. One that runs functions in a stream's order leaves it to the
-  // others.
+  // Writes the kept output, and flushes stdout if there was any. Called by threads of the program
+  // before they return from waiting for a device. Threads running host functions of a stream leave
+  // it to others.
   void WriteKept() {
     if (has_kept_.load(std::memory_order_acquire)) WriteAll();
   }
@@ -31,13 +31,13 @@ class KernelOutput {
     std::string text;
   };
   static std::FILE* StreamOf(const Piece& piece) { return piece.error ? stderr : stdout; }
-  // What comes first and is for `stream`, whose lock the thread has.
+  // Writes the leading pieces of kept_ for `stream`. The caller holds the lock of `stream`.
   void WriteFor(std::FILE* stream) CUSPAN_REQUIRES(mutex_);
   void WriteAll();
 
-  Mutex mutex_;  // Held while writing, but never while waiting for a stream's lock.
+  Mutex mutex_;  // Held while writing, never while waiting for a stream's lock.
   std::deque<Piece> kept_ CUSPAN_GUARDED_BY(mutex_);
-  std::atomic<bool> has_kept_ = false;  // Or stdout is to be flushed.
+  std::atomic<bool> has_kept_ = false;  // Also true if stdout needs a flush.
 };
 
 }  // namespace cuspan

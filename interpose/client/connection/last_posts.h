@@ -1,4 +1,4 @@
-// What was posted last to each stream of one device.
+// Sequence of the last op posted to each stream of one device.
 #pragma once
 
 #include <array>
@@ -8,24 +8,24 @@
 
 namespace cuspan {
 
-// Any thread; takes no lock.
+// Threads: any; takes no lock.
 class LastPosts {
  public:
   void Note(std::uint64_t stream, std::uint64_t sequence) {
-    if (stream <= 2) return;  // Default streams are asked about at the proxy.
+    if (stream <= 2) return;  // The proxy is asked about default streams.
     std::atomic<std::uint64_t>& last = slots_[PlaceOf(stream)].sequence;
     std::uint64_t known = last.load(std::memory_order_relaxed);
     while (known < sequence &&
            !last.compare_exchange_weak(known, sequence, std::memory_order_release)) {
     }
   }
-  // Not less than the sequence of the last op posted to a stream that the program made.
+  // Sequence of the last op posted to a stream created by the program, or a higher one.
   std::uint64_t Of(std::uint64_t stream) const {
     return slots_[PlaceOf(stream)].sequence.load(std::memory_order_acquire);
   }
 
  private:
-  // Some streams share a place.
+  // Several streams may share a slot.
   static constexpr unsigned kPlaceBits = 5;
   static std::size_t PlaceOf(std::uint64_t stream) {
     return stream * 0x9E3779B97F4A7C15 >> (64 - kPlaceBits);  // Fibonacci hashing.

@@ -19,7 +19,7 @@ void LostDevices::Remove(std::uint64_t connection) {
 void LostDevices::Write() {
   if (lost_.empty()) return text_.store(nullptr, std::memory_order_release);
   std::string& text = texts_.emplace_back("CUDA-capable device(s) is/are busy or unavailable");
-  std::set<std::string_view> said;  // Contexts of one device are lost together.
+  std::set<std::string_view> said;  // Contexts of one device have equal sentences.
   for (const auto& [connection, sentence] : lost_)
     if (said.insert(sentence).second) text.append("; ").append(sentence);
   text_.store(text.c_str(), std::memory_order_release);

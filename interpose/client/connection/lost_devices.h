@@ -1,4 +1,4 @@
-// What is known of the devices that this process has lost, in words, for CUDA's text of that error:
+// Sentences about the devices lost by this process. They are part of CUDA's text of this error:
 // frameworks put the text into their exceptions.
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 class LostDevices {
  public:
-  // `sentence` says which device was lost, and why; `connection` is the number of its connection.
+  // `sentence`: the lost device and the reason. `connection`: number of its connection.
   void Add(std::uint64_t connection, std::string sentence);
-  // The device was reset: it is lost no more.
+  // Removes a device after its reset.
   void Remove(std::uint64_t connection);
-  // The text of CUDA_ERROR_DEVICE_UNAVAILABLE, with the sentences of all that are lost; null where
-  // none is. It stays valid for the life of this object.
+  // Text of CUDA_ERROR_DEVICE_UNAVAILABLE with the sentences of all lost devices; null if no device
+  // is lost. Valid for the life of this object.
   const char* text() const { return text_.load(std::memory_order_acquire); }
 
  private:
@@ -28,7 +28,7 @@ class LostDevices {
 
   Mutex mutex_;
   std::map<std::uint64_t, std::string> lost_ CUSPAN_GUARDED_BY(mutex_);
-  // All that were ever given out: who has one may keep it.
+  // All texts ever returned: callers may keep the pointers.
   std::deque<std::string> texts_ CUSPAN_GUARDED_BY(mutex_);
   std::atomic<const char*> text_{nullptr};
 };

@@ -12,21 +12,21 @@
 namespace cuspan {
 namespace {
 
-// Below it waking others takes longer than copying.
+// Minimum size for several threads: below it, waking them takes longer than copying.
 constexpr std::uint64_t kMinShared = 2 << 20;
 
-// Who found no free slot so many times in a row is not needed: the slots are what the others wait
-// for, too, and whoever returns them would have to wake all.
+// After this number of consecutive waits for a slot a thread stops: slots are the bottleneck, and
+// returning a slot would have to wake all waiting threads.
 constexpr int kWaitsInARow = 4;
-// So many stay: one fills a slot while the other waits for the next.
+// Number of remaining threads: one fills a slot while the other waits for the next.
 constexpr int kWhoStay = 2;
 
-// What several threads send together.
+// State of the threads sending together.
 struct Shared {
   Shared(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin, std::uint64_t end)
       : channel(channel), bytes(bytes), next(begin), end(end) {}
 
-  // The next piece, which has no slot yet; nothing when all are taken.
+  // Returns the next piece, without a slot; nothing if all are taken.
   std::optional<Chunk> TakePiece() {
     Chunk chunk;
     chunk.transfer = bytes.transfer;
@@ -38,7 +38,7 @@ struct Shared {
                                          std::memory_order_relaxed));
     return chunk;
   }
-  // Takes pieces until there are none, or until others are enough for them.
+  // Sends pieces until all are taken, or until other threads suffice.
   void Work() {
     working.fetch_add(1);
     int waits = 0;
@@ -64,7 +64,7 @@ struct Shared {
       if (channel.Post(chunk) == 0) failed.store(true, std::memory_order_relaxed);
     }
   }
-  // The same by a thread that may come when all is over.
+  // Work on a helper thread; it may start after the end.
   void Help() {
     {
       const MutexLock lock(mutex);
@@ -75,11 +75,12 @@ struct Shared {
     const MutexLock lock(mutex);
     if (--helpers == 0) done.notify_all();
   }
-  // Those who help are done, and nobody else will: the channel and the bytes may go.
+  // Waits for running helpers and turns away later ones: the channel and the bytes may be freed
+  // afterwards.
   void End() {
     MutexLock lock(mutex);
     over = true;
-    // Ends as they do: with the pieces, or with the channel.
+    // Helpers end with the pieces or the channel.
     done.wait(lock, [this]() CUSPAN_REQUIRES(mutex) { return helpers == 0; });
   }
 
@@ -88,7 +89,7 @@ struct Shared {
   std::atomic<std::uint64_t> next;
   const std::uint64_t end;
   std::atomic<bool> failed{false};
-  std::atomic<int> working{0};  // Threads that take pieces; no longer right when all are taken.
+  std::atomic<int> working{0};  // Threads taking pieces; inexact once all are taken.
   Mutex mutex;
   std::condition_variable done;
   int helpers CUSPAN_GUARDED_BY(mutex) = 0;
@@ -101,7 +102,7 @@ CUresult SendChunks(Channel& channel, CopyThreads& threads, const OutgoingBytes&
                     std::uint64_t begin, std::uint64_t end) {
   const auto shared = std::make_shared<Shared>(channel, bytes, begin, end);
   if (end - begin >= kMinShared) {
-    // Two slots at least for each: one is filled while the other is on its way.
+    // At least two slots per thread: one is filled while the other is in flight.
     const unsigned most = std::max(channel.layout().staging_slots / 2, 1U);
     for (unsigned i = 1; i < std::min(threads.count(), most); ++i)
       threads.Run([shared] { shared->Help(); });

@@ -1,5 +1,5 @@
-// Fills staging slots with the bytes of a copy to a device, with several
-// threads where the machine has cores for them.
+// Fills staging slots with the bytes of a copy to a device, using several threads if the machine
+// has cores for them.
 #pragma once
 
 #include <cuda.h>
@@ -12,17 +12,17 @@
 
 namespace cuspan {
 
-// The bytes of one transfer, as they lie in the program's memory.
+// Bytes of one transfer in the program's memory.
 struct OutgoingBytes {
   std::uint64_t transfer = 0;
   const std::byte* source = nullptr;
   std::uint64_t bytes = 0;
   HostRows rows;
-  std::uint32_t device = 0;  // As the program counts, for a trace.
+  std::uint32_t device = 0;  // Number in the program, for traces.
 };
 
-// Sends [begin, end) of them as chunks and waits until all were posted. The proxy must want
-// them. CUDA_ERROR_DEVICE_UNAVAILABLE when the channel is closed. Any thread.
+// Sends [begin, end) of them as chunks and blocks until all are posted. The transfer must be clear
+// to send. CUDA_ERROR_DEVICE_UNAVAILABLE if the channel is closed. Threads: any.
 CUresult SendChunks(Channel& channel, CopyThreads& threads, const OutgoingBytes& bytes,
                     std::uint64_t begin, std::uint64_t end);
 

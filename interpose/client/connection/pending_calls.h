@@ -1,4 +1,4 @@
-// Calls of one connection that wait for their replies.
+// Calls of one connection waiting for their replies.
 #pragma once
 
 #include <atomic>
@@ -13,48 +13,48 @@
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 class PendingCalls {
  public:
-  // On the stack of the thread that waits.
+  // Located on the waiting thread's stack.
   struct Call {
     std::atomic<bool> done{false};
     std::condition_variable arrived;
-    std::vector<std::byte> payload;  // Of the reply, when it is done.
+    std::vector<std::byte> payload;  // The reply's, once done.
   };
 
-  // Returns the number under which the reply comes.
+  // Returns the request number of the reply.
   std::uint32_t Add(Call* call) {
     const MutexLock lock(mutex_);
     const std::uint32_t request = next_++;
     calls_[request] = call;
     return request;
   }
-  // Nobody waits for it any more.
+  // Removes a call no longer waiting.
   void Remove(std::uint32_t request) {
     const MutexLock lock(mutex_);
     calls_.erase(request);
   }
-  // Calls wait(std::condition_variable&, std::unique_lock&), which returns when the reply has
-  // arrived or never will, and removes the call.
+  // Calls wait(std::condition_variable&, MutexLock&), then removes the call. wait returns when the
+  // reply has arrived or never will.
   template <typename Wait>
   void WaitFor(std::uint32_t request, Call* call, Wait&& wait) {
     MutexLock lock(mutex_);
     wait(call->arrived, lock);
     calls_.erase(request);
   }
-  // The reply of one that somebody waits for; others are given up.
+  // Delivers a reply to its waiting call; a reply without a call is dropped.
   void Deliver(std::uint32_t request, std::span<const std::byte> payload) {
     const MutexLock lock(mutex_);
     const auto call = calls_.find(request);
     if (call == calls_.end()) return;
-    // The caller can not leave, and take its Call with it, before it has the mutex.
+    // The waiting thread cannot return and destroy its Call before it has the mutex.
     call->second->payload.assign(payload.begin(), payload.end());
     call->second->done.store(true, std::memory_order_release);
     call->second->arrived.notify_one();
   }
-  // When fail() says so, nothing more will arrive: all that wait look again. What fail() changes is
-  // seen by them.
+  // Calls fail(). If it returns true, no more replies will arrive: wakes all waiting threads. They
+  // see the changes made by fail().
   template <typename Fail>
   bool FailAll(Fail&& fail) {
     const MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// Failures of posted ops, each for the thread that posted it.
+// Failures of posted ops, by posting thread.
 #pragma once
 
 #include <cuda.h>
@@ -11,7 +11,7 @@
 
 namespace cuspan {
 
-// Any thread. Threads go by ThreadState::number.
+// Threads: any. Keys are ThreadState::number.
 class PostedFailures {
  public:
   void Add(std::uint32_t thread, CUresult failure) {
@@ -19,7 +19,7 @@ class PostedFailures {
     failures_.emplace(thread, failure);
     any_.store(true, std::memory_order_release);
   }
-  // The first of that thread, once; CUDA_SUCCESS when there is none.
+  // Returns the thread's first failure, once; CUDA_SUCCESS if there was no failure.
   CUresult Take(std::uint32_t thread) {
     if (!any_.load(std::memory_order_acquire)) [[likely]]
       return CUDA_SUCCESS;

@@ -13,7 +13,7 @@ Receiver::Receiver(Connection* connection)
 void Receiver::GiveUp(const std::string& reason) {
   if (broken_.exchange(true, std::memory_order_acq_rel)) return;
   const std::string sentence = connection_.LossSentence(reason);
-  // First: a program that learns of the loss may end at once.
+  // First: a program learning of the loss may exit at once.
   LogError("{}", sentence);
   connection_.Lose(sentence);
   channel_.Close(true);
@@ -28,7 +28,7 @@ bool Receiver::Receive() {
 bool Receiver::ReceiveSome() {
   if (!HasWorkNow()) return false;
   bool any = false;
-  // Bounded, so that one busy device does not keep the others waiting.
+  // Bounded: one busy device must not delay the others.
   for (int i = 0; i < 256; ++i) {
     Result<std::optional<Frame>> next = channel_.Peek();
     if (!next.ok()) {
@@ -48,7 +48,7 @@ bool Receiver::ReceiveSome() {
     ShowEvents();
   }
   if (any) heard_.fetch_add(1, std::memory_order_relaxed);
-  ShowEvents();  // Those for which chunks were stored meanwhile.
+  ShowEvents();  // Events with chunks stored meanwhile.
   PostDeferred();
   if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
     const std::string why = channel_.end_reason();
@@ -139,7 +139,8 @@ bool Receiver::HandlePostedFailure(const Frame& frame) {
   const auto result = static_cast<CUresult>(failure.result);
   LogInfo("device {}: {} failed with CUDA error {}", connection_.device(), OpName(op),
           failure.result);
-  // Here, and not when its thread asks: other threads may read what the kernel did not write.
+  // Here, not when the posting thread asks: other threads may read memory not written by the
+  // kernel.
   if (RunsKernels(op)) EndIfRefused(result);
   connection_.failures_.Add(failure.thread, result);
   return true;
@@ -177,7 +178,7 @@ bool Receiver::HasWork() {
 }
 
 bool Receiver::HasWorkNow() const {
-  // What still lies in the channel is not read.
+  // Remaining messages are not read.
   if (broken_.load(std::memory_order_acquire)) return false;
   return channel_.HasFrame() || (channel_.closed() && connection_.fault() == CUDA_SUCCESS) ||
          (!unshown_events_.empty() &&

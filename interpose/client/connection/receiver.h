@@ -1,4 +1,4 @@
-// The receiving half of a connection: takes what the proxy sends and gives it to whom it concerns.
+// The receiving half of a connection: dispatches the proxy's messages.
 #pragma once
 
 #include <atomic>
@@ -17,32 +17,34 @@ namespace cuspan {
 
 class Connection;
 
-// What comes is received by the session's one receiver thread, or by threads that wait for a reply
-// and would otherwise only watch how the receiver takes it for them. Any thread.
+// Receives on the session's one receiver thread, or on threads waiting for a reply: these would
+// otherwise only watch the receiver thread. Threads: any.
 class Receiver {
  public:
   explicit Receiver(Connection* connection);
   Receiver(const Receiver&) = delete;
 
-  // Handles what has arrived; true when there was something. Nothing while another thread does.
+  // Handles arrived messages; true if there were any. Returns false at once if another thread
+  // receives.
   bool Receive();
-  // For the receiver thread: whether there is something that no waiting thread takes.
+  // Receiver thread: true if there is work and no waiting thread receives.
   bool HasWork();
-  // A thread takes what comes while it waits.
+  // True while a waiting thread receives.
   bool watched() const { return watching_.load(std::memory_order_seq_cst) != 0; }
-  // Handles all that the proxy sent before it closed the channel, until `over()`. Not by a thread
-  // that receives.
+  // Handles all messages sent before the proxy closed the channel, until over() is true. Not for
+  // receiving threads.
   template <typename Over>
   void Drain(Over&& over) {
     const MutexLock receiving(receiving_);
     while (!over() && ReceiveSome()) {
     }
   }
-  // The other end broke the protocol: the device is lost, and nothing more of it is read.
+  // Handles a protocol violation of the proxy: the device is lost, and its remaining messages are
+  // not read.
   void GiveUp(const std::string& reason);
 
-  // Receives until `over()` or for so long that sleeping costs little; the caller then waits
-  // otherwise. For what an answer of the device will end.
+  // Receives until over() is true or the wait is long enough to make sleeping cheap; the caller
+  // then blocks. For waits ended by an answer of the device.
   template <typename Over>
   void Watch(Over&& over) {
     const auto start = std::chrono::steady_clock::now();
@@ -53,17 +55,18 @@ class Receiver {
       if (waited >= stages_.await) break;
       if (waited >= stages_.spin) std::this_thread::yield();
     }
-    if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;  // Others receive.
+    // Other waiting threads receive.
+    if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
     channel_.own_bell().RingShortSleepers();
-    // What came meanwhile and is not this thread's to wait for.
+    // Wakes the receiver thread for messages to others.
     if (HasWork()) channel_.own_bell().Ring();
   }
-  // Events that the proxy has told of are complete for the program as soon as the bytes that came
-  // before are stored: shows those now, and not when something is received next. The second form
-  // leaves it to another thread that receives just now.
+  // Events reported by the proxy are complete for the program once the bytes sent before them are
+  // stored. ShowStored completes these events now instead of at the next message. If another thread
+  // is receiving, TryShowStored leaves this to it.
   void ShowStored();
   void TryShowStored();
-  // Changes when something has come.
+  // Changes when messages have arrived.
   std::uint64_t heard() const { return heard_.load(std::memory_order_relaxed); }
   // Posts if there is room now.
   template <typename T>
@@ -73,14 +76,14 @@ class Receiver {
     std::memcpy(&header, frame.data(), sizeof header);
     return channel_.TryPost(header, Bytes(frame).subspan(sizeof header));
   }
-  // Posts without ever waiting: at once, or later from Receive. For threads that receive.
+  // Queues a post for the next Receive: never blocks. For receiving threads.
   void Post(const Signal& signal);
 
  private:
   bool HasWorkNow() const CUSPAN_REQUIRES(receiving_);
   bool ReceiveSome() CUSPAN_REQUIRES(receiving_);
   void ShowEvents() CUSPAN_REQUIRES(receiving_);
-  // False when the message makes no sense.
+  // False if the message is invalid.
   bool HandleFrame(const Frame& frame) CUSPAN_REQUIRES(receiving_);
   bool HandlePostedFailure(const Frame& frame);
   void PostDeferred();
@@ -89,14 +92,14 @@ class Receiver {
   Channel& channel_;
   const WaitStages stages_ = WaitStages::ForThisMachine();
   std::atomic<std::uint64_t> heard_{0};
-  std::atomic<bool> broken_{false};  // The other end broke the protocol.
-  // Written all the time while the receiver thread watches: on lines of their own.
-  alignas(64) Mutex receiving_;   // Of the thread that receives.
-  std::atomic<int> watching_{0};  // Threads that wait for a reply and receive meanwhile.
-  // Completions that wait for chunks: of the thread that receives.
+  std::atomic<bool> broken_{false};  // The proxy violated the protocol.
+  // Written constantly while the receiver thread polls: on separate cache lines.
+  alignas(64) Mutex receiving_;   // Held by the receiving thread.
+  std::atomic<int> watching_{0};  // Threads receiving while they wait for a reply.
+  // Completions waiting for chunks to be stored.
   std::deque<EventReached> unshown_events_ CUSPAN_GUARDED_BY(receiving_);
   std::atomic<bool> has_unshown_{false};
-  // Posts that wait for room.
+  // Posts waiting for room.
   Mutex deferred_mutex_;
   std::deque<Signal> deferred_ CUSPAN_GUARDED_BY(deferred_mutex_);
   std::atomic<bool> has_deferred_{false};

@@ -9,15 +9,15 @@
 namespace cuspan {
 namespace {
 
-// Smaller chunks are stored sooner than another thread wakes up.
+// Minimum size for other threads: smaller chunks are stored before another thread wakes up.
 constexpr std::uint32_t kMinForOthers = 64 * 1024;
 
-// So many failed transfers are remembered: far more than have chunks under way at once, each of
-// which holds one of at most 64 slots.
+// Failed transfers remembered: far more than can have chunks in flight, since each chunk holds one
+// of at most 64 slots.
 constexpr std::size_t kFailedRemembered = 1024;
 
-// Inline chunks that may have overtaken others: a proxy sends none while it has such, so that only
-// what is on its way already can be overtaken.
+// Maximum number of early inline chunks. A proxy sends them only while no other chunk has a slot:
+// they overtake only chunks in flight.
 constexpr std::size_t kMaxEarly = 65536;
 
 }  // namespace
@@ -27,7 +27,8 @@ Transfers::~Transfers() {
     MutexLock lock(mutex_);
     stopping_ = true;
     may_send_.notify_all();
-    // What is being stored uses this and the channel. Ends by itself: it is copied in this process.
+    // Running copies use this object and the channel. The wait is bounded: they run in this
+    // process.
     received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_.empty(); });
   }
   if (sender_.joinable()) sender_.join();
@@ -61,20 +62,20 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
                          const HostRows& rows) {
   {
     MutexLock lock(mutex_);
-    // Ends when the proxy wants it or refuses it, or with FailAll.
+    // Ends when the proxy requests or refuses the bytes, or with FailAll.
     may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto known = outgoing_.find(transfer);
       return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
     });
     const bool refused = outgoing_.erase(transfer) == 0;
     if (failed_ != CUDA_SUCCESS) return failed_;
-    // The proxy, which has posted why, takes no bytes of it.
+    // The proxy takes no bytes of a refused transfer; it has posted the reason.
     if (refused) return CUDA_SUCCESS;
   }
   const CUresult sent =
       SendChunks(*channel_, common_->copy_in, {transfer, source, bytes, rows, device_}, 0, bytes);
   if (sent == CUDA_SUCCESS) return sent;
-  // The device's fault is the better answer, where it is known already.
+  // The device's fault is the better error, if it is known already.
   const MutexLock lock(mutex_);
   return failed_ != CUDA_SUCCESS ? failed_ : sent;
 }
@@ -104,7 +105,7 @@ bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
   const std::uint64_t end =
       std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->MostChunkBytes()} *
                                                    std::max(layout.staging_slots / 2, 1U));
-  // A failure here is the loss of the channel, which the receiver notices and tells.
+  // A failure here is the loss of the channel; the receiver detects and reports it.
   static_cast<void>(SendChunks(*channel_, common_->copy_in,
                                {transfer, outgoing.source, outgoing.bytes, outgoing.rows, device_},
                                outgoing.sent, end));
@@ -114,10 +115,10 @@ bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
 
 void Transfers::SenderLoop() {
   MutexLock lock(mutex_);
-  std::uint64_t last = 0;  // The one that had its turn.
+  std::uint64_t last = 0;  // Transfer served last.
   for (;;) {
     auto ready = outgoing_.end();
-    // Idle: ends with something to send, or with this.
+    // Idle: ends with a transfer to send, or with this object.
     may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto is_ready = [&](const auto& entry) {
         return entry.second.by_sender && Wanted(entry.second);
@@ -152,7 +153,7 @@ std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
 }
 
 CUresult Transfers::WaitComplete(const Incoming& incoming) {
-  // It becomes so when the device is lost, too, and not while its memory is written to.
+  // Loss of the device completes it, too, but not while its memory is being written.
   MutexLock lock(mutex_);
   received_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
     return incoming.complete.load(std::memory_order_relaxed);
@@ -214,9 +215,9 @@ bool Transfers::OnChunk(const Chunk& chunk) {
   std::shared_ptr<Incoming> incoming;
   {
     const MutexLock lock(mutex_);
-    // So many slots there are; and of the chunks without one, one at a time is stored.
+    // 64: number of slots. Chunks without a slot are stored one at a time.
     if (storing_.size() > 64) return false;
-    // What was kept and comes before it may write to the same place.
+    // Earlier kept chunks may write to the same location.
     const bool later = storing_kept_ || (!kept_.empty() && kept_.begin()->first < piece.number) ||
                        MeetsOthers(piece);
     if (!Begin(piece, later, &incoming)) return false;
@@ -248,7 +249,7 @@ bool Transfers::OnChunkInline(const ChunkInline& chunk) {
     if (!Begin(piece, later, &incoming)) return false;
     if (later) {
       piece.kept.assign(chunk.data.begin(), chunk.data.end());
-      piece.bytes = piece.kept;  // Moving it does not move them.
+      piece.bytes = piece.kept;  // A move keeps the bytes in place.
       kept_.emplace(chunk.number, std::move(piece));
       return true;
     }
@@ -269,7 +270,7 @@ void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
     UnpackRows(incoming->rows, incoming->destination, piece.offset, bytes, piece.bytes.data());
     span.Done(TraceKind::kOutOfStaging, device_, piece.transfer, piece.offset, bytes);
     channel_->statistics().bytes_from_device.fetch_add(bytes, std::memory_order_relaxed);
-    // With the mutex: nobody destroys this meanwhile.
+    // Holding the mutex keeps this object from being destroyed.
     const MutexLock lock(mutex_);
     --incoming->storing;
     storing_.erase(std::find_if(storing_.begin(), storing_.end(), [&](const Destination& place) {
@@ -308,7 +309,7 @@ bool Transfers::TakeKept(std::shared_ptr<Incoming>* incoming, Piece* piece) {
       piece->waited = storing_kept_ = true;
       return true;
     }
-    Done(*piece);  // Its transfer has failed since it came.
+    Done(*piece);  // Its transfer has failed since its arrival.
   }
 }
 
@@ -322,8 +323,8 @@ void Transfers::Done(const Piece& piece) {
   stored_chunks_.store(stored, std::memory_order_release);
   if (piece.slot) channel_->ReleaseSlot(*piece.slot);
   channel_->own_bell().Ring();
-  // Only who has something to do then: thousands of chunks a second come, and to wake a thread
-  // takes as long as to copy some of them.
+  // Wakes only threads with work: thousands of chunks arrive per second, and a wake-up takes as
+  // long as copying some of them.
   if (stopping_ || (!stored_awaited_.empty() && *stored_awaited_.begin() <= stored))
     received_.notify_all();
   if (!send_awaits_stored_.empty() && *send_awaits_stored_.begin() <= stored) {

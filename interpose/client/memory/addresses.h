@@ -1,4 +1,4 @@
-// Addresses as numbers and as pointers, and in what steps the driver maps memory.
+// Addresses as numbers and as pointers, and the granularity of the driver's mappings.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ inline std::uint64_t AddressOf(const void* pointer) {
 }
 inline void* PointerTo(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// What the driver maps at least.
+// Smallest mapping of the driver.
 inline constexpr std::uint64_t kDriverGranularity = 2 << 20;
 constexpr std::uint64_t RoundUpToGranularity(std::uint64_t bytes) {
   return (bytes + kDriverGranularity - 1) / kDriverGranularity * kDriverGranularity;

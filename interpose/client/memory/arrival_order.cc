@@ -8,10 +8,10 @@ namespace cuspan {
 namespace {
 
 constexpr std::uint64_t kWordBytes = 8;
-// Runs that are not further from each other belong to one piece.
+// Runs at most this far apart belong to one piece.
 constexpr std::uint64_t kPieceGapBytes = 64;
 
-// Adds what of the run lies in [begin, end).
+// Adds the part of the run in [begin, end).
 void AddPart(const BlockAllocator::Range& run, std::uint64_t begin, std::uint64_t end,
              ByteRuns* runs) {
   const std::uint64_t from = std::max(run.base, begin);
@@ -40,7 +40,7 @@ OrderedRuns InOrderOfArrival(const ByteRuns& runs) {
     const std::uint64_t piece_end = runs[end - 1].base + runs[end - 1].bytes;
     const std::uint64_t second_word = (piece / kWordBytes + 1) * kWordBytes;
     const std::uint64_t last_word = (piece_end - 1) / kWordBytes * kWordBytes;
-    // A run that goes across the middle of the word may be one number, or a pointer.
+    // A run across the middle of the word may be one number, or a pointer.
     const std::uint64_t middle = second_word - kWordBytes / 2;
     for (std::size_t i = begin; i < end; ++i) {
       const bool alone = second_word > last_word;

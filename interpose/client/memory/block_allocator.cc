@@ -85,8 +85,8 @@ std::optional<BlockAllocator::Range> BlockAllocator::Retire(std::uint64_t base) 
 bool BlockAllocator::Recycle(Range range) {
   auto [hole, bytes] = range;
   free_bytes_ += bytes;
-  // Joined with its free neighbours, but never across the border of a segment,
-  // which may go back to the driver by itself.
+  // Merged with its free neighbours, but never across the border of a segment: a segment may be
+  // returned to the driver alone.
   const Range segment = *Segment(hole);
   if (const auto next = free_.find(hole + bytes);
       next != free_.end() && next->first < segment.base + segment.bytes) {

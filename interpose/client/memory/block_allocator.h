@@ -1,5 +1,5 @@
-// Cuts blocks out of ranges of device addresses. Pure: knows no device, no
-// locks and no round trips; device_memory.h stands on it.
+// Allocates blocks from ranges of device addresses. Pure: no device, no locks, no round trips. Used
+// by device_memory.h.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace cuspan {
 // Not thread-safe.
 class BlockAllocator {
  public:
-  // What cudaMalloc guarantees at least, and what textures ask for.
+  // Minimum alignment of cudaMalloc; also sufficient for textures.
   static constexpr std::uint64_t kAlignment = 512;
 
-  // `base` … `base + bytes` may be used for segments; both multiples of kAlignment.
+  // Segments may use `base` … `base + bytes`; both are multiples of kAlignment.
   BlockAllocator(std::uint64_t base, std::uint64_t bytes)
       : window_base_(base), window_bytes_(bytes) {}
 
@@ -26,33 +26,33 @@ class BlockAllocator {
     std::uint64_t bytes;
   };
 
-  // The lowest free address range for a new segment; nothing when the window is full.
+  // Returns the lowest free address range for a new segment; nothing if the window is full.
   std::optional<std::uint64_t> PlaceSegment(std::uint64_t bytes) const;
-  // A range that has memory behind it from now on, all of it free.
+  // Adds a range with memory behind it, all of it free.
   void AddSegment(Range segment);
-  // The same, all of it in use as one block, which ends with RemoveTaken only.
+  // Same, all of it in use as one block, removed only by RemoveTaken.
   void AddTaken(Range segment);
   void RemoveTaken(std::uint64_t base);
-  // Takes a segment out; all of it must be free.
+  // Removes a segment; all of it must be free.
   void RemoveSegment(std::uint64_t base);
   std::vector<Range> Segments() const;
-  // Segments of which nothing is in use.
+  // Segments without any used block.
   std::vector<Range> EmptySegments() const;
 
-  // The best fitting free block of at least `bytes` (> 0); nothing when there is none.
+  // Returns the best fitting free block of at least `bytes` (> 0), or nothing.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
-  // Takes back the block that starts at `base`, which is neither in use nor free then: its whole
-  // range, for Recycle. Nothing when no block starts there.
+  // Takes back the block starting at `base`: until Recycle it is neither in use nor free. Returns
+  // its whole range, or nothing if no block starts there.
   std::optional<Range> Retire(std::uint64_t base);
-  // A retired range is free again; true when nothing of its segment is in use any more.
+  // Frees a retired range. True if all of its segment is now free.
   bool Recycle(Range range);
-  // Both at once; false when no block starts at `base`.
+  // Both in one step; false if no block starts at `base`.
   bool Free(std::uint64_t base);
-  // The allocated block that holds `address`, with the size that was asked for.
+  // Returns the allocated block containing `address`, with the requested size.
   std::optional<Range> Find(std::uint64_t address) const;
-  // The segment that holds `address`.
+  // Returns the segment containing `address`.
   std::optional<Range> Segment(std::uint64_t address) const;
-  // Of `part`, from the first byte of a block to the last; no bytes without a block.
+  // Returns the range in `part` from the first byte of a block to the last; empty without a block.
   Range UsedIn(const Range& part) const;
 
   std::uint64_t free_bytes() const { return free_bytes_; }
@@ -68,10 +68,10 @@ class BlockAllocator {
   std::map<std::uint64_t, std::uint64_t> free_;                     // base → bytes
   std::set<std::pair<std::uint64_t, std::uint64_t>> free_by_size_;  // (bytes, base)
   struct Used {
-    std::uint64_t bytes;  // As taken, rounded.
+    std::uint64_t bytes;  // Rounded up.
     std::uint64_t requested;
   };
-  std::map<std::uint64_t, Used> used_;  // base →
+  std::map<std::uint64_t, Used> used_;  // Keyed by base.
   std::uint64_t free_bytes_ = 0;
 };
 

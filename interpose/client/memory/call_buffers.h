@@ -1,5 +1,5 @@
-// Buffers of the program's system calls. The kernel's accesses raise no signal; so memory of ours
-// is made ready before the call, and given to the kernel by another address where needed
+// Buffers of the program's system calls. The kernel's accesses raise no signal. Our memory is
+// therefore prepared before the call, and passed to the kernel by another address if needed
 // (faults.h).
 #pragma once
 
@@ -16,9 +16,9 @@
 
 namespace cuspan {
 
-// Calls call(buffers), with the addresses that the kernel is to use. written(result): how many
-// bytes it wrote, from the first buffer on; 0 for calls that only read. A launch in another thread
-// may take a buffer away in between: then once more, a few times.
+// Calls call(buffers) with the addresses for the kernel. written(result) returns the number of
+// bytes written, from the first buffer on; 0 for calls only reading memory. If a launch in another
+// thread takes a buffer away meanwhile, the call is repeated a few times.
 template <typename Call, typename Written>
 auto WithBuffers(const struct iovec* buffers, std::size_t count, bool write, Call&& call,
                  Written&& written) {
@@ -48,7 +48,7 @@ auto WithBuffers(const struct iovec* buffers, std::size_t count, bool write, Cal
   }
 }
 
-// The same for a call that returns how many bytes it read or wrote.
+// Same for a call returning the number of bytes read or written.
 template <typename Call>
 ssize_t WithVector(const struct iovec* buffers, int count, bool write, Call&& call) {
   return WithBuffers(
@@ -56,7 +56,7 @@ ssize_t WithVector(const struct iovec* buffers, int count, bool write, Call&& ca
       [](ssize_t result) { return static_cast<std::size_t>(std::max<ssize_t>(result, 0)); });
 }
 
-// The same for one buffer.
+// Same for one buffer.
 template <typename Call>
 ssize_t WithBuffer(const void* buffer, std::size_t bytes, bool write, Call&& call) {
   const struct iovec one {

@@ -1,6 +1,7 @@
-// What one device's work means for memory that the program and its kernels share: before work the
-// device must have what the program wrote, after it the program must find what the device wrote,
-// when CUDA promises it. ContextConnection asks it about everything that is posted and waited for.
+// Consistency of memory shared by the program and its kernels, around the work of one device.
+// Before work, the device must have the program's writes. After it, the program must find the
+// device's writes, as far as CUDA promises it. ContextConnection calls it for everything posted and
+// waited for.
 #pragma once
 
 #include <cuda.h>
@@ -21,14 +22,14 @@
 
 namespace cuspan {
 
-// Any thread, but not the receiver's: functions wait for devices.
+// Threads: any except the receiver's; functions wait for devices.
 class Coherence {
  public:
-  // All outlive it. `region` and `variables` are null when the device has no shared memory.
+  // All must outlive it. `region` and `variables` are null if the device has no shared memory.
   Coherence(Connection* connection, SharedRegion* region, ManagedVariables* variables)
       : connection_(*connection), region_(region), variables_(variables) {}
 
-  // Whether `op` may read or write shared memory: then Before and After go around posting it.
+  // True if `op` may access shared memory: Before and After must then enclose its posting.
   template <typename T>
   bool Concerns(const T& op) const {
     if (region_ == nullptr) return false;
@@ -45,46 +46,46 @@ class Coherence {
     if constexpr (kRuns<T>) {
       if (const CUresult result = BeforeKernels(); result != CUDA_SUCCESS) return result;
     }
-    // A wait finds what a kernel would.
+    // A wait must see the same values as a kernel.
     if constexpr (kIsMemoryBatch<T>) region_->registered().BeforeLaunch();
     return kReadsOnly<T> ? region_->mirrors().Prepare(connection_)
                          : region_->mirrors().BeforeWork(connection_);
   }
   template <typename T>
   void After(const T&) {
-    // Again: kernels may have written managed variables from now on, whatever another thread has
-    // found meanwhile.
+    // Repeated: kernels may write managed variables from now on, whatever another thread has
+    // fetched meanwhile.
     if constexpr (kRuns<T>) variables_->AfterLaunch(connection_);
     if (kReadsOnly<T> || !region_->used_by_kernels()) return;
     connection_.Worked();
     region_->mirrors().AfterWork(connection_);
     region_->registered().AfterWork();
   }
-  // Gives the device the pinned memory to which a kernel's parameters point. Before its launch is
-  // posted or recorded. `arguments`: the parameters one behind the other; `sizes`: their bytes.
+  // Gives the device the pinned memory referenced by a kernel's parameters. Called before its
+  // launch is posted or recorded. `arguments`: the parameters in sequence; `sizes`: their bytes.
   CUresult Expose(std::span<const std::byte> arguments, std::span<const std::uint32_t> sizes) {
     return region_ == nullptr ? CUDA_SUCCESS : region_->ExposePointers(arguments, sizes);
   }
 
-  // A copy to [address, address + bytes) was posted to the stream.
+  // Called after a copy to [address, address + bytes) was posted to the stream.
   void Copied(std::uint64_t address, std::uint64_t bytes, std::uint64_t stream) {
     if (region_ != nullptr && region_->Contains(address))
       region_->mirrors().Copied(connection_, address, bytes, stream);
   }
-  // The program is about to wait, or only asks whether something is complete: kernels that run see
-  // what it wrote in page-locked memory.
+  // Called before the program waits, or only queries (`asks`): running kernels then see its writes
+  // to page-locked memory.
   void BeforeWait(bool asks) {
     if (region_ == nullptr) return;
     region_->registered().BeforeWait(asks);
     region_->mirrors().BeforeWait();
   }
-  // A stream is about to go on behind work of `other`, which is complete.
+  // Called before a stream continues after completed work of `other`.
   void Follow(const Connection& other) {
-    // A lost device has no stream that goes on.
+    // A lost device has no stream to continue.
     if (region_ != nullptr) static_cast<void>(region_->mirrors().Follow(connection_, other));
   }
-  // The same by another thread, which calls `then` when that is done. False when there is nothing
-  // to be done. Any thread, also the receiver's.
+  // Same by another thread, calling `then` afterwards. False if nothing has to be done. Threads:
+  // any, also the receiver's.
   bool FollowLater(const std::shared_ptr<Connection>& other, std::function<void()> then) {
     if (region_ == nullptr || !region_->mirrors().active()) return false;
     region_->refresher().Run(
@@ -95,14 +96,14 @@ class Coherence {
     return true;
   }
 
-  // The program is about to hear that work of the device is complete: all of it, or some.
+  // Called before the program is notified of completed work of the device: all of it, or some.
   CUresult Synchronized(bool all) {
     if (region_ == nullptr) return CUDA_SUCCESS;
     region_->mirrors().Synchronized(connection_);
     region_->registered().Synchronized();
     return variables_->Synchronized(connection_, all);
   }
-  // What the program wrote goes to the device now; waits for no other device.
+  // Sends the program's writes to the device now, without waiting for other devices.
   CUresult SendUpdates() {
     if (region_ == nullptr) return CUDA_SUCCESS;
     region_->registered().BeforeLaunch();
@@ -110,15 +111,15 @@ class Coherence {
     return result != CUDA_SUCCESS ? result : variables_->SendUpdates(connection_);
   }
 
-  // An op was posted at that place.
+  // Called after an op was posted at position `sequence`.
   template <typename T>
   void Posted(const T& op, std::uint64_t sequence) {
     if (WritesHost(op)) last_host_write_.store(sequence, std::memory_order_relaxed);
   }
-  // Whether kernels may use memory of the program's as their own.
+  // True if kernels may use memory of the program as their own.
   bool KernelsUseHost() const { return region_ != nullptr && region_->used_by_kernels(); }
-  // Whether what the device has not completed, all after `completed`, may write memory which the
-  // program reads.
+  // True if uncompleted work of the device, all of it after `completed`, may write memory read by
+  // the program.
   bool MayWriteHost(std::uint64_t completed) const {
     return last_host_write_.load(std::memory_order_relaxed) > completed || KernelsUseHost();
   }
@@ -138,11 +139,11 @@ class Coherence {
     variables_->AfterLaunch(connection_);
     return CUDA_SUCCESS;
   }
-  // Whether `op` itself writes memory that the program reads.
+  // True if `op` itself writes memory read by the program.
   template <typename T>
   bool WritesHost(const T& op) const {
     if constexpr (T::kOp == Op::kGraphLaunch)
-      return region_ != nullptr;  // It may have copies.
+      return region_ != nullptr;  // It may contain copies.
     else if constexpr (kIsMemoryBatch<T>)
       return region_ != nullptr && Concerns(op);
     else if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
@@ -154,7 +155,7 @@ class Coherence {
     else
       return false;
   }
-  // Whether one of its numbers is an address in the region.
+  // True if one of its numbers is an address in the region.
   template <typename T>
   bool Touches(const T& op) const {
     if constexpr (std::is_same_v<T, std::uint64_t>) {
@@ -172,7 +173,7 @@ class Coherence {
   Connection& connection_;
   SharedRegion* const region_;
   ManagedVariables* const variables_;
-  // Nearly: with several threads it may be that of one of the last.
+  // Approximate: several threads may store it out of order.
   std::atomic<std::uint64_t> last_host_write_{0};
 };
 

@@ -10,13 +10,13 @@
 namespace cuspan {
 namespace {
 
-// Pieces are mapped in multiples of the driver's granularity, and small blocks
-// share pieces of kPieceBytes, so that few allocations need a round trip.
+// Pieces are mapped in multiples of the driver's granularity. Small blocks share pieces of
+// kPieceBytes, so few allocations need a round trip.
 constexpr std::uint64_t kPieceBytes = 64 << 20;
-// Blocks from here on have a piece of their own, which goes back to the driver when freed.
+// Blocks of at least this size have their own piece, returned to the driver when freed.
 constexpr std::uint64_t kLargeBytes = 32 << 20;
 
-// Of freed blocks, until the proxy is asked how far the device has come.
+// Limits of freed blocks before the proxy is asked for the device's progress.
 constexpr std::uint64_t kFenceBytes = 8 << 20;
 constexpr std::size_t kFenceBlocks = 256;
 
@@ -43,15 +43,15 @@ CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
       }
       enough_retired = retired_bytes_ >= bytes;
     }
-    // The program frees as much as it takes: it waits for its own blocks, as cudaFree itself
-    // would have waited, rather than take ever more from the device.
+    // The program frees as much as it allocates. It waits for its own blocks, as cudaFree itself
+    // would have, instead of taking ever more from the device.
     if (enough_retired && !waited) {
       WaitForRetired();
       waited = true;
       if (const CUresult lost = connection_->fault(); lost != CUDA_SUCCESS) return lost;
       continue;
     }
-    // Another thread may take what was mapped here: then this goes round again.
+    // Another thread may take the memory mapped here; then this repeats.
     if (const CUresult result = Grow(bytes); result != CUDA_SUCCESS) return result;
   }
 }
@@ -61,14 +61,14 @@ void DeviceMemory::WaitForRetired() {
     const ReaderLock lock(mutex_);
     if (retired_.empty()) return;
   }
-  // What is wrong with the device is told by the next call.
+  // The next call reports errors of the device.
   static_cast<void>(connection_->CallAndStore(DeviceSynchronize{}));
 }
 
 CUresult DeviceMemory::Grow(std::uint64_t bytes) {
   const MutexLock growing(growing_);
   {
-    // Somebody else may have grown while this thread waited for its turn.
+    // Another thread may have grown it while this one waited.
     const WriterLock lock(mutex_);
     if (const auto base = blocks_.Allocate(bytes)) {
       blocks_.Free(*base);
@@ -79,8 +79,8 @@ CUresult DeviceMemory::Grow(std::uint64_t bytes) {
   if (exact < kLargeBytes && Map(kPieceBytes) == CUDA_SUCCESS) return CUDA_SUCCESS;
   CUresult result = Map(exact);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
-  // Before saying so: what was freed comes back, what lies idle goes to the driver, and the
-  // device is asked once more.
+  // Before reporting failure: frees retired blocks, returns idle pieces to the driver, and asks the
+  // device once more.
   WaitForRetired();
   TrimLocked(true);
   return Map(exact);
@@ -125,7 +125,7 @@ void DeviceMemory::TrimLocked(bool all) {
     const WriterLock lock(mutex_);
     trim_wanted_.store(false, std::memory_order_relaxed);
     idle = blocks_.EmptySegments();
-    // One shared piece stays, for the next small blocks.
+    // Keeps one shared piece for the next small blocks.
     const auto kept = std::find_if(idle.begin(), idle.end(),
                                    [](const auto& s) { return s.bytes == kPieceBytes; });
     if (!all && kept != idle.end()) idle.erase(kept);
@@ -140,7 +140,7 @@ void DeviceMemory::Unmap(const BlockAllocator::Range& segment) {
   op.address = segment.base;
   op.bytes = segment.bytes;
   MemoryUnmap::Reply reply;
-  // A failure means that the device is lost, which the next call tells.
+  // A failure means a lost device; the next call reports it.
   static_cast<void>(connection_->Call(op, &reply));
 }
 
@@ -152,7 +152,7 @@ CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returne
     const auto range = blocks_.Retire(address);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
     connection_->common().blocks_version.fetch_add(1, std::memory_order_release);
-    // Read here, so that fences grow along the queue.
+    // Read here, so fences increase along the queue.
     const std::uint64_t fence = connection_->LastPosted();
     if (fence > completed_.load(std::memory_order_relaxed)) {
       retired_.push_back({*range, fence, std::move(returned)});
@@ -228,7 +228,7 @@ CUresult DeviceMemory::EndImport(std::uint64_t base) {
     op.bytes = segment->bytes;
   }
   MemoryImportEnd::Reply reply;
-  // What could not be given back stays where it is, and is still another's.
+  // A piece not returned stays mapped, and still belongs to another session.
   if (const CUresult result = connection_->Call(op, &reply); result != CUDA_SUCCESS) return result;
   const WriterLock lock(mutex_);
   imports_.erase(base);

@@ -15,13 +15,13 @@
 #include "interpose/client/base/background_thread.h"
 #include "interpose/client/memory/mirrors.h"
 
-// The C library's own, which is not the one of system_calls.cc.
+// The C library's own function, not the one of system_calls.cc.
 extern "C" int __sigaction(int number, const struct sigaction* action, struct sigaction* old);
 
 namespace cuspan {
 namespace {
 
-// A fault that waits, on the stack of the thread that has it.
+// A pending fault, on the stack of its thread.
 struct Request {
   std::uint64_t address;
   std::size_t bytes;
@@ -37,7 +37,7 @@ constinit AddressWindow the_window{};
 constinit std::atomic<pid_t> the_process{0};
 constinit std::atomic<Request*> waiting{nullptr};
 constinit std::atomic<std::uint32_t> rung{0};
-// The program's own actions; replaced, never changed, since a handler may be reading them.
+// The program's own actions. Replaced, never changed: a handler may be reading them.
 struct ProgramsActions {
   std::atomic<const struct sigaction*> segv{nullptr};
   std::atomic<const struct sigaction*> trap{nullptr};
@@ -57,7 +57,7 @@ void ServeFaults() {
     const std::uint32_t seen = rung.load(std::memory_order_acquire);
     Request* request = waiting.exchange(nullptr, std::memory_order_acq_rel);
     if (request == nullptr) {
-      // Stores are sent while the program makes more of them.
+      // Sends stores while the program makes more of them.
       if (the_mirrors.load()->stores().any())
         the_mirrors.load()->SendStores();
       else
@@ -68,7 +68,7 @@ void ServeFaults() {
       Request* const next = request->next;
       const bool ours =
           the_mirrors.load()->Admit(request->address, request->bytes, request->access);
-      // From here on the request may be gone.
+      // The request may be gone once the answer is stored.
       std::atomic<std::uint32_t>& answer = request->answer;
       answer.store(ours ? kAdmitted : kNotOurs, std::memory_order_release);
       FutexWake(answer);
@@ -89,22 +89,22 @@ bool AskService(std::uint64_t address, std::size_t bytes, Access access) {
     request.next = first;
   } while (!waiting.compare_exchange_weak(first, &request, std::memory_order_acq_rel));
   RingService();
-  // Ends with the service's answer, whose own waits end when the device does. A child of fork,
-  // which has no such thread, does not come here.
+  // Ends with the service's answer; the service's own waits end with the device's. A child of fork,
+  // without this service thread, does not get here.
   while (request.answer.load(std::memory_order_acquire) == 0) FutexWait(request.answer, 0);
   return request.answer.load(std::memory_order_acquire) == kAdmitted;
 }
 
-// Does what the program asked for, as the kernel would have done it.
+// Performs the program's action, as the kernel would have done.
 void CallProgramsHandler(int number, siginfo_t* info, void* context) {
   std::atomic<const struct sigaction*>& programs = programs_actions.of(number);
   const struct sigaction* const action = programs.load(std::memory_order_acquire);
   const bool defaulted = action == nullptr || action->sa_handler == SIG_DFL;
   if (defaulted || action->sa_handler == SIG_IGN) {
-    // The instruction after a breakpoint is not repeated.
+    // SIGTRAP counts as sent: the instruction is not repeated after a breakpoint.
     const bool sent = info->si_code <= 0 || number == SIGTRAP;
     if (!defaulted && sent) return;
-    // Without a handler: the instruction is repeated, and the kernel does the rest.
+    // Without a handler, the instruction is repeated, and the kernel does the rest.
     struct sigaction plain {};
     plain.sa_handler = SIG_DFL;
     __sigaction(number, &plain, nullptr);
@@ -115,7 +115,7 @@ void CallProgramsHandler(int number, siginfo_t* info, void* context) {
   if ((now.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) programs.store(nullptr);
   sigset_t blocked = now.sa_mask;
   if ((now.sa_flags & SA_NODEFER) == 0) ::sigaddset(&blocked, number);
-  // Undone when our handler returns, or by the program when it jumps out of its own.
+  // Restored when our handler returns, or by the program if it jumps out of its own.
   ::syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, nullptr, sizeof(unsigned long));
   if ((now.sa_flags & SA_SIGINFO) != 0)
     now.sa_sigaction(number, info, context);
@@ -123,7 +123,7 @@ void CallProgramsHandler(int number, siginfo_t* info, void* context) {
     now.sa_handler(number);
 }
 
-// Carries the store out, or has the service do what it needs; then the instruction is repeated.
+// Executes the store, or lets the service prepare it; then the instruction is repeated.
 bool AdmitStore(std::uint64_t address, ucontext_t* thread) {
   const auto [need, bytes, first] = the_mirrors.load()->stores().Carry(address, thread);
   switch (need) {
@@ -188,7 +188,7 @@ bool StartFaults(Mirrors& mirrors, const AddressWindow& window) {
   service.detach();
   started = true;
   struct sigaction action {};
-  // A handler of another signal that runs on top of ours may touch such memory, too.
+  // A handler of another signal, running on top of ours, may access this memory, too.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   ::sigemptyset(&action.sa_mask);
   for (const int number : {SIGSEGV, SIGTRAP}) {
@@ -230,7 +230,7 @@ int ExchangeFaultAction(int number, const struct sigaction* action, struct sigac
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
   if (old != nullptr) *old = before != nullptr ? *before : plain;
-  // The earlier one stays: a handler may be using it.
+  // The earlier one is not freed: a handler may be using it.
   if (action != nullptr) programs.store(new struct sigaction(*action));
   return 0;
 }

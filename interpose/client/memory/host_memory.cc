@@ -16,12 +16,12 @@ namespace {
 
 std::size_t PageBytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-// Whether every page of the range is mapped in this process.
+// True if every page of the range is mapped in this process.
 bool IsMapped(const std::byte* base, std::size_t bytes) {
   const std::size_t page = PageBytes();
   const auto first = reinterpret_cast<std::uintptr_t>(base) / page * page;
   const auto last = reinterpret_cast<std::uintptr_t>(base) + bytes - 1;
-  // mincore fills one byte a page: asked piece by piece.
+  // mincore fills one byte per page, so it is called in pieces.
   constexpr std::size_t kPages = 4096;
   std::vector<unsigned char> resident(kPages);
   for (std::uintptr_t at = first; at <= last; at += kPages * page) {
@@ -33,9 +33,9 @@ bool IsMapped(const std::byte* base, std::size_t bytes) {
   return true;
 }
 
-// Whether the driver could pin all pages of the range: each is mapped, and may be written, or read
-// where devices only read it. Pages that are not there yet are made, as pinning does it. Linux
-// before 5.14 cannot be asked for permissions.
+// True if the driver could pin all pages of the range: each is mapped, and writable, or readable if
+// devices only read it. Missing pages are created, as by pinning. Linux before 5.14 cannot report
+// permissions.
 bool CanBePinned(const std::byte* base, std::size_t bytes, bool read_only) {
   const std::size_t page = PageBytes();
   const auto start = reinterpret_cast<std::uintptr_t>(base);

@@ -71,7 +71,7 @@ CUresult ManagedVariables::Write(Connection& connection, std::uint64_t address,
     return result;
   }
   result = connection.transfers().Send(op.transfer, bytes.data(), bytes.size());
-  // Kernels on whatever stream find it there.
+  // Makes it visible to kernels on all streams.
   return result != CUDA_SUCCESS ? result : connection.SynchronizeStream(op.stream);
 }
 
@@ -85,13 +85,13 @@ CUresult ManagedVariables::Loaded(Connection& connection, const FatbinRecord& fa
     find.name = record->name;
     VariableFind::Reply reply;
     CUresult result = connection.Call(find, &reply);
-    // Not in the image that this device runs, so no kernel there can name it.
+    // Not in the image run by this device, so no kernel there can name it.
     if (result == CUDA_ERROR_NOT_FOUND) continue;
     if (result != CUDA_SUCCESS) return result;
     Copy place{connection.weak_from_this(), connection.number(), reply.address, {}};
     Variable* variable = Find(fatbin, *record);
-    // A library's is placed when the program asks for it; kernels may have run before. What a
-    // further device has of it counts no more than its definition.
+    // A library's variable is placed at the program's request; kernels may have run before. On
+    // further devices, only its definition counts.
     place.ran = variable == nullptr && record->host == &record->place;
     // Placed there by an earlier call.
     if (variable != nullptr && reply.address == variable->address) continue;
@@ -102,7 +102,7 @@ CUresult ManagedVariables::Loaded(Connection& connection, const FatbinRecord& fa
       result = region_->Allocate(SharedRegion::Kind::kManaged, reply.bytes, &address);
       if (result != CUDA_SUCCESS) return result;
       in_place = PlaceAt(connection, fatbin, *record, address);
-      // What the program gave it at its definition is in the image alone.
+      // The initial value of its definition is in the image alone.
       place.last.resize(reply.bytes);
       if ((result = Read(connection, reply.address, &place.last)) != CUDA_SUCCESS) return result;
       std::memcpy(Pointer(address), place.last.data(), reply.bytes);
@@ -122,11 +122,11 @@ CUresult ManagedVariables::BeforeLaunch(Connection& connection) {
   MutexLock lock(mutex_);
   const std::vector<Quiet> others = OthersThatRan(connection);
   if (!others.empty()) {
-    // What these do may wait for a function of the program, whose thread comes here as well.
+    // Their work may wait for a function of the program, and its thread needs this mutex as well.
     lock.unlock();
     for (const Quiet& other : others)
-      static_cast<void>(
-          other.connection->CallAndStore(DeviceSynchronize{}));  // A lost one has no news.
+      // A lost one has no updates.
+      static_cast<void>(other.connection->CallAndStore(DeviceSynchronize{}));
     lock.lock();
   }
   for (Variable& variable : variables_) {
@@ -251,7 +251,7 @@ void ManagedVariables::Unload(const FatbinRecord& fatbin) {
       return true;
     });
   }
-  // This waits for devices.
+  // Free waits for devices.
   for (const std::uint64_t address : gone) static_cast<void>(region_->Free(address));
 }
 

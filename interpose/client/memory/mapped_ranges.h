@@ -1,5 +1,5 @@
-// What the program has mapped at addresses that it reserved, as one device sees it. Pure: knows no
-// device and no locks; device_memory.h stands on it.
+// Mappings made by the program at addresses it reserved, as seen by one device. Pure: no device, no
+// locks. Used by device_memory.h.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ class MappedRanges {
  public:
   using Range = BlockAllocator::Range;
 
-  // A mapping, without access; `own`: of the device's own memory.
+  // Adds a mapping, without access; `own`: of the device's own memory.
   void Add(Range range, bool own) { ranges_[range.base] = {range.bytes, own, false}; }
-  // The one that starts there, if any.
+  // Removes the one starting there, if any.
   void Remove(std::uint64_t base) { ranges_.erase(base); }
   void SetAccess(std::uint64_t base, bool accessible);
 
-  // The mapping that holds `address`.
+  // Returns the mapping containing `address`.
   std::optional<Range> Find(std::uint64_t address) const;
-  // Whether it is one of the device's own memory.
+  // True if it is in a mapping of the device's own memory.
   bool Owns(std::uint64_t address) const;
-  // Whether all of [address, address + bytes) is in mappings, side by side, with access.
+  // True if all of [address, address + bytes) is in adjacent mappings with access.
   bool Covers(std::uint64_t address, std::uint64_t bytes) const;
 
  private:
@@ -35,10 +35,10 @@ class MappedRanges {
     bool accessible;
   };
   using Ranges = std::map<std::uint64_t, Mapped>;
-  // Of the mapping that holds `address`, or the end.
+  // Returns the mapping containing `address`, or the end.
   Ranges::const_iterator At(std::uint64_t address) const;
 
-  Ranges ranges_;  // By base.
+  Ranges ranges_;  // Keyed by base.
 };
 
 }  // namespace cuspan

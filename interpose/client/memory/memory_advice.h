@@ -1,5 +1,5 @@
-// What the program said about where it will use its managed memory. Nothing follows from it but
-// that the program can ask for it again.
+// Advice of the program about the use of its managed memory. It has one effect only: the program
+// can query it.
 #pragma once
 
 #include <cuda.h>
@@ -12,7 +12,7 @@
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 class MemoryAdvice {
  public:
   struct Location {
@@ -31,9 +31,9 @@ class MemoryAdvice {
   void Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice,
               const Location& place);
   void Prefetched(std::uint64_t address, std::uint64_t bytes, const Location& place);
-  // What holds for all of the range; where parts differ, what nobody has said anything about has.
+  // Returns advice common to all of the range. If parts differ, the default applies.
   Entry Common(std::uint64_t address, std::uint64_t bytes) const;
-  // The memory is freed.
+  // Called when the memory is freed.
   void Forget(std::uint64_t address, std::uint64_t bytes);
 
  private:
@@ -43,7 +43,7 @@ class MemoryAdvice {
   void ForRange(std::uint64_t address, std::uint64_t bytes, Use&& use) CUSPAN_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  // By start; each holds up to the next.
+  // Keyed by start; each extends to the next.
   std::map<std::uint64_t, Entry> entries_ CUSPAN_GUARDED_BY(mutex_){{0, {}}};
 };
 

@@ -8,12 +8,12 @@
 namespace cuspan {
 namespace {
 
-// Spans with no more than this between them cross as one.
+// Maximum gap between spans sent as one.
 constexpr std::uint64_t kGapBytes = 1024;
-// What is compared at once where it need not be known which bytes differ.
+// Unit of comparison if the exact bytes do not matter.
 constexpr std::uint64_t kLineBytes = 64;
 
-// Where the first difference at or after `from` is; `end` when there is none.
+// Returns the first difference at or after `from`; `end` without one.
 std::uint64_t NextDifference(const std::byte* a, const std::byte* b, std::uint64_t from,
                              std::uint64_t end) {
   constexpr std::uint64_t kStride = 4096;
@@ -34,15 +34,15 @@ std::uint64_t EndOfDifference(const std::byte* a, const std::byte* b, std::uint6
   return from;
 }
 
-// The same for whole lines, of which a block is made.
+// Same for whole lines, the parts of a block.
 std::uint64_t EndOfDifferentLines(const std::byte* a, const std::byte* b, std::uint64_t from,
                                   std::uint64_t end) {
   while (from < end && std::memcmp(a + from, b + from, kLineBytes) != 0) from += kLineBytes;
   return from;
 }
 
-// Adds [from, to); together with the last one if that ends not earlier than `least`, and not more
-// than `gap` before.
+// Adds [from, to). Merges it with the last span, if this ends at `least` or later, and at most
+// `gap` before `from`.
 void Add(std::uint64_t from, std::uint64_t to, std::uint64_t least, std::uint64_t gap,
          MirroredRange::Spans* spans) {
   if (!spans->empty()) {
@@ -71,7 +71,7 @@ MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool 
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (twin == MAP_FAILED) return;
   twin_ = static_cast<std::byte*>(twin);
-  // All that is not zero is news to the twin.
+  // All nonzero bytes differ from the twin.
   for (std::size_t block = 0; !managed && block < blocks(); ++block) states_.Written(block);
 }
 
@@ -97,7 +97,7 @@ const MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t connectio
 }
 
 void MirroredRange::AddReplica(std::uint64_t connection) {
-  // Several may have different news.
+  // Several devices may have different updates.
   if (!replicas_.empty()) MakeTwins({0, blocks()});
   replicas_.push_back({connection, pristine_});
 }
@@ -113,7 +113,7 @@ void MirroredRange::MakeTwins(PageStates::Run run) {
 void MirroredRange::Written(PageStates::Run run, bool whole) {
   if (!whole) MakeTwins(run);
   for (std::size_t block = run.first; block < run.first + run.count; ++block) {
-    // Of a dirty one the twin is still needed.
+    // The twin of a dirty block is still needed.
     if (whole && !states_.dirty(block)) twinned_[block] = false;
     states_.Written(block);
   }
@@ -131,8 +131,8 @@ bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
     if (replicas_.size() > 1) MakeTwins({block, 1});
     return true;
   }
-  // Bytes between those that the program wrote may only go along when it is known what devices
-  // have there.
+  // Bytes between the program's writes may be sent along only if the devices' contents there are
+  // known.
   exact = exact || !states_.valid(block) || states_.unstable(block);
   const std::uint64_t begin = block * block_bytes_;
   const std::uint64_t block_end = begin + block_bytes_;
@@ -141,7 +141,7 @@ bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
     if (!exact) at = at / kLineBytes * kLineBytes;
     const std::uint64_t end = exact ? EndOfDifference(here_, twin_, at, block_end)
                                     : EndOfDifferentLines(here_, twin_, at, block_end);
-    // What the program writes meanwhile counts for the next time.
+    // Later writes of the program count for the next time.
     std::memcpy(twin_ + at, here_ + at, end - at);
     Add(at, end, begin, exact ? 0 : kGapBytes, spans);
     changed = true;
@@ -177,10 +177,10 @@ PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::
   for (std::uint64_t begin = offset; begin < news_end;) {
     const std::size_t block = begin / block_bytes_;
     const std::uint64_t end = std::min<std::uint64_t>((block + 1) * block_bytes_, news_end);
-    // Of a block that the program did not write its copy is the twin: more may be copied than
-    // differs.
+    // If the program did not write a block, its copy equals the twin: more than the difference may
+    // be copied.
     const bool exact = all_exact || spans != nullptr || states_.dirty(block);
-    if (!twinned_[block]) {  // What the program wrote to all of it goes to the device.
+    if (!twinned_[block]) {  // The program's writes to all of it go to the device.
       begin = end;
       continue;
     }

@@ -1,5 +1,5 @@
-// A piece of the shared region of which devices have copies: what each side has of it, and what it
-// wrote. Knows no devices and no locks; mirrors.h acts on it.
+// A piece of the shared region with copies on devices: contents and writes of each side. Pure: no
+// devices, no locks. Used by mirrors.h.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,22 @@ namespace cuspan {
 
 class MirroredRange {
  public:
-  // What is fetched, protected and compared at once. Of page-locked memory that small pieces share,
-  // less: their flags and results have nothing to do with each other.
+  // Units of fetching, protection and comparison. Smaller for page-locked memory shared by small
+  // pieces: their flags and results are unrelated.
   static constexpr std::size_t kBlockBytes = 64 * 1024;
   static constexpr std::size_t kSmallBlockBytes = 4 * 1024;
   static constexpr std::size_t kMaxSharedBytes = std::size_t{4} << 20;
-  // By their offsets in the range.
+  // Spans by their offsets in the range.
   using Spans = ByteRuns;
-  // What a device has.
+  // Copy of a device.
   struct Replica {
-    std::uint64_t connection;   // The number of its connection.
-    std::vector<bool> current;  // By block: had the twin's contents when it was last told.
+    std::uint64_t connection;   // Number of its connection.
+    std::vector<bool> current;  // Per block: had the twin's contents at the last update.
   };
 
-  // `here` is the program's copy, to be read and written whatever the program may do. A managed
-  // range starts with zeros; page-locked memory may have been in use for long. `near`: the device
-  // is on this node, where copies cost less than to find out what was written. valid() tells
-  // whether there was memory for the twin.
+  // `here`: the program's copy, readable and writable at any time. A managed range starts with
+  // zeros; page-locked memory may have been in use for long. `near`: the device is on this node, so
+  // copies cost less than a search for writes. valid() is false if no memory was left for the twin.
   MirroredRange(BlockAllocator::Range place, std::byte* here, bool managed, bool near);
   ~MirroredRange();
   MirroredRange(const MirroredRange&) = delete;
@@ -43,9 +42,9 @@ class MirroredRange {
   bool near() const { return near_; }
   std::size_t block_bytes() const { return block_bytes_; }
   std::size_t blocks() const { return states_.size(); }
-  // The blocks of [address, address + bytes), at least one, as far as they are in the range.
+  // Returns the blocks of [address, address + bytes) within the range, at least one.
   PageStates::Run BlocksOf(std::uint64_t address, std::uint64_t bytes) const;
-  // Where they lie.
+  // Returns their addresses.
   BlockAllocator::Range PlaceOf(PageStates::Run run) const {
     return {place_.base + run.first * block_bytes_, run.count * block_bytes_};
   }
@@ -53,42 +52,40 @@ class MirroredRange {
   const PageStates& states() const { return states_; }
   // The program's copy.
   std::byte* here() { return here_; }
-  // Where what was taken and what was merged is sent from: the twin, which does not change
-  // meanwhile, but for a near device.
+  // Source of taken and merged bytes to be sent: the twin, unchanged meanwhile; for a near device,
+  // the program's copy.
   const std::byte* agreed() const { return near_ ? here_ : twin_; }
 
   std::list<Replica>& replicas() { return replicas_; }
   const std::list<Replica>& replicas() const { return replicas_; }
   Replica* FindReplica(std::uint64_t connection);
   const Replica* FindReplica(std::uint64_t connection) const;
-  // One that has nothing but zeros.
+  // Adds a replica containing only zeros.
   void AddReplica(std::uint64_t connection);
 
-  // Gives those blocks their twins that have none, and are not dirty: somebody else may write
-  // there.
+  // Creates missing twins of these blocks, except dirty ones: another side may write there.
   void MakeTwins(PageStates::Run run);
-  // The program is about to write the blocks. `whole`: nobody else writes there
-  // until that is taken, and all of them may be sent then; otherwise the twin tells what it wrote.
+  // Called before the program writes the blocks. `whole`: no other side writes there until they are
+  // taken, and all of them may be sent. Otherwise the twin shows the writes.
   void Written(PageStates::Run run, bool whole);
-  // The blocks, which are not dirty, were stored in the program's copy as a device has them.
+  // Called after a device's contents of the blocks, not dirty, were stored in the program's copy.
   void Stored(PageStates::Run run);
-  // What the program wrote to the block becomes the twin's and is added to *spans; the block is not
-  // dirty any more. `exact`: a device may be writing there, so that no byte goes along which the
-  // program did not write. Returns whether there was any.
+  // Copies the program's writes in the block to the twin, and adds them to *spans; the block is
+  // then clean. `exact`: a device may be writing there, so no other bytes are included. Returns
+  // true if there were any.
   bool TakeWritten(std::size_t block, bool exact, Spans* spans);
-  // `news` are a device's bytes from `offset` on. What differs from the twin it wrote: that becomes
-  // the twin's and the program's, and is added to *spans, if it is not null. Returns the blocks
-  // from the first to the last that changed.
-  // `all_exact`: the program's copy may differ from the twin, so that only bytes that differ are
-  // copied.
+  // Merges `news`, a device's bytes from `offset` on. Differences from the twin are its writes:
+  // they are copied to the twin and the program's copy, and added to *spans, if not null. Returns
+  // the blocks from the first changed one to the last. `all_exact`: the program's copy may differ
+  // from the twin, so only differing bytes are copied.
   PageStates::Run Merge(std::uint64_t offset, std::span<const std::byte> news, Spans* spans,
                         bool all_exact = false);
-  // The program stored `data` at `offset`, of a block with a twin. Both have it now.
+  // Stores `data` of the program at `offset`, in a block with a twin, into both copies.
   void Stored(std::uint64_t offset, std::span<const std::byte> data);
-  // True if the device's bytes from `offset` on differ from those on which all agreed last.
+  // True if the device's bytes from `offset` on differ from the last agreed contents.
   bool HasUpdates(std::uint64_t offset, std::span<const std::byte> bytes) const;
-  // The contents on which all agreed changed there. Of the replicas, those that `told` does not
-  // name are not current any more.
+  // Called after the agreed contents changed there. Replicas not listed in `told` are no longer
+  // current.
   void Changed(PageStates::Run run, std::span<const std::uint64_t> told);
 
  private:
@@ -99,9 +96,9 @@ class MirroredRange {
   const bool near_;
   const std::size_t block_bytes_;
   PageStates states_;
-  std::vector<bool> pristine_;  // By block: never anything but zeros.
-  // By block: the twin has the contents on which all agreed last. They are the program's otherwise,
-  // if it is not dirty.
+  std::vector<bool> pristine_;  // Per block: only zeros so far.
+  // Per block: the twin has the last agreed contents. Otherwise the program's copy has them, if not
+  // dirty.
   std::vector<bool> twinned_;
   std::list<Replica> replicas_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How far it is looked for what was written before that is sent.
+// Maximum bytes searched for writes before those found are sent.
 constexpr std::uint64_t kMaxLookedAt = std::uint64_t{4} << 20;
 int ProtectionOf(PageStates::Access access) {
   switch (access) {
@@ -32,7 +32,7 @@ int ProtectionOf(PageStates::Access access) {
   return PROT_NONE;
 }
 
-// Whether its kernels see the region.
+// True if its kernels see the region.
 bool CanWork(const Connection& connection) {
   return connection.mirrors_managed() || connection.sharing() == Sharing::kMemory;
 }
@@ -62,7 +62,7 @@ CUresult Mirrors::MapAlias() {
     ::munmap(alias, window_.bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  // A child process has no use for it.
+  // Child processes do not need it.
   ::madvise(alias, window_.bytes, MADV_DONTFORK);
   alias_ = static_cast<std::byte*>(alias);
   return CUDA_SUCCESS;
@@ -100,7 +100,7 @@ CUresult Mirrors::Begin(Connection& connection, const BlockAllocator::Range& pla
   if (result != CUDA_SUCCESS) return result;
   range->AddReplica(connection.number());
   if (NeedsOrder()) stores_.TurnOn();
-  // One that has work hears of changes only.
+  // A device with work receives changes only, so it must catch up now.
   if (FindWorker(connection) == nullptr) return CUDA_SUCCESS;
   result = CatchUp(*range, *range->FindReplica(connection.number()), connection);
   return result == CUDA_SUCCESS ? SettleSpans(connection) : result;
@@ -125,7 +125,7 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
   MirroredRange* const range = Find(block.base);
   if (range == nullptr || workers_.empty()) return;
   expected_.clear();
-  // Nobody has fetched what devices wrote there for an earlier block.
+  // Device writes there, for an earlier block, were never fetched.
   const PageStates::Run run = range->BlocksOf(block.base, block.bytes);
   range->states().Invalidate(run);
   Protect(*range, run.first, run.count);
@@ -140,7 +140,7 @@ void Mirrors::Forget(const Connection& connection) {
       return replica.connection == connection.number();
     });
     if (!workers_.empty()) continue;
-    // What it wrote and nobody fetched is gone; what the program has is what there is.
+    // Its unfetched writes are lost; the program's copy is now the only one.
     for (std::size_t block = 0; block < range.blocks(); ++block)
       range.states().Fetched(block, false);
     Protect(range, 0, range.blocks());
@@ -156,8 +156,8 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
     stores_.SetValid(place, states.valid(run.first));
     if (::mprotect(PointerTo(place.base), place.bytes, ProtectionOf(states.access(run.first))) !=
         0) {
-      // The kernel has no room for more pieces of different protection. All may be written then,
-      // once all is here.
+      // The kernel has no space for more mappings of different protection. All is made writable,
+      // after fetching all of it.
       if (stores_.on())
         LogWarn(
             "kernels on other nodes may see stores of the program to pinned memory in another "
@@ -173,7 +173,7 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
   }
 }
 
-// --- Devices that may have news
+// --- Devices with possible updates
 
 bool Mirrors::Alone(const MirroredRange& range) const {
   return range.replicas().size() == 1 && !Busy() && !stores_.on() && calls_ == 0 &&
@@ -212,10 +212,10 @@ std::vector<std::uint64_t> Mirrors::ThoseWhoHearAll() const {
 
 // --- To devices
 
-// Not analysed, as it gives the mutex back in between.
+// Not analysed: it releases the mutex in between.
 void Mirrors::WaitForOthers(const Connection& connection,
                             MutexLock* lock) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
-  // Where other threads give them more and more work it must end some time.
+  // Limits the wait if other threads keep giving them work.
   constexpr int kMaxRounds = 4;
   for (int round = 1; round <= kMaxRounds; ++round) {
     std::vector<std::shared_ptr<Connection>> others;
@@ -226,7 +226,7 @@ void Mirrors::WaitForOthers(const Connection& connection,
     }
     if (others.empty()) return;
     const std::uint64_t work = work_;
-    // What these do may wait for a function of the program, whose thread comes here as well.
+    // Their work may wait for a function of the program, and its thread needs the mutex as well.
     lock->unlock();
     for (const auto& other : others)
       static_cast<void>(
@@ -257,8 +257,8 @@ CUresult Mirrors::BeforeWork(Connection& connection) {
   Enter();
   const CUresult result = PrepareLocked(connection, &lock);
   if (result != CUDA_SUCCESS || !CanWork(connection)) return result;
-  // From now on one with a copy hears of every change, so that it has all when its work is there;
-  // and what one writes that has our memory is told by the twins.
+  // From now on a device with a copy receives every change, so its copy is complete when its work
+  // arrives. Writes of a device using our memory are found by the twins.
   const bool in_place = !connection.mirrors_managed();
   if (in_place && FindWorker(connection) == nullptr)
     for (auto& [base, range] : ranges_) range.MakeTwins({0, range.blocks()});
@@ -300,7 +300,7 @@ CUresult Mirrors::Push(Connection* connection) {
   note(PostStores());
   any = unsettled_;
   for (auto& [base, range] : ranges_) {
-    // Of managed memory a device is told only before it works.
+    // Managed memory is sent to a device only before its work.
     if (connection == nullptr && range.managed()) continue;
     MirroredRange::Replica* const replica =
         connection == nullptr ? nullptr : range.FindReplica(connection->number());
@@ -323,7 +323,7 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* connection) {
   PageStates& states = range.states();
   std::vector<std::uint64_t> told = ThoseWhoHearAll();
   if (connection != nullptr) told.push_back(connection->number());
-  // From here on the program's writes count for the next time.
+  // Later writes of the program count for the next time.
   const std::size_t count = range.blocks();
   for (std::size_t block = 0; block < count;) {
     const PageStates::Run run = states.SameAccess(block, count);
@@ -344,9 +344,9 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* connection) {
     if (states.dirty(block) && range.TakeWritten(block, busy, &written)) {
       range.Changed({block, 1}, told);
       relay_pause_ = kSoon;
-      expected_.clear();  // It may be older.
+      expected_.clear();  // Fetches in flight may be older.
     }
-    // What was found goes while more is looked for.
+    // Sends the bytes found so far while searching for more.
     if (busy || written.empty() ||
         block * range.block_bytes() - written.front().base < kMaxLookedAt)
       continue;
@@ -365,7 +365,7 @@ CUresult Mirrors::Post(MirroredRange& range, Connection* connection,
   CUresult result = CUDA_SUCCESS;
   for (Connection* const to : Listeners(range, nullptr, connection)) {
     const CUresult posted = PostSpans(*to, range.place().base, range.agreed(), spans);
-    // The loss of one device is no failure of whoever works on another.
+    // The loss of one device is no failure for the user of another.
     if (result == CUDA_SUCCESS && (to == connection || to->fault() == CUDA_SUCCESS))
       result = posted;
   }
@@ -425,7 +425,7 @@ void Mirrors::AfterWork(Connection& connection) {
   Worker& worker = AddWorker(connection, in_place);
   if (NeedsOrder()) stores_.TurnOn();
   if (worker.posting != 0) --worker.posting;
-  // Nothing was mirrored when this was posted.
+  // Mirroring had not begun when this was posted.
   for (auto& [base, range] : ranges_) {
     MirroredRange::Replica* const replica = range.FindReplica(connection.number());
     if (known || replica == nullptr) continue;
@@ -444,7 +444,7 @@ void Mirrors::AfterWork(Connection& connection) {
     range.states().DeviceRuns();
     Protect(range, 0, range.blocks());
   }
-  seen_.clear();  // Nothing of it is valid any more.
+  seen_.clear();  // None of it is valid any more.
   if (dirty || workers_.size() > 1) call_by_(Clock::now() + kSoon);
 }
 

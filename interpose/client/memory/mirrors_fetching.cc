@@ -1,5 +1,5 @@
-// What Mirrors gets from devices: when the program touches it, when its order asks for it, and
-// while they work.
+// Fetches of Mirrors from devices: on access by the program, as required by its order, and while
+// devices work.
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -17,25 +17,24 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// What is read ahead stays for a multiple of the time that it took, or the program would fetch it
-// again before it gets there; and everything long enough to be looked at.
+// Data read ahead stays for a multiple of its fetch time: otherwise the program would fetch it
+// again before using it. All data stays long enough to be read once.
 constexpr int kMaxFetching = 4;
 constexpr microseconds kMinSeen{50};
-// The shortest run after which the next one is fetched before the program asks for it.
+// Minimum length of a run to fetch the next one before the program accesses it.
 constexpr std::size_t kMinFollowed = 4;
-// The most copies whose results are fetched with them between two synchronisations, and how large
-// they may be: programs that have more of them read it in pieces.
+// Maximum number and size of copies with results fetched along between two synchronisations.
+// Programs with more copies read their results in pieces.
 constexpr std::size_t kMaxExpected = 4;
 constexpr std::uint64_t kMaxExpectedBytes = 4096;
-// The most bytes that are asked for before the first of them are here: enough for a connection to
-// be busy.
+// Maximum bytes requested and not yet arrived: enough to keep a network connection busy.
 constexpr std::uint64_t kMaxBytesUnderWay = std::uint64_t{8} << 20;
 constexpr auto kFromAll = [](const auto&) { return true; };
-// The most bytes that are relayed at once, and the longest pause after there was nothing.
+// Maximum bytes relayed at once, and longest pause after finding nothing.
 constexpr std::uint64_t kMaxRelayedBytes = 512 * 1024;
 constexpr microseconds kMaxPause{100'000};
 
-// Stores of a kernel are not noticed one by one.
+// Warns once: stores of a kernel are not noticed one by one.
 void NameUnordered() {
   static std::atomic<bool> named{false};
   if (named.exchange(true)) return;
@@ -46,7 +45,7 @@ void NameUnordered() {
       "while kernels run\")");
 }
 
-// A part of the region, as the device has it.
+// Starts receiving a part of the region from the device.
 CUresult BeginReceive(Connection& connection, std::uint64_t stream,
                       const BlockAllocator::Range& part,
                       const std::shared_ptr<Incoming>& incoming) {
@@ -95,7 +94,7 @@ void Mirrors::Copied(Connection& connection, std::uint64_t address, std::uint64_
 }
 
 void Mirrors::TakeExpected(const Connection& connection) {
-  // What comes later may be older than what the program hears of now.
+  // Fetches completing later may be older than the completed work reported now.
   const std::vector<Expected> all = std::exchange(expected_, {});
   if (std::any_of(workers_.begin(), workers_.end(),
                   [](const Worker& worker) { return worker.posting != 0; }))
@@ -128,11 +127,11 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
   bool fetch = false;
   bool in_place = false;
   const auto concerns = [&](const Worker& worker) {
-    // Devices that have our memory see what the others of them wrote.
+    // Devices using our memory see each other's writes.
     return worker.connection.get() != &connection && (all || worker.heard) &&
            (!worker.in_place || connection.mirrors_managed());
   };
-  // Those that are done by now, and of which all is known afterwards.
+  // Devices already done: all their writes are known afterwards.
   std::vector<const Connection*> done;
   for (const Worker& worker : workers_) {
     if (!concerns(worker)) continue;
@@ -164,8 +163,7 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
   const CUresult got = FetchUpdates(wanted, concerns, &changed);
   if (result == CUDA_SUCCESS) result = got;
   for (const Wanted& fetched : wanted) {
-    // Others may have news that the program has not heard of. What changes meanwhile is fetched
-    // when it is touched.
+    // Others may have updates the program was not notified of. Later changes are fetched on access.
     const bool all_known = std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
       return worker.in_place || concerns(worker) ||
              fetched.range->FindReplica(worker.connection->number()) == nullptr;
@@ -264,8 +262,8 @@ CUresult Mirrors::FetchFrom(Connection& connection, MirroredRange& range,
   CUresult result = connection.MemoryStream(&stream);
   if (result == CUDA_SUCCESS) result = BeginReceive(connection, stream, part, incoming);
   if (result == CUDA_SUCCESS) result = connection.transfers().WaitComplete(*incoming);
-  // Of a lost device there is nothing to be had: the program goes on with what is here, and is told
-  // by its next call.
+  // A lost device has no data. The program continues with the data here, and its next call reports
+  // the loss.
   if (connection.fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
   return result == CUDA_SUCCESS ? Merge(connection, range, part, *incoming, changed) : result;
 }
@@ -282,7 +280,7 @@ CUresult Mirrors::Merge(Connection& connection, MirroredRange& range,
   if (run.count == 0) return CUDA_SUCCESS;
   if (CountPieces(spans) > 1 && connection.AtWork() && CountAtWork() > 1) NameUnordered();
   *changed = true;
-  expected_.clear();  // It may be older.
+  expected_.clear();  // Fetches in flight may be older.
   CUresult result = CUDA_SUCCESS;
   range.Changed(run, ThoseWhoHearAll());
   for (Connection* const other : Listeners(range, &connection, nullptr)) {
@@ -298,7 +296,7 @@ CUresult Mirrors::Merge(Connection& connection, MirroredRange& range,
 
 CUresult Mirrors::FetchUpdates(const std::vector<Wanted>& wanted, const From& from, bool* changed) {
   struct Piece {
-    std::size_t number;  // Of what is wanted.
+    std::size_t number;  // Index in `wanted`.
     BlockAllocator::Range part;
     Connection* connection;
     std::shared_ptr<Incoming> incoming;
@@ -312,11 +310,11 @@ CUresult Mirrors::FetchUpdates(const std::vector<Wanted>& wanted, const From& fr
           range.FindReplica(worker.connection->number()) != nullptr)
         pieces.push_back({i, part, worker.connection.get(), std::make_shared<Incoming>()});
   }
-  // Behind it in the same stream come the fetches.
+  // The fetches follow in the same stream.
   CUresult result = PostStores();
   const auto note = [&](const Piece& piece, CUresult got) {
-    // Of a lost device there is nothing to be had: the program goes on with what is here, and is
-    // told by its next call.
+    // A lost device has no data. The program continues with the data here, and its next call
+    // reports the loss.
     if (result == CUDA_SUCCESS && piece.connection->fault() == CUDA_SUCCESS) result = got;
     return got == CUDA_SUCCESS;
   };
@@ -343,8 +341,8 @@ CUresult Mirrors::FetchUpdates(const std::vector<Wanted>& wanted, const From& fr
     MirroredRange& range = *wanted[piece.number].range;
     if (!note(piece, FetchState(*piece.connection, piece.part, range, &incoming))) continue;
     bool has_news = false;
-    // What the device before it had in these blocks went to this one, perhaps behind what has come:
-    // it must not look like news of its own.
+    // Updates of the previous device in these blocks went to this one, perhaps after this fetch.
+    // The older bytes must not look like its own updates.
     note(piece, last_changed == piece.number
                     ? FetchFrom(*piece.connection, range, piece.part, &has_news)
                     : Merge(*piece.connection, range, piece.part, *incoming, &has_news));
@@ -456,7 +454,7 @@ void Mirrors::ExpireAll() {
 }
 
 void Mirrors::Relay() {
-  ExpireAll();  // The program must not see a part of what comes.
+  ExpireAll();  // The program must not see only a part of the updates.
   const bool in_place = std::any_of(workers_.begin(), workers_.end(),
                                     [](const Worker& worker) { return worker.in_place; });
   bool changed = false;
@@ -484,7 +482,7 @@ void Mirrors::Relay() {
     for (std::size_t i = 0; in_place && i < run.count; ++i) range->states().Written(run.first + i);
   if (entry == ranges_.end()) relay_at_ = 0;
   relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMaxPause);
-  if (in_place) static_cast<void>(Push(nullptr));  // Which sets the pause back if there was any.
+  if (in_place) static_cast<void>(Push(nullptr));  // Resets the pause if any were written.
 }
 
 std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
@@ -492,15 +490,15 @@ std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
   const MutexLock lock(mutex_);
   Enter();
   if (at_work && (stores_.any() || open_ || AnyPinnedDirty())) static_cast<void>(Push(nullptr));
-  // All at once, so that nothing is older here than a flag that is seen to change. And when no
-  // device works any more, what was seen last may be older than the end of the work.
+  // Expires all at once, so no data here is older than a flag seen to change. If no device works
+  // any more, the latest data may be older than the end of the work.
   if (!at_work ||
       std::any_of(seen_.begin(), seen_.end(), [&](const Seen& seen) { return seen.until <= now; }))
     ExpireAll();
   if (!at_work) return std::nullopt;
   std::optional<Time> next;
   for (const Seen& seen : seen_) next = std::min(next.value_or(seen.until), seen.until);
-  // One that is done may have told another just before.
+  // A finished one may have notified another just before.
   if (workers_.size() == 1) return next;
   if (relay_due_ <= now) {
     Relay();

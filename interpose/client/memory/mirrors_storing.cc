@@ -1,4 +1,4 @@
-// Stores of the program to pinned memory while devices work: logged, and sent in their order.
+// Stores of the program to pinned memory while devices work: logged, and sent in order.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -26,14 +26,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kStoredWordBytes = 8;
 
-// Sends stores to a device, which makes them one after the other. Those next to each other that lie
-// in one word are made at once.
+// Sends stores to a device, executed there one after the other. Successive stores to adjacent bytes
+// of one word are executed at once.
 class StoreSender {
  public:
   explicit StoreSender(Connection& connection) : connection_(connection) {}
 
   CUresult Add(std::uint64_t address, std::span<const std::byte> data) {
-    // A word of a vector is a store, too; longer ones are of string instructions and system calls.
+    // Words of a vector are stores, too. Longer data is of string instructions and system calls.
     if (data.size() > kMaxVectorBytes) {
       const CUresult result = Flush();
       return result == CUDA_SUCCESS ? SendBytes(address, data) : result;
@@ -58,10 +58,10 @@ class StoreSender {
 
  private:
   static constexpr std::size_t kMaxVectorBytes = 64;
-  // CUDA's limit.
+  // CUDA's limit of a batch.
   static constexpr std::size_t kMaxOperations = 255;
 
-  // False if they do not touch or overlap the bytes of the word that are there.
+  // Returns false if they neither touch nor overlap the bytes of the word so far.
   bool Merge(std::uint64_t address, std::span<const std::byte> data) {
     const std::uint64_t end = address + data.size();
     if (first_ != last_ && (address / kStoredWordBytes != first_ / kStoredWordBytes ||
@@ -104,13 +104,13 @@ class StoreSender {
 
   Connection& connection_;
   MemoryBatch batch_;
-  // The bytes of a word from first_ on, before last_.
+  // Bytes of a word in [first_, last_).
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
   std::array<std::byte, kStoredWordBytes> word_{};
 };
 
-// The same bytes in pieces, each of which is sent with its command, so that the memory may change.
+// Divides the bytes into pieces sent with their commands, so the memory may change.
 MirroredRange::Spans Pieces(const MirroredRange::Spans& spans) {
   MirroredRange::Spans pieces;
   for (const auto& span : spans)
@@ -119,9 +119,9 @@ MirroredRange::Spans Pieces(const MirroredRange::Spans& spans) {
   return pieces;
 }
 
-// Pages were writable, since the program filled them from one end to the other, or by an
-// instruction that is not decoded. Where more than the filled part and one more place changed,
-// their order is not known.
+// Warns once about a lost order. Pages were writable because the program filled them from one end
+// to the other, or used an instruction not decoded. If more than the filled part and one more place
+// changed, their order is unknown.
 void NameFilled(const MirroredRange& range, const MirroredRange::Spans& written) {
   static std::atomic<bool> named{false};
   const std::size_t pieces = CountPieces(written);
@@ -157,10 +157,10 @@ bool Mirrors::NeedsOrder() const {
 
 void Mirrors::EndOrder() {
   static_cast<void>(PostStores());
-  // Stores that came meanwhile are sent with the next.
+  // Stores logged meanwhile are sent with the next.
   if (!stores_.TurnOff()) return;
-  // A device has ended its work. Stores do not fault from now on, so no fence of the program will
-  // have its last stores fetched: what the host has seen of the memory may be older.
+  // A device has ended its work. Stores do not fault from now on, so no fence of the program
+  // triggers a fetch of the device's last stores: memory seen by the host may be older.
   InvalidatePinned();
   for (const BlockAllocator::Range& blocks : std::exchange(logged_, {})) stores_.Unlog(blocks);
 }
@@ -179,8 +179,8 @@ CUresult Mirrors::PostStores() {
 CUresult Mirrors::PostLogged() {
   if (!stores_.any()) return CUDA_SUCCESS;
   const std::vector<std::uint64_t> told = ThoseWhoHearAll();
-  // The range of the last record, and those that have it. The functions below are called here
-  // alone, with the mutex held.
+  // Range of the last record, and its receivers. The functions below are called only here, with the
+  // mutex held.
   MirroredRange* range = nullptr;
   std::vector<Connection*> listeners;
   std::size_t last_block = 0;
@@ -206,7 +206,7 @@ CUresult Mirrors::PostLogged() {
   };
   CUresult result = CUDA_SUCCESS;
   std::map<Connection*, StoreSender> senders;
-  // The loss of one device is no failure of whoever works on another.
+  // The loss of one device is no failure for the user of another.
   const auto note = [&](const Connection& to, CUresult sent) {
     if (result == CUDA_SUCCESS && to.fault() == CUDA_SUCCESS) result = sent;
   };
@@ -217,7 +217,7 @@ CUresult Mirrors::PostLogged() {
   });
   for (auto& [to, sender] : senders) note(*to, sender.Flush());
   relay_pause_ = kSoon;
-  expected_.clear();  // It may be older.
+  expected_.clear();  // Fetches in flight may be older.
   unsettled_ = true;
   return result;
 }
@@ -234,7 +234,7 @@ void Mirrors::OpenRun(MirroredRange& range, PageStates::Run run) {
 
 CUresult Mirrors::CloseRun() {
   const auto [range, run] = *std::exchange(open_, std::nullopt);
-  // From here on the program's writes count for the next time.
+  // Later writes of the program count for the next time.
   const std::size_t end = run.first + run.count;
   for (std::size_t block = run.first; block < end;) {
     const PageStates::Run same = range->states().SameAccess(block, end);
@@ -258,7 +258,7 @@ CUresult Mirrors::CloseRun() {
     if (result == CUDA_SUCCESS) result = posted;
   }
   relay_pause_ = kSoon;
-  expected_.clear();  // It may be older.
+  expected_.clear();  // Fetches in flight may be older.
   unsettled_ = true;
   return result;
 }

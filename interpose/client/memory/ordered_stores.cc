@@ -19,27 +19,26 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::size_t kLogBytes = std::size_t{1} << 20;
-// The most bytes of a string instruction that are carried out at once: they pass through the stack
-// of the handler.
+// Maximum bytes of a string instruction executed at once: they pass through the handler's stack.
 constexpr std::size_t kMaxStringBytes = 512;
-// Memory that is opened for a fill.
+// Minimum fill before memory is opened for it, and maximum memory opened.
 constexpr std::uint64_t kMinFilled = kPageBytes;
 constexpr std::uint64_t kMaxOpened = std::uint64_t{1} << 20;
-// Memory that is opened for an instruction that is not decoded: more than it writes at one place.
+// Memory opened for an instruction not decoded: more than it writes at one place.
 constexpr std::size_t kOpenedBytes = kPageBytes;
 constexpr std::uint8_t kLoggedPage = 1;
 constexpr std::uint8_t kValidPage = 2;
 constexpr unsigned char kBreakpoint = 0xcc;
 constexpr greg_t kDirectionFlag = 0x400;
 
-// By the numbers of instructions.
+// Indexed by register numbers of instructions.
 constexpr std::array<int, 16> kRegisters = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
                                             REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                             REG_R12, REG_R13, REG_R14, REG_R15};
 
 pid_t ThreadNumber() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
-// All signals but those of faults, as the kernel has them.
+// All signals except faults, in the kernel's format.
 constexpr std::uint64_t AllButFaults() {
   std::uint64_t mask = ~std::uint64_t{0};
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
@@ -47,7 +46,7 @@ constexpr std::uint64_t AllButFaults() {
   return mask;
 }
 
-// The kernel's set in a handler's context has 8 bytes; that of the C library's type is longer.
+// The kernel's mask in a handler's context has 8 bytes; the C library's type is longer.
 std::uint64_t ExchangeMask(ucontext_t* context, std::uint64_t mask) {
   std::uint64_t before = 0;
   std::memcpy(&before, &context->uc_sigmask, sizeof before);
@@ -55,13 +54,13 @@ std::uint64_t ExchangeMask(ucontext_t* context, std::uint64_t mask) {
   return before;
 }
 
-// Components of the processor's state that the kernel saves with a thread (xsave).
+// Components of the processor's state saved by the kernel with a thread (xsave).
 constexpr unsigned kUpperHalves = 2;  // Bytes 16 to 31 of vector registers 0 to 15.
 constexpr unsigned kMasks = 5;
 constexpr unsigned kUpperVectors = 6;  // Bytes 32 to 63 of vector registers 0 to 15.
 constexpr unsigned kMoreVectors = 7;   // Vector registers 16 to 31.
 
-// Copies bytes of a component; zeros if it is in its first state, or not saved.
+// Copies bytes of a component; zeros if it is in its initial state, or not saved.
 void ReadState(const ucontext_t& context, unsigned component, std::size_t offset, void* out,
                std::size_t bytes) {
   constexpr unsigned kStateLeaf = 0xd;
@@ -74,7 +73,7 @@ void ReadState(const ucontext_t& context, unsigned component, std::size_t offset
       start == 0)
     return;
   const auto* const area = reinterpret_cast<const std::byte*>(context.uc_mcontext.fpregs);
-  // The header that follows the 512 bytes of fxsave: which components are not in their first state.
+  // Header after the 512 bytes of fxsave: components not in their initial state.
   std::uint64_t present = 0;
   std::memcpy(&present, area + 512, sizeof present);
   if ((present >> component & 1) != 0) std::memcpy(out, area + start + offset, bytes);
@@ -91,8 +90,8 @@ void ReadVector(const ucontext_t& context, unsigned number, std::size_t bytes, s
   if (bytes > 32) ReadState(context, kUpperVectors, number * 32, out + 32, 32);
 }
 
-// Bytes that the instruction stores, from the first one on that it stores. 0 if there are gaps
-// between them.
+// Returns the number of bytes stored by the instruction, from the first one stored. 0 if they have
+// gaps.
 std::size_t BytesOf(const StoreInstruction& instruction, const ucontext_t& context) {
   if (instruction.mask == 0) return instruction.bytes;
   const unsigned elements = instruction.bytes / instruction.element;
@@ -129,7 +128,7 @@ bool OrderedStores::SetMemory(const AddressWindow& window, std::byte* alias) {
   window_ = window;
   states_ = reinterpret_cast<std::atomic<std::uint8_t>*>(MapMemory(window.bytes / kPageBytes));
   alias_ = alias;
-  // Where a process may not run memory of its own, pages are opened for such instructions.
+  // If a process may not execute its own memory, pages are opened for these instructions.
   const int file = ::memfd_create("cuspan-instruction", MFD_CLOEXEC);
   if (file >= 0 && ::ftruncate(file, kPageBytes) == 0) {
     void* const copy = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -141,7 +140,7 @@ bool OrderedStores::SetMemory(const AddressWindow& window, std::byte* alias) {
   return active_.memory != nullptr && spare_.memory != nullptr && states_ != nullptr;
 }
 
-// The owner may be a thread between two signals, which the kernel may have put aside.
+// The owner may be a thread between two signals, possibly preempted by the kernel.
 void OrderedStores::Lock() {
   constexpr int kSpins = 64;
   for (int i = 0; locked_.exchange(true, std::memory_order_acquire); ++i) {
@@ -232,7 +231,7 @@ bool OrderedStores::Move(const StoreInstruction& instruction, std::uint64_t addr
       take(context->uc_mcontext.fpregs->_xmm + instruction.number, 8);
       break;
   }
-  // One store if it is one of the processor's: threads of the program may be reading.
+  // A single store if the processor has one: threads of the program may be reading.
   std::byte* const to = alias_ + (address - window_.base);
   const auto store = [&]<typename T>(T value) {
     std::memcpy(&value, data.data(), sizeof value);
@@ -296,9 +295,10 @@ OrderedStores::Outcome OrderedStores::CarryString(const StoreInstruction& instru
   const bool copies = instruction.kind == StoreInstruction::Kind::kCopy;
   const std::uint64_t left =
       instruction.repeated ? static_cast<std::uint64_t>(registers[REG_RCX]) : 1;
-  // Elements of one page, or one that crosses its end.
+  // Elements of one page, or one element across its end.
   std::uint64_t most = std::min(kMaxStringBytes, kPageBytes - to % kPageBytes);
-  // Where the source ends in the destination, what is copied next was copied before.
+  // If the destination overlaps the end of the source, later source bytes are results of earlier
+  // ones.
   if (copies && to > from) most = std::min(most, to - from);
   const std::uint64_t count = std::min(left, std::max<std::uint64_t>(most / instruction.bytes, 1));
   const std::size_t bytes = count * instruction.bytes;
@@ -386,7 +386,7 @@ void OrderedStores::Change(const BlockAllocator::Range& pages, std::uint8_t set,
 }
 
 void OrderedStores::Log(const BlockAllocator::Range& pages) { Change(pages, kLoggedPage, 0); }
-// A step may be under way there.
+// Locked: a step may be in progress there.
 void OrderedStores::Unlog(const BlockAllocator::Range& pages) {
   Lock();
   Change(pages, 0, kLoggedPage);

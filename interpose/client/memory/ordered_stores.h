@@ -1,17 +1,17 @@
-// Stores of the program to pinned memory while kernels of devices with copies of it may run: each
-// is carried out by itself and logged, so that the devices receive them in the order in which the
-// program made them. x86 keeps the order of stores, and kernels rely on it.
+// Stores of the program to pinned memory while kernels of devices with copies of it may run. Each
+// store is executed by itself and logged, so the devices receive them in program order. x86 keeps
+// the order of stores, and kernels rely on it.
 //
-// How: the pages are read-only for the program. A store faults. The handler of SIGSEGV carries
-// moves and string instructions out itself, in a second mapping of the same pages, which is
-// writable. Others run as a copy of the instruction with a breakpoint behind it, with their base
-// register shifted to the second mapping; the handler of SIGTRAP restores the register. (The trap
-// flag would need no copy, but a virtual machine may take 26 µs for it.) One store runs at a time,
-// and its bytes are appended to the log.
+// Mechanism: the pages are read-only for the program, so a store faults. The handler of SIGSEGV
+// executes moves and string instructions itself, through a second, writable mapping of the same
+// pages. Others run as a copy of the instruction followed by a breakpoint, with their base register
+// shifted to the second mapping. The handler of SIGTRAP restores the register. (The trap flag would
+// need no copy, but a virtual machine may take 26 µs for it.) One store runs at a time, and its
+// bytes are appended to the log.
 //
-// Instructions that the decoder does not know need a page that is writable for a while; Mirrors
-// opens one, and compares it afterwards. So does a thread that has filled a page from one end to
-// the other, and goes on: pages ahead are opened, a quarter of what it has filled.
+// Instructions unknown to the decoder need a page writable for a while: Mirrors opens one, and
+// compares it afterwards. The same is done for a thread continuing after it has filled a page from
+// one end to the other: pages ahead are opened, a quarter of the memory filled.
 #pragma once
 
 #include <ucontext.h>
@@ -31,23 +31,23 @@ namespace cuspan {
 
 class OrderedStores {
  public:
-  // The state that a store needs and does not find.
+  // State needed by a store but not present.
   enum class Need {
-    kNothing,  // It was carried out, or will be at the return from the handler.
+    kNothing,  // It was executed, or will be at the return from the handler.
     kLogged,   // Its pages must be logged.
-    kValid,    // Its pages must be logged, and be as devices have them.
+    kValid,    // Its pages must be logged, and equal to the devices'.
     kOpen,     // Its pages must be writable.
     kRoom,     // The log is full.
   };
   struct Outcome {
     Need need;
-    std::size_t bytes;   // From the address of the fault on: of the store, or to be opened.
-    bool first = false;  // The log was empty, and is not any more.
+    std::size_t bytes;   // From the fault's address on: of the store, or to be opened.
+    bool first = false;  // The log was empty before.
   };
   struct Finished {
-    bool ours = false;    // The breakpoint is that of Carry, in this thread.
+    bool ours = false;    // The breakpoint is Carry's, in this thread.
     bool fences = false;  // No later load of the thread may be older than its store.
-    bool first = false;   // The log was empty.
+    bool first = false;   // The log was empty before.
   };
   struct Record {
     std::uint64_t address;
@@ -58,40 +58,40 @@ class OrderedStores {
   OrderedStores(const OrderedStores&) = delete;
   ~OrderedStores();
 
-  // `alias`: the second mapping of the whole window. Once, before the first fault. False when there
-  // is no memory for the log.
+  // `alias`: second mapping of the whole window. Called once, before the first fault. False if no
+  // memory is left for the log.
   bool SetMemory(const AddressWindow& window, std::byte* alias);
 
-  // --- In handlers of signals, in any thread. No allocation, no lock but its own.
+  // --- Signal handlers, in any thread. No allocation, no lock but its own.
 
-  // A store to `address` faulted.
+  // Handles a fault of a store to `address`.
   Outcome Carry(std::uint64_t address, ucontext_t* context);
-  // There was a breakpoint.
+  // Handles a breakpoint.
   Finished Finish(ucontext_t* context);
 
   // --- With the mutex of Mirrors held
 
   bool on() const { return on_.load(std::memory_order_relaxed); }
   void TurnOn();
-  // False if there are records, which must be taken first. Nothing is logged afterwards.
+  // Ends logging. False if there are records: they must be taken first.
   bool TurnOff();
-  // Stores to the pages are logged from now on; not any more.
+  // Starts or ends logging of stores to the pages.
   void Log(const BlockAllocator::Range& pages);
   void Unlog(const BlockAllocator::Range& pages);
-  // True: the pages are as devices have them.
+  // `valid`: the pages equal the devices'.
   void SetValid(const BlockAllocator::Range& pages, bool valid);
-  // The bytes were written by the alias. Appends them to the log in pieces, and moves *address and
-  // *bytes on. False if there was no room for all.
+  // Appends bytes written through the alias to the log, in pieces, and advances `address` and
+  // `bytes`. False if the log is full before the end.
   bool LogWritten(std::uint64_t& address, std::uint64_t& bytes);
-  // The pages were open for a fill that has got to `end`; it goes on from there.
+  // Continues a fill at `end`, after the pages were open for it.
   void ContinueFill(const BlockAllocator::Range& pages, std::uint64_t end);
-  // While pages are open, no store is carried out, and each needs kLogged.
+  // While pages are open, no store is executed, and each needs kLogged.
   void SetOpen(bool open);
 
-  // True when there are records. Any thread.
+  // True if there are records. Threads: any.
   bool any() const { return any_.load(std::memory_order_acquire); }
-  // Calls use(record) for all records, in their order, while no store is carried out. Then calls
-  // post(record) for them in the same order, with stores going on.
+  // Calls use(record) for all records, in order, with stores blocked. Then calls post(record) for
+  // them in the same order, while stores continue.
   template <typename Use, typename Post>
   void Take(Use&& use, Post&& post) {
     Lock();
@@ -104,8 +104,8 @@ class OrderedStores {
     Unlock();
     ForEach(taken, post);
   }
-  // Calls change() while no store is carried out, then stores the records again: what they wrote is
-  // newer than what change() wrote.
+  // Calls change() with stores blocked, then repeats the recorded stores: they are newer than bytes
+  // written by change().
   template <typename Change>
   auto ChangeMemory(Change&& change) {
     Lock();
@@ -124,12 +124,12 @@ class OrderedStores {
     std::byte* memory = nullptr;
     std::size_t used = 0;
   };
-  // A store that is under way: its thread holds the lock.
+  // A store in progress: its thread holds the lock.
   struct Step {
     std::uint64_t address;
     std::size_t bytes;
-    std::uint64_t mask;    // The signals that its thread blocks otherwise.
-    std::uint64_t behind;  // The address of the next instruction.
+    std::uint64_t mask;    // Signals otherwise blocked by its thread.
+    std::uint64_t behind;  // Address of the next instruction.
     StoreInstruction instruction;
   };
 
@@ -144,14 +144,14 @@ class OrderedStores {
     }
   }
   static std::size_t SizeOf(std::size_t bytes) { return sizeof(Header) + (bytes + 7) / 8 * 8; }
-  // With the lock held: the need of a store to these bytes.
+  // Returns the need of a store to these bytes. The lock must be held.
   Need NeedOf(std::uint64_t address, std::size_t bytes, bool reads) const;
-  // Bytes to be opened for a fill that goes on at this address; 0 if there is none.
+  // Returns the bytes to open for a fill continuing at this address; 0 if none.
   std::size_t BytesAhead(std::uint64_t address);
   void NoteFill(std::uint64_t address, std::size_t bytes);
-  // Carries out what needs no more than the thread's registers. False for others.
+  // Executes stores needing only the thread's registers. False for others.
   bool Move(const StoreInstruction& instruction, std::uint64_t address, ucontext_t* context);
-  // Has the thread run a copy of the instruction.
+  // Makes the thread run a copy of the instruction.
   void RunCopy(const StoreInstruction& instruction, std::uint64_t address, std::size_t bytes,
                ucontext_t* context);
   Outcome CarryString(const StoreInstruction& instruction, ucontext_t* context);
@@ -163,9 +163,9 @@ class OrderedStores {
 
   AddressWindow window_{};
   std::byte* alias_ = nullptr;
-  // A byte for each page of the window.
+  // One byte per page of the window.
   std::atomic<std::uint8_t>* states_ = nullptr;
-  // Stores that each began where the one before ended.
+  // Stores each beginning at the end of the previous one.
   struct Fill {
     std::uint64_t next = 0;
     std::uint64_t bytes = 0;
@@ -173,7 +173,7 @@ class OrderedStores {
   static constexpr std::size_t kFills = 8;
   std::array<Fill, kFills> fills_;
   std::size_t oldest_fill_ = 0;
-  // Room for the copy of an instruction and a breakpoint, mapped twice.
+  // Memory for the copy of an instruction and a breakpoint, mapped twice.
   std::byte* copy_ = nullptr;
   std::uint64_t run_ = 0;
   std::atomic<bool> locked_{false};
@@ -182,7 +182,7 @@ class OrderedStores {
   bool open_ = false;
   Buffer active_;
   Buffer spare_;
-  std::atomic<pid_t> stepping_{0};  // The thread of a step.
+  std::atomic<pid_t> stepping_{0};  // Thread of a step.
   Step step_{};
 };
 

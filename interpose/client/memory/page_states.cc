@@ -5,8 +5,7 @@
 namespace cuspan {
 namespace {
 
-// How much longer the next run is. A request costs about as much as four blocks on a fast
-// connection.
+// Growth of the next run. A request costs about as much as four blocks on a fast connection.
 constexpr std::size_t kGrowth = 4;
 
 }  // namespace

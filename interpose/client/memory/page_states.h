@@ -1,9 +1,9 @@
-// What is known about the blocks of a piece of memory that the program and a
-// device hold copies of. Pure: knows no memory, no device and no locks; mirrors.h acts on it.
+// States of the blocks of memory with copies of the program and a device. Pure: no memory, no
+// device, no locks. Used by mirrors.h.
 //
-// A block is valid here when the program's copy has all that the device wrote,
-// as far as a synchronisation has promised; dirty when the program may have
-// written what the device does not have. It can be both, either or neither.
+// A block is valid if the program's copy has all writes of the device promised by a
+// synchronisation. It is dirty if the program may have written bytes missing on the device. It can
+// be both, either or neither.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace cuspan {
 
 class PageStates {
  public:
-  // What the program may do with a block without us noticing.
+  // Accesses of the program possible without a fault.
   enum class Access { kNothing, kRead, kWrite };
   // Consecutive blocks.
   struct Run {
@@ -21,10 +21,10 @@ class PageStates {
     std::size_t count;
     bool operator==(const Run&) const = default;
   };
-  // The most blocks that are fetched at once.
+  // Maximum blocks fetched at once.
   static constexpr std::size_t kMaxAhead = 64;
 
-  // All valid and clean.
+  // All blocks are valid and clean.
   explicit PageStates(std::size_t blocks) : blocks_(blocks) {}
 
   std::size_t size() const { return blocks_.size(); }
@@ -38,27 +38,26 @@ class PageStates {
     if (!valid(block)) return Access::kNothing;
     return dirty(block) ? Access::kWrite : Access::kRead;
   }
-  // The run of blocks from `first` on, before `end`, that have the access of the first.
+  // Returns the run of blocks from `first` on, before `end`, with the access of the first.
   Run SameAccess(std::size_t first, std::size_t end) const;
 
-  // What to fetch when the program touches `block`, which is not valid: it, and blocks behind it
-  // that are not valid either, more of them as long as the program goes on where the last run
-  // ended.
+  // Returns the blocks to fetch when the program accesses `block`, not valid: it and invalid blocks
+  // after it. Their number grows while the program continues at the end of the last run.
   Run Ahead(std::size_t block);
-  // The same for writes: `block`, which is valid and not dirty, and such blocks behind it.
+  // Same for writes: `block`, valid and not dirty, and the same kind of blocks after it.
   Run AheadWritten(std::size_t block);
-  // The block was fetched.
+  // Called after the block was fetched.
   void Fetched(std::size_t block, bool device_at_work);
-  // The program wrote, or is about to.
+  // Called when the program wrote, or is about to.
   void Written(std::size_t block);
-  // What the program has of them is not to be relied on any more.
+  // Makes the program's copies of the blocks invalid.
   void Invalidate(Run run);
-  // The device has what the program wrote.
+  // Called when the device has the program's writes.
   void Pushed(std::size_t block);
-  // Something that may write runs on the device: nothing is valid any more.
+  // Called when work with possible writes runs on the device: nothing is valid any more.
   void DeviceRuns();
-  // Whatever was seen while the device was at work may have changed. Returns whether there was
-  // such.
+  // Invalidates blocks fetched while the device was at work: they may have changed. True if there
+  // were any.
   bool Synchronized();
 
  private:
@@ -71,7 +70,7 @@ class PageStates {
   std::size_t valid_count_ = blocks_.size();
   std::size_t dirty_ = 0;
   std::size_t unstable_ = 0;
-  // The last run of several: where it ended, and how long it was to be.
+  // Last of several runs: its end, and its maximum length.
   struct Sequence {
     std::size_t end = 0;
     std::size_t most = 1;

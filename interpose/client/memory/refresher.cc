@@ -8,9 +8,9 @@
 namespace cuspan {
 namespace {
 
-// Who says that something will be due is a thread of the program, on its way to the next launch,
-// and waking another takes it microseconds. So for a while after the last time this thread sleeps
-// no longer than until what it is told of mostly is due.
+// Due times come from threads of the program on their way to the next launch, and waking another
+// thread takes microseconds. For a while after the last refresh, this thread therefore sleeps no
+// longer than the usual delay of due times.
 constexpr std::chrono::microseconds kNap{150};
 constexpr std::chrono::milliseconds kLingers{20};
 
@@ -66,7 +66,7 @@ void Refresher::Serve() {
     const Time now = Clock::now();
     if (now < next_) {
       asleep_until_ = now - last < kLingers ? std::min(next_, now + kNap) : next_;
-      // Idle: ends with something to do, or with this.
+      // Idle: ends with new work, or at this time.
       if (asleep_until_ == Time::max())
         changed_.wait(lock);
       else

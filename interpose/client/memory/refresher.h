@@ -1,5 +1,5 @@
-// A thread of its own for what shared memory needs while devices work and the program does not
-// call: the rest is done by the program's threads.
+// Thread maintaining shared memory while devices work and the program makes no calls. The program's
+// threads do the rest.
 #pragma once
 
 #include <chrono>
@@ -13,25 +13,24 @@
 
 namespace cuspan {
 
-// Any thread, also the receiver's: nothing here waits for a device but what the thread runs.
+// Threads: any, also the receiver's. Only functions run by the thread wait for devices.
 class Refresher {
  public:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
-  // Does what is due now, and says when something will be again; nothing: not before somebody says
-  // so.
+  // Does due work, and returns the time of the next call; nothing: not before the next CallBy.
   using Refresh = std::function<std::optional<Time>(Time now)>;
 
   explicit Refresher(Refresh refresh) : refresh_(std::move(refresh)) {}
   Refresher(const Refresher&) = delete;
-  // Ends the thread, when it has done what it does just now.
+  // Ends the thread after its current job.
   ~Refresher();
 
-  // Starts the thread, if that was not done. False if no thread can be started.
+  // Starts the thread, unless already started. False if no thread can be started.
   bool Start();
-  // Something will be due at that time. Nothing is done without the thread.
+  // Requests a refresh by that time. Without the thread, nothing is done.
   void CallBy(Time when);
-  // The thread, which Start has started, runs it soon, one after the other in this order.
+  // Runs the jobs soon, in this order. Start must have started the thread.
   void Run(std::function<void()> job);
 
  private:
@@ -43,7 +42,7 @@ class Refresher {
   std::thread thread_ CUSPAN_GUARDED_BY(mutex_);
   bool ends_ CUSPAN_GUARDED_BY(mutex_) = false;
   Time next_ CUSPAN_GUARDED_BY(mutex_) = Time::max();
-  Time asleep_until_ CUSPAN_GUARDED_BY(mutex_) = Time::min();  // The past: the thread is awake.
+  Time asleep_until_ CUSPAN_GUARDED_BY(mutex_) = Time::min();  // A past time: the thread is awake.
   std::deque<std::function<void()>> jobs_ CUSPAN_GUARDED_BY(mutex_);
 };
 

@@ -14,11 +14,11 @@
 namespace cuspan {
 namespace {
 
-// Flags and mailboxes; what is larger would cost more than it is worth.
+// Enough for flags and mailboxes; more would cost more than its benefit.
 constexpr std::size_t kMaxRefreshedBytes = std::size_t{1} << 20;
 
-// Places that changed between two exchanges while kernels run. What each side stored first is not
-// known; the first and the last word of a piece are taken for flags.
+// Warns once if several places changed between two exchanges while kernels run. The order of their
+// stores is unknown; the first and the last word of a piece are assumed to be flags.
 void NameUnordered(const std::byte* base, const ByteRuns& runs) {
   static std::atomic<bool> named{false};
   const std::size_t pieces = CountPieces(runs);
@@ -39,7 +39,7 @@ CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, cons
   MutexLock lock(mutex_);
   auto known = ranges_.find(base);
   if (known == ranges_.end()) {
-    // This waits for devices, and what they do may wait for a thread that comes here.
+    // The calls below wait for devices, and their work may wait for a thread needing this mutex.
     lock.unlock();
     std::uint64_t place = 0;
     if (const CUresult result = region_->Allocate(SharedRegion::Kind::kHost, bytes, &place);
@@ -128,7 +128,7 @@ void RegisteredMemory::Exchange(Range& range, Direction direction, bool at_work)
   const std::byte* const from = to_devices ? range.base : range.devices;
   std::byte* const to = to_devices ? range.devices : range.base;
   ByteRuns runs;
-  // Mostly nothing has changed, which is seen faster in pieces.
+  // Usually nothing has changed; comparing pieces detects this faster.
   constexpr std::size_t kPiece = 4096;
   for (std::size_t begin = 0; begin < range.last.size(); begin += kPiece) {
     const std::size_t end = std::min(begin + kPiece, range.last.size());
@@ -143,7 +143,7 @@ void RegisteredMemory::Exchange(Range& range, Direction direction, bool at_work)
   for (const ByteRuns& part : InOrderOfArrival(runs)) {
     for (const auto& [start, bytes] : part) {
       std::memcpy(range.last.data() + start, from + start, bytes);
-      // By the way of system calls, which need no fault for each store.
+      // Written like a system call, without a fault for each store.
       const std::uint64_t at = AddressOf(to + start);
       const std::uint64_t there = to_devices ? region_->mirrors().BeginCall(at, bytes, true) : 0;
       std::memcpy(there != 0 ? PointerTo(there) : to + start, range.last.data() + start, bytes);

@@ -1,12 +1,11 @@
-// Memory that the program registered and that its kernels use. Its pages are the program's own and
-// can not be put where devices have them, so kernels get memory of the shared region beside it, and
-// the two are kept equal as CUDA lets one see them: what the program wrote is there for what it
-// launches next, and what kernels wrote is there after a synchronisation. A kernel that runs sees
-// what the program wrote when that waits or asks; of small memory each side sees soon what the
-// other one wrote.
+// Memory registered by the program and used by its kernels. Its pages belong to the program and
+// cannot be placed at the devices' addresses. Kernels therefore get memory of the shared region
+// beside it. Both are kept equal as CUDA promises: writes of the program are visible to its next
+// launch, writes of kernels after a synchronisation. A running kernel sees writes of the program
+// when the program waits or queries. In small memory, each side soon sees the other's writes.
 //
-// What differs from the contents on which both agreed last is what one of them wrote; only that
-// is copied, so both may write different bytes at once.
+// A difference from the last common contents is a write of one side. Only differences are copied,
+// so both may write different bytes at once.
 #pragma once
 
 #include <cuda.h>
@@ -25,40 +24,40 @@ namespace cuspan {
 
 class SharedRegion;
 
-// Any thread, but not the receiver's: the region's memory may have to be fetched.
+// Threads: any except the receiver's; the region's memory may have to be fetched.
 class RegisteredMemory {
  public:
   explicit RegisteredMemory(SharedRegion* region) : region_(region) {}
   RegisteredMemory(const RegisteredMemory&) = delete;
 
-  // Where kernels find `memory`, which lies in the registered [base, base + bytes); gives it
-  // its place if it has none. CUDA_ERROR_OUT_OF_MEMORY when there is no room.
+  // Returns the kernels' address of `memory`, a part of the registered [base, base + bytes). The
+  // first call allocates it. CUDA_ERROR_OUT_OF_MEMORY if no memory is left.
   CUresult Expose(const std::byte* base, std::size_t bytes, const void* memory,
                   std::uint64_t* address);
-  // The same for memory that has its place; nothing for others.
+  // Same for memory already exposed; nothing for others.
   std::optional<std::uint64_t> DeviceAddress(const void* memory) const;
-  // It is not registered any more. The devices have done all that was to be done with it.
+  // Called when it is unregistered. The devices must have finished their work on it.
   void Forget(const std::byte* base);
 
-  // A kernel is about to be launched.
+  // Called before a kernel is launched.
   void BeforeLaunch() {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
       Exchange(Direction::kToDevices, kAll, false);
   }
-  // Work was posted.
+  // Called after work was posted.
   void AfterWork();
-  // The program is about to wait, or only asks.
+  // Called before the program waits, or only queries (`asks`).
   void BeforeWait(bool asks);
-  // The program is about to hear that work is complete.
+  // Called before the program is notified of completed work.
   void Synchronized() {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
       Exchange(Direction::kToProgram, kAll, false);
   }
 
-  // Whether work was posted since this was asked last.
+  // True if work was posted since the last call.
   bool TakeWorked() { return worked_.exchange(false); }
-  // Exchanges what is small while devices work, and once more when they no longer do; returns when
-  // to do so again. By one thread.
+  // Exchanges small memory while devices work, and once more when they no longer do. Returns the
+  // time of the next call. Threads: only one.
   std::optional<Refresher::Time> Refresh(bool worked, bool at_work);
 
  private:
@@ -66,19 +65,19 @@ class RegisteredMemory {
   enum class Direction { kToDevices, kToProgram };
   struct Range {
     std::byte* base;
-    std::byte* devices;           // In the region.
-    std::vector<std::byte> last;  // What both had.
+    std::byte* devices;           // Copy in the region.
+    std::vector<std::byte> last;  // Last common contents.
   };
-  // Of all that is not larger.
+  // Exchanges all ranges of at most `most_bytes`.
   void Exchange(Direction direction, std::size_t most_bytes, bool at_work);
   void Exchange(Range& range, Direction direction, bool at_work);
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};
   std::atomic<bool> worked_{false};
-  bool was_at_work_ = false;  // When Refresh was called last.
+  bool was_at_work_ = false;  // At the last call of Refresh.
   mutable Mutex mutex_;
-  std::map<const std::byte*, Range> ranges_ CUSPAN_GUARDED_BY(mutex_);  // By base.
+  std::map<const std::byte*, Range> ranges_ CUSPAN_GUARDED_BY(mutex_);  // Keyed by base.
 };
 
 }  // namespace cuspan

@@ -19,26 +19,26 @@
 namespace cuspan {
 namespace {
 
-// Above the windows of the devices and the addresses of programs and their heaps (up to
-// 0x6555'5555'4000 with the largest randomisation), below those of mmap (from 0x6fff'0000'0000 with
-// it). Pairs of small integers, or of a float and an integer, are no addresses there: the low half
-// of each is a negative number of ten digits. A driver reserves a terabyte at multiples of 32 MiB
-// (580, measured).
+// Base of the region: above the windows of the devices, and above programs and their heaps (up to
+// 0x6555'5555'4000 with the largest randomisation). It is below addresses of mmap (from
+// 0x6fff'0000'0000 with it). Pairs of small integers, or of a float and an integer, are no
+// addresses there: the low half of each is a negative number of ten digits. A driver reserves a
+// terabyte at multiples of 32 MiB (580, measured).
 constexpr std::uint64_t kBase = 0x6b8b'a000'0000;
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
-// The parts of the region are quarters of it, and hold whole pieces of the driver's.
+// Parts of the region are quarters of it, and consist of whole pieces of the driver's.
 constexpr std::uint64_t kUnitBytes = 4 * (std::uint64_t{4} << 20);
-// A driver may not reserve less where it is asked to (580 does not reserve 16 MiB).
+// A driver may not reserve less at a given address (580 does not reserve 16 MiB).
 constexpr std::uint64_t kMinBytes = std::uint64_t{64} << 20;
-// Small blocks are cut from segments of this size.
+// Size of segments for small blocks.
 constexpr std::uint64_t kSegmentBytes = 4 << 20;
-// Blocks from here on have a segment of their own.
+// Blocks of at least this size have their own segment.
 constexpr std::uint64_t kOwnSegmentBytes = 1 << 20;
-// From here on it is looked whether the host has so much, which costs little beside pinning it:
-// taking more would have the kernel end processes.
+// From this size on, the host's available memory is checked; this costs little compared with
+// pinning. Taking more would make the kernel end processes.
 constexpr std::uint64_t kCheckedBytes = 16 << 20;
 
-// No more than the file behind it may have.
+// Reserves no more than the possible size of the file.
 AddressWindow ReserveAddresses() {
   const std::uint64_t bytes = std::min(kBytes, LargestSharedMemory() / kUnitBytes * kUnitBytes);
   if (bytes < kMinBytes) return {};
@@ -50,8 +50,8 @@ AddressWindow ReserveAddresses() {
   return {};
 }
 
-// Gives the range its pages now, with several threads: pinning it does so with one, and takes ten
-// times as long (0.76 s a GiB, measured).
+// Allocates the pages of the range now, with several threads. Pinning would do it with one, taking
+// ten times as long (0.76 s per GiB, measured).
 void Populate(const BlockAllocator::Range& range) {
   constexpr std::uint64_t kMinShared = 16 << 20;
   constexpr unsigned kMaxThreads = 8;
@@ -60,7 +60,7 @@ void Populate(const BlockAllocator::Range& range) {
       std::min(std::max(std::thread::hardware_concurrency(), 1U), kMaxThreads));
   const std::uint64_t piece = RoundUpToGranularity(range.bytes / pieces);
   const auto populate = [&](std::uint64_t begin) {
-    // Where the kernel can not (before Linux 5.14), pinning does it.
+    // If the kernel cannot (before Linux 5.14), pinning does it.
     static_cast<void>(::madvise(PointerTo(range.base + begin), std::min(piece, range.bytes - begin),
                                 MADV_POPULATE_WRITE));
   };
@@ -74,7 +74,7 @@ void Populate(const BlockAllocator::Range& range) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Why the region is smaller than it should be, or not there.
+// Returns the reason for a region too small or missing.
 std::string WhyLess() {
   if (const std::uint64_t largest = LargestSharedMemory(); largest < kBytes)
     return Format("the file size limit is {} bytes; raise it (ulimit -f)", largest);
@@ -149,7 +149,7 @@ void SharedRegion::UnmapOn(Connection& connection, const Segment& segment) {
   op.address = segment.range.base;
   op.bytes = segment.range.bytes;
   MemoryUnmap::Reply reply;
-  // A failure means that the device is lost, which the next call tells.
+  // A failure means a lost device; the next call reports it.
   static_cast<void>(connection.Call(op, &reply));
 }
 
@@ -159,7 +159,7 @@ CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
                   part != Part::kHost};
   {
     const WriterLock lock(mutex_);
-    // Somebody else may have grown while this thread waited for its turn.
+    // Another thread may have grown it while this one waited.
     if (const auto base = Blocks(part).Allocate(bytes)) {
       Blocks(part).Free(*base);
       return CUDA_SUCCESS;
@@ -236,7 +236,7 @@ CUresult SharedRegion::AllocateIn(Part part, std::uint64_t bytes, std::uint64_t*
         break;
       }
     }
-    // Another thread may take what was mapped here: then this goes round again.
+    // Another thread may take the memory mapped here; then this repeats.
     if (const CUresult result = Grow(part, bytes); result != CUDA_SUCCESS) return result;
   }
   mirrors_.Allocated({*address, bytes});
@@ -249,7 +249,7 @@ void SharedRegion::CountBlock(Part part, int change) {
   mirrors_.SetInUse(pinned_in_use_ + managed_in_use_ != 0, managed_in_use_ != 0);
 }
 
-// From the first block that is used there to the last.
+// Returns the range from the first used block there to the last.
 BlockAllocator::Range SharedRegion::UsedIn(const BlockAllocator::Range& part) const {
   const ReaderLock lock(mutex_);
   return Blocks(PartOf(part.base)).UsedIn(part);
@@ -266,9 +266,9 @@ bool SharedRegion::AnyAtWork() const {
 }
 
 std::optional<Refresher::Time> SharedRegion::Refresh(Refresher::Time now) {
-  const bool worked = registered_.TakeWorked();  // Before it is looked who works.
+  const bool worked = registered_.TakeWorked();  // Before checking for work.
   const bool at_work = AnyAtWork();
-  // First, since the other one goes through what this keeps.
+  // First: the other one uses memory kept by this one.
   const auto mirrored = mirrors_.Refresh(now, at_work);
   const auto registered = registered_.Refresh(worked, at_work);
   if (!registered || !mirrored) return registered ? registered : mirrored;
@@ -288,7 +288,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
     const auto idle = blocks.EmptySegments();
     const bool is_empty =
         std::any_of(idle.begin(), idle.end(), [&](const auto& e) { return e.base == range.base; });
-    // One shared piece stays, for the next small blocks.
+    // Keeps one shared segment for the next small blocks.
     if (!is_empty || (range.bytes == kSegmentBytes && idle.size() == 1)) return CUDA_SUCCESS;
     blocks.RemoveSegment(range.base);
     const auto segment =
@@ -341,9 +341,8 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
   for (const auto& connection : connections) {
     if (connection->sharing() != Sharing::kMirrored || connection->fault() != CUDA_SUCCESS)
       continue;
-    // Copies out of and into it that are under way are made by threads of ours, which must not meet
-    // pages that are away. Without one the device need not be done: it may be waiting for the
-    // program.
+    // Copies in flight from and to it are made by our threads; they must not access protected
+    // pages. Without any, the device need not be done: it may be waiting for the program.
     CUresult result = CUDA_SUCCESS;
     if (!connection->transfers().Idle()) result = connection->CallAndStore(DeviceSynchronize{});
     if (result == CUDA_SUCCESS) result = MapOn(*connection, segment);
@@ -365,7 +364,7 @@ CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments,
     std::uint64_t value = 0;
     for (std::size_t at = 0; at + sizeof value <= bytes; at += sizeof value) {
       std::memcpy(&value, parameter.data() + at, sizeof value);
-      // The end of a segment may be the end of an allocation, which kernels read backwards.
+      // The end of a segment may be the end of an allocation read backwards by kernels.
       const std::uint64_t before = value % kDriverGranularity == 0 ? value - 1 : value;
       for (const std::uint64_t address : {value, before}) {
         if (!Contains(address) || IsManaged(address)) continue;

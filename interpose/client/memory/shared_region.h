@@ -1,13 +1,14 @@
-// Memory that has one address in the program and in the kernels of all devices:
-// page-locked host memory and managed memory.
+// Memory with one address in the program and in the kernels of all devices: page-locked host memory
+// and managed memory.
 //
-// The region is one range of addresses, reserved when the session starts and again by each
-// proxy, and one file in memory behind it. Its lower half is for page-locked memory, the upper for
-// managed memory. A proxy on this node maps the file, so that both sides use the same
-// pages. A proxy elsewhere has device memory at these addresses, which the client
-// keeps equal to its own: mirrors.h. So has, for the last quarter, the proxy of the only device of
-// a program: over PCIe kernels are many times as slow (500 times with atomic additions of an H200),
-// while several devices would take turns. What does not fit that device lies in the quarter before.
+// The region is one range of addresses, with one file in memory behind it. The client reserves the
+// addresses when the session starts, and each proxy reserves them, too. The lower half is for
+// page-locked memory, the upper for managed memory. A proxy on this node maps the file, so both
+// sides use the same pages. A proxy elsewhere has device memory at these addresses; the client
+// keeps it equal to its own (mirrors.h). The same is done in the last quarter if the program has
+// only one device: kernels are many times slower over PCIe (500 times with atomic additions of an
+// H200). Several devices would have to take turns there. Memory not fitting on this device is in
+// the third quarter.
 #pragma once
 
 #include <cuda.h>
@@ -34,12 +35,12 @@
 
 namespace cuspan {
 
-// Any thread.
+// Threads: any.
 class SharedRegion {
  public:
   using ContextConnections = std::function<std::vector<std::shared_ptr<Connection>>()>;
-  // `connections` gives those that are open. Without addresses or a file there is no region, which
-  // is logged at the first need.
+  // `connections` returns the open connections. Without addresses or a file the region does not
+  // exist; this is logged at the first need.
   explicit SharedRegion(ContextConnections connections);
   SharedRegion(const SharedRegion&) = delete;
 
@@ -47,7 +48,7 @@ class SharedRegion {
   const AddressWindow& window() const { return window_; }
   int file() const { return file_.get(); }
   bool Contains(std::uint64_t address) const { return address - window_.base < window_.bytes; }
-  // Of the file, from its start, what a proxy of this node maps.
+  // Bytes of the file, from its start, mapped by a proxy of this node.
   std::uint64_t FileBytes(bool mirrors_managed) const {
     return mirrors_managed ? window_.bytes / 4 * 3 : window_.bytes;
   }
@@ -56,36 +57,35 @@ class SharedRegion {
   }
 
   enum class Kind { kHost, kManaged };
-  // Zeroed, at least 512-byte aligned. CUDA_ERROR_OUT_OF_MEMORY when the host or a device has no
-  // more, CUDA_ERROR_NOT_SUPPORTED without a region.
+  // Allocates zeroed memory, at least 512-byte aligned. CUDA_ERROR_OUT_OF_MEMORY if the host or a
+  // device has no more, CUDA_ERROR_NOT_SUPPORTED without a region.
   CUresult Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* address);
-  // No device uses it any more. CUDA_ERROR_INVALID_VALUE when nothing starts there.
+  // Frees a block no longer used by any device. CUDA_ERROR_INVALID_VALUE if none starts there.
   CUresult Free(std::uint64_t address);
-  // The block that holds `address`, with the size that was asked for.
+  // Returns the block containing `address`, with the requested size.
   std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
 
-  // Whether kernels and copies of the device may use this memory as their own.
+  // True if kernels and copies of the device may use this memory as their own.
   bool Reaches(const Connection& connection, std::uint64_t address) const;
-  // Makes sure that kernels of all devices can use the page-locked memory there.
+  // Makes page-locked memory there usable for kernels of all devices.
   CUresult Expose(std::uint64_t address);
-  // The same for all page-locked memory to which a kernel's parameters point. `arguments`: the
-  // parameters one behind the other, without gaps; `sizes`: their bytes. A pointer lies within one
-  // parameter, at a multiple of its own size.
+  // Same for all page-locked memory referenced by a kernel's parameters. `arguments`: the
+  // parameters in sequence, without gaps; `sizes`: their bytes. A pointer is within one parameter,
+  // at a multiple of its own size.
   CUresult ExposePointers(std::span<const std::byte> arguments,
                           std::span<const std::uint32_t> sizes);
 
-  // Gives a device that is being opened what exists; others must not use it before.
+  // Maps existing memory on a device being opened; it must not be used by others before.
   CUresult Attach(Connection& connection);
-  // The device is gone.
+  // Called when the device is gone.
   void Forget(const Connection& connection);
 
-  // Whether kernels may ever have written memory here that the program reads: it has managed
-  // memory, asked for the device's address of page-locked memory, or gave a kernel an address of
-  // it.
+  // True if kernels may ever have written memory here read by the program. It has managed memory,
+  // requested the device address of page-locked memory, or passed an address of it to a kernel.
   bool used_by_kernels() const { return used_by_kernels_.load(std::memory_order_relaxed); }
 
-  // Whether any device may still be doing work that uses memory here; it is asked to say when it
-  // has done that.
+  // True if any device may still be doing work using memory here. Requests a report of the end of
+  // this work.
   bool AnyAtWork() const;
 
   Mirrors& mirrors() { return mirrors_; }
@@ -95,7 +95,7 @@ class SharedRegion {
  private:
   struct Segment {
     BlockAllocator::Range range;
-    bool mirrored;  // Devices elsewhere have it, too.
+    bool mirrored;  // Exists on devices elsewhere, too.
   };
   enum class Part { kHost, kManaged, kManagedOnDevice };
   Part PartOf(std::uint64_t address) const {
@@ -111,7 +111,7 @@ class SharedRegion {
   CUresult AllocateAvailable(Kind kind, std::uint64_t bytes, std::uint64_t* address);
   CUresult AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address);
   CUresult Grow(Part part, std::uint64_t bytes);
-  // Whether the device has, or would have, memory of its own for it.
+  // True if the device has, or would have, its own memory for it.
   bool IsMirroredOn(const Connection& connection, const Segment& segment) const;
   CUresult MapOn(Connection& connection, const Segment& segment) CUSPAN_REQUIRES(growing_);
   void UnmapOn(Connection& connection, const Segment& segment) CUSPAN_REQUIRES(growing_);
@@ -125,10 +125,9 @@ class SharedRegion {
   const ContextConnections connections_;
   AddressWindow window_;
   UniqueFd file_;
-  Mutex growing_;  // Held while segments come and go and devices are attached.
-  std::set<std::uint64_t> attached_
-      CUSPAN_GUARDED_BY(growing_);  // Numbers of those that have all segments.
-  mutable SharedMutex mutex_;       // Taken after growing_.
+  Mutex growing_;  // Held while segments are added or removed and devices are attached.
+  std::set<std::uint64_t> attached_ CUSPAN_GUARDED_BY(growing_);  // Connections with all segments.
+  mutable SharedMutex mutex_;                                     // Taken after growing_.
   BlockAllocator host_ CUSPAN_GUARDED_BY(mutex_);
   BlockAllocator managed_ CUSPAN_GUARDED_BY(mutex_);
   BlockAllocator managed_on_device_ CUSPAN_GUARDED_BY(mutex_);
@@ -139,7 +138,7 @@ class SharedRegion {
   std::atomic<bool> used_by_kernels_{false};
   Mirrors mirrors_;
   RegisteredMemory registered_{this};
-  Refresher refresher_;  // Uses the others.
+  Refresher refresher_;  // Last: uses the others.
 };
 
 }  // namespace cuspan

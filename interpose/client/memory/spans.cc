@@ -11,13 +11,13 @@ namespace {
 
 using Spans = std::span<const BlockAllocator::Range>;
 
-// Where the piece of a patch starts whose first span starts here.
+// Returns the start of a patch with its first span at `from`.
 constexpr std::uint64_t PatchStart(std::uint64_t from) {
   return from / kPatchWordBytes * kPatchWordBytes;
 }
 
-// How many of the spans, from the first on, one patch has room for: a patch is worth its while from
-// two on, since it is one op, and one call of the driver.
+// Returns the number of spans, from the first on, fitting one patch. A patch is worthwhile from two
+// spans on: it is one op, and one call of the driver.
 std::size_t FitPatch(Spans spans) {
   const std::uint64_t most = PatchStart(spans.front().base) + kMaxPatchBytes;
   std::size_t count = 0;

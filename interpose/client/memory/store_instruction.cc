@@ -25,7 +25,7 @@ constexpr unsigned kMapOne = 0;
 constexpr unsigned kMap0f = 1;
 constexpr unsigned kMap38 = 2;
 constexpr unsigned kMap3a = 3;
-// The pp field of VEX and EVEX, and the last of the legacy prefixes that stand for it.
+// pp field of VEX and EVEX, and the last of the equivalent legacy prefixes.
 constexpr unsigned kPrefix66 = 1;
 constexpr unsigned kPrefixF3 = 2;
 constexpr unsigned kPrefixF2 = 3;
@@ -47,7 +47,7 @@ struct Prefixes {
   unsigned mask = 0;
 };
 
-// Returns where the opcode is; null where a prefix is not supported.
+// Returns the address of the opcode; null if a prefix is not supported.
 const unsigned char* ReadVex(const unsigned char* code, Prefixes* prefixes) {
   prefixes->encoding = Encoding::kVex;
   const bool three = code[0] == 0xc4;
@@ -67,7 +67,7 @@ const unsigned char* ReadVex(const unsigned char* code, Prefixes* prefixes) {
 
 const unsigned char* ReadEvex(const unsigned char* code, Prefixes* prefixes) {
   prefixes->encoding = Encoding::kEvex;
-  // Base registers above 15, and broadcasts.
+  // Not supported: base registers above 15, and broadcasts.
   if ((code[1] & 0x08) != 0 || (code[3] & 0x10) != 0) return nullptr;
   prefixes->mask = code[3] & 7;
   prefixes->extend_reg = (code[1] & 0x80) != 0 ? 0 : 8;
@@ -105,7 +105,7 @@ const unsigned char* ReadPrefixes(const unsigned char* code, Prefixes* prefixes)
       case 0x26:
       case 0x2e:
       case 0x36:
-      case 0x3e:  // Segments that 64-bit code ignores.
+      case 0x3e:  // Segments ignored by 64-bit code.
         continue;
       case 0x64:
       case 0x65:
@@ -135,14 +135,14 @@ const unsigned char* ReadPrefixes(const unsigned char* code, Prefixes* prefixes)
   return prefixes->map == kMap0f ? code : code + 1;
 }
 
-// The operands of an instruction with a ModRM byte.
+// Operands of an instruction with a ModRM byte.
 struct Operands {
   unsigned base = kNoRegister;
-  unsigned reg = 0;     // With its extension.
-  unsigned length = 0;  // Of ModRM, SIB and displacement.
+  unsigned reg = 0;     // Including its extension.
+  unsigned length = 0;  // Bytes of ModRM, SIB and displacement.
 };
 
-// False where the address is not that of one base register, used for nothing else.
+// Returns false unless the address is relative to a base register used for nothing else.
 bool ReadOperands(const unsigned char* modrm, const Prefixes& prefixes, Operands* operands) {
   const unsigned mod = *modrm >> 6;
   const unsigned rm = *modrm & 7;
@@ -175,7 +175,7 @@ bool IsBase(unsigned reg, unsigned bytes, const Prefixes& prefixes, unsigned bas
 struct Store {
   Kind kind = Kind::kUnknown;
   unsigned bytes = 0;
-  unsigned element = 0;  // Of those that a mask may select; 0: none.
+  unsigned element = 0;  // Size of elements selectable by a mask; 0: none.
 };
 
 Store OneByteGroup(unsigned opcode, unsigned bytes, unsigned digit, unsigned base) {
@@ -232,7 +232,7 @@ Store OneByte(unsigned opcode, const Prefixes& prefixes, const Operands& operand
   }
 }
 
-// Moves of vector registers, whose opcodes VEX and EVEX share.
+// Moves of vector registers; VEX and EVEX share their opcodes.
 Store VectorMove(unsigned opcode, const Prefixes& prefixes) {
   const unsigned pp = prefixes.pp;
   const bool legacy = prefixes.encoding == Encoding::kLegacy;
@@ -322,7 +322,7 @@ Store Extraction(unsigned opcode, const Prefixes& prefixes) {
   }
 }
 
-// Bytes behind the address operand of a known instruction.
+// Returns the number of bytes after the address operand of a known instruction.
 unsigned ImmediateBytes(unsigned opcode, const Prefixes& prefixes) {
   if (prefixes.map == kMap3a) return 1;
   if (prefixes.map == kMap0f)
@@ -381,7 +381,7 @@ void FindSource(unsigned opcode, const Prefixes& prefixes, const Operands& opera
       return;
     case 0x7e:
     case 0x7f:
-    case 0xe7:  // Without a prefix of MMX.
+    case 0xe7:  // MMX if without a prefix.
       if (prefixes.pp != 0) set(Source::kVector, vector);
       return;
     case 0xc3:
@@ -429,7 +429,7 @@ StoreInstruction DecodeStore(const unsigned char* code) {
         store = {Kind::kStore, OperandBytes(prefixes)};
       break;
     case kMap3a:
-      // Of general registers these write none, and their number is a vector register's.
+      // They write no general register, and their register number is a vector register's.
       store = Extraction(opcode, prefixes);
       break;
     default:

@@ -1,8 +1,8 @@
-// Functions of the C library that come before its own in the program: those that hand memory
-// to the kernel, whose accesses raise no signal, and those that would replace our
-// handler of SIGSEGV. See faults.h. For memory that is not ours each costs one comparison.
+// Functions overriding the C library's own in the program. Some pass memory to the kernel, without
+// a signal on its accesses. Others would replace our handler of SIGSEGV. See faults.h. For other
+// memory, each costs one comparison.
 //
-// Only in the library that is loaded into programs, not in tests of its parts.
+// Only in the library loaded into programs, not in tests of its parts.
 #include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -17,7 +17,7 @@
 #include "interpose/client/memory/call_buffers.h"
 #include "interpose/client/memory/faults.h"
 
-// Other names of the C library's functions: usable in signal handlers from the first call on.
+// Other names of the C library's functions, usable in signal handlers from the first call on.
 extern "C" {
 ssize_t __read(int fd, void* buffer, size_t bytes);
 ssize_t __write(int fd, const void* buffer, size_t bytes);
@@ -29,7 +29,7 @@ int __sigaction(int number, const struct sigaction* action, struct sigaction* ol
 namespace cuspan {
 namespace {
 
-// Without the attributes of the C library's declarations, which templates can not carry.
+// Types without the attributes of the C library's declarations: templates cannot carry them.
 using SignalFunction = sighandler_t(int, sighandler_t);
 using MaskFunction = int(int, const sigset_t*, sigset_t*);
 
@@ -45,7 +45,7 @@ sighandler_t SetFaultHandler(int number, sighandler_t handler, int flags) {
   return old.sa_handler;
 }
 
-// Bytes that a read of items wrote: of the item behind the last whole one, a part may be there.
+// Returns the bytes written by a read of items: a part of an item may follow the last whole one.
 size_t BytesOfItems(size_t items, size_t size, size_t count) {
   return std::min(items + 1, count) * size;
 }
@@ -113,7 +113,7 @@ CUSPAN_BEFORE_LIBC ssize_t getrandom(void* buffer, size_t bytes, unsigned flags)
   return WithBuffer(buffer, bytes, true,
                     [&](void* there) { return Next(next, "getrandom")(there, bytes, flags); });
 }
-// Programs call these instead that were compiled with _FORTIFY_SOURCE.
+// Variants called by programs compiled with _FORTIFY_SOURCE.
 CUSPAN_BEFORE_LIBC ssize_t __read_chk(int fd, void* buffer, size_t bytes, size_t room) {
   static constinit std::atomic<ssize_t (*)(int fd, void* buffer, size_t bytes, size_t room)> next{
       nullptr};
@@ -158,7 +158,7 @@ CUSPAN_BEFORE_LIBC ssize_t __recvfrom_chk(int fd, void* buffer, size_t bytes, si
   });
 }
 
-// Calls of several buffers.
+// Calls with several buffers.
 CUSPAN_BEFORE_LIBC ssize_t readv(int fd, const struct iovec* vector, int count) {
   static constinit std::atomic<ssize_t (*)(int, const struct iovec*, int)> next{nullptr};
   return WithVector(vector, count, true, [&](const struct iovec* there) {
@@ -261,7 +261,7 @@ CUSPAN_BEFORE_LIBC int getentropy(void* buffer, size_t bytes) {
       [&](int result) { return result == 0 ? bytes : 0; });
 }
 
-// The C library's buffered input and output pass large blocks straight to the kernel.
+// The C library's buffered input and output pass large blocks directly to the kernel.
 CUSPAN_BEFORE_LIBC size_t fread(void* buffer, size_t size, size_t count, FILE* file) {
   static constinit std::atomic<size_t (*)(void* buffer, size_t size, size_t count, FILE* file)>
       next{nullptr};

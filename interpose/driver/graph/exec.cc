@@ -1,4 +1,4 @@
-// What a program makes of its graphs to launch them: instantiation, launches, updates.
+// Executable graphs: instantiation, launches, updates.
 #include "interpose/calls/graph/exec.h"
 
 #include "interpose/driver/entry.h"
@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// The first two forms have places for a node and a text in place of the flags.
+// The first two forms have outputs for a node and a text instead of flags.
 Error InstantiateWithLog(CUgraphExec* exec, CUgraph graph, CUgraphNode* node, char* text,
                          std::size_t text_bytes) {
   if (node != nullptr) *node = nullptr;

@@ -14,7 +14,7 @@
 namespace cuspan {
 namespace {
 
-// The two forms of kernel parameters; the first has no kernel beside the function.
+// Two versions of kernel parameters: the first has no member `kern`.
 template <typename Parameters>
 Error DescribeWork(const Parameters* parameters, Work* work) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -34,7 +34,7 @@ Error DescribeWork(const Parameters* parameters, Work* work) {
   });
 }
 
-// Unlike a call, a node says where its memory is also if it copies nothing.
+// Unlike a copy call, a node needs valid memory types even if it copies nothing.
 bool HasKinds(const CUDA_MEMCPY3D& copy) {
   const auto is_kind = [](CUmemorytype kind) {
     return kind >= CU_MEMORYTYPE_HOST && kind <= CU_MEMORYTYPE_UNIFIED;
@@ -64,7 +64,7 @@ Error DescribeWork(const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters, Work* work) 
   return DescribeMemoryBatch(*parameters, work);
 }
 
-// All kinds that cuGraphAddNode knows, but for those that need their place.
+// All node types of cuGraphAddNode, except those needing a NewNode.
 Error DescribeWork(CUgraphNodeParams* parameters, Work* work) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (parameters->type) {
@@ -91,7 +91,7 @@ Error DescribeWork(CUgraphNodeParams* parameters, Work* work) {
       const auto& p = parameters->memOp;
       return DescribeMemoryBatch({p.ctx, p.count, p.paramArray, p.flags}, work);
     }
-    // As CUDA has it: such a node stays as it was made.
+    // CUDA does not allow changes to these nodes.
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
@@ -104,7 +104,7 @@ Error DescribeWork(CUgraphNodeParams* parameters, Work* work) {
   }
 }
 
-// Of both kinds of parameters, which have the same members in another order.
+// Parameters: one of two structures with the same members in different order.
 template <typename Parameters>
 Error AddAllocation(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                     std::size_t count, Parameters* parameters) {
@@ -147,7 +147,7 @@ Error Add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std
   }
 }
 
-// What the node is counts before what it is to do.
+// Checks the node's type before its new parameters.
 template <typename Kind, typename Describe>
 Error SetKind(CUgraphNode node, Describe&& describe) {
   CUSPAN_RETURN_IF_FAILED(AboutWork<Kind>(node, node, [](GraphNode&, const Kind&) {}));
@@ -173,9 +173,8 @@ void TellKernel(GraphNode& node, const KernelWork& work, Parameters* out) {
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// Defines the functions that add a node of some kind to a graph, change one there, and change one
-// in what was instantiated of it. `describe` makes the Work* `work` of the parameter that the three
-// share.
+// Defines functions to add a node of type Kind to a graph, to change it there, and to change it in
+// an instantiated graph. `describe` fills the Work* `work` from `parameter`, common to all three.
 #define CUSPAN_EXPORT_NODE(add, set, set_in_exec, Kind, describe, parameter)                       \
   CUSPAN_EXPORT CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,    \
                              std::size_t count, parameter) {                                       \
@@ -194,7 +193,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
     });                                                                                            \
   }
 
-// The same where adding and changing in an exec name the context to work in: the current one.
+// Same, for types with a context parameter in `add` and `set_in_exec`. The current context is used.
 #define CUSPAN_EXPORT_NODE_IN(add, set, set_in_exec, parameter)                                    \
   CUSPAN_EXPORT CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,    \
                              std::size_t count, parameter, CUcontext /*context*/) {                \
@@ -215,7 +214,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
     });                                                                                            \
   }
 
-// Defines a function that gives *out of the `work` of a node of the kind Kind.
+// Defines a function filling *out from the `work` of a node of type Kind.
 #define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                              \
   CUSPAN_EXPORT CUresult function(CUgraphNode node, Out* out) {                                  \
     return AnswerWithDriver([&](Session&) {                                                      \
@@ -316,7 +315,7 @@ CUSPAN_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph,
 }
 CUSPAN_EXPORT_GET(cuGraphMemFreeNodeGetParams, FreeWork, CUdeviceptr, *out = NumberOf(work.memory))
 
-// --- Of any kind
+// --- All node types
 
 CUSPAN_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph,
                                          const CUgraphNode* dependencies,

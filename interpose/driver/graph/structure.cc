@@ -1,4 +1,4 @@
-// Graphs: making them, their nodes and edges.
+// Graphs: creation, nodes and edges.
 #include "interpose/calls/graph/structure.h"
 
 #include "interpose/calls/graph/dot.h"
@@ -9,7 +9,7 @@
 namespace cuspan {
 namespace {
 
-// A graph is no device's: these work before one is opened.
+// Graphs belong to no device: these calls work before a device is opened.
 template <typename Body>
 CUresult AboutGraphs(Body&& body) {
   return AnswerWithDriver([&](Session&) -> Error { return body(); });
@@ -60,7 +60,7 @@ CUSPAN_EXPORT CUresult cuGraphDebugDotPrint(CUgraph graph, const char* path, uns
   return AboutGraphs([&] { return DrawGraph(graph, path); });
 }
 
-// --- Edges. The later forms have their data, which ours have none of.
+// --- Edges. The _v2 forms have edge data, always empty here.
 
 CUSPAN_EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to,
                                           CUgraphEdgeData* edges, std::size_t* count) {
@@ -124,7 +124,7 @@ CUSPAN_EXPORT CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNod
   return cuGraphRemoveDependencies_v2(graph, from, to, nullptr, count);
 }
 
-// --- What graphs keep
+// --- User objects
 
 CUSPAN_EXPORT CUresult cuUserObjectCreate(CUuserObject* handle, void* object, CUhostFn destroy,
                                           unsigned count, unsigned flags) {
@@ -149,7 +149,7 @@ CUSPAN_EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject hand
   return AboutGraphs([&] { return ReleaseFromGraph(graph, handle, count); });
 }
 
-// --- Memory that graphs allocate
+// --- Memory allocated by graphs
 
 CUSPAN_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
   return AboutGraphs([&] { return TrimGraphMemory(device); });

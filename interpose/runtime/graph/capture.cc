@@ -36,7 +36,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamBeginCaptureToGraph, _ptsz,
 CUSPAN_EXPORT_TWINS(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* graph),
                     Answer([&] { return EndCapture(stream, meaning, graph); }))
 
-// Before CUDA 13 there was no data of edges, and what follows came earlier.
+// Before CUDA 13, there was no parameter `edges`, and the parameters after it came earlier.
 CUSPAN_EXPORT_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
                     (cudaStream_t stream, cudaGraphNode_t* dependencies,
                      const cudaGraphEdgeData* edges, std::size_t count, unsigned flags),

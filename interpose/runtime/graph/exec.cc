@@ -1,4 +1,4 @@
-// What a program makes of its graphs to launch them: instantiation, launches, updates.
+// Executable graphs: instantiation, launches, updates.
 #include "interpose/calls/graph/exec.h"
 
 #include "interpose/runtime/caller.h"
@@ -6,7 +6,7 @@
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// Programs of CUDA 11 call it with places for a node and a text in place of the flags.
+// Programs of CUDA 11 pass outputs for a node and a text instead of the flags.
 CUSPAN_EXPORT cudaError_t
 CuspanGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long third,
                        char* text, std::size_t text_bytes) __asm__("cudaGraphInstantiate");
@@ -33,7 +33,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, 
     parameters->errNode_out = nullptr;
     CUgraphInstantiateResult reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
     const Error result = InstantiateGraph(exec, graph, parameters->flags, &reason);
-    // The numbers agree.
+    // The numbers are equal.
     parameters->result_out = static_cast<cudaGraphInstantiateResult>(reason);
     return result;
   });
@@ -59,7 +59,7 @@ CUSPAN_EXPORT_TWINS(cudaGraphLaunch, _ptsz, (cudaGraphExec_t exec, cudaStream_t 
 CUSPAN_EXPORT_TWINS(cudaGraphUpload, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
                     Answer([&] { return UploadGraph(exec, stream, meaning); }))
 
-// Programs of CUDA 11 call it with places for a node and the result in place of the structure.
+// Programs of CUDA 11 pass outputs for a node and the result instead of the structure.
 CUSPAN_EXPORT cudaError_t
 CuspanGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, void* third,
                       cudaGraphExecUpdateResult* result) __asm__("cudaGraphExecUpdate");

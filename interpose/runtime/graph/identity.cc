@@ -1,5 +1,5 @@
-// What tells graphs and nodes apart. Of later releases of CUDA 13 than 13.0, whose header does not
-// declare these.
+// Ids of graphs and nodes. Added by CUDA releases 13.1 and later, so not declared by the header of
+// 13.0.
 #include "interpose/calls/graph/identity.h"
 
 #include "interpose/runtime/entry.h"

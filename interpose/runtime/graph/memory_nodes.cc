@@ -1,4 +1,4 @@
-// What graphs have allocated.
+// Memory allocated by graphs.
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/runtime/entry.h"
 

@@ -13,7 +13,7 @@ namespace cuspan {
 
 namespace {
 
-// Of both kinds of parameters, which have the same members in another order.
+// Parameters: one of two structures with the same members in different order.
 template <typename Parameters>
 Error AddAllocation(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
                     std::size_t count, Parameters* parameters) {
@@ -31,7 +31,7 @@ Error AddAllocation(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNod
   });
 }
 
-// Its bodies are told in the parameters.
+// The node's body graphs are returned in the parameters.
 Error AddConditional(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
                      std::size_t count, cudaConditionalNodeParams* parameters) {
   CUDA_CONDITIONAL_NODE_PARAMS drivers{};
@@ -44,7 +44,7 @@ Error AddConditional(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNo
 }
 
 cudaKernelNodeParams ParametersOf(GraphNode& node, const KernelWork& work) {
-  // What the program calls the kernel by.
+  // The program's name of the kernel.
   const FunctionRecord& function = *work.function;
   const void* const name = function.host != nullptr ? function.host : function.handle;
   return {const_cast<void*>(name),
@@ -55,7 +55,7 @@ cudaKernelNodeParams ParametersOf(GraphNode& node, const KernelWork& work) {
           nullptr};
 }
 
-// Tells *out of a node's work. The pointers lead to memory of the node.
+// Fills *out from a node's work. Its pointers refer to memory of the node.
 struct TellParameters {
   Session& session;
   GraphNode& node;
@@ -106,9 +106,9 @@ struct TellParameters {
                         static_cast<unsigned>(work.handles->size()), work.handles->data()};
     return cudaSuccess;
   }
-  // The runtime has no such nodes.
+  // The runtime has no nodes of this type.
   Error operator()(const MemoryBatchWork&) const { return cudaErrorNotSupported; }
-  // NCCL's kernels are at the proxy.
+  // NCCL's kernels are known to the proxy only.
   Error operator()(const CollectiveWork&) const { return cudaErrorInvalidValue; }
 };
 
@@ -188,7 +188,7 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
       return DescribeEvent<WaitWork>(parameters->eventWait.event, work);
     case cudaGraphNodeTypeEventRecord:
       return DescribeEvent<RecordWork>(parameters->eventRecord.event, work);
-    // As CUDA has it: such a node stays as it was made.
+    // CUDA does not allow changes to these nodes.
     case cudaGraphNodeTypeMemAlloc:
     case cudaGraphNodeTypeMemFree:
     case cudaGraphNodeTypeConditional:
@@ -203,7 +203,7 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
 
 namespace {
 
-// Before CUDA 13 there was no data of edges, and what follows came earlier.
+// Before CUDA 13, there was no parameter `edges`, and the parameters after it came earlier.
 void MoveUp(const cudaGraphEdgeData** edges, std::size_t* count, cudaGraphNodeParams** parameters) {
   *parameters = HandleOf<cudaGraphNodeParams*>(*count);
   *count = NumberOf(*edges);
@@ -322,7 +322,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGra
   return Answer([&] { return AddFree(node, graph, dependencies, count, memory); });
 }
 
-// Defines a function that gives *out of the `work` of a node of the kind Kind.
+// Defines a function filling *out from the `work` of a node of type Kind.
 #define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                                \
   CUSPAN_EXPORT cudaError_t function(cudaGraphNode_t node, Out* out) {                             \
     return Answer([&] {                                                                            \
@@ -363,7 +363,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
   });
 }
 
-// Of later releases of CUDA 13 than 13.0, whose header does not declare it.
+// Added by CUDA releases 13.1 and later, so not declared by the header of 13.0.
 CUSPAN_EXPORT cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node,
                                                  cudaGraphNodeParams* parameters) {
   return Answer([&]() -> Error {

@@ -1,5 +1,5 @@
-// What a node of a graph is to do, from the parameters of the runtime. They are checked as far as
-// that can be done without the node's place; the current device is the one that kernels are for.
+// Conversion of the runtime's node parameters to a node's work. Checks everything not depending on
+// the node's position in the graph. Kernels are looked up on the current device.
 #pragma once
 
 #include <utility>
@@ -14,17 +14,16 @@ Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work);
 Error DescribeWork(const cudaMemcpy3DParms* parameters, Work* work);
 Error DescribeWork(const cudaMemsetParams* parameters, Work* work);
 Error DescribeWork(const cudaHostNodeParams* parameters, Work* work);
-// All kinds that cudaGraphAddNode knows.
+// All node types of cudaGraphAddNode.
 Error DescribeWork(cudaGraphNodeParams* parameters, Work* work);
-// A copy of one run of bytes.
+// A copy of contiguous bytes.
 Error DescribeRun(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
                   Work* work);
 
 }  // namespace cuspan
 
-// Defines the functions that add a node of some kind to a graph, change one there, and change one
-// in what was instantiated of it. `describe` makes the Work* `work` of the parameters that the
-// three share.
+// Defines functions to add a node of one type to a graph, to change it there, and to change it in
+// an instantiated graph. `describe` fills the Work* `work` from the parameters common to all three.
 #define CUSPAN_EXPORT_NODE(add, set, set_in_exec, describe, ...)                                   \
   CUSPAN_EXPORT cudaError_t add(cudaGraphNode_t* node, cudaGraph_t graph,                          \
                                 const cudaGraphNode_t* dependencies, std::size_t count,            \

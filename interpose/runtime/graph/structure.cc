@@ -1,4 +1,4 @@
-// Graphs as structures: making, copying and destroying them, and their nodes and edges.
+// Structure of graphs: creation, copies and destruction, nodes and edges.
 #include "interpose/calls/graph/structure.h"
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace cuspan {
 namespace {
 
-// Before CUDA 13 there was no data of edges, and the number came in its place.
+// Before CUDA 13, there was no parameter `edges`, and `count` came in its position.
 void MoveUp(cudaGraphEdgeData** edges, std::size_t** count) {
   *count = reinterpret_cast<std::size_t*>(*edges);
   *edges = nullptr;

@@ -1,18 +1,18 @@
-// Nodes of graphs that copy to and from variables of the program.
+// Graph nodes copying to and from variables of the program.
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/graph/nodes.h"
 
 namespace cuspan {
 namespace {
 
-// A part of a variable, which is looked up on the current device.
+// Part of a variable on the current device.
 struct SymbolPart {
   const void* symbol;
   std::size_t offset;
   std::size_t bytes;
 };
 
-// use(place, sides) → BoxRequest says what is copied.
+// use(location, sides) → BoxRequest describes the copy.
 template <typename Use>
 Error DescribeSymbol(const SymbolPart& part, cudaMemcpyKind kind, Work* work, Use&& use) {
   return WithSession([&](Session& session) -> Error {

@@ -1,4 +1,4 @@
-// Objects of the program that graphs keep.
+// User objects: objects of the program owned by graphs.
 #include "interpose/calls/graph/user_objects.h"
 #include "interpose/runtime/entry.h"
 
