@@ -1,5 +1,5 @@
-// cuspan-agent: one process on each node of a run. It serves the node's GPUs
-// to the run, and on the app's node the app's processes.
+// cuspan-agent: one process on each node of a run. It serves the node's GPUs to the run and, on the
+// program's node, the program's processes.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +34,7 @@ int Fail(const Status& status) {
   return kExitOwnFailure;
 }
 
-// What the launcher of this run has put there; none in the plain mpirun form.
+// Key set by this run's launcher; none if mpirun started the agents directly.
 Result<std::optional<RunKey>> KeyFromEnvironment() {
   const char* text = std::getenv(RunKey::kVariable);
   if (text == nullptr) return std::optional<RunKey>();
@@ -42,14 +42,14 @@ Result<std::optional<RunKey>> KeyFromEnvironment() {
   return std::optional<RunKey>(key);
 }
 
-// This process's rank as mpirun's environment tells it, before MPI is started.
+// True if this is rank 0 in mpirun's environment; usable before MPI_Init.
 bool IsFirstRank(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
     if (const auto rank = environment.Get(name)) return *rank == "0";
   return true;
 }
 
-// Whether this agent may keep locks on GPUs. What is wrong with the setting is said later.
+// True if this agent may take locks on GPUs. Errors in the setting are reported later.
 bool NeedsSweeper(const AgentOptions& options) {
   const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
   if (!mode.ok() || *mode == LeaseMode::kOff || options.serve == 0U || options.request.look)
@@ -60,8 +60,8 @@ bool NeedsSweeper(const AgentOptions& options) {
 struct Setup {
   AgentOptions options;
   InstallPaths paths;
-  Environment environment;        // As this process has it.
-  Environment proxy_environment;  // Without MPI's and the app's parts.
+  Environment environment;        // This process's.
+  Environment proxy_environment;  // Without MPI's and outer runs' variables.
   std::optional<RunKey> key;
 };
 
@@ -75,7 +75,8 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
     if (const Status joined = (*home)->JoinLauncher(); !joined.ok()) return Fail(joined);
   }
   Status status = (*home)->FindDevices();
-  // A launcher was told; and where one agent fails, mpirun ends the others by force.
+  // If there is a launcher, the error was reported to it. Exit status 0: mpirun kills all agents if
+  // one fails.
   int exit_status = status.ok() || !app ? 0 : kExitOwnFailure;
   if (status.ok() && app) {
     status = app->Start();
@@ -85,7 +86,7 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
   if (status.ok())
     app_status = (*home)->Serve(app ? &*app : nullptr);
   else if (app)
-    LogError("{}", status.message());  // A launcher would say it.
+    LogError("{}", status.message());  // A launcher would report it.
   (*home)->Shutdown();
   if (app && status.ok() && setup.options.statistics)
     std::fputs(StatisticsTable((*home)->reports(), std::string((*home)->relay_name())).c_str(),
@@ -148,7 +149,7 @@ int RunAgent(int argc, char** argv) {
     if (const Status became = BecomeMpiAgent(argv); !became.ok()) return Fail(became);
   }
   KeepLogFromWaiting();
-  // What a limit of file sizes forbids is an error like any other.
+  // Exceeding a file size limit then returns an ordinary error (EFBIG).
   ::signal(SIGXFSZ, SIG_IGN);
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status());
@@ -188,12 +189,12 @@ int RunAgent(int argc, char** argv) {
       LogWarn("{}", warning);
     AddClient(of_app, *paths, key);
     if (setup.options.statistics) of_app.Set(settings::kStats.name, "on");
-    // Forked before MPI is there, of which a child must inherit nothing.
+    // Forked before MPI starts: a child must inherit nothing of it.
     Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, of_app, signals);
     if (!prepared.ok()) return Fail(prepared.status());
     app.emplace(std::move(*prepared));
   }
-  // The program, which is forked already, keeps the limit and the variable that it was given.
+  // The program is already forked and keeps its own limit and variable.
   RaiseDescriptorLimit();
   ExcludeSharedSegments();
   std::optional<LeaseSweeper> sweeper;
@@ -213,7 +214,7 @@ int RunAgent(int argc, char** argv) {
   const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
   const Result<Ranks> ranks =
       lanes.ok() ? Ranks::Of((*transport)->size(), *lanes) : Result<Ranks>(lanes.status());
-  // Once is enough.
+  // One report is enough.
   if (!ranks.ok()) return home ? Fail(ranks.status()) : kExitOwnFailure;
   if (ranks->is_lane((*transport)->rank())) {
     const Status served = ServeAsLane(**transport, *ranks);

@@ -20,9 +20,9 @@ namespace cuspan {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeLimit{10'000};
-// The fastest of so many answers tells how the clocks stand.
+// Number of questions about a clock; the fastest answer counts.
 constexpr int kClockQuestions = 64;
-// So many devices with all their attributes fit into a message.
+// Number of devices guaranteed to fit into a message with all their attributes.
 constexpr std::size_t kDevicesAMessage = 32;
 constexpr int kReportsLimitMs = 1'000;
 
@@ -72,7 +72,7 @@ Status HeadAgent::JoinLauncher() {
 }
 
 Status HeadAgent::FindDevices() {
-  // It may take long: until then the launcher's end is the end of the run.
+  // Preparation may take long. Meanwhile, the launcher's end ends the run.
   if (launcher_)
     CUSPAN_RETURN_IF_ERROR(node_->poller().Watch(
         launcher_->fd(), [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); }));
@@ -99,7 +99,7 @@ Result<RunReady> HeadAgent::Prepare() {
       allocation_->Allocate(keep_on, [this](const std::string& what)
                                          CUSPAN_REQUIRES(agent_thread) { TellWaiting(what); }));
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AddressWindow> windows, PlanWindows(devices));
-  // The programs see of each GPU's memory what the run may have of it.
+  // Programs see only the memory allowed to the run on each GPU.
   if (const std::uint64_t cap = options_.request.share.memory; cap != 0)
     for (DeviceDescription& device : devices)
       device.memory_bytes = std::min(device.memory_bytes, cap);
@@ -123,7 +123,7 @@ Result<RunReady> HeadAgent::Look() {
 
 void HeadAgent::TellLook() {
   const Result<RunReady> found = Look();
-  if (run_ended_) return;  // Nobody waits for it any more.
+  if (run_ended_) return;  // The launcher has gone.
   const Status told =
       found.ok() ? launcher_->Send(*found) : launcher_->Send(Refused{found.status().message()});
   if (!told.ok()) LogInfo("{}", told.message());
@@ -135,7 +135,7 @@ void HeadAgent::TellWaiting(const std::string& what) {
     LogInfo("{}", sent.message());
 }
 
-// All agents' devices in the order of the app's numbering.
+// Inventories of all agents, in the order of the program's device numbers.
 Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
   std::vector<AgentInventory> inventories;
   const std::uint32_t agents = node_->context().agents;
@@ -156,7 +156,7 @@ Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
       if (!met.same_node && !met.devices.empty()) node_->MeetHost(met.devices.front().host);
     node_->StartHeartbeats();
   }
-  // Where others serve, this node's devices count only if it was named too.
+  // If there are other agents, this node's devices count only if the user named it too.
   std::uint32_t serve = options_.serve.value_or(others ? 0 : kAllDevices);
   std::size_t place = std::min<std::size_t>(options_.place, inventories.size());
   for (std::size_t i = inventories.size(); i-- > 0;) {
@@ -201,7 +201,7 @@ int HeadAgent::Serve(const AppProcess* app) {
         });
     if (!watched.ok()) {
       LogError("cannot watch the program: {}", watched.message());
-      // Ends with the program, as the run does; but nobody serves it.
+      // Ends with the program, without serving it.
       ::waitpid(app->pid(), &app_status, 0);
       return app_status;
     }
@@ -217,7 +217,7 @@ int HeadAgent::Serve(const AppProcess* app) {
   AskClocks();
   while (!run_ended_) {
     node_->Loop([this] { return !run_ended_ && !look_wanted_; });
-    // Here, since to look runs the loop, too.
+    // Called outside the loop, since it runs the loop itself.
     if (std::exchange(look_wanted_, false)) TellLook();
   }
   return app_status;
@@ -248,7 +248,7 @@ bool HeadAgent::TakeQuestion(const Frame& frame) {
 
 void HeadAgent::ReadLauncher() {
   if (launcher_->kept() != 0) {
-    // Nothing is read until it has taken what it asked for.
+    // Reads no questions until the launcher has read its answers.
     if (launcher_->Flush().ok() && launcher_->kept() != 0) return;
     node_->poller().SetInterest(launcher_->fd(), Poller::Interest::kRead);
   }
@@ -259,7 +259,7 @@ void HeadAgent::ReadLauncher() {
   run_ended_ = true;
   metrics_.Stop();
   node_->poller().Forget(launcher_->fd());
-  // Its end is the run's end as well, but nobody asks for a report.
+  // The launcher has ended: so does the run, without a report.
   if (!message.ok()) return;
   if (const Result<RunEnd> end = ParseMessage<RunEnd>((*message)->frame); !end.ok())
     return LogError("invalid message from the launcher: {}", end.status().message());
@@ -329,7 +329,7 @@ void HeadAgent::EndOthers() {
   if (!agents_met_) return;
   agents_left_ = node_->others();
   SendToOthers(AgentShutdown{});
-  // What is under way arrives before the confirmation, and is taken.
+  // Messages in flight arrive before the confirmation and are still handled.
   node_->Drain([this]() CUSPAN_REQUIRES(agent_thread) { return Owes(agents_left_); });
 }
 
@@ -343,8 +343,8 @@ void HeadAgent::SendReports() {
   Status sent = Status::Ok();
   for (std::vector<DeviceReport>& piece : reports_.Take())
     if (sent.ok()) sent = launcher_->Post(RunStatistics{std::move(piece)});
-  if (sent.ok()) sent = launcher_->Post(RunStatistics{});  // Behind the last.
-  // Behind what it was told before and has not taken.
+  if (sent.ok()) sent = launcher_->Post(RunStatistics{});  // End mark.
+  // Also sends messages kept earlier.
   while (sent.ok() && launcher_->kept() != 0) {
     pollfd launcher{launcher_->fd(), POLLOUT, 0};
     if (::poll(&launcher, 1, kReportsLimitMs) <= 0)

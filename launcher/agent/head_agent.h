@@ -1,4 +1,4 @@
-// The head agent: the one on the launcher's node. It plans the run's devices, tells the other
+// The head agent, on the launcher's node: plans the run's devices, sends the plan to the other
 // agents, and ends the run.
 #pragma once
 
@@ -22,51 +22,54 @@ namespace cuspan {
 
 class HeadAgent {
  public:
-  // `inventory`, of this node, outlives it.
+  // `inventory`: of this node; outlives the agent.
   static Result<std::unique_ptr<HeadAgent>> Create(
       const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
       const RunKey& key, AgentLinks links, InventoryQuery& inventory) CUSPAN_REQUIRES(agent_thread);
 
-  // Connects to the launcher that started this agent. Without it the app is our own.
+  // Connects to the launcher of this agent. Without a launcher, the agent starts the program
+  // itself.
   Status JoinLauncher() CUSPAN_REQUIRES(agent_thread);
-  // Meets the other agents and finds the devices; tells the launcher, also of a failure.
+  // Meets the other agents and allocates the devices. Reports the result, or the error, to the
+  // launcher.
   Status FindDevices() CUSPAN_REQUIRES(agent_thread);
-  // Serves until the launcher, or `app` if there is one, ends the run. Returns
-  // the status of `app` as waitpid gives it, else 0.
+  // Serves until the launcher, or the program `app` if not null, ends the run. Returns the wait
+  // status of `app` (waitpid), else 0.
   int Serve(const AppProcess* app) CUSPAN_REQUIRES(agent_thread);
-  // Ends the other agents in good order. To be called once, whatever went before.
+  // Ends the other agents in order. Must be called once, even after an error.
   void Shutdown() CUSPAN_REQUIRES(agent_thread);
-  // What the run's sessions did; complete after Shutdown.
+  // Reports of the run's sessions; complete after Shutdown.
   std::vector<DeviceReport> reports() const CUSPAN_REQUIRES(agent_thread) { return reports_.All(); }
-  // What brings messages to other agents; empty where there are none.
+  // Name of the transport; empty without other agents.
   std::string_view relay_name() const CUSPAN_REQUIRES(agent_thread) { return node_->relay_name(); }
 
  private:
   HeadAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
             std::unique_ptr<AgentNode> node, InventoryQuery& inventory);
   Result<RunReady> Prepare() CUSPAN_REQUIRES(agent_thread);
-  // Of an agent that only looks.
+  // Lists all GPUs and their holders, for an agent with --look.
   Result<RunReady> Look() CUSPAN_REQUIRES(agent_thread);
   Result<std::vector<AgentInventory>> GatherInventories() CUSPAN_REQUIRES(agent_thread);
-  // The launcher, or the user, learns what the run waits for.
+  // Notifies the launcher, or the user, of the GPUs the run waits for.
   void TellWaiting(const std::string& what) CUSPAN_REQUIRES(agent_thread);
-  // Tells the other agents what was planned.
+  // Sends the plan to the other agents.
   void TellPlan() CUSPAN_REQUIRES(agent_thread);
   void ReadLauncher() CUSPAN_REQUIRES(agent_thread);
-  // Whether it is for this agent while it serves; else the launcher ends the run.
+  // Handles the launcher's questions to a serving agent; false for other messages, ending the run.
   bool TakeQuestion(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  // Posts an answer: what the launcher has no room for goes when it has some.
+  // Posts an answer. If the launcher's socket is full, the answer is kept and sent later.
   template <typename T>
   void AnswerLauncher(const T& message) CUSPAN_REQUIRES(agent_thread);
-  // Answers a launcher that wants to look again.
+  // Answers a repeated query of the launcher.
   void TellLook() CUSPAN_REQUIRES(agent_thread);
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  // Asks the other agents for the time, until each has answered often.
+  // Asks the other agents for their time until each has answered kClockQuestions times.
   void AskClocks() CUSPAN_REQUIRES(agent_thread);
   void EndTrace() CUSPAN_REQUIRES(agent_thread);
-  // The others come to the end of what they do: at first of sessions, then of devices.
+  // Ends work of the other agents and waits for it: at the first call sessions, at the second
+  // devices.
   void EndOthers() CUSPAN_REQUIRES(agent_thread);
-  // Whether one of these can still do what it owes.
+  // True if any of these agents, all with an answer outstanding, is still reachable.
   bool Owes(const std::set<std::uint32_t>& ranks) CUSPAN_REQUIRES(agent_thread);
   void TakeClock(std::uint32_t rank, const TraceClock& answer) CUSPAN_REQUIRES(agent_thread);
   void KeepReports(std::vector<DeviceReport>&& reports) CUSPAN_REQUIRES(agent_thread);
@@ -90,8 +93,8 @@ class HeadAgent {
   bool run_ended_ = false;
   bool look_wanted_ = false;  // The launcher waits for TellLook.
   bool agents_met_ = false;
-  std::set<std::uint32_t> clocks_asked_;  // Agents that have not answered often enough.
-  std::set<std::uint32_t> agents_left_;   // Others that have not confirmed the end.
+  std::set<std::uint32_t> clocks_asked_;  // Agents with answers outstanding.
+  std::set<std::uint32_t> agents_left_;   // Agents without a confirmed end.
 };
 
 }  // namespace cuspan

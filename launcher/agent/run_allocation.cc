@@ -9,10 +9,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What is over sooner needs no line.
+// Shorter waits are not reported.
 constexpr milliseconds kTellAfter{500};
 
-// A timer that does not outlive what it is for.
+// A timer cancelled at the end of its scope.
 class Timer {
  public:
   Timer(Poller& poller, milliseconds delay, Poller::Handler handler)
@@ -48,7 +48,7 @@ Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
   const std::uint64_t order = ticket.order;
   std::unique_ptr<RunAllocation> made(
       new RunAllocation(node, request, std::move(ticket), MakeRunPool(found, mode)));
-  // Other users' runs may have what this one would share.
+  // Queries the locks of shared GPUs too: other users' runs may hold them.
   if (request.look)
     for (std::size_t gpu = 0; gpu < made->pool_.keys.size(); ++gpu)
       made->pool_.keys[gpu] = LeaseKey(made->pool_.devices[gpu].front());
@@ -99,7 +99,7 @@ Result<std::vector<DeviceDescription>> RunAllocation::Allocate(
     });
   }
   if (!allocation.outcome().ok()) return allocation.outcome().status();
-  // The others may do for this run, and the user should know all the same.
+  // Other GPUs may suffice for this run, but the user should be notified.
   if (std::string disagreement = allocation.Disagreement(); !disagreement.empty())
     pool_.notes.push_back(std::move(disagreement));
   return AssignAgents(pool_, *allocation.outcome());

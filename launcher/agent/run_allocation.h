@@ -1,5 +1,5 @@
-// The head agent's way to the run's devices: from what all agents have found, by the user's request
-// and the leases of the hosts.
+// The head agent's allocation of devices to the run: from the inventories of all agents, by the
+// user's request and the hosts' leases.
 #pragma once
 
 #include <functional>
@@ -13,25 +13,26 @@
 
 namespace cuspan {
 
-// One thread. Runs the agent's loop while it waits for others.
+// Threads: one. Runs the agent's loop while waiting for other processes.
 class RunAllocation {
  public:
-  // `run` is the run's id. Refuses a request that can never be met, and settings that are wrong.
+  // `run`: id of the run. Returns an error for a request impossible to meet and for invalid
+  // settings.
   static Result<std::unique_ptr<RunAllocation>> Create(AgentNode& node, const GpuRequest& request,
                                                        const std::string& run,
                                                        const std::vector<AgentInventory>& found)
       CUSPAN_REQUIRES(agent_thread);
 
-  // The devices, which the run has from now on; waits for them as the request says. Ends with a
-  // failure when `keep_on` becomes false. `tell` is called once when it takes a while, with what is
-  // waited for.
+  // Allocates the devices and returns them; waits for them as requested. Fails if `keep_on` returns
+  // false. If it takes long, `tell` is called once with the GPUs waited for.
   Result<std::vector<DeviceDescription>> Allocate(
       const std::function<bool()>& keep_on, const std::function<void(const std::string&)>& tell)
       CUSPAN_REQUIRES(agent_thread);
-  // What there is, who has it and who waits, without taking anything; as often as wanted.
+  // Returns all GPUs, their holders and the waiting runs, without taking anything. It may be called
+  // repeatedly.
   Result<RunReady> Look(const std::function<bool()>& keep_on) CUSPAN_REQUIRES(agent_thread);
 
-  // A message of another agent; false when it is none about leases.
+  // Handles another agent's message; false if it does not concern leases.
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread) {
     return leases_.TakeControl(rank, frame);
   }
@@ -41,7 +42,7 @@ class RunAllocation {
 
  private:
   RunAllocation(AgentNode& node, const GpuRequest& request, LeaseTicket ticket, RunPool pool);
-  // The host of one that keeps locks and was lost; empty: all are there.
+  // The first host with its lock-keeping agent lost; empty: none.
   std::string LostHost() const CUSPAN_REQUIRES(agent_thread);
 
   AgentNode& node_;
@@ -49,7 +50,7 @@ class RunAllocation {
   RunPool pool_;
   AllocationPlan plan_;
   RunLeases leases_;
-  std::unique_ptr<LeaseEvents> events_;  // What the leases tell.
+  std::unique_ptr<LeaseEvents> events_;  // Receiver of the leases' reports.
 };
 
 }  // namespace cuspan

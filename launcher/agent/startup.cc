@@ -5,7 +5,7 @@
 namespace cuspan {
 namespace {
 
-// The message T, or the Refused that came in its place, as a failure.
+// Returns the message T; a Refused in its place becomes an error.
 template <typename T>
 Result<T> Expect(Transport& transport, std::uint32_t rank) {
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, transport.ReceiveWhole(rank));
@@ -42,7 +42,7 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32
     Result<AgentHello> hello = Expect<AgentHello>(transport, rank);
     if (!hello.ok()) {
       failure = Status(hello.status().code(), hello.status().message());
-      continue;  // One that refuses sends no inventory.
+      continue;  // No inventory follows a refusal.
     }
     const Status checked = CheckHello(*hello, said.secret, own.host);
     Result<AgentInventory> inventory = Expect<AgentInventory>(transport, rank);
@@ -72,11 +72,11 @@ Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
   if (home.ok()) {
     const Key128& told = key != nullptr ? key->secret : home->secret;
     checked = CheckHello(*home, proved ? Key128{} : told, own_host);
-    // With --secure, that what this agent sends to others is encrypted.
+    // Refused with --secure if this agent has no encrypting interface.
     if (checked.ok()) checked = SecureInterfacesOfRun().status();
   }
   if (!checked.ok()) {
-    // Where that fails, the head agent is gone.
+    // If this fails, the head agent is gone.
     static_cast<void>(transport.SendWhole(0, MakeFrame(Refused{checked.message()})));
     return checked;
   }

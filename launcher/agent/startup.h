@@ -1,5 +1,5 @@
-// How the agents of a run meet: each checks the other's secret and version, and
-// tells the head agent which devices it has.
+// Meeting of a run's agents: each checks the other's secret and version, and the head agent gets
+// the devices of the others.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,14 @@
 
 namespace cuspan {
 
-// The head agent's part: invites all others and collects what they have, by
-// rank from 1; there are `agents` with itself. Waits for them. A failure is one sentence that names
+// The head agent's part: invites the others and blocks until all inventories have arrived, returned
+// by rank from 1. `agents`: number of agents, including itself. An error is one sentence naming
 // both hosts.
 Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32_t agents,
                                                const AgentHello& own);
 
-// Another agent's part, first half: the head agent's invitation, with the run's secret. `key` is
-// the run's as this agent was told, if it was. After a failure the head agent knows it too.
+// First half of another agent's part: receives the head agent's invitation with the run's secret.
+// `key`: the run's, if this agent already knows it. Errors are reported to the head agent too.
 Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
                                    const std::string& own_host);
 // Second half.

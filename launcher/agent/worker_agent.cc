@@ -40,19 +40,19 @@ Result<std::unique_ptr<WorkerAgent>> WorkerAgent::Create(const AgentOptions& opt
 
 bool WorkerAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
   Result<AgentHello> home = AwaitInvitation(transport_, key, node_->host());
-  if (!home.ok()) return false;  // The head agent says it.
+  if (!home.ok()) return false;  // Reported by the head agent.
   node_->Join(home->secret, home->run, home->terms, home->trace);
 
   AgentInventory answer;
   answer.rank = transport_.rank();
   answer.limit = options_.serve.value_or(kAllDevices);
-  // Of one node if the names are the same and the head agent's socket, which only its own
-  // network namespace has, is there.
+  // True if the host names are equal and the head agent's socket exists here: it is visible only in
+  // its own network namespace.
   answer.same_node =
       home->same_node && home->host == node_->host() && ControlSocket::Connect(home->address).ok();
   if (!answer.same_node) {
     node_->MeetHost(home->host);
-    // Where another agent of the run has the address, that one serves the app's processes.
+    // If another agent of the run already has the address, it serves the processes here.
     if (const Status listens = node_->clients().Listen(home->address); !listens.ok())
       LogInfo("programs on this host cannot use the run: {}", listens.message());
     if (answer.limit != 0) {
@@ -74,7 +74,7 @@ void WorkerAgent::Serve() {
   node_->clients().EndAll();
   SendReports();
   node_->relay()->SendControl(0, AgentShutdown{});
-  // Others' sessions end meanwhile, and let go of this node's devices.
+  // Sessions of other agents end meanwhile and release this node's devices.
   node_->Loop([this] { return ends_ == 1; });
   node_->EndAll(traced ? kTracedEndLimit : std::chrono::milliseconds(0));
   if (traced)
@@ -93,7 +93,7 @@ void WorkerAgent::Leave() { node_->Disconnect(); }
 void WorkerAgent::EndAlone(const std::string& reason) {
   LogError("{}: the agent on host {} exits", reason, node_->host());
   node_->EndAll(std::chrono::milliseconds(0));
-  // Open MPI's daemon here, which started us for this run alone, would notice after minutes only.
+  // Ends Open MPI's daemon here, started for this run only. It would notice only after minutes.
   std::ifstream name(Format("/proc/{}/comm", ::getppid()));
   std::string parent;
   if (std::getline(name, parent) && parent == "orted") ::kill(::getppid(), SIGTERM);

@@ -1,4 +1,4 @@
-// An agent away from home: it does what the head agent has planned, for its node.
+// A worker agent: executes the head agent's plan on its node.
 #pragma once
 
 #include <memory>
@@ -19,26 +19,26 @@ class WorkerAgent {
                                                      AgentLinks links)
       CUSPAN_REQUIRES(agent_thread);
 
-  // Meets the head agent; `key` is the run's, if this agent was told. False when the run is not to
-  // be. `inventory` is of this node.
+  // Meets the head agent. `key`: the run's, if this agent already knows it. `inventory`: of this
+  // node. False if the run cannot start.
   bool Meet(const RunKey* key, InventoryQuery& inventory) CUSPAN_REQUIRES(agent_thread);
-  // Serves until the head agent ends the run, and ends in good order.
+  // Serves until the head agent ends the run, then shuts down in order.
   void Serve() CUSPAN_REQUIRES(agent_thread);
-  // Ends without having served.
+  // Disconnects without having served.
   void Leave() CUSPAN_REQUIRES(agent_thread);
 
  private:
   WorkerAgent(const AgentOptions& options, Transport& transport, std::unique_ptr<AgentNode> node);
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   void TakePlan(RunPlan plan) CUSPAN_REQUIRES(agent_thread);
-  // The head agent can not be reached any more: ends this process, and what it serves.
+  // Called if the head agent is unreachable: ends this process and everything it serves.
   [[noreturn]] void EndAlone(const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void SendReports() CUSPAN_REQUIRES(agent_thread);
 
   const AgentOptions options_;
   Transport& transport_;
   const std::unique_ptr<AgentNode> node_;
-  int ends_ = 0;  // How often the head agent has said that the run ends.
+  int ends_ = 0;  // Number of AgentShutdown messages from the head agent.
 };
 
 }  // namespace cuspan

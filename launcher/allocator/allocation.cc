@@ -12,7 +12,7 @@
 namespace cuspan {
 namespace {
 
-// Runs, or reasons, that a message names; there may be hundreds.
+// Maximum number of runs or reasons in a message; there may be hundreds.
 constexpr std::size_t kMaxNamed = 3;
 
 template <typename Strings>
@@ -54,7 +54,7 @@ void Allocation::Start() {
     for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
       if (!plan_.keys[gpu].empty() && Fits(plan_.pool.gpus[gpu], plan_.request))
         keys.push_back(plan_.keys[gpu]);
-    // A host with nothing for this run is not held up by it.
+    // A host without GPUs for this run does not delay it.
     if (keys.empty()) continue;
     hosts_[number].entered = entered = true;
     store_.Enter(number, keys);
@@ -140,7 +140,7 @@ void Allocation::TakeAnswer(std::uint32_t host, const LeaseTaken& answer) {
   }
   hosts_[host].asked = false;
   hosts_[host].taken = answer.taken;
-  // A refusal is followed by a view, from which it goes on.
+  // After a refusal, the store sends a new view; the attempt continues from it.
   if (!answer.taken) hosts_[host].view.reset();
   if (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& other) { return other.asked; }))
     return;
@@ -154,13 +154,13 @@ void Allocation::TakeAnswer(std::uint32_t host, const LeaseTaken& answer) {
 }
 
 void Allocation::ReturnAll() {
-  // The end of the run gives back the rest, its tickets with it.
+  // Anything left, including the tickets, is released at the end of the run.
   for (std::uint32_t number = 0; number < hosts_.size(); ++number)
     if (hosts_[number].entered) store_.GiveBack(number);
 }
 
 void Allocation::Finish(Result<std::vector<std::uint32_t>> outcome) {
-  // Of a run that has nothing, settling is leaving.
+  // If the run holds nothing, Settle leaves the queue.
   for (std::uint32_t number = 0; number < hosts_.size(); ++number)
     if (hosts_[number].entered) store_.Settle(number);
   outcome_ = std::move(outcome);
@@ -209,13 +209,13 @@ std::string Allocation::Disagreement() const {
 
 std::string Allocation::WaitedFor() const {
   std::vector<std::string> names;
-  std::map<std::pair<std::uint64_t, std::string>, std::string> ahead;  // To its user.
+  std::map<std::pair<std::uint64_t, std::string>, std::string> ahead;  // Value: the user.
   struct Holding {
     std::string text;
     std::set<std::string> hosts;
   };
   std::map<std::pair<std::uint64_t, std::string>, Holding> holders;
-  std::set<std::string> full;  // Why GPUs that are shared can not be had.
+  std::set<std::string> full;  // Reasons for shared GPUs being unavailable.
   std::size_t unnamed = 0;
   for (std::uint32_t number = 0; number < hosts_.size(); ++number) {
     if (!hosts_[number].entered) continue;
@@ -223,7 +223,7 @@ std::string Allocation::WaitedFor() const {
     if (!hosts_[number].view) continue;
     const LeaseView& view = *hosts_[number].view;
     const std::set<std::string> held(view.held.begin(), view.held.end());
-    // Of a GPU that is shared there are several.
+    // A shared GPU has several holders.
     std::set<std::string> without_holder = held;
     full.insert(view.full.begin(), view.full.end());
     for (const LeaseTicket& ticket : view.tickets) {
@@ -249,7 +249,7 @@ std::string Allocation::WaitedFor() const {
     }
     reasons.push_back(Format("{} on {}", holding.text, Joined(holding.hosts, ", ")));
   }
-  // Where somebody else has a lock, that is said below.
+  // If another process holds a lock, `full` names it below.
   if (unnamed != 0)
     reasons.push_back(full.empty()
                           ? Format("{} GPUs held by runs that are starting or ending", unnamed)

@@ -1,6 +1,6 @@
-// How a run comes to its GPUs: enters the queues of its hosts, lets the policy choose from what is
-// free, takes that on all hosts or nowhere, and begins again when something has changed. Knows no
-// processes and no messages; the order of service is argued in node_locks.h.
+// Allocation of GPUs to a run. It enters the queues of the run's hosts, chooses from the free GPUs
+// by the policy, and takes these on all hosts or on none. After a refusal or a change it starts
+// over. It uses no processes and no messages. The order of service is explained in node_locks.h.
 #pragma once
 
 #include <optional>
@@ -10,42 +10,42 @@
 
 namespace cuspan {
 
-// What an allocation is about.
+// Input of an allocation.
 struct AllocationPlan {
   GpuPool pool;
-  std::vector<std::string> keys;   // By GPU: its name in the store; empty where it is not leased.
-  std::vector<std::string> hosts;  // By host of the pool: its name, for people.
+  std::vector<std::string> keys;   // Key in the store, by GPU; empty if not leased.
+  std::vector<std::string> hosts;  // Name for messages, by host of the pool.
   AllocationRequest request;
-  std::uint64_t order = 0;  // The run's place in every queue,
-  std::string run;          // and its id, which tells runs of the same moment apart.
-  // The batch job of the run, owner of all GPUs of the pool, and their names on their hosts, by
-  // GPU; empty without such a job.
+  std::uint64_t order = 0;  // Position in every queue: LeaseTicket::order.
+  std::string run;          // Id, for runs of equal order.
+  // The run's batch job, owner of all GPUs of the pool, and the names of these on their hosts, by
+  // GPU. Both are empty without a batch job.
   std::string job;
   std::vector<std::string> names;
-  bool wait = true;  // Otherwise what can not be had at once is a failure.
+  bool wait = true;  // False: fails if the GPUs are not free now.
 };
 
-// One thread.
+// Threads: one.
 class Allocation : public LeaseEvents {
  public:
-  // Both outlive it. `plan.request` can be met some time (Decide).
+  // Both must outlive it. `plan.request` must be possible at some time (Decide).
   Allocation(const AllocationPlan& plan, LeaseStore& store);
 
   void Start();
   void TakeView(std::uint32_t host, const LeaseView& view) override;
   void TakeAnswer(std::uint32_t host, const LeaseTaken& answer) override;
-  // No longer than this: fails unless it is done.
+  // Fails the attempt with the reason `why`, unless it is done.
   void GiveUp(const std::string& why);
 
   bool done() const { return outcome_.has_value(); }
-  // When done: the GPUs, which the run has now, or why there are none.
+  // Requires done(). The GPUs now held by the run, or the reason for failure.
   const Result<std::vector<std::uint32_t>>& outcome() const { return *outcome_; }
-  // Whether it has looked and could not have what it wants.
+  // True if the requested GPUs were not available at the last attempt.
   bool waiting() const { return state_ == State::kWaiting && !done(); }
-  // What it waits for and who has it, as the end of a sentence: "2 GPUs of n1, n2: …".
+  // The requested GPUs and their holders, as the end of a sentence: "2 GPUs of n1, n2: …".
   std::string WaitedFor() const;
-  // A sentence about the first GPU of this run's batch job with a lease of a run from elsewhere,
-  // and about the remedy. Otherwise empty.
+  // A sentence about the first GPU of this run's batch job leased to a run of another job, and
+  // about the remedy. Otherwise empty.
   std::string Disagreement() const;
 
  private:
@@ -53,11 +53,11 @@ class Allocation : public LeaseEvents {
   struct Host {
     bool entered = false;
     std::optional<LeaseView> view;
-    bool asked = false;  // In this attempt,
-    bool taken = false;  // and granted.
+    bool asked = false;  // True while a Take of this attempt is unanswered.
+    bool taken = false;  // Granted in this attempt.
   };
 
-  // With a view of each place.
+  // Decides once every host entered has sent a view.
   void Try();
   void Take(const std::vector<std::uint32_t>& gpus);
   void Finish(Result<std::vector<std::uint32_t>> outcome);
@@ -72,7 +72,7 @@ class Allocation : public LeaseEvents {
   State state_ = State::kLooking;
   std::vector<Host> hosts_;
   std::uint32_t attempt_ = 0;
-  std::vector<std::uint32_t> wanted_;  // Of this attempt.
+  std::vector<std::uint32_t> wanted_;  // GPUs of this attempt.
   std::optional<Result<std::vector<std::uint32_t>>> outcome_;
 };
 

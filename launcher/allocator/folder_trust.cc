@@ -10,7 +10,7 @@ namespace cuspan {
 
 UserNamespace UserNamespace::OfThisProcess() {
   UserNamespace users;
-  // user_namespaces(7); a kernel without them has no such file.
+  // See user_namespaces(7). A kernel without them lacks this file.
   if (std::ifstream map("/proc/self/uid_map"); map)
     users.uid_map.assign(std::istreambuf_iterator<char>(map), std::istreambuf_iterator<char>());
   if (std::ifstream number("/proc/sys/kernel/overflowuid"); number) number >> users.overflow;
@@ -18,8 +18,8 @@ UserNamespace UserNamespace::OfThisProcess() {
 }
 
 bool UserNamespace::HidesRoot() const {
-  // "FIRST_INSIDE FIRST_OUTSIDE COUNT". Outside, root is 0; where that is a container's own root,
-  // nobody's folder is trusted in vain.
+  // Lines of "FIRST_INSIDE FIRST_OUTSIDE COUNT". FIRST_OUTSIDE of root is 0. In a container this
+  // may be the container's own root, and no folder is trusted wrongly.
   std::istringstream map(uid_map);
   std::uint64_t inside = 0;
   std::uint64_t outside = 0;
@@ -32,7 +32,7 @@ bool UserNamespace::HidesRoot() const {
 bool HasTrustedOwner(std::string_view path, uid_t owner, uid_t user, const UserNamespace& users) {
   if (owner == user && !(users.HidesRoot() && owner == users.overflow)) return true;
   if (!users.HidesRoot()) return owner == 0;
-  // Root of this namespace is somebody, or nobody.
+  // Root of this namespace is some user outside, or not mapped.
   if (owner == 0) return true;
   return owner == users.overflow &&
          std::find(kFoldersOfRoot.begin(), kFoldersOfRoot.end(), path) != kFoldersOfRoot.end();

@@ -1,4 +1,4 @@
-// The lease log: what happened to the GPUs of all runs, for whoever wants to check it.
+// Lease log: the events of all runs' GPUs, for verification.
 #pragma once
 
 #include <string>
@@ -8,26 +8,25 @@
 
 namespace cuspan {
 
-// A file to which every agent appends, one write a line, so that lines of several processes never
-// mix. A line is
+// A file written by every agent. Each line is appended by one write, so lines of several processes
+// never mix. Format:
 //
 //   SECONDS EVENT host=HOST gpu=GPU order=ORDER run=RUN user=USER
 //
-// with the time since 1970 to the nanosecond, and '-' for what an event does not have. Events:
-//   arrive   the run has come into the host's queue
-//   grant    it has the GPU            (one line a GPU; written after its lock was had)
-//   release  it gives the GPU back     (one line a GPU; written before its lock is given up)
-//   leave    it has left the host's queue
-//   lost     the lock of a GPU is found given up by a run that died; run and user are not known
-// arrive, grant and lost are written while the host's queue is locked; so, of one host, they stand
-// in the order in which they happened. Runs are served in the order of ORDER, which is when they
-// were started: of all that have arrived and not left, those with a smaller one (then: a smaller
-// RUN) first.
+// SECONDS is the time since 1970 with nanoseconds; a missing value is '-'. Events:
+//   arrive   the run has entered the host's queue
+//   grant    the run has the GPU       (one line per GPU, written after locking it)
+//   release  the run gives it back     (one line per GPU, written before unlocking it)
+//   leave    the run has left the host's queue
+//   lost     a dead run's lock on a GPU was found; run and user are unknown
+// Events arrive, grant and lost are written with the host's queue locked, so a host's lines are in
+// the order of the events. Runs are served by ORDER, their start time: of the runs in the queue,
+// the one with the smallest ORDER (then RUN) comes first.
 class LeaseLog {
  public:
-  // The file that the settings name, if one. One that can not be opened is said once, as a warning.
+  // Opens the file named by the settings, if any. If it cannot be opened, logs one warning.
   static LeaseLog FromSettings();
-  // Writes nothing.
+  // A log without a file: Add does nothing.
   LeaseLog() = default;
 
   struct Who {

@@ -1,21 +1,21 @@
-// Where leases are kept, as a run's head agent sees it.
+// Interface of a store of leases, as used by a run's head agent.
 //
-// A store has one place for each host of a run, with a queue of its own. All calls return at once;
-// answers come later, from the same thread, to a LeaseEvents. What a store must do:
+// A store has a queue for each host of a run. All calls return at once; answers come later, in the
+// same thread, through LeaseEvents. Requirements:
 //
-//   Enter   puts the run's ticket into a place's queue, and from then on tells of every change
-//   Look    the same once, without a ticket
-//   Take    all of these GPUs or none, and none while a run with a smaller (order, run) waits there
-//   GiveBack, Settle  see below; unanswered
+//   Enter     puts the run's ticket into a host's queue, and from then on reports every change
+//   Look      reports once, without a ticket
+//   Take      takes all of these GPUs or none; none while a run with a smaller (order, run) waits
+//   GiveBack, Settle  see below; without an answer
 //
-// and it gives back by itself all that a run has when the run's processes die.
+// When the processes of a run die, the store releases everything held by the run.
 //
-// Node locks (node_locks.h) do it with file locks on each host, asked by messages between agents.
-// Others fit the same calls. etcd: a ticket and a lease are keys under a time-to-live that the
-// agents of the run keep alive; Enter is a put and a watch on the host's prefix, Take one
-// transaction that compares "no such lease, no smaller ticket" and puts the leases. Slurm: the
-// allocation is Slurm's, hosts and GPUs come from its environment; nobody else is ever seen, and
-// every Take is granted.
+// Node locks (node_locks.h) implement this with file locks on each host, used through messages
+// between agents. Other implementations are possible. etcd: tickets and leases are keys with a time
+// to live, kept alive by the run's agents. Enter is a put and a watch on the host's prefix. Take is
+// one transaction: it compares "no such lease, no smaller ticket" and puts the leases. Slurm: hosts
+// and GPUs come from the allocation's environment, other runs are never visible, and every Take is
+// granted.
 #pragma once
 
 #include <string>
@@ -25,29 +25,29 @@
 
 namespace cuspan {
 
-// What a store tells. `host` is the place's number.
+// Receiver of a store's reports. `host` is the number of the host in the pool.
 class LeaseEvents {
  public:
   virtual ~LeaseEvents() = default;
-  // What the place says now: after Enter or Look, whenever it has changed, and soon after a Take
-  // that was refused. A problem there ends the attempt of the run.
+  // Receives the state of a host: after Enter or Look, after every change, and soon after a Take
+  // was refused. A problem in it ends the run's attempt.
   virtual void TakeView(std::uint32_t host, const LeaseView& view) = 0;
   virtual void TakeAnswer(std::uint32_t host, const LeaseTaken& answer) = 0;
 };
 
-// One thread.
+// Threads: one.
 class LeaseStore {
  public:
   virtual ~LeaseStore() = default;
-  // `gpus`: those that concern the run, by the names that the store has for them.
+  // `gpus`: keys, in the store, of the GPUs relevant to the run.
   virtual void Enter(std::uint32_t host, const std::vector<std::string>& gpus) = 0;
   virtual void Look(std::uint32_t host, const std::vector<std::string>& gpus) = 0;
-  // After Enter. `attempt` comes back with the answer.
+  // Requires Enter. The answer contains `attempt`.
   virtual void Take(std::uint32_t host, std::uint32_t attempt,
                     const std::vector<std::string>& gpus) = 0;
-  // What was taken there; the run keeps its place in the queue.
+  // Releases the GPUs taken there; the run keeps its position in the queue.
   virtual void GiveBack(std::uint32_t host) = 0;
-  // The run has all that it wants: it leaves the queue, and the place if it has nothing there.
+  // The run has all its GPUs: it leaves the queue, and the host if it holds nothing there.
   virtual void Settle(std::uint32_t host) = 0;
 };
 

@@ -16,18 +16,18 @@
 namespace cuspan {
 namespace {
 
-// The agent's proxies, which have locks too, are killed by the kernel when it dies, but for those
-// in pairs, which end by themselves within two seconds; a driver may take a while to let them go.
-// In microseconds.
+// Pause between two queries, in µs; all queries take 5 s. The agent's proxies hold locks too. The
+// kernel kills them when the agent dies, except those of pairs: these end within two seconds. The
+// driver may delay their end.
 constexpr useconds_t kPause = 20'000;
 constexpr int kMaxLooks = 250;
 
 [[noreturn]] void SweepWhenGone(int alive, const std::string& host) {
-  // Whoever ends the agent's group or session, or agents by their name, does not mean this process.
+  // Signals to the agent's group or session, or to agents by name, must not reach this process.
   ::setsid();
   ::prctl(PR_SET_NAME, "cuspan-sweeper");
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
-  // Nobody waits for the end of our output.
+  // Readers of the agent's output must not wait for this process to close it.
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, fd);
   ::dup2(alive, STDERR_FILENO + 1);
@@ -65,8 +65,8 @@ Result<LeaseSweeper> LeaseSweeper::Start(const std::string& host) {
 LeaseSweeper::~LeaseSweeper() {
   if (pid_ < 0) return;
   const char in_order = 1;
-  // Ends at once, as it is told. An agent that waits for one that is stopped is ended by its
-  // launcher.
+  // The byte ends the sweeper at once. If the sweeper is stopped, waitpid blocks until the launcher
+  // kills this agent.
   if (::write(alive_.get(), &in_order, 1) != 1) ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }

@@ -1,10 +1,13 @@
-// Which of two GPUs a run that shares would rather have, where its policy does not care. Pure.
+// Order of GPUs for a sharing run, used if its policy has no preference. Pure.
 //
-// A GPU that nobody uses comes before one that is shared; of these, that with fewer runs, then that
-// of whose time less is promised, then that with more free memory. Pack wants the opposite, since
-// it leaves GPUs to others. Pair asks before all that how a GPU's run goes with this one: one that
-// the other kind limits, one of which that is not known, none, one that the same limits; where
-// there are several already, a pair is chosen among them, and these come last.
+// An unused GPU comes before a shared one. Shared GPUs are ordered by fewer runs, then less
+// promised time, then more free memory. Policy pack reverses this order, to leave GPUs to others.
+// Policy pair compares classes first, in this order:
+//   0  one run, limited by the other resource
+//   1  one run; the limit of it or of this run is unknown
+//   2  no run
+//   3  one run, limited by the same resource
+//   4  several runs; a pair would be chosen among them
 #pragma once
 
 #include <algorithm>
@@ -16,16 +19,16 @@
 
 namespace cuspan {
 
-// The lowest is preferred. From the top: the class, 8 bits of the number of runs, 16 of the part of
-// the time that is promised, and 32 of the memory that is not free.
+// The lowest rank is preferred. From the top: 8 bits of class, 8 of the number of runs, 16 of the
+// promised part of the time, and 32 decreasing with the free memory in MiB.
 using LoadRank = std::uint64_t;
 
-// Classes of GPUs; only Pair has more than the first.
+// Number of classes of GPUs; policies other than pair use only the first.
 inline constexpr std::uint32_t kPairClasses = 5;
 // The lowest rank of a class.
 constexpr LoadRank FirstOfClass(std::uint32_t number) { return LoadRank{number} << 56; }
 constexpr std::uint32_t ClassOf(LoadRank rank) { return static_cast<std::uint32_t>(rank >> 56); }
-// The number of runs, of a rank of the first class.
+// Number of runs in a rank of the first class.
 constexpr std::uint64_t RunsOf(LoadRank rank) { return rank >> 48; }
 
 inline std::uint32_t PairClassOf(const GpuLoad& load, scheduling::Limits kind) {
@@ -39,12 +42,12 @@ inline std::uint32_t PairClassOf(const GpuLoad& load, scheduling::Limits kind) {
   return has(kind) ? 3 : 0;
 }
 
-// Of a GPU with this load, for a run whose kernels `kind` limits. In the header, since a decision
-// asks for thousands.
+// Rank of a GPU with this load, for a run with kernels limited by `kind`. Inline: a decision calls
+// it thousands of times.
 inline LoadRank RankOf(const PoolGpu& gpu, const GpuLoad& load, Policy policy,
                        scheduling::Limits kind) {
   LoadRank rank = 0;
-  // Of GPUs that nobody uses the request says how much memory they need.
+  // Unused GPUs all have rank 0: the request already states the memory needed.
   if (load.runs != 0) {
     const std::uint64_t free =
         (gpu.memory_bytes - std::min(gpu.memory_bytes, load.memory_bytes)) >> 20;

@@ -22,11 +22,12 @@
 namespace cuspan {
 namespace {
 
-// Others may remove a file between two of our calls; so often in a row they mean us.
+// Maximum number of attempts to lock a file. Others may remove it between two calls; more often in
+// a row is deliberate.
 constexpr int kMaxRounds = 16;
 
-// That it is what we would have made: a plain file with one name. One without a name any more was
-// removed by another who had the lock.
+// Checks that the file is one cuspan could have created: a regular file with one name. A file with
+// no name was just removed by the holder of its lock.
 Status CheckPlain(const struct stat& file, const std::string& path) {
   if (S_ISREG(file.st_mode) && file.st_nlink <= 1) return Status::Ok();
   return Status::Refused(
@@ -63,7 +64,7 @@ Result<LockFolder> LockFolder::Open(const std::string& path) {
   struct stat found {};
   if (!folder.folder_.valid() || ::fstat(folder.folder_.get(), &found) != 0)
     return folder.Explain("opening the directory", "", errno);
-  // The path without links, of the very folder that was opened.
+  // The path, without links, of the folder just opened.
   std::error_code unknown;
   const std::string real =
       std::filesystem::read_symlink(Format("/proc/self/fd/{}", folder.folder_.get()), unknown);
@@ -85,8 +86,8 @@ Result<LockFolder> LockFolder::Open(const std::string& path) {
 }
 
 Result<UniqueFd> LockFolder::OpenFile(const std::string& name, int flags) const {
-  // Without O_CREAT an existing file of another user opens even where fs.protected_regular is set.
-  // O_NONBLOCK: what lies there may be a pipe.
+  // Without O_CREAT, another user's file opens even if fs.protected_regular is set. O_NONBLOCK: the
+  // file may be a pipe.
   UniqueFd fd(::openat(folder_.get(), name.c_str(),
                        flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid() && errno == ENOENT) return Status::NotFound("{}/{} does not exist", path_, name);
@@ -117,10 +118,11 @@ Result<std::optional<UniqueFd>> LockFolder::TryLock(const std::string& name, boo
     Result<UniqueFd> fd = OpenFile(name, O_RDONLY);
     if (!fd.ok() && fd.status().code() == StatusCode::kNotFound && create) {
       fd = CreateLocked(name, "");
-      if (!fd.ok() && fd.status().code() == StatusCode::kInvalid) continue;  // Another was faster.
+      // Another process created it first.
+      if (!fd.ok() && fd.status().code() == StatusCode::kInvalid) continue;
     }
     if (!fd.ok()) return fd.status();
-    // One that was just made changes its lock, or has it already.
+    // If the file was just created, its lock is exclusive already, or becomes shared here.
     if (::flock(fd->get(), operation) != 0) {
       if (errno == EWOULDBLOCK || errno == EINTR) return std::optional<UniqueFd>();
       return Explain("locking", name, errno);
@@ -131,7 +133,8 @@ Result<std::optional<UniqueFd>> LockFolder::TryLock(const std::string& name, boo
 }
 
 Result<UniqueFd> LockFolder::CreateLocked(const std::string& name, const std::string& content) {
-  // Until it is locked nobody else can open it: a lock on it would say that we have died.
+  // Mode 0600: other users cannot open the file before it is locked. A lock by another process
+  // would mean that its creator has died.
   UniqueFd fd(::openat(folder_.get(), name.c_str(),
                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid() && errno == EEXIST) return Status::Invalid("{}/{} exists", path_, name);
@@ -139,7 +142,7 @@ Result<UniqueFd> LockFolder::CreateLocked(const std::string& name, const std::st
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 || !IsNow(name, fd.get()))
     return Status::Invalid("{}/{} was removed as a stale lock", path_, name);
   Status ready = content.empty() ? Status::Ok() : Write(name, fd, content);
-  // Whatever the umask is, everybody must be able to see that it is locked.
+  // Independent of the umask, every user must be able to test the lock.
   if (ready.ok() && ::fchmod(fd.get(), 0644) != 0)
     ready = Explain("changing the mode of", name, errno);
   if (ready.ok()) return fd;
@@ -157,14 +160,14 @@ Status LockFolder::Share(const UniqueFd& locked) {
 }
 
 void LockFolder::GiveBack(const std::string& name, UniqueFd locked) {
-  // Whose lock can become exclusive is alone. The file goes first: who locks it from now on finds
-  // that its name is gone.
+  // If the lock can become exclusive, no other run shares it. The file is removed before the lock
+  // is released: a process locking it later finds its name gone.
   if (::flock(locked.get(), LOCK_EX | LOCK_NB) == 0) Remove(name, locked);
 }
 
 Result<std::vector<std::string>> LockFolder::List(const std::string& prefix,
                                                   std::size_t most) const {
-  // A description of its own: the position in a folder belongs to one.
+  // A separate file description: the read position of a folder belongs to it.
   UniqueFd fd(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return Explain("listing", "", errno);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::fdopendir(fd.get()), ::closedir);
@@ -210,7 +213,7 @@ Status LockFolder::Rename(const std::string& from, const std::string& to) {
 pid_t LockFolder::LockHolder(const std::string& name) const {
   struct stat file {};
   if (::fstatat(folder_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) return 0;
-  // "1: FLOCK  ADVISORY  WRITE 4711 fe:00:393 0 EOF"; device numbers in hexadecimal digits.
+  // Line: "1: FLOCK  ADVISORY  WRITE 4711 fe:00:393 0 EOF"; device numbers are hexadecimal.
   const std::string place =
       Format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
   std::ifstream locks("/proc/locks");

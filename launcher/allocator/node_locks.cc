@@ -19,20 +19,21 @@
 namespace cuspan {
 namespace {
 
-// Files of one kind that are looked at: far more than there can be runs on a host.
+// Maximum number of files read of one kind; far more than possible runs on a host.
 constexpr std::size_t kMaxFiles = 4096;
-// How often a run that leaves tries to clear up the queue's file, which others have for moments.
+// Attempts of a leaving run to lock the queue's file for removal; others hold it only for moments.
 constexpr int kClearTries = 20;
 constexpr useconds_t kClearPause = 1000;
-// Memory counts in such steps, so that a program that allocates does not change the view each time.
+// Memory is rounded up to this many bytes, so that not every allocation of a program changes the
+// view.
 constexpr std::uint64_t kMemoryStep = std::uint64_t{1} << 30;
 
-// Of what a table said: no room now, or nobody may change it just now.
+// True if a share table has no room now, or cannot be changed now.
 bool IsLater(const Status& status) {
   return status.code() == StatusCode::kExhausted || status.code() == StatusCode::kUnavailable;
 }
 
-// What a choice among GPUs depends on, of one of the runs that share one.
+// Copies the fields of a sharing run that affect the choice among GPUs.
 SharingRun LoadOf(const SharingRun& run) {
   SharingRun load;
   load.terms = run.terms;
@@ -84,7 +85,7 @@ Result<NodeLocks> NodeLocks::Open(const std::string& host, const std::string& fo
 }
 
 NodeLocks::~NodeLocks() {
-  // Nothing is ours after a move.
+  // A moved-from object owns nothing.
   if (ticket_file_.valid()) Leave();
 }
 
@@ -135,14 +136,14 @@ Status NodeLocks::ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets) {
   for (const std::string& name : names) {
     std::optional<LeaseTicket> ticket = ParseTicketName(name, host_, waiting);
     if (!ticket || (ticket_ && ticket->run == ticket_->run)) continue;
-    // What can not be opened, or is no plain file, is nobody's ticket.
+    // A file that cannot be opened, or is not a regular file, is not a ticket.
     const Result<LockFolder::Found> found = folder_.Read(name, kTicketBytes);
     if (!found.ok()) continue;
     if (::flock(found->fd.get(), LOCK_EX | LOCK_NB) == 0) {
       folder_.Remove(name, found->fd);
       continue;
     }
-    // No run has made it; who has would be ahead of all.
+    // No run has created it; its author would be ahead of all.
     if (!times_.Allow(ticket->order)) continue;
     ticket->user = NameOf(found->owner);
     ReadTicketText(found->content, *ticket);
@@ -159,14 +160,14 @@ Status NodeLocks::RemoveDeadLeases() {
     if (!IsGpuKey(gpu) || leases_.contains(gpu)) continue;
     Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false);
     if (!lock.ok() || !lock->has_value()) continue;
-    // Nobody takes it before this is written: the queue is locked.
+    // No run takes the GPU before this is logged: the queue is locked.
     if (folder_.Remove(name, **lock)) log_.Add("lost", {host_, "-", "-", "-"}, gpu);
   }
   return Status::Ok();
 }
 
 Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus, NodeView& view) {
-  // Who only looks makes no file: without that of the queue there is nobody.
+  // Without a ticket, no file is created: if the queue's file is missing, there are no runs.
   Result<std::optional<UniqueFd>> queue = folder_.TryLock(QueueName(host_), ticket_.has_value());
   const bool nobody = !queue.ok() && queue.status().code() == StatusCode::kNotFound;
   if (!queue.ok() && !nobody) return queue.status();
@@ -191,8 +192,7 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
   return Outcome::kDone;
 }
 
-// The sharing runs that have a table together are on a GPU, and nobody else is: the first of them
-// had its lock alone before.
+// If the table has runs, only these are on the GPU: the first of them held its lock exclusively.
 Result<std::optional<ShareTable>> NodeLocks::TableOfOthers(const std::string& gpu) const {
   if (!terms_.shared) return std::optional<ShareTable>();
   Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu, terms_.pair);
@@ -224,12 +224,12 @@ Result<bool> NodeLocks::IsHeld(const std::string& gpu, NodeView& view) {
   const std::string name = LeasePrefix(host_) + gpu;
   Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false);
   if (!lock.ok()) {
-    // Something that no run put there: it must be seen by those who wait for that GPU.
+    // The file was not created by a run: the runs waiting for this GPU must report it.
     if (lock.status().code() == StatusCode::kRefused) return lock.status();
     return lock.status().code() != StatusCode::kNotFound;
   }
   if (!lock->has_value()) return true;
-  // The last of the others may have gone meanwhile, and have left the file to us.
+  // The last holder may have ended since then without removing the file.
   folder_.GiveBack(name, std::move(**lock));
   return false;
 }
@@ -242,10 +242,10 @@ std::string NodeLocks::StrangerWith(const std::string& gpu, const NodeView& view
   const std::string name = LeasePrefix(host_) + gpu;
   const pid_t holder = folder_.LockHolder(name);
   if (holder == 0) return "";
-  // A run that is about to settle has its ticket already.
+  // The ticket of a run that is about to settle does not list its GPUs yet.
   for (const LeaseTicket& ticket : view.tickets)
     if (folder_.LockHolder(TicketName(ticket)) == holder) return "";
-  // Of one that has ended, proxies may have the lock until they have.
+  // After the end of the holder, its proxies may keep the lock until they end.
   if (::kill(holder, 0) != 0 && errno == ESRCH) return "";
   return folder_.DescribeLock(name) + ", which is no run's";
 }
@@ -253,13 +253,13 @@ std::string NodeLocks::StrangerWith(const std::string& gpu, const NodeView& view
 std::vector<SharedGpu> NodeLocks::SharedOf(const std::vector<std::string>& gpus) const {
   std::vector<SharedGpu> shared;
   for (const std::string& gpu : gpus) {
-    // Where that is not one table, at most one of them is used.
+    // If pairs have a table of their own, at most one of the two is in use.
     for (const bool pairs : {false, true}) {
       Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu, pairs);
       if (!table.ok() && table.status().code() == StatusCode::kNotFound) continue;
       Result<std::vector<SharingRun>> runs =
           table.ok() ? table->Look() : Result<std::vector<SharingRun>>(table.status());
-      // That nothing can be said of one GPU keeps nothing back of the others.
+      // A failure for one GPU does not hide the others.
       if (!runs.ok()) {
         LogInfo("GPU {}: {}", gpu, runs.status().message());
       } else if (!runs->empty()) {
@@ -328,7 +328,7 @@ Result<std::optional<NodeLocks::Lease>> NodeLocks::TakeOne(const std::string& gp
       lease.table->SetGpuMemory(known->second);
   }
   Status joined = lease.table->JoinRun(ticket_->run, ticket_->user, ticket_->program, terms_);
-  // From now on others may come in.
+  // From now on other runs may join.
   if (joined.ok()) joined = folder_.Share(lease.lock);
   if (joined.ok()) return std::optional<Lease>(std::move(lease));
   Drop(gpu, lease);
@@ -337,7 +337,7 @@ Result<std::optional<NodeLocks::Lease>> NodeLocks::TakeOne(const std::string& gp
 }
 
 void NodeLocks::Drop(const std::string& gpu, Lease& lease) {
-  // Who has the lock alone finds nobody in the table.
+  // First: a run with the exclusive lock must find the table empty.
   lease.table.reset();
   folder_.GiveBack(LeasePrefix(host_) + gpu, std::move(lease.lock));
 }
@@ -362,7 +362,7 @@ Status NodeLocks::Settle() {
   CUSPAN_RETURN_IF_ERROR(folder_.Write(before, ticket_file_, TicketText(*ticket_)));
   LeaseTicket after = *ticket_;
   after.waiting = false;
-  // First, since who stands behind us may take at once when the name is gone.
+  // First: once the name is gone, the next run in the queue may take GPUs.
   log_.Add("leave", Who());
   CUSPAN_RETURN_IF_ERROR(folder_.Rename(before, TicketName(after)));
   ticket_ = std::move(after);
@@ -379,7 +379,7 @@ void NodeLocks::Leave() {
   terms_ = {};
   for (int i = 0; i < kClearTries; ++i) {
     const Result<std::optional<UniqueFd>> queue = folder_.TryLock(QueueName(host_), false);
-    if (!queue.ok()) return;  // It is gone, or nobody can have it.
+    if (!queue.ok()) return;  // It is gone, or cannot be locked.
     if (queue->has_value()) return RemoveQueueFile(**queue);
     ::usleep(kClearPause);
   }
@@ -394,8 +394,8 @@ bool NodeLocks::Unused() const {
   return true;
 }
 
-// Called while the queue is locked by us: the last one takes the file along. Who waits for the lock
-// that we have finds that its name is gone, and starts over.
+// Called with the queue locked by this process. The last run removes the file. A process waiting
+// for the lock then finds the name gone and starts over.
 void NodeLocks::RemoveQueueFile(const UniqueFd& queue) {
   ShareTable::RemoveUnused(share_folder_, HostForNames(host_));
   PairFolder::RemoveUnused(share_folder_);

@@ -1,26 +1,25 @@
-// Node locks: the leases of one run on the GPUs of one host, as locks that the kernel gives back
-// when the run's agent there dies (lock_folder.h), and its place in the host's queue (ticket.h).
+// Node locks: leases of one run on the GPUs of one host, and its position in the host's queue
+// (ticket.h). They are file locks: the kernel releases them when the run's agent there dies
+// (lock_folder.h).
 //
-// Order. A run enters its ticket with every host that it could use before it takes a GPU anywhere.
-// Nobody takes a GPU on a host where a live ticket with a smaller (order, run) waits; each host
-// checks that by itself, while its queue is locked. Takes are all or nothing: what was taken is
-// given back when another host refuses.
+// Order. A run enters its ticket on every host it could use before it takes any GPU. No run takes a
+// GPU on a host while a live ticket with a smaller (order, run) waits there. Each host checks this
+// by itself, with its queue locked. Takes are all or nothing: if one host refuses, the run gives
+// back the GPUs taken on the others.
 //
-// Nobody waits for ever. A run that waits holds nothing, so only runs that hold and do not wait are
-// waited for, and these end. Two runs that take at the same moment and refuse each other can do so
-// only while one of their tickets is not everywhere yet: when both are, each of the hosts that they
-// share knows which of them is first, and it is the same one on all, since their order is the same
-// everywhere. Of all runs that wait, the one that is first in that order is behind nobody on any
-// of its hosts: it gets what it wants as soon as that is free. So there is no circle of waiting
-// runs, and each becomes the first one some time.
+// Progress. A waiting run holds no GPU, so runs wait only for runs holding GPUs, and these end. Two
+// simultaneous takes can refuse each other only while a ticket of either run is still missing on a
+// host. Once all tickets are entered, every shared host puts the same run first, since the order is
+// the same everywhere. The first waiting run in this order is first on all of its hosts, and gets
+// its GPUs as soon as they are free. So there is no cycle of waiting runs, and each becomes the
+// first at some time.
 //
-// A run whose agent is stopped keeps its place, as it keeps its GPUs. The order is that of the
-// clocks of the nodes where the runs are started.
+// A run with a stopped agent keeps its position and its GPUs. The order depends on the clocks of
+// the nodes starting the runs.
 //
-// Sharing. A run that shares its GPUs has their locks together with others that do, and a place in
-// each GPU's table (protocol/sharing/share_table.h), which knows what they were promised: who finds
-// no room there waits as for a GPU that is taken. Runs that share and runs that do not wait for
-// each other in the same queue.
+// Sharing. Sharing runs hold a GPU's lock together. Each has a slot in the GPU's table
+// (protocol/sharing/share_table.h) with its promised share. If a run finds no room there, it waits
+// as for a GPU held by others. Runs with and without sharing wait in the same queue.
 #pragma once
 
 #include <map>
@@ -35,78 +34,78 @@
 
 namespace cuspan {
 
-// Which times of arrival (LeaseTicket::order) a ticket of this host may have. Others write tickets,
-// and an early time is a place at the head of the queue. Default: all.
+// Times of arrival (LeaseTicket::order) allowed for tickets of this host. Other users write
+// tickets, and an early time is a position at the head of the queue. Default: all.
 struct ArrivalTimes {
-  std::uint64_t earliest = 0;               // In nanoseconds since 1970.
-  std::uint64_t ahead = ~std::uint64_t{0};  // Of this host's clock, at most so much.
+  std::uint64_t earliest = 0;               // Nanoseconds since 1970.
+  std::uint64_t ahead = ~std::uint64_t{0};  // Maximum lead on this host's clock, in ns.
 
-  // Since this host was started; 10 minutes more on both sides, as a run's time is by the clock of
-  // the host where it was started.
+  // Times since this host was started, with 10 minutes of tolerance on both sides: a run's time
+  // comes from the clock of the host that started it.
   static ArrivalTimes OfThisHost();
   bool Allow(std::uint64_t order) const;
 };
 
-// What a host's locks say at one moment.
+// State of a host's locks at one moment.
 struct NodeView {
-  // Of the GPUs that were asked for: those that the run can not have, since others have them.
+  // The requested GPUs that others hold and the run cannot have.
   std::vector<std::string> held;
-  std::vector<std::string> full;     // Why it can not share those that are shared: phrases.
-  std::vector<LeaseTicket> tickets;  // Live ones of other runs, in the order of arrival.
-  // Those that runs share whose table this user may use: all of them where the run has no ticket,
-  // otherwise those that it can have as well, and only what its choice depends on.
+  std::vector<std::string> full;     // Reasons for held GPUs: phrases.
+  std::vector<LeaseTicket> tickets;  // Live tickets of other runs, in order of arrival.
+  // Shared GPUs with a table readable by this user. Without a ticket: all of them. With a ticket:
+  // those the run can share, with only the data its choice depends on.
   std::vector<SharedGpu> shared;
 };
 
-// One thread. No call waits: those that need the host's queue say when another has it.
+// Threads: one. No call blocks: calls that need the host's queue return kBusy if it is locked.
 class NodeLocks {
  public:
   enum class Outcome {
     kDone,
-    kBusy,     // Another looks or takes just now: nothing was done; to be called again soon.
-    kRefused,  // Of Take: something of it is taken, or a run is ahead.
+    kBusy,     // Another process has locked the queue: nothing was done; call again soon.
+    kRefused,  // Take only: a GPU is taken, or a run is ahead.
   };
 
-  // In the folders of the settings: that of the locks, and that of the tables of shared GPUs.
-  // `host` is this node's name.
+  // Uses the folders of the settings, for locks and for the tables of shared GPUs. `host` is this
+  // node's name.
   static Result<NodeLocks> Open(const std::string& host);
   static Result<NodeLocks> Open(const std::string& host, const std::string& folder,
                                 const std::string& share_folder, LeaseLog log,
                                 const ArrivalTimes& times = {});
   NodeLocks(NodeLocks&&) = default;
   NodeLocks& operator=(NodeLocks&&) = delete;
-  // Gives everything back and leaves no file that is ours.
+  // Gives back everything and removes this run's files.
   ~NodeLocks();
 
-  // Puts the run's ticket into the queue. Its host, user and state are filled in. From now on it
-  // looks and takes on these terms. `gpu_memory`: bytes that GPUs have, by key, as far as known.
+  // Puts the run's ticket into the queue; fills in its host, user and state. Later calls use these
+  // terms. `gpu_memory`: bytes of the GPUs, by key, as far as known.
   Result<Outcome> Enter(LeaseTicket ticket, const ShareTerms& terms = {},
                         std::map<std::string, std::uint64_t> gpu_memory = {});
-  // Fills `view`. Files of runs that died are removed where we may. `gpus` are keys (IsGpuKey).
-  // Without a ticket a GPU that is shared is held.
+  // Fills `view`. Files of dead runs are removed if permitted. `gpus` are keys (IsGpuKey). Without
+  // a ticket, a shared GPU counts as held.
   Result<Outcome> Look(const std::vector<std::string>& gpus, NodeView& view);
-  // Takes all of them, after Enter, if nobody is ahead.
+  // Takes all of them if no run is ahead. Requires Enter.
   Result<Outcome> Take(const std::vector<std::string>& gpus);
-  // Gives back what was taken and stays in the queue.
+  // Gives back all GPUs taken and stays in the queue.
   void GiveBack();
-  // Keeps what was taken and leaves the queue; without anything leaves altogether.
+  // Keeps the GPUs taken and leaves the queue. If there are none, as Leave.
   Status Settle();
-  // Gives back everything, the ticket too.
+  // Gives back everything, including the ticket.
   void Leave();
 
-  // For a message, after kBusy: the file of the queue, and who has locked it.
+  // Text for a message after kBusy: the queue's file and the process that has locked it.
   std::string QueueHolder() const;
 
-  // Whether no run has a lock here, or waits for one.
+  // True if no run holds or awaits a lock here.
   bool Unused() const;
-  // The lock on a GPU that was taken, for its proxies to inherit; -1 if it was not.
+  // Descriptor of the lock on a taken GPU, to be inherited by its proxies; -1 if it was not taken.
   int LeaseFd(const std::string& gpu) const;
 
  private:
-  // What the run has of a GPU.
+  // The run's hold on a GPU.
   struct Lease {
     UniqueFd lock;
-    std::optional<ShareTable> table;  // With its place, where it shares the GPU.
+    std::optional<ShareTable> table;  // Set if the run shares the GPU.
   };
 
   NodeLocks(std::string host, LockFolder folder, std::string share_folder, LeaseLog log,
@@ -116,23 +115,23 @@ class NodeLocks {
         share_folder_(std::move(share_folder)),
         log_(std::move(log)),
         times_(times) {}
-  // The queue's lock; nothing when another has it.
+  // Locks the queue; empty if another process has locked it.
   Result<std::optional<UniqueFd>> LockQueue();
-  // Live tickets of other runs; removes dead ones.
+  // Reads live tickets of other runs; removes dead ones.
   Status ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets);
   Status RemoveDeadLeases();
-  // Whether a run that came earlier waits.
+  // True if an earlier run waits.
   Result<bool> SomebodyAhead();
-  // Of a run that shares: the table of a GPU that others share with whom it may.
+  // The table of a GPU shared by others, if this run may share it. Empty for a run without sharing.
   Result<std::optional<ShareTable>> TableOfOthers(const std::string& gpu) const;
-  // Why a GPU is held that no run says it has: a phrase, empty if runs explain it.
+  // The holder of a held GPU not listed by any run's ticket: a phrase. Empty if runs explain it.
   std::string StrangerWith(const std::string& gpu, const NodeView& view) const;
-  // Whether the run could not have the GPU now. Where others share it, `view` is told why there is
-  // no room, or what they have of it.
+  // True if the run could not have the GPU now. If others share it, adds to `view` the reason for
+  // no room, or their load.
   Result<bool> IsHeld(const std::string& gpu, NodeView& view);
-  // Those of the GPUs that runs share whose table this user may use, and what these do.
+  // The shared GPUs among `gpus` with a table readable by this user, and their runs.
   std::vector<SharedGpu> SharedOf(const std::vector<std::string>& gpus) const;
-  // Nothing when others have it.
+  // Empty if others hold it.
   Result<std::optional<Lease>> TakeOne(const std::string& gpu);
   void Drop(const std::string& gpu, Lease& lease);
   void RemoveQueueFile(const UniqueFd& queue);
@@ -148,8 +147,8 @@ class NodeLocks {
   UniqueFd ticket_file_;
   ShareTerms terms_;
   std::map<std::string, std::uint64_t> gpu_memory_;
-  std::map<std::string, Lease> leases_;  // By GPU.
-  std::map<uid_t, std::string> users_;   // Names that were looked up.
+  std::map<std::string, Lease> leases_;  // Key: the GPU.
+  std::map<uid_t, std::string> users_;   // Cache of user names.
 };
 
 }  // namespace cuspan

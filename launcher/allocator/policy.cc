@@ -23,23 +23,23 @@ constexpr Named kPolicies[] = {{Policy::kLocalFirst, "local-first"},
 
 constexpr LoadRank kNoRank = ~LoadRank{0};
 
-// A host of which the request can have something now.
+// A host with GPUs available for the request now.
 struct Candidate {
   std::uint32_t host = 0;
-  std::uint32_t left = 0;   // So many more the host's limit allows.
-  std::uint32_t free = 0;   // That fit and are free, up to that limit.
-  double best = 0;          // The highest speed among them.
-  std::uint32_t taken = 0;  // The outcome.
-  LoadRank next = kNoRank;  // Of a run that shares: the rank of the GPU that it would give next.
+  std::uint32_t left = 0;   // GPUs still allowed by the host's limit.
+  std::uint32_t free = 0;   // Free fitting GPUs, up to that limit.
+  double best = 0;          // Highest speed among them.
+  std::uint32_t taken = 0;  // GPUs chosen.
+  LoadRank next = kNoRank;  // Rank of the next GPU to choose, for a sharing run.
 };
 
 std::uint32_t LimitOf(const AllocationRequest& request, std::uint32_t host) {
   return request.limits.empty() ? kUnlimited : request.limits[host];
 }
 
-// The fewest of `hosts`, and of such choices the one whose fullest host is fullest, then its next,
-// and so on. Where hosts are equal, a `frugal` choice leaves the faster ones to those who need
-// them; another takes them in the order of the pool. Their free GPUs are at least `number`.
+// Takes the fewest of `hosts`. Among these choices, it maximises the fullness of the fullest host,
+// then of the next, and so on. Equal hosts: a `frugal` choice leaves the faster ones to runs that
+// need them; otherwise pool order decides. `hosts` have at least `number` free GPUs.
 void Pack(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
   const auto before = [frugal](const Candidate& a, const Candidate& b) {
     if (a.free != b.free) return a.free < b.free;
@@ -51,13 +51,13 @@ void Pack(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
     return;
   }
   std::sort(hosts.begin(), hosts.end(), before);
-  // How many hosts it takes: the emptiest are at the end.
+  // Number of hosts needed: the emptiest are at the end.
   std::size_t slots = 0;
   std::uint64_t largest = 0;  // Free GPUs of the last `slots` hosts.
   while (largest < number) largest += hosts[hosts.size() - ++slots].free;
   std::size_t next = 0;
   for (std::uint32_t left = number; left > 0; --slots) {
-    // This place goes to the fullest host with which the emptiest of all suffice for the rest.
+    // The fullest host for this slot that leaves enough GPUs on the emptiest hosts.
     largest -= hosts[hosts.size() - slots].free;
     while (hosts[next].free + largest < left) ++next;
     Candidate& host = hosts[next++];
@@ -70,7 +70,7 @@ class Choice {
  public:
   Choice(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request)
       : pool_(pool), leases_(leases), request_(request) {
-    // The yardstick takes the first of all.
+    // First-fit ignores ranks.
     if (request.policy != Policy::kFirstFit) ranks_.resize(leases.loads.size());
   }
 
@@ -96,7 +96,7 @@ class Choice {
 
   LoadRank Rank(std::uint32_t gpu) const { return ranks_.empty() ? 0 : ranks_[gpu]; }
 
-  // Calls `take` for each GPU of a host that is free and of the class that is looked at.
+  // Calls `take` for each free GPU of a host with a rank from first_rank_ to below end_rank_.
   template <typename Take>
   void ForEach(const Candidate& candidate, Take take) const {
     const PoolHost& host = pool_.hosts[candidate.host];
@@ -104,7 +104,7 @@ class Choice {
       if (Free(gpu) && Rank(gpu) >= first_rank_ && Rank(gpu) < end_rank_) take(gpu);
   }
 
-  // What there is, by host.
+  // Fills `decision_` with the totals and hosts_ with the candidates.
   void Survey() {
     for (std::uint32_t number = 0; number < pool_.hosts.size(); ++number) {
       const PoolHost& host = pool_.hosts[number];
@@ -123,7 +123,7 @@ class Choice {
       }
       const std::uint32_t limit = LimitOf(request_, number);
       decision_.fitting += std::min(fitting, limit);
-      // What this run has already of a limited host is none: it has all or nothing.
+      // This run holds no GPU yet (all or nothing), so its full limit remains.
       candidate.left = limit;
       candidate.free = std::min(candidate.free, limit);
       if (candidate.free == 0 || leases_.closed[number] != 0) continue;
@@ -158,7 +158,7 @@ class Choice {
     std::sort(decision_.gpus.begin(), decision_.gpus.end());
   }
 
-  // What a host has to give of GPUs up to that rank.
+  // Recounts a host's available GPUs, up to that rank.
   void Count(Candidate& host, LoadRank worst) const {
     host.free = 0;
     host.best = 0;
@@ -180,10 +180,10 @@ class Choice {
     return best;
   }
 
-  // How many hosts it takes with GPUs up to that rank; kUnlimited where these do not suffice.
+  // Number of hosts needed with GPUs up to that rank; kUnlimited if these do not suffice.
   std::uint32_t HostsFor(std::span<const Candidate> hosts, std::uint32_t number,
                          LoadRank worst) const {
-    std::vector<std::uint32_t> with;  // By GPUs: how many hosts have so many.
+    std::vector<std::uint32_t> with;  // Number of hosts, by their number of GPUs.
     for (Candidate host : hosts) {
       Count(host, worst);
       if (host.free >= with.size()) with.resize(host.free + 1);
@@ -199,7 +199,7 @@ class Choice {
     return kUnlimited;
   }
 
-  // The lowest rank such that GPUs up to it are enough on as few hosts as with all of them.
+  // Lowest rank with GPUs up to it needing no more hosts than all GPUs would.
   LoadRank WorstNeeded(std::span<const Candidate> hosts, std::uint32_t number) const {
     if (number == 1) return BestRank(hosts);
     std::vector<LoadRank> ranks;
@@ -213,7 +213,7 @@ class Choice {
     });
   }
 
-  // The fewest hosts; of such choices those whose last GPU by rank is the best, then as Pack.
+  // Takes the fewest hosts; among these choices those with the best last GPU by rank, then as Pack.
   void PackRanked(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
     if (!ranks_.empty()) {
       const LoadRank worst = WorstNeeded(hosts, number);
@@ -240,15 +240,15 @@ class Choice {
     if (number > 0) PackRanked(others, number, false);
   }
 
-  // From each host up to a level, the lowest that suffices; what is missing then one by one from
-  // the hosts whose next GPU is the best by rank, of these from those with most that is free.
+  // Takes GPUs from each host up to a level, the lowest sufficient. The rest come one by one from
+  // the hosts with the best next GPU by rank, then the most free GPUs.
   void Spread(std::uint32_t number) {
     std::sort(hosts_.begin(), hosts_.end(), [](const Candidate& a, const Candidate& b) {
       return a.free != b.free ? a.free > b.free : a.host < b.host;
     });
     std::uint32_t level = 0;
     std::uint32_t left = number;
-    std::size_t deep = hosts_.size();  // Hosts with more than `level`.
+    std::size_t deep = hosts_.size();  // Number of hosts with more than `level`.
     while (left > 0) {
       while (hosts_[deep - 1].free <= level) --deep;
       const std::size_t now = std::min<std::size_t>(deep, left);
@@ -259,7 +259,7 @@ class Choice {
     }
   }
 
-  // By the rank of the next GPU of each, otherwise as they are.
+  // Sorts hosts by the rank of their next GPU, stable.
   void BestNextFirst(std::span<Candidate> hosts) const {
     std::vector<LoadRank> ranks;
     for (Candidate& host : hosts) {
@@ -274,7 +274,7 @@ class Choice {
                      [](const Candidate& a, const Candidate& b) { return a.next < b.next; });
   }
 
-  // Within a host by rank, then in the order of the pool, which is the driver's; a frugal choice
+  // Takes a host's GPUs by rank, then in the order of the pool (the driver's). A frugal choice
   // takes the slowest.
   void TakeFrom(const Candidate& candidate) {
     if (candidate.taken == 0) return;
@@ -290,10 +290,11 @@ class Choice {
     decision_.gpus.resize(start + candidate.taken);
   }
 
-  // Of the best class as many as there are, then of the next: limits bound disjoint groups, so that
-  // no other choice has more of the better ones (see below). Of a class the program's host first.
+  // Takes as many GPUs as possible of the best class, then of the next. Limits bound disjoint
+  // groups, so no other choice has more of the better ones (see below). Within a class, the
+  // program's host comes first.
   void ChoosePairs(std::uint32_t number) {
-    // Without ranks all are equal.
+    // Without ranks all GPUs are equal.
     std::uint32_t of_class = ranks_.empty() ? 0 : ClassOf(BestRank(hosts_));
     for (; of_class < kPairClasses && number > 0; ++of_class) {
       first_rank_ = FirstOfClass(of_class);
@@ -315,8 +316,8 @@ class Choice {
     std::sort(decision_.gpus.begin(), decision_.gpus.end());
   }
 
-  // Taking the fastest of all, but from no host more than its limit, gives the highest sum: a
-  // greedy choice is the best one where limits bound disjoint groups (a partition matroid).
+  // Taking the fastest GPUs, up to each host's limit, gives the highest sum: a greedy choice is
+  // optimal if limits bound disjoint groups (a partition matroid).
   void ChooseFastest(std::uint32_t number) {
     struct Offer {
       double speed;
@@ -325,7 +326,8 @@ class Choice {
       std::uint32_t gpu;
       bool operator<(const Offer& other) const {
         if (speed != other.speed) return speed > other.speed;
-        // Other runs make a GPU slower; what they were promised counts less than where it is.
+        // Other runs slow a GPU down, so their number comes first. Their quotas matter less than
+        // the GPU's host.
         return std::tuple(RunsOf(rank), away, rank, gpu) <
                std::tuple(RunsOf(other.rank), other.away, other.rank, other.gpu);
       }
@@ -348,10 +350,10 @@ class Choice {
   const GpuPool& pool_;
   const PoolLeases& leases_;
   const AllocationRequest& request_;
-  std::vector<Candidate> hosts_;  // Those with something to give.
-  // By GPU; empty where none is shared.
+  std::vector<Candidate> hosts_;  // Hosts with GPUs available.
+  // Rank by GPU; empty if no GPU is shared.
   std::vector<LoadRank> ranks_;
-  // What is looked at.
+  // Range of the ranks considered.
   LoadRank first_rank_ = 0, end_rank_ = kNoRank;
   Decision decision_;
 };

@@ -22,7 +22,7 @@ bool IsHex(std::string_view text) {
          });
 }
 
-// The next line of `text`, without its end; nothing when there is no whole one.
+// Removes the next line from `text` and returns it without its end; empty if incomplete.
 std::optional<std::string_view> TakeLine(std::string_view& text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<std::string_view> TakeLine(std::string_view& text) {
   return line;
 }
 
-// What follows `name` and a blank on the next line.
+// Removes the next line; returns its part after `name` and a blank.
 std::optional<std::string_view> TakeField(std::string_view& text, std::string_view name) {
   const std::optional<std::string_view> line = TakeLine(text);
   if (!line || !line->starts_with(name) || line->size() <= name.size() ||
@@ -80,7 +80,7 @@ std::optional<LeaseTicket> ParseTicketName(std::string_view name, std::string_vi
   const std::string prefix = TicketPrefix(host, waiting);
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
-  // A longer name is of a host whose name starts with this one's.
+  // A longer name belongs to another host with this host's name as a prefix.
   if (name.size() != 2 * kDigits + 1 || name[kDigits] != '-' || !IsHex(name.substr(0, kDigits)) ||
       !IsHex(name.substr(kDigits + 1)))
     return std::nullopt;

@@ -1,13 +1,14 @@
-// Tickets: the files by which runs stand in a host's queue and say what they hold, and the names of
-// all lock files. Pure.
+// Tickets: files that represent runs in a host's queue and list their GPUs. Also the names of all
+// lock files. Pure.
 //
-//   cuspan-queue-HOST             locked for moments, while somebody looks or takes
+//   cuspan-queue-HOST             locked for moments, while a run queries or takes GPUs
 //   cuspan-lease-HOST-GPU         locked while a run has the GPU
-//   cuspan-wait-HOST-ORDER-RUN    a run's ticket, locked while its agent on the host lives:
-//   cuspan-run-HOST-ORDER-RUN     it waits, or it holds GPUs there
+//   cuspan-wait-HOST-ORDER-RUN    ticket of a waiting run
+//   cuspan-run-HOST-ORDER-RUN     ticket of a run holding GPUs there
 //
-// ORDER is the time at which the run was started in nanoseconds since 1970, and RUN its id, both as
-// 16 hexadecimal digits: their order as text is the order of arrival.
+// A ticket is locked while the run's agent on the host lives. ORDER is the start time of the run in
+// nanoseconds since 1970, RUN its id, both as 16 hexadecimal digits: their order as text is the
+// order of arrival.
 #pragma once
 
 #include <optional>
@@ -18,29 +19,29 @@
 
 namespace cuspan {
 
-// The most that is read of a ticket.
+// Maximum bytes read of a ticket.
 inline constexpr std::size_t kTicketBytes = 8192;
 
-// A host's name as file names have it: letters, digits, '.', '_' and '-', at most 64.
+// Form of a host's name in file names: letters, digits, '.', '_' and '-', at most 64.
 std::string HostForNames(std::string_view host);
-// Whether a text may stand for a GPU in a name: letters, digits and '-', at most 64.
+// True for a valid key of a GPU: letters, digits and '-', at most 64.
 bool IsGpuKey(std::string_view key);
-// Whether a text may stand for a job: letters and digits, at most 32.
+// True for a valid id of a job: letters and digits, at most 32.
 bool IsJobId(std::string_view id);
 
 std::string QueueName(std::string_view host);
 std::string LeasePrefix(std::string_view host);
 std::string TicketPrefix(std::string_view host, bool waiting);
-// Of a ticket's host, order, run and waiting.
+// Name from a ticket's host, order, run and waiting.
 std::string TicketName(const LeaseTicket& ticket);
-// What a ticket's name says; nothing when it is none of that prefix.
+// Parses a ticket's name; empty if it lacks this prefix.
 std::optional<LeaseTicket> ParseTicketName(std::string_view name, std::string_view host,
                                            bool waiting);
 
-// The text of a ticket: its program, how many GPUs it wants, its job, and the GPUs that it holds.
+// Text of a ticket: its program, number of GPUs wanted, job, and GPUs held.
 std::string TicketText(const LeaseTicket& ticket);
-// Adds to `ticket` what such a text says. Anybody may have written it: what is not exactly as
-// TicketText writes it is left out, and nothing but printable characters comes through.
+// Adds the content of a ticket's text to `ticket`. Any user may have written it: text not exactly
+// as written by TicketText is ignored, and only printable characters are kept.
 void ReadTicketText(std::string_view text, LeaseTicket& ticket);
 
 }  // namespace cuspan

@@ -25,7 +25,7 @@ Status UseBatchJob(const InstallPaths& paths, ClusterOptions& options, Environme
     case BatchSystem::kPbs:
     case BatchSystem::kLsf:
       return UseListedJob(paths, options, environment);
-    case BatchSystem::kGridEngine:  // mpirun knows its nodes.
+    case BatchSystem::kGridEngine:  // mpirun finds its nodes itself.
     case BatchSystem::kNone:
       break;
   }
@@ -54,7 +54,7 @@ HostRequest OwnNode(std::uint32_t devices) { return {std::string(kThisHost), dev
 void ReachBy(const std::vector<std::string>& shell, ClusterOptions& options,
              Environment& environment) {
   options.remote_shell = QuoteForShell(shell);
-  // Open MPI would have its daemons start further ones, where this environment is not.
+  // Otherwise Open MPI's daemons would start further daemons, without this environment.
   if (!environment.Get("OMPI_MCA_plm_rsh_no_tree_spawn"))
     environment.Set("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
 }

@@ -1,4 +1,4 @@
-// Runs inside jobs of batch systems: the one way in, and what the systems have in common.
+// Runs inside jobs of batch systems: the entry point, and functions common to the systems.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,33 @@
 
 namespace cuspan {
 
-// Fills in what the user has left open, by the job around: the hosts, and how they are reached.
-// Lets the agents see no GPUs that the job is known not to have. Outside of jobs nothing changes.
-// kUnavailable when the job has no GPUs, or what tells of it is not what it should be; kInvalid for
-// a wrong CUSPAN_BATCH, or a relay that the job has no way for. Where nothing tells of the job's
-// nodes, a line says that this node alone is used.
+// Sets options left open by the user from the surrounding batch job: the hosts, and the way to
+// reach them. GPUs known not to belong to the job are hidden from the agents. Outside of jobs,
+// nothing changes. kUnavailable if the job has no GPUs or its description is wrong. kInvalid for a
+// wrong CUSPAN_BATCH, or a relay impossible in this job. If the job's nodes are unknown, a log line
+// reports the use of this node only.
 Status UseBatchJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
 // --- For the files of each system
 
-// kInvalid for a CUSPAN_BATCH that is not one of its values.
+// kInvalid for an unknown value of CUSPAN_BATCH.
 Status CheckBatchSetting(const Environment& environment);
 
-// What becomes of a run in `job` ("Slurm job 7") whose nodes are not known because of `why`. For
-// kNotFound it has this node alone, and a line says so, a quiet one if that is all of the job
-// anyway; all else is kUnavailable.
+// Handles unknown nodes of `job` ("Slurm job 7"), `why` being the reason. For kNotFound, logs the
+// use of this node only, at level info if `one_node` (nothing is lost), else as a warning. Any
+// other reason: kUnavailable.
 Status WithoutNodes(std::string_view job, const Status& why, bool one_node);
 
-// This node, as a plan calls it.
+// This node, as named in a plan.
 HostRequest OwnNode(std::uint32_t devices);
 
-// Has agents on other nodes started by `shell`.
+// Sets `shell` as the command that starts agents on other nodes.
 void ReachBy(const std::vector<std::string>& shell, ClusterOptions& options,
              Environment& environment);
 
-// Whether there are some, and each is one of `all`.
+// True if `some` is not empty and all its elements are in `all`.
 bool AllAmong(const std::vector<std::uint32_t>& some, const std::vector<std::uint32_t>& all);
-// As CUDA_VISIBLE_DEVICES has it: "0,2".
+// Text in the form of CUDA_VISIBLE_DEVICES: "0,2".
 std::string NumbersText(const std::vector<std::uint32_t>& numbers);
 
 }  // namespace cuspan

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Whether there is something to read, or the end, before `deadline`.
+// True if there is input, or the end of it, before `deadline`.
 bool IsReadable(int fd, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -30,7 +30,7 @@ bool IsReadable(int fd, Clock::time_point deadline) {
   }
 }
 
-// After it was killed, or has ended: takes no time.
+// The process has ended or was killed, so this does not block.
 int WaitFor(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -78,7 +78,7 @@ Result<CommandOutput> RunForOutput(const std::vector<std::string>& words, bool w
     const ssize_t got = ::read(output.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      // It may go on after the last that it says.
+      // The process may continue after it closes its output.
       const UniqueFd process = OpenProcess(pid);
       if (process.valid() && !IsReadable(process.get(), deadline)) break;
       found.wait_status = WaitFor(pid);

@@ -1,4 +1,4 @@
-// What a command of a batch system prints, which may take its time.
+// Output of batch systems' commands, with a time limit.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,13 @@
 namespace cuspan {
 
 struct CommandOutput {
-  int wait_status = 0;  // As waitpid gives it.
-  std::string text;     // Of standard output, and of standard error if asked for.
+  int wait_status = 0;  // Status from waitpid.
+  std::string text;     // Standard output, and standard error if requested.
 };
 
-// Runs a command to its end, without input, in a process group of its own. kUnavailable when it
-// has not ended after `limit`: the whole group is killed then. kNotFound when there is none,
-// kExhausted when no process can be made.
+// Runs a command to its end, without input, in a process group of its own. kUnavailable if it has
+// not ended after `limit`; the whole group is then killed. kNotFound if the command does not exist,
+// kExhausted if no process can be created.
 Result<CommandOutput> RunForOutput(const std::vector<std::string>& words, bool with_errors,
                                    std::chrono::milliseconds limit);
 

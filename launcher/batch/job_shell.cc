@@ -1,10 +1,11 @@
-// Runs a command on a node of the PBS or LSF job around, called as ssh is: the remote shell of
-// agents.
+// Remote shell of agents, called like ssh: runs a command on a node of the surrounding PBS or LSF
+// job.
 //
 //   cuspan-job-shell [--tell] NODES LAUNCHER… -- NODE COMMAND…
 //
-// NODES is as ListedNodesText writes it, and LAUNCHER pbs_tmrsh, pbsdsh, blaunch, or a remote shell
-// with its options. Becomes the launcher; exit status 255, as of ssh, where none starts.
+// NODES has the format of ListedNodesText. LAUNCHER is pbs_tmrsh, pbsdsh, blaunch, or a remote
+// shell with its options. This process becomes the launcher. Exit status 255, as from ssh, if none
+// starts.
 #include <algorithm>
 
 #include "common/log.h"
@@ -39,10 +40,10 @@ int Run(int argc, char** argv) {
   }
 
   const Environment own = Environment::OfThisProcess();
-  // The GPUs are this node's.
+  // Dropped: it describes this node's GPUs.
   const Environment environment = LauncherEnvironment(
       own, [](std::string_view name) { return name.starts_with("CUDA_VISIBLE_DEVICES"); });
-  // Another remote shell has an environment there of its own.
+  // Any other remote shell has its own environment there.
   std::string command =
       NodePrefix(*node, IsOfBatchSystem(launcher.front()) ? own : Environment(), tells);
   for (auto word = mark + 2; word != words.end(); ++word)

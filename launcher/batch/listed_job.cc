@@ -20,7 +20,7 @@
 namespace cuspan {
 namespace {
 
-// What is larger is no such list: a line has up to 256 bytes, a node one for each processor.
+// Limits for plausible lists: a line has up to 256 bytes, a node one line per processor.
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxNodes = 10'000;
 constexpr std::size_t kMaxName = 255;
@@ -29,7 +29,7 @@ constexpr std::uint32_t kMaxGpu = 4095;
 
 bool IsNode(std::string_view name) { return name.size() <= kMaxName && IsHostName(name); }
 
-// For a message: what may be garbage.
+// Possible garbage, made printable for a message.
 std::string InMessage(std::string_view text) { return Printable(text, kMaxInMessage); }
 
 std::optional<std::uint32_t> NumberUpTo(std::string_view text, std::uint32_t most) {
@@ -39,7 +39,7 @@ std::optional<std::uint32_t> NumberUpTo(std::string_view text, std::uint32_t mos
   return right ? std::optional(number) : std::nullopt;
 }
 
-// Calls `take(line, number)` for each line that is not empty, until one fails.
+// Calls `take(line, number)` for each non-empty line, until one fails.
 template <typename Take>
 Status ForEachLine(std::string_view text, Take take) {
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -61,7 +61,7 @@ std::vector<std::string_view> WordsOf(std::string_view text) {
   return words;
 }
 
-// Nodes in the order in which they come first.
+// Nodes without duplicates, in the order of first occurrence.
 class NodeList {
  public:
   Status Add(std::string_view name, std::string_view source) {
@@ -81,9 +81,9 @@ class NodeList {
   std::vector<ListedNode> nodes_;
 };
 
-// The text of a file that `variable` names. kNotFound: there is none.
+// Reads the file named by `variable`. kNotFound if it does not exist.
 Result<std::string> ReadListing(std::string_view variable, const std::string& path) {
-  // A pipe under that name would have this process wait.
+  // O_NONBLOCK: opening a pipe of that name would block.
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) {
     const int error = errno;
@@ -179,7 +179,7 @@ Result<ListedJob> ReadPbsJob(const Environment& environment) {
   const std::string gpu_path(environment.Get(kGpus).value_or(""));
   if (gpu_path.empty()) return job;
   const Result<std::string> gpus = ReadListing(kGpus, gpu_path);
-  // Torque sets the variable in all jobs, and has a file for those that asked it for GPUs.
+  // Torque sets the variable in all jobs, but writes the file only for jobs with GPUs.
   if (!gpus.ok() && gpus.status().code() == StatusCode::kNotFound) return job;
   if (!gpus.ok()) return gpus.status();
   CUSPAN_RETURN_IF_ERROR(AddGpuLines(*gpus, SourceText(kGpus, gpu_path), job.nodes));

@@ -21,8 +21,7 @@ constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kOrder = "CUDA_DEVICE_ORDER";
 constexpr std::string_view kLimits = "limit them with --hosts HOST:GPUS,… or --gpus N";
 
-// LSF may tell of the GPUs of each task alone: CUDA_VISIBLE_DEVICES1, …2, and so on. This node has
-// those of all.
+// LSF may list GPUs per task only: CUDA_VISIBLE_DEVICES1, …2, and so on. This node has all of them.
 void JoinThoseOfTasks(Environment& environment) {
   if (environment.Get(kVisible)) return;
   std::vector<std::string> all;
@@ -41,16 +40,16 @@ void JoinThoseOfTasks(Environment& environment) {
   if (!joined.empty()) environment.Set(kVisible, joined);
 }
 
-// Lets the head agent open those GPUs alone, or those of them that the user has chosen.
+// Limits the head agent to these GPUs, or to the user's choice among them.
 void SetOwnGpus(const std::vector<std::uint32_t>& gpus, Environment& environment) {
-  // The list counts so, and the numbers of a choice are compared with it.
+  // The list uses this order, and the user's numbers are compared with it.
   environment.Set(kOrder, "PCI_BUS_ID");
   const Result<std::vector<std::uint32_t>> chosen =
       ParseIndices(environment.Get(kVisible).value_or(""));
   if (!chosen.ok() || !AllAmong(*chosen, gpus)) environment.Set(kVisible, NumbersText(gpus));
 }
 
-// That of the job's launchers which is there.
+// First existing launcher of the job.
 Result<std::string> FindLauncher(const ListedJob& job, const Environment& environment) {
   Status first;
   for (const std::string& launcher : job.launchers) {
@@ -64,7 +63,7 @@ Result<std::string> FindLauncher(const ListedJob& job, const Environment& enviro
       job.name, first.message(), settings::kBatch.name);
 }
 
-// Of PBS, which starts processes without an input.
+// PBS starts processes without input.
 bool PassesInput(std::string_view launcher) { return launcher == "blaunch"; }
 
 }  // namespace
@@ -83,7 +82,7 @@ Status UseListedJob(const InstallPaths& paths, ClusterOptions& options, Environm
 
 Status UseListedJob(const ListedJob& job, std::string_view own_name, const InstallPaths& paths,
                     ClusterOptions& options, Environment& environment) {
-  // An empty one is what PBS sets for a job that has no GPUs on this node.
+  // PBS sets it to an empty value if the job has no GPUs on this node.
   const std::optional<std::string_view> set = environment.Get(kVisible);
   const bool own_has_none = set && set->empty();
   bool told = true;
@@ -121,14 +120,14 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
             job.name, kLimits);
   if (!others) return Status::Ok();
 
-  // One that the user has named may reach more than the job has.
+  // A remote shell of the user may reach more GPUs than the job has.
   std::vector<std::string> launcher = SplitWords(options.remote_shell);
   if (!launcher.empty() && !job.lists_gpus) return Status::Ok();
   if (launcher.empty()) {
     CUSPAN_ASSIGN_OR_RETURN(const std::string found, FindLauncher(job, environment));
     launcher = {found};
     if (!PassesInput(found)) {
-      // The head agent sends the others the key of the run that way.
+      // The head agent sends the run's key to the worker agents through this input.
       if (options.relay == RelayKind::kUcx)
         return Status::Invalid(
             "{}: --relay ucx needs a remote shell that passes on its input, and {} does not: use "
@@ -144,7 +143,7 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
   shell.insert(shell.end(), launcher.begin(), launcher.end());
   shell.emplace_back("--");
   ReachBy(shell, options, environment);
-  // A daemon of Open MPI's that leaves its session is no longer the batch system's to end.
+  // The batch system does not end a daemon of Open MPI outside its session.
   if (!environment.Get("OMPI_MCA_orte_leave_session_attached"))
     environment.Set("OMPI_MCA_orte_leave_session_attached", "1");
   return Status::Ok();
@@ -170,7 +169,7 @@ Result<std::vector<ListedNode>> ParseListedNodes(std::string_view text) {
     ListedNode node{std::string(item.substr(0, equals)), {}};
     bool right = !node.name.empty();
     for (std::string_view rest = item.substr(equals); right && !rest.empty();) {
-      rest.remove_prefix(1);  // The mark before the number.
+      rest.remove_prefix(1);  // '=' or '.'.
       const auto [end, error] =
           std::from_chars(rest.data(), rest.data() + rest.size(), node.gpus.emplace_back());
       rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
@@ -187,7 +186,7 @@ std::string NodePrefix(const ListedNode& node, const Environment& own, bool tell
   const auto set = [&prefix](std::string_view name, std::string_view value) {
     prefix += Format("{}={} && export {} && ", name, QuoteForShell({std::string(value)}), name);
   };
-  // Elsewhere a process of the job begins with what was set when it was submitted.
+  // On other nodes, processes of the job start with the environment of its submission.
   for (const char* name : {"PATH", "LD_LIBRARY_PATH"})
     if (const auto value = own.Get(name)) set(name, *value);
   if (!node.gpus.empty()) {
@@ -213,7 +212,7 @@ std::vector<std::string> LauncherCommand(const std::vector<std::string>& launche
   std::vector<std::string> words = launcher;
   if (launcher.front() == "pbsdsh") words.emplace_back("-h");
   words.push_back(node);
-  // These execute the program that they are told, without a shell; others have one read a text.
+  // These two execute a program without a shell; the others pass a text to one.
   if (launcher.front() == "pbs_tmrsh" || launcher.front() == "pbsdsh")
     words.insert(words.end(), shell.begin(), shell.end());
   else

@@ -1,5 +1,5 @@
-// A run inside a job of PBS or LSF: on the nodes that the job lists, its agents started by what the
-// batch system has for that.
+// A run inside a PBS or LSF job: it uses the nodes listed for the job, and starts agents with the
+// batch system's launcher.
 #pragma once
 
 #include <string>
@@ -14,32 +14,31 @@
 
 namespace cuspan {
 
-// UseBatchJob (batch_job.h) in a job of PBS or LSF. Where nothing tells which GPUs the job has, a
-// line says that all are used that its nodes let the user open.
+// UseBatchJob (batch_job.h) in a PBS or LSF job. If the job's GPUs are unknown, logs that all GPUs
+// the user can open on its nodes are used.
 Status UseListedJob(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
-// The same with what the lists say. `own_name` is this host's. Looks in PATH for the launcher.
+// The same with the lists already read. `own_name` is this host's name. Searches PATH for the
+// launcher.
 Status UseListedJob(const ListedJob& job, std::string_view own_name, const InstallPaths& paths,
                     ClusterOptions& options, Environment& environment);
 
 // --- Between the launcher and cuspan-job-shell
 
-// How it gets onto a node with its GPUs: "n1=0.1,n2", the latter with those that the node's own
-// environment says.
+// Nodes with their GPUs: "n1=0.1,n2". For n2, the GPUs come from the node's own environment.
 std::string ListedNodesText(const std::vector<ListedNode>& nodes);
-// kInvalid for what that does not write.
+// Inverse of ListedNodesText. kInvalid for any other text.
 Result<std::vector<ListedNode>> ParseListedNodes(std::string_view text);
 
-// What a shell on the node does before it runs the agent: it gets the PATH and LD_LIBRARY_PATH of
-// `own`, and sees the node's GPUs of the job alone. With `tells` it says so where nothing says
-// which these are.
+// Shell commands preceding the agent's on the node. They set PATH and LD_LIBRARY_PATH of `own`, and
+// make only the job's GPUs visible. With `tells`, they print a line if these GPUs are unknown.
 std::string NodePrefix(const ListedNode& node, const Environment& own, bool tells);
 
-// Whether `launcher` is one of a batch system's.
+// True if `launcher` belongs to a batch system.
 bool IsOfBatchSystem(std::string_view launcher);
 
-// The command line that has a launcher, one of a batch system's or words that are called as ssh is,
-// run `command`, which a shell reads, on a node.
+// Command line for running the shell command `command` on a node. `launcher` is a batch system's
+// launcher, or the words of a remote shell called like ssh.
 std::vector<std::string> LauncherCommand(const std::vector<std::string>& launcher,
                                          const std::string& node, const std::string& command);
 

@@ -1,5 +1,4 @@
-// What the remote shells of batch systems' jobs, cuspan-slurm-shell and cuspan-job-shell, have in
-// common.
+// Functions common to the remote shells for batch jobs, cuspan-slurm-shell and cuspan-job-shell.
 #pragma once
 
 #include <functional>
@@ -11,16 +10,16 @@
 
 namespace cuspan {
 
-// The exit status where a node is not reached, as of ssh.
+// Exit status for an unreachable node, as from ssh.
 inline constexpr int kNotReached = 255;
 
-// What a launcher is started with: `own` without what `is_dropped` names and, as through ssh,
-// without anything of the run's, which has secrets.
+// Environment of a launcher: `own` without the names selected by `is_dropped`. Like ssh, it omits
+// all variables of the run, which include secrets.
 Environment LauncherEnvironment(const Environment& own,
                                 const std::function<bool(std::string_view name)>& is_dropped);
 
-// Becomes the command, which starts something on `host`. Returns only when that fails, after a line
-// that says so: kNotReached.
+// Replaces this process by the command, a launcher for `host`. If this fails, logs an error and
+// returns kNotReached.
 int BecomeLauncher(const std::vector<std::string>& command, const Environment& environment,
                    const std::string& host);
 

@@ -24,7 +24,7 @@ std::optional<std::uint32_t> Number(std::string_view text) {
                                                                   : std::nullopt;
 }
 
-// Parts between commas that stand in no parentheses.
+// Parts between commas outside of parentheses.
 std::vector<std::string_view> Items(std::string_view list) {
   std::vector<std::string_view> items;
   int depth = 0;
@@ -39,7 +39,7 @@ std::vector<std::string_view> Items(std::string_view list) {
   return items;
 }
 
-// "gpu:2(IDX:0-1)", "gpu:a100:1(IDX:3)", "gpu:2"; others count nothing.
+// Adds "gpu:2(IDX:0-1)", "gpu:a100:1(IDX:3)" or "gpu:2"; ignores other resources.
 Status AddGres(std::string_view item, SlurmNode& node) {
   const std::size_t parenthesis = std::min(item.find('('), item.size());
   const std::string_view name = item.substr(0, parenthesis);
@@ -61,7 +61,7 @@ std::string_view ValueOf(std::string_view word, std::string_view name) {
   return word.starts_with(name) ? word.substr(name.size()) : std::string_view();
 }
 
-// What a command prints, with what it says on standard error if `both`.
+// Output of a command, including standard error if `both`.
 Result<std::string> OutputOf(const std::vector<std::string>& words, milliseconds limit,
                              bool both = true) {
   Result<CommandOutput> output = RunForOutput(words, both, limit);
@@ -163,7 +163,7 @@ std::string OwnNodeName(const Environment& environment) {
 
 Result<SlurmJob> AskSlurm(const Environment& environment, milliseconds limit) {
   SlurmJob job;
-  // Of a heterogeneous job only the first one tells of all components.
+  // Only the id of its first component leads to all components of a heterogeneous job.
   job.id = environment.Get("SLURM_JOB_ID_HET_GROUP_0")
                .value_or(environment.Get("SLURM_JOB_ID").value_or(""));
   CUSPAN_ASSIGN_OR_RETURN(const std::string text,

@@ -1,6 +1,6 @@
-// A plugin of Slurm's (SPANK): with --cuspan-gpus=N of sbatch and srun the job's script, or the
-// step's program, is run by `cuspan run --gpus N`. For plugstack.conf, in Slurm of the version that
-// this is built with. It lies in PREFIX/lib/cuspan; the command is that of the same PREFIX.
+// Slurm plugin (SPANK): if sbatch or srun has --cuspan-gpus=N, the job's script or the step's
+// program is run by `cuspan run --gpus N`. For plugstack.conf; must be built with the version of
+// Slurm in use. It is installed in PREFIX/lib/cuspan and uses the command of the same PREFIX.
 #include <dlfcn.h>
 #include <slurm/slurm.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-// What Slurm looks for, by these names, which its header declares as a C compiler would.
+// Symbols looked up by Slurm under these names; its header declares them with C linkage.
 #pragma GCC visibility push(default)
 extern "C" {
 #include <slurm/spank.h>
@@ -37,7 +37,7 @@ bool IsNumberOfGpus(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() && number >= 1 && number <= 4096;
 }
 
-// Where the user gives it, and again where the job runs.
+// Called on the submitting host, and again on the job's node.
 int CheckOption(int, const char* text, int) {
   if (text != nullptr && IsNumberOfGpus(text)) return 0;
   slurm_error(kWrong, text == nullptr ? "" : text);
@@ -57,7 +57,7 @@ std::string CommandOfThisInstallation() {
   return library.parent_path().parent_path() / "bin/cuspan";
 }
 
-// In a task that is about to become the program: ends it, with a line for the user.
+// Called in a task about to execute the program: ends it, with a log line for the user.
 [[noreturn]] void Fail(const std::string& why) {
   slurm_spank_log("cuspan: %s", why.c_str());
   ::_exit(125);
@@ -81,11 +81,11 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
       spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS)
     Fail("Slurm does not tell what the task is");
-  // The option counts for the whole job, a step's as well.
+  // The option refers to the whole job, even when given to a step.
   std::vector<const char*> environment = {"CUSPAN_BATCH=job"};
   for (; *variables != nullptr; ++variables) {
     const std::string_view variable = *variables;
-    // A step of a job whose script is a run already: its program belongs to that.
+    // This step is inside a job script run by cuspan: its program belongs to that run.
     if (variable.starts_with("CUSPAN_SOCKET=") && !variable.ends_with('=')) return 0;
     if (!variable.starts_with("CUSPAN_BATCH=")) environment.push_back(*variables);
   }

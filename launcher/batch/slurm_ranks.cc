@@ -11,7 +11,7 @@ namespace {
 
 using RankWords = std::vector<std::string>;
 
-// What the user asks to be exported, and the options without that.
+// The user's --export list, and the remaining options.
 struct Exported {
   std::string list;
   RankWords others;
@@ -31,7 +31,7 @@ Exported TakeExport(const RankWords& options) {
   return found;
 }
 
-// "ALL" and "ALL,X=1" have ours as well; srun adds nothing to other lists.
+// "ALL" and "ALL,X=1" include `names`; other lists must name them.
 std::string ExportOption(std::string list, const RankWords& names) {
   if (list == "ALL" || list.starts_with("ALL,")) return "--export=" + list;
   if (list == "NONE" || list == "NIL") list.clear();
@@ -39,8 +39,7 @@ std::string ExportOption(std::string list, const RankWords& names) {
   return "--export=" + list;
 }
 
-// The node of each rank, in the order of the ranks. A host that says no number has what the others
-// leave over, as many as the next such host.
+// Node of each rank, in rank order. Hosts without a number share the remaining ranks evenly.
 Result<std::vector<const SlurmNode*>> PlaceRanks(const MpiApp& app,
                                                  const std::vector<SlurmNode>& nodes,
                                                  std::string_view own_name) {
@@ -92,10 +91,10 @@ Result<std::vector<std::string>> SlurmRanksCommand(const MpiApp& app,
       std::any_of(exported.others.begin(), exported.others.end(),
                   [](const std::string& word) { return word.starts_with("--mem"); });
   RankWords command = {app.mpirun.front(), "--overlap", "--gres=none",
-                       // As with an mpirun: the others of an MPI program would wait for ever.
+                       // Same as mpirun: otherwise the other ranks of an MPI program wait forever.
                        "--kill-on-bad-exit=1"};
   if (!says_memory) command.emplace_back("--mem=0");
-  // What the user says counts, where it says the same of something else.
+  // The user's options override those above.
   command.insert(command.end(), exported.others.begin(), exported.others.end());
   command.push_back(ExportOption(exported.list, names));
   command.push_back(Format("--ntasks={}", app.ranks));
@@ -114,7 +113,7 @@ Result<std::vector<std::string>> SlurmRanksCommand(const MpiApp& app,
 }
 
 void StripForRanks(Environment& environment) {
-  // How many tasks, and where; GPUs, which the agents have; memory.
+  // Number and placement of tasks, GPUs (held by the agents), memory.
   constexpr std::string_view kOfTheJob[] = {"SLURM_NTASKS",
                                             "SLURM_NPROCS",
                                             "SLURM_NNODES",

@@ -1,4 +1,5 @@
-// The ranks of an MPI program that srun starts: a step of the Slurm job around, beside the agents'.
+// Ranks of an MPI program started by srun: a step of the surrounding Slurm job, beside the agents'
+// steps.
 #pragma once
 
 #include <string>
@@ -12,19 +13,19 @@
 
 namespace cuspan {
 
-// Pure: the command line that starts `program` by `app.mpirun`, an srun and the user's options of
-// it. The step waits for nothing that others of the job have, and takes none of its GPUs from the
-// agents. Variables `names` reach the ranks whatever --export the user has among the options.
-// `nodes` are the job's: named hosts, of which `own_name` is this one, must be among those of one
-// component. Without named hosts Slurm places the ranks, and `nodes` may be empty.
+// Pure: command line for starting `program` by `app.mpirun`, an srun with options of the user. The
+// step waits for no resources of other steps, and takes no GPUs from the agents. The variables
+// `names` reach the ranks, independent of the user's --export. `nodes` are the job's; hosts named
+// by the user (`own_name` is this one) must be in one component. Without named hosts, Slurm places
+// the ranks, and `nodes` may be empty.
 Result<std::vector<std::string>> SlurmRanksCommand(const MpiApp& app,
                                                    const std::vector<SlurmNode>& nodes,
                                                    std::string_view own_name,
                                                    const std::vector<std::string>& names,
                                                    const std::vector<std::string>& program);
 
-// Removes what srun would take for options of the ranks' step although it is about the job, or
-// about the step around; and what would tell ranks of another MPI program around theirs.
+// Removes variables that srun would apply to the ranks' step although they describe the job or the
+// surrounding step. Also removes variables of a surrounding MPI program.
 void StripForRanks(Environment& environment);
 
 }  // namespace cuspan

@@ -15,12 +15,11 @@
 namespace cuspan {
 namespace {
 
-// Of the batch script and of salloc's own step ("interactive"), which have all that the job has:
-// slurm.h, SLURM_BATCH_SCRIPT and the like.
+// Lowest number of special steps with all resources of the job: the batch script's and salloc's own
+// ("interactive"). Source: slurm.h, SLURM_BATCH_SCRIPT and similar.
 constexpr std::uint32_t kFirstSpecialStep = 0xfffffff0;
 
-// The GPUs of the step in which this process is, as the user asked for them; none when it is in
-// none.
+// GPUs of this process's step, as requested by the user; empty outside of steps.
 std::vector<std::uint32_t> GpusOfStep(const Environment& environment) {
   const std::string_view step = environment.Get("SLURM_STEP_ID").value_or("");
   std::uint32_t number = 0;
@@ -33,8 +32,8 @@ std::vector<std::uint32_t> GpusOfStep(const Environment& environment) {
   return indices.ok() ? std::move(*indices) : std::vector<std::uint32_t>();
 }
 
-// Lets the head agent open GPUs of the job alone. What is set may be the user's own, or of an outer
-// job: it counts where it names GPUs of this one, and where Slurm keeps this process from others.
+// Limits the head agent to GPUs of the job. A value already set may be the user's or an outer
+// job's. It is kept if it names GPUs of this job, or if Slurm keeps this process from others.
 void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environment) {
   if (own.indices.empty()) return;
   const std::optional<std::string_view> set = environment.Get("CUDA_VISIBLE_DEVICES");
@@ -42,13 +41,13 @@ void SetVisible(const SlurmJob& job, const SlurmNode& own, Environment& environm
   const bool whole_job = environment.Get(settings::kBatch.name) == "job";
   const Result<std::vector<std::uint32_t>> chosen = ParseIndices(set.value_or(""));
   if (!whole_job && chosen.ok() && AllAmong(*chosen, own.indices)) return;
-  // Slurm counts by their device files.
+  // Slurm numbers GPUs by their device files.
   environment.Set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   environment.Set("CUDA_VISIBLE_DEVICES", NumbersText(own.indices));
 }
 
-// Of the hosts that the user names, those GPUs that the job has there, `nodes` says which; under
-// the names that Slurm has for them.
+// Reduces the user's hosts to the job's GPUs there, as listed in `nodes`, and replaces their names
+// by Slurm's.
 Status LimitToJob(const SlurmJob& job, const std::vector<SlurmNode>& nodes,
                   std::string_view own_name, ClusterOptions& options) {
   std::vector<HostRequest> hosts;
@@ -66,7 +65,7 @@ Status LimitToJob(const SlurmJob& job, const std::vector<SlurmNode>& nodes,
           "host {} is no node of Slurm job {}, whose node {} has another address: name nodes of "
           "the job, or set {}=off to reach any host by ssh",
           named.host, job.id, node->name, settings::kBatch.name);
-    // Software GPUs are nobody's where Slurm does not know them.
+    // If Slurm does not know software GPUs, they are not allocated to any job.
     const bool limited = job.counts_gpus && (node->gpus > 0 || options.device != "soft");
     if (limited && node->gpus == 0)
       return Status::Unavailable(
@@ -106,7 +105,7 @@ Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environme
             environment.Get("SLURM_JOB_ID").value_or(""), job.status().message());
     return Status::Ok();
   }
-  // Of one node nothing is missed.
+  // A job of one node loses nothing.
   const bool one_node =
       environment.Get("SLURM_JOB_NUM_NODES") == "1" && !environment.Get("SLURM_HET_SIZE");
   return WithoutNodes(Format("Slurm job {}", environment.Get("SLURM_JOB_ID").value_or("")),
@@ -117,7 +116,7 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
                    ClusterOptions& options, Environment& environment) {
   const SlurmNode* const own = FindNode(job.nodes, own_name, own_name);
   std::vector<SlurmNode> nodes = job.nodes;
-  // Of another job, in whose step this one was begun, it counts nothing.
+  // The surrounding step may belong to another job; it is ignored then.
   const std::vector<std::uint32_t> step = GpusOfStep(environment);
   const bool in_step = own != nullptr && AllAmong(step, own->indices) &&
                        environment.Get(settings::kBatch.name) != "job";
@@ -143,12 +142,12 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
         job.id, settings::kBatch.name);
   LogInfo("Slurm job {}: GPUs of {} hosts; it has {} nodes", job.id, options.hosts.size(),
           job.nodes.size());
-  // GPUs that are limited by their count alone may be others'.
+  // If only the number of GPUs is limited, they may belong to other jobs.
   const bool knows_gpus =
       job.counts_gpus && std::all_of(nodes.begin(), nodes.end(), [](const SlurmNode& node) {
         return node.gpus == 0 || !node.indices.empty();
       });
-  // A remote shell of the user's may reach more than the job has.
+  // A remote shell of the user may reach more GPUs than the job has.
   if (knows_gpus && options.remote_shell.empty()) options.request.job = job.id;
   if (here != nullptr) SetVisible(job, *here, environment);
   for (HostRequest& host : options.app_hosts)
@@ -178,7 +177,7 @@ std::string SlurmNodesText(const std::vector<SlurmNode>& nodes) {
 }
 
 Result<std::vector<SlurmNode>> ParseSlurmNodes(std::string_view text) {
-  // Takes the number at the start of `rest`.
+  // Removes the number at the start of `rest`.
   const auto take = [](std::string_view& rest, std::uint32_t& value) {
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
@@ -233,7 +232,7 @@ std::vector<std::string> SrunCommand(const std::vector<SlurmNode>& nodes, const 
   std::vector<std::string> words = {"srun", "--nodes=1", "--ntasks=1", "--nodelist=" + node.name};
   words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(), gpus.options.begin(), gpus.options.end());
-  // The step takes nothing from the user's own: no processors, memory and GPUs are its alone.
+  // The step takes no processors, memory or GPUs from the user's own steps.
   words.insert(words.end(), {"--overlap", "--mem=0", "--mpi=none", "--job-name=cuspan", "--quiet",
                              "--unbuffered", "--export=ALL"});
   words.insert(words.end(), {"/bin/sh", "-c", gpus.prefix + command});

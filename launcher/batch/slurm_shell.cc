@@ -1,9 +1,9 @@
-// Runs a command on a node of the Slurm job around, called as ssh is: the remote shell of agents.
+// Remote shell of agents, called like ssh: runs a command on a node of the surrounding Slurm job.
 //
 //   cuspan-slurm-shell [OPTION…] NODES NODE COMMAND…
 //
-// OPTIONs are srun's, NODES as SlurmNodesText writes it. Becomes an srun; exit status 255, as of
-// ssh, where none starts.
+// OPTIONs are srun's. NODES has the format of SlurmNodesText. This process becomes an srun. Exit
+// status 255, as from ssh, if none starts.
 #include <algorithm>
 
 #include "common/log.h"

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "cuspan-bench-";
 
-// The names of the benchmarks in `folder`, in order.
+// Names of the benchmarks in `folder`, sorted.
 std::vector<std::string> Installed(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code error;

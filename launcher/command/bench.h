@@ -1,4 +1,4 @@
-// cuspan bench: starts a benchmark, a program beside the proxy.
+// `cuspan bench`: starts a benchmark, a program installed beside the proxy.
 #pragma once
 
 #include "launcher/command/options.h"
@@ -6,8 +6,8 @@
 
 namespace cuspan {
 
-// Becomes the benchmark; without a name, lists those that are installed. Returns an exit
-// status when it can not.
+// Replaces this process by the benchmark; without a name, lists the installed ones. Returns an exit
+// status if it cannot start one.
 int Bench(const BenchOptions& options, const InheritedSignals& signals);
 
 }  // namespace cuspan

@@ -9,10 +9,10 @@ namespace cuspan {
 namespace {
 
 struct OptionWords {
-  std::vector<std::string> names;  // With their dashes.
+  std::vector<std::string> names;  // Including dashes.
   bool has_value = false;
-  std::vector<std::string> values;  // The fixed ones.
-  std::string type;                 // As --help shows it.
+  std::vector<std::string> values;  // Fixed values.
+  std::string type;                 // Type as in --help.
   std::string description;
 };
 
@@ -23,7 +23,7 @@ struct CommandWords {
   bool runs_program = false;
 };
 
-// Up to where details begin.
+// The description without its details.
 std::string Brief(const std::string& description) {
   std::string brief = description.substr(0, description.find_first_of(":;("));
   while (brief.ends_with(' ')) brief.pop_back();
@@ -50,7 +50,7 @@ CommandWords WordsOf(const CLI::App& command, bool is_root) {
   words.description = Brief(command.get_description());
   words.runs_program = !is_root && words.name == "run";
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group().empty()) continue;  // It is not in --help, either.
+    if (option->get_group().empty()) continue;  // Hidden options are not in --help either.
     OptionWords known;
     for (const std::string& name : option->get_snames()) known.names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) known.names.push_back("--" + name);
@@ -141,7 +141,7 @@ _cuspan_program() {
 complete -F _cuspan cuspan
 )";
 
-// What compgen is to list for the value; empty: nothing.
+// Option of compgen for listing the value; empty: no list.
 std::string BashValue(const OptionWords& option) {
   if (!option.values.empty()) return Format("-W '{}'", Joined(option.values, " "));
   if (option.type == "FILE") return "-f";
@@ -187,7 +187,8 @@ std::string BashScript(const std::vector<CommandWords>& all) {
 
 // --- zsh
 
-// In single quotes, with what is special to _arguments and _describe behind a backslash.
+// Text for single quotes, with characters special to _arguments and _describe escaped by a
+// backslash.
 std::string ZshText(const std::string& text) {
   std::string quoted;
   for (const char c : text) {
@@ -293,7 +294,7 @@ std::string FishScript(const std::vector<CommandWords>& all) {
     for (const OptionWords& option : command.options)
       text += Format("complete -c cuspan -n {}{}\n", seen, FishOption(option));
     if (!command.runs_program) continue;
-    // The words after these are their values. fish takes a long option in the first place for its
+    // Options with a value in the next word. fish treats a long option in the first position as its
     // own.
     std::vector<std::string> valued = {"-"};
     for (const OptionWords& option : command.options)

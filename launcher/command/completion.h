@@ -1,4 +1,4 @@
-// Scripts with which shells complete cuspan's command line, made of the options that CLI11 knows:
+// Scripts for completion of cuspan's command line in shells, generated from CLI11's options:
 // `cuspan completion SHELL`.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace cuspan {
 
-// For bash, zsh or fish; kInvalid for another shell. The values of an option are the lower-case
-// words of its type's name ("auto|never"); FILE, DIR and COMMAND are completed as such. After the
-// options of `run` comes another command, with what the shell knows of that.
+// Script for bash, zsh or fish; kInvalid for another shell. The values of an option are the
+// lower-case words of its type's name ("auto|never"). FILE, DIR and COMMAND are completed as files,
+// folders and commands. After the options of `run`, the shell completes another command.
 Result<std::string> CompletionScript(const CLI::App& app, std::string_view shell);
 
 }  // namespace cuspan

@@ -23,7 +23,7 @@
 namespace cuspan {
 namespace {
 
-// Those of an app that is an MPI program.
+// Options of a program that uses MPI, not yet checked.
 struct MpiTexts {
   std::string ranks;
   std::string devices_a_rank;
@@ -31,7 +31,7 @@ struct MpiTexts {
   std::string mpirun = "mpirun";
 };
 
-// The options as they are written, before their values are checked.
+// Options as written by the user, not yet checked.
 struct Texts {
   GpuRequestTexts request;
   std::string hosts;
@@ -127,7 +127,7 @@ void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
       ->type_name("COMMAND");
 }
 
-// Completes the request: ranks with GPUs of their own say how many the run needs.
+// Checks the MPI options. If each rank has GPUs of its own, sets the number of GPUs in `request`.
 Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuRequest& request) {
   MpiApp app;
   if (texts.devices_a_rank.empty()) {
@@ -158,7 +158,7 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuRequest& request) {
   return app;
 }
 
-// "0.5" or "30".
+// Parses "0.5" or "30".
 Result<std::chrono::milliseconds> ParseEvery(const std::string& text) {
   double seconds = 0;
   const auto [end, error] =
@@ -184,7 +184,7 @@ void AddDoctorOptions(CLI::App& command, DoctorOptions& doctor, std::string& lim
       .add_option("--timeout", limit,
                   "seconds within which each host must answer, 1 to 4096 (default: 60)")
       ->type_name("SECONDS");
-  // For other doctors alone; an option of no group is not shown.
+  // Used only by other doctors. Options with an empty group are hidden.
   command.add_flag("--probe", doctor.probe, "print what this host is")->group("");
 }
 
@@ -212,7 +212,7 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   Result<SameNode> same_node = ParseSameNode(texts.same_node);
   if (!same_node.ok()) return Status::Invalid("--{}", same_node.status().message());
   options.same_node = *same_node;
-  // Read by each agent: here a mistake in them is told once.
+  // Every agent reads these settings; checking them here reports an error only once.
   if (const Result<ChannelLayout> layout = ChannelLayout::FromSettings(); !layout.ok())
     return layout.status();
   if (const Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
@@ -257,13 +257,13 @@ std::string VariablesHelp() {
 
 constexpr const char* kVersionLine = "cuspan " CUSPAN_VERSION "\n";
 
-// " (did you mean 'run'?)", where that is likely.
+// " (did you mean 'run'?)", or empty if no word is near.
 std::string Suggestion(const std::string& word, const std::vector<std::string>& known) {
   const std::optional<std::string> nearest = Nearest(word, known);
   return nearest ? Format(" (did you mean '{}'?)", *nearest) : std::string();
 }
 
-// That the first of `words` names a command, or is an option that needs none.
+// Checks that the first of `words` is a command, or an option allowed without one.
 Status CheckCommand(const std::vector<std::string>& words, CLI::App& app) {
   std::vector<std::string> commands;
   std::string list;
@@ -284,7 +284,7 @@ Status CheckCommand(const std::vector<std::string>& words, CLI::App& app) {
                           Suggestion(word, commands), list);
 }
 
-// That what `command` did not understand is the command line of a program.
+// Checks that the words not parsed by `command` are the command line of a program.
 Status CheckExtras(const CLI::App& command) {
   const std::vector<std::string> extras = command.remaining();
   if (extras.empty()) return Status::Ok();
@@ -304,7 +304,7 @@ Status CheckExtras(const CLI::App& command) {
 }  // namespace
 
 Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
-  // What follows the first "--" is the app's and is not looked at.
+  // Words after the first "--" belong to the program and are not parsed.
   std::vector<std::string> own;
   std::vector<std::string> command;
   bool separated = false;
@@ -315,7 +315,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       (separated ? command : own).emplace_back(argv[i]);
   }
 
-  // "help COMMAND" is what many try first.
+  // Many users try "help COMMAND" first.
   if (!own.empty() && own.front() == "help") {
     own.erase(own.begin());
     own.emplace_back("--help");
@@ -406,13 +406,13 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App* version_command = app.add_subcommand("version", "print the version");
   for (CLI::App* command : {devices_command, queue_command, top_command, metrics_command,
                             doctor_command, support_command, completion_command, version_command})
-    command->allow_extras();  // CheckExtras names them.
+    command->allow_extras();  // CheckExtras reports them.
   AddManualPageOption(app);
   CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
   CommandLine line;
   try {
-    // As CLI11 takes them: from the last to the first. It would read -np as -n p.
+    // CLI11 expects the words from last to first, and would read -np as -n p.
     std::vector<std::string> reversed(own.rbegin(), own.rend());
     std::replace(reversed.begin(), reversed.end(), std::string("-np"), std::string("--np"));
     app.parse(std::move(reversed));
@@ -442,7 +442,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
 
   if (bench_command->parsed()) {
-    // The benchmark reads its options itself.
+    // The benchmark parses its options itself.
     std::vector<std::string> rest = bench_command->remaining();
     BenchOptions bench;
     if (!rest.empty()) bench.name = rest.front();
@@ -491,11 +491,12 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     (queue_command->parsed() ? line.queue : line.devices) = std::move(devices);
     return line;
   }
-  // The program's own words, as they were written, are the last.
+  // The program's words are the last ones, unchanged.
   const auto program_words = static_cast<std::ptrdiff_t>(run_command->remaining().size());
   const std::vector<std::string> rest(own.end() - program_words, own.end());
   if (!rest.empty()) {
-    // Without a separator the first word that is no option starts the program's command line.
+    // Without a separator, the program's command line starts at the first word other than an
+    // option.
     std::vector<std::string> whole = rest;
     if (separated) whole.emplace_back("--");
     whole.insert(whole.end(), command.begin(), command.end());
@@ -514,7 +515,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   cluster.app_hosts = run.mpi.hosts;
   run.cluster = std::move(cluster);
   if (!trace.empty()) {
-    // The agents may have another folder.
+    // Agents may have another working directory.
     run.cluster.trace = std::filesystem::absolute(trace).string();
   }
   run.command = std::move(command);

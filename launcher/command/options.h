@@ -1,4 +1,4 @@
-// The command line of cuspan, read with CLI11.
+// Command line of cuspan, parsed with CLI11.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,9 @@ struct RunOptions {
   ClusterOptions cluster;
   bool statistics = false;
   bool strict = false;
-  bool dry_run = false;  // Says what would be started, and starts nothing.
+  bool dry_run = false;  // Prints the agents and commands without starting them.
   std::optional<MetricsTarget> metrics;
-  bool metrics_demanded = false;  // On the command line, not by the site.
+  bool metrics_demanded = false;  // Requested on the command line, not by a setting.
   MpiApp mpi;
   std::vector<std::string> command;
 };
@@ -43,22 +43,21 @@ struct BenchOptions {
   std::vector<std::string> arguments;
 };
 
-// What the command line asks for: exactly one of run, devices, queue, top, metrics, doctor, bench,
-// support and text is there.
+// Parsed command line. Exactly one of run, devices, queue, top, metrics, doctor, bench, support and
+// text is set.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;
-  std::optional<DevicesOptions> queue;  // `cuspan queue`, which has the same options.
+  std::optional<DevicesOptions> queue;  // `cuspan queue`; it has the same options.
   std::optional<TopOptions> top;
   std::optional<NodeMetricsOptions> metrics;
   std::optional<DoctorOptions> doctor;
   std::optional<BenchOptions> bench;
   std::optional<SupportOptions> support;
-  std::string text;  // To print: of --help and --version.
+  std::string text;  // Output of --help, --version and the like.
 };
 
-// Failures are one sentence for the user; kNotFound: the command line names no command that
-// there is.
+// Errors are one sentence for the user. kNotFound: the command line names no existing command.
 Result<CommandLine> ParseCommandLine(int argc, const char* const* argv);
 
 }  // namespace cuspan

@@ -1,11 +1,11 @@
-// `cuspan queue`: the runs that hold GPUs or wait for some.
+// `cuspan queue`: the runs holding GPUs or waiting for them.
 #pragma once
 
 #include "launcher/command/options.h"
 
 namespace cuspan {
 
-// Prints the runs on standard output, in the order of arrival; the exit status.
+// Prints the runs on standard output, in order of arrival. Returns the exit status.
 int ShowQueue(const DevicesOptions& options, const InheritedSignals& signals);
 
 }  // namespace cuspan

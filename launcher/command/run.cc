@@ -31,11 +31,11 @@
 namespace cuspan {
 namespace {
 
-// Sent to us, meant for the app.
+// Signals passed on to the program.
 constexpr int kForwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-// The signals that concern the launcher while the app runs, as a descriptor.
-// SIGINT and SIGQUIT come from the terminal to the app as well, which decides what they mean.
+// Descriptor for the signals handled by the launcher while the program runs. SIGINT and SIGQUIT are
+// ignored: the terminal sends them to the program as well, and the program decides on them.
 Result<UniqueFd> TakeSignals() {
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGQUIT, SIG_IGN);
@@ -51,7 +51,7 @@ Result<UniqueFd> TakeSignals() {
   return fd;
 }
 
-// Watches the app until it ends; its status as waitpid gives it.
+// Watches the program until it ends. WaitEnd returns its status from waitpid.
 class AppWatch {
  public:
   // `metrics` may be null.
@@ -65,7 +65,8 @@ class AppWatch {
                           {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0},
                           {metrics_ != nullptr ? metrics_->request_fd() : -1, POLLIN, 0},
                           {metrics_ != nullptr ? metrics_->answer_fd(agents_) : -1, POLLIN, 0}};
-      // Ends with a signal, among them SIGCHLD of the program, and with what the agents do.
+      // Returns on a signal (including SIGCHLD of the program), on events of the agents, and on
+      // requests for metrics.
       ::poll(waited, 5, -1);
       if (waited[0].revents != 0) TakeSignals();
       if (waited[1].revents != 0) agents_.ReadOutput();
@@ -79,7 +80,7 @@ class AppWatch {
     }
     return wait_status_;
   }
-  // The agents ended before the app, and the user was told.
+  // The agents ended before the program, and the user was notified.
   bool agents_lost() const { return agents_lost_; }
 
  private:
@@ -92,8 +93,8 @@ class AppWatch {
         job_.Take(information);
         continue;
       }
-      // Of a terminal that hangs up the kernel tells only the leader of its session; where that
-      // is a shell, the shell tells us and the app.
+      // If a terminal hangs up, the kernel signals only the leader of its session. If this is a
+      // shell, it signals the launcher and the program.
       const bool app_has_it = information.ssi_code == SI_KERNEL && ::getsid(0) != ::getpid();
       if (!app_has_it && static_cast<pid_t>(information.ssi_pid) != app_) ::kill(app_, number);
       if (number == SIGTERM || number == SIGHUP) job_.LetEnd();
@@ -129,7 +130,7 @@ struct AppCommand {
   bool in_job = false;  // Slurm chooses the nodes of its processes.
 };
 
-// That of ranks which srun starts.
+// Command for ranks started by srun.
 Result<AppCommand> CommandOfSrun(const MpiApp& app, const std::vector<std::string>& names,
                                  const std::vector<std::string>& program,
                                  Environment& environment) {
@@ -149,8 +150,8 @@ Result<AppCommand> CommandOfSrun(const MpiApp& app, const std::vector<std::strin
   return command;
 }
 
-// The command line of the app: the user's, or that of an mpirun with the user's behind it, for
-// which `environment` may be changed.
+// Command line of the program: the user's, or an mpirun followed by the user's. May change
+// `environment` for mpirun.
 Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment) {
   if (options.mpi.ranks == 0) return AppCommand{options.command};
   MpiKind kind = MpiKind::kOpenMpi;
@@ -160,7 +161,7 @@ Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment
     return Status::Refused(
         "--secure: --app-mpirun says where ranks are, which would get the secret of the run there "
         "from a starter that need not encrypt: start all ranks on this host");
-  // One that is not there is told of later, as any program is.
+  // A missing mpirun is reported later, like any missing program.
   const bool there = FindCommand(app.mpirun.front(), environment.Get("PATH").value_or("")).ok();
   if (there && (!app.hosts.empty() || app.in_job || IsNamedSrun(app))) {
     const Result<MpiKind> found = FindMpiKind(app);
@@ -180,7 +181,7 @@ Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment
   return AppCommand{MpiAppCommand(app, kind, names, options.command)};
 }
 
-// What a run would start: the agents, by host, and the commands.
+// Prints the plan of a run: the agents, by host, and the commands.
 int TellPlan(const ClusterOptions& cluster, const InstallPaths& paths, const RunKey& key,
              const std::vector<std::string>& command) {
   const Result<std::unique_ptr<AgentStarter>> made = AgentStarter::Make(cluster, paths, key);
@@ -201,7 +202,7 @@ int TellPlan(const ClusterOptions& cluster, const InstallPaths& paths, const Run
 }  // namespace
 
 int Run(const RunOptions& options, const InheritedSignals& signals) {
-  // Its place in the queues of all hosts.
+  // Position in the queues of all hosts.
   const std::uint64_t started = RealTimeNow();
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status(), kExitOwnFailure);
@@ -234,13 +235,13 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   ClusterOptions cluster = options.cluster;
   cluster.app_in_job = command->in_job;
   if (options.dry_run) return TellPlan(cluster, *paths, *key, command->words);
-  // What can not be written is told before the run, which changes the file at its end.
+  // Checked before the run, since the file is written only at its end.
   if (!cluster.trace.empty())
     if (const Status may = CheckTraceFile(cluster.trace); !may.ok())
       return Fail(may, kExitOwnFailure);
   cluster.request.order = started;
   cluster.request.program = std::filesystem::path(options.command.front()).filename().string();
-  // Before GPUs are waited for: what can not be opened is told at once.
+  // Opened before waiting for GPUs: an error is reported at once.
   std::unique_ptr<RunMetrics> metrics;
   if (options.metrics) {
     Result<std::unique_ptr<RunMetrics>> opened =
@@ -255,7 +256,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   Result<std::unique_ptr<AgentCluster>> agents =
       AgentCluster::Start(cluster, *paths, *key, signals);
   if (!agents.ok()) return Fail(agents.status(), kExitOwnFailure);
-  // A socket must not stay.
+  // The file of a Unix socket must not remain.
   (*agents)->SetFarewell([&metrics] { metrics.reset(); });
   Result<RunReady> ready = (*agents)->WaitReady();
   if (!ready.ok()) return Fail(ready.status(), kExitOwnFailure);
@@ -275,13 +276,13 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (metrics && !watch.agents_lost()) metrics->End(**agents);
   Result<RunStatistics> statistics = (*agents)->End();
   if (!statistics.ok() && !watch.agents_lost()) {
-    // They ended first, and the app because of it.
+    // The agents ended first, and the program because of it.
     LogError("{}; its devices were lost", (*agents)->ExplainEnd());
   } else if (options.statistics && statistics.ok()) {
     const std::string table = StatisticsTable(statistics->reports, ready->relay);
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, table.data(), table.size());
   }
-  // Other programs are told of the devices when they look for them.
+  // Other programs see the run's device files through the C library.
   if (statistics.ok() && statistics->reports.empty() && CallsKernelItself(*program))
     LogWarn(
         "no process of the run used a GPU, and {} cannot see the run's device files (/dev/nvidia0 "

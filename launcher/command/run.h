@@ -1,4 +1,4 @@
-// `cuspan run`: the app beside its agents.
+// `cuspan run`: the program beside its agents.
 #pragma once
 
 #include "launcher/command/options.h"
@@ -6,7 +6,8 @@
 
 namespace cuspan {
 
-// Runs the program and ends as it ends; returns only an exit status of our own failures.
+// Runs the program and ends with its exit status or signal. Returns an exit status only for
+// failures of cuspan.
 int Run(const RunOptions& options, const InheritedSignals& signals);
 
 }  // namespace cuspan

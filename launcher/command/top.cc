@@ -15,7 +15,7 @@
 namespace cuspan {
 namespace {
 
-// A window may have another size each time; where it says none, it stays 0.
+// The window's size may change between calls. If it is unknown, it stays 0.
 Status Draw(const RunReady& found) {
   winsize size{};
   ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
@@ -25,7 +25,7 @@ Status Draw(const RunReady& found) {
   return Status::Ok();
 }
 
-// Ends when it can not go on.
+// Returns only on an error.
 Status DrawAgainAndAgain(const TopOptions& options, const InheritedSignals& signals) {
   CUSPAN_ASSIGN_OR_RETURN(const std::unique_ptr<AgentCluster> agents,
                           StartLooking(options.cluster, signals));

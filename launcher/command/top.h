@@ -1,12 +1,12 @@
-// `cuspan top`: what the runs that share GPUs are doing.
+// `cuspan top`: activity of the runs sharing GPUs.
 #pragma once
 
 #include "launcher/command/options.h"
 
 namespace cuspan {
 
-// Prints it on standard output; on a terminal again and again, until the user ends it by a signal.
-// The exit status.
+// Prints the table on standard output; on a terminal repeatedly, until a signal of the user.
+// Returns the exit status.
 int Top(const TopOptions& options, const InheritedSignals& signals);
 
 }  // namespace cuspan

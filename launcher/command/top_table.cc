@@ -18,10 +18,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As much as tickets and tables of shared GPUs have of a text.
+// Maximum length of a text in tickets and in tables of shared GPUs.
 constexpr std::size_t kMaxShown = 64;
 
-// Null where nobody shares it.
+// Null if no run shares it.
 const SharedGpu* SharedOf(const RunReady& found, const DeviceDescription& device) {
   const std::string key = LeaseKey(device);
   const auto shared =
@@ -30,14 +30,14 @@ const SharedGpu* SharedOf(const RunReady& found, const DeviceDescription& device
   return shared == found.shared.end() || shared->runs.empty() ? nullptr : &*shared;
 }
 
-// What the terminal shows must not be what controls it.
+// Removes characters that control a terminal.
 std::string Shown(std::string_view text) { return Printable(text, kMaxShown); }
 
 std::int64_t NicenessOf(const ShareTerms& terms) {
   return std::int64_t{terms.niceness} + terms.process_niceness;
 }
 
-// What a run has of a GPU that no other shares is not measured, unless it has a limit.
+// True if the run's share is not measured: no other run shares the GPU, and it has no limit.
 bool IsAlone(const SharedGpu& shared) {
   return shared.runs.size() == 1 && shared.runs.front().terms.limit >= scheduling::kWhole;
 }
@@ -49,14 +49,14 @@ std::string PercentText(std::uint32_t thousandths) {
   return Format("{:.1f}%", Percent(thousandths));
 }
 
-// How long a run has waited for the GPU in all, and of how much of the time in which it wanted it.
+// Total time a run waited for the GPU, and its percentage of the time the run needed the GPU.
 std::string WaitText(const SharingRun& run) {
   const double wanted = Seconds(run.used) + Seconds(run.waited);
   return Format("{:.1f} s ({:.0f}%)", Seconds(run.waited),
                 wanted > 0 ? 100 * Seconds(run.waited) / wanted : 0);
 }
 
-// How much two runs that are on the GPU together do, as a part of what one does alone.
+// Throughput of two runs together on the GPU, relative to one run alone.
 std::string PairText(const SharingRun& run) {
   if (!run.paired) return "-";
   return run.pair_sum == 0 ? "yes" : Format("{:.2f}", run.pair_sum / 1000.0);
@@ -70,12 +70,12 @@ std::string MemoryText(const SharingRun& run) {
 
 const char* StateOf(const SharingRun& run, bool alone) {
   if (alone) return "alone";
-  // Who is next may have the turn while another still leaves.
+  // The next run may have the time slice already while the previous one finishes.
   if (run.waiting) return "waits";
   return run.has_turn ? "on the GPU" : "idle";
 }
 
-// Of a run that does not share, or whose sharing is not for our eyes.
+// State of a run without sharing, or with sharing not visible to this user.
 constexpr const char* kHolds = "holds it";
 
 Json SharingJson(const SharingRun& run, bool alone) {
@@ -165,12 +165,12 @@ std::string TopJson(const RunReady& found) {
 std::string TopScreen(const RunReady& found, std::size_t lines, std::size_t columns) {
   std::string text = TopTable(found);
   for (const std::string& note : found.notes) text += Printable(note, note.size()) + "\n";
-  std::string screen = "\x1b[H";  // To the first line. "[K" clears a line, "[J" all that follow.
+  std::string screen = "\x1b[H";  // To the first line. "[K" clears a line, "[J" all lines after it.
   std::size_t shown = 0;
   for (std::size_t at = 0; at < text.size() && (lines == 0 || ++shown < lines);) {
     const std::size_t end = text.find('\n', at);
     const std::string_view line = std::string_view(text).substr(at, end - at);
-    // Before the line, since behind one that fills the width it would take its last character.
+    // Before the line: after a line of full width it would erase the last character.
     screen += "\x1b[K";
     screen += columns == 0 ? line : line.substr(0, columns);
     screen += '\n';

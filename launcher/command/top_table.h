@@ -1,4 +1,4 @@
-// What runs that share GPUs do, as text and JSON. Pure.
+// Activity of runs sharing GPUs, as text and JSON. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace cuspan {
 
-// For a person: a line for each run on each GPU, and one for each GPU that nobody shares.
+// Text with a line for each run on each GPU, and one for each GPU not shared.
 std::string TopTable(const RunReady& found);
-// The same as a JSON array, an object a GPU.
+// The same as a JSON array, one object per GPU.
 std::string TopJson(const RunReady& found);
-// What draws the table, and below it the notes of `found`, over what a terminal shows: as much as
-// it has room for, with the cursor below. Of 0 lines or columns: all, however many there are.
+// Terminal output that draws the table over the screen, followed by the notes of `found`. It is cut
+// to the given size, with the cursor below. 0 lines or columns: no limit.
 std::string TopScreen(const RunReady& found, std::size_t lines, std::size_t columns);
 
 }  // namespace cuspan

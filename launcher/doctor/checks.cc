@@ -36,7 +36,7 @@ std::vector<Finding> CheckSettings(const Visit& visit, const Visit& own) {
   std::vector<Finding> found;
   if (!visit.facts) return found;
   for (const std::string& name : visit.facts->unknown_settings) {
-    // Those of the own host go along.
+    // Settings of the own host are passed to other hosts.
     const std::vector<std::string>& known = own.facts->unknown_settings;
     if (!visit.own && std::find(known.begin(), known.end(), name) != known.end()) continue;
     found.push_back({"setting-unknown", Severity::kWarning, visit.host,

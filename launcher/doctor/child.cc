@@ -23,10 +23,10 @@
 namespace cuspan::doctor {
 namespace {
 
-// Facts of a host are some kilobytes.
+// Facts of a host take some kilobytes.
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::chrono::milliseconds kTerminateLimit{500};
-// For a reader of more than a pipe takes at once.
+// Limit for a child to read input larger than a pipe.
 constexpr std::chrono::duration<int, std::milli> kTellLimit{2'000};
 
 struct Pipe {
@@ -40,7 +40,7 @@ Result<Pipe> MakePipe() {
 
 [[noreturn]] void Become(const std::vector<char*>& arguments, const std::vector<char*>& variables,
                          const std::array<int, 3>& streams) {
-  // As new: what this process ignores or blocks is its own.
+  // Resets signals: this process's ignored and blocked ones do not apply to the child.
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
@@ -56,7 +56,7 @@ Result<Pipe> MakePipe() {
   ::_exit(127);
 }
 
-// Whether there may be more.
+// Returns false at the end of the pipe.
 bool ReadSome(UniqueFd& pipe, std::string& text) {
   std::array<char, 16384> part{};
   const ssize_t got = ::read(pipe.get(), part.data(), part.size());
@@ -65,7 +65,7 @@ bool ReadSome(UniqueFd& pipe, std::string& text) {
     pipe.Reset();
     return false;
   }
-  // What is beyond is read, so that it goes on, and forgotten.
+  // Output beyond the limit is read and discarded, so that the child does not block.
   text.append(part.data(), std::min(static_cast<std::size_t>(got),
                                     kMaxBytes - std::min(kMaxBytes, text.size())));
   return true;
@@ -119,7 +119,7 @@ Child::Child(Child&& other) noexcept
 Child::~Child() {
   if (pid_ <= 0) return;
   EndInput();
-  // While its leader is not waited for, nobody else has the number of its session.
+  // Until waitpid for its leader, the session's number cannot be reused.
   ::kill(-pid_, SIGTERM);
   if (wait_status_) return;
   const auto end = std::chrono::steady_clock::now() + kTerminateLimit;
@@ -155,7 +155,7 @@ bool Child::Read(Deadline deadline) {
   if (waited[0].revents != 0) ReadSome(output_pipe_, output_);
   if (waited[1].revents != 0) ReadSome(errors_pipe_, errors_);
   if (waited[2].revents == 0) return true;
-  // What it said last lies in the pipes, which others of its session may keep open.
+  // Its last output is still in the pipes; other processes of its session may keep them open.
   siginfo_t ended{};
   ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT);
   for (UniqueFd* const pipe : {&output_pipe_, &errors_pipe_}) {
@@ -184,7 +184,7 @@ Result<std::string> Child::ReadLine(Deadline deadline) {
     }
     if (wait_status_) return Status::Unavailable("it has ended");
     if (!output_pipe_.valid()) {
-      // It has closed its output; how it ends says why.
+      // It has closed its output; its exit status has the reason.
       if (!Wait(deadline)) return Status::Unavailable("it says nothing more");
       continue;
     }

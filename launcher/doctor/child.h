@@ -1,4 +1,4 @@
-// A command with pipes to its input and outputs, of whose words no more than a bound is kept.
+// A command with pipes for its input and outputs; the output kept is bounded.
 #pragma once
 
 #include <sys/types.h>
@@ -15,39 +15,39 @@
 
 namespace cuspan::doctor {
 
-// One thread at a time. It leads a session of its own, and is sent SIGTERM when the thread that
-// started it ends.
+// Threads: one at a time. The command leads a session of its own, and receives SIGTERM when the
+// thread that started it ends.
 class Child {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // kExhausted where no process can be had. A command that cannot be run ends with status 127, and
-  // says why.
+  // kExhausted if no process can be created. A command that cannot be executed ends with status 127
+  // and an error message.
   static Result<Child> Start(const std::vector<std::string>& command,
                              const Environment& environment);
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
-  // Ends it, with all of its session that is left: by SIGTERM, soon by SIGKILL.
+  // Ends it and the rest of its session, by SIGTERM and soon SIGKILL.
   ~Child();
 
-  // Gives it a line. Nothing happens where it reads none.
+  // Sends it a line. Closes the input if it does not read.
   void Tell(const std::string& line);
-  // It has no more to read.
+  // Closes its input.
   void EndInput() { input_.Reset(); }
-  // The next line of its output, without its end; kUnavailable when it has ended, late() is true
-  // when it is late.
+  // Next line of its output, without its end. kUnavailable if it has ended or the deadline has
+  // passed; late() is then true.
   Result<std::string> ReadLine(Deadline deadline);
-  // Waits for its end. How it ended, as waitpid tells; none when it is late.
+  // Waits for its end. Returns its status from waitpid; empty if the deadline has passed.
   std::optional<int> Wait(Deadline deadline);
 
   bool late() const { return late_; }
-  // What it has said so far, but for the lines that were read.
+  // Output so far, without lines returned by ReadLine.
   const std::string& output() const { return output_; }
   const std::string& errors() const { return errors_; }
 
  private:
   Child(pid_t pid, UniqueFd process, UniqueFd input, UniqueFd output, UniqueFd errors);
-  // Reads what has come, waiting for it or its end; false when late.
+  // Reads pending output; blocks until there is some, or its end. False if the deadline has passed.
   bool Read(Deadline deadline);
 
   pid_t pid_;
@@ -57,8 +57,8 @@ class Child {
   std::string output_, errors_;
 };
 
-// What a command says on both outputs when it has failed, or why it was not started; empty when it
-// ended with status 0.
+// First error line of a failed command, or the reason it was not started. Empty if it ended with
+// status 0.
 std::string FailureOf(const std::vector<std::string>& command, const Environment& environment,
                       std::chrono::milliseconds limit);
 

@@ -40,7 +40,7 @@ doctor::Needs NeedsOf(const InstallPaths& paths, const ClusterOptions& options, 
   return needs;
 }
 
-// PBS's commands put what a process writes into the job's files (docs/batch.md).
+// PBS's commands write a process's output to the job's files (docs/batch.md).
 bool IsSilentShell(const std::string& remote_shell) {
   const std::vector<std::string> words = SplitWords(remote_shell);
   return std::any_of(words.begin(), words.end(), [](const std::string& word) {
@@ -54,7 +54,7 @@ Plan OwnPart(const Plan& plan) {
   return own;
 }
 
-// What the options leave open is what a run would fill in.
+// Options not set are completed as for a run.
 Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
                                         std::vector<doctor::Finding>& findings) {
   CUSPAN_ASSIGN_OR_RETURN(const InstallPaths paths, InstallPaths::Find());
@@ -96,10 +96,10 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
 }  // namespace
 
 int Doctor(const DoctorOptions& options) {
-  // A host takes four.
+  // Each host needs four descriptors.
   RaiseDescriptorLimit();
   if (options.probe) return doctor::RunProbe(options.cluster);
-  // A remote shell may end before it is told anything.
+  // A remote shell may end before reading its input.
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<doctor::Finding> findings;
   const Result<std::vector<doctor::Visit>> visits = Look(options, findings);

@@ -1,4 +1,4 @@
-// `cuspan doctor`: what a run would need and does not find.
+// `cuspan doctor`: requirements of a run missing on its hosts.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@ namespace cuspan {
 struct DoctorOptions {
   ClusterOptions cluster;
   bool json = false;
-  bool probe = false;            // Says what this host is, for another one's doctor.
-  std::chrono::seconds limit{};  // For a host to answer.
+  bool probe = false;            // Prints this host's facts for another host's doctor.
+  std::chrono::seconds limit{};  // Time for a host to answer.
 };
 
-// Prints what is found on standard output; the exit status: 1 where something keeps a run from
-// working. With `options.probe` says what this host is instead, for another one's doctor.
+// Prints its findings on standard output. Returns the exit status: 1 if a finding prevents a run.
+// With `options.probe`, prints this host's facts for another host's doctor.
 int Doctor(const DoctorOptions& options);
 
 }  // namespace cuspan

@@ -7,7 +7,7 @@
 
 namespace cuspan::doctor {
 
-// Found by the library by their names.
+// The library finds the fields by these names.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FolderFacts, path, problem, free_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuFacts, name, software, compute_mode, driver_version)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LimitFacts, locked_bytes, open_files, processes, file_bytes,
@@ -29,10 +29,10 @@ namespace {
 
 using nlohmann::json;
 
-// How each line of facts begins.
+// Start of each line of facts.
 constexpr std::string_view kFactsMark = R"({"cuspan_doctor":)";
 
-// What programs and drivers say need not be UTF-8.
+// Output of programs and drivers may contain bytes other than UTF-8.
 std::string LineOf(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -1,4 +1,4 @@
-// What one host says of itself: what a run would find there.
+// Facts of one host about itself: the conditions for a run there.
 #pragma once
 
 #include <cstdint>
@@ -10,98 +10,99 @@
 
 namespace cuspan::doctor {
 
-// A folder that something is written to.
+// A folder used for writing.
 struct FolderFacts {
-  std::string path;              // Empty: nothing is.
-  std::string problem;           // Why it cannot be used; empty: it can.
-  std::uint64_t free_bytes = 0;  // The largest number: not known.
+  std::string path;              // Empty: not used.
+  std::string problem;           // Reason it cannot be used; empty: usable.
+  std::uint64_t free_bytes = 0;  // Maximum value: unknown.
 };
 
 struct GpuFacts {
   std::string name;
   bool software = false;
-  std::int32_t compute_mode = 0;     // CUcomputemode of cuda.h.
+  std::int32_t compute_mode = 0;     // CUcomputemode from cuda.h.
   std::uint32_t driver_version = 0;  // 12040 is CUDA 12.4.
 };
 
 struct LimitFacts {
-  // The largest number: no limit.
-  std::uint64_t locked_bytes = 0;                   // ulimit -l
-  std::uint64_t open_files = 0;                     // ulimit -Hn, to which agents raise theirs
+  // Maximum value: no limit.
+  std::uint64_t locked_bytes = 0;  // ulimit -l
+  // ulimit -Hn; agents raise their soft limit to it
+  std::uint64_t open_files = 0;
   std::uint64_t processes = 0;                      // ulimit -u; no limit for root
   std::uint64_t file_bytes = 0;                     // ulimit -f
   std::uint64_t address_bytes = ~std::uint64_t{0};  // ulimit -v
 };
 
 struct HostFacts {
-  std::string host;      // Its own name.
-  std::string version;   // Of the cuspan there,
+  std::string host;      // The host's own name.
+  std::string version;   // Version of cuspan there,
   std::string protocol;  // and of its messages.
-  // Empty where nothing is wrong; else what is.
-  std::string install_problem;  // A file of cuspan's that is missing.
-  std::string agent_problem;    // Why cuspan-agent does not start,
-  std::string ucx_problem;      // and cuspan-agent-ucx.
+  // Problems; empty if there is none.
+  std::string install_problem;  // A missing file of cuspan.
+  std::string agent_problem;    // Failure of cuspan-agent to start,
+  std::string ucx_problem;      // and of cuspan-agent-ucx.
   std::string code_problem;     // Code cannot be written and then executed.
-  std::string thread_problem;   // A process cannot start as many threads as one of a run has.
-  std::string gpu_problem;      // Why there are no GPUs, or only software ones.
-  std::string mpirun;           // Its path; empty: there is none.
-  std::string mpirun_kind;      // "Open MPI", "MPICH", or empty: not known.
-  std::string mpi_daemon;  // What mpirun starts on other hosts: its path; empty: there is none.
+  std::string thread_problem;   // A process cannot start as many threads as in a run.
+  std::string gpu_problem;      // Reason for no GPUs, or only software GPUs.
+  std::string mpirun;           // Its path; empty: not found.
+  std::string mpirun_kind;      // "Open MPI", "MPICH", or empty: unknown.
+  std::string mpi_daemon;  // Program started by mpirun on other hosts: its path; empty: not found.
   std::vector<GpuFacts> gpus;
-  std::vector<std::string> denied_devices;    // Files of /dev that this user may not open.
-  std::vector<std::string> unknown_settings;  // Variables CUSPAN_… that mean nothing.
+  std::vector<std::string> denied_devices;    // Files of /dev not open to this user.
+  std::vector<std::string> unknown_settings;  // Variables CUSPAN_… without a meaning.
   LimitFacts limits;
   bool rdma = false;
-  FolderFacts shared_memory;        // CUSPAN_SHARE_FOLDER, and where MPI and NCCL share memory.
+  FolderFacts shared_memory;        // CUSPAN_SHARE_FOLDER, also the shared memory of MPI and NCCL.
   FolderFacts temporary;            // TMPDIR.
   FolderFacts locks;                // CUSPAN_LEASE_FOLDER.
   FolderFacts kernels;              // CUSPAN_SOFT_CACHE.
   std::string leases;               // CUSPAN_LEASES.
-  std::uint64_t memory_bytes = 0;   // To be had.
-  std::uint64_t channel_bytes = 0;  // What a GPU in use takes of it.
-  std::vector<std::string> places;  // Addresses with a port at which the probe listens.
-  double time = 0;                  // Seconds since 1970, when this was said.
+  std::uint64_t memory_bytes = 0;   // Available memory.
+  std::uint64_t channel_bytes = 0;  // Memory needed for each GPU in use.
+  std::vector<std::string> places;  // Addresses with ports of the probe's listener.
+  double time = 0;                  // Time of these facts, in s since 1970.
 };
 
 // One line of JSON.
 std::string FactsText(const HostFacts& facts);
-// Whether a line may be what FactsText writes, of whichever version.
+// True if a line may be from FactsText, of any version.
 bool LooksLikeFacts(std::string_view line);
-// kInvalid for what FactsText does not write. Of another version of cuspan, or of its messages,
-// only these two are read.
+// kInvalid for text not from FactsText. If cuspan or its messages have another version, only these
+// two fields are read.
 Result<HostFacts> ParseFacts(std::string_view line);
 
-// --- What the doctor asks a probe, and what it answers: lines of JSON.
+// --- Requests of the doctor to a probe, and answers: lines of JSON.
 
-// By what the two ends of a connection know each other: random numbers of a probe, in hexadecimal.
+// Passwords of the two ends of a connection: random numbers of a probe, in hexadecimal.
 struct Passwords {
   std::string ask;
   std::string answer;
 };
 
-// Another host, as a probe reaches it.
+// Another host to be reached by a probe.
 struct Target {
   std::string host;
   std::vector<std::string> places;
   Passwords passwords;
 };
 
-// What came of reaching it.
+// Result of reaching it.
 struct Reached {
   std::string host;
   std::string problem;          // Empty: it answered.
-  bool stalled = false;         // It answered, but more than a few bytes did not pass.
-  std::string place;            // The address that answered.
-  std::uint32_t mtu = 0;        // Of the way there, in bytes; 0: not known.
-  std::uint32_t peer_mtu = 0;   // And of the way back.
-  double bytes_per_second = 0;  // Where it was measured.
+  bool stalled = false;         // It answered, but only a few bytes passed.
+  std::string place;            // Address that answered.
+  std::uint32_t mtu = 0;        // MTU of the path there, in bytes; 0: unknown.
+  std::uint32_t peer_mtu = 0;   // MTU of the path back.
+  double bytes_per_second = 0;  // Set if measured.
 };
 
 struct Request {
-  std::vector<Passwords> own;  // One: those of this probe, which it begins to listen for.
-  bool clock = false;          // What time is it?
+  std::vector<Passwords> own;  // One element: starts the probe's listener with these.
+  bool clock = false;          // Requests the time.
   std::vector<Target> reach;
-  std::vector<Target> measure;  // One after the other.
+  std::vector<Target> measure;  // Measured one after the other.
 };
 struct Answer {
   double time = 0;

@@ -39,7 +39,7 @@ std::uint64_t LimitOf(decltype(RLIMIT_NOFILE) resource, bool hard) {
   return value == RLIM_INFINITY ? ~std::uint64_t{0} : value;
 }
 
-// A file for this process alone, without a name where the file system can have such.
+// A private file; without a name if the file system supports this.
 UniqueFd OpenNameless(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file.valid() || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
@@ -49,7 +49,7 @@ UniqueFd OpenNameless(const std::string& path) {
   return file;
 }
 
-// What the child of TryCode does; the errno of what is refused.
+// Function of TryCode's child. Returns the errno of the call refused.
 int WriteCode() {
   const UniqueFd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -64,7 +64,7 @@ int WriteCode() {
 FolderFacts TryFolder(const std::string& path) {
   FolderFacts facts{path, "", FreeBytes(path)};
   const UniqueFd file = OpenNameless(path);
-  // Of what is full even an empty file may be had.
+  // Writes data: even a full file system may allow an empty file.
   const std::array<char, 4096> block{};
   if (!file.valid() || ::write(file.get(), block.data(), block.size()) < 0)
     facts.problem = std::strerror(errno);
@@ -115,7 +115,7 @@ std::string TryCode() {
 }
 
 std::string TryThreads() {
-  // A program's client and a proxy have fewer beside one for each core.
+  // A program's client and a proxy have fewer threads, besides one per core.
   constexpr std::size_t kThreads = 32;
   std::promise<void> over;
   const std::shared_future<void> end = over.get_future().share();
@@ -149,7 +149,7 @@ std::vector<std::string> DeniedDevices() {
   for (auto entry = std::filesystem::directory_iterator("/dev", error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    // Those that a program without rights of its own opens; nvidia-modeset is for displays.
+    // Device files opened by unprivileged programs; nvidia-modeset is for displays.
     const std::string number = name.starts_with("nvidia") ? name.substr(6) : "-";
     const bool is_gpu = !number.empty() && std::all_of(number.begin(), number.end(),
                                                        [](char c) { return c >= '0' && c <= '9'; });

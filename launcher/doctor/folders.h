@@ -1,4 +1,4 @@
-// What this host lets a process do with folders, memory and code: tried out.
+// Tests of this host's folders, memory and code protection.
 #pragma once
 
 #include <string>
@@ -8,25 +8,26 @@
 
 namespace cuspan::doctor {
 
-// Writes a file without a name, which goes with this function.
+// Writes a file without a name, removed at the end of this function.
 FolderFacts TryFolder(const std::string& path);
-// Makes and removes a lock, as agents do.
+// Creates and removes a lock, like agents.
 FolderFacts TryLockFolder(const std::string& path);
-// Whether a folder can be made, or written to, that need not be there yet. Makes nothing.
+// Checks that a folder can be written to, or created if missing. Creates nothing.
 FolderFacts TryCacheFolder(const std::string& path);
 
-// Whether code can be written over and then executed, as the client does with functions of
-// libcudart (interpose/load/patch.h) and the software GPU with what it compiles: tried by a child.
-// Empty when it can; else what the system said.
+// Tests in a child whether code can be overwritten and then executed. The client does this with
+// functions of libcudart (interpose/load/patch.h), the software GPU with its compiled code. Returns
+// the system's error; empty on success.
 std::string TryCode();
-// Starts as many threads as a process of a run has, and ends them. Why that fails; empty: it works.
+// Starts as many threads as a process of a run has, and ends them. Returns the error; empty on
+// success.
 std::string TryThreads();
 
 LimitFacts FindLimits();
 
-// Those of NVIDIA's device files that are there, and not for this user.
+// NVIDIA's device files not open to this user.
 std::vector<std::string> DeniedDevices();
-// Whether the host has a network card that UCX and MPI use by RDMA.
+// True if the host has a network card for RDMA by UCX and MPI.
 bool HasRdma();
 
 }  // namespace cuspan::doctor

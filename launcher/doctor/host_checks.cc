@@ -1,4 +1,4 @@
-// Checks of what one host says of itself.
+// Checks of one host's facts.
 #include <algorithm>
 
 #include "common/settings.h"
@@ -7,26 +7,25 @@
 namespace cuspan::doctor {
 namespace {
 
-// Numbers of CUcomputemode, in cuda.h.
+// Values of CUcomputemode, from cuda.h.
 constexpr std::int32_t kProhibited = 2;
 constexpr std::int32_t kExclusiveProcess = 3;
 
 constexpr std::uint64_t kMiB = 1 << 20;
-// What RDMA and drivers pin of an agent's memory are its staging buffers.
+// RDMA and drivers pin an agent's staging buffers.
 constexpr std::uint64_t kLockedBytes = 64 * kMiB;
-// With 48 an agent opens no device, with 64 one of a host of two does.
+// Measured: with 48 files an agent opens no device; with 64 it works on a host with two.
 constexpr std::uint64_t kFewestFiles = 64;
 constexpr std::uint64_t kComfortableFiles = 1024;
 constexpr std::uint64_t kFewestProcesses = 256;
-// Open MPI ends where it has 2 MiB.
+// Measured: with 2 MiB, Open MPI ends.
 constexpr std::uint64_t kTemporaryBytes = 4 * kMiB;
-// An agent of UCX 1.13 does not start where it has 4 MiB, and does where it has 8. Open MPI does
-// without.
+// Measured: an agent of UCX 1.13 does not start with 4 MiB, but with 8. Open MPI needs none.
 constexpr std::uint64_t kSharedBytes = 8 * kMiB;
 constexpr std::uint64_t kComfortableShared = 64 * kMiB;
-// Of the processes of a run beside its channels.
+// Memory of a run's processes besides channels.
 constexpr std::uint64_t kProcessBytes = 64 * kMiB;
-// Addresses that a proxy or a client reserves at least for a device's memory and its own.
+// Minimum address space reserved by a proxy or a client, for a device's memory and its own.
 constexpr std::uint64_t kFewestAddressBytes = 1024 * 1024 * kMiB;
 
 std::string MegabytesText(std::uint64_t bytes) {
@@ -61,7 +60,7 @@ bool HasSoftware(const HostFacts& facts) {
                      [](const GpuFacts& gpu) { return gpu.software; });
 }
 
-// Without the name that an agent would put before it.
+// The problem without the host name that an agent prepends.
 std::string GpuProblem(const HostFacts& facts) {
   const std::string& problem = facts.gpu_problem;
   const std::string name = Format("host {}: ", facts.host);
@@ -69,7 +68,7 @@ std::string GpuProblem(const HostFacts& facts) {
   return at == std::string::npos ? problem : problem.substr(at + name.size());
 }
 
-// And without what it says is to be done.
+// The same without the remedy.
 std::string WhyNoGpu(const HostFacts& facts) {
   const std::string problem = GpuProblem(facts);
   return problem.substr(0, problem.find("; "));

@@ -1,4 +1,4 @@
-// Checks of how hosts are reached.
+// Checks of connections between hosts.
 #include <cmath>
 
 #include "launcher/doctor/checks.h"
@@ -8,13 +8,13 @@
 namespace cuspan::doctor {
 namespace {
 
-// How much apart clocks may be before that confuses who compares logs.
+// Maximum difference of clocks, in s; more would confuse readers of logs.
 constexpr double kClockSeconds = 1;
-// As shells end where there is no such command, and where it cannot be run.
+// Exit statuses of shells for a missing command, and for one not executable.
 constexpr int kNotFoundStatus = 127;
 constexpr int kNotExecutableStatus = 126;
 
-// What the remote shell, or the cuspan there, said last of itself.
+// Last line of the remote shell or the cuspan there.
 std::string LastLine(const std::string& text) {
   const std::vector<std::string_view> lines = OutputLines(text);
   return lines.empty() ? "" : Printable(lines.back(), 200);
@@ -24,7 +24,7 @@ bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// What ssh asks for that nobody is there to answer.
+// Remedy for a question of ssh with no terminal to answer it.
 std::string ShellAction(const Needs& needs, const Visit& visit) {
   if (Has(visit.errors, "Host key verification failed"))
     return Format("accept its host key once: ssh {} true (ssh-keyscan adds many)", visit.host);
@@ -72,7 +72,7 @@ Finding Unreached(const Needs& needs, const Visit& visit) {
           ShellAction(needs, visit)};
 }
 
-// Reached by none of its addresses, for what is most likely one reason.
+// Hosts unreachable at all their addresses; the reasons are probably the same.
 std::string Joined(const std::vector<const Reached*>& all) {
   std::string text;
   for (const Reached* const one : all)

@@ -21,15 +21,15 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::size_t kPasswordDigits = 32;
-// More than a packet of any network: what a path takes only in small packets stalls here.
+// Larger than a packet of any network: a path limited to small packets stalls here.
 constexpr std::size_t kBlockBytes = 16 * 1024;
-// For a host that answers at all; a network's silence says the rest.
+// Limit for a working connection; dropped packets exceed it.
 constexpr milliseconds kConnectLimit{2'000};
 constexpr milliseconds kBlockLimit{3'000};
-// Who came and then does nothing.
+// Limit for an idle connection.
 constexpr milliseconds kGuestLimit{20'000};
-// Rounds of a measurement, of which the best counts: TCP begins slowly, and other work may have
-// held up one.
+// Rounds of a measurement; the best counts, since TCP starts slowly and other work may delay a
+// round.
 constexpr int kRounds = 4;
 constexpr int kFewestRounds = 2;
 constexpr std::size_t kRoundBytes = 8 << 20;
@@ -40,7 +40,7 @@ struct Welcome {
   std::uint32_t mtu;
 };
 
-// Of the path that the connection has; 0: not known. A socket of IPv6 may have one of IPv4.
+// MTU of the connection's path; 0: unknown. An IPv6 socket may have an IPv4 path.
 std::uint32_t MtuOf(int fd) {
   int mtu = 0;
   socklen_t bytes = sizeof mtu;
@@ -58,7 +58,7 @@ std::array<char, kPasswordDigits> DigitsOf(const std::string& password) {
   return digits;
 }
 
-// Whoever has proved to be a probe: some bytes come back, all others are only taken.
+// Serves an authenticated probe: echoes one block, then discards input.
 void ServeGuest(UniqueFd fd, std::shared_ptr<net::Interrupt> interrupt, const Passwords& own) {
   const auto deadline = steady_clock::now() + kGuestLimit;
   const Welcome welcome{DigitsOf(own.answer), MtuOf(fd.get())};
@@ -77,7 +77,7 @@ struct Contact {
   Reached reached;
 };
 
-// A connection to one of its addresses, over which a block went to and fro.
+// Connects to one of the target's addresses, and exchanges a block.
 Contact Meet(const Target& target, const net::Interrupt& interrupt) {
   Contact contact;
   contact.reached.host = target.host;
@@ -123,7 +123,7 @@ std::uint64_t BytesArrived(int fd) {
   return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 ? info.tcpi_bytes_acked : 0;
 }
 
-// Bytes a second of one round.
+// Bytes per second of one round.
 double SendRound(int fd, const net::Interrupt& interrupt) {
   const std::vector<std::byte> block(256 * 1024);
   const auto begin = steady_clock::now();
@@ -192,7 +192,7 @@ void Listener::Listen() {
         StartThread("cuspan-guest", [fd, interrupt = interrupt_, passwords = passwords_] {
           ServeGuest(std::move(*fd), interrupt, passwords);
         });
-    // The guest sees the end of the connection.
+    // Without a thread, the guest's connection is closed.
     if (thread.ok()) thread->detach();
   }
 }
@@ -208,7 +208,7 @@ std::vector<Reached> ReachAll(const std::vector<Target>& targets) {
     if (thread.ok())
       threads.push_back(std::move(*thread));
     else
-      meet();  // One target after the other, then.
+      meet();  // Without threads: one target after the other.
   }
   for (std::thread& thread : threads) thread.join();
   return all;
@@ -221,7 +221,7 @@ Reached Measure(const Target& target, double enough) {
   contact.reached.problem = interrupt.status().message();
   if (interrupt.ok()) contact = Meet(target, **interrupt);
   if (!contact.reached.problem.empty()) return contact.reached;
-  // Little may wait here beyond what the network has.
+  // A small buffer, so that sent bytes are in the network, not here.
   const int buffer = 1 << 20;
   ::setsockopt(contact.fd.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
   double& best = contact.reached.bytes_per_second;

@@ -1,4 +1,4 @@
-// Whether hosts reach each other by TCP, as agents do: a probe listens, the others connect.
+// Test of TCP connections between hosts, like those of agents: a probe listens, the others connect.
 #pragma once
 
 #include <chrono>
@@ -13,16 +13,16 @@
 
 namespace cuspan::doctor {
 
-// From the kernel's random numbers.
+// Uses the kernel's random numbers.
 Result<Passwords> RandomPasswords();
 
-// Answers those who know the password, in threads of its own, until it ends. Others are told
+// Answers clients with the password, in threads of its own, until destroyed. Other clients receive
 // nothing.
 class Listener {
  public:
   static Result<std::unique_ptr<Listener>> Open(const Passwords& passwords);
   ~Listener();
-  // Where, for other hosts.
+  // Addresses for other hosts.
   const std::vector<std::string>& places() const { return places_; }
 
  private:
@@ -37,11 +37,11 @@ class Listener {
   std::thread thread_;
 };
 
-// Connects to each at the same time, and passes some kilobytes to and fro.
+// Connects to all targets concurrently, and exchanges some kilobytes with each.
 std::vector<Reached> ReachAll(const std::vector<Target>& targets);
 
-// Measures how many bytes a second get to a target, for some tenths of a second at most. A link of
-// `enough` bytes a second is not looked at for longer.
+// Measures the bytes per second to a target, for some tenths of a second at most. Stops early at
+// `enough` bytes per second.
 Reached Measure(const Target& target, double enough);
 
 }  // namespace cuspan::doctor

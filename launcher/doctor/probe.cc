@@ -33,12 +33,12 @@
 namespace cuspan::doctor {
 namespace {
 
-// For a program that only says its version.
+// Limit for a program to print its version.
 constexpr std::chrono::milliseconds kVersionLimit{10'000};
-// Where the shell that started it keeps its input open for ever.
+// Maximum life, in s, in case the shell never closes the input.
 constexpr unsigned kLifeSeconds = 600;
 
-// What agents start their proxies with.
+// Environment of proxies, as set by agents.
 Environment ProxyEnvironment() {
   Environment environment = Environment::OfThisProcess();
   StripOuterRun(environment);
@@ -51,12 +51,12 @@ std::string InstallProblem(const InstallPaths& paths) {
     if (::access(path.c_str(), X_OK) != 0) return Format("{} is missing", path);
   const Status client = CheckClient(paths);
   if (client.ok()) return "";
-  // What to do is said by the check.
+  // Without the remedy: the check adds one.
   return client.message().substr(
       0, client.message().rfind(client.code() == StatusCode::kInvalid ? ": install" : ": build"));
 }
 
-// What mpirun starts on other hosts, in PATH or beside the mpirun that runs here.
+// Daemon of mpirun on other hosts, in PATH or beside this host's mpirun.
 std::string FindDaemon(const std::string& mpirun, const std::string& path) {
   std::error_code error;
   std::string folders = path;
@@ -91,7 +91,7 @@ void AddGpus(InventoryQuery& query, HostFacts& facts) {
 FolderFacts FindTemporary(const Environment& environment) {
   const std::string named(environment.Get("TMPDIR").value_or(""));
   const std::string path = named.empty() ? "/tmp" : named;
-  // Open MPI makes one that is not there.
+  // Open MPI creates the folder if it is missing.
   return ::access(path.c_str(), F_OK) == 0 ? TryFolder(path) : TryCacheFolder(path);
 }
 
@@ -100,7 +100,7 @@ void Print(const std::string& line) {
   std::fflush(stdout);
 }
 
-// Whether a first request is coming: a person at a terminal makes none.
+// The doctor's first request; empty if started by a user at a terminal.
 std::optional<Request> FirstRequest() {
   if (::isatty(STDIN_FILENO) != 0) return std::nullopt;
   std::string line;
@@ -128,7 +128,7 @@ std::vector<std::string> UnknownSettings(const Environment& environment) {
 HostFacts FindFacts(const InstallPaths& paths, const ClusterOptions& options) {
   const Environment environment = ProxyEnvironment();
   InventoryQuery query(paths.proxy, environment, options.device);
-  // A driver takes a while to start.
+  // Starting the driver takes time.
   query.Begin();
   HostFacts facts;
   facts.host = OwnHostName();
@@ -164,7 +164,7 @@ int RunProbe(const ClusterOptions& options) {
     return kExitOwnFailure;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  // A file that is too large is an error like any other.
+  // A write beyond the file size limit returns an error.
   ::signal(SIGXFSZ, SIG_IGN);
   ::alarm(kLifeSeconds);
   const std::optional<Request> first = FirstRequest();
@@ -188,7 +188,7 @@ int RunProbe(const ClusterOptions& options) {
     Print(AnswerText(answer));
   }
   std::fflush(stdout);
-  // Who is still connected is another probe, which has its answer.
+  // Open connections belong to other probes; these have their answers.
   ::_exit(0);
 }
 

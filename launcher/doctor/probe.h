@@ -1,5 +1,4 @@
-// What a host says of itself when the doctor asks: `cuspan doctor --probe`, started on it as an
-// agent of a run would be.
+// Facts of a host for the doctor: `cuspan doctor --probe`, started there like an agent of a run.
 #pragma once
 
 #include <string>
@@ -12,15 +11,15 @@
 
 namespace cuspan::doctor {
 
-// Looks, and tries out; leaves nothing. Asks the drivers by cuspan-proxy, as an agent does, which
-// takes as long as they need to start.
+// Collects the facts by queries and tests; leaves no files. Queries the drivers through
+// cuspan-proxy, like an agent, and takes as long as drivers need to start.
 HostFacts FindFacts(const InstallPaths& paths, const ClusterOptions& options);
 
-// Variables CUSPAN_… that mean nothing, each with what was probably meant, if anything was.
+// Variables CUSPAN_… without a meaning, each with the probably intended name, if any.
 std::vector<std::string> UnknownSettings(const Environment& environment);
 
-// Reads requests from standard input, a line each, and prints what it finds; ends with its input.
-// The facts come first, after a first request with passwords, if there is any. The exit status.
+// Reads requests from standard input, one per line, and prints the answers until its input ends.
+// The facts come first, after an initial request with passwords, if any. Returns the exit status.
 int RunProbe(const ClusterOptions& options);
 
 }  // namespace cuspan::doctor

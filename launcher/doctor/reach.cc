@@ -21,14 +21,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// For an answer about other hosts, whose silence a probe waits for.
+// Limit for an answer about other hosts: a probe waits for silent ones.
 constexpr std::chrono::seconds kReachLimit{40};
-// A second for each host that is measured is more than it takes.
+// Limit per measured host; a measurement takes less.
 constexpr std::chrono::seconds kMeasureLimit{1};
-// For a probe that was told to end.
+// Limit for a probe to end after its input.
 constexpr std::chrono::seconds kEndLimit{2};
 
-// A host, its probe, and what came of it. One thread at a time.
+// A host, its probe, and its results. Threads: one at a time.
 struct Asked {
   Visit visit;
   Passwords passwords;
@@ -42,7 +42,7 @@ bool Resolves(const std::string& host) {
   return true;
 }
 
-// The hosts of the plan, each once.
+// Hosts of the plan, each once.
 std::vector<Asked> HostsOf(const Plan& plan) {
   std::vector<Asked> hosts;
   const std::string own_name = OwnHostName();
@@ -64,7 +64,7 @@ std::vector<Asked> HostsOf(const Plan& plan) {
   return hosts;
 }
 
-// The settings of the run are the same on all hosts.
+// Passes the run's settings to all hosts.
 std::vector<std::string> ProbeCommand(const Asked& asked, const InstallPaths& paths,
                                       const ClusterOptions& options,
                                       const Environment& environment) {
@@ -85,7 +85,7 @@ std::vector<std::string> ProbeCommand(const Asked& asked, const InstallPaths& pa
   return command;
 }
 
-// Reads lines until one is facts. Others are not ours.
+// Reads lines up to the facts. Other lines are from the remote shell.
 void HearFacts(Asked& asked, steady_clock::time_point deadline, double begun) {
   Visit& visit = asked.visit;
   for (;;) {
@@ -98,7 +98,7 @@ void HearFacts(Asked& asked, steady_clock::time_point deadline, double begun) {
     const double now = Now();
     Result<HostFacts> facts = ParseFacts(*line);
     visit.facts.emplace();
-    // What cannot be read is of another version.
+    // Facts that cannot be parsed are of another version.
     if (facts.ok())
       visit.facts = std::move(*facts);
     else
@@ -111,12 +111,12 @@ void HearFacts(Asked& asked, steady_clock::time_point deadline, double begun) {
   visit.stray += asked.probe->output();
   if (!asked.probe->late()) visit.wait_status = asked.probe->Wait(deadline);
   visit.errors += asked.probe->errors();
-  // A shell may say why on either.
+  // A shell may print the reason on either stream.
   if (visit.errors.empty()) visit.errors = visit.stray;
   asked.probe.reset();
 }
 
-// What a probe answers; none where it does not listen to its input, or is gone.
+// Answer of a probe; empty if it ignores its input, or has ended.
 std::optional<Answer> Ask(Asked& asked, const Request& request, std::chrono::seconds limit) {
   if (!asked.probe || !asked.visit.facts || asked.visit.facts->places.empty()) return std::nullopt;
   asked.probe->Tell(RequestText(request));
@@ -140,12 +140,12 @@ void ForAll(std::vector<Asked>& hosts, const std::function<void(Asked&)>& work) 
     if (thread.ok())
       threads.push_back(std::move(*thread));
     else
-      work(asked);  // One host after the other, then.
+      work(asked);  // Without threads: one host after the other.
   }
   for (std::thread& thread : threads) thread.join();
 }
 
-// Each host reaches all others; then the own one measures, one after the other.
+// Each host connects to all others; then the own host measures one after the other.
 void AskForLinks(std::vector<Asked>& hosts) {
   if (hosts.size() < 2) return;
   ForAll(hosts, [&hosts](Asked& asked) {
@@ -187,7 +187,7 @@ Result<std::vector<Visit>> VisitAll(const InstallPaths& paths, const ClusterOpti
   std::vector<Asked> hosts = HostsOf(plan);
   const auto deadline = steady_clock::now() + limit;
   const double begun = Now();
-  // By this thread, with which they would end.
+  // Started by this thread: the probes end with their starting thread.
   for (Asked& asked : hosts) {
     CUSPAN_ASSIGN_OR_RETURN(asked.passwords, RandomPasswords());
     CUSPAN_ASSIGN_OR_RETURN(

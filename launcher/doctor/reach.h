@@ -1,4 +1,4 @@
-// Asks all hosts of a run at once, each by a probe that is started as an agent would be.
+// Queries all hosts of a run concurrently, by a probe started on each like an agent.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,14 @@
 
 namespace cuspan::doctor {
 
-// What each host of the plan says, the own one first, and how they reach each other. Takes `limit`
-// for the facts of the slowest host, and some seconds more for those that cannot reach others.
-// kExhausted where no processes can be had. Nothing is left of the probes.
+// Facts of each host of the plan, the own one first, and their connections to each other. Takes up
+// to `limit` for the facts of the slowest host, and some seconds more for unreachable hosts.
+// kExhausted if no process can be created. Ends all probes.
 Result<std::vector<Visit>> VisitAll(const InstallPaths& paths, const ClusterOptions& options,
                                     const Plan& plan, const Environment& environment,
                                     std::chrono::seconds limit);
 
-// The path of the command on other hosts.
+// Path of the command on other hosts.
 std::string CommandThere(const InstallPaths& paths, const ClusterOptions& options);
 
 }  // namespace cuspan::doctor

@@ -74,7 +74,7 @@ std::string ReportText(const std::vector<Visit>& visits, const std::vector<Findi
   for (const Visit& visit : visits)
     for (const Finding& finding : findings)
       if (finding.host == visit.host) add(finding);
-  // Of hosts that were not visited.
+  // Findings about hosts not visited.
   for (const Finding& finding : findings)
     if (std::none_of(visits.begin(), visits.end(),
                      [&finding](const Visit& visit) { return visit.host == finding.host; }))

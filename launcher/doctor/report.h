@@ -1,4 +1,4 @@
-// What the doctor prints.
+// Output of the doctor.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace cuspan::doctor {
 
-// For a person: a line a host, then the findings by host, or how many GPUs a run can use.
+// Text for the user: one line per host, the findings by host, and the number of GPUs usable for a
+// run.
 std::string ReportText(const std::vector<Visit>& visits, const std::vector<Finding>& findings);
 // The same as a JSON object: "hosts", "findings" and "healthy".
 std::string ReportJson(const std::vector<Visit>& visits, const std::vector<Finding>& findings);
 
-// Whether nothing was found that would keep a run from working.
+// True if no finding prevents a run.
 bool IsHealthy(const std::vector<Finding>& findings);
 
 }  // namespace cuspan::doctor

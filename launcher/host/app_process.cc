@@ -22,7 +22,8 @@ InheritedSignals InheritedSignals::Take() {
     inherited.ignored_[static_cast<std::size_t>(number)] =
         ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
   }
-  // A process whose parent ignores it would never learn how its children end.
+  // If SIGCHLD were ignored, as possibly inherited, this process would not receive its children's
+  // statuses.
   ::signal(SIGCHLD, SIG_DFL);
   return inherited;
 }
@@ -68,7 +69,7 @@ Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command,
   const Result<std::string> found =
       FindCommand(command.front(), environment.Get("PATH").value_or("/usr/bin:/bin"));
   const std::string path = found.ok() ? *found : "";
-  // A script without a first line that names its interpreter is the shell's, as execvp has it.
+  // A script without an interpreter in its first line is run by the shell, as by execvp.
   std::vector<char*> shell = {const_cast<char*>("/bin/sh"), const_cast<char*>(path.c_str())};
   shell.insert(shell.end(), arguments.begin() + 1, arguments.end());
   const bool binary = IsBinary(path);
@@ -76,7 +77,7 @@ Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command,
   const pid_t pid = ::fork();
   if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
   if (pid == 0) {
-    // This end would keep the pipe open, and the wait below would never end.
+    // This end would keep the pipe open, and the read below would block forever.
     ::close(go_write.get());
     char byte = 0;
     ssize_t got = 0;
@@ -99,7 +100,7 @@ Status AppProcess::Start() {
   if (::write(go_.get(), &byte, 1) != 1)
     return Status::Internal("starting {}: {}", name_, std::strerror(errno));
   go_.Reset();
-  // Ends when the child becomes the program, cannot, or is killed.
+  // Blocks until the child executes the program, fails to, or is killed.
   int error = 0;
   ssize_t got = 0;
   do {

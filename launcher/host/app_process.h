@@ -1,4 +1,4 @@
-// The user's program as our child: started as its shell would have started it.
+// The user's program as a child of this process, started like from a shell.
 #pragma once
 
 #include <signal.h>
@@ -14,37 +14,37 @@
 
 namespace cuspan {
 
-// Exit statuses of our own, as shells, env and timeout use them.
+// Exit statuses for failures of cuspan; shells, env and timeout use the same.
 inline constexpr int kExitUsage = 2;  // No command of cuspan was named.
 inline constexpr int kExitOwnFailure = 125;
 inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 
-// The signal mask and dispositions that this process was started with, so that
-// the app starts with the same.
+// The signal mask and dispositions inherited by this process, to be passed on to the program.
 class InheritedSignals {
  public:
-  // To be called first of all in main. From then on this process learns how its children end.
+  // Call it first in main. It also resets SIGCHLD, so that this process receives its children's
+  // statuses.
   static InheritedSignals Take();
   // Async-signal-safe.
   void Restore() const;
 
  private:
-  static constexpr int kCount = 65;  // Linux counts from 1 to 64.
+  static constexpr int kCount = 65;  // Linux numbers signals from 1 to 64.
   sigset_t mask_{};
   std::array<bool, kCount> ignored_{};
 };
 
-// The exit status for a failure to start a program.
+// Exit status for a failure to start a program.
 int ExitStatusOf(const Status& failure);
 
 class AppProcess {
  public:
-  // Forks. The child waits for Start; when that never comes, it ends silently.
+  // Forks. The child blocks until Start; if this process ends before that, it ends silently.
   static Result<AppProcess> Prepare(const std::vector<std::string>& command,
                                     const Environment& environment,
                                     const InheritedSignals& signals);
-  // Lets the child become the program; a failure says why it could not.
+  // Makes the child execute the program; returns the reason if it fails.
   Status Start();
   pid_t pid() const { return pid_; }
 
@@ -57,14 +57,14 @@ class AppProcess {
         outcome_(std::move(outcome)) {}
 
   pid_t pid_;
-  std::string name_;  // As the user has it.
-  std::string path_;  // Of the file; empty if there is none.
-  UniqueFd go_;       // A byte lets the child go.
-  UniqueFd outcome_;  // The child's errno when exec fails; closed when it succeeds.
+  std::string name_;  // Name given by the user.
+  std::string path_;  // Path of the file; empty if not found.
+  UniqueFd go_;       // A byte starts the child.
+  UniqueFd outcome_;  // Errno of the child's exec; closed if it succeeds.
 };
 
-// Ends this process as `wait_status` (of waitpid) says the app ended: with the
-// same exit status, or by the same signal and without a core file of our own.
+// Ends this process in the way given by `wait_status` (from waitpid): with the same exit status, or
+// by the same signal but without a core file.
 [[noreturn]] void EndLike(int wait_status);
 
 }  // namespace cuspan

@@ -39,7 +39,7 @@ std::vector<UniqueFd> Find(const std::string& entry) {
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error != std::errc() || end != name.data() + name.size() || pid == ::getpid()) continue;
-    // First the descriptor, which the number of another process does not take over.
+    // Opened before the check: a pidfd is not affected by reuse of the pid.
     UniqueFd process_fd = OpenProcess(pid);
     if (process_fd.valid() && HasVariable(pid, entry)) found.push_back(std::move(process_fd));
   }
@@ -52,7 +52,7 @@ void EndProcessesWith(std::string_view variable, std::string_view value) {
   if (value.empty()) return;
   const std::string entry = std::string(variable) + "=" + std::string(value);
   const auto deadline = std::chrono::steady_clock::now() + kEndLimit;
-  // One of them may have started another meanwhile.
+  // A process found may have started another meanwhile.
   for (;;) {
     const std::vector<UniqueFd> found = Find(entry);
     if (found.empty() || std::chrono::steady_clock::now() >= deadline) return;

@@ -1,5 +1,5 @@
-// The signals by which a user ends a command that waits, as a descriptor: so that what the command
-// has started ends first.
+// Signals from the user to end a waiting command, as a descriptor. The command can then end its own
+// processes first.
 #pragma once
 
 #include <signal.h>
@@ -9,19 +9,19 @@
 
 namespace cuspan {
 
-// SIGINT, SIGTERM, SIGHUP and SIGQUIT of this process, those that it ignores aside. One thread, one
-// at a time.
+// SIGINT, SIGTERM, SIGHUP and SIGQUIT of this process, except ignored ones. Threads: one. At most
+// one object at a time.
 class EndingSignals {
  public:
   static Result<EndingSignals> Take();
   EndingSignals(EndingSignals&&) = default;
   EndingSignals& operator=(EndingSignals&&) = delete;
-  // They do again what they did.
+  // Restores the previous signal mask.
   ~EndingSignals();
 
-  // Readable when one has come.
+  // Readable if a signal is pending.
   int fd() const { return fd_.get(); }
-  // The one that has come, or 0.
+  // The pending signal, or 0.
   int Read();
 
  private:

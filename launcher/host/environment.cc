@@ -52,7 +52,7 @@ std::vector<char*> Environment::Pointers() const {
 }
 
 void StripMpi(Environment& environment) {
-  // As seen in the environment of a rank of Open MPI 4.1.4, and of MPICH 4.0.2.
+  // Observed in the environment of ranks of Open MPI 4.1.4 and MPICH 4.0.2.
   constexpr std::string_view kOfMpirun[] = {"OMPI_",
                                             "PMIX_",
                                             "PRTE_",
@@ -70,9 +70,9 @@ void StripMpi(Environment& environment) {
                                             "MPI_LOCALRANKID=",
                                             "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=",
                                             "GFORTRAN_UNBUFFERED_PRECONNECTED="};
-  // The user's own, which an mpirun that the app starts needs as well,
+  // Settings of the user, needed by an mpirun started by the program,
   constexpr std::string_view kOfUser[] = {"OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "OMPI_MCA_"};
-  // but for the parameters that mpirun sets in ranks.
+  // except the parameters set by mpirun in ranks.
   constexpr std::string_view kParametersOfRanks[] = {
       "OMPI_MCA_ess",      "OMPI_MCA_hwloc_base_binding_policy",
       "OMPI_MCA_initial_", "OMPI_MCA_mpi_oversubscribe",

@@ -1,4 +1,4 @@
-// The environments of the processes that cuspan starts.
+// Environments of the processes started by cuspan.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace cuspan {
 
-// A list of NAME=value strings.
+// List of NAME=value strings.
 class Environment {
  public:
   Environment() = default;
@@ -22,22 +22,22 @@ class Environment {
   void Unset(std::string_view name);
 
   const std::vector<std::string>& entries() const { return entries_; }
-  // For execve; valid as long as this object is not changed.
+  // Argument for execve; valid until this object changes.
   std::vector<char*> Pointers() const;
 
  private:
   std::vector<std::string> entries_;
 };
 
-// Removes what the mpirun of Open MPI or MPICH adds for its ranks, and keeps what the user chose
-// for all: which network to use, say (OMPI_MCA_btl_tcp_if_include).
+// Removes variables added for ranks by the mpirun of Open MPI or MPICH. Keeps the user's own, such
+// as a choice of the network (OMPI_MCA_btl_tcp_if_include).
 void StripMpi(Environment& environment);
-// True inside a rank of an MPI job, as Open MPI, PMIx or PMI mark it.
+// True in a rank of an MPI job, as marked by Open MPI, PMIx or PMI.
 bool InsideMpiJob(const Environment& environment);
-// The batch system of the job around; kNone also where CUSPAN_BATCH is off.
+// Batch system of the surrounding job; kNone also if CUSPAN_BATCH is off.
 BatchSystem BatchSystemAround(const Environment& environment);
 
-// The names of the CUSPAN_* settings that are set, for agents on other hosts; without secrets.
+// Names of the CUSPAN_* settings present, for agents on other hosts; without secrets.
 std::vector<std::string> SettingNames(const Environment& environment);
 
 }  // namespace cuspan

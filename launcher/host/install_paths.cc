@@ -35,13 +35,13 @@ Result<InstallPaths> InstallPaths::Find() {
 Status CheckClient(const InstallPaths& paths) {
   if (::access(paths.client.c_str(), R_OK) != 0)
     return Status::NotFound("{} is missing: build or install cuspan again", paths.client);
-  // Without them the loader would find those of a driver that this node may have of its own.
+  // Otherwise the loader would find the libraries of a driver installed on this node.
   for (const char* name : {"libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ml.so"}) {
     const std::filesystem::path library = std::filesystem::path(paths.runtime) / name;
     if (::access(library.c_str(), R_OK) != 0)
       return Status::NotFound("{} is missing: build or install cuspan again", library.string());
   }
-  // The loader splits LD_PRELOAD at both, and there is no way to quote them.
+  // The loader splits LD_PRELOAD at both characters; quoting is not possible.
   if (paths.client.find_first_of(" :") != std::string::npos)
     return Status::Invalid(
         "the dynamic loader cannot preload '{}': install cuspan in a directory whose path has no "

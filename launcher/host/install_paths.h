@@ -1,5 +1,5 @@
-// Where the parts of this installation are, relative to the running executable:
-// PREFIX/bin/cuspan, PREFIX/lib/cuspan/cuspan-proxy, …
+// Paths of this installation's parts, relative to the running executable: PREFIX/bin/cuspan,
+// PREFIX/lib/cuspan/cuspan-proxy, …
 #pragma once
 
 #include <filesystem>
@@ -9,22 +9,21 @@
 
 namespace cuspan {
 
-// The file that this process executes. kUnavailable: there is no /proc, without which nothing
-// works.
+// The executable of this process. kUnavailable if /proc, required everywhere, is missing.
 Result<std::filesystem::path> OwnProgram();
 
 struct InstallPaths {
   std::string agent;        // bin/cuspan-agent
   std::string proxy;        // lib/cuspan/cuspan-proxy
   std::string client;       // lib/cuspan/libcuspan.so, to be preloaded
-  std::string runtime;      // lib/cuspan/runtime, where the app finds libcudart and libcuda
-  std::string slurm_shell;  // lib/cuspan/cuspan-slurm-shell, which starts agents in Slurm jobs
-  std::string job_shell;    // lib/cuspan/cuspan-job-shell, the same in jobs of PBS and LSF
+  std::string runtime;      // lib/cuspan/runtime: libcudart and libcuda for the program
+  std::string slurm_shell;  // lib/cuspan/cuspan-slurm-shell: starts agents in Slurm jobs
+  std::string job_shell;    // lib/cuspan/cuspan-job-shell: the same in PBS and LSF jobs
 
   static Result<InstallPaths> Find();
 };
 
-// kNotFound, naming what is missing, unless a program can be loaded with the client.
+// Checks the files needed to load a program with the client. kNotFound names a missing one.
 Status CheckClient(const InstallPaths& paths);
 
 }  // namespace cuspan

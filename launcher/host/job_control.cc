@@ -18,11 +18,12 @@
 namespace cuspan {
 namespace {
 
-// How often a watcher looks at the program: the kernel tells only a parent that a process goes on.
+// Polling interval of the watcher, in µs: the kernel reports to a parent only that a process
+// continues.
 constexpr useconds_t kPollMicroseconds = 20'000;
 
-// A SIGCONT while this process follows a stop: whether somebody but the watcher has sent one. The
-// watcher has the flag, too. Made at the first stop.
+// True if a process other than the watcher has sent SIGCONT while this process follows a stop. In
+// memory shared with the watcher; allocated at the first stop.
 std::atomic<bool>* g_continued = nullptr;
 std::atomic<pid_t> g_watcher = -1;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
@@ -33,33 +34,34 @@ void NoteContinued(int, siginfo_t* signal, void*) {
 
 constexpr std::uint64_t BitOf(int signal) { return std::uint64_t{1} << (signal - 1); }
 
-// Lets the launcher, which is stopped and notices nothing, go on when there is something for it. A
-// child of the launcher, which ends with it.
+// Continues the stopped launcher when it has something to do. Runs in a child of the launcher and
+// ends with it.
 [[noreturn]] void Watch(pid_t launcher, pid_t program, const std::atomic<bool>& continued) {
-  // A process group of its own: a terminal's signals, and those to the job, are not for it.
+  // A new session: signals of the terminal or to the job do not reach this process.
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Who waits for the end of a pipe of the launcher's waits for the launcher alone.
+  // Readers of the launcher's pipes must not wait for this process to close them.
   ::close_range(0, UINT_MAX, 0);
-  // The launcher may not have stopped yet, and a SIGCONT before it does would be lost.
+  // The launcher may not have stopped yet, and a SIGCONT before it stops would be lost.
   while (::getppid() == launcher && !IsStopped(launcher)) ::usleep(kPollMicroseconds);
-  // A program that has ended is no longer stopped: its number stays until the launcher takes it.
+  // A program that has ended is no longer stopped: its pid remains valid until the launcher's
+  // waitpid.
   while (::getppid() == launcher && IsStopped(program) && !continued &&
          (PendingSignals(launcher) & (BitOf(SIGTERM) | BitOf(SIGHUP))) == 0)
     ::usleep(kPollMicroseconds);
   if (::getppid() == launcher) ::kill(launcher, SIGCONT);
-  // Killed by the launcher, which then knows by its number who sent the signal.
+  // The launcher kills this process after comparing its pid with the signal's sender.
   for (;;) ::pause();
 }
 
-// Does what the signal does to a process that neither blocks nor handles it; returns when it is
-// over. Nothing where the kernel finds that nobody could let this process go on.
+// Raises a signal and unblocks it for a moment; returns when its effect is over. The kernel ignores
+// a stop signal if no process could continue this one.
 void RaiseUnblocked(int signal) {
   sigset_t only;
   sigset_t before;
   sigemptyset(&only);
   sigaddset(&only, signal);
-  ::raise(signal);  // Blocked, so far.
+  ::raise(signal);  // Still blocked.
   ::pthread_sigmask(SIG_UNBLOCK, &only, &before);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -101,11 +103,12 @@ void JobControl::StopUntilContinued(int signal) {
   sigemptyset(&only);
   sigaddset(&only, SIGCONT);
   ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
-  // SIGSTOP would stop also where nobody lets it go on.
+  // SIGSTOP would stop this process even if no process could continue it.
   if (!*g_continued) RaiseUnblocked(signal == SIGSTOP ? SIGTSTP : signal);
-  // From now on one is taken from the descriptor.
+  // From now on, SIGCONT is read from the descriptor.
   ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
-  // A second one would run the program's handler twice. At once: it may be stopped anew.
+  // Checked, since a second SIGCONT would run the program's handler twice. Sent at once: the
+  // program may be stopped again later.
   if (*g_continued && IsStopped(program_)) ::kill(program_, SIGCONT);
   ::kill(watcher_, SIGKILL);
   while (::waitpid(watcher_, nullptr, 0) < 0 && errno == EINTR) {
@@ -116,11 +119,11 @@ void JobControl::Take(const signalfd_siginfo& signal) {
   const int number = static_cast<int>(signal.ssi_signo);
   const auto sender = static_cast<pid_t>(signal.ssi_pid);
   if (number != SIGCONT) {
-    // A terminal stops the whole job, and a program may stop its group itself.
+    // A terminal stops the whole job, and a program may stop its own group.
     if (signal.ssi_code != SI_KERNEL && sender != program_) ::kill(program_, number);
     return;
   }
-  // A second one would run the program's handler twice.
+  // A second SIGCONT would run the program's handler twice.
   if (sender != watcher_ && IsStopped(program_)) ::kill(program_, SIGCONT);
 }
 

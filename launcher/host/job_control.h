@@ -1,5 +1,5 @@
-// Job control of a run. A program that stops is followed by its launcher, so that the shell whose
-// job both are takes over; the table in docs/user-guide.md says who stops, goes on and ends when.
+// Job control of a run. If a program stops, its launcher stops too, so that the shell with this job
+// continues. docs/user-guide.md has a table of all cases.
 #pragma once
 
 #include <signal.h>
@@ -8,33 +8,34 @@
 
 namespace cuspan {
 
-// Of a program, a child of this process in the same process group. One thread, which has SIGCONT
-// and the signals that stop (kJobSignals) blocked and reads them from a descriptor.
+// Job control for a program, a child of this process in the same process group. Threads: one. It
+// has SIGCONT and the stop signals (kJobSignals) blocked and reads them from a descriptor.
 class JobControl {
  public:
-  // The signals by which shells and terminals stop jobs and let them go on.
+  // Signals used by shells and terminals to stop and continue jobs.
   static constexpr int kJobSignals[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT};
 
   explicit JobControl(pid_t program) : program_(program) {}
 
-  // The program was stopped by `signal`. If it still is, this process stops, too, and returns when
-  // it goes on: by a SIGCONT of somebody, when the program goes on or ends, or to end by a SIGTERM
-  // or SIGHUP. It does not stop where nobody could let it go on, as POSIX has it: where its process
-  // group is orphaned (no shell with job control around it), or where it ignores the signal.
+  // Call after the program was stopped by `signal`. If it is still stopped, this process stops too.
+  // It returns after a SIGCONT of another process, when the program continues or ends, or on
+  // SIGTERM or SIGHUP. As POSIX requires, it does not stop if no process could continue it: its
+  // process group is orphaned (no shell with job control), or it ignores the signal.
   void FollowStop(int signal);
 
-  // Takes a signal of kJobSignals that was sent to this process, and passes it on to the program
-  // where that was meant and has not had it.
+  // Handles a signal of kJobSignals sent to this process. Passes it on to the program if it was
+  // meant for the program and has not reached it.
   void Take(const signalfd_siginfo& signal);
-  // A signal that ends was passed on: a program that is stopped goes on, to take it.
+  // Continues a stopped program after an ending signal was passed on, so that it handles the
+  // signal.
   void LetEnd() const;
 
  private:
-  // Stops this process, if somebody could let it go on, while the watcher looks at the program.
+  // Stops this process, if another process could continue it, while the watcher polls the program.
   void StopUntilContinued(int signal);
 
   const pid_t program_;
-  pid_t watcher_ = -1;  // The last one.
+  pid_t watcher_ = -1;  // Last one started.
 };
 
 }  // namespace cuspan

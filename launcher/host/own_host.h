@@ -1,4 +1,4 @@
-// This node's name.
+// Name of this node.
 #pragma once
 
 #include <unistd.h>

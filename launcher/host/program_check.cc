@@ -19,7 +19,7 @@
 namespace cuspan {
 namespace {
 
-// Of a damaged file nothing is believed: more than these are none.
+// Limits for valid files; a file beyond them is considered damaged.
 constexpr std::size_t kMaxEntries = 4096;
 constexpr std::size_t kMaxNameBytes = 1 << 20;
 
@@ -29,8 +29,8 @@ bool ReadAt(int fd, std::uint64_t offset, T* values, std::size_t count) {
   return ::pread(fd, values, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
-// True if the dynamic loader starts the ELF program, whose header is then in *header; nothing for
-// other files, such as scripts.
+// True if the dynamic loader starts the ELF program; *header is then filled. Empty for other files,
+// such as scripts.
 std::optional<bool> IsDynamic(int fd, Elf64_Ehdr* header) {
   if (fd < 0 || !ReadAt(fd, 0, header, 1) || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_phentsize != sizeof(Elf64_Phdr) ||
@@ -43,7 +43,7 @@ std::optional<bool> IsDynamic(int fd, Elf64_Ehdr* header) {
   return false;
 }
 
-// Names of sections: nvcc's with device code, and one that Go's programs have.
+// Section names: nvcc's for device code, and one present in all programs of Go.
 constexpr std::string_view kDeviceCode = ".nv_fatbin";
 constexpr std::string_view kGo = ".go.buildinfo";
 
@@ -80,7 +80,7 @@ std::string MachineName(unsigned machine) {
   }
 }
 
-// The first bytes of a file.
+// First bytes of a file.
 std::string StartOf(const std::string& path) {
   std::string start(256, '\0');
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -89,7 +89,7 @@ std::string StartOf(const std::string& path) {
   return start;
 }
 
-// What its first line names behind "#!"; "" where it does not.
+// The interpreter named after "#!" in the first line; empty if there is none.
 std::string InterpreterOf(std::string_view start) {
   if (!start.starts_with("#!")) return "";
   start.remove_prefix(2);
@@ -108,7 +108,7 @@ bool IsBinary(const std::string& path) {
 Status ExplainStart(const std::string& name, const std::string& path, int error) {
   const std::string start = path.empty() ? "" : StartOf(path);
   if (error == ENOEXEC && start.starts_with(ELFMAG) && start.size() >= sizeof(Elf64_Ehdr)) {
-    // The machine stands at the same place in files of 32 and of 64 bits.
+    // The field has the same offset in 32-bit and 64-bit files.
     std::uint16_t machine = 0;
     std::memcpy(&machine, start.data() + offsetof(Elf64_Ehdr, e_machine), sizeof machine);
     return Status::Refused("{}: cannot execute binary file: it is a program for {}", name,

@@ -1,5 +1,5 @@
-// Whether the client library can be in a program's process at all. Two kinds of programs are known
-// by their file alone, and nothing in them could say what is wrong.
+// Checks for programs the client library cannot enter. Two kinds are recognised from the file
+// alone; no code inside them could report the problem.
 #pragma once
 
 #include <string>
@@ -8,24 +8,24 @@
 
 namespace cuspan {
 
-// A program that the dynamic loader does not start, with CUDA code in it: kUnsupported. Others
-// pass, also what is no ELF file, such as a script.
+// kUnsupported for a program with CUDA code and without the dynamic loader. All other files pass,
+// including non-ELF files such as scripts.
 Status CheckEntered(const std::string& path);
 
-// True for a program that calls the kernel without the C library: one that the dynamic loader does
-// not start, or one of Go. It does not see the run's device files.
+// True for a program that makes system calls without the C library: one without the dynamic loader,
+// or one written in Go. It does not see the run's device files.
 bool CallsKernelItself(const std::string& path);
 
-// What the user should know of a program that can be entered by some, and not here: one sentence;
-// empty for others. For a program that gets rights of its own the loader leaves out LD_PRELOAD.
+// A warning in one sentence about a program with elevated privileges for this user; empty for
+// others. The loader ignores LD_PRELOAD for these programs.
 std::string WarnOfOwnRights(const std::string& path);
 
-// True for a file that no shell can read: an ELF file, or one with a zero byte in its first line,
-// as bash decides it.
+// True for a file not readable by a shell: an ELF file, or one with a zero byte in its first line
+// (bash's criterion).
 bool IsBinary(const std::string& path);
 
-// Why execve answered `error` for the program `name`, which is the file `path`; "" if there is
-// none. kNotFound: it is not there. kRefused: it is, and cannot be executed.
+// Explains the errno `error` of execve for the program `name` with the file `path` ("" if not
+// found). kNotFound: the file does not exist. kRefused: it exists but cannot be executed.
 Status ExplainStart(const std::string& name, const std::string& path, int error);
 
 }  // namespace cuspan

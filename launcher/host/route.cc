@@ -18,7 +18,7 @@
 namespace cuspan {
 namespace {
 
-// The bytes of an address of either family.
+// Number of bytes of an address of either family.
 std::size_t BytesOf(sa_family_t family) { return family == AF_INET ? 4 : 16; }
 
 net::Address AddressOf(const sockaddr* address) {
@@ -36,7 +36,7 @@ net::Address AddressOf(const sockaddr* address) {
   return own;
 }
 
-// What the kernel is asked, and answers: rtnetlink(7), RTM_GETROUTE.
+// Request to the kernel: rtnetlink(7), RTM_GETROUTE.
 struct RouteQuestion {
   nlmsghdr header{};
   rtmsg route{};
@@ -44,8 +44,7 @@ struct RouteQuestion {
   std::uint8_t address[16] = {};
 };
 
-// The name of the interface by which the kernel would send to the address; empty where it is this
-// host's own.
+// Name of the interface the kernel would use for the address; empty for an address of this host.
 Result<std::string> AskKernel(const net::Address& address) {
   const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   if (!socket.valid()) return Status::Internal("netlink: {}", std::strerror(errno));

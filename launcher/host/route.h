@@ -1,4 +1,4 @@
-// Which network leads to another host.
+// Networks leading to other hosts.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 namespace cuspan {
 
 struct Route {
-  std::string address;  // As a number.
+  std::string address;  // Numeric.
   std::string
-      interface;  // Of this host, by which the kernel reaches it; empty: it is this host's own.
+      interface;  // This host's interface towards the address; empty: it is this host's own.
 };
 
-// A route for each address of a host, which is a name or an address. kNotFound when there is no
-// such host, or no way to it. May wait for a name server.
+// A route for each address of a host, given by name or address. kNotFound if the host does not
+// exist or is unreachable. May block for a name server.
 Result<std::vector<Route>> RoutesTowards(const std::string& host);
 
-// The interface of the first of them; empty for this host itself, and where there is none.
+// Interface of the first route; empty for this host itself, and if there is no route.
 std::string InterfaceTowards(const std::string& host);
 
-// The interface of this host that has the address; empty for a loopback's, or none.
+// This host's interface with the address; empty for a loopback interface, or none.
 std::string InterfaceWith(const net::Address& address);
 
 }  // namespace cuspan

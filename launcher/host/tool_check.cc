@@ -15,7 +15,7 @@ using std::string_view_literals::operator""sv;
 constexpr std::array kTools = {"compute-sanitizer"sv, "cuda-memcheck"sv, "ncu"sv,
                                "nv-nsight-cu-cli"sv, "TreeLauncherSubreaper"sv};
 
-// Libraries that these tools preload into programs that they start.
+// Libraries preloaded into programs by these tools.
 constexpr std::array kInjected = {"libInterceptorInjectionTarget.so"sv,
                                   "libTreeLauncherTargetInjection.so"sv, "libcuda-injection.so"sv,
                                   "libsanitizer-collection.so"sv};

@@ -1,5 +1,5 @@
-// Tools of NVIDIA's that observe a program's CUDA from inside NVIDIA's driver, which a program of a
-// run does not have: compute-sanitizer, Nsight Compute, NVBit's tools and others.
+// Detection of NVIDIA tools that observe CUDA from inside NVIDIA's driver: compute-sanitizer,
+// Nsight Compute, NVBit's tools and others. The program of a run does not have this driver.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace cuspan {
 
-// One sentence for the user if the run's command is such a tool, or the environment makes one part
-// of the program; empty for others.
+// One sentence for the user if the command is one of these tools, or the environment loads one into
+// the program; else empty.
 std::string WarnOfTool(const std::vector<std::string>& command, const Environment& environment);
 
 }  // namespace cuspan

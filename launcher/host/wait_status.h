@@ -1,4 +1,4 @@
-// How a process ended, in words.
+// Text for the end of a process.
 #pragma once
 
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 
 namespace cuspan {
 
-// What waitpid told, to follow the process's name: "was killed by signal 9 (Killed)".
+// Text for a status from waitpid, to follow the process's name: "was killed by signal 9 (Killed)".
 inline std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
     return Format("was killed by signal {} ({})", WTERMSIG(wait_status),

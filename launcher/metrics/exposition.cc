@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kTotal = "_total";
 
-// OpenMetrics 1.0.0, section "Escaping": of help texts and of label values.
+// Escapes a help text or a label value: OpenMetrics 1.0.0, section "Escaping".
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -23,7 +23,7 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-// Of those that we use.
+// Supports only the units in use here.
 std::string_view UnitOf(std::string_view name) {
   for (const std::string_view unit : {"seconds", "bytes"})
     if (name.ends_with(unit) && name.size() > unit.size() &&
@@ -32,12 +32,12 @@ std::string_view UnitOf(std::string_view name) {
   return {};
 }
 
-// What prometheus-cpp has no serializer for.
+// prometheus-cpp has no serializer for this format.
 std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& families) {
   std::string text;
   for (const prometheus::MetricFamily& family : families) {
     const bool counter = family.type == prometheus::MetricType::Counter;
-    // A counter's family is named without what its samples end with.
+    // The name of a counter's family lacks the suffix of its samples.
     std::string_view name = family.name;
     if (counter && name.ends_with(kTotal)) name.remove_suffix(kTotal.size());
     AppendFormat(text, "# TYPE {} {}\n", name, counter ? "counter" : "gauge");

@@ -1,4 +1,4 @@
-// Families of metrics as text, in the two formats that Prometheus reads.
+// Families of metrics as text, in Prometheus' two formats.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -14,10 +14,10 @@ enum class MetricsFormat {
   kOpenMetrics,  // version 1.0.0
 };
 
-// What a client takes that sends this header Accept. Quality values are not compared: who names
+// Format for a request with this Accept header. Quality values are ignored: a client naming
 // OpenMetrics can read it.
 MetricsFormat ChooseFormat(std::string_view accept);
-// For the header Content-Type.
+// Value of the Content-Type header.
 const char* ContentType(MetricsFormat format);
 
 std::string Expose(const std::vector<prometheus::MetricFamily>& families, MetricsFormat format);

@@ -1,4 +1,4 @@
-// Putting families of metrics together, in the model of prometheus-cpp.
+// Construction of families of metrics, in the model of prometheus-cpp.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -11,8 +11,8 @@ namespace cuspan {
 
 using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 
-// One family. Names end with the unit, and those of counters with "_total", as the conventions of
-// Prometheus have it (prometheus.io/docs/practices/naming).
+// One family. By Prometheus' conventions, names end with the unit, and names of counters with
+// "_total" (prometheus.io/docs/practices/naming).
 class Family {
  public:
   static Family Counter(std::string name, std::string help) {
@@ -22,7 +22,7 @@ class Family {
     return Family(std::move(name), std::move(help), prometheus::MetricType::Gauge);
   }
   void Add(MetricLabels labels, double value);
-  // A family without samples is not shown.
+  // A family without samples is omitted.
   void MoveTo(std::vector<prometheus::MetricFamily>& families) &&;
 
  private:
@@ -30,7 +30,7 @@ class Family {
   prometheus::MetricFamily family_;
 };
 
-// As the base units of Prometheus have it.
+// Converts to Prometheus' base unit.
 double SecondsOf(std::uint64_t nanoseconds);
 
 }  // namespace cuspan

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kEndOfHeaders = "\r\n\r\n";
 
-// The text before `mark`, which is taken away with it; all where there is none.
+// Removes the text up to `mark` and the mark, and returns the text; without a mark, everything.
 std::string_view TakeUntil(std::string_view& rest, std::string_view mark) {
   const std::size_t at = std::min(rest.find(mark), rest.size());
   const std::string_view taken = rest.substr(0, at);

@@ -1,4 +1,4 @@
-// The little of HTTP/1.1 (RFC 9112) that a reader of metrics needs. Pure.
+// The part of HTTP/1.1 (RFC 9112) needed to serve metrics. Pure.
 #pragma once
 
 #include <string>
@@ -6,21 +6,21 @@
 
 namespace cuspan {
 
-// A request is taken up to so many bytes, with its headers.
+// Maximum bytes of a request with its headers.
 inline constexpr std::size_t kMaxOfRequest = 8 * 1024;
 
-// Whether `received` has the end of a request's headers.
+// True if `received` contains the end of a request's headers.
 bool IsWhole(std::string_view received);
 
 struct HttpRequest {
-  std::string_view method;  // Empty: it is none.
-  std::string_view path;    // Without what follows a "?".
-  std::string_view accept;  // The header of that name.
+  std::string_view method;  // Empty: not a valid request.
+  std::string_view path;    // Without "?" and the text after it.
+  std::string_view accept;  // Header Accept.
 };
-// Of a request that is whole; refers to `received`.
+// Requires IsWhole. The result refers to `received`.
 HttpRequest ParseRequest(std::string_view received);
 
-// A whole answer, after which the connection is closed. Without a body for the method HEAD.
+// A complete response; the connection is closed after it. For the method HEAD it has no body.
 std::string HttpAnswer(std::string_view status, std::string_view content_type,
                        std::string_view body, bool head);
 

@@ -19,7 +19,7 @@
 namespace cuspan {
 namespace {
 
-// As often as Prometheus reads by default, or more.
+// At least as often as Prometheus reads by default.
 constexpr time_t kEverySeconds = 15;
 
 Status WriteAll(int fd, std::string_view text) {
@@ -40,7 +40,7 @@ Result<std::unique_ptr<MetricsOutlet>> MetricsFile::Open(const MetricsTarget& ta
   if (!timer.valid() || ::timerfd_settime(timer.get(), 0, &every, nullptr) != 0)
     return Status::Exhausted("--metrics: timerfd: {}", std::strerror(errno));
   std::unique_ptr<MetricsFile> file(new MetricsFile(std::move(timer), target.path));
-  // Another file takes its place, which a device must not lose.
+  // Publishing replaces the file, which must not happen to a device.
   std::error_code error;
   if (const auto kind = std::filesystem::symlink_status(target.path, error).type();
       kind == std::filesystem::file_type::none)
@@ -53,12 +53,12 @@ Result<std::unique_ptr<MetricsOutlet>> MetricsFile::Open(const MetricsTarget& ta
   return std::unique_ptr<MetricsOutlet>(std::move(file));
 }
 
-// Under another name at first, which the collector does not take, as it does not end with ".prom".
+// Writes to another name first. The collector ignores it, since it does not end with ".prom".
 Status MetricsFile::Write(const std::string& text) const {
   std::string name = path_ + ".XXXXXX";
   UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
   if (!fd.valid()) return Status::Unavailable("{}", std::strerror(errno));
-  // The collector is another user.
+  // The collector runs as another user.
   ::fchmod(fd.get(), 0644);
   Status status = WriteAll(fd.get(), text);
   if (status.ok() && ::rename(name.c_str(), path_.c_str()) != 0)

@@ -1,5 +1,5 @@
-// Metrics in a file, for the textfile collector of node_exporter: written anew every 15 seconds,
-// and never seen half written.
+// Metrics in a file for the textfile collector of node_exporter, replaced atomically every 15
+// seconds.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace cuspan {
 
-// The file stays when the object goes. One thread.
+// Threads: one. The destructor keeps the file.
 class MetricsFile final : public MetricsOutlet {
  public:
   static Result<std::unique_ptr<MetricsOutlet>> Open(const MetricsTarget& target);
-  // A failure is told once.
+  // Logs only the first failure.
   void Publish(const std::vector<prometheus::MetricFamily>& families) override;
   bool lasts() const override { return true; }
 

@@ -1,4 +1,4 @@
-// Where the metrics of one process come out: by HTTP, or in a file.
+// Output of the metrics of one process: HTTP or a file.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -12,22 +12,24 @@
 
 namespace cuspan {
 
-// One thread, beside which an outlet may have its own.
+// Threads: one. An outlet may have threads of its own.
 class MetricsOutlet {
  public:
-  // Listens, or begins the file. Threads that it starts take no signals. A failure says what to do.
+  // Listens, or creates the file. Its threads have all signals blocked. An error includes the
+  // remedy.
   static Result<std::unique_ptr<MetricsOutlet>> Open(const MetricsTarget& target);
   virtual ~MetricsOutlet() = default;
 
-  // Readable when somebody wants the metrics as they are now.
+  // Readable when a reader requests current metrics.
   int fd() const { return request_.get(); }
-  // After fd() has become readable: it is not any more, until the next request.
+  // Call when fd() is readable: resets it until the next request.
   void ConsumeRequest();
-  // Whether requests are heard. Else who asks gets what was published last, at once.
+  // True: requests are answered by the next Publish. False: at once, with the last published
+  // metrics.
   virtual void SetLive(bool) {}
-  // The metrics as they are now, for all who have asked.
+  // Publishes current metrics, for all pending requests.
   virtual void Publish(const std::vector<prometheus::MetricFamily>& families) = 0;
-  // Whether what is published last is kept, for readers that come later.
+  // True if the last published metrics remain for later readers.
   virtual bool lasts() const = 0;
 
  protected:

@@ -21,14 +21,15 @@
 namespace cuspan {
 namespace {
 
-// For a request to come, the agents to answer, which have a second, and the answer to be taken.
+// Limit of a connection: receiving the request, the agents' answer (one second at most), and
+// sending.
 constexpr std::chrono::seconds kConnectionLimit{5};
 constexpr std::size_t kMaxConnections = 16;
 constexpr int kBacklog = 16;
-// Before it is tried again where a process can have no more descriptors.
+// Pause in accepting connections after the process ran out of descriptors.
 constexpr std::chrono::milliseconds kRest{100};
 
-// Blocks all signals of the calling thread, for threads that it starts meanwhile.
+// Blocks all signals of the calling thread; threads started meanwhile inherit this.
 class WithoutSignals {
  public:
   WithoutSignals() {
@@ -52,7 +53,7 @@ Status CannotListen(const MetricsTarget& target, const char* why) {
                          why);
 }
 
-// A socket that a process has left which was killed: nobody listens there.
+// Removes the socket of a killed process: it refuses connections.
 void RemoveLeftSocket(const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return;
@@ -70,7 +71,7 @@ Result<UniqueFd> ListenAtPath(const MetricsTarget& target) {
   std::copy(target.path.begin(), target.path.end(), address.sun_path);
   RemoveLeftSocket(address);
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // For this user alone.
+  // Only this user may connect.
   const mode_t mask = ::umask(0177);
   const bool bound = fd.valid() && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address),
                                           sizeof address) == 0;
@@ -95,7 +96,7 @@ Result<UniqueFd> ListenAtPort(const MetricsTarget& target) {
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     UniqueFd fd(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int on = 1;
-    // A run after another one may have its port.
+    // A run may use the port of a previous one.
     if (fd.valid() && ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         ::bind(fd.get(), one->ai_addr, one->ai_addrlen) == 0 && ::listen(fd.get(), kBacklog) == 0)
       return fd;
@@ -163,7 +164,7 @@ void MetricsServer::SetLive(bool live) {
 
 std::pair<MetricsServer::Families, std::uint64_t> MetricsServer::Published() {
   const MutexLock lock(mutex_);
-  // What is not live is as fresh as it will be.
+  // Without live metrics, the last publication is final.
   return {families_, live_ ? publications_ : ~std::uint64_t{0}};
 }
 
@@ -182,7 +183,7 @@ void MetricsServer::Serve() {
     Clock::time_point until = now + kConnectionLimit;
     for (const Connection& one : connections_) {
       until = std::min(until, one.until);
-      // One that waits for what is published is looked at when it goes away.
+      // A connection waiting for a publication is polled for its end only.
       waited.push_back({one.fd.get(),
                         static_cast<short>(!one.answer.empty() ? POLLOUT
                                            : one.wants == 0    ? POLLIN
@@ -241,7 +242,7 @@ bool MetricsServer::Read(Connection& connection) {
     connection.wants = publications_ + 1;
   }
   const std::uint64_t once = 1;
-  // The launcher is to publish.
+  // Makes the launcher publish.
   if (connection.wants != 0 && ::write(fd(), &once, sizeof once) < 0 && errno != EAGAIN)
     return false;
   return true;

@@ -1,9 +1,9 @@
-// Metrics by HTTP, at /metrics of a TCP port or of a Unix socket.
+// Metrics over HTTP, at /metrics of a TCP port or of a Unix socket.
 //
-// Anybody may connect to a port. So it is served by little code with limits of its own, on one
-// thread that waits for nobody: a connection has so many bytes of a request, so many seconds, and
-// so many others beside it. (The library that was tried, cpp-httplib 0.11, has a limit for each
-// read only, so that one client could hold up the end of a run for ever.)
+// Any user may connect to a port, so the server is small and has limits of its own. It is one
+// thread that never blocks on a client. Bytes of a request, time of a connection and the number of
+// connections are bounded. (The library cpp-httplib 0.11 has a time limit for each read only, so
+// one client could delay the end of a run forever.)
 #pragma once
 
 #include <chrono>
@@ -18,11 +18,11 @@
 
 namespace cuspan {
 
-// Publish is for one thread.
+// Threads: one calls Publish.
 class MetricsServer final : public MetricsOutlet {
  public:
   static Result<std::unique_ptr<MetricsOutlet>> Open(const MetricsTarget& target);
-  // Waits for nobody.
+  // Does not wait for clients.
   ~MetricsServer() override;
   void Publish(const std::vector<prometheus::MetricFamily>& families) override;
   void SetLive(bool live) override;
@@ -31,29 +31,29 @@ class MetricsServer final : public MetricsOutlet {
  private:
   using Families = std::shared_ptr<const std::vector<prometheus::MetricFamily>>;
   using Clock = std::chrono::steady_clock;
-  // One that has been accepted: it is read, waits for what is asked for, and is answered.
+  // An accepted connection: it is read, waits for a publication, and is answered.
   struct Connection {
     UniqueFd fd;
-    Clock::time_point until;  // Then it is closed.
+    Clock::time_point until;  // Time of closing.
     std::string received;
-    std::uint64_t wants = 0;  // The publication for which it waits; 0: none.
-    std::string answer;       // What is still to be sent.
+    std::uint64_t wants = 0;  // Number of the publication awaited; 0: none.
+    std::string answer;       // Bytes still to be sent.
   };
 
   MetricsServer(UniqueFd request, UniqueFd listener, UniqueFd wake, const MetricsTarget& target);
-  // The thread.
+  // Function of the server's thread.
   void Serve();
-  // False when the connection is to be closed.
+  // Returns false if the connection is to be closed.
   bool Read(Connection& connection);
   bool Write(Connection& connection);
   bool Answer(Connection& connection);
   void Wake() const;
-  // What was published last, and how often.
+  // The last publication and its number.
   std::pair<Families, std::uint64_t> Published();
 
   const MetricsTarget target_;
   const UniqueFd listener_;
-  const UniqueFd wake_;  // An eventfd: something was published, or all ends.
+  const UniqueFd wake_;  // An eventfd: new publication, change of live, or end.
   std::vector<Connection> connections_;
   Mutex mutex_;
   Families families_ CUSPAN_GUARDED_BY(mutex_);

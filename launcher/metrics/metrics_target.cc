@@ -16,7 +16,7 @@ bool IsDigits(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// A number with something behind it; a file would have an ending.
+// Text that starts like a number; a file would have an extension.
 bool LooksLikePort(std::string_view text) {
   return !text.empty() && IsDigits(text.substr(0, 1)) && text.find('.') == std::string_view::npos;
 }
@@ -38,7 +38,7 @@ Result<MetricsTarget> ParseMetricsTarget(std::string_view text) {
     target.path = text.substr(kUnixPrefix.size());
     if (target.path.empty()) return Status::Invalid("--metrics unix: names no path");
     target.path = std::filesystem::absolute(target.path).string();
-    // The id of the run takes 14 characters more than %r.
+    // The id of the run is 14 characters longer than %r.
     if (target.path.size() + 14 >= sizeof sockaddr_un{}.sun_path)
       return Status::Invalid(
           "--metrics: the path of a socket has at most {} characters, not {}: {}",

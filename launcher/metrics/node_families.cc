@@ -13,7 +13,7 @@
 namespace cuspan {
 namespace {
 
-// Of a GPU as the table of those that share it calls it; its name where it is not listed.
+// Ordinal of a shared GPU; its key if the device is not listed.
 std::string GpuNumber(const RunReady& found, const SharedGpu& shared) {
   const auto device = std::find_if(
       found.devices.begin(), found.devices.end(), [&shared](const DeviceDescription& known) {

@@ -1,4 +1,4 @@
-// The metrics of hosts: their GPUs, and the runs that have them or wait. Pure.
+// Metrics of hosts: their GPUs, and the runs holding or awaiting them. Pure.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -9,7 +9,7 @@
 
 namespace cuspan {
 
-// `found` is what agents say that only look.
+// `found` comes from agents that only list GPUs.
 std::vector<prometheus::MetricFamily> NodeFamilies(const RunReady& found);
 
 }  // namespace cuspan

@@ -17,13 +17,13 @@ std::string NodeText(const RunReady& found) {
   return Expose(NodeFamilies(found), MetricsFormat::kText);
 }
 
-// Ends when it can not go on.
+// Returns only on an error.
 Status ServeForEver(const NodeMetricsOptions& options, const InheritedSignals& signals) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<MetricsOutlet> outlet,
                           MetricsOutlet::Open(*options.target));
   CUSPAN_ASSIGN_OR_RETURN(const std::unique_ptr<AgentCluster> agents,
                           StartLooking(options.cluster, signals));
-  // A socket must not stay.
+  // The file of a Unix socket must not remain.
   agents->SetFarewell([&outlet] { outlet.reset(); });
   CUSPAN_ASSIGN_OR_RETURN(RunReady found, agents->WaitReady());
   for (const std::string& note : found.notes) LogWarn("{}", note);

@@ -1,4 +1,4 @@
-// `cuspan metrics`: the metrics of hosts.
+// `cuspan metrics`: metrics of hosts.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@ namespace cuspan {
 
 struct NodeMetricsOptions {
   ClusterOptions cluster;
-  std::optional<MetricsTarget> target;  // None: standard output, once.
+  std::optional<MetricsTarget> target;  // Empty: standard output, once.
 };
 
-// Serves until a signal ends it, or prints once; the exit status.
+// Serves until a signal, or prints once. Returns the exit status.
 int ServeNodeMetrics(const NodeMetricsOptions& options, const InheritedSignals& signals);
 
 }  // namespace cuspan

@@ -12,7 +12,7 @@
 namespace cuspan {
 namespace {
 
-// What a file is called may be any bytes, and metrics are UTF-8.
+// Limit of a program's file name, which may be any bytes. Metrics are UTF-8.
 constexpr std::size_t kMaxOfName = 255;
 constexpr Op kLaunches[] = {Op::kLaunch, Op::kLaunchShaped, Op::kGraphLaunch};
 
@@ -66,7 +66,7 @@ void AddAgents(const std::string& run, const std::vector<AgentState>& agents,
                       "device_refused (it could not be opened), connection_refused, agent_lost.");
   for (const AgentState& agent : agents) {
     const AgentMetrics& metrics = agent.metrics;
-    // A host may have two: where --same-node is never, or named hosts are one.
+    // A host may have two agents: if --same-node is never, or if two names denote one host.
     const MetricLabels labels = {
         {"run", run}, {"agent", std::to_string(metrics.rank)}, {"host", metrics.host}};
     up.Add(labels, agent.up ? 1 : 0);
@@ -92,7 +92,7 @@ void AddAgents(const std::string& run, const std::vector<AgentState>& agents,
     std::move(*family).MoveTo(families);
 }
 
-// Families of what was done with devices, and the labels of one device.
+// Families of the use of devices, and the labels of the current device.
 class DeviceFamilies {
  public:
   explicit DeviceFamilies(const RunFacts& facts) : facts_(facts) {}

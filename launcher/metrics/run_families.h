@@ -1,4 +1,4 @@
-// The metrics of a run. Pure.
+// Metrics of a run. Pure.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -12,20 +12,20 @@
 namespace cuspan {
 
 struct RunFacts {
-  std::string run;  // Its id.
+  std::string run;  // Id of the run.
   std::string version;
-  std::string program;           // The name of its file.
-  std::string relay;             // As in RunReady.
-  std::uint64_t started_ns = 0;  // Since 1970.
+  std::string program;           // File name.
+  std::string relay;             // See RunReady.
+  std::uint64_t started_ns = 0;  // Nanoseconds since 1970.
   std::vector<DeviceDescription> devices;
 };
 
 struct AgentState {
-  AgentMetrics metrics;  // As it told last.
-  bool up = false;       // It has answered the last question.
+  AgentMetrics metrics;  // Last values received.
+  bool up = false;       // It has answered the last request.
 };
 
-// Every sample has the run's id as a label, so that many runs can be read from one directory.
+// Every sample has the run's id as a label, so that one directory may contain files of many runs.
 std::vector<prometheus::MetricFamily> RunFamilies(const RunFacts& facts,
                                                   const std::vector<AgentState>& agents);
 

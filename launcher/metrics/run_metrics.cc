@@ -13,7 +13,7 @@
 namespace cuspan {
 namespace {
 
-// For the agents to answer once more, which have a second.
+// Limit for the last answer of the agents; they take up to one second.
 constexpr std::chrono::milliseconds kLastLimit{1'500};
 
 class OpenRunMetrics final : public RunMetrics {
@@ -30,7 +30,7 @@ class OpenRunMetrics final : public RunMetrics {
   void Begin(const RunReady& ready) override {
     facts_.devices = ready.devices;
     facts_.relay = ready.relay;
-    // Before any has answered it is known where they are.
+    // The agents' hosts are known before their first answer.
     for (const DeviceDescription& device : ready.devices) {
       AgentState& agent = agents_[device.agent];
       agent.metrics.rank = device.agent;
@@ -43,7 +43,7 @@ class OpenRunMetrics final : public RunMetrics {
 
   void ConsumeRequest(AgentCluster& agents) override {
     outlet_->ConsumeRequest();
-    if (asked_) return;  // The answer that comes is for this one, too.
+    if (asked_) return;  // The pending answer is used for this request too.
     if (lost_) return Publish();
     asked_ = agents.AskMetrics().ok();
     if (!asked_) LoseAgents();
@@ -68,10 +68,10 @@ class OpenRunMetrics final : public RunMetrics {
   }
 
   void End(AgentCluster& agents) override {
-    // Nobody looks at wishes any more.
+    // Requests are no longer handled.
     outlet_->SetLive(false);
     if (!outlet_->lasts()) return;
-    // One that was asked before is of before.
+    // A pending answer may be older than the end of the run.
     asked_ = false;
     const auto deadline = std::chrono::steady_clock::now() + kLastLimit;
     ConsumeRequest(agents);
@@ -100,9 +100,9 @@ class OpenRunMetrics final : public RunMetrics {
 
   const std::unique_ptr<MetricsOutlet> outlet_;
   RunFacts facts_;
-  std::map<std::uint32_t, AgentState> agents_;  // By rank; those that are gone stay.
+  std::map<std::uint32_t, AgentState> agents_;  // Key: rank. Includes agents no longer running.
   bool asked_ = false;
-  bool lost_ = false;  // Nobody can be asked any more.
+  bool lost_ = false;  // No agent can answer any more.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `cuspan run --metrics`: what a run does, while it goes on.
+// `cuspan run --metrics`: metrics of a run while it lasts.
 #pragma once
 
 #include <memory>
@@ -9,35 +9,36 @@
 
 namespace cuspan {
 
-// What is known of a run before it has devices.
+// Properties of a run known before it has devices.
 struct RunIdentity {
-  std::string run;  // Its id.
+  std::string run;  // Id of the run.
   std::string program;
-  std::uint64_t started_ns = 0;  // Since 1970.
+  std::uint64_t started_ns = 0;  // Nanoseconds since 1970.
 };
 
-// One thread, which polls the descriptors.
+// Threads: one, polling the descriptors.
 class RunMetrics {
  public:
-  // Opens the target. kInvalid says why it can not be, and kNotFound that this cuspan was built
-  // without what it needs.
+  // Opens the target. kInvalid if this is impossible, kNotFound if this cuspan was built without
+  // prometheus-cpp.
   static Result<std::unique_ptr<RunMetrics>> Open(const MetricsTarget& target,
                                                   const RunIdentity& run);
   virtual ~RunMetrics() = default;
 
   // The run has begun, with these devices.
   virtual void Begin(const RunReady& ready) = 0;
-  // Readable when somebody wants to know how the run is.
+  // Readable when a reader requests current metrics.
   virtual int request_fd() const = 0;
-  // After that: asks the agents.
+  // Call when request_fd() is readable: queries the agents.
   virtual void ConsumeRequest(AgentCluster& agents) = 0;
-  // To poll for what the agents answer; -1 while they are not asked.
+  // Descriptor to poll for the agents' answer; -1 if no query is pending.
   virtual int answer_fd(const AgentCluster& agents) const = 0;
-  // After that: publishes what they tell.
+  // Call when answer_fd() is readable: publishes the answer.
   virtual void TakeAnswer(AgentCluster& agents) = 0;
-  // They are gone: what they told last stays.
+  // The agents have ended; their last values remain.
   virtual void LoseAgents() = 0;
-  // The run has ended: where what is published lasts, it is made as it is now.
+  // The run has ended. If publications remain (lasts()), queries the agents once more and
+  // publishes.
   virtual void End(AgentCluster& agents) = 0;
 };
 

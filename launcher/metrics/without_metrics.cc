@@ -1,4 +1,4 @@
-// In place of all that needs prometheus-cpp, where cuspan is built without it.
+// Replacement for all files that need prometheus-cpp, if cuspan is built without it.
 #include "common/log.h"
 #include "launcher/metrics/node_metrics.h"
 #include "launcher/metrics/run_metrics.h"

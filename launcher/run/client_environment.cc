@@ -12,8 +12,7 @@ namespace {
 constexpr std::string_view kClientFile = "libcuspan.so";
 constexpr std::string_view kRuntimeFolder = "/lib/cuspan/runtime";
 
-// The entries of `list`, split at any of `separators`, for which `keep` holds,
-// joined again by `joiner`.
+// Entries of `list`, split at any of `separators`, with `keep` true, joined by `joiner`.
 template <typename Keep>
 std::string Filter(std::string_view list, std::string_view separators, char joiner, Keep keep) {
   std::string kept;
@@ -31,7 +30,7 @@ std::string Filter(std::string_view list, std::string_view separators, char join
   return kept;
 }
 
-// Replaces a list variable by what `keep` leaves of it; unsets it when nothing is left.
+// Removes entries from a list variable unless `keep` is true; unsets it if no entry remains.
 template <typename Keep>
 void FilterVariable(Environment& environment, const char* name, std::string_view separators,
                     char joiner, Keep keep) {
@@ -59,8 +58,8 @@ void StripOuterRun(Environment& environment) {
   });
   FilterVariable(environment, "LD_LIBRARY_PATH", ":;", ':',
                  [](std::string_view entry) { return !entry.ends_with(kRuntimeFolder); });
-  // An empty one says that a process is outside of any run: where the launcher itself is a process
-  // of the outer run, its library would otherwise add that run's variables again.
+  // An empty value marks a process outside of any run. The launcher itself may be a process of the
+  // outer run; without the mark, its client library would add that run's variables again.
   if (environment.Get("CUSPAN_SOCKET")) environment.Set("CUSPAN_SOCKET", "");
   environment.Unset("CUSPAN_SECRET");
   environment.Unset(RunKey::kVariable);
@@ -71,7 +70,7 @@ void AddClient(Environment& environment, const InstallPaths& paths, const RunKey
   Prepend(environment, "LD_LIBRARY_PATH", paths.runtime);
   environment.Set("CUSPAN_SOCKET", key.Address());
   environment.Set("CUSPAN_SECRET", ToHex(key.secret));
-  // It was about this node's GPUs. What the program's own script sets is about the run's.
+  // They described this node's GPUs. Values set later by the program's script refer to the run's.
   environment.Unset("CUDA_VISIBLE_DEVICES");
   environment.Unset("GPU_DEVICE_ORDINAL");
 }

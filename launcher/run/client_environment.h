@@ -1,4 +1,4 @@
-// The variables of a run in its program's environment.
+// Variables of a run in its program's environment.
 #pragma once
 
 #include "launcher/host/environment.h"
@@ -10,9 +10,9 @@ namespace cuspan {
 // Removes the variables of an outer `cuspan run`. CUSPAN_SOCKET stays, empty.
 void StripOuterRun(Environment& environment);
 
-// Sets the client library's variables, and no others: LD_PRELOAD, LD_LIBRARY_PATH, CUSPAN_SOCKET,
-// CUSPAN_SECRET. Removes CUDA_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL: they were about this node's
-// GPUs, and set again by the app's own scripts they are about the run's.
+// Sets the client library's variables only: LD_PRELOAD, LD_LIBRARY_PATH, CUSPAN_SOCKET,
+// CUSPAN_SECRET. Removes CUDA_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL: they described this node's
+// GPUs. If the program's scripts set them again, they refer to the run's.
 void AddClient(Environment& environment, const InstallPaths& paths, const RunKey& key);
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// What a user asks of a run's agents.
+// User's options for the agents of a run.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,24 @@
 
 namespace cuspan {
 
-// What the user asked for, of `cuspan run` and `cuspan devices` alike.
+// Options common to `cuspan run`, `cuspan devices` and others.
 struct ClusterOptions {
   std::vector<HostRequest> hosts;  // Empty: this node.
-  GpuRequest request;              // Which of their devices the run needs.
+  GpuRequest request;              // Request for some of their devices.
   std::string device = "auto";     // Driver: auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
-  std::uint32_t lanes = 1;             // Of each node.
-  std::vector<HostRequest> app_hosts;  // Where the app's processes may be, besides this node.
-  // Slurm places the app's processes on nodes of the job around, of its first component.
+  std::uint32_t lanes = 1;  // Per node.
+  // Possible hosts of the program's processes besides this node.
+  std::vector<HostRequest> app_hosts;
+  // Slurm places the program's processes, on nodes of the surrounding job's first component.
   bool app_in_job = false;
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_arguments;
-  std::optional<RelayKind> relay = RelayKind::kMpi;  // None: what suits (relay_choice.h).
-  std::string remote_shell;   // How mpirun reaches other hosts; empty: as it does by itself.
-  std::string remote_prefix;  // Where cuspan is installed on other hosts; empty: as here.
+  std::optional<RelayKind> relay = RelayKind::kMpi;  // None: chosen automatically (relay_choice.h).
+  std::string remote_shell;   // Command to reach other hosts; empty: mpirun's default.
+  std::string remote_prefix;  // Prefix of cuspan on other hosts; empty: same as here.
   SecurePolicy secure;
-  std::string trace;  // The whole path of a file for a timeline of the run; empty: none.
+  std::string trace;  // Absolute path of the file for a timeline; empty: none.
 };
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// Attributes of a device that the launcher and the agents look at.
+// Device attributes used by the launcher and the agents.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace cuspan {
 
-// Numbers of CUdevice_attribute, from cuda.h.
+// Values of CUdevice_attribute, from cuda.h.
 inline constexpr std::size_t kAttributeClockRate = 13;
 inline constexpr std::size_t kAttributeMultiprocessors = 16;
 inline constexpr std::size_t kAttributeComputeMode = 20;
@@ -16,7 +16,7 @@ inline constexpr std::size_t kAttributeMemoryClockRate = 36;
 inline constexpr std::size_t kAttributeCapabilityMajor = 75;
 inline constexpr std::size_t kAttributeCapabilityMinor = 76;
 
-// 0 where a device tells none of that number.
+// 0 if the device does not report the attribute.
 inline std::int32_t Attribute(const DeviceDescription& device, std::size_t number) {
   return number < device.attributes.size() ? device.attributes[number] : 0;
 }

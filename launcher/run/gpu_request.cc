@@ -17,7 +17,7 @@ namespace cuspan {
 namespace {
 
 constexpr std::uint32_t kMaxGpus = 4096;
-// Longer than anybody waits, and within what timers hold.
+// One year, in s: longer than any useful wait, and within the range of timers.
 constexpr std::uint32_t kMaxSeconds = 365 * 24 * 3600;
 
 template <typename Number>
@@ -28,7 +28,7 @@ std::optional<Number> ParseWhole(std::string_view text) {
   return number;
 }
 
-// "512M", "40G", "1T", or a number of bytes.
+// Parses "512M", "40G", "1T", or a number of bytes.
 std::optional<std::uint64_t> ParseSize(std::string_view text) {
   int shift = 0;
   if (!text.empty()) {
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> ParseSize(std::string_view text) {
   return *number << shift;
 }
 
-// "9.0" as 90.
+// Parses "9.0" as 90.
 std::optional<std::uint32_t> ParseCapability(std::string_view text) {
   const std::size_t dot = text.find('.');
   if (dot == std::string_view::npos) return std::nullopt;
@@ -58,7 +58,7 @@ struct NamedNiceness {
   std::int32_t niceness;
 };
 constexpr NamedNiceness kPriorities[] = {{"low", 10}, {"normal", 0}, {"high", -10}};
-// As nice(1) has them.
+// Range of nice(1).
 constexpr std::int32_t kMinNice = -20;
 constexpr std::int32_t kMaxNice = 19;
 
@@ -77,7 +77,7 @@ struct NamedKind {
 constexpr NamedKind kKinds[] = {{"compute", scheduling::Limits::kCompute},
                                 {"memory", scheduling::Limits::kMemory}};
 
-// "30%", "12.5", in thousandths.
+// Parses "30%" or "12.5" into thousandths.
 std::optional<std::uint32_t> ParseShare(std::string_view text) {
   if (text.ends_with('%')) text.remove_suffix(1);
   double percent = 0;
@@ -92,7 +92,7 @@ std::string ShareText(std::uint32_t thousandths) {
   return Format("{}.{}%", thousandths / 10, thousandths % 10);
 }
 
-// Of a run that shares its GPUs.
+// Checks the options of a run that shares its GPUs.
 Result<ShareTerms> CheckShareTerms(const GpuRequestTexts& texts) {
   ShareTerms terms;
   terms.shared = true;
@@ -172,7 +172,7 @@ Status CheckNoShareTerms(const GpuRequestTexts& texts) {
   return Status::Ok();
 }
 
-// As they are by themselves they need not be said.
+// Default values are omitted.
 void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options) {
   const ShareTerms usual;
   options.emplace_back(terms.pair ? "--share=pair" : "--share");
@@ -271,7 +271,7 @@ Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts) {
     request.policy = *policy;
   }
   if (texts.no_wait) request.wait_seconds = 0;
-  // CLI11 gives "true" for an option whose value is left out.
+  // CLI11 gives "true" for an option without its value.
   if (!texts.wait.empty() && texts.wait != "true") {
     request.wait_seconds = ParseWhole<std::uint32_t>(texts.wait);
     if (!request.wait_seconds || *request.wait_seconds > kMaxSeconds)
@@ -296,7 +296,7 @@ Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts) {
           "--policy pair needs --share: without it a run has its GPUs to itself");
   } else {
     CUSPAN_ASSIGN_OR_RETURN(request.share, CheckShareTerms(texts));
-    // A copy between two GPUs would hold one while it waits for its turn on the other.
+    // A copy between two GPUs would hold one while it waits for its time slice on the other.
     if (request.share.swap && request.number != 1U)
       return Status::Invalid("--memory all is for runs with one GPU: add --gpus 1");
   }

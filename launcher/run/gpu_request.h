@@ -1,4 +1,4 @@
-// Which GPUs a run requests for: the same options for `cuspan run` and the head agent.
+// A run's request for GPUs: the same options for `cuspan run` and the head agent.
 #pragma once
 
 #include <optional>
@@ -15,45 +15,44 @@ class App;
 namespace cuspan {
 
 struct GpuRequest {
-  std::optional<std::uint32_t> number;  // Without it: all that are free,
-  bool all = false;                     // or all that there are.
+  std::optional<std::uint32_t> number;  // Empty: all free GPUs,
+  bool all = false;                     // or all existing ones.
   Policy policy = Policy::kLocalFirst;
-  std::optional<std::uint32_t> wait_seconds;  // None: without limit; 0: not at all.
+  std::optional<std::uint32_t> wait_seconds;  // Empty: no limit; 0: no waiting.
   std::uint64_t least_memory_bytes = 0;
   std::uint32_t least_capability = 0;  // 10 × major + minor.
   ShareTerms share;
-  // Told by the launcher to the head agent:
-  bool look = false;        // Nothing is wished for: only what there is, and who has it.
-  std::uint64_t order = 0;  // When the run was started, in ns since 1970; 0: it starts now.
-  std::string program;      // What it runs, for people.
-  std::string job;          // Of Slurm's, which gave out the GPUs that there are; empty: none.
+  // Set by the launcher for the head agent:
+  bool look = false;        // Requests no GPUs, only a list of GPUs and holders.
+  std::uint64_t order = 0;  // Start time of the run, in ns since 1970; 0: now.
+  std::string program;      // Name of the program, for messages.
+  std::string job;          // Slurm job that allocated the GPUs; empty: none.
 };
 
-// The options as they are written.
+// Options as written by the user.
 struct GpuRequestTexts {
   std::string gpus, policy, wait, memory, capability;
-  std::string share;  // "true" where it has no value.
+  std::string share;  // "true" if given without a value.
   std::string priority, quota, limit, share_limit, memory_cap, kind;
   bool no_wait = false;
-  // Of the program's process, as the launcher has it; without it, of this one.
+  // Niceness of the program's process, as known by the launcher; empty: this process's.
   std::optional<std::int32_t> process_niceness;
 };
 void AddGpuRequestOptions(CLI::App& command, GpuRequestTexts& texts);
-// Failures name the option. A run that shares its GPUs needs leases (CUSPAN_LEASES).
+// Errors name the option. Sharing GPUs needs leases (CUSPAN_LEASES).
 Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts);
-// The options by which cuspan-agent learns of it, the launcher's own included.
+// Options that pass the request to cuspan-agent, including those set by the launcher.
 std::vector<std::string> GpuRequestOptions(const GpuRequest& request);
 
-// As --priority takes it: a name where there is one.
+// Value for --priority: a name if one exists.
 std::string PriorityText(std::int64_t niceness);
-// As --kind takes it; empty where nothing is known.
+// Value for --kind; empty if unknown.
 const char* KindText(scheduling::Limits limits);
 
-// The time as GpuRequest::order has it.
+// Current time in the unit of GpuRequest::order.
 std::uint64_t RealTimeNow();
 
-// "at least 40.0 GiB of memory and compute capability 9.0 or higher"; empty where nothing is
-// required.
+// "at least 40.0 GiB of memory and compute capability 9.0 or higher"; empty without requirements.
 std::string RequirementText(std::uint64_t memory_bytes, std::uint32_t capability);
 
 }  // namespace cuspan

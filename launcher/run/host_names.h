@@ -1,4 +1,4 @@
-// Comparisons of host names. Two full names are one host's only if they are equal: hosts of two
+// Comparison of host names. Two full names denote one host only if they are equal: hosts of two
 // domains may have the same first label.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace cuspan {
 
-// True for "localhost", addresses of the loopback, and the node's own name.
+// True for "localhost", loopback addresses, and the node's own name.
 bool IsThisHost(std::string_view host, std::string_view own_name);
 
-// True for equal names, and for a short name and a full one that begins with it.
+// True for equal names, and for a short name and a full one starting with it.
 bool MayBeSameHost(std::string_view a, std::string_view b);
 
-// The node of a list, whose elements have a `name`, that a host's name means: the one of that very
-// name, otherwise the only one that may be the same host. nullptr if there is none, or several.
+// Finds the node for a host's name in a list with elements having a `name`: the one with this exact
+// name, else the only one that may be the same host. nullptr if there is none, or more than one.
 template <typename Nodes>
 auto* FindHost(Nodes& nodes, std::string_view host) {
   auto* alike = decltype(nodes.data())(nullptr);
@@ -31,11 +31,11 @@ auto* FindHost(Nodes& nodes, std::string_view host) {
   return several ? decltype(alike)(nullptr) : alike;
 }
 
-// True if both names are known here and share no address. May wait for a name server.
+// True if both names are known here and have no address in common. May block for a name server.
 bool LeadApart(const std::string& a, const std::string& b);
 
-// Renames the requests that mean this node to kThisHost. A name that is equal to the node's own up
-// to the first dot counts if its addresses are the node's. May wait for a name server.
+// Renames requests for this node to kThisHost. A name equal to the node's own up to the first dot
+// counts if its addresses are the node's. May block for a name server.
 void RenameThisHost(std::vector<HostRequest>& hosts, std::string_view own_name);
 
 }  // namespace cuspan

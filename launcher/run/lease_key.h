@@ -1,4 +1,4 @@
-// What a GPU's lease is called.
+// Names of GPUs' leases.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cuspan {
 
-// CUSPAN_LEASES: of which GPUs runs have leases.
+// CUSPAN_LEASES: the GPUs subject to leases. kAuto: all except software GPUs.
 enum class LeaseMode { kAuto, kOn, kOff };
 inline Result<LeaseMode> ParseLeaseMode(std::string_view text) {
   if (text == "auto") return LeaseMode::kAuto;
@@ -19,7 +19,7 @@ inline Result<LeaseMode> ParseLeaseMode(std::string_view text) {
   return Status::Invalid("CUSPAN_LEASES must be auto, on or off, not '{}'", text);
 }
 
-// What the setting means for a run: who shares its GPUs has leases of software GPUs, too.
+// Mode in effect for a run: a sharing run has leases of software GPUs too.
 inline LeaseMode LeaseModeOf(LeaseMode setting, const ShareTerms& terms) {
   return terms.shared && setting == LeaseMode::kAuto ? LeaseMode::kOn : setting;
 }
@@ -28,8 +28,9 @@ inline bool IsLeased(const DeviceDescription& device, LeaseMode mode) {
   return mode == LeaseMode::kOn || (mode == LeaseMode::kAuto && !device.software);
 }
 
-// Of one host: a GPU's UUID in hexadecimal digits, or the number of a software GPU, which each
-// process makes anew and which is taken for the same one on all of its host.
+// Key of a GPU, unique on its host: its UUID in hexadecimal digits, or the ordinal for a software
+// GPU. Each process creates its own software GPUs, but equal ordinals on a host count as the same
+// GPU.
 inline std::string LeaseKey(const DeviceDescription& device) {
   return device.software ? Format("soft{}", device.ordinal) : ToHex(device.uuid);
 }

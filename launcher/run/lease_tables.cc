@@ -14,14 +14,14 @@ namespace cuspan {
 namespace {
 
 struct QueuedRun {
-  const LeaseTicket* ticket = nullptr;  // Of one of its hosts.
-  bool waiting = true;                  // On all of its hosts.
-  bool shares = false;                  // Has a GPU that others may have, too.
-  std::vector<std::string> gpus;        // "host:ordinal", or the key where the device is not known.
+  const LeaseTicket* ticket = nullptr;  // Ticket on one of its hosts.
+  bool waiting = true;                  // True if it waits on all of its hosts.
+  bool shares = false;                  // It has a GPU open to other runs.
+  std::vector<std::string> gpus;        // "host:ordinal", or the key of an unknown device.
   std::vector<std::string> hosts;
 };
 
-// By order and id.
+// Key: order and id.
 using Runs = std::map<std::pair<std::uint64_t, std::string>, QueuedRun>;
 
 Runs Collect(const RunReady& found) {
@@ -48,7 +48,7 @@ Runs Collect(const RunReady& found) {
   return runs;
 }
 
-// Local time: "14:05:31", with the day where that is another.
+// Local time "14:05:31", with the date unless it is today.
 std::string TimeText(std::uint64_t nanoseconds) {
   const auto at = static_cast<time_t>(nanoseconds / 1'000'000'000);
   const time_t now = ::time(nullptr);

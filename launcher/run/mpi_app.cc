@@ -65,7 +65,7 @@ std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
       if (host.devices != kAllDevices) AppendFormat(hosts, ":{}", host.devices);
     }
     command.insert(command.end(), {kind == MpiKind::kOpenMpi ? "--host" : "-hosts", hosts});
-    // Hydra hands on all that it has by itself.
+    // Hydra passes on its whole environment by default.
     if (kind == MpiKind::kOpenMpi)
       for (const std::string& name : names) command.insert(command.end(), {"-x", name});
   }

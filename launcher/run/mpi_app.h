@@ -1,5 +1,5 @@
-// An app that is an MPI program: the command line that starts its ranks, by its own mpirun, which
-// need not be the agents'. Pure but for FindMpiKind.
+// An MPI program as the program of a run: the command line for its ranks, with its own mpirun. Its
+// MPI may differ from the agents'. Pure except FindMpiKind.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,30 @@
 
 namespace cuspan {
 
-// `cuspan run -np …`; no ranks: the app is started as it is.
+// Options of `cuspan run -np …`; 0 ranks: the program is started directly.
 struct MpiApp {
   std::uint32_t ranks = 0;
   std::uint32_t devices_a_rank = 0;  // 0: each rank sees all devices of the run.
-  std::vector<HostRequest> hosts;    // Where its ranks run, how many on each; none: here.
-  std::vector<std::string> mpirun = {"mpirun"};  // With what the user adds to it.
-  // In the job of a batch system, where mpirun by itself would have ranks on all of its nodes.
+  // Hosts of the ranks, with the number on each; empty: this host.
+  std::vector<HostRequest> hosts;
+  std::vector<std::string> mpirun = {"mpirun"};  // Command with the user's options.
+  // True in a batch job: mpirun's default would be to start ranks on all nodes of the job.
   bool in_job = false;
 };
 
-// How an mpirun hands a rank the environment, and is told hosts. Slurm's srun starts ranks, too.
+// Kinds of mpirun, by the way to pass the environment and hosts. Slurm's srun starts ranks too.
 enum class MpiKind { kOpenMpi, kHydra, kSrun };
 
-// Whether the user has told mpirun where the ranks shall be, or by what it starts them.
+// True if the user's options choose the hosts of the ranks, or the way to start them.
 bool SaysWhere(const std::vector<std::string>& mpirun);
 
-// Asks the app's mpirun for its version. A failure says what to do.
+// Runs the program's mpirun for its version. An error includes the remedy.
 Result<MpiKind> FindMpiKind(const MpiApp& app);
-// Whether the app's mpirun is an srun by its name.
+// True if the program's mpirun is named srun.
 bool IsNamedSrun(const MpiApp& app);
 
-// The whole command line for `program`; that of srun has a place of its own
-// (batch/slurm_ranks.h). Variables `names` reach ranks on other hosts.
+// Whole command line for `program`; for srun see batch/slurm_ranks.h. The variables `names` reach
+// ranks on other hosts.
 std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
                                        const std::vector<std::string>& names,
                                        const std::vector<std::string>& program);

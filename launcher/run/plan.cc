@@ -18,7 +18,7 @@ std::optional<std::uint32_t> ParseCount(std::string_view text) {
   return count;
 }
 
-// "host" or "host:N".
+// Parses "host" or "host:N".
 std::optional<HostRequest> ParseHost(std::string_view text) {
   HostRequest request;
   const std::size_t colon = text.find(':');
@@ -48,7 +48,7 @@ std::optional<HostRequest> ParseHostLine(std::string_view line) {
   if (!request) return std::nullopt;
   for (std::size_t i = 1; i < words.size(); ++i) {
     std::string_view word = words[i];
-    // Open MPI's hostfiles may have it; it bounds processes, of which each host has one.
+    // Open MPI's hostfiles may contain it; it limits processes, and each host has one agent.
     if (word.starts_with("max_slots=") || word.starts_with("max-slots=")) continue;
     if (word.starts_with("slots="))
       word.remove_prefix(6);
@@ -164,8 +164,8 @@ Result<SameNode> ParseSameNode(std::string_view text) {
 }
 
 Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores) {
-  // An agent, a proxy and the program want cores, too; four lanes fill what one does not
-  // (measured: 5 … 7 GB/s over TCP with one, 18 with four).
+  // An agent, a proxy and the program need cores too. Measured over TCP: 5 … 7 GB/s with one lane,
+  // 18 with four.
   if (text == "auto") return std::clamp(cores / 4, 1U, 4U);
   const std::optional<std::uint32_t> lanes = ParseCount(text);
   if (!lanes || *lanes > kMaxLanes)
@@ -180,7 +180,7 @@ std::uint32_t StagingBuffersFor(std::uint32_t lanes) {
 }
 
 std::uint32_t SendsInFlightFor(std::uint32_t lanes) {
-  // Measured with four lanes: 17 GB/s with 4 sends on each, 15 with 8; with one 7.3 and 7.2.
+  // Measured with four lanes: 17 GB/s with 4 sends on each, 15 with 8; with one lane 7.3 and 7.2.
   return lanes > 2 ? 4 : 8;
 }
 

@@ -1,4 +1,4 @@
-// Which agents a run has: pure, from what the user asked for.
+// Plan of a run's agents: pure, from the user's options.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace cuspan {
 
-// How many of a host's devices may be used.
+// Limit on a host's devices: no limit.
 inline constexpr std::uint32_t kAllDevices = ~std::uint32_t{0};
 
-// As an agent's --serve says it: a number, or all. kInvalid for anything else.
+// Value of an agent's --serve: a number, or all. kInvalid for anything else.
 Result<std::uint32_t> ParseServe(std::string_view text);
 std::string ServeText(std::uint32_t devices);
 
-// The sum of two such limits.
+// Sum of two limits.
 std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b);
 
 struct HostRequest {
@@ -28,69 +28,67 @@ struct HostRequest {
   bool operator==(const HostRequest&) const = default;
 };
 
-// "a,b:2,…": a host, or a host and how many of its devices to use at most. Failures name `option`.
+// Parses "a,b:2,…": hosts, each with an optional maximum number of devices. Errors name `option`.
 Result<std::vector<HostRequest>> ParseHosts(std::string_view list,
                                             std::string_view option = "--hosts");
-// The same, one host a line: "host", "host N", "host:N" or "host slots=N"; # starts
-// a comment. Failures name `file` and the line.
+// The same with one host per line: "host", "host N", "host:N" or "host slots=N"; # starts a
+// comment. Errors name `file` and the line.
 Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::string_view file);
 
-// What brings messages from host to host: MPI, whose mpirun starts the agents, or UCX, for which
-// the head agent starts them.
+// Transport between hosts. MPI: mpirun starts the agents. UCX: the head agent starts the others.
 enum class RelayKind { kMpi, kUcx };
 Result<RelayKind> ParseRelayKind(std::string_view text);
-// The same, or "auto", which is none.
+// The same; empty for "auto".
 Result<std::optional<RelayKind>> ParseRelay(std::string_view text);
 std::string_view NameOf(RelayKind kind);
 
-// Whether a program and a device of one node share memory.
+// Use of shared memory between a program and a device on one node.
 enum class SameNode { kAuto, kNever };
 Result<SameNode> ParseSameNode(std::string_view text);
 
-// How many processes of each node move bulk: 1, the agents alone, up to kMaxLanes, or "auto": what
-// a node of so many cores has room for.
+// Number of lanes for bulk data per node. 1: the agent itself; at most kMaxLanes. "auto" chooses
+// by the number of cores.
 inline constexpr std::uint32_t kMaxLanes = 16;
 Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores);
 
-// Staging buffers of a device where so many lanes use them, and sends at a time on each of those,
-// where the user did not choose.
+// Defaults for this number of lanes: staging buffers of a device, and concurrent sends per lane.
 std::uint32_t StagingBuffersFor(std::uint32_t lanes);
 std::uint32_t SendsInFlightFor(std::uint32_t lanes);
 
-// Host names, and addresses of IPv4: nothing that a shell or mpirun would read otherwise.
+// True for host names and IPv4 addresses: text without special meaning to a shell or mpirun.
 bool IsHostName(std::string_view text);
 
-// What a plan calls this node.
+// Name of this node in plans.
 inline constexpr std::string_view kThisHost = "localhost";
 
 struct AgentPlan {
   std::string host;
-  std::uint32_t devices = kAllDevices;  // At most so many of it; 0: it serves none.
+  std::uint32_t devices = kAllDevices;  // Maximum number used; 0: none.
   bool operator==(const AgentPlan&) const = default;
 };
 
-// "HOST=GPUS,…", as ServeText writes GPUS: how an agent is told of others. kInvalid for anything
-// else.
+// Parses "HOST=GPUS,…", with GPUS as from ServeText: an agent's list of other agents. kInvalid for
+// anything else.
 Result<std::vector<AgentPlan>> ParseAgents(std::string_view text);
 std::string AgentsText(std::span<const AgentPlan> agents);
 
 struct Plan {
   // The first is the head agent, on this node.
   std::vector<AgentPlan> agents;
-  // How many of the other agents' hosts come before the head agent's devices
-  // in the app's numbering, which follows the order of the hosts.
+  // Number of other agents' hosts before the head agent's devices in the program's numbering. This
+  // numbering follows the order of the hosts.
   std::uint32_t home_place = 0;
-  // Processes of each node that move bulk; from 2 on they are ranks beside the agent.
+  // Lanes for bulk data per node. From 2 on, they are ranks beside the agent (MPI) or threads
+  // (UCX).
   std::uint32_t lanes = 1;
   RelayKind relay = RelayKind::kMpi;
-  // Whether agents talk to each other, and how.
+  // True if agents communicate, and over MPI.
   bool relayed() const { return agents.size() > 1; }
   bool mpi() const { return relayed() && relay == RelayKind::kMpi; }
   bool operator==(const Plan&) const = default;
 };
 
-// No hosts: this node alone. Where only the app's processes are, `app_hosts`, an agent serves no
-// device.
+// Without hosts: this node alone. On hosts only in `app_hosts`, the agent serves no device.
 Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name,
               const std::vector<HostRequest>& app_hosts = {});
 

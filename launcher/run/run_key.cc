@@ -20,7 +20,7 @@ bool FromHex(std::string_view text, std::span<std::uint8_t> bytes) {
 }
 
 Status FillRandom(std::span<std::uint8_t> bytes) {
-  // Requests of up to 256 bytes are never answered in part (getrandom(2)).
+  // Requests of up to 256 bytes are never satisfied partially (getrandom(2)).
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return Status::Internal("getrandom: {}", std::strerror(errno));
   return Status::Ok();

@@ -1,5 +1,5 @@
-// What identifies a run: its id, which names the head agent's socket, and its
-// secret, which every handshake carries.
+// Identity of a run: its id, part of the head agent's socket address, and its secret, part of every
+// handshake.
 #pragma once
 
 #include <array>
@@ -13,28 +13,28 @@
 
 namespace cuspan {
 
-// Lower-case hexadecimal digits, two a byte.
+// Lower-case hexadecimal digits, two per byte.
 std::string ToHex(std::span<const std::uint8_t> bytes);
 
 struct RunKey {
-  // The variable that tells agents the key of their run. The app never has it.
+  // Variable that passes the run's key to agents. The program never has it.
   static constexpr const char* kVariable = "CUSPAN_AGENT_KEY";
 
   std::array<std::uint8_t, 8> id{};
   Key128 secret{};
 
-  // From the kernel's random numbers.
+  // Uses the kernel's random numbers.
   static Result<RunKey> Random();
-  // Reads what Text() wrote. Messages never contain the key.
+  // Parses the output of Text(). Error messages never contain the key.
   static Result<RunKey> Parse(std::string_view text);
 
-  // "id:secret" in hexadecimal; never to be shown or logged.
+  // "id:secret" in hexadecimal; must not be shown or logged.
   std::string Text() const;
-  // The abstract socket address at which the head agent serves clients.
+  // Abstract socket address of the head agent for clients.
   std::string Address() const { return "cuspan-" + Id(); }
-  // Of the run, as users see it.
+  // Id of the run as shown to users.
   std::string Id() const { return ToHex(id); }
-  // The abstract socket address at which the launcher waits for the head agent.
+  // Abstract socket address of the launcher for the head agent.
   std::string LauncherAddress() const { return Address() + "-launcher"; }
 };
 

@@ -21,7 +21,7 @@
 namespace cuspan {
 namespace {
 
-// As the kernel limits it (IFNAMSIZ).
+// Limit of the kernel (IFNAMSIZ).
 constexpr std::size_t kMaxOfInterface = 15;
 
 bool IsInterfaceName(std::string_view name) {
@@ -30,10 +30,10 @@ bool IsInterfaceName(std::string_view name) {
                      [](char c) { return c > ' ' && c < 127 && c != '/' && c != ':'; });
 }
 
-// The most bits of a network that has room for two hosts.
+// Longest prefix of a network with at least two hosts.
 constexpr int kMaxBits = 30;
 
-// Parts between `separator`s, empty ones left out.
+// Non-empty parts between `separator`s.
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (!text.empty()) {
@@ -44,7 +44,7 @@ std::vector<std::string> Split(std::string_view text, char separator) {
   return parts;
 }
 
-// All addresses of those interfaces of this host, but for link-local ones.
+// All addresses of these interfaces of this host, except link-local ones.
 Result<std::vector<std::string>> AddressesOf(const std::set<std::string>& interfaces) {
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<net::Address> addresses, net::OwnAddresses(0));
   std::vector<std::string> texts;
@@ -117,7 +117,7 @@ Result<SecureHosts> FindSecureHosts(const std::vector<std::string>& named,
     const Result<std::vector<Route>> routes = RoutesTowards(host);
     if (!routes.ok())
       return Status::NotFound("--secure {}: {}", SecureText(policy), routes.status().message());
-    if (routes->front().interface.empty()) continue;  // This host, by another name.
+    if (routes->front().interface.empty()) continue;  // Another name of this host.
     std::vector<std::string> addresses;
     for (const Route& route : *routes) {
       if (!Encrypts(route.interface, policy)) continue;
@@ -127,7 +127,7 @@ Result<SecureHosts> FindSecureHosts(const std::vector<std::string>& named,
     if (addresses.empty()) return NotEncrypted(host, routes->front().interface, policy);
     hosts.push_back(std::move(addresses));
   }
-  // Nothing leaves this host.
+  // No traffic leaves this host.
   if (hosts.size() == 1) return SecureHosts();
   CUSPAN_ASSIGN_OR_RETURN(hosts.front(), AddressesOf(interfaces));
   return hosts;

@@ -1,10 +1,9 @@
-// --secure: nothing of a run goes from host to host but over interfaces that encrypt.
+// --secure: restricts all traffic of a run between hosts to interfaces with encryption.
 //
-// cuspan encrypts nothing itself (docs/security.md has the figures behind that). The launcher looks
-// by which interface each host is reached that the user has named, and refuses those that are not
-// known to encrypt. It tells all agents the addresses that it has found, its own host's among them;
-// each looks by which interface it reaches these, and keeps what brings its messages to those
-// interfaces.
+// cuspan does not encrypt itself (docs/security.md has the figures behind this). The launcher
+// determines the interface towards each host named by the user, and refuses hosts behind interfaces
+// not known to encrypt. It passes the addresses found to all agents, including its own host's. Each
+// agent determines its interfaces towards these addresses, and restricts its transport to them.
 #pragma once
 
 #include <filesystem>
@@ -19,47 +18,47 @@ namespace cuspan {
 
 struct SecurePolicy {
   bool on = false;
-  // Those that the user says encrypt; none: WireGuard's, which the kernel tells.
+  // Interfaces declared by the user to encrypt; empty: WireGuard's, as reported by the kernel.
   std::vector<std::string> interfaces;
 
   bool operator==(const SecurePolicy&) const = default;
 };
 
-// "off", "auto", or names of interfaces: "wg0,ipsec0". kInvalid names what is wrong.
+// Parses "off", "auto", or names of interfaces: "wg0,ipsec0". kInvalid names the wrong part.
 Result<SecurePolicy> ParseSecure(std::string_view text);
 std::string SecureText(const SecurePolicy& policy);
-// Of CUSPAN_SECURE.
+// Policy of CUSPAN_SECURE.
 Result<SecurePolicy> SecureFromSettings();
 
-// Whether what goes over that interface of this host counts as encrypted. `interfaces` is the
-// kernel's folder of them.
+// True if traffic over this interface of this host counts as encrypted. `interfaces` is the
+// kernel's folder of interfaces.
 bool Encrypts(const std::string& interface, const SecurePolicy& policy,
               const std::filesystem::path& interfaces = "/sys/class/net");
 
-// The hosts of a run, each with its addresses in networks that encrypt.
+// Hosts of a run, each with its addresses in networks with encryption.
 using SecureHosts = std::vector<std::vector<std::string>>;
 
-// Of this host, and of those that are `named` by the user; none where all are this one. kRefused
-// when one of them is reached by an interface that does not encrypt, kNotFound when its name is not
-// known. May wait for a name server.
+// Addresses of this host and of the hosts `named` by the user; empty if all are this host. kRefused
+// if an interface without encryption leads to one of them, kNotFound for an unknown name. May block
+// for a name server.
 Result<SecureHosts> FindSecureHosts(const std::vector<std::string>& named,
                                     const SecurePolicy& policy);
 
-// How agents are told: "10.8.0.1;10.8.0.2,fd00::2".
+// Variable that passes them to agents: "10.8.0.1;10.8.0.2,fd00::2".
 inline constexpr const char* kSecureHostsVariable = "CUSPAN_SECURE_HOSTS";
 std::string SecureHostsText(const SecureHosts& hosts);
 SecureHosts ParseSecureHosts(std::string_view text);
 
-// The interfaces of this host by which it reaches the others of `hosts`; a host that has one of
-// their addresses is itself. kRefused when one is reached by none that encrypts.
+// This host's interfaces towards the other hosts of `hosts`; an entry with an address of this host
+// is skipped. kRefused if no interface with encryption leads to one of them.
 Result<std::set<std::string>> SecureInterfaces(const SecureHosts& hosts,
                                                const SecurePolicy& policy);
-// The networks of that interface's IPv4 addresses, as "10.8.0.0/24". kRefused, with what to do,
-// where it has none that others can be in.
+// Networks of this interface's IPv4 addresses, as "10.8.0.0/24". kRefused, with the remedy, if none
+// of them has room for other hosts.
 Result<std::vector<std::string>> NetworksOf(const std::string& interface);
-// As SecureInterfaces, for an agent of a run, of its environment; none where the run may use any.
+// SecureInterfaces for an agent, from its environment; empty if the run may use any interface.
 Result<std::set<std::string>> SecureInterfacesOfRun();
-// Whether a message says that an agent's host lacks one.
+// True for a message about a missing encrypted path on an agent's host.
 bool IsOfSecurePath(std::string_view message);
 
 }  // namespace cuspan

@@ -28,7 +28,7 @@ std::string FreeText(const DeviceDescription& device) {
   return device.free_bytes == kUnknownBytes ? "unknown" : ByteText(device.free_bytes);
 }
 
-// Of CUcomputemode, in cuda.h.
+// Name of a CUcomputemode, from cuda.h.
 const char* ComputeMode(const DeviceDescription& device) {
   switch (Attribute(device, kAttributeComputeMode)) {
     case 0:
@@ -46,7 +46,7 @@ std::string Mode(const DeviceDescription& device) {
   return Format("{}{}", ComputeMode(device), device.mig ? ", MIG" : "");
 }
 
-// How the program reaches a device: by memory that it shares with it, or over agents.
+// Path between the program and a device: shared memory, or the relay between agents.
 std::string PathText(bool relayed, const std::string& relay) {
   return relayed ? relay : "same-node";
 }
@@ -130,13 +130,13 @@ std::string DeviceJson(const RunReady& found) {
                     {"lease", runs.empty() ? nlohmann::ordered_json("") : runs.front()},
                     {"runs", runs}});
   }
-  // Names come from drivers: what is no UTF-8 in them must not end the program.
+  // Names come from drivers: bytes other than UTF-8 must not throw.
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 namespace {
 
-// How often each op of a class occurs in a report, most frequent first: "Launch 200, Memset 3".
+// Counts of a report's ops of one class, most frequent first: "Launch 200, Memset 3".
 struct OpsOfClass {
   std::uint64_t total = 0;
   std::string text;
@@ -181,7 +181,7 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
   std::vector<std::vector<std::string>> rows = {{"session", "device", "host", "name", "path",
                                                  "posted", "calls", "to device", "from device",
                                                  "waited"}};
-  // Of software GPUs only.
+  // Only software GPUs compile.
   const bool compiled = std::any_of(reports.begin(), reports.end(), [](const DeviceReport& report) {
     return report.use.compile_nanoseconds != 0;
   });

@@ -1,4 +1,4 @@
-// What cuspan prints about devices.
+// Tables of devices printed by cuspan.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace cuspan {
 
 // "1.5 GiB"
 std::string ByteText(std::uint64_t bytes);
-// Columns as wide as their widest cell, two blanks apart.
+// Columns as wide as their widest cell, separated by two blanks.
 std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
 
-// For a person: a line a device, numbered as a run with all of them sees them.
+// Table with a line per device, numbered as in a run with all of them.
 std::string DeviceTable(const RunReady& found);
 // The same as a JSON array.
 std::string DeviceJson(const RunReady& found);
-// What each session did with each device: `cuspan run --stats`. `relay` as in RunReady.
+// Use of each device by each session, for `cuspan run --stats`. `relay` as in RunReady.
 std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std::string& relay);
 
 }  // namespace cuspan

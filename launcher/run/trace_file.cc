@@ -20,8 +20,8 @@
 namespace cuspan {
 namespace {
 
-// Of a device number in an agent's record: it is a join's (see
-// launcher/agent/node/peer_channels.h).
+// Flag in the device number of an agent's record: the number is that of a join between two proxies
+// (launcher/agent/node/peer_channels.h).
 constexpr std::uint32_t kJoins = 0x8000'0000;
 constexpr std::uint64_t kTracksOfAKind = 1000;
 
@@ -60,11 +60,11 @@ const char* KindName(TraceKind kind) {
 }
 
 std::string Quoted(std::string_view text) {
-  // Names of programs may be any bytes.
+  // Names of programs may contain any bytes.
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-// The name of a kernel as its author wrote it, where that can be told.
+// The demangled name of a kernel, if possible.
 std::string KernelName(const char* mangled) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> plain(
@@ -145,7 +145,7 @@ void WriteProcess(Writer& writer, const TracedProcess& process, std::size_t pid,
     if (Usable(record)) sorted.push_back(&record);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const TraceRecord* a, const TraceRecord* b) { return a->begin < b->begin; });
-  // By kind: when each of its tracks is free again.
+  // End time of the last record on each track, by kind.
   std::vector<std::uint64_t> free_at[kTraceKinds];
   for (const TraceRecord* record : sorted) {
     const TraceKind kind = record->kind.load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// The timeline of a run as one file, in the trace-event format that Perfetto and
-// Chrome open: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+// Timeline of a run as one file in the trace-event format of Perfetto and Chrome:
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,31 @@
 
 namespace cuspan {
 
-// What one process recorded, by the home node's clock.
+// Records of one process, on the clock of the program's node.
 struct TracedProcess {
   std::string host;
-  std::string role;  // As people know it: "program peers", "agent", "GPU 0".
+  std::string role;  // Role for display: "program peers", "agent", "GPU 0".
   std::uint32_t pid = 0;
-  std::uint32_t session = 0;  // Of a client or a proxy; an agent's records name theirs.
-  std::uint32_t device = 0;   // Of a proxy.
+  std::uint32_t session = 0;  // Clients and proxies only; an agent's records have their own.
+  std::uint32_t device = 0;   // Proxies only.
   bool agent = false;
   bool client = false;
   std::vector<TraceRecord> records;
-  std::uint64_t dropped = 0;  // That found no room.
+  std::uint64_t dropped = 0;  // Records lost for lack of space.
 };
 
-// The clock of another node against the home node's, as it was measured.
+// Measured clock of another node, relative to the program's node.
 struct ClockReport {
   std::string host;
-  std::int64_t offset_nanoseconds = 0;       // Theirs less ours.
-  std::uint64_t round_trip_nanoseconds = 0;  // Of the fastest question: the offset is good to half.
+  std::int64_t offset_nanoseconds = 0;       // Other clock minus the program node's.
+  std::uint64_t round_trip_nanoseconds = 0;  // Fastest exchange; half of it is the offset's error.
 };
 
-// kInvalid if that file can not be written, or made. Changes nothing.
+// kInvalid if the file cannot be written or created. Changes nothing.
 Status CheckTraceFile(const std::string& path);
 
-// One event a record: on a track of its process and kind, so that those of one track do not
-// overlap. Times are microseconds since the first of them. kUnavailable names the file.
+// Writes one event per record. Each process and kind has as many tracks as needed to avoid overlap.
+// Times are microseconds since the first event. kUnavailable names the file.
 Status WriteTraceFile(const std::string& path, const std::vector<TracedProcess>& processes,
                       const std::vector<ClockReport>& clocks);
 

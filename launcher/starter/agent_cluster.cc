@@ -28,27 +28,28 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Long enough for a head agent that has just connected to say what it found:
-// drivers with many GPUs take seconds to start.
+// Time for a connected head agent to report the devices: drivers with many GPUs take seconds to
+// start.
 constexpr milliseconds kInventoryLimit{120'000};
-// The same where it has the devices: a host that was lost is noticed sooner.
+// The same for later queries: a lost host is noticed sooner.
 constexpr milliseconds kLookLimit{60'000};
-// For all hosts to be reached, MPI to start there, and the head agent to connect.
+// Time to reach all hosts, start MPI there, and connect the head agent.
 constexpr milliseconds kAgentsStartLimit{300'000};
-// After so long the user is told what a start waits for.
+// Delay before the user is notified of the reason for a slow start.
 constexpr milliseconds kStartNotice{5'000};
-// For a starter whose agents have all ended to end, too: an mpirun with no room for its files does
-// not.
+// Time for a starter to end after all of its agents: an mpirun without space for its files hangs.
 constexpr milliseconds kStarterEndLimit{3'000};
-// How often the launcher looks whether a starter has agents left.
+// Interval of checks for a starter without agents.
 constexpr milliseconds kAgentsLook{1'000};
-// How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
+// Limits for the end of the agents: after the end of the run, after the launcher closes its
+// connection (kHangUpLimit), and after SIGTERM (kAgentsTerminateLimit).
 constexpr milliseconds kAgentsEndLimit{5'000};
-// The same where they gather and write a trace.
+// The same if they collect and write a trace.
 constexpr milliseconds kTraceLimit{70'000};
 constexpr milliseconds kHangUpLimit{1'000};
 constexpr milliseconds kAgentsTerminateLimit{2'000};
-// Each lasts some 50 ms. To lose the folder this often takes as many other runs that end just then.
+// Maximum number of starts, of some 50 ms each. Only as many other runs ending at the same time
+// could remove Open MPI's folder this often.
 constexpr int kMaxStarts = 8;
 constexpr std::size_t kKeptBytes = 64 * 1024;
 
@@ -112,21 +113,20 @@ Status AgentCluster::Spawn() {
   pid_ = ::fork();
   if (pid_ < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
   if (pid_ == 0) {
-    // A session of its own: the terminal's signals and its hang-up are the app's.
+    // A session of its own: signals and the hang-up of the terminal are for the program.
     ::setsid();
-    // However the launcher ends, the agents end too; mpirun ends its job on SIGTERM.
+    // If the launcher ends in any way, the agents end too; mpirun ends its job on SIGTERM.
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != launcher) ::_exit(kExitOwnFailure);
     ::dup2(nothing.get(), STDIN_FILENO);
     ::dup2(output_write.get(), STDOUT_FILENO);
     ::dup2(output_write.get(), STDERR_FILENO);
-    // What the launcher inherited belongs to the app: an open pipe here would keep its readers
-    // waiting.
+    // Inherited descriptors belong to the program: a pipe left open here would block its readers.
     ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     signals_.Restore();
-    // After a kill of the launcher nobody reads their output; they end in good order all the same.
-    // mpirun would die of SIGPIPE and leave its files. Open MPI gives its children the default
-    // back.
+    // If the launcher was killed, the agents' output has no reader, but they must end in good
+    // order. mpirun would die of SIGPIPE and leave its files. Open MPI restores the default for its
+    // children.
     ::signal(SIGPIPE, SIG_IGN);
     ::execvpe(arguments[0], arguments.data(), variables.data());
     const std::string_view parts[] = {"cuspan: starting ", arguments[0], " failed\n"};
@@ -148,7 +148,7 @@ Result<RunReady> AgentCluster::WaitReady() {
     if (home_) {
       Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
       if (!message.ok()) {
-        // The connection ended first: its process tells why.
+        // The connection ended before the process; its output has the reason.
         WaitGone(kAgentsTerminateLimit);
         return Status::Unavailable("{}", ExplainEnd());
       }
@@ -199,7 +199,7 @@ Result<RunReady> AgentCluster::WaitReady() {
         continue;
       }
     }
-    // What the head agent said last comes first.
+    // The last message of the head agent is read first.
     if ((home_ && waited[0].revents != 0) || waited[2].revents == 0) continue;
     if (home_ || !ShouldStartAgain()) return Status::Unavailable("{}", ExplainEnd());
     LogInfo("another run removed mpirun's temporary directory; starting the agents again");
@@ -208,7 +208,7 @@ Result<RunReady> AgentCluster::WaitReady() {
 }
 
 bool AgentCluster::AgentsHaveEnded() {
-  if (!starter_->plan().mpi()) return false;  // The starter is an agent itself.
+  if (!starter_->plan().mpi()) return false;  // The starter itself is an agent.
   const bool living = HasLivingChild(pid_);
   had_agents_ = had_agents_ || living;
   return had_agents_ && !living;
@@ -235,7 +235,7 @@ Result<RunReady> AgentCluster::TakeReady(const Frame& frame) {
 void AgentCluster::TakeSignal(EndingSignals& signals) {
   const int number = signals.Read();
   if (number == 0) return;
-  // No program uses anything: a place in the queues is given back, and all is over.
+  // No program is running yet: ends the agents, thereby leaves the queues, and exits.
   Stop();
   if (farewell_) farewell_();
   EndLike(number);
@@ -277,7 +277,7 @@ Result<RunReady> AgentCluster::Look(int fd, milliseconds pause) {
     if (waited[3].revents != 0) TakeSignal(signals);
     wanted = waited[4].revents != 0;
     if (waited[1].revents != 0) ReadOutput();
-    // What the head agent said last comes first.
+    // The last message of the head agent is read first.
     if (waited[0].revents == 0 && waited[2].revents != 0)
       return Status::Unavailable("{}", ExplainEnd());
   }
@@ -310,7 +310,7 @@ void AgentCluster::SetReady() {
 
 void AgentCluster::PassOnKept() {
   std::istringstream lines(std::exchange(kept_, {}));
-  if (LogEnabled(LogLevel::kInfo)) return;  // They have been.
+  if (LogEnabled(LogLevel::kInfo)) return;  // Already passed on.
   for (std::string line; std::getline(lines, line);)
     if (starter_->IsForUser(LogText(line), true)) LogPassedOn(line + "\n");
 }
@@ -327,7 +327,7 @@ void AgentCluster::ReadOutput() {
     const ssize_t got = ::read(output_.get(), chunk, sizeof chunk);
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) {
-      output_.Reset();  // poll ignores it from now on.
+      output_.Reset();  // From now on poll ignores it.
       return;
     }
     if (got < 0) return;
@@ -350,7 +350,7 @@ void AgentCluster::PassOn(const std::string& line) {
 }
 
 std::string AgentCluster::ExplainEnd() {
-  // What they wrote is complete, and their status known, when they are gone.
+  // After their end, their output is complete and their status known.
   WaitGone(kAgentsTerminateLimit);
   if (output_.valid()) ReadOutput();
   return starter_->ExplainEnd(LogText(kept_ + partial_line_),
@@ -418,7 +418,7 @@ Result<RunStatistics> AgentCluster::ReceiveStatistics() {
     CUSPAN_ASSIGN_OR_RETURN(
         const ControlSocket::Message message,
         home_->Receive(milliseconds(MillisecondsUntil(deadline)), "its statistics"));
-    // Answers to questions from before, which nobody has taken.
+    // Late answers to earlier requests for metrics.
     if (message.frame.op() == Op::kMetricsPart || message.frame.op() == Op::kMetricsEnd) continue;
     CUSPAN_ASSIGN_OR_RETURN(RunStatistics piece, ParseMessage<RunStatistics>(message.frame));
     if (piece.reports.empty()) return all;
@@ -428,7 +428,7 @@ Result<RunStatistics> AgentCluster::ReceiveStatistics() {
 
 void AgentCluster::Stop() {
   if (pid_ <= 0) return;
-  // The head agent takes the end of this connection as the end of the run.
+  // The end of this connection ends the run in the head agent.
   home_.reset();
   if (!gone_ && !WaitGone(kHangUpLimit)) {
     ::kill(pid_, SIGTERM);
@@ -439,7 +439,7 @@ void AgentCluster::Stop() {
     }
   }
   if (output_.valid()) ReadOutput();
-  // An mpirun that was signalled twice leaves as much as one that was killed.
+  // An mpirun signalled twice leaves as many files as a killed one.
   if (gone_) starter_->RemoveTemporaryFiles();
 }
 

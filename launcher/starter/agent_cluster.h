@@ -1,5 +1,5 @@
-// The agents of a run, as their launcher sees them: started directly or by
-// mpirun, connected by one socket to the head agent, ended with the run.
+// The launcher's side of a run's agents: started directly or by mpirun, connected by one socket to
+// the head agent, ended with the run.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@
 
 namespace cuspan {
 
-// One thread. Destroying it ends the agents. `signals` outlives it.
+// Threads: one. The destructor ends the agents. `signals` must outlive it.
 class AgentCluster {
  public:
   static Result<std::unique_ptr<AgentCluster>> Start(const ClusterOptions& options,
@@ -33,67 +33,65 @@ class AgentCluster {
   AgentCluster(const AgentCluster&) = delete;
   AgentCluster& operator=(const AgentCluster&) = delete;
 
-  // Waits until the head agent has the run's devices, and says what it waits for. A signal by which
-  // the user ends it ends the agents, and then this process as that signal does.
+  // Blocks until the head agent has the run's devices, and prints the reason for a wait. An ending
+  // signal of the user ends the agents, then this process by the same signal.
   Result<RunReady> WaitReady();
-  // After WaitReady, of agents that only look: waits so long, and then asks what there is now.
-  // Signals as in WaitReady, also between two of them.
+  // After WaitReady, for agents that only list GPUs: sleeps for `pause`, then queries them again.
+  // Signals as in WaitReady, also between two calls.
   Result<RunReady> LookAgain(std::chrono::milliseconds pause);
-  // The same when `fd` is readable.
+  // The same once `fd` is readable.
   Result<RunReady> LookWhenReadable(int fd);
-  // Called before a signal ends this process in one of these.
+  // Called before a signal ends this process in one of these functions.
   void SetFarewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
 
-  // To poll while the app runs: what the agents write, and the end of their process.
+  // Descriptors to poll while the program runs: the agents' output, and the end of their process.
   int output_fd() const { return output_.get(); }
   int process_fd() const { return process_.get(); }
-  // Passes on what the agents' own code has written for the user and keeps the rest for an
-  // explanation.
+  // Passes lines of the agents for the user on, and keeps the rest for ExplainEnd.
   void ReadOutput();
-  // After process_fd() became readable: why the agents ended, in one sentence.
+  // The reason for the agents' end, in one sentence. Requires process_fd() readable.
   std::string ExplainEnd();
 
-  // Asks what the agents saw until now. After WaitReady. kUnavailable: the head agent is gone.
+  // Requests the agents' metrics up to now. Requires WaitReady. kUnavailable: the head agent is
+  // gone.
   Status AskMetrics();
-  // To poll for the answer.
+  // Descriptor to poll for the answer.
   int home_fd() const { return home_ ? home_->fd() : -1; }
-  // The answer to the last question, when all of it has come: one entry an agent that has answered.
-  // kUnavailable: the head agent is gone, or says what it must not.
+  // The answer to the last request once complete: one entry per agent that answered. kUnavailable:
+  // the head agent is gone, or its message is invalid.
   Result<std::optional<std::vector<AgentMetrics>>> TakeMetrics();
 
-  // Ends the run; the head agent's report of what each session did. kUnavailable when it gives
-  // none.
+  // Ends the run. Returns the head agent's report of all sessions; kUnavailable without a report.
   Result<RunStatistics> End();
 
  private:
   AgentCluster(std::unique_ptr<AgentStarter> starter, RunKey key, bool traced,
                const InheritedSignals& signals, Reception reception);
   Status Spawn();
-  // All pieces of the report, until an empty one.
+  // Receives the pieces of the report, until an empty one.
   Result<RunStatistics> ReceiveStatistics();
-  // Whether they ended for a reason that another try does not meet.
+  // True if the agents ended for a reason that will not recur.
   bool ShouldStartAgain();
   void PassOn(const std::string& line);
-  // The head agent has come.
+  // Called with the first message of the head agent.
   void MeetHome();
-  // After a while without an answer.
-  // True if the starter goes on, though none of its processes for agents is left. A killed agent
-  // can leave an mpirun that hangs in its own end (Open MPI 4.1, in pmix_rte_finalize).
+  // True if the starter still runs, but none of its child processes. A killed agent can leave an
+  // mpirun that hangs at its end (Open MPI 4.1, in pmix_rte_finalize).
   bool AgentsHaveEnded();
   void TellWhatIsWaitedFor();
-  // What it has found, or why it has not.
+  // The devices found, or the reason for failure.
   Result<RunReady> TakeReady(const Frame& frame);
-  // Asks again when `fd` is readable, if it is one, or after `pause`, if it is not negative.
+  // Queries again when `fd` is readable (-1: none), or after `pause` (negative: never).
   Result<RunReady> Look(int fd, std::chrono::milliseconds pause);
-  // Ends the agents, and then this process, if a signal has come.
+  // If a signal is pending, ends the agents and then this process.
   void TakeSignal(EndingSignals& signals);
-  // The run may begin.
+  // Called when the run may begin.
   void SetReady();
-  // What was kept to explain an end that has not come.
+  // Passes on lines kept for ExplainEnd, now not needed for it.
   void PassOnKept();
-  // Takes the head agent's connection, if it has come.
+  // Accepts the head agent's connection, if pending.
   Status Admit();
-  // True when the agents' process is gone within `limit`.
+  // True if the agents' process ends within `limit`.
   bool WaitGone(std::chrono::milliseconds limit);
   void Stop();
 
@@ -102,7 +100,7 @@ class AgentCluster {
   const bool traced_;
   const InheritedSignals& signals_;
   std::function<void()> farewell_;
-  std::optional<EndingSignals> look_signals_;  // From the first Look on.
+  std::optional<EndingSignals> look_signals_;  // Set by the first Look.
   int starts_ = 0;
   Reception reception_;
   std::optional<ControlSocket> home_;
@@ -110,10 +108,10 @@ class AgentCluster {
   UniqueFd process_;
   int wait_status_ = 0;
   bool gone_ = false;
-  bool had_agents_ = false;  // The starter has had a process for them.
+  bool had_agents_ = false;  // The starter had a child process.
   bool ready_ = false;
-  bool waits_ = false;         // For devices that others have.
-  bool told_waiting_ = false;  // The head agent has told the user what it waits for.
+  bool waits_ = false;         // Devices are held by other runs.
+  bool told_waiting_ = false;  // The head agent has printed the reason for waiting.
   UniqueFd output_;
   std::uint32_t question_ = 0;
   std::vector<AgentMetrics> answers_;

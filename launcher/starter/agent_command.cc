@@ -39,8 +39,8 @@ std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent) {
 std::string RemoteShellText(const ClusterOptions& options, const Environment& environment) {
   if (!options.remote_shell.empty()) return options.remote_shell;
   if (const auto chosen = environment.Get("OMPI_MCA_plm_rsh_agent"))
-    return std::string(chosen->substr(0, chosen->find(':')));  // The first that Open MPI may take.
-  // Nothing of ours has a terminal, so a question of ssh could not be answered.
+    return std::string(chosen->substr(0, chosen->find(':')));  // Open MPI tries this one first.
+  // The agents have no terminal to answer a question of ssh.
   return "ssh -oBatchMode=yes -oConnectTimeout=10";
 }
 
@@ -68,7 +68,7 @@ std::string NamedHost(std::string_view line, const Plan& plan) {
   const auto names = [&](const std::string& host) {
     for (std::size_t at = line.find(host); at != line.npos; at = line.find(host, at + 1)) {
       std::size_t end = at + host.size();
-      if (end < line.size() && line[end] == '.') ++end;  // The end of a sentence, at most.
+      if (end < line.size() && line[end] == '.') ++end;  // The full stop of a sentence.
       if ((at == 0 || !is_of_name(line[at - 1])) && (end >= line.size() || !is_of_name(line[end])))
         return true;
     }
@@ -111,7 +111,7 @@ Status CheckRemoteShell(const Plan& plan, const ClusterOptions& options,
                         const Environment& environment) {
   const bool needed = std::any_of(plan.agents.begin(), plan.agents.end(),
                                   [](const AgentPlan& agent) { return agent.host != kThisHost; });
-  // An mpirun has ways of its own.
+  // mpirun has its own way to reach hosts.
   if (!needed || (plan.mpi() && options.remote_shell.empty())) return Status::Ok();
   const std::vector<std::string> words = SplitWords(RemoteShellText(options, environment));
   if (words.empty()) return Status::Invalid("--remote-shell names no command");

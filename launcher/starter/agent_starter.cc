@@ -19,8 +19,8 @@
 namespace cuspan {
 
 Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment) {
-  // Of Slurm's job hosts that are named are reached the same way; but a remote shell of the user's
-  // reaches those that it is for, of a job or not.
+  // Hosts named in a Slurm job are reached through Slurm as well. A remote shell named by the user
+  // reaches its hosts independent of the job.
   if (options.hosts.empty() || (InsideSlurmJob(environment) && options.remote_shell.empty()))
     CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
   const std::string own_name = OwnHostName();
@@ -71,7 +71,7 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
   CUSPAN_ASSIGN_OR_RETURN(Plan plan, PlanRun(paths, options, environment));
   CUSPAN_ASSIGN_OR_RETURN(const SecureHosts secure,
                           CheckSecure(plan, options, !wanted.remote_shell.empty(), environment));
-  // Also "off", which the environment need not say.
+  // Set even for "off", which may be missing in the environment.
   environment.Set(settings::kSecure.name, SecureText(options.secure));
   environment.Unset(kSecureHostsVariable);
   if (!secure.empty()) environment.Set(kSecureHostsVariable, SecureHostsText(secure));
@@ -88,9 +88,9 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
     set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(options.lanes));
     set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
   }
-  // Also of software GPUs: those agents that do not know the request expect to have locks.
+  // Required for software GPUs too: worker agents do not know the request, only this setting.
   if (options.request.share.shared) environment.Set(settings::kLeases.name, "on");
-  // Agents may have another folder.
+  // Agents may have another working directory.
   if (const auto log = environment.Get(settings::kLeaseLog.name);
       log && *log != settings::kLeaseLog.default_value)
     environment.Set(settings::kLeaseLog.name, std::filesystem::absolute(*log).string());

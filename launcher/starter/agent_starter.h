@@ -1,5 +1,5 @@
-// How the agents of a run are started, and what is known of the process by which they come: the
-// head agent itself, or an mpirun.
+// Start of a run's agents, and properties of the process started by the launcher: the head agent
+// itself, or an mpirun.
 #pragma once
 
 #include <sys/types.h>
@@ -19,21 +19,21 @@
 
 namespace cuspan {
 
-// Which agents a run with these options has, and by which relay. Completes the options, and the
-// environment, by what the job of a batch system around says; a failure is its own.
+// Plan of the agents and the relay for these options. Completes the options and the environment
+// from the surrounding batch job; fails if this fails.
 Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environment& environment);
 
-// With --secure, the hosts of the run with their addresses in networks that encrypt; none without.
-// `own_shell`: the user has named the remote shell, and answers for it. kRefused or kNotFound says
-// which host is reached otherwise, or what else would go past it, and what to do.
+// Hosts of the run with their addresses in encrypted networks; empty without --secure. `own_shell`:
+// the user has named the remote shell and is responsible for it. kRefused or kNotFound names the
+// host or the traffic without encryption, and the remedy.
 Result<SecureHosts> CheckSecure(const Plan& plan, const ClusterOptions& options, bool own_shell,
                                 const Environment& environment);
 
-// One thread. Each has a command to be executed in an environment; its output are lines.
+// Threads: one. A starter has a command, an environment for it, and output in lines.
 class AgentStarter {
  public:
-  // Of the agents that a run with these options has. Starts nothing. A failure says what is missing
-  // on this node.
+  // Creates the starter for these options; starts no process. An error names the missing part on
+  // this node.
   static Result<std::unique_ptr<AgentStarter>> Make(const ClusterOptions& options,
                                                     const InstallPaths& paths, const RunKey& key);
   virtual ~AgentStarter() = default;
@@ -41,25 +41,25 @@ class AgentStarter {
   const Plan& plan() const { return plan_; }
   const std::vector<std::string>& command() const { return command_; }
   const Environment& environment() const { return environment_; }
-  // Why it must not be started, though it can be told what it would do; a failure says what to do.
+  // Error that forbids starting it, though its plan can be printed. The error includes the remedy.
   const Status& obstacle() const { return obstacle_; }
 
-  // It runs as that process.
+  // Called with the process of the command.
   virtual void Started(pid_t) {}
-  // The head agent has come, and is that process.
+  // Called with the process of the head agent once connected.
   virtual void HomeIs(pid_t) {}
-  // Whether a line of its output is for the user at once. The others are kept for ExplainEnd; those
-  // that begin with "cuspan" are for the user when the run is `ready`.
+  // True if an output line is for the user at once. Other lines are kept for ExplainEnd. Lines
+  // starting with "cuspan" are shown once the run is `ready`.
   virtual bool IsForUser(std::string_view line, bool ready) const = 0;
-  // What a run waits for until the head agent has come, to follow "waiting for ".
+  // Reason for waiting until the head agent connects, to follow "waiting for ".
   virtual std::string WaitsFor() const = 0;
-  // It has said that it is about to end, or hangs. `kept` are lines that are not for the user.
+  // True if its output shows that it is about to end, or hangs. Argument: kept lines.
   virtual bool IsEnding(std::string_view) const { return false; }
-  // It has ended for a reason that another try does not meet.
+  // True if it ended for a reason that will not recur.
   virtual bool MayStartAgain(std::string_view) const { return false; }
-  // Why it ended, in one sentence; `wait_status` as waitpid gives it, none while it lives.
+  // Reason for its end, in one sentence; `wait_status` from waitpid, empty while it runs.
   virtual std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const = 0;
-  // What it may have left. It is gone.
+  // Removes files left by the process. Requires its end.
   virtual void RemoveTemporaryFiles() {}
 
  protected:

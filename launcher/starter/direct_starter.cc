@@ -10,7 +10,7 @@
 namespace cuspan {
 namespace {
 
-// How the head agent starts the others.
+// Options for the head agent about the worker agents.
 std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand& agent,
                                             const ClusterOptions& options,
                                             const Environment& environment) {
@@ -36,15 +36,15 @@ class DirectStarter final : public AgentStarter {
     add(agent.home_options);
   }
 
-  // All that comes is our own, of a library below a proxy, or of remote shells. Until all have come
-  // it may be why one has not.
+  // Lines come from cuspan, from libraries used by proxies, or from remote shells. Until all agents
+  // are connected, a line may explain a missing one.
   bool IsForUser(std::string_view line, bool ready) const override {
     return ready || !plan_.relayed() || IsOfWaiting(line);
   }
   std::string WaitsFor() const override { return Format("the agents on {}", HostsText(plan_)); }
 
-  // The last line of the head agent says why, the last one that is not ours what a shell has
-  // against it: before that may be a greeting, or what a library below a proxy says.
+  // The reason is the last line of the head agent, followed by the last line of a remote shell.
+  // Earlier lines may be a greeting, or output of a library used by a proxy.
   std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const override {
     if (wait_status && WIFSIGNALED(*wait_status))
       return Format("the agent on this host {}", DescribeExit(*wait_status));
@@ -57,7 +57,7 @@ class DirectStarter final : public AgentStarter {
       if (line.starts_with("cuspan")) {
         const std::size_t text = line.find(": ");
         own = text == std::string_view::npos ? line : line.substr(text + 2);
-        // Its end is that of all others, who say other things of it.
+        // This error ends all other agents, and their messages about it differ.
         if (IsOfSecurePath(own)) return own;
       } else if (!line.empty()) {
         others = line;

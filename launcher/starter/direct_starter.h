@@ -1,4 +1,4 @@
-// The starter of a head agent that needs no mpirun: it is alone, or starts the others itself by a
+// Starter of a head agent without mpirun: it is alone, or starts the worker agents itself by a
 // remote shell.
 #pragma once
 

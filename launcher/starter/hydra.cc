@@ -18,7 +18,7 @@ bool Has(std::string_view line, std::string_view part) {
   return line.find(part) != std::string_view::npos;
 }
 
-// What follows `label` in a line of the box that it prints about a process that failed.
+// Text after `label` in a line of the box printed about a failed process.
 std::string_view InBox(const std::vector<std::string_view>& lines, std::string_view label) {
   for (const std::string_view line : lines)
     if (const std::size_t at = line.find(label); line.starts_with("=") && at != line.npos)
@@ -26,7 +26,7 @@ std::string_view InBox(const std::vector<std::string_view>& lines, std::string_v
   return {};
 }
 
-// The code in the box is that of waitpid: a signal's number, where it was one.
+// The code in the box is a status from waitpid.
 std::string HowItEnded(std::string_view code) {
   int status = 0;
   std::from_chars(code.data(), code.data() + code.size(), status);
@@ -35,8 +35,8 @@ std::string HowItEnded(std::string_view code) {
   return Format("with code {}", code);
 }
 
-// Of what fails on the way to another host: ssh, its shell there, the loader. Hydra waits for the
-// host all the same.
+// True for errors on the way to another host: from ssh, its shell there, or the loader. Hydra keeps
+// waiting for the host.
 bool IsOfRemoteShell(std::string_view line) {
   return IsOfSsh(line) ||
          (Has(line, "hydra_pmi_proxy") &&
@@ -48,12 +48,12 @@ bool IsOfMissingAgent(std::string_view line) {
   return line.starts_with("[proxy:") && Has(line, "execvp error on file ");
 }
 
-// Of the loader of an agent; it does not say where.
+// Error of an agent's loader; it does not name the host.
 bool IsOfLoader(std::string_view line) {
   return Has(line, "cuspan-agent: error while loading shared libraries: ");
 }
 
-// Whether there is one of these options, which may begin with one dash or two.
+// True if one of these options is present, with one dash or two.
 bool HasOption(const std::vector<std::string>& words,
                std::initializer_list<std::string_view> names) {
   return std::any_of(words.begin(), words.end(), [&names](std::string_view word) {
@@ -73,13 +73,13 @@ std::vector<std::string> Hydra::Command(const std::vector<RankGroup>& ranks,
   for (const std::string& name : variables) names += (names.empty() ? "" : ",") + name;
   if (!names.empty() && !HasOption(extra, {"genvlist", "genvall", "genvnone"}))
     command.insert(command.end(), {"-genvlist", names});
-  // One list of hosts for all ranks, which are given out in its order.
+  // One list of hosts for all ranks, assigned in its order.
   const bool others = std::any_of(ranks.begin(), ranks.end(),
                                   [](const RankGroup& group) { return group.host != kThisHost; });
   std::string hosts;
   for (const RankGroup& group : ranks)
     hosts += Format("{}{}:{}", hosts.empty() ? "" : ",",
-                    // Others look for this host under the name that it has here.
+                    // Other hosts look up this one by its own name.
                     others && group.host == kThisHost ? own_host_ : group.host, group.count);
   command.insert(command.end(), {"-hosts", hosts});
   for (const RankGroup& group : ranks) {
@@ -114,7 +114,7 @@ void Hydra::AddSettings(Environment& environment, const Plan&,
   if (BatchSystemAround(environment) != BatchSystem::kNone ||
       HasOption(extra, {"launcher", "bootstrap", "rmk", "launcher-exec", "bootstrap-exec"}))
     return;
-  // The agents have no terminal, so a question of ssh could not be answered.
+  // The agents have no terminal to answer a question of ssh.
   environment.Set("HYDRA_LAUNCHER", "ssh");
   environment.Set("HYDRA_LAUNCHER_EXTRA_ARGS", "-oBatchMode=yes -oConnectTimeout=10");
 }

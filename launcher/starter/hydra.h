@@ -1,4 +1,4 @@
-// Hydra, the mpiexec of MPICH and of the MPIs that are made of it, as MPICH 4.0 behaves.
+// Hydra, the mpiexec of MPICH and of MPIs derived from it, with the behaviour of MPICH 4.0.
 #pragma once
 
 #include "launcher/starter/mpi_launcher.h"
@@ -7,7 +7,7 @@ namespace cuspan {
 
 class Hydra final : public MpiLauncher {
  public:
-  // `own_host` is what other hosts call this one.
+  // `own_host` is the name of this host on other hosts.
   explicit Hydra(std::string own_host) : own_host_(std::move(own_host)) {}
 
   std::string_view name() const override { return "MPICH"; }
@@ -18,11 +18,12 @@ class Hydra final : public MpiLauncher {
                     const std::vector<std::string>&) const override {
     return Status::Ok();
   }
-  // The remote shell is called as rsh is. In a batch job Hydra starts its daemons as that does.
+  // The remote shell is called like rsh. In a batch job, Hydra starts its daemons through the batch
+  // system.
   void AddSettings(Environment& environment, const Plan& plan,
                    const std::vector<std::string>& extra, const std::string& remote_shell,
                    bool root) const override;
-  // MPICH has several network layers, each with words of its own for it: refused.
+  // Refused: MPICH has several network layers, each with different settings for this.
   Status Confine(Environment& environment, const std::vector<std::string>& networks,
                  const std::vector<std::string>& extra) const override;
   std::vector<Folder> Folders(const Environment&, std::string_view, unsigned, int) const override {

@@ -12,7 +12,7 @@ namespace {
 Result<RunReady> PollOnce(const ClusterOptions& options, const InheritedSignals& signals) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentCluster> agents, StartLooking(options, signals));
   CUSPAN_ASSIGN_OR_RETURN(RunReady found, agents->WaitReady());
-  // Nothing has used a device, so there is nothing to learn from the statistics.
+  // No device was used, so the statistics are not needed.
   if (Result<RunStatistics> ended = agents->End(); !ended.ok())
     LogInfo("{}", ended.status().message());
   return found;

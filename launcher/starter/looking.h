@@ -1,4 +1,4 @@
-// Runs without a program: they only list the hosts' GPUs.
+// Runs without a program, for listing the hosts' GPUs.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace cuspan {
 
-// Agents that say what the hosts have, which runs hold it and which wait, and take nothing.
+// Agents that report the hosts' GPUs and the runs holding or awaiting them, and take no GPUs.
 Result<std::unique_ptr<AgentCluster>> StartLooking(const ClusterOptions& options,
                                                    const InheritedSignals& signals);
 
-// Looks once, and prints on standard output what `text` makes of it; the exit status.
+// Queries once and prints the result of `text` on standard output. Returns the exit status.
 int PrintFound(const ClusterOptions& options, const InheritedSignals& signals,
                std::string (*text)(const RunReady& found));
 

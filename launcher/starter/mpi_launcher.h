@@ -1,5 +1,4 @@
-// What an MPI's command that starts a run's agents is told, and what its output means when it
-// fails.
+// Command of an MPI for starting a run's agents, and interpretation of its output after a failure.
 #pragma once
 
 #include <string>
@@ -13,68 +12,68 @@
 
 namespace cuspan {
 
-// Pure: nothing is started, and nothing looked up.
+// Pure except where noted: starts no process.
 class MpiLauncher {
  public:
   virtual ~MpiLauncher() = default;
 
-  // As users know it.
+  // Name for users.
   virtual std::string_view name() const = 0;
 
-  // The whole command line. `extra` are the user's additional arguments; `variables` those passed
-  // to ranks on other hosts, by name, since others may read a command line.
+  // Whole command line. `extra` are the user's additional arguments. `variables` are passed to
+  // ranks on other hosts by name only, since other users can read a command line.
   virtual std::vector<std::string> Command(const std::vector<RankGroup>& ranks,
                                            const std::vector<std::string>& extra,
                                            const std::vector<std::string>& variables) const = 0;
 
-  // kInvalid when the environment, and no option, keeps it on this host, and agents are to run on
-  // others.
+  // kInvalid if the environment, without an overriding option, limits it to this host, but the plan
+  // has agents on others.
   virtual Status CheckReach(const Environment& environment, const Plan& plan,
                             const std::vector<std::string>& extra) const = 0;
 
-  // kInvalid when it would take another host of the plan for this one, whose name is `own_name`.
+  // kInvalid if it would mistake another host of the plan for this one, named `own_name`.
   virtual Status CheckNames(const Plan&, std::string_view) const { return Status::Ok(); }
 
-  // Completes its environment: the network layers (unless the user chose), permission to run as
-  // root, and a way to other hosts, `remote_shell` if that is not empty, that asks nothing and
-  // gives up soon.
+  // Completes its environment: the network layers (unless chosen by the user), permission to run as
+  // root, and access to other hosts. This access asks no questions and fails soon; it is
+  // `remote_shell` if not empty.
   virtual void AddSettings(Environment& environment, const Plan& plan,
                            const std::vector<std::string>& extra, const std::string& remote_shell,
                            bool root) const = 0;
 
-  // Keeps what it sends to other hosts in these networks ("10.8.0.0/24"). kInvalid says what the
-  // user has chosen that goes another way.
+  // Restricts its traffic between hosts to these networks ("10.8.0.0/24"). kInvalid names a
+  // conflicting choice of the user.
   virtual Status Confine(Environment& environment, const std::vector<std::string>& networks,
                          const std::vector<std::string>& extra) const = 0;
 
-  // Whether a variable is of this MPI or its network layers, and ranks on other hosts have it only
-  // if it is passed by name.
+  // True for a variable of this MPI or its network layers that must be passed by name to reach
+  // ranks on other hosts.
   virtual bool MustPass(std::string_view variable) const = 0;
 
-  // Where one of that process id on this host may keep its temporary files, which stay when it is
-  // killed. `environment` is its own.
+  // Possible folders of temporary files of the process `pid` on this host; they remain if it is
+  // killed. `environment` is the process's.
   struct Folder {
     std::string path;
-    bool in_own = false;  // The folder in which it lies is this MPI's as well.
+    bool in_own = false;  // The parent folder is this MPI's as well.
   };
   virtual std::vector<Folder> Folders(const Environment& environment, std::string_view host,
                                       unsigned user, int pid) const = 0;
-  // What its shared memory in /dev/shm begins with.
+  // Prefix of its shared memory's names in /dev/shm.
   virtual std::string_view shared_memory() const = 0;
-  // True if a file of that name in /dev/shm is of the job whose temporary files are in `folder`, as
-  // Folders names it. Reads what is there.
+  // True if this name in /dev/shm belongs to the job with temporary files in `folder` (see
+  // Folders). Reads files there.
   virtual bool IsSharedMemoryOf(const std::string& folder, std::string_view name) const = 0;
 
-  // Whether it ended before it started anything for a reason that the next try does not meet.
+  // True if it ended before it started any process, for a reason that will not recur.
   virtual bool MayStartAgain(std::string_view output) const = 0;
-  // Whether it has said that its processes have ended, or that it has no space for what they need
-  // to start: it is about to end as well, or hangs.
+  // True if its output shows that its processes have ended, or lack space to start. It is then
+  // about to end as well, or hangs.
   virtual bool JobHasEnded(std::string_view output) const = 0;
-  // One sentence from its output when it failed: which host, and why.
+  // One sentence from its output after a failure: the host and the reason.
   virtual std::string Explain(std::string_view output, const Plan& plan) const = 0;
 };
 
-// The one of the MPI that this cuspan's agents are built with.
+// Launcher of the MPI used to build this cuspan's agents.
 const MpiLauncher& OwnMpiLauncher();
 
 }  // namespace cuspan

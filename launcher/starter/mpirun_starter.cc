@@ -20,15 +20,15 @@
 namespace cuspan {
 namespace {
 
-// In /tmp anybody may put something under any name.
+// Any user may create any name in /tmp.
 bool IsOwnFolder(const std::filesystem::path& path) {
   struct stat about {};
   return ::lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) &&
          about.st_uid == ::geteuid();
 }
 
-// Of this host's interfaces that encrypt: what Open MPI takes in place of names, which may differ
-// from host to host.
+// Networks of this host's encrypting interfaces. Open MPI accepts them in place of interface names,
+// which may differ between hosts.
 Result<std::vector<std::string>> SecureNetworks(const Environment& environment) {
   CUSPAN_ASSIGN_OR_RETURN(const SecurePolicy policy,
                           ParseSecure(environment.Get(settings::kSecure.name).value_or("off")));
@@ -55,7 +55,7 @@ class MpirunStarter final : public AgentStarter {
     folders_ = mpi_.Folders(environment_, OwnHostName(), ::geteuid(), mpirun);
   }
 
-  // Learns which shared memory MPI has here: each agent and lane has a file, and maps those of all.
+  // Finds MPI's shared memory on this host: each agent and lane has a file, and maps all of them.
   void HomeIs(pid_t agent) override {
     std::ifstream maps(Format("/proc/{}/maps", agent));
     for (std::string line; std::getline(maps, line);) {
@@ -85,12 +85,12 @@ class MpirunStarter final : public AgentStarter {
     for (const MpiLauncher::Folder& folder : folders_) {
       const std::filesystem::path path(folder.path);
       if (!IsOwnFolder(path) || (folder.in_own && !IsOwnFolder(path.parent_path()))) continue;
-      // An mpirun that was killed: its agents end by themselves, but may make files until then.
+      // mpirun was killed: its agents end by themselves, but may create files until then.
       EndProcessesWith(RunKey::kVariable, environment_.Get(RunKey::kVariable).value_or(""));
       RemoveSharedMemoryOf(folder.path);
       std::error_code ignored;
       std::filesystem::remove_all(path, ignored);
-      // Others of this user's may lie there.
+      // Files of other jobs of this user may remain there.
       if (folder.in_own) ::rmdir(path.parent_path().c_str());
     }
   }

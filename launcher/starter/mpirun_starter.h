@@ -1,4 +1,4 @@
-// The starter of agents that are ranks of MPI: an mpirun.
+// Starter for agents as MPI ranks: an mpirun.
 #pragma once
 
 #include <memory>

@@ -20,7 +20,7 @@
 namespace cuspan {
 namespace {
 
-// "… on node HOST exited on signal 9 (Killed).", which Open MPI 5 breaks before "signal".
+// "… on node HOST exited on signal 9 (Killed)."; Open MPI 5 breaks the line before "signal".
 std::string ExplainDeath(std::string_view line, std::string_view next) {
   const std::size_t node = line.find(" on node ");
   if (node == std::string_view::npos) return {};
@@ -65,8 +65,8 @@ std::optional<UnmadeFolder> FindUnmadeFolder(const std::vector<std::string_view>
   return std::nullopt;
 }
 
-// Lines of programs that reach a host, or of the shell there. Open MPI's own are in boxes, or begin
-// with its mark.
+// Lines of remote shells, or of the shell on the other host. Open MPI's own lines are in boxes, or
+// start with its mark.
 std::vector<std::string_view> OfOthers(const std::vector<std::string_view>& lines) {
   std::vector<std::string_view> others;
   bool in_box = false;
@@ -85,11 +85,11 @@ bool NamesNetworkLayer(const std::vector<std::string>& extra, std::string_view n
   });
 }
 
-// The second is of PRRTE, the mpirun of Open MPI 5.
+// The second is for PRRTE, the mpirun of Open MPI 5.
 constexpr std::array<const char*, 2> kKeepsFullNames = {"OMPI_MCA_orte_keep_fqdn_hostnames",
                                                         "PRTE_MCA_prte_keep_fqdn_hostnames"};
 
-// Addresses are not cut.
+// True for names with a dot; addresses are never cut.
 bool IsFullName(const std::string& host) {
   in_addr address{};
   return host.find('.') != std::string::npos && ::inet_pton(AF_INET, host.c_str(), &address) != 1;
@@ -106,7 +106,7 @@ bool OnThisHost(const Plan& plan) {
                      [](const AgentPlan& agent) { return agent.host == kThisHost; });
 }
 
-// It says so, and hangs.
+// mpirun prints this and hangs.
 bool SaysFewDescriptors(std::string_view output) {
   return output.find("The system limit on number of pipes a process can open was reached") !=
          std::string_view::npos;
@@ -149,7 +149,7 @@ void KeepFullHostNames(const std::vector<std::string>& hosts, Environment& envir
 
 Status OpenMpi::CheckNames(const Plan& plan, std::string_view own_name) const {
   const std::vector<std::string> hosts = HostsOf(plan);
-  // It keeps full names only where another host has one.
+  // It keeps full names only if another host has one.
   if (std::any_of(hosts.begin(), hosts.end(), IsFullName)) return Status::Ok();
   for (const std::string& host : hosts)
     if (host != kThisHost && MayBeSameHost(host, own_name))
@@ -168,7 +168,7 @@ void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
   KeepFullHostNames(HostsOf(plan), environment);
   if (!remote_shell.empty()) environment.Set("OMPI_MCA_plm_rsh_agent", remote_shell);
   if (!remote_shell.empty() || environment.Get(settings::kBatch.name) == "off") {
-    // Also in a job of a batch system, which has a way of its own and may not know all hosts.
+    // Required in a batch job too: the batch system's own way may not know all hosts.
     if (!OnThisHost(plan) && !NamesNetworkLayer(extra, "plm")) {
       set_unless_chosen("OMPI_MCA_plm", "rsh");
       set_unless_chosen("PRTE_MCA_plm", "ssh");
@@ -176,26 +176,26 @@ void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
     for (const char* const name : {"OMPI_MCA_ras", "PRTE_MCA_ras"})
       set_unless_chosen(name, "^slurm,tm,lsf,gridengine");
   }
-  // Naming both cuts the start of MPI from 0.25 s to 0.05 s (DESIGN.md 7).
+  // Measured: naming both cuts the start of MPI from 0.25 s to 0.05 s.
   if (!environment.Get("OMPI_MCA_pml")) {
     environment.Set("OMPI_MCA_pml", "ob1");
     set_unless_chosen("OMPI_MCA_btl", "tcp,vader,self");
   }
-  // A host that is cut off is the agents' own to notice, and costs its GPUs. mpirun would notice it
-  // after eight minutes, and end all agents.
+  // The agents detect a disconnected host themselves, and lose only its GPUs. mpirun would detect
+  // it after eight minutes and end all agents.
   if (environment.Get(settings::kHeartbeat.name) != "off")
     set_unless_chosen("OMPI_MCA_oob_tcp_keepalive_time", "0");
   if (root) {
     environment.Set("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.Set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
-  // mpirun asks for an ssh even where it starts nothing elsewhere, and a container may have none.
+  // mpirun needs an ssh even if all agents are on this host, and a container may have none.
   if (OnThisHost(plan) && !NamesNetworkLayer(extra, "plm"))
     set_unless_chosen("OMPI_MCA_plm", "isolated");
-  // The agents have no terminal, so a question of ssh could not be answered.
+  // The agents have no terminal to answer a question of ssh.
   if (!NamesNetworkLayer(extra, "plm_rsh_") && !environment.Get("OMPI_MCA_plm_rsh_agent"))
     set_unless_chosen("OMPI_MCA_plm_rsh_args", "-oBatchMode=yes -oConnectTimeout=10");
-  // The mpirun of Open MPI 5 is PRRTE's, which has names of its own for what it does itself.
+  // Open MPI 5 uses PRRTE's mpirun, with separate names for its own parameters.
   constexpr std::pair<const char*, const char*> kOfPrrte[] = {
       {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"},
       {"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"},
@@ -207,7 +207,7 @@ void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
 
 Status OpenMpi::Confine(Environment& environment, const std::vector<std::string>& networks,
                         const std::vector<std::string>& extra) const {
-  // After AddSettings: what is not the user's is there.
+  // AddSettings has run before: other values are the user's.
   if (!extra.empty())
     return Status::Invalid(
         "--secure chooses what mpirun sends by itself: remove --mpirun-args ({})",
@@ -215,13 +215,13 @@ Status OpenMpi::Confine(Environment& environment, const std::vector<std::string>
   for (const char* const name : {"OMPI_MCA_pml", "OMPI_MCA_mtl"})
     if (const auto value = environment.Get(name); value && *value != "ob1")
       return Status::Invalid("--secure keeps Open MPI to TCP: unset {}={}", name, *value);
-  // Hosts are reached by the remote shell also where a batch system has a way of its own.
+  // Hosts are reached by the remote shell, even if a batch system has a way of its own.
   if (environment.Get("OMPI_MCA_plm") != "isolated") environment.Set("OMPI_MCA_plm", "rsh");
   environment.Set("PRTE_MCA_plm", "ssh");
   environment.Set("OMPI_MCA_plm_rsh_disable_qrsh", "1");
   for (const char* const name : {"OMPI_MCA_ras", "PRTE_MCA_ras"})
     environment.Set(name, "^slurm,tm,lsf,gridengine");
-  // Shared memory of a node is "vader" in 4, "sm" in 5.
+  // Shared memory within a node is "vader" in version 4, "sm" in 5.
   environment.Set("OMPI_MCA_btl", "tcp,vader,self");
   std::string list;
   for (const std::string& network : networks) list += (list.empty() ? "" : ",") + network;
@@ -237,25 +237,25 @@ Status OpenMpi::Confine(Environment& environment, const std::vector<std::string>
 std::vector<MpiLauncher::Folder> OpenMpi::Folders(const Environment& environment,
                                                   std::string_view host, unsigned user,
                                                   int pid) const {
-  // orte/util/session_dir.c and opal/util/os_dirpath of Open MPI 4.1; and as 5.0 was seen to do.
+  // Source: orte/util/session_dir.c and opal/util/os_dirpath of Open MPI 4.1; observed for 5.0.
   std::string_view base = "/tmp";
   for (const char* name : {"TMP", "TEMP", "TMPDIR", "OMPI_MCA_orte_tmpdir_base"})
     if (const auto value = environment.Get(name); value && !value->empty()) base = *value;
   std::vector<Folder> folders = {
       {Format("{}/ompi.{}.{}/pid.{}", base, host.substr(0, host.find('.')), user, pid), true},
       {Format("{}/ompi.{}", base, pid), false}};
-  if (host.find('.') != std::string_view::npos)  // Where it keeps full names.
+  if (host.find('.') != std::string_view::npos)  // Case of full host names.
     folders.push_back({Format("{}/ompi.{}.{}/pid.{}", base, host, user, pid), true});
   return folders;
 }
 
 bool OpenMpi::IsSharedMemoryOf(const std::string& folder, std::string_view name) const {
-  // "JOB.0;ADDRESS…": the upper half of JOB, a number of 32 bits, is of all jobs of that mpirun
+  // "JOB.0;ADDRESS…": the upper half of the 32-bit JOB is common to all jobs of this mpirun
   // (orte/util/hnp_contact.c).
   std::ifstream contact(folder + "/contact.txt");
   std::uint32_t mpirun = 0;
   if (!name.starts_with(shared_memory()) || !(contact >> mpirun)) return false;
-  // "vader_segment.HOST.USER.JOB.RANK", JOB in hexadecimal digits (btl_vader_component.c).
+  // "vader_segment.HOST.USER.JOB.RANK", with JOB in hexadecimal digits (btl_vader_component.c).
   const std::size_t rank = name.rfind('.');
   if (rank == 0 || rank == name.npos) return false;
   const std::size_t start = name.rfind('.', rank - 1) + 1;
@@ -285,7 +285,7 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
     return line.find(part) != std::string_view::npos;
   };
 
-  // Where a host is not reached, all else is what comes of it.
+  // If a host is unreachable, all other messages are consequences.
   std::vector<std::string_view> of_shells;
   std::copy_if(lines.begin(), lines.end(), std::back_inserter(of_shells), IsOfSsh);
   if (!of_shells.empty()) return ExplainUnreached(of_shells, plan);

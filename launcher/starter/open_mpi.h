@@ -1,12 +1,12 @@
-// Open MPI's mpirun, as 4.1 and 5.0 behave.
+// Open MPI's mpirun, with the behaviour of 4.1 and 5.0.
 #pragma once
 
 #include "launcher/starter/mpi_launcher.h"
 
 namespace cuspan {
 
-// Has an mpirun of Open MPI tell hosts apart by their full names, if one of `hosts` has a full
-// name: by itself it cuts each at the first dot, and takes a.x and a.y for one host.
+// Makes Open MPI's mpirun distinguish hosts by their full names, if one of `hosts` has a full name.
+// Its default is to cut names at the first dot, so a.x and a.y would be one host.
 void KeepFullHostNames(const std::vector<std::string>& hosts, Environment& environment);
 
 class OpenMpi final : public MpiLauncher {
@@ -28,9 +28,9 @@ class OpenMpi final : public MpiLauncher {
   bool MustPass(std::string_view) const override { return false; }
   std::string_view shared_memory() const override { return "vader_segment."; }
   bool IsSharedMemoryOf(const std::string& folder, std::string_view name) const override;
-  // One, or its daemon on another host, may end because another one's end took away the folder that
-  // all of a user's share, or made it at the same moment: it makes and removes /tmp/ompi.HOST.UID
-  // without a lock (its issue 8510).
+  // Open MPI creates and removes /tmp/ompi.HOST.UID, common to all jobs of a user, without a lock
+  // (its issue 8510). An mpirun or its daemon may fail if another job ends or starts at the same
+  // moment.
   bool MayStartAgain(std::string_view output) const override;
   bool JobHasEnded(std::string_view output) const override;
   std::string Explain(std::string_view output, const Plan& plan) const override;

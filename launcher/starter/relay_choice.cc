@@ -37,7 +37,7 @@ bool HasUcx(const InstallPaths& paths) {
   posix_spawn_file_actions_destroy(&nowhere);
   if (error != 0) return false;
   int status = 0;
-  // Our own program, which starts and ends. No signal is held back yet: Ctrl-C ends both.
+  // Our own program ends by itself. No signal is blocked yet: Ctrl-C ends both.
   while (::waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) return false;
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -1,4 +1,4 @@
-// Which relay a run has where the user leaves it to cuspan.
+// Choice of the relay for --relay auto.
 #pragma once
 
 #include <functional>
@@ -13,16 +13,16 @@ namespace cuspan {
 
 struct RelayChoice {
   RelayKind kind;
-  std::string reason;  // For the log.
+  std::string reason;  // Text for the log.
 };
 
-// UCX where it is: its agents sleep, answer sooner, and end one by one. MPI where the user has
-// words for its mpirun, or a batch system starts what mpirun asks for, and may forbid remote
-// shells. `has_ucx` is asked last, and once at most.
+// UCX if installed: its idle agents sleep, answer sooner, and end one by one. MPI if the user has
+// arguments for mpirun, or in a batch job: it may forbid remote shells, and mpirun uses the batch
+// system. `has_ucx` is called last, at most once.
 RelayChoice ChooseRelay(const ClusterOptions& options, const Environment& environment,
                         const std::function<bool()>& has_ucx);
 
-// Whether this installation's agent starts with UCX's libraries. Starts it, to see.
+// True if this installation's agent starts with UCX's libraries. Starts it for this test.
 bool HasUcx(const InstallPaths& paths);
 
 }  // namespace cuspan

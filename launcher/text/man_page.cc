@@ -15,10 +15,10 @@ namespace cuspan {
 namespace {
 
 constexpr const char* kManualPage = "--manual-page";
-// mandoc's lint wants lines of 80 bytes at most.
+// mandoc's lint allows lines of at most 80 bytes.
 constexpr std::size_t kLineBytes = 78;
 
-// The code point that begins at text[at], which moves behind it. The text is UTF-8.
+// The code point at text[at] (UTF-8); moves `at` behind it.
 std::uint32_t NextCodePoint(std::string_view text, std::size_t& at) {
   const auto first = static_cast<unsigned char>(text[at++]);
   std::uint32_t code = first < 0x80 ? first : first < 0xe0 ? first & 0x1f : first & 0x0f;
@@ -28,7 +28,7 @@ std::uint32_t NextCodePoint(std::string_view text, std::size_t& at) {
   return code;
 }
 
-// Characters as they are: without this, a "-" could not be copied into a shell.
+// Escapes characters for literal output: otherwise "-" could not be copied into a shell.
 std::string Roff(std::string_view text) {
   std::string escaped;
   for (std::size_t at = 0; at < text.size();) {
@@ -53,7 +53,7 @@ std::string Roff(std::string_view text) {
   return escaped;
 }
 
-// A paragraph: lines of a bearable length, and each sentence on a new one, as man(7) wants it.
+// A paragraph with short lines, each sentence on a new line, as man(7) recommends.
 std::string Filled(std::string_view text) {
   std::string paragraph;
   std::size_t line = 0;
@@ -71,7 +71,7 @@ std::string Filled(std::string_view text) {
       paragraph += ' ';
       ++line;
     } else if (word.front() == '.') {
-      word.insert(0, "\\&");  // No request.
+      word.insert(0, "\\&");  // Not a request.
     }
     sentence_ended = word.ends_with('.');
     paragraph += word;
@@ -83,8 +83,8 @@ std::string Filled(std::string_view text) {
 std::string Bold(std::string_view text) { return Format("\\fB{}\\fR", Roff(text)); }
 std::string Italic(std::string_view text) { return Format("\\fI{}\\fR", Roff(text)); }
 
-// Of a command line: what is written as it stands is bold, what stands for something (in capitals)
-// is italic, and what is between them is neither.
+// Formats a command line: literal words are bold, placeholders (in capitals) are italic, and other
+// characters are plain.
 std::string Synopsis(std::string_view usage) {
   const auto is_word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.' || c == '_';
@@ -113,11 +113,11 @@ std::string UpperCase(std::string text) {
   return text;
 }
 
-// What a description is made of.
+// Parts of a description.
 struct Description {
-  std::string name;      // Of the command, as its page is called.
-  std::string brief;     // Of the line in NAME.
-  std::string usage;     // The command line.
+  std::string name;      // Name of the command's page.
+  std::string brief;     // Line in NAME.
+  std::string usage;     // Command line.
   std::string text;      // Sentences.
   std::string examples;  // Lines.
 };
@@ -190,7 +190,7 @@ std::string PageDate() {
   return Format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
 }
 
-// "cuspan(1)", and the pages of its commands.
+// "cuspan(1)" and the pages of its commands, without `own`.
 std::string OtherPages(const CLI::App& root, const std::string& own) {
   std::vector<std::string> names;
   for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; }))

@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// How many letters must be added, left out or replaced to make one of the other (Levenshtein).
+// Number of letters to add, remove or replace to turn one word into the other (Levenshtein).
 std::size_t Distance(const std::string& from, const std::string& to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

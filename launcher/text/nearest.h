@@ -1,4 +1,4 @@
-// What a mistyped word was probably meant to be.
+// Suggestion for a mistyped word.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace cuspan {
 
-// The word of `known` that differs from `word` in the fewest letters, the first of them; none where
-// more than a third of the letters, and more than one, would have to change.
+// The first word of `known` with the smallest distance from `word`, in letters to change. Empty if
+// more than a third of the letters, and more than one, would change.
 std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// What CLI11 has against a command line, in the words of this project.
+// CLI11's parse errors in the wording of this project.
 #pragma once
 
 #include <CLI/CLI.hpp>

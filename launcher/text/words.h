@@ -7,12 +7,12 @@
 
 namespace cuspan {
 
-// A command line that a shell reads as these words.
+// A command line read by a shell as these words.
 std::string QuoteForShell(const std::vector<std::string>& words);
 // Words separated by blanks; "…" and '…' keep blanks.
 std::vector<std::string> SplitWords(std::string_view text);
 
-// The lines of a command's output without blanks around them; empty ones are left out.
+// Lines of a command's output, without surrounding blanks and without empty lines.
 std::vector<std::string_view> OutputLines(std::string_view text);
 
 }  // namespace cuspan

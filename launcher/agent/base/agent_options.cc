@@ -29,7 +29,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   app.set_help_flag("-h,--help", "print this help and exit");
   app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit");
   AddManualPageOption(app);
-  // What only cuspan run sets: not in --help.
+  // Internal options, set by cuspan run and not shown by --help.
   constexpr const char* internal = "";
   std::string serve;
   std::string others;
@@ -42,11 +42,11 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   std::string job;
   options.device = SettingText(settings::kDevice);
   app.add_flag("--alone", options.alone, "no other agents, and no MPI")->group(internal);
-  // Of the head agent of a run without MPI, which starts the others.
+  // Options for the head agent of a run without MPI; it starts the others.
   app.add_option("--others", others, "the other agents: HOST=GPUS,...")->group(internal);
   app.add_option("--remote-shell", remote_shell, "called as ssh is")->group(internal);
   app.add_option("--remote-agent", options.remote_agent, "cuspan-agent there")->group(internal);
-  // Of those.
+  // Option for the agents started by it.
   app.add_option("--rank", options.rank, "of this agent")->group(internal);
   app.add_option("--serve", serve, "number of GPUs of this node to serve at most, or all")
       ->type_name("N|all");
@@ -75,7 +75,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
       ->type_name("FILE");
   AgentCommandLine line;
   try {
-    std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.
+    std::vector<std::string> reversed(own.rbegin(), own.rend());  // Order required by CLI11.
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
     line.text = app.help();

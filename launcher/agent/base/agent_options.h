@@ -1,4 +1,4 @@
-// The command line of cuspan-agent.
+// Command line of cuspan-agent.
 #pragma once
 
 #include <optional>
@@ -11,26 +11,26 @@
 namespace cuspan {
 
 struct AgentOptions {
-  bool alone = false;  // The run has no other agent and no MPI.
-  // Of a run without MPI: what its head agent starts, and how; and which of those this is. They
-  // read an Invitation.
+  bool alone = false;  // No other agents and no MPI.
+  // Used without MPI. The head agent starts `others` by `remote_shell` as `remote_agent`. A started
+  // agent has the number `rank` and reads an Invitation.
   std::vector<AgentPlan> others;
   std::vector<std::string> remote_shell;
   std::string remote_agent;
   std::uint32_t rank = 0;
-  std::optional<std::uint32_t> serve;  // How many devices of this node at most.
-  std::uint32_t place = 0;             // Of the head agent's devices among the other agents'.
-  GpuRequest request;                  // What the run wants; of the head agent.
-  std::string device;                  // auto, cuda or soft.
+  std::optional<std::uint32_t> serve;  // Maximum number of devices of this node.
+  std::uint32_t place = 0;             // Number of hosts before the head agent's in device order.
+  GpuRequest request;                  // The run's request; head agent only.
+  std::string device;                  // "auto", "cuda" or "soft".
   SameNode same_node = SameNode::kAuto;
-  std::string trace;                 // The file for a timeline of the run; empty: none.
-  bool statistics = false;           // Of the plain mpirun form, like the command.
-  std::vector<std::string> command;  // An app of its own: of the plain mpirun form.
+  std::string trace;                 // Timeline file of the run; empty: none.
+  bool statistics = false;           // Only if started by mpirun directly.
+  std::vector<std::string> command;  // The program; only if started by mpirun.
 };
 
 struct AgentCommandLine {
   std::optional<AgentOptions> options;
-  std::string text;  // To print instead: of --help and --version.
+  std::string text;  // Text to print and exit: --help, --version.
 };
 
 Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv);

@@ -1,5 +1,5 @@
-// The programs that an agent is made of: cuspan-agent, and beside it those of another name that are
-// linked with what is not on every host.
+// Programs of an agent: cuspan-agent, and cuspan-agent-KIND beside it, linked with libraries
+// missing on some hosts.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace cuspan {
 
-// This process becomes the program cuspan-agent-`kind`. Returns only if it can not: kUnsupported,
-// with `advice`, where there is no such program.
+// Replaces this process with the program cuspan-agent-`kind` (execv). Returns only on failure:
+// kUnsupported, with `advice`, if there is no such program.
 Status BecomeAgentProgram(std::string_view kind, std::string_view advice, char** arguments);
 
 }  // namespace cuspan

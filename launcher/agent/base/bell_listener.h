@@ -1,5 +1,5 @@
-// Makes a descriptor readable when a bell rings: the counterpart of BellRinger, for who is woken by
-// descriptors most of the time. Each hand-over from a helper's sleep costs some 50 µs.
+// Makes a descriptor readable when a bell rings: the counterpart of BellRinger, for threads woken
+// mostly by descriptors. Each wake-up through the helper thread costs some 50 µs.
 #pragma once
 
 #include <atomic>
@@ -12,20 +12,21 @@
 
 namespace cuspan {
 
-// For one thread, the one that sleeps on the descriptor.
+// Threads: one, sleeping on the descriptor.
 class BellListener {
  public:
-  // The bell outlives it. kExhausted where there is no thread for it.
+  // The bell outlives the listener. kExhausted if no thread can be created.
   static Result<std::unique_ptr<BellListener>> Start(Bell& bell);
   ~BellListener();
   BellListener(const BellListener&) = delete;
 
-  // Readable when the bell has rung since Listen; until Take.
+  // Readable from the first ring after Listen until Take.
   int fd() const { return rung_.get(); }
   void Take();
-  // From now on a ring is heard. What it would be for is to be looked for after this.
+  // Rings are noticed from now on. The caller checks for work once more after this call, then
+  // sleeps.
   void Listen() { bell_.BeginSleep(); }
-  // The thread is awake: who rings from now on pays for no wake.
+  // Called when the thread is awake: ringing then costs no system call.
   void Stop() { bell_.EndSleep(); }
 
  private:

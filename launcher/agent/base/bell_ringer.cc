@@ -48,7 +48,7 @@ void BellRinger::Loop() {
       static_cast<void>(!::read(orders_.get(), &count, sizeof count));
     }
     if (waited[1].revents == 0) continue;
-    // Before it rings: who is awake then may ask again at once.
+    // Cleared before the ring: a woken thread may call Watch again at once.
     watching_.store(false, std::memory_order_release);
     fired_.store(true, std::memory_order_release);
     bell_.Ring();

@@ -1,4 +1,4 @@
-// Wakes who sleeps on a bell when a descriptor can be read: a futex and epoll have no common sleep.
+// Rings a bell when a descriptor is readable: a thread cannot sleep on a futex and epoll at once.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,18 @@
 
 namespace cuspan {
 
-// Watch and fired are for one thread, the one that sleeps.
+// Threads: Watch and fired are for one thread, sleeping on the bell.
 class BellRinger {
  public:
-  // Both outlive it; the descriptor is open meanwhile. kExhausted where there is no thread for it.
+  // Both outlive the ringer; the descriptor stays open meanwhile. kExhausted if no thread can be
+  // created.
   static Result<std::unique_ptr<BellRinger>> Start(Bell& bell, int fd);
   ~BellRinger();
   BellRinger(const BellRinger&) = delete;
 
-  // Rings when the descriptor can be read, now or later; once.
+  // Rings once, as soon as the descriptor is readable.
   void Watch();
-  // It has rung since Watch.
+  // True if the bell was rung since Watch.
   bool fired() const { return fired_.load(std::memory_order_acquire); }
 
  private:
@@ -31,7 +32,7 @@ class BellRinger {
 
   Bell& bell_;
   const int fd_;
-  UniqueFd orders_;  // An eventfd: there is something new of the two below.
+  UniqueFd orders_;  // An eventfd; wakes the helper to read the two flags below.
   std::atomic<bool> watching_{false};
   std::atomic<bool> ending_{false};
   std::atomic<bool> fired_{false};

@@ -12,7 +12,7 @@ namespace cuspan {
 
 namespace {
 
-// For what an agent opens now and then: pipes, files of /proc, a connection to refuse.
+// Reserve for short-lived descriptors: pipes, files of /proc, a connection to refuse.
 constexpr std::size_t kSpareDescriptors = 16;
 
 std::size_t CountDescriptors() {
@@ -21,7 +21,7 @@ std::size_t CountDescriptors() {
   for (auto entry = std::filesystem::directory_iterator("/proc/self/fd", failure);
        !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure))
     ++count;
-  // Not to be counted: then there are none left.
+  // If /proc/self/fd cannot be opened, no descriptors are left.
   return failure ? DescriptorLimit() : count;
 }
 

@@ -1,4 +1,4 @@
-// Descriptors that an agent passes on or is given.
+// File descriptors passed between an agent and other processes.
 #pragma once
 
 #include "common/unique_fd.h"
@@ -6,23 +6,23 @@
 
 namespace cuspan {
 
-// What a session and an opened device take of this process's descriptors, at most and while they
-// are set up.
+// Maximum number of this process's descriptors used by a session and by an opened device, including
+// their set-up.
 inline constexpr std::size_t kSessionDescriptors = 4;
 inline constexpr std::size_t kDeviceDescriptors = 16;
 
-// kExhausted, with the numbers and what to do, where fewer than `wanted` are left, beside some for
-// what can not be refused.
+// kExhausted, with the numbers and advice, if fewer than `wanted` descriptors are left besides a
+// reserve for needs without a check.
 Status CheckDescriptorsFor(std::size_t wanted);
 
-// A second descriptor of the same file, closed on exec.
+// Second descriptor of the same file, closed on exec.
 Result<UniqueFd> Duplicate(int fd);
 
-// A second handle of a bell of this process.
+// Second handle of a bell of this process.
 Result<Bell> Duplicate(const Bell& bell);
 
-// A bell that another process made. Refused when that process could still
-// shorten it, which would make our accesses fault.
+// Opens a bell of another process. Refuses memory not sealed against shrinking: if that process
+// shortened it, our accesses would fault.
 Result<Bell> OpenForeignBell(UniqueFd fd);
 
 }  // namespace cuspan

@@ -59,7 +59,7 @@ void Poller::Wait(std::chrono::milliseconds limit) {
   const int count = ::epoll_wait(epoll_.get(), events, 32, TimeoutFor(limit));
   for (int i = 0; i < count; ++i) {
     const auto known = handlers_.find(events[i].data.fd);
-    if (known == handlers_.end()) continue;  // Forgotten by a handler before it.
+    if (known == handlers_.end()) continue;  // Removed by an earlier handler.
     const std::shared_ptr<Handler> handler = known->second;
     (*handler)();
   }

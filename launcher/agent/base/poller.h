@@ -1,4 +1,4 @@
-// One thread's events: descriptors that become readable or writable, and timers.
+// Event loop of one thread: readable or writable descriptors, and timers.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 
 namespace cuspan {
 
-// One thread. Handlers run inside Wait, may call every function but Wait, and may
-// forget descriptors, their own included.
+// Threads: one. Handlers run inside Wait. They may call every function except Wait, and may forget
+// descriptors including their own.
 class Poller {
  public:
   using Handler = std::function<void()>;
@@ -24,21 +24,21 @@ class Poller {
 
   // Calls `handler` whenever `fd` is readable or hung up, until Forget.
   Status Watch(int fd, Handler handler) CUSPAN_REQUIRES(agent_thread);
-  // What the handler of a watched descriptor is called for from now on, its end aside.
+  // Selects the events of a watched descriptor. Hang-ups are always reported.
   enum class Interest { kRead, kWrite, kNothing };
   void SetInterest(int fd, Interest interest) CUSPAN_REQUIRES(agent_thread);
-  // To be called before the descriptor is closed.
+  // Must be called before the descriptor is closed.
   void Forget(int fd) CUSPAN_REQUIRES(agent_thread);
   // Calls `handler` once, after `delay`.
   TimerId After(std::chrono::milliseconds delay, Handler handler) CUSPAN_REQUIRES(agent_thread);
-  // Does nothing when the timer has fired.
+  // No effect if the timer has fired.
   void Cancel(TimerId timer) CUSPAN_REQUIRES(agent_thread);
 
-  // Handles what is ready; waits at most `limit` for it (for ever when negative).
+  // Handles ready events; blocks up to `limit` for the first (negative: no limit).
   void Wait(std::chrono::milliseconds limit) CUSPAN_REQUIRES(agent_thread);
-  // Readable when some descriptor is: for another thread, which sleeps on it.
+  // The epoll descriptor, readable if any watched descriptor is ready. Another thread sleeps on it.
   int fd() const { return epoll_.get(); }
-  // How long Wait would wait where nothing happens: until the first timer; negative: for ever.
+  // Time until the first timer, when Wait returns at the latest; negative: no timer.
   std::chrono::milliseconds limit() const CUSPAN_REQUIRES(agent_thread) {
     return std::chrono::milliseconds(TimeoutFor(std::chrono::milliseconds(-1)));
   }

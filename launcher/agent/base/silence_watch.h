@@ -1,5 +1,5 @@
-// Which of those that are watched have been silent for too long, in ticks of the caller's clock: a
-// process that was itself stopped for a while counts one tick when it goes on, and accuses nobody.
+// Finds peers silent for too long, in ticks of the caller's clock. If this process itself was
+// stopped for a while, it counts one tick and reports no peer for that.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace cuspan {
 
 class SilenceWatch {
  public:
-  // Whoever is silent for `limit` ticks in a row is reported.
+  // Peers silent for `limit` ticks in a row are reported.
   explicit SilenceWatch(std::uint32_t limit) : limit_(limit) {}
 
-  // From now on; `heard` is how much was heard of it so far.
+  // Starts watching a peer; `heard`: number of its messages so far.
   void Add(std::uint32_t rank, std::uint64_t heard) { watched_.try_emplace(rank, heard); }
 
-  // A tick has passed. `heard(rank)` says how much was heard of it so far. Those that have been
-  // silent for too long are returned and not watched any more.
+  // Called once a tick. `heard(rank)` returns the number of messages of a peer so far. Returns
+  // peers silent for too long and stops watching them.
   template <typename Heard>
   std::vector<std::uint32_t> Tick(Heard&& heard) {
     std::vector<std::uint32_t> silent;

@@ -20,18 +20,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Others have the queue for less than this.
+// Retry delay for a locked queue: other runs hold it for less than this.
 constexpr milliseconds kBusyPause{2};
-// A process that has it for longer is no run, or was stopped.
+// If a process holds the queue for longer, it is not a run or was stopped.
 constexpr milliseconds kBusyLimit{1'000};
-// Several changes come together, as when a run gives back all it has.
+// Delay after a change: several come together, for example when a run releases everything.
 constexpr milliseconds kChangePause{1};
 constexpr milliseconds kRefusedPause{20};
 constexpr milliseconds kPollPause{250};
-// What of a view a message holds, with room for what stands around it.
+// Maximum bytes of tickets in a view, leaving room for the rest of the message.
 constexpr std::size_t kTicketsBytes = kMaxFrameBytes / 2;
 
-// The end of a pipe that a SIGTERM is written to; of the one keeper of this process.
+// Writing end of the pipe for SIGTERM, for the only keeper of this process.
 int g_signal_pipe = -1;
 
 void TakeSignal(int) {
@@ -41,8 +41,9 @@ void TakeSignal(int) {
   errno = error;
 }
 
-// Those who wait, whose order matters to others, then as many of the others as a message holds. The
-// shared GPUs for which there is room then: tickets say who has the rest.
+// Waiting runs come first, since their order matters to others; the other tickets follow as far as
+// the message has room. Shared GPUs fill the rest of it: for missing ones, the tickets name the
+// runs.
 LeaseView MakeView(NodeView view) {
   LeaseView made;
   made.held = std::move(view.held);
@@ -67,7 +68,7 @@ LeaseView MakeView(NodeView view) {
   return made;
 }
 
-// Software GPUs serve processes side by side without it.
+// Software GPUs need no MPS to run several processes at once.
 Status CheckMps(const std::vector<std::string>& gpus) {
   if (std::all_of(gpus.begin(), gpus.end(), IsSoftwareKey) || FindMpsControl().ok())
     return Status::Ok();
@@ -113,7 +114,7 @@ bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
   }
 }
 
-// --- One thing after the other.
+// --- Steps, executed in order.
 
 void LeaseKeeper::Add(Step step) {
   steps_.push_back(std::move(step));
@@ -144,7 +145,7 @@ void LeaseKeeper::LookWhoIsBusy() {
     busy_holder_ = locks_->QueueHolder();
   }
   if (told_busy_ || now - *busy_since_ < kBusyLimit) return;
-  // Many runs may have it in turn, each for a moment.
+  // Different runs may have held it one after the other, each briefly.
   if (locks_->QueueHolder() == busy_holder_)
     TellBusy();
   else
@@ -155,7 +156,7 @@ void LeaseKeeper::TellBusy() {
   told_busy_ = true;
   if (!entering_) return SendProblem(Status::Unavailable("{}", locks_->QueueHolder()));
   LogWarn("waiting for the GPU locks of host {}: {}", host_, locks_->QueueHolder());
-  // The run waits, as for GPUs that others have, or gives up.
+  // Reports all GPUs as held: the run waits, as for other runs' GPUs, or gives up.
   LeaseView view;
   view.held = gpus_;
   view.full = {locks_->QueueHolder()};
@@ -266,7 +267,7 @@ void LeaseKeeper::Settle() {
   Add([this]() CUSPAN_REQUIRES(agent_thread) {
     StopWatching();
     if (!locks_) return true;
-    // The GPUs are had in any case; only what others are shown would be wrong.
+    // On failure the run still has its GPUs; only its state shown to other runs is wrong.
     if (const Status settled = locks_->Settle(); !settled.ok()) LogWarn("{}", settled.message());
     return true;
   });
@@ -350,9 +351,9 @@ void LeaseKeeper::QueryLater(milliseconds delay, bool in_any_case) {
   });
 }
 
-// --- The end of this process.
+// --- End of this process.
 
-// By a handler, not a mask: threads of MPI would take a signal that only this one blocks.
+// Uses a handler and no mask: MPI's threads would receive a signal blocked only in this thread.
 void LeaseKeeper::WatchSignal() {
   int ends[2];
   if (signal_.valid() || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;

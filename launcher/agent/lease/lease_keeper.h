@@ -1,5 +1,5 @@
-// The locks of an agent's host, for its run: does with node locks what the head agent asks, and
-// tells it of changes.
+// Locks of an agent's host for its run: executes the head agent's requests with NodeLocks, and
+// reports changes to it.
 #pragma once
 
 #include <deque>
@@ -17,9 +17,9 @@
 
 namespace cuspan {
 
-// One thread. Nothing here waits: what another run is at just now is tried again soon. While the
-// run waits, changes in the folder are noticed by inotify, and the deaths of other runs, which
-// change no file, by looking four times a second.
+// Threads: one. No call blocks: if another run has locked the queue, the request is retried soon.
+// While the run waits, changes in the folder are reported by inotify. The death of another run
+// changes no file and is found by polling, four times a second.
 class LeaseKeeper {
  public:
   struct Answers {
@@ -27,18 +27,18 @@ class LeaseKeeper {
     std::function<void(const LeaseTaken&)> taken;
   };
 
-  // `poller` outlives it; `host` is this node's name.
+  // `poller` outlives it; `host`: name of this node.
   LeaseKeeper(Poller& poller, std::string host) : poller_(poller), host_(std::move(host)) {}
   ~LeaseKeeper();
-  // Where answers go: later, from the poller, never from within a call.
+  // Receiver of answers, called later by the poller and never within a call.
   void SetAnswers(Answers answers) CUSPAN_REQUIRES(agent_thread) { answers_ = std::move(answers); }
-  // Called once when this process is asked to end (SIGTERM) while the run has a ticket here; what
-  // the run has is given back behind it, and the process ends by that signal.
+  // Called once if this process gets SIGTERM while the run has a ticket here. Then the run's locks
+  // are released and the process ends by the signal.
   void SetTerminate(std::function<void()> terminate) CUSPAN_REQUIRES(agent_thread) {
     terminate_ = std::move(terminate);
   }
 
-  // A message of the head agent; false when it is none for a keeper.
+  // Handles a message of the head agent; false if it is not for a keeper.
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   void Enter(const LeaseEnter& enter) CUSPAN_REQUIRES(agent_thread);
   void Look(const LeaseLook& look) CUSPAN_REQUIRES(agent_thread);
@@ -46,22 +46,23 @@ class LeaseKeeper {
   void GiveBack() CUSPAN_REQUIRES(agent_thread);
   void Settle() CUSPAN_REQUIRES(agent_thread);
 
-  // Gives back everything: the run is over here, and nothing of it uses a GPU any more.
+  // Releases everything. The run is over here, and none of its processes uses a GPU any more.
   void Leave() CUSPAN_REQUIRES(agent_thread);
-  // The lock of a GPU that the run has, which the proxies on it inherit; -1 if it has it not.
+  // Descriptor of the lock on a GPU of the run, inherited by its proxies; -1 if the run does not
+  // have the GPU.
   int LeaseFd(const DeviceDescription& device) const CUSPAN_REQUIRES(agent_thread);
 
  private:
-  // One thing to do; false when it has to be tried again.
+  // One action; false if it must be retried.
   using Step = std::function<bool()>;
   void Add(Step step) CUSPAN_REQUIRES(agent_thread);
   void Run() CUSPAN_REQUIRES(agent_thread);
-  // After a step that found the queue locked.
+  // Called after a step has found the queue locked.
   void LookWhoIsBusy() CUSPAN_REQUIRES(agent_thread);
-  // Names the process that has had the queue for too long, once.
+  // Reports the process holding the queue for too long, once.
   void TellBusy() CUSPAN_REQUIRES(agent_thread);
   Status Open() CUSPAN_REQUIRES(agent_thread);
-  // Sends a view if it differs from the last, or in any case.
+  // Sends a view if it differs from the last one, or in any case.
   bool SendView(bool in_any_case) CUSPAN_REQUIRES(agent_thread);
   void SendProblem(const Status& problem) CUSPAN_REQUIRES(agent_thread);
   void Watch() CUSPAN_REQUIRES(agent_thread);
@@ -79,14 +80,14 @@ class LeaseKeeper {
   std::optional<NodeLocks> locks_;
   std::vector<std::string> gpus_;
   std::deque<Step> steps_;
-  bool entering_ = false;  // False: the process only looks, as cuspan queue does.
-  std::optional<std::chrono::steady_clock::time_point> busy_since_;  // Of the first step.
-  std::string busy_holder_;                                          // Has the queue since then.
+  bool entering_ = false;  // False: only queries, as cuspan queue does.
+  std::optional<std::chrono::steady_clock::time_point> busy_since_;  // Set while a step waits.
+  std::string busy_holder_;                                          // Holder of the queue then.
   bool told_busy_ = false;
-  Poller::TimerId steps_timer_ = 0;  // 0: none.
+  Poller::TimerId steps_timer_ = 0;  // 0: not set.
   Poller::TimerId look_timer_ = 0;
   Poller::TimerId poll_timer_ = 0;
-  UniqueFd changes_;  // Of the folder; also without it the run is told, later.
+  UniqueFd changes_;  // An inotify; without it, changes are found by polling.
   UniqueFd signal_;
   bool watching_ = false;
   std::vector<std::byte> last_view_;

@@ -13,10 +13,10 @@ namespace cuspan {
 namespace {
 
 constexpr std::uint64_t kSmallestWindow = std::uint64_t{256} << 30;
-// For contexts that a process creates, beside the primary ones of its devices.
+// Address windows for contexts created by a process, besides its devices' primary ones.
 constexpr std::uint64_t kMoreWindows = 8;
 
-// Of CUcomputemode, from cuda.h.
+// CU_COMPUTEMODE_PROHIBITED (cuda.h).
 constexpr std::uint32_t kProhibited = 2;
 
 std::uint32_t CountOf(const DeviceDescription& device, std::size_t number) {
@@ -39,7 +39,7 @@ PoolGpu FactsOf(const DeviceDescription& device) {
 
 RunPool MakeRunPool(const std::vector<AgentInventory>& agents, LeaseMode mode) {
   RunPool made;
-  std::vector<std::vector<std::uint32_t>> gpus;  // By host: places in `devices`, below.
+  std::vector<std::vector<std::uint32_t>> gpus;  // Indices into `devices`, by host.
   std::vector<std::vector<DeviceDescription>> devices;
   std::vector<std::string> keys;
   for (const AgentInventory& agent : agents) {
@@ -154,8 +154,8 @@ std::vector<DeviceDescription> AssignAgents(const RunPool& pool,
   std::size_t host = 0;
   for (const std::uint32_t gpu : gpus) {
     while (gpu >= pool.pool.hosts[host].first + pool.pool.hosts[host].count) ++host;
-    // All agents of a host see the same GPUs, unless one of them was told otherwise: then the limit
-    // of another gives way, that of the host being kept.
+    // Agents of a host see the same GPUs unless configured differently. In that case an agent may
+    // exceed its own limit; the host's limit is kept.
     const std::vector<DeviceDescription>& seen = pool.devices[gpu];
     const DeviceDescription* chosen = &seen.front();
     for (RunPool::Server& server : left[host].servers) {

@@ -1,5 +1,5 @@
-// The lease store of a run whose hosts keep node locks: the head agent asks the keeper of each
-// host, its own directly, the others by messages.
+// Lease store based on node locks: the head agent asks the keeper of each host, its own directly
+// and the others by messages.
 #pragma once
 
 #include <map>
@@ -13,18 +13,18 @@
 
 namespace cuspan {
 
-// One thread. At most one in an agent.
+// Threads: one. At most one object per agent.
 class RunLeases : public LeaseStore {
  public:
-  // `own` is this agent's keeper, `relay` reaches the others (none in a run of one agent); both
-  // outlive it. `ticket` is what others are told of the run, `terms` is how it shares its GPUs.
+  // `own`: this agent's keeper. `relay`: to the others; null in a run of one agent. Both outlive
+  // it. `ticket`: data about the run shown to others. `terms`: sharing of its GPUs.
   RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket,
             const ShareTerms& terms);
   ~RunLeases() override;
 
-  // Who is told; to be set before anything is asked.
+  // Receiver of answers; set it before any request.
   void SetEvents(LeaseEvents* events) CUSPAN_REQUIRES(agent_thread) { events_ = events; }
-  // A keeper's answer; false when the message is none.
+  // Handles a keeper's answer; false if the message is not one.
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
 
   void Enter(std::uint32_t host, const std::vector<std::string>& gpus)
@@ -37,14 +37,14 @@ class RunLeases : public LeaseStore {
   void Settle(std::uint32_t host) CUSPAN_REQUIRES(agent_thread) override;
 
  private:
-  // The place that this agent keeps, if one.
+  // Number of the host with locks kept by this agent, if any.
   std::optional<std::uint32_t> HostOf(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread);
-  // Lets the host's keeper do it: by `here` or by `message`.
+  // Passes a request to the host's keeper, by `here` or by `message`.
   template <typename Here, typename Message>
   void Ask(std::uint32_t host, Here here, const Message& message) CUSPAN_REQUIRES(agent_thread);
 
-  std::vector<std::uint32_t> keepers_;  // By host: the agent's rank.
-  // Bytes of the pool's GPUs, by the host and the GPU's key.
+  std::vector<std::uint32_t> keepers_;  // Ranks of agents, by host.
+  // Memory sizes of the pool's GPUs in bytes, by host and GPU key.
   std::map<std::pair<std::uint32_t, std::string>, std::uint64_t> memory_;
   LeaseKeeper& own_;
   Relay* const relay_;
@@ -53,7 +53,7 @@ class RunLeases : public LeaseStore {
   LeaseEvents* events_ = nullptr;
 };
 
-// What the hosts of a run say when they are only looked at.
+// Collects the lock states of a run's hosts without taking anything.
 class LeaseSurvey : public LeaseEvents {
  public:
   LeaseSurvey(const RunPool& pool, LeaseStore& store) : pool_(pool), store_(store) {}

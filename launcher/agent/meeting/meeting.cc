@@ -18,25 +18,26 @@
 namespace cuspan {
 namespace {
 
-// What agents of this build speak with each other once they have met.
+// Features of the protocol used between agents after the meeting.
 constexpr std::array<std::string_view, 1> kFeatures = {"ucx-messages-1"};
 
-// Of the addresses of all agents, or of one of the messages before the relay starts: inventories.
+// Maximum size of the addresses of all agents, or of one message before the relay starts (an
+// inventory).
 constexpr std::uint32_t kMaxBytes = 64 << 20;
-// For what an agent that has come has to say.
+// Time limit for each message of a connected agent.
 constexpr std::chrono::seconds kAnswerLimit{10};
-// To reach a place at least.
+// Minimum time for trying one address.
 constexpr std::chrono::seconds kMinConnect{2};
-// After so long the user is told which agents have not come: before the launcher, which does not
-// know, says more.
+// Delay of the warning naming missing agents. It must precede the launcher's own message, which
+// cannot name them.
 constexpr std::chrono::seconds kNotice{4};
-// For the head agent to come to this one.
+// Time for the head agent to begin with this one.
 constexpr std::chrono::seconds kProofLimit{60};
 
 net::Deadline Soon() { return std::chrono::steady_clock::now() + kAnswerLimit; }
 
-// A host that is switched off says nothing more, and takes nothing; before the agents have met
-// nobody else looks.
+// Detects a host switched off: it neither sends nor acknowledges. Heartbeats begin only after the
+// meeting.
 void KeepAlive(int fd) {
   const auto set = [fd](int level, int name, int value) {
     ::setsockopt(fd, level, name, &value, sizeof value);
@@ -115,7 +116,7 @@ Meeting::Attendee Unpack(const control::Attendee& packed) {
   return attendee;
 }
 
-// What that one requires of all, and this build does not have; empty: nothing.
+// Returns a feature required by the sender and missing in this build; empty if none is.
 template <typename Message>
 std::string UnknownFeature(const Message& message) {
   for (const std::string& feature : message.required_features())
@@ -129,10 +130,10 @@ void RequireFeatures(Message& message) {
     message.add_required_features(feature.data(), feature.size());
 }
 
-// An agent's ends: its own, and those of its lanes, if there are any.
+// Value of CUSPAN_LANES for a number of addresses: the agent's own and those of its lanes.
 std::size_t LanesOf(std::size_t ends) { return std::max<std::size_t>(ends, 2) - 1; }
 
-// Why the one that sends this is not of the run; empty where it is.
+// Reason for refusing the sender; empty if it is accepted.
 std::string Objection(const control::Join& join, const Meeting::Attendee& home) {
   const std::string& host = join.self().host();
   if (const std::string feature = UnknownFeature(join); !feature.empty())
@@ -152,11 +153,11 @@ std::string Objection(const control::Join& join, const Meeting::Attendee& home) 
   return "";
 }
 
-// A connection to whoever listens there, if that is this run's head agent.
+// Connects to an address. Fails unless this run's head agent is listening there.
 Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::uint32_t rank,
                           const net::Interrupt& never, net::Deadline deadline) {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, net::Connect(place, never, deadline));
-  // The head agent may be busy with another one.
+  // Restarts the deadline: the head agent may be busy with another agent.
   deadline = std::chrono::steady_clock::now() + kProofLimit;
   Meeting::Challenge challenge{};
   CUSPAN_RETURN_IF_ERROR(
@@ -179,20 +180,21 @@ Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::
   return home;
 }
 
-// The head agent at the first of them where it is.
+// Connects to the head agent at the first working address.
 Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& secret,
                           std::uint32_t rank, const net::Interrupt& never, net::Deadline deadline) {
   Status failure = Status::Invalid("no address of the head agent is known");
-  // In turn: what can not be reached says so at once, or takes a share of the time.
+  // Tries the addresses in order. An unreachable one fails at once or uses up its share of the
+  // time.
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto now = std::chrono::steady_clock::now();
-    // A place where somebody listens who says nothing may have used up all of it.
+    // A silent listener at an earlier address may have used up all of the time.
     const net::Deadline share =
         now + std::max<net::Deadline::duration>(
                   (deadline - now) / static_cast<int>(places.size() - i), kMinConnect);
     Result<UniqueFd> home = FindHome(places[i], secret, rank, never, share);
     if (home.ok()) return home;
-    // What somebody has said tells more than that nobody is there.
+    // A refusal explains more than an unreachable address and is kept.
     if (failure.code() == StatusCode::kRefused) continue;
     failure = Status(home.status().code(), Format("the head agent at {}: {}", net::Text(places[i]),
                                                   home.status().message()));
@@ -205,7 +207,7 @@ Status AtHost(const std::string& host, const Status& status) {
   return Status(status.code(), Format("the agent on host {}: {}", host, status.message()));
 }
 
-// Those whose agents have not come.
+// Names of the hosts without a connected agent.
 std::string Missing(std::span<const std::string> hosts, std::span<const UniqueFd> connections) {
   std::string text;
   for (std::size_t i = 0; i < hosts.size(); ++i)
@@ -255,7 +257,7 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
     CUSPAN_ASSIGN_OR_RETURN(const Proof own, prove(Side::kHome));
     if (!net::SendAll(fd, own.data(), own.size(), interrupt, Soon()).ok()) continue;
     const Result<control::Join> join = ReceiveMessage<control::Join>(fd, interrupt, Soon());
-    if (!join.ok()) {  // Its end is told by who started it.
+    if (!join.ok()) {  // If it has ended, `watched` shows it.
       LogWarn("{}", join.status().message());
       continue;
     }
@@ -267,7 +269,7 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
       control::Answer answer;
       answer.set_refusal(refusal);
       static_cast<void>(SendMessage(fd, answer, interrupt, Soon()));
-      if (!known) continue;  // Some other one may come.
+      if (!known) continue;  // The right agent may still connect.
       return Status::Refused("{}", refusal);
     }
     attendees_[response.rank] = Unpack(join->self());
@@ -321,7 +323,7 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
   join.set_rank(rank);
   *join.mutable_self() = Pack(own);
   CUSPAN_RETURN_IF_ERROR(SendMessage(home.get(), join, *meeting.never_, Soon()));
-  // The others may take long to come.
+  // No deadline: other agents may take long to connect.
   CUSPAN_ASSIGN_OR_RETURN(
       const control::Answer answer,
       ReceiveMessage<control::Answer>(home.get(), *meeting.never_, net::kNever));

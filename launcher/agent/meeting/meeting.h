@@ -1,10 +1,10 @@
-// How the agents of a run meet where no MPI brings them together: each connects to the head agent
-// over TCP, both prove that they are of the run, and all learn how the others are reached. The
-// connections stay: the end of one is the end of an agent.
+// Meeting of a run's agents without MPI: each connects to the head agent over TCP, both prove
+// knowledge of the run's secret, and all get the addresses of the others. The connections stay
+// open: if one is closed, that agent has ended.
 //
-// What is said, in the byte order of the processors (all of one architecture): the head agent's
-// Challenge, the other's Response, the head agent's Proof. Thereafter messages, each behind its
-// length (u32): a Join and its Answer (agents.proto), then what the two agents send.
+// Wire format, in native byte order (all hosts have one architecture): the head agent's Challenge,
+// the other's Response, the head agent's Proof. Messages follow, each preceded by its length (u32):
+// a Join and its Answer (agents.proto), then those of Send.
 #pragma once
 
 #include <cstddef>
@@ -22,24 +22,24 @@
 
 namespace cuspan {
 
-// One thread.
+// Threads: one.
 class Meeting {
  public:
   using Blob = std::vector<std::byte>;
 
-  // Where one of an agent's ends is reached, in the words of what brings its messages.
+  // Addresses of one worker of an agent, in the transport's format.
   struct Address {
-    Blob near;  // From the same place.
-    Blob far;   // From elsewhere.
+    Blob near;  // Used if `place` is equal.
+    Blob far;   // Used otherwise.
   };
   struct Attendee {
     std::string host;
-    std::string transport;  // That and its release.
-    std::string place;      // Agents of the same place may share memory.
+    std::string transport;  // Name and release.
+    std::string place;      // Agents with equal values may share memory.
     std::vector<Address> addresses;
   };
 
-  // What both say before each knows the other.
+  // Messages exchanged before either side has proved itself.
   static constexpr std::uint32_t kFormat = 0x31'43'55'63;  // "cUC1"
   struct Challenge {
     std::uint32_t format;
@@ -52,37 +52,37 @@ class Meeting {
     Proof proof;
   };
 
-  // The head agent's part: waits at the listener until all have come that run on these `hosts`,
-  // which are called so in messages, with ranks from 1 on. Who does not know the secret is not
-  // heard; who comes from another version of cuspan is refused. kUnavailable when late or
-  // interrupted, or when one of `watched` can be read: the processes by which they come.
+  // The head agent's part: blocks until an agent from each of `hosts` has connected to the
+  // listener, with ranks from 1 on. Messages to the user contain these host names. Connections
+  // without the secret are dropped; other versions of cuspan are refused. kUnavailable on a
+  // timeout, an interrupt, or if one of `watched` is readable: an agent's process has ended.
   static Result<Meeting> Hold(const net::Listener& listener, const Key128& secret,
                               std::span<const std::string> hosts, const Attendee& own,
                               std::span<const int> watched, const net::Interrupt& interrupt,
                               net::Deadline deadline);
-  // The part of the agent of that rank: one of `places` is the head agent's. kRefused with its
-  // sentence; kUnavailable when none of them answers in time.
+  // The part of the agent with that rank; one of `places` is the head agent's address. kRefused
+  // with the head agent's reason; kUnavailable if none answers in time.
   static Result<Meeting> Attend(std::span<const net::Address> places, const Key128& secret,
                                 std::uint32_t rank, const Attendee& own, net::Deadline deadline);
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(attendees_.size()); }
-  // By rank. All have as many addresses.
+  // Indexed by rank. All have the same number of addresses.
   const std::vector<Attendee>& attendees() const { return attendees_; }
-  // Where that agent's end is reached from here.
+  // Address for reaching an agent's worker `end` from here.
   const Blob& AddressOf(std::uint32_t rank, std::size_t end) const;
-  // Known to this run's agents alone, and new with each.
+  // Random number, new for each run and known only to its agents.
   std::uint64_t token() const { return token_; }
 
-  // The same agents, with no connection to any: for more ends of this one.
+  // A copy with the same agents and no connections, for further workers of this agent.
   Result<Meeting> WithoutConnections() const;
 
-  // Between the head agent and another one; both wait. kUnavailable, with its host, when that one
-  // is gone.
+  // Messages between the head agent and another one; both calls block. kUnavailable, with the
+  // host's name, if the other is gone.
   Status Send(std::uint32_t rank, std::span<const std::byte> message);
   Result<Blob> Receive(std::uint32_t rank);
-  // The connection to that rank: readable when it has something to say, or is gone. -1 where there
-  // is none.
+  // Connection to a rank, readable if it has sent something or is gone; -1 if there is no
+  // connection.
   int fd(std::uint32_t rank) const;
 
  private:
@@ -96,7 +96,7 @@ class Meeting {
   std::uint32_t rank_;
   std::uint64_t token_ = 0;
   std::vector<Attendee> attendees_;
-  std::vector<UniqueFd> connections_;  // By rank.
+  std::vector<UniqueFd> connections_;  // Indexed by rank.
   std::shared_ptr<net::Interrupt> never_;
 };
 

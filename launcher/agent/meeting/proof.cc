@@ -12,7 +12,7 @@ namespace cuspan {
 
 Nonce RandomNonce() {
   Nonce nonce{};
-  // So few bytes come at once, or not at all.
+  // The kernel does not split requests this small.
   while (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
   }
   return nonce;

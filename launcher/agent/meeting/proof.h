@@ -1,5 +1,5 @@
-// Proof that one knows a run's secret, to somebody of whom one does not know that yet: each side
-// answers the other's question, and the secret never crosses.
+// Mutual proof of knowing a run's secret: each side answers the other's challenge, and the secret
+// is never sent.
 #pragma once
 
 #include <array>
@@ -10,22 +10,22 @@
 
 namespace cuspan {
 
-// Thrown once: a question.
+// A random challenge, used once.
 using Nonce = std::array<std::uint8_t, 32>;
 using Proof = std::array<std::uint8_t, 32>;
 
-// From the kernel's random numbers.
+// Drawn from the kernel's random numbers.
 Nonce RandomNonce();
 
-// Whose proof it is: that of one side is none of the other's.
+// The proving side. A proof of one side is not valid for the other.
 enum class Side : std::uint8_t { kHome, kAway };
 
-// HMAC-SHA256 (RFC 2104) under the secret of both questions, the side that answers, and the rank
-// that is claimed. kExhausted where libcrypto has no memory.
+// HMAC-SHA256 (RFC 2104), keyed with the secret, over both nonces, the proving side and the claimed
+// rank. kExhausted if libcrypto is out of memory.
 Result<Proof> Prove(const Key128& secret, Side side, const Nonce& of_home, const Nonce& of_away,
                     std::uint32_t rank);
 
-// In constant time.
+// Compares in constant time.
 bool SameProof(const Proof& one, const Proof& other);
 
 }  // namespace cuspan

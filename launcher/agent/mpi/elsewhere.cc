@@ -1,5 +1,5 @@
-// Of the agent that is linked with no MPI, so that one node, or a run over UCX, needs none: the one
-// that is stands beside it.
+// Stubs of the agent without MPI: runs of one node or over UCX need no MPI library.
+// cuspan-agent-mpi is a program beside it.
 #include "launcher/agent/base/agent_program.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 

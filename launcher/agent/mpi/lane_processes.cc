@@ -13,10 +13,10 @@
 namespace cuspan {
 namespace {
 
-// For the lanes of this node to come, and each to introduce itself.
+// Time for all lanes of this node to connect and introduce themselves.
 constexpr std::chrono::milliseconds kJoinLimit{30'000};
-// All ranks of the job end together, and agents of a traced run first hand in what they recorded:
-// not less than they may take.
+// Time limit for ending MPI, not less than that of agents. All ranks of the job end together, and
+// agents of a traced run deliver their records first.
 constexpr unsigned kShutdownSeconds = 65;
 
 Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
@@ -35,7 +35,7 @@ Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
 Result<std::vector<ControlSocket>> InviteLanes(Transport& transport, const Ranks& ranks) {
   std::vector<ControlSocket> lanes;
   if (ranks.lanes == 0) return lanes;
-  // Known to this agent's lanes only, which have it over MPI.
+  // Known only to this agent's lanes, to which it is sent over MPI.
   CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Random());
   const std::string address = key.Address() + "-lanes";
   CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(address));

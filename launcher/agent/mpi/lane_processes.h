@@ -1,4 +1,4 @@
-// Lanes where MPI is the transport: ranks beside an agent.
+// Lanes over MPI: further ranks beside an agent.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,12 @@
 
 namespace cuspan {
 
-// The agent's part: invites its lanes and waits until they have come.
+// The agent's part: invites its lanes and blocks until all have connected.
 Result<std::vector<ControlSocket>> InviteLanes(Transport& transport, const Ranks& ranks);
 
-// A lane's: serves this rank's agent until that ends the run, and ends in good order. A failure is
-// one sentence; the process must then end, and with it the whole job.
+// The lane's part: serves this rank's agent until the agent ends the run, then shuts down the
+// transport. If an error is returned (one sentence), the process must end, and the whole job ends
+// with it.
 Status ServeAsLane(Transport& transport, const Ranks& ranks);
 
 }  // namespace cuspan

@@ -19,21 +19,22 @@ namespace {
 constexpr int kWholeTag = 1;
 constexpr int kBatchTag = 2;
 constexpr Transport::Limits kLimits{
-    // Below what MPI over TCP sends without asking first (64 KiB with its header).
+    // Below MPI's eager limit over TCP (64 KiB including its header).
     .message_bytes = 60 * 1024,
-    // MPI promises tags up to 32,767 only; far more than there are inboxes for one agent.
+    // MPI guarantees tags only up to 32,767; far above the number of inboxes for one agent.
     .tags = 32'000,
-    // Smaller ones it sends before there is a receive, and more waits in sockets than is counted.
+    // Smaller chunks are sent eagerly, before a receive is posted. More bytes then wait in sockets
+    // than are counted.
     .least_chunk = 128 * 1024,
-    // Over TCP it sends in one go whatever the other end has asked for, and tells both ends of all
-    // of it together. Were all sends begun together again, nothing could be sent until the other
-    // end has asked for one. Of two halves one may be sent while the other waits to be asked for.
-    // What that gains differs by host and direction (bench/results/change-two-halves.csv).
+    // Over TCP, MPI sends all data requested by the receiver in one go and completes these sends
+    // together. If all were started together again, the link would be idle until the receiver's
+    // next request. With two halves, one is sent while the other waits for its request. The gain
+    // differs by host and direction (bench/results/change-two-halves.csv).
     .begins_in_halves = true,
 };
 constexpr std::size_t kPostedReceives = 16;
 constexpr std::size_t kSendsToOneAgent = 16;
-// How long a process that waits for another's first message sleeps between looks.
+// Sleep between two polls while waiting for another rank's first message.
 constexpr useconds_t kBackoffMicroseconds = 200;
 
 #ifdef MPICH_VERSION
@@ -50,14 +51,14 @@ class MpiTransport final : public Transport {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     rank_ = static_cast<std::uint32_t>(rank);
-    // Bulk has tags of its own, all of them.
+    // Separate communicators: bulk uses all tags of its own.
     MPI_Comm_dup(MPI_COMM_WORLD, &frames_);
     MPI_Comm_dup(MPI_COMM_WORLD, &bulk_);
     sends_.resize(static_cast<std::size_t>(size));
   }
 
 #ifdef MPICH_VERSION
-  // Its mpiexec goes on when a process exits: the others would wait for this one.
+  // MPICH's mpiexec does not end the job if a process exits: the others would wait for this one.
   ~MpiTransport() override {
     if (!shut_down_) MPI_Abort(MPI_COMM_WORLD, kExitOwnFailure);
   }
@@ -83,8 +84,8 @@ class MpiTransport final : public Transport {
   Result<std::vector<std::byte>> ReceiveWhole(std::uint32_t rank) override {
     MPI_Message message;
     MPI_Status status;
-    // Where the other rank is gone, MPI ends this one, too; and the launcher waits for so long
-    // only.
+    // No deadline: if the other rank is gone, MPI ends this one too, and the launcher limits its
+    // wait.
     for (int found = 0; found == 0;) {
       MPI_Improbe(static_cast<int>(rank), kWholeTag, frames_, &found, &message, &status);
       if (found == 0) ::usleep(kBackoffMicroseconds);
@@ -98,7 +99,7 @@ class MpiTransport final : public Transport {
 
   bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
     std::deque<Send>& sends = sends_[rank];
-    // The oldest is done first, but for rare cases which cost nothing but a wait.
+    // The oldest send normally finishes first. Exceptions only delay the reuse of buffers.
     while (!sends.empty()) {
       int done = 0;
       MPI_Test(&sends.front().request, &done, MPI_STATUS_IGNORE);
@@ -120,11 +121,10 @@ class MpiTransport final : public Transport {
 
   std::optional<Message> TryReceive() override {
     if (receives_.empty()) PostReceives();
-    // What was handed out last is used up.
+    // The message returned last is no longer in use.
     if (handed_out_) PostReceive(next_receive_++ % kPostedReceives);
     handed_out_ = false;
-    // Messages match receives in the order in which these were posted, so looking at the oldest
-    // keeps the order.
+    // Messages match receives in the order of posting, so polling only the oldest keeps the order.
     Receive& receive = receives_[next_receive_ % kPostedReceives];
     int done = 0;
     MPI_Status status;
@@ -183,7 +183,7 @@ class MpiTransport final : public Transport {
     if (count == MPI_UNDEFINED) count = 0;
     for (int i = 0; i < count; ++i)
       ids.push_back(bulk_ids_[static_cast<std::size_t>(finished_[static_cast<std::size_t>(i)])]);
-    // Finished requests have become null; what is left keeps its order.
+    // Finished requests are now MPI_REQUEST_NULL; the others keep their order.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < bulk_requests_.size() && count != 0; ++i) {
       if (bulk_requests_[i] == MPI_REQUEST_NULL) continue;
@@ -195,7 +195,7 @@ class MpiTransport final : public Transport {
     bulk_ids_.resize(kept);
   }
 
-  // MPI wakes nobody, and ends the job when a rank is gone.
+  // MPI has no wake-up, and ends the job if a rank is gone.
   int wake_fd() const override { return -1; }
   bool Arm() override { return false; }
   std::optional<LostPeer> TakeLost() override { return std::nullopt; }
@@ -205,14 +205,14 @@ class MpiTransport final : public Transport {
     shut_down_ = true;
     if (gave_up_) {
 #ifndef MPICH_VERSION
-      // MPI would wait for those that were given up. A process that just ends takes the job along;
-      // the head agent is to be the first, when it is through.
+      // MPI_Finalize would wait for ranks given up, so it is skipped. A process exiting without it
+      // ends the job: the head agent does so first, when it has finished.
       while (rank_ != 0) ::pause();
 #endif
       return;
     }
-    // All waits until the end of MPI: where one rank is gone, MPI ends the others, and an alarm of
-    // its caller's ends who waits for one that is stopped.
+    // No deadlines: if a rank is gone, MPI ends the others. If a rank is stopped, the caller's
+    // alarm ends the waiting ones.
     for (std::deque<Send>& sends : sends_)
       for (Send& send : sends) MPI_Wait(&send.request, MPI_STATUS_IGNORE);
     for (Receive& receive : receives_) {
@@ -254,20 +254,20 @@ class MpiTransport final : public Transport {
   bool shut_down_ = false;
   MPI_Comm frames_ = MPI_COMM_NULL;
   MPI_Comm bulk_ = MPI_COMM_NULL;
-  std::vector<std::deque<Send>> sends_;  // By rank, oldest first.
+  std::vector<std::deque<Send>> sends_;  // Indexed by rank, oldest first.
   std::vector<std::vector<std::byte>> free_buffers_;
   std::vector<Receive> receives_;
   std::size_t next_receive_ = 0;
   bool handed_out_ = false;
-  // Receives that nobody expects yet.
+  // Receives before ExpectBulk.
   std::unordered_map<std::uint64_t, MPI_Request> posted_ahead_;
   std::vector<MPI_Request> bulk_requests_;
   std::vector<std::uint64_t> bulk_ids_;
   std::vector<int> finished_;
 };
 
-// The mpirun of another MPI starts ranks that do not find each other: each would be a run's only
-// one.
+// Detects the mpirun of another MPI: its ranks do not find each other, and each would be the only
+// one of a run.
 Status CheckMpirun() {
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -283,7 +283,7 @@ Status CheckMpirun() {
 }  // namespace
 
 Status BecomeMpiAgent(char**) {
-  // As the one without MPI is called.
+  // Same process name as the agent without MPI.
   ::prctl(PR_SET_NAME, "cuspan-agent");
   return Status::Ok();
 }

@@ -1,4 +1,4 @@
-// The transport over MPI (Open MPI 4.1; any MPI-3). The only place that knows MPI.
+// Transport over MPI (Open MPI 4.1; any MPI-3). Only mpi_transport.cc uses MPI.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,12 @@
 
 namespace cuspan {
 
-// To be called first in an MPI job: this process becomes the agent that is linked with MPI, unless
-// it is that. A failure says why it can not.
+// Call it first in an MPI job. If this process is the agent without MPI, it becomes the agent
+// linked with MPI, and the function returns only on failure.
 Status BecomeMpiAgent(char** arguments);
 
-// Joins the MPI job that this process was started in; waits for its other ranks.
-// To be called once, from the thread that uses the transport. Errors of MPI end the job.
+// Joins the MPI job of this process and waits for its other ranks. Threads: call it once, from the
+// thread using the transport. MPI errors end the job.
 Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv);
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// Of the agent that is linked with UCX.
+// Stubs of the agent linked with UCX.
 #include "launcher/agent/mpi/mpi_transport.h"
 
 namespace cuspan {

@@ -14,23 +14,23 @@ using Clock = std::chrono::steady_clock;
 
 constexpr microseconds kIdleSleep{1000};
 constexpr milliseconds kIdleAfter{100};
-// On a slow host naps of 1 ms cost 2.3 % of a core, these 1.4 %: a program that has done nothing
-// for a second can wait 1 ms more.
+// On a slow host, sleeps of 1 ms cost 2.3 % of a core, these 1.4 %. A program idle for a second can
+// wait 1 ms more.
 constexpr microseconds kLongIdleSleep{2000};
 constexpr milliseconds kLongIdleAfter{1000};
-// How often sockets and children are looked at while frames move.
+// Interval of polling sockets and children while frames move.
 constexpr milliseconds kPollEvery{1};
-// For who is woken.
+// Sleep limit if the transport can wake the agent.
 constexpr nanoseconds kLongSleep = std::chrono::hours(1);
-// Without routes only control messages come, at the start and end of a session.
+// Sleep without routes: only control messages arrive, at the start and end of a session.
 constexpr milliseconds kRoutelessSleep{2};
 
 }  // namespace
 
 void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
                   const std::function<bool()>& step) {
-  // Waits for everything at once: descriptors, the ends of processes, timers, and bells. Nothing
-  // that is called from here waits for one of them alone without a limit.
+  // Sleeps on descriptors, process ends, timers and bells at once. No function called from here
+  // blocks on one of them without a limit.
   if (relay == nullptr) {
     do {
       poller.Wait(milliseconds(-1));
@@ -61,11 +61,12 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
       ::sched_yield();
       continue;
     }
-    // What has moved since the last step may be what it waits for.
+    // Recent events may have changed the result of `step`.
     if (is_woken && !step()) return;
-    // What wakes nobody goes on only while somebody looks.
+    // A transport without wake-up progresses only while polled.
     const bool may_sleep = is_woken && relay->Arm();
-    // Lanes, which may still move what routes have left, ring the bell.
+    // Lanes may still move bulk of closed routes. They ring the bell, and this branch does not wait
+    // for it.
     if (!relay->has_routes() && (!is_woken || relay->quiet())) {
       poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessSleep);
       polled_last = Clock::now();

@@ -1,5 +1,4 @@
-// The loop of an agent: sockets, children, timers and, where there are other
-// agents, the relay.
+// Event loop of an agent: sockets, children, timers and, if there are other agents, the relay.
 #pragma once
 
 #include <functional>
@@ -12,17 +11,18 @@
 
 namespace cuspan {
 
-// What lets an agent sleep whose transport wakes it: one of the two, by what wakes it first after a
-// pause. The head agent's programs ring its bell, the others hear of them from the network.
+// Means of sleeping for an agent with a transport able to wake it. One of the two is set, according
+// to the usual first event after a pause: programs ring the head agent's bell, and messages from
+// the network wake worker agents.
 struct AgentSleep {
-  std::unique_ptr<BellRinger> on_bell;           // It watches the poller.
-  std::unique_ptr<BellListener> on_descriptors;  // The poller watches it.
+  std::unique_ptr<BellRinger> on_bell;           // Watches the poller.
+  std::unique_ptr<BellListener> on_descriptors;  // Watched by the poller.
 };
 
-// Handles events until `step`, called after each round, returns false. Without a
-// relay it sleeps until something happens. With one it looks at the transport as well: by stages it
-// spins, yields, and then sleeps as `sleep` has it, with the transport watched by the poller; where
-// that has neither, it naps on `bell`, longer the longer nothing has moved.
+// Handles events until `step`, called after each round, returns false. Without a relay it sleeps
+// until an event. With a relay it also polls the transport: it spins, yields, then sleeps as set in
+// `sleep`, with the transport watched by the poller. If `sleep` is empty, it uses back-off sleeps
+// on `bell` instead.
 void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
                   const std::function<bool()>& step) CUSPAN_REQUIRES(agent_thread);
 

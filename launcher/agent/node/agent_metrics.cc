@@ -11,7 +11,7 @@ namespace cuspan {
 namespace {
 
 constexpr std::chrono::milliseconds kAnswersLimit{1'000};
-// So many of them, with all their ops, fit into a message.
+// Number of devices guaranteed to fit into a message with all their ops.
 constexpr std::size_t kDevicesAPart = 8;
 
 std::uint64_t Nanoseconds(const timeval& time) {
@@ -19,7 +19,7 @@ std::uint64_t Nanoseconds(const timeval& time) {
          static_cast<std::uint64_t>(time.tv_usec) * 1'000;
 }
 
-// Of this process: what is in memory; 0 where that can not be told (proc(5), statm).
+// Resident memory of this process in bytes; 0 if unknown (proc(5), statm).
 std::uint64_t ResidentBytes() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t all = 0, resident = 0;

@@ -1,4 +1,4 @@
-// What the agents of a run tell of themselves and of the programs on their nodes, while it goes on.
+// Metrics of a running run's agents and of the programs on their nodes.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 
 namespace cuspan {
 
-// What the agent of `node` has seen until now, as the messages that answer `number`: those after
-// the first hold further devices.
+// Returns the current counts of the agent of `node` as answers to question `number`. Messages after
+// the first contain further devices.
 std::vector<MetricsPart> MeasureAgent(AgentNode& node, std::uint32_t number)
     CUSPAN_REQUIRES(agent_thread);
 
-// The head agent's part: asks all others and hands on what they answer. One thread; lives as long
-// as the node.
+// The head agent's part: asks all others and passes on their answers. Threads: one. It lives as
+// long as the node.
 class MetricsQuery {
  public:
   struct Handlers {
@@ -30,8 +30,8 @@ class MetricsQuery {
   MetricsQuery(const MetricsQuery&) = delete;
   MetricsQuery& operator=(const MetricsQuery&) = delete;
 
-  // Begins with question `number`; one that is under way is not gone on with. An agent that has not
-  // answered within a second is left out.
+  // Starts question `number` and aborts an unfinished one. Agents without an answer after a second
+  // are omitted.
   void Ask(std::uint32_t number) CUSPAN_REQUIRES(agent_thread);
   void TakePart(std::uint32_t rank, MetricsPart part) CUSPAN_REQUIRES(agent_thread);
   void Stop() CUSPAN_REQUIRES(agent_thread);
@@ -44,7 +44,7 @@ class MetricsQuery {
   std::uint32_t number_ = 0;
   std::set<std::uint32_t> awaited_;
   std::chrono::steady_clock::time_point asked_{};
-  Poller::TimerId timer_ = 0;  // 0: nothing is asked.
+  Poller::TimerId timer_ = 0;  // 0: no question is open.
 };
 
 }  // namespace cuspan

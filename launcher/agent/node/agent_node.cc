@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kKillLimit{2'000};
 
-// What the heartbeat setting says; nothing where it is off.
+// The heartbeat setting; empty: off.
 Result<std::optional<std::chrono::seconds>> HeartbeatLimit() {
   if (std::string_view(SettingText(settings::kHeartbeat)) == "off")
     return std::optional<std::chrono::seconds>();
@@ -65,7 +65,7 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
   Transport* const transport = links.transport;
   if (transport == nullptr) return node;
   if (const int fd = transport->wake_fd(); fd >= 0) {
-    // It is looked at all the time anyway.
+    // Only wakes the poller: the loop polls the transport in every round.
     CUSPAN_RETURN_IF_ERROR(node->poller_.Watch(fd, [] {}));
     CUSPAN_RETURN_IF_ERROR(node->StartSleep(transport->rank() == 0));
   }
@@ -97,7 +97,8 @@ void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTe
 }
 
 void AgentNode::KeepProxiesSecure() {
-  // An agent that has none does not come so far; and whatever the user has named goes past them.
+  // An agent without encrypting interfaces was refused earlier. The user's own choice is
+  // overwritten, since it could bypass encryption.
   const Result<std::set<std::string>> interfaces = SecureInterfacesOfRun();
   std::string list;
   if (interfaces.ok())
@@ -174,7 +175,7 @@ void AgentNode::GiveUp(std::uint32_t rank, const std::string& reason) {
 
 void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
   if (frame.op() == Op::kAgentAlive) {
-    // That it came is what counts.
+    // Its arrival alone is the sign of life.
     if (rank != 0) return;
     if (heartbeats_) heartbeats_->WatchHome();
     return relay()->SendControl(0, AgentAlive{});
@@ -234,7 +235,7 @@ void AgentNode::EndAll(std::chrono::milliseconds patience) {
     devices_.EndAll();
     proxies_->KillAll(kKillLimit);
   }
-  // Nothing uses a GPU any more.
+  // No process uses a GPU any more.
   leases_.Leave();
 }
 

@@ -1,5 +1,5 @@
-// What every agent of a run is made of, the head agent and the others: it serves the app's
-// processes on its node, and its node's devices to sessions of other agents.
+// Common part of head and worker agents: serves the program's processes on its node, and its node's
+// devices to sessions of other agents.
 #pragma once
 
 #include <chrono>
@@ -21,14 +21,14 @@
 
 namespace cuspan {
 
-// For the whole end of the agents; after it a process ends by force. The second where the traces of
-// all have to come home, and be written.
+// Time limits for an agent's whole end; then SIGALRM kills it. The second is for traced runs: all
+// traces are sent to the head agent and written.
 inline constexpr unsigned kEndSeconds = 5;
 inline constexpr unsigned kTracedEndSeconds = 60;
-// For the proxies of a traced run to end by themselves: they still record what was under way.
+// Time for proxies of a traced run to end by themselves: they still record work in flight.
 inline constexpr std::chrono::milliseconds kTracedEndLimit{1'000};
 
-// One thread.
+// Threads: one.
 class AgentNode {
  public:
   static Result<std::unique_ptr<AgentNode>> Create(const InstallPaths& paths,
@@ -36,42 +36,42 @@ class AgentNode {
                                                    AgentLinks links) CUSPAN_REQUIRES(agent_thread);
   ~AgentNode();
 
-  // The run is known: its secret, its id, how it shares its GPUs, and whether it is traced. Proxies
-  // may be started.
+  // Sets the run's properties: secret, id, sharing of GPUs, and tracing. Proxies may be started
+  // afterwards.
   void Join(const Key128& secret, const std::string& run, const ShareTerms& share, bool traced)
       CUSPAN_REQUIRES(agent_thread);
 
-  // There is an agent on that host: what proxies say to those of other hosts by themselves, as NCCL
-  // does, takes the network by which this host reaches it, unless the user has named another.
+  // Reports a host with an agent. Traffic of proxies to other hosts, such as NCCL's, then uses the
+  // interface towards this host, unless the user has chosen another.
   void MeetHost(const std::string& host) CUSPAN_REQUIRES(agent_thread);
 
-  // A control message of another agent that neither service knows; false when the role does not,
+  // Handler of control messages unknown to both services; false if it does not know the message
   // either.
   using Control = std::function<bool(std::uint32_t rank, const Frame& frame)>;
   void SetControl(Control control) CUSPAN_REQUIRES(agent_thread) { control_ = std::move(control); }
 
-  // Serves until `step`, called between, is false.
+  // Serves until `step`, called after each round, returns false.
   void Loop(const std::function<bool()>& step) CUSPAN_REQUIRES(agent_thread);
-  // The same until all that was to be sent is on its way, and `more` is false.
+  // Same as Loop, but until all messages are sent and `more` returns false.
   void Drain(const std::function<bool()>& more) CUSPAN_REQUIRES(agent_thread);
-  // Ends what this node serves. Proxies may take `patience` to end by themselves.
+  // Ends everything served by this node. Proxies have `patience` to end by themselves.
   void EndAll(std::chrono::milliseconds patience) CUSPAN_REQUIRES(agent_thread);
-  // Ends the connection with the other agents, in good order; all do it.
+  // Closes the connections to the other agents in order. All agents call it.
   void Disconnect() CUSPAN_REQUIRES(agent_thread);
-  // What brings messages to them; empty where there are none.
+  // Name of the transport; empty without other agents.
   std::string_view relay_name() const CUSPAN_REQUIRES(agent_thread) {
     return transport_ != nullptr ? transport_->name() : std::string_view();
   }
 
-  // The head agent's part of noticing that one can not be reached any more; the others take theirs
-  // when they hear of it for the first time.
+  // Starts the head agent's detection of unreachable agents. The others start theirs at the first
+  // message from it.
   void StartHeartbeats() CUSPAN_REQUIRES(agent_thread);
-  // Called instead of giving up the head agent: without it there is no run.
+  // Called if the head agent is lost: without it the run cannot continue.
   void SetHomeLost(std::function<void(const std::string& reason)> lost)
       CUSPAN_REQUIRES(agent_thread) {
     home_lost_ = std::move(lost);
   }
-  // The other agents that take part in the run, still.
+  // Ranks of the other agents still in the run.
   std::set<std::uint32_t> others() const CUSPAN_REQUIRES(agent_thread);
 
   NodeContext& context() CUSPAN_REQUIRES(agent_thread) { return context_; }
@@ -87,14 +87,14 @@ class AgentNode {
  private:
   AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
             const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell);
-  // With --secure: what proxies say to those of other hosts is encrypted as well.
+  // Called with --secure: traffic of proxies to other hosts must be encrypted too.
   void KeepProxiesSecure() CUSPAN_REQUIRES(agent_thread);
   Status StartSleep(bool home) CUSPAN_REQUIRES(agent_thread);
   void TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void TakeSilence(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
   void TakeLost() CUSPAN_REQUIRES(agent_thread);
-  // The head agent has lost that one.
+  // Handles the loss of an agent detected by the head agent.
   void Lose(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   std::string NameOf(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread);
   void GiveUp(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
@@ -114,9 +114,9 @@ class AgentNode {
   std::optional<ProxyPool> proxies_;
   DeviceService devices_;
   ClientService clients_;
-  std::optional<Heartbeats> heartbeats_;  // None where they are off.
+  std::optional<Heartbeats> heartbeats_;  // Empty if switched off.
   std::function<void(const std::string&)> home_lost_;
-  AgentSleep sleep_;  // Where the transport wakes it.
+  AgentSleep sleep_;  // Set if the transport can wake it.
 };
 
 }  // namespace cuspan

@@ -8,8 +8,8 @@
 namespace cuspan {
 namespace {
 
-// Passes the message T to the session that it names, if that is still there: one that has ended
-// has told the sender so.
+// Passes a message T to its session. Sessions already ended are ignored: the sender was notified of
+// their end.
 template <typename T, typename FindSession>
 void Pass(std::uint32_t rank, const Frame& frame, FindSession&& find,
           void (ClientSession::*take)(const T&)) CUSPAN_REQUIRES(agent_thread) {
@@ -33,7 +33,7 @@ Status ClientService::Serve() {
 }
 
 void ClientService::Admit() {
-  // One a turn: others wait as well.
+  // Accepts one per call, for fairness to other events.
   std::optional<Reception::Arrival> arrival = reception_->Next();
   if (!arrival) return;
   Result<std::shared_ptr<ClientSession>> session =
@@ -52,7 +52,7 @@ ClientSession* ClientService::Find(std::uint32_t id) {
   return nullptr;
 }
 
-// One that no session has, of the many that an agent has.
+// Returns an unused session number from this agent's range.
 std::uint32_t ClientService::NewId() {
   std::uint32_t id = 0;
   do {
@@ -70,7 +70,7 @@ bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
     Pass(rank, frame, find, &ClientSession::TakeRemoteLost);
   } else if (frame.op() == Op::kRemoteJoin) {
     const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
-    // One of another agent's session is about a device of this node.
+    // A join for another agent's session concerns a device of this node.
     if (!join.ok() || AgentOfSession(join->session) != context_.rank) return false;
     if (join->rank != rank) {
       LogError("agent {} claims to be agent {}", rank, join->rank);

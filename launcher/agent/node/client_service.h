@@ -1,4 +1,4 @@
-// The processes of the app on an agent's node: accepts them, and knows their sessions.
+// Accepts the program's processes on an agent's node, and owns their sessions.
 #pragma once
 
 #include <memory>
@@ -14,33 +14,32 @@
 
 namespace cuspan {
 
-// One thread.
+// Threads: one.
 class ClientService {
  public:
   // `context` outlives it.
   explicit ClientService(NodeContext& context) CUSPAN_REQUIRES(agent_thread) : context_(context) {}
   ~ClientService() { EndAll(); }
 
-  // From now on processes may connect to `address`; they are answered as soon as Serve was called.
+  // Processes may connect to `address` from now on; they are answered after Serve.
   Status Listen(const std::string& address) CUSPAN_REQUIRES(agent_thread);
-  // The context knows the run's devices. A node that does not listen serves nobody.
+  // Call it when the context contains the run's devices. No effect without Listen.
   Status Serve() CUSPAN_REQUIRES(agent_thread);
 
-  // A message of another agent about a session of this one; false when it is none.
+  // Handles another agent's message about a session of this agent; false if it is not one.
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  // A route of one of its sessions broke.
+  // Handles a protocol error on a route of one of its sessions.
   void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
 
-  // The agent can not be reached any more, and its devices with it.
+  // Handles the loss of an agent and its devices.
   void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
 
-  // What the processes of this node did until now: sessions, errors and devices of it are filled
-  // in.
+  // Fills in sessions, errors and devices, for all processes of this node so far.
   void Measure(AgentMetrics& metrics) CUSPAN_REQUIRES(agent_thread);
 
   void ForgetEnded() CUSPAN_REQUIRES(agent_thread);
   void EndAll() CUSPAN_REQUIRES(agent_thread);
-  // Of sessions that have ended.
+  // Reports of ended sessions.
   DeviceReports& reports() CUSPAN_REQUIRES(agent_thread) { return reports_; }
 
  private:

@@ -19,18 +19,18 @@ namespace cuspan {
 
 namespace {
 
-// Messages of one session before others have their turn.
+// Maximum number of messages read from one session before others are served.
 constexpr int kMessagesATurn = 16;
-// Before it is looked again whether other agents have taken what this one has for them.
+// Pause in reading while the relay is congested.
 constexpr std::chrono::milliseconds kCongestionRest{5};
-// An honest client joins two devices once; after a failure it may try again.
+// An honest client joins two contexts once, and may retry after a failure.
 constexpr unsigned kMaxJoins = 8;
-// Of contexts that were joined. There are addresses for fewer contexts.
+// Maximum number of joined pairs of contexts. The address space has room for fewer.
 constexpr std::size_t kMaxPairs = 4096;
-// Of what a process calls itself, which may be anything, in messages and in the log.
+// Maximum length of a process's own name in messages and in the log; it may be anything.
 constexpr std::size_t kMaxOfName = 255;
 
-// Of the process at the other end; 0 when that can not be told.
+// Niceness of the process at the other end; 0 if unknown.
 int NicenessOf(int socket) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
@@ -56,14 +56,14 @@ Result<std::shared_ptr<ClientSession>> ClientSession::Start(NodeContext& context
     return why;
   };
   if (const Status room = CheckDescriptorsFor(kSessionDescriptors); !room.ok()) return refuse(room);
-  // End forgets the descriptor before the session goes.
+  // End removes the descriptor before the session is destroyed.
   if (const Status watched = context.poller.Watch(
           session->socket_.fd(), [raw]() CUSPAN_REQUIRES(agent_thread) { raw->HandleSocket(); });
       !watched.ok())
     return refuse(watched);
   if (const Status known = session->Introduce(arrival.first.frame); !known.ok())
     return refuse(known);
-  // More may have come with the greeting.
+  // More messages may have arrived with the greeting.
   session->ReadSocket();
   return session;
 }
@@ -77,7 +77,7 @@ void ClientSession::HandleSocket() {
 }
 
 void ClientSession::ReadSocket() {
-  // Who does not read its answers is not read from.
+  // If a client does not read its answers, its messages are not read.
   for (int taken = 0; !ended_ && !rests_ && socket_.kept() == 0; ++taken) {
     if (context_.relay != nullptr && context_.relay->congested()) return ReadLater(kCongestionRest);
     if (taken == kMessagesATurn) return ReadLater(std::chrono::milliseconds(0));
@@ -150,7 +150,7 @@ Status ClientSession::Introduce(const Frame& frame) {
   niceness_ = NicenessOf(socket_.fd());
   LogInfo("session {}: {}", id_, program_);
   UniqueFd trace;
-  // The process of an observer has a session of its own if it uses a device.
+  // An observer's process has another session if it uses a device.
   if (context_.trace != nullptr && !observer_)
     trace = context_.trace->AddProcess(program_, id_, 0, true);
   const int fds[] = {trace.get()};
@@ -189,7 +189,7 @@ Status ClientSession::CheckOpen(const OpenDevice& open) const {
 Result<AddressWindow> ClientSession::WindowFor(const OpenDevice& open) const {
   const AddressWindow& own = context_.windows[visible_[open.device]];
   if (open.context < visible_.size()) return own;
-  // Behind the windows of all devices.
+  // Further contexts get windows after those of all devices.
   AddressWindow window = context_.windows.front();
   const std::uint64_t end = window.base + window.stride;
   window.base += context_.windows.size() * window.bytes;
@@ -274,8 +274,8 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
                       };
   CUSPAN_ASSIGN_OR_RETURN(device.proxy, context_.proxies->Start(request, std::move(handlers)));
 
-  // The agent looks on: it reads the client's counters and closes the channel when either side is
-  // gone.
+  // The agent also attaches: it reads the client's counters, and closes the channel when either
+  // side is gone.
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd own_fd, Duplicate(device.channel_fd.get()));
   CUSPAN_ASSIGN_OR_RETURN(Bell proxy_bell, Duplicate(device.proxy->bell()));
   CUSPAN_ASSIGN_OR_RETURN(device.channel, Channel::Attach(std::move(own_fd), ChannelSide::kClient,
@@ -311,7 +311,7 @@ Status ClientSession::Join(const JoinDevices& join) {
   if (++joins_[std::minmax(join.first, join.second)] > kMaxJoins || joins_.size() > kMaxPairs)
     return Status::Invalid("contexts {} and {} were connected too often", join.first, join.second);
   const RouteKey route = JoinRoute(id_, join.join);
-  // Of one that is lost the client has been told, or will be; another thread may have reset one.
+  // Losses are reported to the client separately; another thread may have reset a context.
   const auto open = [this](auto found) {
     return found != devices_.end() && found->second.state == State::kOpen;
   };
@@ -516,7 +516,7 @@ void ClientSession::End(const std::string& reason) {
 template <typename T>
 void ClientSession::Answer(const T& message, std::span<const int> fds) {
   if (ended_) return;
-  // A client that can not be told anything has gone; one that does not read is told later.
+  // If the socket is closed, the client has gone. If it is full, Post keeps the message.
   if (const Status sent = socket_.Post(message, fds); !sent.ok()) {
     return End(sent.code() == StatusCode::kUnavailable ? "" : sent.message());
   }

@@ -1,6 +1,6 @@
-// One process's use of the run's devices, with the agent of its node: its connection, and for each
-// context of a device that it has opened a channel and a proxy, here or with another agent. Devices
-// are numbered as the process sees them (visible_devices.h), and so are their primary contexts.
+// One process's session with the agent of its node: its connection, and a channel and a proxy for
+// each open context. Proxies run here or at another agent. Devices and their primary contexts have
+// the numbers visible to the process (visible_devices.h).
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@
 
 namespace cuspan {
 
-// One thread. Failures of a session end that session and nothing else.
+// Threads: one. A failure ends only its own session.
 class ClientSession : public std::enable_shared_from_this<ClientSession> {
  public:
-  // Serves the connection until it ends, under the number `id`, and adds to `reports` what the
-  // process did with each device. Both outlive the session. A process that is no part of the run,
-  // or for which there is no room, is told so: a failure.
+  // Serves the connection until its end. `id`: number of the session. `reports`: receives the
+  // process's use of each device. `context` and `reports` outlive the session. Processes outside
+  // the run, or without resources left for them, get a refusal, returned as an error.
   static Result<std::shared_ptr<ClientSession>> Start(NodeContext& context,
                                                       Reception::Arrival arrival, std::uint32_t id,
                                                       DeviceReports& reports)
@@ -29,28 +29,29 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
 
   std::uint32_t id() const CUSPAN_REQUIRES(agent_thread) { return id_; }
   bool ended() const CUSPAN_REQUIRES(agent_thread) { return ended_; }
-  // Ends proxies, keeps their statistics, hangs up. `reason` is logged; empty: the client has left.
+  // Ends proxies, stores their statistics, closes the connection. `reason` is logged; empty: the
+  // client has left.
   void End(const std::string& reason) CUSPAN_REQUIRES(agent_thread);
-  // Adds what the process did until now with each device that it has open.
+  // Adds the process's use of its open devices so far.
   void Measure(std::vector<DeviceMetrics>& devices) const CUSPAN_REQUIRES(agent_thread);
 
-  // From the agent of a device of this session.
+  // Messages of the agent serving a device of this session.
   void TakeRemoteOpened(const RemoteOpened& opened) CUSPAN_REQUIRES(agent_thread);
   void TakeRemoteLost(const RemoteLost& lost) CUSPAN_REQUIRES(agent_thread);
-  // The agent of some of its devices can not be reached any more.
+  // Handles the loss of an agent serving some of its devices.
   void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
-  // From the agent at the other end of a join.
+  // Message of the agent at the other end of a join.
   void TakeRemoteJoin(const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
 
  private:
   enum class State { kOpening, kOpen, kClosing, kLost };
-  // A context that is open.
+  // An open context.
   struct Device {
-    std::uint32_t number = 0;  // Of the device.
+    std::uint32_t number = 0;  // Number of the device.
     AddressWindow window;
     State state = State::kOpening;
     bool relayed = false;
-    UniqueFd channel_fd;  // Until the client has it.
+    UniqueFd channel_fd;  // Kept until passed to the client.
     std::shared_ptr<Channel> channel;
     std::shared_ptr<ProxyProcess> proxy;
   };
@@ -58,7 +59,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   ClientSession(NodeContext& context, ControlSocket socket, std::uint32_t id,
                 DeviceReports& reports)
       : context_(context), socket_(std::move(socket)), id_(id), reports_(reports) {}
-  // Of the socket: room for what is kept, or something to read.
+  // Called if the socket has room for kept messages, or input.
   void HandleSocket() CUSPAN_REQUIRES(agent_thread);
   void ReadSocket() CUSPAN_REQUIRES(agent_thread);
   void ReadLater(std::chrono::milliseconds delay) CUSPAN_REQUIRES(agent_thread);
@@ -67,7 +68,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Status Introduce(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   Status Open(const OpenDevice& open) CUSPAN_REQUIRES(agent_thread);
   Status CheckOpen(const OpenDevice& open) const CUSPAN_REQUIRES(agent_thread);
-  // Of a context that is to be opened.
+  // Address window for a context to be opened.
   Result<AddressWindow> WindowFor(const OpenDevice& open) const CUSPAN_REQUIRES(agent_thread);
   Status OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device)
       CUSPAN_REQUIRES(agent_thread);
@@ -76,7 +77,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Status Join(const JoinDevices& join) CUSPAN_REQUIRES(agent_thread);
   void TakeReady(std::uint32_t context, const ProxyReady& ready) CUSPAN_REQUIRES(agent_thread);
   void TakeGone(std::uint32_t context, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
-  // `opened` is a ProxyReady or a RemoteOpened.
+  // `opened`: a ProxyReady or a RemoteOpened.
   template <typename Opened>
   void AnswerOpened(std::uint32_t context, const Opened& opened, int bell)
       CUSPAN_REQUIRES(agent_thread);
@@ -88,11 +89,11 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   const DeviceDescription& Description(const Device& device) const CUSPAN_REQUIRES(agent_thread) {
     return context_.devices[visible_[device.number]];
   }
-  // Of the agent that has the proxy.
+  // Rank of the agent with the proxy.
   std::uint32_t RankOf(const Device& device) const CUSPAN_REQUIRES(agent_thread) {
     return Description(device).agent;
   }
-  // Whether another agent serves it.
+  // True if another agent serves it.
   bool IsRelayed(const DeviceDescription& description) const CUSPAN_REQUIRES(agent_thread) {
     return context_.relay != nullptr && description.agent != context_.rank;
   }
@@ -104,14 +105,14 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   ControlSocket socket_;
   const std::uint32_t id_;
   DeviceReports& reports_;
-  bool rests_ = false;  // Nothing is read until a timer rings.
+  bool rests_ = false;  // Reading is paused until a timer fires.
   std::string program_;
-  int niceness_ = 0;                         // Of the process: its proxies have it, too.
-  bool observer_ = false;                    // As in ClientHello.
-  std::vector<std::uint32_t> visible_;       // Numbers in the run.
-  std::optional<Bell> bell_;                 // The client's.
-  std::map<std::uint32_t, Device> devices_;  // By the numbers of contexts.
-  // How often two contexts were joined, the lower number first, since one of them was opened.
+  int niceness_ = 0;                         // The process's; applied to its proxies.
+  bool observer_ = false;                    // See ClientHello.
+  std::vector<std::uint32_t> visible_;       // Their numbers in the run.
+  std::optional<Bell> bell_;                 // The client's bell.
+  std::map<std::uint32_t, Device> devices_;  // Key: context number.
+  // Number of joins of two contexts, lower number first, since either was last opened.
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> joins_;
   bool ended_ = false;
 };

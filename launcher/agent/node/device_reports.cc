@@ -7,7 +7,7 @@
 namespace cuspan {
 namespace {
 
-// So many of any size fit into a message.
+// Number of reports of any size guaranteed to fit into a message.
 constexpr std::size_t kReportsAMessage = 16;
 
 bool SameDevice(const DeviceReport& one, const DeviceReport& other) {
@@ -25,7 +25,7 @@ void AddTo(DeviceReport& sum, const DeviceReport& report) {
 
 void DeviceReports::Add(DeviceReport report) {
   AddUse(uses_[{report.device, report.relayed}], report.use);
-  // The last reports are likely to be those of the same session.
+  // The latest reports are probably those of the same session.
   const auto same =
       std::find_if(reports_.rbegin(), reports_.rend(), [&](const DeviceReport& known) {
         return known.session == report.session && SameDevice(known, report);

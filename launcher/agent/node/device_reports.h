@@ -1,4 +1,4 @@
-// Reports of sessions that have ended, for the statistics of a run.
+// Reports of ended sessions, for the statistics of a run.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace cuspan {
 
-// A session has one report for each device, however often it has used it anew. Memory is bounded: a
-// run may have any number of processes. Further reports than kMaxReports are added up, a sum for
-// each device and path; a sum names no session (0). One thread.
+// A session has one report per device, even if it reopened it. Memory is bounded, since a run may
+// have any number of processes: after kMaxReports, reports are added up per device and path. These
+// sums have session number 0. Threads: one.
 class DeviceReports {
  public:
   static constexpr std::size_t kMaxReports = 256;
@@ -21,10 +21,10 @@ class DeviceReports {
   void Add(DeviceReport report);
   // All reports, then the sums.
   std::vector<DeviceReport> All() const;
-  // All of them in pieces that fit into one message each. It is empty afterwards.
+  // Returns everything in pieces fitting into one message each, and clears it.
   std::vector<std::vector<DeviceReport>> Take();
-  // Uses by all sessions so far, reports that were taken included, by the number of the device and
-  // whether it is relayed.
+  // Total use by all sessions so far, including reports already taken. Key: number of the device,
+  // and true if relayed.
   const std::map<std::pair<std::uint32_t, bool>, DeviceUse>& uses() const { return uses_; }
 
  private:

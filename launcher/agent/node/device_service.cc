@@ -15,7 +15,7 @@ bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
     LogError("invalid message from agent {}: {}", rank, status.message());
     return true;
   };
-  // Only the agent of a session may say what happens to its devices.
+  // Only a session's own agent may control its devices.
   const auto check = [rank](std::uint32_t session) {
     if (AgentOfSession(session) == rank) return Status::Ok();
     return Status::Refused("session {} is not one of its own", session);
@@ -141,7 +141,7 @@ void DeviceService::TakeReady(RouteKey key, const ProxyReady& ready) {
   const auto found = devices_.find(key);
   if (found == devices_.end() || found->second.state != State::kOpening) return;
   const std::uint32_t rank = AgentOfSession(key.session);
-  // The session's agent must know the route before anything comes over it.
+  // The session's agent must open the route before anything is sent over it.
   context_.relay->SendControl(
       rank, RemoteOpened{key.session, key.context, ready.result, ready.message, ready.window,
                          ready.shared, ready.exchange, ready.process});
@@ -158,7 +158,7 @@ void DeviceService::TakeGone(RouteKey key, const std::string& reason) {
   const auto found = devices_.find(key);
   if (found == devices_.end()) return;
   if (found->second.state == State::kOpen) {
-    // What it said last goes ahead of the news.
+    // The proxy's last frames precede the report of its loss.
     context_.relay->Flush(key);
     context_.relay->Close(key);
     context_.peer_channels->Forget(context_.relay, key);
@@ -177,7 +177,7 @@ void DeviceService::Join(const RemoteJoin& join) {
   const RouteKey route = JoinRoute(join.session, join.join);
   const std::optional<PeerChannels::End> end = end_of(join.context);
   if (join.rank == context_.rank) {
-    // Of one that is gone the client hears by itself.
+    // The loss of a device is reported to the client separately.
     const std::optional<PeerChannels::End> peer = end_of(join.peer);
     if (end && peer) return context_.peer_channels->JoinHere(route, *end, *peer);
     for (const auto& one : {end, peer})
@@ -199,7 +199,7 @@ void DeviceService::Join(const RemoteJoin& join) {
 }
 
 void DeviceService::Close(RouteKey key) {
-  // One whose proxy has died, of which the session's agent had not heard, is not there any more.
+  // Missing if its proxy has died and the session's agent was not yet notified.
   if (devices_.contains(key)) EndProxy(key, "it was closed");
 }
 

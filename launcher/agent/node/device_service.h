@@ -1,5 +1,5 @@
 // This node's devices for sessions of other agents: starts their proxies, and relays between each
-// and the agent of its session.
+// proxy and the agent of its session.
 #pragma once
 
 #include <map>
@@ -12,24 +12,24 @@
 
 namespace cuspan {
 
-// One thread. Only with a relay.
+// Threads: one. Requires a relay.
 class DeviceService {
  public:
   // `context` outlives it.
   explicit DeviceService(NodeContext& context) CUSPAN_REQUIRES(agent_thread) : context_(context) {}
 
-  // What this node has. Nothing else can be opened.
+  // Devices of this node. No others can be opened.
   void SetInventory(std::vector<DeviceDescription> devices) CUSPAN_REQUIRES(agent_thread) {
     inventory_ = std::move(devices);
   }
 
-  // A message of another agent about a device of this node; false when it is none.
+  // Handles another agent's message about a device of this node; false if it is not one.
   bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  // A route of one of its devices broke.
+  // Handles a protocol error on a route of one of its devices.
   void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
-  // The agent can not be reached any more: its sessions' proxies end.
+  // Handles the loss of an agent: ends the proxies of its sessions.
   void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
-  // Ends all: the run is over.
+  // Ends everything at the end of the run.
   void EndAll() CUSPAN_REQUIRES(agent_thread);
 
  private:

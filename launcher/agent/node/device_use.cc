@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// The longest first, and no more than a table shows.
+// Sorts by time, longest first, and keeps the number shown in a table.
 void KeepLongest(std::vector<WaitTime>& waits) {
   constexpr std::size_t kMaxWaits = 5;
   std::stable_sort(waits.begin(), waits.end(), [](const WaitTime& a, const WaitTime& b) {

@@ -1,4 +1,4 @@
-// What a session did with a device, as the channel between them counts it.
+// A session's use of a device, as counted in the channel between them.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace cuspan {
 
-// Until now. The program counts, and may write there whatever it likes.
+// Counts so far. The program writes them and may write anything there.
 DeviceUse ReadUse(const ChannelStatistics& statistics);
 
-// The same for the lines of a Python program that waited longest, at most five.
+// Lines of a Python program with the longest waits so far, at most five. The same caution applies.
 std::vector<WaitTime> ReadWaits(const ChannelStatistics& statistics);
 
 // Adds `more` to `sum`, kind by kind. Sums wrap around.
 void AddUse(DeviceUse& sum, const DeviceUse& more);
-// The same line by line. The five longest stay, the longest first.
+// Adds line by line. Keeps the five longest, in descending order.
 void AddWaits(std::vector<WaitTime>& sum, const std::vector<WaitTime>& more);
 
 }  // namespace cuspan

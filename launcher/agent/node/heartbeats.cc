@@ -3,7 +3,7 @@
 namespace cuspan {
 namespace {
 
-// So often in the time for which an agent may be silent.
+// Number of heartbeats within the silence limit.
 constexpr int kTicks = 5;
 
 }  // namespace
@@ -18,7 +18,7 @@ Heartbeats::~Heartbeats() {
 void Heartbeats::Ask(std::uint32_t agents) {
   asked_agents_ = agents;
   for (std::uint32_t rank = 1; rank < agents; ++rank) watch_.Add(rank, relay_.heard(rank));
-  // At once, so that they watch this one before they have anything else to do.
+  // Sent at once: the others start watching this agent before any other work.
   SendQuestions();
   StartTicks();
 }
@@ -39,7 +39,7 @@ void Heartbeats::StartTicks() {
 }
 
 void Heartbeats::Tick() {
-  // Before the next question: what was asked a tick ago had its time to be answered.
+  // Checked before the next heartbeat: the last one had a whole tick to be answered.
   const std::vector<std::uint32_t> silent = watch_.Tick([this](std::uint32_t rank) {
     agent_thread.AssertHeld();
     return relay_.heard(rank);

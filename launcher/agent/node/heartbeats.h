@@ -1,9 +1,9 @@
-// Notices agents that can not be reached any more: their host, or the network to it, is down, or
-// they do not run. MPI notices none of this for minutes.
+// Detects unreachable agents: their host or its network is down, or their process is stopped. MPI
+// detects none of this for minutes.
 //
-// The head agent asks each other one for a sign of life, several times in the time for which an
-// agent may be silent; they answer. Whatever comes from an agent is one. The others watch the home
-// agent, as soon as they were asked for the first time.
+// The head agent sends a heartbeat to each other agent, several times within the silence limit, and
+// they answer. Any message of an agent counts as a sign of life. The others watch the head agent
+// from its first heartbeat on.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,18 @@
 
 namespace cuspan {
 
-// One thread; lives as long as the poller is waited on.
+// Threads: one. It lives as long as the poller is in use.
 class Heartbeats {
  public:
   using Lost = std::function<void(std::uint32_t rank)>;
-  // An agent that was silent for `limit` is `lost`, once.
+  // Calls `lost` once for an agent silent for `limit`.
   Heartbeats(Poller& poller, Relay& relay, std::chrono::seconds limit, Lost lost);
   ~Heartbeats();
 
   std::chrono::seconds limit() const CUSPAN_REQUIRES(agent_thread) { return limit_; }
-  // The head agent's part: all agents below the rank `agents`.
+  // The head agent's part: watches all agents with ranks below `agents`.
   void Ask(std::uint32_t agents) CUSPAN_REQUIRES(agent_thread);
-  // The others' part. May be called again.
+  // The others' part; repeated calls are allowed.
   void WatchHome() CUSPAN_REQUIRES(agent_thread);
 
  private:
@@ -40,7 +40,7 @@ class Heartbeats {
   const std::chrono::seconds limit_;
   const Lost lost_;
   SilenceWatch watch_;
-  std::uint32_t asked_agents_ = 0;  // Agents that are asked; 0: this one only watches.
+  std::uint32_t asked_agents_ = 0;  // Number of agents; 0: only watches the head agent.
   Poller::TimerId timer_ = 0;
 };
 

@@ -14,11 +14,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A driver with many GPUs takes seconds to start, and a busy machine longer.
+// A driver with many GPUs takes seconds to start, and longer on a busy machine.
 constexpr milliseconds kInventoryAnswerLimit{60'000};
-// For a proxy that has answered to end by itself.
+// Time for a proxy to end by itself after its answer.
 constexpr milliseconds kInventoryEndLimit{1'000};
-// For one that was killed to be gone.
+// Time for a killed proxy to disappear.
 constexpr milliseconds kInventoryKillLimit{500};
 
 bool HasEnded(const ProxyChild& child, milliseconds limit) {
@@ -26,9 +26,9 @@ bool HasEnded(const ProxyChild& child, milliseconds limit) {
   return ::poll(&waited, 1, static_cast<int>(limit.count())) > 0;
 }
 
-// Ends the proxy, at first by closing its socket, after `patience` by force; how it ended. Nothing
-// where the driver keeps it even then: it goes when the driver lets it, and whoever waits for this
-// agent shall not wait for that.
+// Ends the proxy by closing its socket, after `patience` by SIGKILL, and returns its wait status.
+// Empty if the driver keeps the process even then: it ends later, and the agent must not wait for
+// it.
 std::optional<int> EndInventory(ProxyChild& child, milliseconds patience) {
   child.socket = ControlSocket(UniqueFd());
   if (!HasEnded(child, patience)) {
@@ -70,7 +70,7 @@ void InventoryQuery::Drop() {
 
 Result<ProxyChild> InventoryQuery::Ask(const char* driver) const {
   CUSPAN_ASSIGN_OR_RETURN(ProxyChild child, SpawnProxy(executable_, environment_, -1, 0));
-  // One that dies here gives no answer, and why is told by how it ended.
+  // If the proxy dies here, it gives no answer, and its exit status contains the reason.
   static_cast<void>(child.socket.Send(InventoryRequest{driver}).ok());
   return child;
 }

@@ -1,4 +1,4 @@
-// The devices of an agent's node: which driver works there, and what it has.
+// Devices of an agent's node: the working driver and its GPUs.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,15 @@
 namespace cuspan {
 
 struct Inventory {
-  std::vector<DeviceDescription> devices;  // host and agent are filled in.
-  // Without devices why there are none; with devices what is worth knowing about
-  // them. A sentence, or empty.
+  std::vector<DeviceDescription> devices;  // Includes host and agent.
+  // Without devices: the reason. With devices: a note about them. One sentence, or empty.
   std::string problem;
 };
 
-// Asks a driver, which a proxy starts that ends thereafter. One thread.
+// Lists a driver's devices by means of a proxy started only for this. Threads: one.
 class InventoryQuery {
  public:
-  // `executable` and `environment` are the proxy's; `setting` names the driver: cuda, soft or auto.
+  // `executable`, `environment`: of the proxy. `setting`: the driver, "cuda", "soft" or "auto".
   InventoryQuery(std::string executable, Environment environment, std::string setting)
       : executable_(std::move(executable)),
         environment_(std::move(environment)),
@@ -28,12 +27,12 @@ class InventoryQuery {
   ~InventoryQuery() { Drop(); }
   InventoryQuery(const InventoryQuery&) = delete;
 
-  // Asks, without waiting: a driver takes a quarter of a second or more to start, and so do agents
-  // to meet.
+  // Starts the query without waiting. A driver takes a quarter of a second or more to start; the
+  // meeting of agents can overlap with it.
   void Begin();
-  // Waits for the answer; asks if nobody has begun.
+  // Waits for the answer; starts the query if Begin was not called.
   Inventory Take(const std::string& host, std::uint32_t rank);
-  // Nobody needs the answer.
+  // Cancels a query with an answer not needed any more.
   void Drop();
 
  private:
@@ -45,7 +44,7 @@ class InventoryQuery {
   std::optional<Result<ProxyChild>> asked_;
 };
 
-// The driver that serves a device, as proxies understand it.
+// The device's driver, in the proxies' terms.
 inline const char* DriverOf(const DeviceDescription& device) {
   return device.software ? "soft" : "cuda";
 }

@@ -1,4 +1,4 @@
-// What the parts of an agent share: its node, and the run as the head agent planned it.
+// State shared by the parts of an agent: its node, and the run planned by the head agent.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace cuspan {
 
-// One thread.
+// Threads: one.
 struct NodeContext {
   NodeContext(Poller& poller, Bell& bell, LeaseKeeper& leases)
       : poller(poller), bell(bell), leases(leases) {}
@@ -23,31 +23,31 @@ struct NodeContext {
   LeaseKeeper& leases;
   std::string host;
   std::uint32_t rank = 0;
-  std::uint32_t agents = 1;  // Of the run.
+  std::uint32_t agents = 1;  // Number of agents in the run.
   ChannelLayout layout;
-  Relay* relay CUSPAN_GUARDED_BY(agent_thread) = nullptr;  // None in a run of one agent.
+  Relay* relay CUSPAN_GUARDED_BY(agent_thread) = nullptr;  // Null in a run of one agent.
 
-  // As soon as the agents have met.
+  // Set once the agents have met.
   ProxyPool* proxies CUSPAN_GUARDED_BY(agent_thread) = nullptr;
   PeerChannels* peer_channels CUSPAN_GUARDED_BY(agent_thread) = nullptr;
   TraceCollector* trace CUSPAN_GUARDED_BY(agent_thread) =
-      nullptr;  // None in a run that is not traced.
+      nullptr;  // Null if the run is not traced.
   Key128 secret CUSPAN_GUARDED_BY(agent_thread){};
-  std::string run CUSPAN_GUARDED_BY(agent_thread);  // Its id.
+  std::string run CUSPAN_GUARDED_BY(agent_thread);  // Id of the run.
   ShareTerms share CUSPAN_GUARDED_BY(agent_thread);
   AgentErrors errors;
 
-  // Of the run, by the number that the launcher shows.
+  // Devices of the run, by the number shown by the launcher.
   std::vector<DeviceDescription> devices CUSPAN_GUARDED_BY(agent_thread);
   std::vector<AddressWindow> windows CUSPAN_GUARDED_BY(agent_thread);
 };
 
-// Sessions are numbered by the agent that serves their process, so that each number occurs once in
-// a run and tells its agent: 2000001 is the first of agent 2.
+// Sessions are numbered by the agent serving their process. Each number is unique in a run and
+// contains the agent's rank: 2000001 is the first session of agent 2.
 inline constexpr std::uint32_t kSessionsOfAgent = 1'000'000;
 inline std::uint32_t AgentOfSession(std::uint32_t session) { return session / kSessionsOfAgent; }
 
-// In a RemoteJoin: the other device is gone, and its proxy is told so.
+// Rank in a RemoteJoin if the other device is gone: its receiver notifies the proxy.
 inline constexpr std::uint32_t kNoAgent = ~std::uint32_t{0};
 
 }  // namespace cuspan

@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// Frames are few here: questions for bytes, and the ends of copies.
+// There are few frames: requests for bytes, and ends of copies.
 constexpr std::uint32_t kRingSlots = 2048;
 
 std::uint32_t NumberOf(RouteKey route) { return route.context & ~kJoinRoutes; }
@@ -32,7 +32,7 @@ Result<PeerChannels::Joined> PeerChannels::MakeHere(RouteKey route, const End& f
     joined.bells.push_back(std::move(bell));
     joined.devices.push_back(end.device);
   }
-  // This agent looks on, to close it when either proxy is gone.
+  // This agent attaches too, to close the channel when either proxy is gone.
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd own_fd, Duplicate(fd.get()));
   CUSPAN_ASSIGN_OR_RETURN(Bell second_bell, Duplicate(second.proxy->bell()));
   CUSPAN_ASSIGN_OR_RETURN(joined.channel, Channel::Attach(std::move(own_fd), ChannelSide::kClient,

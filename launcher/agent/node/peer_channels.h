@@ -1,8 +1,8 @@
 // Channels between two proxies of a session, for copies between their devices.
 //
-// Both on this node: they share one channel, and this agent only introduces
-// them. On two nodes: each agent gives its proxy a channel of its own and relays
-// between the two, on a route of the join's, as it does for a client.
+// If both are on this node, they share one channel, only set up by this agent. On two nodes, each
+// agent gives its proxy a channel of its own. The agents relay between the two, on a route of the
+// join, as for a client.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@
 
 namespace cuspan {
 
-// The route of a session's join, told from those of its devices.
+// Route of a session's join, distinct from those of its devices.
 inline constexpr std::uint32_t kJoinRoutes = 0x8000'0000;
 inline RouteKey JoinRoute(std::uint32_t session, std::uint32_t join) {
   return {session, kJoinRoutes | join};
 }
 inline bool IsJoinRoute(RouteKey route) { return (route.context & kJoinRoutes) != 0; }
 
-// One thread. A proxy that can not have a channel is told why; its client hears it from there.
+// Threads: one. If a proxy cannot have a channel, it gets the reason and reports it to its client.
 class PeerChannels {
  public:
   // One end of a join: a device of the session, and its proxy on this node.
@@ -32,34 +32,35 @@ class PeerChannels {
     ProxyProcess* proxy;
   };
 
-  // Both outlive it. `bell` is this agent's.
+  // `bell`: this agent's; outlives the object.
   PeerChannels(Bell& bell, ChannelLayout layout) : bell_(bell), layout_(layout) {}
 
-  // Between two proxies of this node.
+  // Connects two proxies of this node.
   void JoinHere(RouteKey route, const End& first, const End& second) CUSPAN_REQUIRES(agent_thread);
-  // Between one of this node and one of the agent `rank`. That agent must be told before, if it
-  // opens its own end later: what goes over the route follows.
+  // Connects a proxy of this node with one of agent `rank`. If that agent opens its end later, it
+  // must be notified before this call: the route's frames follow.
   void JoinAway(Relay& relay, RouteKey route, const End& end, std::uint32_t rank)
       CUSPAN_REQUIRES(agent_thread);
 
-  // The other device is gone: there will be no channel.
+  // Notifies a proxy of the other device's loss: there will be no channel.
   static void Refuse(RouteKey route, const End& end) CUSPAN_REQUIRES(agent_thread);
 
-  // The device's proxy is gone, or about to: ends its channels, and tells the other agents.
+  // Closes the channels of a device whose proxy has ended or is about to, and notifies the other
+  // agents.
   void Forget(Relay* relay, RouteKey device) CUSPAN_REQUIRES(agent_thread);
-  // The other end of a join is gone.
+  // Closes a channel after the other end is gone.
   void Close(Relay* relay, RouteKey route) CUSPAN_REQUIRES(agent_thread);
-  // The agent at the other end of some is given up.
+  // Closes the channels to an agent given up.
   void LoseAgent(Relay* relay, std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
-  // The device of this node at the end of a route; the route broke.
+  // The device of this node on a broken route.
   std::optional<RouteKey> DeviceOf(RouteKey route) const CUSPAN_REQUIRES(agent_thread);
 
  private:
   struct Joined {
-    std::vector<RouteKey> devices;  // On this node.
-    std::vector<Bell> bells;        // Of their proxies.
+    std::vector<RouteKey> devices;  // Devices on this node.
+    std::vector<Bell> bells;        // Bells of their proxies.
     std::shared_ptr<Channel> channel;
-    std::optional<std::uint32_t> rank;  // Of the agent at the other end.
+    std::optional<std::uint32_t> rank;  // Agent at the other end, if any.
   };
   Result<Joined> MakeHere(RouteKey route, const End& first, const End& second)
       CUSPAN_REQUIRES(agent_thread);

@@ -19,9 +19,9 @@
 namespace cuspan {
 namespace {
 
-// The descriptor under which a proxy finds its socket.
+// Descriptor of a proxy's socket.
 constexpr int kProxySocket = 3;
-// The one by which it keeps its GPU's lock, which it knows nothing of.
+// Descriptor holding its GPU's lock, otherwise unused by the proxy.
 constexpr int kProxyLease = 4;
 
 }  // namespace
@@ -45,11 +45,11 @@ Result<ProxyChild> SpawnProxy(const std::string& executable, const Environment& 
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != agent) ::_exit(1);
-    // Signals of the terminal or of mpirun are the agent's to handle.
+    // Only the agent handles signals of the terminal and of mpirun.
     ::setpgid(0, 0);
     ::dup2(nothing.get(), STDIN_FILENO);
     if (niceness > ::getpriority(PRIO_PROCESS, 0)) ::setpriority(PRIO_PROCESS, 0, niceness);
-    // Out of the way of the other one first.
+    // Copied first: it may have the descriptor number of the socket.
     const int kept = lease < 0 ? -1 : ::fcntl(lease, F_DUPFD_CLOEXEC, kProxyLease + 1);
     if (proxy_end == kProxySocket)
       ::fcntl(proxy_end, F_SETFD, 0);

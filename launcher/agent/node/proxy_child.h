@@ -1,4 +1,4 @@
-// A process of cuspan-proxy, as its agent starts it.
+// A cuspan-proxy process started by its agent.
 #pragma once
 
 #include <sys/types.h>
@@ -14,12 +14,12 @@ namespace cuspan {
 
 struct ProxyChild {
   pid_t pid;
-  UniqueFd process;  // Readable when it has ended; then it is to be waited for.
+  UniqueFd process;  // A pidfd, readable when it has ended and must be waited for.
   ControlSocket socket;
 };
 
-// Starts `executable`; it does nothing before it reads the first message from the socket, and dies
-// with the calling thread. It has a copy of `lease`, unless that is -1.
+// Starts `executable`. It does nothing before it reads the first message from the socket, and dies
+// with the calling thread. It inherits `lease`, unless this is -1.
 Result<ProxyChild> SpawnProxy(const std::string& executable, const Environment& environment,
                               int lease, int niceness);
 

@@ -16,14 +16,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A driver with many GPUs takes seconds to start, and a busy machine longer.
+// A driver with many GPUs takes seconds to start, and longer on a busy machine.
 constexpr milliseconds kReadyLimit{60'000};
-// For a proxy to give its device back by itself.
+// Time for a proxy to release its device and end by itself.
 constexpr milliseconds kEndOfProxyLimit{1'000};
-// The same in pairs, where the MPS server is told first. With what an end by force takes it is less
-// than the agent's own end may take (kEndSeconds).
+// The same if GPUs are shared in pairs: the MPS server is notified first. Together with a forced
+// end, it is shorter than the agent's own end (kEndSeconds).
 constexpr milliseconds kEndOfPairLimit{2'000};
-// Messages that a proxy has not read, beside what its socket holds.
+// Maximum number of messages unread by a proxy, besides those in its socket's buffer.
 constexpr std::size_t kMaxKept = 64;
 
 }  // namespace
@@ -67,7 +67,7 @@ Result<std::shared_ptr<ProxyProcess>> ProxyPool::Start(const ProxyRequest& reque
   start.share = request.share >= 0;
   start.share_location = request.share_location;
   if (start.share) fds.push_back(request.share);
-  // A proxy that dies here is noticed by its process.
+  // A proxy dying here is noticed by its pidfd.
   if (const Status sent = child.socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
   std::shared_ptr<ProxyProcess> proxy(
       new ProxyProcess(*this, std::move(child), std::move(bell), std::move(handlers)));
@@ -88,7 +88,7 @@ void ProxyPool::KillAll(milliseconds limit) {
   if (shares_) {
     for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
       proxy->handlers_ = {};
-      // One that still starts would not hear it, and has nothing to keep.
+      // A starting proxy would not notice the closed socket, and has nothing to save.
       if (proxy->ready_)
         proxy->HangUp();
       else
@@ -135,7 +135,7 @@ void ProxyProcess::ReadSocket() {
   while (!hung_up_) {
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
     if (message.ok() && !message->has_value()) return;
-    // Its end of the socket closes when it ends, which the process descriptor tells better.
+    // A closed socket means a proxy about to end: its exit status is a better reason.
     if (!message.ok() && message.status().code() == StatusCode::kUnavailable) return HangUp();
     Result<ProxyReady> ready =
         message.ok() ? ParseMessage<ProxyReady>((*message)->frame) : message.status();
@@ -146,7 +146,7 @@ void ProxyProcess::ReadSocket() {
     }
     ready_ = true;
     pool_.poller_.Cancel(timer_);
-    // Its caller may end this proxy, and with it the handlers.
+    // The handler may end this proxy and thereby clear the handlers.
     if (const auto handler = std::exchange(handlers_.ready, {})) handler(*ready);
   }
 }
@@ -156,14 +156,14 @@ void ProxyProcess::HangUp() {
   hung_up_ = true;
   pool_.poller_.Forget(socket_.fd());
   socket_ = ControlSocket(UniqueFd());
-  // A proxy lives as long as its socket: one that goes on without is ended.
+  // A proxy must end after its socket is closed; otherwise it is killed.
   pool_.poller_.Cancel(timer_);
   timer_ =
       pool_.poller_.After(pool_.OwnEndLimit(), [this]() CUSPAN_REQUIRES(agent_thread) { Kill(); });
 }
 
 void ProxyProcess::CanNotBeTold(const Status& why) {
-  // One that has gone is explained best by its process.
+  // If the proxy has ended, its exit status is a better reason.
   if (why.code() != StatusCode::kUnavailable)
     last_words_ = Format("its proxy cannot be reached: {}", why.message());
   Kill();
@@ -176,7 +176,7 @@ void ProxyProcess::AwaitEnd(std::chrono::steady_clock::time_point deadline) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd waited{process_.get(), POLLIN, 0};
     const int ended = ::poll(&waited, 1, left.count() > 0 ? static_cast<int>(left.count()) : 0);
-    // A signal, as that of a launcher that has ended, is no reason to kill it sooner.
+    // A signal, such as that of an ending launcher, must not shorten the wait.
     if (ended < 0 && errno == EINTR) continue;
     if (ended > 0) Reap();
     return;
@@ -203,7 +203,7 @@ void ProxyProcess::Reap() {
   const std::shared_ptr<ProxyProcess> alive = shared_from_this();
   int wait_status = 0;
   if (::waitpid(pid_, &wait_status, WNOHANG) != pid_) return;
-  // What it said last may still be unread.
+  // Its last messages may still be unread.
   ReadSocket();
   pool_.poller_.Cancel(timer_);
   pool_.poller_.Forget(process_.get());

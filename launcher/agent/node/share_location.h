@@ -1,4 +1,4 @@
-// What the proxies of a run that shares its GPUs need for it.
+// Access to a shared GPU's table, for the proxies of a run sharing its GPUs.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace cuspan {
 
-// Of one proxy. Nothing in a run that has its GPUs to itself.
+// Data for one proxy. Empty if the run has its GPUs exclusively.
 struct ShareLocation {
-  UniqueFd table;         // Of the device: an open file description of its own.
-  std::uint32_t run = 0;  // The place of the run there.
+  UniqueFd table;         // The device's table, in its own open file description.
+  std::uint32_t run = 0;  // Slot of the run in the table.
 };
 
-// For a proxy on `device`, which is of this node. Whichever agent has taken the GPU for the run,
-// its table is there.
+// Data for a proxy on `device` of this node. The table exists no matter which agent has taken the
+// GPU for the run.
 Result<ShareLocation> FindShareLocation(const NodeContext& context, const DeviceDescription& device)
     CUSPAN_REQUIRES(agent_thread);
 

@@ -11,10 +11,10 @@
 namespace cuspan {
 namespace {
 
-// Of one message between agents: well below what fits (see protocol/wire/frame.h).
+// Records per message between agents, well below the maximum (see protocol/wire/frame.h).
 constexpr std::size_t kRecordsOfAPart = 256;
 
-// Clocks of machines drift apart by less than one in so many.
+// Clocks of machines drift apart by less than one part in this number.
 constexpr std::uint64_t kMaxDrift = 10'000;
 
 std::span<const std::byte> BytesOf(const TraceRecord* records, std::size_t count) {
@@ -37,7 +37,7 @@ std::pair<const ClockOffset::Best*, const ClockOffset::Best*> ClockOffset::Used(
   const std::uint64_t passed = second->theirs - first->theirs;
   const Best* const better = first->round_trip <= second->round_trip ? first : second;
   const Best* const worse = better == first ? second : first;
-  // One that is less exact than the clocks can have drifted says nothing.
+  // A measurement with an error above the possible drift is ignored.
   if (worse->round_trip / 2 > passed / kMaxDrift) return {better, better};
   return {first, second};
 }

@@ -1,6 +1,6 @@
-// The trace of a run as its agents gather it: the buffers of this node's
-// processes, and, on the home node, what the other agents send at the end, with
-// their clocks brought to the home node's.
+// Trace of a run, collected by its agents: the buffers of this node's processes and, at the head
+// agent, the records sent by the others at the end. Their times are converted to the head node's
+// clock.
 #pragma once
 
 #include <functional>
@@ -17,19 +17,19 @@
 
 namespace cuspan {
 
-// How another node's clock stands to this one's: of many questions the one whose answer came
-// fastest, once at the start of a run and once at its end; between them the clocks drift evenly.
+// Offset of another node's clock. Of many questions, the fastest answer counts, once at the start
+// of a run and once at its end. In between, drift is assumed to be linear.
 class ClockOffset {
  public:
-  // A question that left at `sent`, was answered there at `answered`, and was back at `received`.
+  // Adds a question sent at `sent`, answered there at `answered` and returned at `received`.
   void Take(std::uint64_t sent, std::uint64_t answered, std::uint64_t received)
       CUSPAN_REQUIRES(agent_thread);
-  // What comes now belongs to the end of the run.
+  // Later answers belong to the end of the run.
   void StartSecond() CUSPAN_REQUIRES(agent_thread) { second_started_ = true; }
-  // Questions answered since the start, or since StartSecond.
+  // Number of answers since the start, or since StartSecond.
   int answers() const CUSPAN_REQUIRES(agent_thread) { return answers_[second_started_ ? 1 : 0]; }
 
-  // A time of theirs as this node's clock had it.
+  // Converts the other node's time to this node's clock.
   std::uint64_t ToOurs(std::uint64_t theirs) const CUSPAN_REQUIRES(agent_thread);
   ClockReport Report() const CUSPAN_REQUIRES(agent_thread);
 
@@ -37,9 +37,9 @@ class ClockOffset {
   struct Best {
     std::uint64_t round_trip = ~std::uint64_t{0};
     std::uint64_t theirs = 0;
-    std::int64_t offset = 0;  // Theirs less ours.
+    std::int64_t offset = 0;  // Their clock minus ours.
   };
-  // Of the start and of the end, or one of them twice.
+  // Measurements of the start and of the end, or one of them twice.
   std::pair<const Best*, const Best*> Used() const CUSPAN_REQUIRES(agent_thread);
 
   Best best_[2];
@@ -47,27 +47,27 @@ class ClockOffset {
   bool second_started_ = false;
 };
 
-// One thread.
+// Threads: one.
 class TraceCollector {
  public:
-  // Also starts this process's own trace, if it can.
+  // Also starts this process's own trace, if possible.
   explicit TraceCollector(const std::string& host) CUSPAN_REQUIRES(agent_thread);
 
-  // The memory for a process of this node to record into; invalid when there is none.
+  // Memory for the records of a process of this node; invalid on failure.
   UniqueFd AddProcess(std::string role, std::uint32_t session, std::uint32_t device, bool client)
       CUSPAN_REQUIRES(agent_thread);
 
-  // --- Away: all that this node's processes have recorded, in pieces for the head agent.
+  // --- Worker agents: this node's records, in pieces for the head agent.
   void ForEachPart(std::uint32_t rank, const std::function<void(const TracePart&)>& use) const
       CUSPAN_REQUIRES(agent_thread);
 
-  // --- Home.
-  // A piece from another agent.
+  // --- Head agent.
+  // Adds a piece from another agent.
   void Take(const TracePart& part) CUSPAN_REQUIRES(agent_thread);
   ClockOffset& clock(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread) {
     return clocks_[rank].offset;
   }
-  // All of the run, by this node's clock.
+  // Writes all records of the run, in this node's time.
   Status Write(const std::string& path) const CUSPAN_REQUIRES(agent_thread);
 
  private:
@@ -81,8 +81,8 @@ class TraceCollector {
   };
   const std::string host_;
   std::vector<Local> local_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, TracedProcess> others_;  // By rank and number.
-  std::map<std::uint32_t, Clock> clocks_;                                    // By rank.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, TracedProcess> others_;  // Key: rank, number.
+  std::map<std::uint32_t, Clock> clocks_;                                    // Key: rank.
 };
 
 }  // namespace cuspan

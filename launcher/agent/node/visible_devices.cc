@@ -9,7 +9,7 @@
 namespace cuspan {
 namespace {
 
-// Of CUresult, from cuda.h.
+// Values of CUresult (cuda.h).
 constexpr std::int32_t kNoDevice = 100;
 constexpr std::int32_t kInvalidDevice = 101;
 

@@ -1,4 +1,4 @@
-// Which of the run's devices a process sees. Pure.
+// Choice of the run's devices visible to a process. Pure functions.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 namespace cuspan {
 
 struct VisibleChoice {
-  // Numbers in the run, in the order in which the process counts them.
+  // Numbers in the run, in the process's order.
   std::vector<std::uint32_t> devices;
-  // Of the driver (CUresult): why there is none.
+  // Reason if there are no devices, as a CUresult.
   std::int32_t result = 0;
 };
 
-// A rank of an MPI program that has devices of its own sees those; kRefused when the run has none
-// for it. Of these CUDA_VISIBLE_DEVICES chooses (common/visible_list.h).
+// If each rank of an MPI program has devices of its own, a rank sees only these; kRefused if the
+// run has none left for it. CUDA_VISIBLE_DEVICES then chooses among them (common/visible_list.h).
 Result<VisibleChoice> ChooseVisible(std::span<const DeviceDescription> devices,
                                     const VisibleDevices& visible);
 

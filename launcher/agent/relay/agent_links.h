@@ -1,4 +1,4 @@
-// How an agent reaches the others of its run.
+// Connections of an agent to the others of its run.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 namespace cuspan {
 
 struct AgentLinks {
-  Transport* transport = nullptr;    // None in a run of one agent. Outlives the agent.
-  std::uint32_t agents = 1;          // Ranks of the transport, the head agent's first.
-  std::vector<ControlSocket> lanes;  // To this agent's lanes; none: it moves bulk itself.
+  Transport* transport = nullptr;  // Null in a run of one agent. Outlives the agent.
+  // Number of agents: ranks of the transport, the head agent's first.
+  std::uint32_t agents = 1;
+  std::vector<ControlSocket> lanes;  // Sockets to its lanes; empty: moves bulk itself.
 };
 
 }  // namespace cuspan

@@ -1,8 +1,8 @@
-// Messages between agents: a batch of frames, each behind its route.
+// Format of messages between agents: a batch of frames, each preceded by its route.
 //
 //   offset  bytes  field
 //        0      4  session, 0 for a control frame
-//        4      4  device, 0 for a control frame
+//        4      4  context, 0 for a control frame
 //        8      …  the frame as it stands in a channel (protocol/wire/frame.h)
 //        …   0 … 7  zeros up to a multiple of 8
 #pragma once
@@ -17,21 +17,21 @@
 
 namespace cuspan {
 
-// One session's use of one device.
+// Identifies one session's use of one device context.
 struct RouteKey {
   std::uint32_t session = 0;  // Counted from 1.
-  std::uint32_t context = 0;  // As the client numbers them.
+  std::uint32_t context = 0;  // The client's number of the context.
   auto operator<=>(const RouteKey&) const = default;
 };
 
-// Frames on their way to one agent.
+// Collects frames for one agent.
 class BatchWriter {
  public:
-  // For messages of so many bytes at most, of which each frame needs kMinMessageBytes.
+  // `most`: maximum message size in bytes, at least kMinMessageBytes so that any frame fits.
   explicit BatchWriter(std::size_t most) : most_(most) { bytes_.reserve(most); }
   static constexpr std::size_t kMinMessageBytes = sizeof(RouteKey) + kMaxFrameBytes;
 
-  // Appends a frame; false when it does not fit any more.
+  // Appends a frame; false if it does not fit any more.
   bool Append(RouteKey route, const FrameHeader& header, Bytes payload) {
     const std::size_t needed = (sizeof route + sizeof header + payload.size() + 7) / 8 * 8;
     if (needed > most_ - bytes_.size()) return false;
@@ -54,7 +54,7 @@ class BatchWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Reads a batch from another agent; every length is checked.
+// Reads a batch from another agent and checks every length.
 class BatchReader {
  public:
   explicit BatchReader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -63,7 +63,7 @@ class BatchReader {
     RouteKey route;
     Frame frame;  // Points into the batch.
   };
-  // The next frame; nothing at the end; kInvalid for what no agent writes.
+  // Returns the next frame; empty at the end; kInvalid if the batch is malformed.
   Result<std::optional<Item>> Next() {
     if (left_.empty()) return std::optional<Item>();
     Item item;

@@ -1,4 +1,4 @@
-// Whose the sends and receives are that a carrier has under way, by the id it was given.
+// Owners of a carrier's sends and receives in flight, by the id given to it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ class ChunkInbox;
 class ChunkSends;
 
 struct BulkOwner {
-  ChunkInbox* inbox = nullptr;  // Of a receive.
-  ChunkSends* sends = nullptr;  // Of a send.
+  ChunkInbox* inbox = nullptr;  // Set for a receive.
+  ChunkSends* sends = nullptr;  // Set for a send.
 };
 
 class BulkTable {
@@ -22,7 +22,7 @@ class BulkTable {
     owners_.emplace(++last_, owner);
     return last_;
   }
-  // Forgets it; nobody's when it is not known.
+  // Removes the entry and returns its owner; no owner if the id is unknown.
   BulkOwner Take(std::uint64_t id) {
     const auto found = owners_.find(id);
     if (found == owners_.end()) return {};
@@ -36,7 +36,7 @@ class BulkTable {
   std::unordered_map<std::uint64_t, BulkOwner> owners_;
 };
 
-// A channel whose slots a carrier may use as long as this lives.
+// Attaches a channel to a carrier, giving access to its slots, until destroyed.
 class Attachment {
  public:
   Attachment(Carrier& carrier, std::shared_ptr<Channel> channel)
@@ -45,7 +45,7 @@ class Attachment {
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  // Whether it may.
+  // Result of Carrier::Attach.
   const Status& status() const { return attached_; }
   Channel& channel() const { return *channel_; }
 

@@ -1,5 +1,5 @@
-// What moves the bytes of chunks between the slots of channels on two nodes:
-// the agent itself, or its lanes.
+// Moves the bytes of chunks between the slots of channels on two nodes. Implemented by the agent
+// itself or by its lanes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cuspan {
 
-// Part of a staging slot. `outgoing` as this agent's side of the channel sees it.
+// Part of a staging slot. `outgoing`: direction seen from this agent's side of the channel.
 struct SlotBytes {
   Channel* channel;
   bool outgoing;
@@ -24,13 +24,13 @@ struct SlotBytes {
   }
 };
 
-// One thread. Sends and receives are as those of Transport, but between two
-// agents on one of several lanes; each lane keeps its own order.
+// Threads: one. Sends and receives work as those of Transport, but on one of several lanes between
+// two agents; each lane keeps its own order.
 class Carrier {
  public:
   virtual ~Carrier() = default;
   virtual std::uint32_t lanes() const = 0;
-  // A channel's slots may be used between these; they nest.
+  // A channel's slots may be used between Attach and Detach; calls nest.
   virtual Status Attach(Channel& channel) = 0;
   virtual void Detach(Channel& channel) = 0;
 
@@ -41,17 +41,17 @@ class Carrier {
   virtual void Expect(std::uint32_t lane, std::uint64_t id) = 0;
   virtual void Cancel(std::uint32_t lane, std::uint64_t id) = 0;
   virtual void Finished(std::vector<std::uint64_t>& ids) = 0;
-  // Whether Finished may have something, for Bell::Wait. Cheap.
+  // True if Finished may return ids; a cheap check for Bell::Wait.
   virtual bool HasWork() = 0;
-  // Of which agent a lane is known to be gone, beside what the agent's own transport tells; and:
-  // that one is given up, as by the transport.
+  // TakeLost: next agent lost by one of the lanes; the agent's own transport reports its losses
+  // separately. GiveUp: Transport::GiveUp on all lanes.
   virtual std::optional<Transport::LostPeer> TakeLost() { return std::nullopt; }
   virtual void GiveUp(std::uint32_t) {}
-  // Nothing is under way, and nothing follows: before the transport is shut down.
+  // Called before the transport is shut down, with nothing in flight and nothing to follow.
   virtual void End() = 0;
 };
 
-// The agent itself, over its own transport: one lane.
+// Moves bulk by the agent itself, over its own transport: one lane.
 class OwnCarrier final : public Carrier {
  public:
   explicit OwnCarrier(Transport& transport) : transport_(transport) {}
@@ -69,7 +69,7 @@ class OwnCarrier final : public Carrier {
   void Expect(std::uint32_t, std::uint64_t id) override { transport_.ExpectBulk(id); }
   void Cancel(std::uint32_t, std::uint64_t id) override { transport_.CancelBulkReceive(id); }
   void Finished(std::vector<std::uint64_t>& ids) override { transport_.FinishedBulk(ids); }
-  bool HasWork() override { return false; }  // MPI wakes nobody.
+  bool HasWork() override { return false; }  // MPI does not wake the agent.
   void End() override {}
 
  private:

@@ -33,7 +33,7 @@ bool ChunkInbox::PostAhead() {
 }
 
 void ChunkInbox::Post(std::uint32_t slot) {
-  // Each lane gets as many.
+  // Balances the posted receives over the lanes.
   const auto lane = std::min_element(
       lanes_.begin(), lanes_.end(),
       [](const Lane& a, const Lane& b) { return a.posted.size() < b.posted.size(); });
@@ -84,7 +84,7 @@ Status ChunkInbox::Announce(const FrameHeader& header, const RemoteChunk& chunk)
   return Status::Ok();
 }
 
-// It is there, and known.
+// Called when the chunk is both announced and received.
 void ChunkInbox::Trace(const Incoming& incoming) const {
   const Chunk& chunk = incoming.arrival.chunk;
   incoming.trace.Done(TraceKind::kNetworkReceive, route_.context, chunk.transfer, chunk.offset,
@@ -130,7 +130,7 @@ void ChunkInbox::End(const std::vector<std::uint32_t>& sent) {
     --unfinished_;
     entry = receives_.erase(entry);
   }
-  // Nothing will be announced any more, or come for what was.
+  // No further announcements follow, and cancelled receives get no bytes.
   for (Lane& lane : lanes_) lane.posted.clear();
   std::erase_if(announced_, [this](const Entry& incoming) {
     return !incoming->received && !receives_.contains(incoming->id);

@@ -1,11 +1,9 @@
-// The receiving half of a route's chunks: every free slot of the channel gets a
-// receive that is posted ahead, so that a chunk is never waited for by its
-// sender, and the other end is told of them (credit). A chunk is announced by a
-// frame; its bytes come for themselves, on any of the carrier's lanes.
+// The receiving half of a route's chunks. Every free slot of the channel gets a receive posted
+// ahead, and the other end gets credit for it. While slots are free, a sender never waits for a
+// receive. A frame announces a chunk; its bytes arrive separately, on any of the carrier's lanes.
 //
-// The posted receives outlive their route: they end when the other end has said
-// how many chunks it sent (RemoteClosed). Those into which nothing will come are
-// cancelled, the others awaited.
+// Posted receives outlive their route. They end when the other end has reported the number of
+// chunks it sent (RemoteClosed): surplus receives are cancelled, the others awaited.
 #pragma once
 
 #include <deque>
@@ -21,43 +19,43 @@
 
 namespace cuspan {
 
-// One thread.
+// Threads: one.
 class ChunkInbox {
  public:
-  // A chunk as it is posted to the channel.
+  // A chunk in the form posted to the channel.
   struct Arrival {
     FrameHeader header;
     Chunk chunk;
   };
 
-  // `tag` is this inbox's own among those for `agent`. `carrier` and `table` outlive it.
+  // `tag`: unique among the inboxes for `agent`. `carrier` and `table` outlive the inbox.
   ChunkInbox(RouteKey route, std::uint32_t agent, std::uint32_t tag,
              std::shared_ptr<Attachment> memory, Carrier& carrier, BulkTable& table);
 
-  // Posts receives into the slots that are free; true when there were some.
+  // Posts receives into all free slots; true if any was posted.
   bool PostAhead();
-  // Whether PostAhead would find a slot. Cheap; then the bell rings when one comes free.
+  // True if PostAhead would find a slot; cheap. If false, the bell rings when a slot becomes free.
   bool CanPost();
-  // The receives of which the other end does not know, by lane, when they are at least `least`;
-  // now it does.
+  // Returns the number of receives not yet granted to the other end, by lane, and counts them as
+  // granted. Empty if there are fewer than `least`.
   std::optional<std::vector<std::uint32_t>> TakeGrants(std::uint32_t least);
 
-  // The other end has announced a chunk. kInvalid when there is no receive for it.
+  // Handles the announcement of a chunk. kInvalid if no receive is posted for it.
   Status Announce(const FrameHeader& header, const RemoteChunk& chunk);
-  // The receive `id` is complete.
+  // Handles the completion of receive `id`.
   void Received(std::uint64_t id);
-  // The next chunk in the order of the announcements, if its bytes are there.
+  // The next chunk in order of announcement, if its bytes have arrived; else null.
   const Arrival* Front() const;
   void PopFront();
-  // Chunks were announced that the channel does not have yet.
+  // True if announced chunks have not been posted to the channel yet.
   bool awaits_chunks() const { return !announced_.empty(); }
 
-  // No route takes its chunks any more.
+  // Called when the route is closed: chunks are not delivered any more.
   void Shut();
   bool shut() const { return shut_; }
-  // The other end sent so many, by lane, and sends no more.
+  // The other end sent these numbers of chunks, by lane, and sends no more.
   void End(const std::vector<std::uint32_t>& sent);
-  // Shut, and nothing of it is under way.
+  // True if the inbox is shut and no receive is in flight.
   bool over() const { return shut_ && ended_ && unfinished_ == 0; }
   std::uint32_t tag() const { return tag_; }
 
@@ -66,16 +64,16 @@ class ChunkInbox {
     std::uint64_t id;
     std::uint32_t slot;
     std::uint32_t lane;
-    std::uint32_t number;  // Among the lane's, from 0.
+    std::uint32_t number;  // Position among the lane's receives, from 0.
     bool received = false;
     bool announced = false;
-    Arrival arrival;  // Once announced.
-    TraceSpan trace;  // From then on.
+    Arrival arrival;  // Valid once announced.
+    TraceSpan trace;  // Started by the announcement.
   };
   using Entry = std::shared_ptr<Incoming>;
   struct Lane {
-    std::deque<Entry> posted;  // And not announced, in their order.
-    std::uint32_t count = 0;   // Ever posted.
+    std::deque<Entry> posted;  // Not announced yet, in order.
+    std::uint32_t count = 0;   // Total number posted.
     std::uint32_t ungranted = 0;
   };
   void Trace(const Incoming& incoming) const;
@@ -89,12 +87,12 @@ class ChunkInbox {
   Carrier& carrier_;
   BulkTable& table_;
   std::vector<Lane> lanes_;
-  std::deque<Entry> announced_;  // In their order, and not posted to the channel.
-  // Receives by their id, as long as they are not complete.
+  std::deque<Entry> announced_;  // Not yet posted to the channel, in order.
+  // Incomplete receives by id.
   std::unordered_map<std::uint64_t, Entry> receives_;
-  std::optional<std::uint32_t> slot_;  // Taken, and no receive posted into it yet.
-  std::uint32_t held_ = 0;             // Slots that are posted or announced.
-  std::uint32_t unfinished_ = 0;       // Receives.
+  std::optional<std::uint32_t> slot_;  // Acquired, but no receive posted into it yet.
+  std::uint32_t held_ = 0;             // Slots posted or announced.
+  std::uint32_t unfinished_ = 0;       // Receives in flight.
   bool shut_ = false;
   bool ended_ = false;
 };

@@ -5,7 +5,7 @@
 namespace cuspan {
 namespace {
 
-// Fewer would leave the link idle between two, however slow it is.
+// Sends always allowed in flight: with fewer, even a slow link would be idle between two of them.
 constexpr std::uint32_t kMinSends = 2;
 
 }  // namespace

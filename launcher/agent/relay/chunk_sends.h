@@ -1,6 +1,6 @@
-// The chunks on their way to one agent, of all routes: on each lane some are
-// being sent, W of them at most and no more bytes than a slow link passes in a
-// few milliseconds, and the others wait in the order in which they were announced.
+// Chunks of all routes to one agent. Each lane sends up to W of them at a time. All lanes together
+// send no more bytes than the link passes in a few milliseconds. The others wait in order of
+// announcement.
 #pragma once
 
 #include <algorithm>
@@ -19,32 +19,33 @@
 
 namespace cuspan {
 
-// One thread.
+// Threads: one.
 class ChunkSends {
  public:
   struct Item {
     RouteKey route;
-    std::uint32_t tag;  // Of the inbox at the other end.
+    std::uint32_t tag;  // Tag of the inbox at the other end.
     std::shared_ptr<Attachment> memory;
     Chunk chunk;
-    std::uint64_t announcement;  // Counts what was announced to this agent.
+    std::uint64_t announcement;  // Sequence number among the announcements to this agent.
   };
 
-  // `limits`, `carrier` and `table` outlive it. `most`: sends at a time on each lane.
+  // `limits`, `carrier` and `table` outlive it. `most`: maximum number of sends in flight on each
+  // lane (W).
   ChunkSends(std::uint32_t agent, std::uint32_t most, const Transport::Limits& limits,
              Carrier& carrier, BulkTable& table);
 
-  // The lane with the fewest bytes before them, of those with credit.
+  // The lane with the fewest queued bytes among those with credit.
   std::optional<std::uint32_t> ChooseLane(std::span<const std::uint32_t> credit) const;
   void Queue(std::uint32_t lane, Item item);
-  // Begins what may be, on each lane no more together than the transport likes; true when there was
-  // something.
+  // Starts queued sends within the limits, on each lane at most the number preferred by the
+  // transport (begins_in_halves). True if any was started.
   bool Start(LinkRate::Time now);
-  // Of the last chunk that was begun.
+  // Announcement number of the last chunk started.
   std::uint64_t started_announcement() const { return started_announcement_; }
-  // The send `id` has ended.
+  // Handles the completion of send `id`.
   std::optional<Item> Finished(std::uint64_t id, LinkRate::Time now);
-  // Drops what was announced under `tag` and not begun; how many were begun, by lane.
+  // Drops chunks announced under `tag` and not started. Returns the number started, by lane.
   std::vector<std::uint32_t> End(std::uint32_t tag);
 
   bool empty() const {
@@ -57,7 +58,7 @@ class ChunkSends {
   struct Lane {
     std::deque<Item> queue;
     std::uint32_t sends = 0;
-    std::uint64_t bytes = 0;  // Queued or being sent.
+    std::uint64_t bytes = 0;  // Queued or in flight.
   };
   struct Sending {
     std::uint32_t lane;
@@ -73,7 +74,8 @@ class ChunkSends {
   BulkTable& table_;
   std::vector<Lane> lanes_;
   std::map<std::uint64_t, Sending> sending_;
-  std::map<std::uint32_t, std::vector<std::uint32_t>> sent_;  // By tag: by lane, begun.
+  // Number of sends started, by tag and lane.
+  std::map<std::uint32_t, std::vector<std::uint32_t>> sent_;
   std::uint64_t bytes_under_way_ = 0;
   std::uint32_t under_way_ = 0;
   std::uint64_t started_announcement_ = 0;

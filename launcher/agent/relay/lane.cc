@@ -21,9 +21,9 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kAgentLimit{60'000};  // To start this lane, when all have come.
+constexpr milliseconds kAgentLimit{60'000};  // Time for the agent to start this lane.
 constexpr milliseconds kMapLimit{10'000};
-// Nothing under way: only the agent has something to say, and rings.
+// Longest sleep with nothing in flight: only the agent can bring work, and it rings the bell.
 constexpr milliseconds kLaneIdleSleep{1'000};
 
 class Lane {
@@ -45,7 +45,7 @@ class Lane {
   Result<bool> TakeCommands();
   Status Take(const Frame& frame);
   Status Map(std::uint32_t number);
-  // The bytes that a LaneSend or a LaneReceive names.
+  // Memory named by a LaneSend or LaneReceive.
   template <typename Command>
   Result<std::span<std::byte>> Find(const Command& command) const;
   bool TellFinished();
@@ -53,17 +53,17 @@ class Lane {
   void Rest(Clock::time_point moved_last, microseconds& nap);
 
   Transport& transport_;
-  const std::vector<std::uint32_t> peers_;  // This lane's ranks, by agent.
+  const std::vector<std::uint32_t> peers_;  // Ranks of this lane in other agents, by agent.
   ControlSocket socket_;
-  const std::unique_ptr<Bell> bell_;  // Stays where it is: channels point to it.
-  Bell unused_;                       // Mapped channels have one, and nobody rings it.
+  const std::unique_ptr<Bell> bell_;  // Its address must not change: channels point to it.
+  Bell unused_;                       // Mapped channels need a peer bell; never rung.
   std::unique_ptr<Channel> commands_;
-  const std::unique_ptr<BellRinger> ringer_;  // Where the transport wakes it.
+  const std::unique_ptr<BellRinger> ringer_;  // Null if the transport has no wake descriptor.
   const WaitStages stages_ = WaitStages::ForThisMachine();
-  std::map<std::uint32_t, std::unique_ptr<Channel>> channels_;  // By their number.
-  std::uint64_t under_way_ = 0;  // Sends, and receives that are expected.
+  std::map<std::uint32_t, std::unique_ptr<Channel>> channels_;  // Key: channel number.
+  std::uint64_t under_way_ = 0;                                 // Sends, and expected receives.
   std::vector<std::uint64_t> finished_;
-  bool gave_up_ = false;  // An agent, or several.
+  bool gave_up_ = false;  // One agent or several were given up.
   bool ended_ = false;
 };
 
@@ -72,10 +72,10 @@ Status Lane::Serve() {
   microseconds nap = kFirstBackoff;
   while (!ended_) {
     CUSPAN_ASSIGN_OR_RETURN(bool moved, TakeCommands());
-    // One after the other: none may wait for the others to be idle.
+    // All three run in every pass, even if an earlier one has moved something.
     moved = TellFinished() || moved;
     moved = TellLost() || moved;
-    // An agent that ends without a word has closed it.
+    // Closed by an agent ending without a LaneEnd.
     if (!moved && commands_->closed()) return Status::Ok();
     if (moved) {
       moved_last = Clock::now();
@@ -102,7 +102,7 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
     bell_->Wait([&] { return has_work() || ringer_->fired(); }, kLaneIdleSleep, sleep_at_once);
     return;
   }
-  // A transport that can not be armed now has something that goes on while one looks.
+  // A transport that cannot be armed now has pending work: it needs polling.
   bell_->Wait(has_work, wakes || under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleSleep),
               sleep_at_once);
   nap = std::min(2 * nap, kLongestBackoff);
@@ -128,7 +128,7 @@ Status Lane::Take(const Frame& frame) {
     }
     case Op::kLaneUnmap: {
       const Result<LaneUnmap> unmap = ParseMessage<LaneUnmap>(frame);
-      // To an agent that is given up something may be under way until the end.
+      // Transfers to an agent given up may use the memory until the transport ends.
       if (unmap.ok() && !gave_up_) channels_.erase(unmap->number);
       return unmap.status();
     }
@@ -173,7 +173,7 @@ Status Lane::Take(const Frame& frame) {
 }
 
 Status Lane::Map(std::uint32_t number) {
-  // The agent has sent it before it said so.
+  // The agent sends the descriptor over the socket before it posts this frame.
   CUSPAN_ASSIGN_OR_RETURN(LaneMap map, socket_.Expect<LaneMap>(kMapLimit));
   if (map.number != number)
     return Status::Invalid("channel {} arrived as number {}", number, map.number);
@@ -208,7 +208,7 @@ bool Lane::TellLost() {
 }
 
 bool Lane::TellFinished() {
-  // Who is woken has to look in any case.
+  // A transport with a wake descriptor must be progressed after each wake-up.
   if (under_way_ == 0 && ringer_ == nullptr) return false;
   finished_.clear();
   transport_.FinishedBulk(finished_);
@@ -222,7 +222,7 @@ bool Lane::TellFinished() {
 Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket,
                  const std::function<void()>& linger) {
   if (Status start = socket.Expect<LaneStart>(kAgentLimit).status(); !start.ok()) {
-    // An agent that ends before it has begun hangs up; another one is late.
+    // If the agent ended before it started, the socket is hung up. Otherwise the agent is late.
     pollfd waited{socket.fd(), POLLRDHUP, 0};
     if (::poll(&waited, 1, 0) <= 0) return start;
     linger();

@@ -1,5 +1,5 @@
-// A lane: what sends and receives bulk as its agent tells it, between the slots of channels that it
-// maps: a process beside the agent, or a thread in it. It sleeps while nothing is under way.
+// A lane: a process beside the agent, or a thread in it. It sends and receives bulk data as ordered
+// by its agent, between the slots of channels it maps. It sleeps while nothing is in flight.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace cuspan {
 
-// Serves the agent at the other end of the socket until that ends the run, which leaves the
-// transport as it is; it is used by this alone meanwhile. `peers`: by agent, which rank of the
-// transport the same lane of that agent is. At last it calls `linger`, until whose end memory stays
-// that the transport may still use. A failure is one sentence: the agent must then end.
+// Serves the agent at the other end of the socket until the agent ends the run. The transport is
+// used by this function alone and is not shut down. `peers`: transport ranks of the same lane in
+// the other agents, by agent. At the end it calls `linger`; memory still in use by the transport
+// stays mapped until `linger` returns. If an error is returned (one sentence), the agent must end.
 Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket,
                  const std::function<void()>& linger);
 

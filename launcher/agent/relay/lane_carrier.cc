@@ -8,11 +8,11 @@
 namespace cuspan {
 namespace {
 
-// For a lane to come to what it was told last: what is before it takes far less, unless the lane is
-// gone, and then the job ends anyway.
+// Time limit for a lane to read its last commands. Earlier commands take far less, unless the lane
+// is dead; the job then ends anyway.
 constexpr std::chrono::milliseconds kLaneEndLimit{10'000};
 
-// Only frames go through a lane's channel.
+// A lane's channel carries frames only, no bulk.
 ChannelLayout CommandLayout() {
   ChannelLayout layout;
   layout.ring_slots = 4096;
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Carrier>> LaneCarrier::Start(std::vector<ControlSocket> l
 }
 
 LaneCarrier::~LaneCarrier() {
-  // One that has not been told its end takes this for it.
+  // Ends lanes without a LaneEnd so far.
   for (const Lane& lane : lanes_) lane.channel->Close(false);
 }
 
@@ -45,7 +45,7 @@ Result<LaneCarrier::Lane> LaneCarrier::Admit(ControlSocket socket, Bell& bell) {
   CUSPAN_ASSIGN_OR_RETURN(
       std::unique_ptr<Channel> channel,
       Channel::Attach(std::move(fd), ChannelSide::kClient, &bell, std::move(lane_end)));
-  // Last: a lane that has begun ends when its channel is closed.
+  // Sent last: once started, a lane ends when its channel is closed.
   const int fds[] = {of_lane.get(), lane_bell.fd(), bell.fd()};
   CUSPAN_RETURN_IF_ERROR(socket.Send(LaneStart{}, fds));
   return Lane{std::move(socket), std::move(channel), {}};
@@ -81,7 +81,7 @@ Status LaneCarrier::Attach(Channel& channel) {
       for (std::uint32_t told = 0; told < lane; ++told) Tell(told, LaneUnmap{number});
       return sent;
     }
-    // It looks at its socket when it reads this.
+    // The lane reads its socket when it gets this frame.
     Tell(lane, map);
   }
   channels_[&channel] = {number, 1};
@@ -159,7 +159,8 @@ bool LaneCarrier::HasWork() {
 
 void LaneCarrier::End() {
   for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneEnd{});
-  // A lane that is behind has no room for it yet, and may itself have none for what it finished.
+  // A lane with a full command ring may itself be blocked by a full ring of LaneFinished: drains
+  // both.
   std::vector<std::uint64_t> unused;
   const auto end = std::chrono::steady_clock::now() + kLaneEndLimit;
   for (Lane& lane : lanes_) {

@@ -1,6 +1,6 @@
-// The carrier of an agent that has lanes: each is told over a channel of its own
-// what to send and to receive, and maps the channels whose slots it uses. Nothing
-// but bulk goes through them, so frames never wait behind it in one connection.
+// Carrier of an agent with lanes. Each lane gets its sends and receives over a channel of its own,
+// and maps the channels whose slots it uses. Lanes carry only bulk, so frames never wait behind it
+// in one connection.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ namespace cuspan {
 
 class LaneCarrier final : public Carrier {
  public:
-  // Of lanes at the other ends of these sockets. `bell` is the agent's and outlives the carrier.
+  // `lanes`: sockets to the lanes. `bell` is the agent's and outlives the carrier.
   static Result<std::unique_ptr<Carrier>> Start(std::vector<ControlSocket> lanes, Bell& bell);
   ~LaneCarrier() override;
 
@@ -40,7 +40,7 @@ class LaneCarrier final : public Carrier {
   struct Lane {
     ControlSocket socket;
     std::unique_ptr<Channel> channel;
-    std::deque<std::vector<std::byte>> commands;  // For which its ring had no room.
+    std::deque<std::vector<std::byte>> commands;  // Waiting for room in its ring.
   };
   struct Known {
     std::uint32_t number;
@@ -52,18 +52,18 @@ class LaneCarrier final : public Carrier {
   template <typename T>
   void Tell(std::uint32_t lane, const T& command);
   static void Flush(Lane& lane);
-  // Of an attached channel; 0, which no lane knows, for others.
+  // Number of an attached channel; 0, unknown to lanes, for others.
   std::uint32_t NumberOf(Channel* channel) const;
 
   std::vector<Lane> lanes_;
-  std::map<Channel*, Known> channels_;  // Those that are attached.
+  std::map<Channel*, Known> channels_;  // Attached channels.
   std::uint32_t last_number_ = 0;
-  // What they have said, and nobody has taken.
+  // Reports of lanes, not consumed yet.
   std::vector<std::uint64_t> finished_;
   std::deque<Transport::LostPeer> lost_;
 };
 
-// What moves an agent's bulk: its lanes where there are some, else the agent itself.
+// Carrier of an agent's bulk: its lanes if it has any, else the agent itself.
 Result<std::unique_ptr<Carrier>> MakeCarrier(Transport& transport, std::vector<ControlSocket> lanes,
                                              Bell& bell);
 

@@ -8,20 +8,22 @@ namespace {
 
 using std::chrono::duration;
 
-// Smaller ones measure the time of a message.
+// Smaller chunks, in bytes, are not counted: their time is dominated by latency.
 constexpr std::uint32_t kMinCounted = 32 * 1024;
-// Of busy time for one estimate.
+// Busy time of the link per estimate.
 constexpr std::chrono::milliseconds kSample{5};
-// A link that lets a burst pass, or a process that did not run for a while, must not change the
-// estimate at once by more.
+// Limits, as factors, for one change of the estimate: a burst passed by the link, or a process not
+// scheduled for a while, must not distort it.
 constexpr double kMaxGrowth = 2;
 constexpr double kMaxLoss = 8;
 
-// What is under way: a frame waits behind it. And with it what lies in staging buffers, for which
-// whoever waits for a copy from the device waits, too.
+// Limits in seconds of the link's rate. kWindowSeconds: bulk in flight, since a frame waits behind
+// it. kStagedSeconds: the same and the staging buffers, since copies from the device wait behind
+// both.
 constexpr double kWindowSeconds = 0.004;
 constexpr double kStagedSeconds = 0.006;
-// Of one chunk: the first and the last of a copy have their other legs for themselves.
+// Time of one chunk on the link. On its other hops, the first and the last chunk of a copy overlap
+// with no others.
 constexpr double kChunkSeconds = 0.0004;
 constexpr std::uint32_t kMinSlots = 4;
 

@@ -1,5 +1,5 @@
-// How fast a link takes bulk, and what follows from it: how much may be under
-// way at a time, so that a small frame never waits long behind megabytes.
+// Measures the rate of a link for bulk, and limits the bulk in flight accordingly: a small frame
+// must not wait long behind megabytes.
 #pragma once
 
 #include <chrono>
@@ -9,27 +9,27 @@
 
 namespace cuspan {
 
-// An estimate from the sends to one agent. One thread.
+// Estimate from the sends to one agent. Threads: one.
 class LinkRate {
  public:
-  // `least_chunk`: of Transport::Limits.
+  // `least_chunk`: see Transport::Limits.
   explicit LinkRate(std::uint64_t least_chunk) : least_chunk_(least_chunk) {}
 
   using Time = std::chrono::steady_clock::time_point;
 
-  // A send was begun; one has ended. Its bytes count for the time in which any was under way.
+  // Start and end of a send. Its bytes are divided by the time with any send in flight.
   void Started(Time now);
   void Finished(std::uint32_t bytes, Time now);
 
   double bytes_per_second() const { return rate_; }
-  // How many bytes may be under way at a time.
+  // Maximum number of bytes in flight.
   std::uint64_t window_bytes() const;
-  // How one of `routes` should cut its copies.
+  // Chunk size and number of slots for the copies of each of `routes` routes.
   Pace PaceFor(const ChannelLayout& layout, std::size_t routes) const;
 
  private:
-  // Of a link of which nothing is known yet: its first chunks shall neither hold up a slow one
-  // long nor slow down a fast one.
+  // Assumed rate of an unmeasured link, in bytes/s. Its first chunks must neither block a slow link
+  // for long nor leave a fast one idle.
   static constexpr double kFirstGuess = 1e9;
   const std::uint64_t least_chunk_;
   double rate_ = kFirstGuess;

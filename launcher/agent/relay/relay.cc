@@ -10,25 +10,26 @@
 namespace cuspan {
 namespace {
 
-// Bytes of frames that one end of a route may have under way or in the other's backlog.
+// Maximum bytes of frames from one end of a route in flight or in the other end's backlog.
 constexpr std::uint64_t kFrameWindow = 512 * 1024;
-// Granted again in portions: each costs a message.
+// Minimum credit returned at a time, in bytes: each grant costs a message.
 constexpr std::uint64_t kGrantBytes = kFrameWindow / 4;
-// Frames of one route in one pass, so that others have their turn.
+// Maximum bytes of frames from one route per pass, for fairness among routes.
 constexpr std::size_t kBytesPerPass = 64 * 1024;
 constexpr int kMessagesPerPass = 32;
-// Control messages for one agent that may wait before those who make them wait.
+// Number of control messages queued for one agent above which congested() is true.
 constexpr std::size_t kMaxControl = 256;
-// Announcements that may wait for one another, on a link of more bytes a second than these.
+// Maximum number of chunk announcements held back to share a message, on links faster than
+// kHoldAbove bytes/s.
 constexpr std::uint64_t kHeldAnnouncements = 4;
 constexpr double kHoldAbove = 1.5e9;
-// So long an inline chunk waits for the answer that a proxy sends behind it: one message instead of
+// Time for which an inline chunk waits for the proxy's answer behind it: one message instead of
 // two.
 constexpr std::chrono::microseconds kAnswerFollows{10};
 
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
 
-// Agents that only tell each other that they are there have nothing to do.
+// False for keep-alive messages: agents exchanging nothing else are idle.
 bool IsUpdate(const RouteKey& route, Op op) { return route.session != 0 || op != Op::kAgentAlive; }
 
 bool IsCall(Op op) {
@@ -89,7 +90,7 @@ void Relay::Close(RouteKey key) {
   Peer& peer = peers_[route->rank];
   --peer.routes;
   route->inbox->Shut();
-  // The other end cancels its receives for what does not come any more.
+  // The other end cancels its receives for chunks not sent.
   if (route->send_tag != 0)
     SendControl(route->rank, RemoteClosed{route->send_tag, peer.sends->End(route->send_tag)});
   routes_.erase(key);
@@ -147,7 +148,7 @@ void Relay::SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> f
   if (frame.size() > kMaxFrameBytes)
     return LogError("a message ({}) of {} bytes to agent {} is too large and is not sent",
                     OpName(op), frame.size(), rank);
-  // What tells that this agent is alive must not wait behind what others have it say.
+  // Keep-alives must not wait behind other control messages.
   if (op == Op::kAgentAlive)
     peer.control.push_front(std::move(frame));
   else
@@ -183,7 +184,7 @@ bool Relay::HasWork() {
   for (auto& [key, route] : routes_) {
     if (route.channel->closed() || !route.failure.empty()) continue;
     work = work || (route.channel->HasFrame() && route.frame_credit >= route.needed_credit);
-    // What waits for room in the channel.
+    // Frames or chunks waiting for room in the channel.
     const ChunkInbox::Arrival* const arrival = route.inbox->Front();
     if (const std::size_t bytes = !route.backlog.empty() ? route.backlog.front().size()
                                   : arrival != nullptr
@@ -229,7 +230,7 @@ void Relay::CloseBroken() {
   }
 }
 
-// --- From other agents.
+// --- Messages from other agents.
 
 bool Relay::ReceiveMessages() {
   bool news = false;
@@ -243,7 +244,7 @@ bool Relay::ReceiveMessages() {
     for (;;) {
       const Result<std::optional<BatchReader::Item>> item = reader.Next();
       if (!item.ok()) {
-        // Once is enough: it is not of our version, or out of order.
+        // Logged once: the agent has another version or is corrupt.
         if (!std::exchange(sender.garbled, true))
           LogError("dropped a message from agent {}: {}", message->rank, item.status().message());
         break;
@@ -263,7 +264,7 @@ void Relay::TakeItem(std::uint32_t rank, const BatchReader::Item& item) {
     if (item.frame.op() == Op::kRemoteClosed) return TakeRemoteClosed(rank, item.frame);
     return handlers_.control(rank, item.frame);
   }
-  // Frames for a route that was closed here meanwhile are on their way for nothing.
+  // Drops frames for a route closed here in the meantime.
   Route* route = Find(item.route);
   if (route == nullptr || route->rank != rank || !route->failure.empty()) return;
   TakeFrame(*route, item.frame);
@@ -310,7 +311,7 @@ void Relay::CountAnswers(Route& route, const Frame& frame) {
 
 bool Relay::PostToChannel(Route& route, const FrameHeader& header, Bytes payload) {
   if (!route.channel->TryPost(header, payload)) return false;
-  // A Chunk has not used up frame credit: its bytes were granted as slots.
+  // A Chunk uses no frame credit: its bytes were granted as slots.
   if (static_cast<Op>(header.op) != Op::kChunk) route.consumed += FrameBytes(header);
   return true;
 }
@@ -320,7 +321,7 @@ void Relay::TakeCredit(std::uint32_t rank, const Frame& frame) {
   if (!credit.ok()) return LogError("agent {}: {}", rank, credit.status().message());
   Route* route = Find({credit->session, credit->context});
   if (route == nullptr || route->rank != rank) {
-    // Of a route that was closed here before it was open there: nothing was sent for it.
+    // The route was closed here before the other end opened it: no chunks were sent.
     if (credit->opening)
       SendControl(rank,
                   RemoteClosed{credit->tag, std::vector<std::uint32_t>(credit->chunks.size())});
@@ -377,7 +378,7 @@ bool Relay::FinishBulk() {
     }
     if (owner.sends == nullptr) continue;
     const std::optional<ChunkSends::Item> sent = owner.sends->Finished(id, now);
-    // The route may have been closed, and one with the same key opened, meanwhile.
+    // The route may have been closed, and one with the same key opened, in the meantime.
     Route* route = sent ? Find(sent->route) : nullptr;
     if (route == nullptr || route->memory != sent->memory) continue;
     FinishSend(*route, sent->chunk.slot);
@@ -397,7 +398,7 @@ void Relay::FinishSend(Route& route, std::uint32_t slot) {
     route.channel->ReleaseSlot(slot);
 }
 
-// Posts what waits for its channel: first frames, then the chunks that are complete.
+// Posts waiting frames to the route's channel, then complete chunks.
 bool Relay::Deliver(Route& route) {
   bool moved = false;
   while (!route.backlog.empty()) {
@@ -437,7 +438,7 @@ bool Relay::DeliverChunks(Route& route) {
 void Relay::Grant(Route& route) {
   const std::uint32_t portion =
       std::max<std::uint32_t>(route.channel->layout().staging_slots / 4, 1);
-  // The first tells the other end what it needs to send anything.
+  // The first grant is sent in any case: the other end cannot send without its tag and slot size.
   const std::uint32_t least = route.granted && route.consumed < kGrantBytes ? portion : 0;
   const std::optional<std::vector<std::uint32_t>> chunks = route.inbox->TakeGrants(least);
   if (!chunks) return;
@@ -447,13 +448,13 @@ void Relay::Grant(Route& route) {
   route.consumed = 0;
 }
 
-// --- To other agents.
+// --- Messages to other agents.
 
 bool Relay::Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload) {
   Peer& peer = peers_[rank];
   if (peer.given_up) return false;
   if (peer.batch.Append(route, header, payload)) return true;
-  peer.urgent = true;  // Full.
+  peer.urgent = true;  // The batch is full.
   return SendBatch(rank) && peer.batch.Append(route, header, payload);
 }
 
@@ -464,7 +465,7 @@ bool Relay::MayHold(const Peer& peer) const {
          peer.sends->rate().bytes_per_second() > kHoldAbove;
 }
 
-// Control messages first; then what the batch holds is sent. True when news left.
+// Sends the batch with all control messages added. True if anything but keep-alives was sent.
 bool Relay::SendBatch(std::uint32_t rank) {
   Peer& peer = peers_[rank];
   if (peer.held_until) {
@@ -499,7 +500,7 @@ bool Relay::SendBatch(std::uint32_t rank) {
   }
 }
 
-// Tells the other end of chunks for which it has posted receives, and queues them.
+// Announces chunks covered by the other end's receives, and queues them.
 bool Relay::AnnounceChunks(Route& route) {
   bool moved = false;
   Peer& peer = peers_[route.rank];
@@ -530,7 +531,7 @@ bool Relay::AnnounceChunks(Route& route) {
   return moved;
 }
 
-// Takes frames from the channel as long as the other end and this pass have room for them.
+// Moves frames from the channel while the other end has room and the pass is within its limit.
 bool Relay::Collect(Route& route) {
   std::size_t collected = 0;
   while (route.failure.empty() && collected < kBytesPerPass) {

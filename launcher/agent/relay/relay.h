@@ -1,17 +1,16 @@
-// The relay of an agent: frames and bulk between the channels on its node and
-// the agents of other nodes.
+// The relay of an agent: passes frames and bulk between the channels on its node and the agents of
+// other nodes.
 //
-// Frames of one route keep their order. A Chunk is not passed on as a frame: a
-// frame announces it, and its bytes go from the staging slot in which they lie
-// straight into a slot at the other end, into which that end has posted a receive
-// before (chunk_inbox.h); frames behind it do not wait. Chunks of one route
-// arrive in their order, and never before a frame that was posted ahead of them.
+// Frames of one route keep their order. A Chunk is not passed on as a frame: another frame
+// announces it, and its bytes go directly from their staging slot into a slot at the other end. A
+// receive was posted there in advance (chunk_inbox.h). Later frames do not wait for these bytes.
+// Chunks of one route arrive in order, and never before a frame posted ahead of them.
 //
-// Bounds: each end grants the other so many bytes of frames and so many posted
-// receives a route, and grants more as its channel takes them. So a channel that nobody
-// reads holds up nothing but itself, and memory is bounded. Of bulk no more is under way
-// than the link passes in a few milliseconds, and where it is slow the processes on
-// this node are asked for smaller and fewer chunks (link_rate.h).
+// Bounds: each end grants the other a number of frame bytes and of posted receives per route, and
+// renews the grant as its channel consumes them. A channel without a reader therefore blocks only
+// itself, and memory is bounded. Bulk in flight is limited to the amount passed by the link in a
+// few milliseconds. On slow links, processes on this node are asked for smaller and fewer chunks
+// (link_rate.h).
 #pragma once
 
 #include <deque>
@@ -30,63 +29,64 @@
 
 namespace cuspan {
 
-// One thread.
+// Threads: one.
 class Relay {
  public:
   struct Handlers {
-    // A control frame of another agent that is not the relay's own.
+    // Called for control frames not handled by the relay itself.
     std::function<void(std::uint32_t rank, const Frame& frame)> control;
-    // The process at the other end of a route's channel, or the other agent, broke the protocol.
-    // The route is closed.
+    // Called after a route was closed because the local process or the other agent broke the
+    // protocol.
     std::function<void(RouteKey route, const std::string& reason)> broken;
   };
-  // `carrier` moves the bulk; both outlive the relay. `sends_in_flight` bounds the bulk sends to
-  // one agent at a time on each lane.
+  // `carrier` moves the bulk; both outlive the relay. `sends_in_flight`: maximum number of bulk
+  // sends in flight to one agent on each lane.
   Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flight, Handlers handlers);
 
-  // Control messages go ahead of frames that are not yet on their way. One of more than
-  // kMaxFrameBytes is not sent, which is logged: it would never fit a message between agents.
+  // Queues a control message ahead of unsent frames. Messages over kMaxFrameBytes fit no message
+  // between agents: they are logged and dropped.
   template <typename T>
   void SendControl(std::uint32_t rank, const T& message) CUSPAN_REQUIRES(agent_thread) {
     SendControlFrame(rank, T::kOp, MakeFrame(message));
   }
-  // Whether more control messages wait for some agent than should: what makes new ones, and can
-  // wait, waits.
+  // True if too many control messages are queued for some agent. Callers then delay new ones if
+  // possible.
   bool congested() const CUSPAN_REQUIRES(agent_thread);
 
-  // How many messages have come from that agent.
+  // Number of messages received from an agent.
   std::uint64_t heard(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread) {
     return peers_[rank].heard;
   }
-  // That agent can not be reached any more: nothing is sent to it, and what comes is not read. Its
-  // routes are to be closed.
+  // Marks an agent as unreachable: sends to it stop, and its messages are ignored. The caller must
+  // close its routes.
   void GiveUp(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
   bool gave_up(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread) {
     return peers_[rank].given_up;
   }
 
-  // Joins a channel of this node, which has kept its descriptor if the carrier has lanes, to the
-  // route's other end. Both ends open it before either sends: the far one first.
+  // Connects a channel of this node with the route's other end. If the carrier has lanes, the
+  // channel must have kept its descriptor. Both ends open the route before either sends, the remote
+  // end first.
   void Open(RouteKey route, std::uint32_t rank, std::shared_ptr<Channel> channel)
       CUSPAN_REQUIRES(agent_thread);
-  // Forgets the route; the channel is kept as long as bulk uses its memory, which the other end
-  // knows to have ended when it has closed the route as well.
+  // Removes the route. The channel is kept until bulk has stopped using its memory, known only
+  // after the other end has closed the route too.
   void Close(RouteKey route) CUSPAN_REQUIRES(agent_thread);
-  // Passes on what the channel holds now, as far as the other end has room.
+  // Passes on the frames now in the channel, as far as the other end has room.
   void Flush(RouteKey route) CUSPAN_REQUIRES(agent_thread);
 
-  // One pass over everything; true when something moved, signs of life aside.
+  // Makes one pass over everything. True if anything but keep-alives moved.
   bool Progress() CUSPAN_REQUIRES(agent_thread);
-  // True when a pass would find something in a channel. Cheap, for Bell::Wait.
+  // True if a pass would find work in a channel; a cheap check for Bell::Wait.
   bool HasWork() CUSPAN_REQUIRES(agent_thread);
   bool has_routes() const CUSPAN_REQUIRES(agent_thread) { return !routes_.empty(); }
-  // As of the transport: Arm is false while something is to be sent, too.
+  // See Transport. Arm also returns false while messages are unsent.
   int wake_fd() const { return transport_.wake_fd(); }
   bool Arm() CUSPAN_REQUIRES(agent_thread);
-  // Something was passed on that has an answer, which was not yet, or bulk is on its way: more will
-  // come soon.
+  // True if more work is expected soon: an answer is outstanding, or bulk is in flight.
   bool awaiting() const CUSPAN_REQUIRES(agent_thread);
-  // No bulk, no receive for a closed route, and no unsent message, but for agents given up.
+  // True if no bulk, no receive of a closed route and no unsent message is left, except for agents
+  // given up.
   bool quiet() const CUSPAN_REQUIRES(agent_thread);
 
  private:
@@ -97,49 +97,47 @@ class Relay {
     std::uint32_t rank = 0;
     std::shared_ptr<Channel> channel;
     std::shared_ptr<Attachment> memory;
-    // From the channel to the other agent.
-    std::uint64_t frame_credit = 0;          // Bytes that may still be sent.
-    std::uint32_t send_tag = 0;              // Of the other end's inbox; 0: not known yet.
-    std::uint64_t far_slot_bytes = 0;        // Of each receive there.
-    std::vector<std::uint32_t> lane_credit;  // Receives that it has posted, by lane.
-    std::deque<std::pair<FrameHeader, Chunk>> waiting_chunks;  // For credit.
-    std::uint64_t busy_slots =
-        0;  // Incoming slots whose chunks are waiting or being sent: a bit each.
-    // An incoming slot that was sent and is given back when the other end's is free again, where
-    // there is but one (see ChannelLayout).
+    // Direction from the channel to the other agent.
+    std::uint64_t frame_credit = 0;          // Bytes allowed to be sent.
+    std::uint32_t send_tag = 0;              // Tag of the other end's inbox; 0: not known yet.
+    std::uint64_t far_slot_bytes = 0;        // Size of each receive there.
+    std::vector<std::uint32_t> lane_credit;  // Receives posted there and unused, by lane.
+    std::deque<std::pair<FrameHeader, Chunk>> waiting_chunks;  // Waiting for credit.
+    std::uint64_t busy_slots = 0;  // Bit mask of incoming slots with a chunk waiting or being sent.
+    // If the channel has a single staging slot: an incoming slot already sent, released when the
+    // other end's slot is free again (see ChannelLayout).
     std::optional<std::uint32_t> held_slot;
-    std::uint64_t needed_credit = 0;  // Of the frame that waits for it.
-    // What passed, either way, and has an answer that did not: calls less replies, records of
-    // events less what was told of them, and a copy from the device of which no chunk came yet. A
-    // program may wait for any of these.
+    std::uint64_t needed_credit = 0;  // Size of the frame waiting for credit.
+    // Unanswered requests in either direction: calls less replies, EventRecord less EventReached,
+    // and a copy from the device without a chunk yet. A program may be waiting for any of these.
     std::int64_t open_calls = 0;
     std::int64_t open_records = 0;
     bool awaits_chunk = false;
-    Pace pace;  // As the channel was told.
-    // From the other agent to the channel.
-    std::deque<std::vector<std::byte>> backlog;  // Frames for which the ring had no room.
+    Pace pace;  // Last pace set on the channel.
+    // Direction from the other agent to the channel.
+    std::deque<std::vector<std::byte>> backlog;  // Frames waiting for room in the ring.
     std::uint64_t backlog_bytes = 0;
-    std::uint64_t consumed = 0;  // Bytes that were posted and not yet granted again.
+    std::uint64_t consumed = 0;  // Bytes posted and not yet granted again.
     ChunkInbox* inbox = nullptr;
-    bool granted = false;  // The other end knows of this one.
-    std::string failure;   // Why it shall be closed.
+    bool granted = false;  // The first credit was sent.
+    std::string failure;   // Reason to close it; empty: none.
   };
   struct Peer {
     explicit Peer(std::size_t message_bytes) : batch(message_bytes) {}
     std::deque<std::vector<std::byte>> control;
     BatchWriter batch;
-    // Announcements of chunks may wait in the batch for others, as long as none of theirs is being
-    // sent: each message takes time from bulk.
-    bool urgent = false;  // There is something else in it.
-    // An inline chunk waits in it for the answer that follows it.
+    // The batch may hold back chunk announcements until one of the announced chunks is being sent:
+    // each message takes time from bulk.
+    bool urgent = false;  // The batch must not be held back.
+    // End of the batch's delay, set for an inline chunk waiting for the answer behind it.
     std::optional<std::chrono::steady_clock::time_point> held_until;
     std::uint64_t announced = 0;
-    std::uint64_t announced_sent = 0;  // Of those, on their way.
+    std::uint64_t announced_sent = 0;  // Number of announcements sent.
     std::unique_ptr<ChunkSends> sends;
     std::size_t routes = 0;
-    bool garbled = false;  // A message that no agent writes came from it.
+    bool garbled = false;  // A malformed message was received from it.
     bool given_up = false;
-    std::uint64_t heard = 0;  // Messages.
+    std::uint64_t heard = 0;  // Number of messages received.
   };
 
   bool ReceiveMessages() CUSPAN_REQUIRES(agent_thread);
@@ -176,8 +174,8 @@ class Relay {
   const Handlers handlers_;
   std::map<RouteKey, Route> routes_ CUSPAN_GUARDED_BY(agent_thread);
   std::vector<Peer> peers_ CUSPAN_GUARDED_BY(agent_thread);
-  // What is posted for the chunks of another agent, by its rank and tag: of a route, or left over
-  // from one.
+  // Receives for the chunks of other agents, by rank and tag: of open routes, and left over from
+  // closed ones.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<ChunkInbox>> inboxes_
       CUSPAN_GUARDED_BY(agent_thread);
   std::uint32_t last_tag_ CUSPAN_GUARDED_BY(agent_thread) = 0;

@@ -1,5 +1,5 @@
-// Of the agent that is not linked with UCX, whose libraries change how a process takes signals, and
-// are not on every host: the one that is stands beside it.
+// Stubs of the agent without UCX. UCX's libraries change a process's signal handling and are
+// missing on some hosts: cuspan-agent-ucx is a program beside it.
 #include "launcher/agent/base/agent_program.h"
 #include "launcher/agent/ucx/ucx_start.h"
 

@@ -19,9 +19,10 @@
 namespace cuspan {
 namespace {
 
-// Of the lines of a host that wait for PassOn.
+// Maximum bytes of a host's lines kept until PassOn.
 constexpr std::size_t kMaxKeptBytes = 64 * 1024;
-// For the last words of a process that has ended: another one may have its end of the pipe.
+// Wait for the last output of an ended process. Limited, since another process may hold its end of
+// the pipe open.
 constexpr std::chrono::milliseconds kWordsLimit{200};
 
 std::string WithoutName(std::string_view line) {
@@ -46,7 +47,7 @@ Result<std::unique_ptr<HostsOutput>> HostsOutput::Start(std::size_t hosts,
       writing.emplace_back(ends[1]);
     }
   }
-  // Signals are for the thread that started this one.
+  // The new thread blocks all signals: they are handled by the thread starting it.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);

@@ -1,5 +1,5 @@
-// What the agents on other hosts, and the shells that reach them, write: apart for each host, so
-// that a failure has the words of its own host.
+// Output of the agents on other hosts and of their remote shells, kept apart for each host. An
+// error message can then quote the output of its own host.
 #pragma once
 
 #include <condition_variable>
@@ -15,36 +15,36 @@
 
 namespace cuspan {
 
-// A thread of its own reads. Any thread may call. Destroying it passes on what is there, if PassOn
+// Threads: any; a thread of its own reads. The destructor passes on the remaining output if PassOn
 // was called, and drops it otherwise.
 class HostsOutput {
  public:
-  // `writing`: the ends for so many hosts, which the caller gives to children and closes.
-  // kExhausted: there are no more descriptors, or threads.
+  // `writing`: returns a writing end for each host; the caller gives them to children and closes
+  // them. kExhausted if descriptors or threads are used up.
   static Result<std::unique_ptr<HostsOutput>> Start(std::size_t hosts,
                                                     std::vector<UniqueFd>& writing);
   ~HostsOutput();
   HostsOutput(const HostsOutput&) = delete;
   HostsOutput& operator=(const HostsOutput&) = delete;
 
-  // From now on lines go where this process writes: those that were kept, and each that comes.
+  // Writes all lines to this process's own output from now on, those kept so far first.
   void PassOn();
-  // The last line of cuspan's own that a host has written, without the name before it, else its
-  // last line. Waits a moment for the end of what it writes. Empty without lines.
+  // Last line written by cuspan on a host, without its name prefix; if there is none, the host's
+  // last line. Waits up to 200 ms for the end of the output. Empty without lines.
   std::string LastWords(std::size_t host);
 
  private:
   struct Host {
     UniqueFd reading;
-    std::string line;  // The part that has come.
+    std::string line;  // Incomplete last line.
     std::string last;
     std::string last_own;
-    std::string kept;  // Whole lines.
+    std::string kept;  // Complete lines.
     bool ended = false;
   };
   HostsOutput() = default;
   void Run();
-  // Takes what has come.
+  // Reads all available output.
   void Read(Host& host) CUSPAN_REQUIRES(mutex_);
   void Take(Host& host, const std::string& line) CUSPAN_REQUIRES(mutex_);
 
@@ -52,7 +52,7 @@ class HostsOutput {
   std::condition_variable ended_;
   std::vector<Host> hosts_ CUSPAN_GUARDED_BY(mutex_);
   bool passing_ CUSPAN_GUARDED_BY(mutex_) = false;
-  UniqueFd stop_;  // Written to for the end.
+  UniqueFd stop_;  // An eventfd; written to end the thread.
   std::thread thread_;
 };
 

@@ -14,9 +14,9 @@
 namespace cuspan {
 namespace {
 
-// Between two looks at whether all is over.
+// Time between two checks of ending_.
 constexpr int kPollMilliseconds = 20;
-// For all of them to end, as agents have for theirs.
+// Time limit for all threads to end; then SIGALRM kills the process.
 constexpr unsigned kThreadsEndSeconds = 10;
 
 }  // namespace
@@ -24,7 +24,7 @@ constexpr unsigned kThreadsEndSeconds = 10;
 void LaneThreads::Run(Transport& transport, ControlSocket socket) const {
   std::vector<std::uint32_t> peers(transport.size());
   std::iota(peers.begin(), peers.end(), 0U);
-  // The other ends may need this one until all are through.
+  // Peers may need this end until all agents have finished.
   const auto linger = [this, &transport] {
     std::vector<std::uint64_t> unused;
     while (!ending_.load(std::memory_order_acquire)) {
@@ -35,7 +35,7 @@ void LaneThreads::Run(Transport& transport, ControlSocket socket) const {
   };
   const Status served = ServeLane(transport, std::move(peers), std::move(socket), linger);
   if (served.ok()) return;
-  // What it had under way never ends.
+  // Transfers in flight on this lane would never finish.
   LogError("a lane of this agent failed: {}", served.message());
   std::_Exit(EXIT_FAILURE);
 }
@@ -64,7 +64,7 @@ Result<std::unique_ptr<LaneThreads>> LaneThreads::Start(
 LaneThreads::~LaneThreads() {
   ending_.store(true, std::memory_order_release);
   sockets_.clear();
-  // Whatever holds one up shall not hold up the run.
+  // A blocked thread must not block the end of the run.
   ::alarm(kThreadsEndSeconds);
   for (std::thread& thread : threads_) thread.join();
   ::alarm(0);

@@ -1,4 +1,4 @@
-// Lanes where UCX is the transport: threads of the agent, each with a worker of its own.
+// Lanes over UCX: threads of the agent, each with a worker of its own.
 #pragma once
 
 #include <atomic>
@@ -13,18 +13,18 @@
 
 namespace cuspan {
 
-// One thread makes and destroys it.
+// Threads: one creates and destroys it.
 class LaneThreads {
  public:
-  // A thread for each worker, whose ends in the meeting are those behind the agent's own.
+  // Starts a thread for each worker. The workers' addresses in the meeting follow the agent's own.
   static Result<std::unique_ptr<LaneThreads>> Start(std::vector<std::unique_ptr<UcxWorker>> workers,
                                                     const Meeting& meeting);
-  // The agent has told all lanes that the run has ended, or has closed their sockets. Connections
-  // end here, not when the lanes end: the other agents are through, too.
+  // Called after the agent has ended all lanes or closed their sockets. Connections are closed here
+  // and not by each lane: by now, the other agents have finished too.
   ~LaneThreads();
   LaneThreads(const LaneThreads&) = delete;
 
-  // To the lanes; once.
+  // Sockets to the lanes; call it once.
   std::vector<ControlSocket> TakeSockets() { return std::move(sockets_); }
 
  private:

@@ -23,14 +23,14 @@
 namespace cuspan {
 namespace {
 
-// How long those that were told to end may take, and those that are told by a signal.
+// Time for agents to end by themselves, and after each signal.
 constexpr std::chrono::milliseconds kEndLimit{1'000};
 constexpr std::chrono::milliseconds kTerminateLimit{500};
 
-// For the end of others, once the start of one has failed.
+// Time for further agents to end after the first failed start.
 constexpr std::chrono::milliseconds kOtherEndsLimit{500};
 
-// The settings of the run and what UCX shall use are the same on all hosts.
+// Settings of cuspan and UCX, passed to all hosts without the secrets.
 std::vector<std::string> SettingsOf(const Environment& environment) {
   std::vector<std::string> settings;
   for (const std::string& entry : environment.entries()) {
@@ -43,13 +43,13 @@ std::vector<std::string> SettingsOf(const Environment& environment) {
   return settings;
 }
 
-// The input of a child: that, and then nothing more.
+// Standard input for a child: `text`, then end of file.
 Result<UniqueFd> AsInput(const std::string& text) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
   UniqueFd read_end(ends[0]);
   const UniqueFd write_end(ends[1]);
-  // A pipe takes that much at once.
+  // Never blocks: the text fits in the pipe's buffer.
   if (::write(write_end.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     return Status::Internal("a pipe takes no invitation: {}", std::strerror(errno));
   return read_end;
@@ -64,7 +64,7 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, const UniqueFd& inp
   const pid_t pid = ::fork();
   if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
   if (pid > 0) return pid;
-  // As new: what this process ignores or blocks is its own.
+  // Resets signals: the child must not inherit ignored or blocked ones.
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
@@ -113,13 +113,13 @@ Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const 
                                        std::span<const std::string> options,
                                        const Environment& environment, const RunKey& key) {
   OtherAgents started;
-  // On another host the loopback is that host's.
+  // On another host, a loopback address would mean that host.
   Invitation near{key, {}};
   Invitation far{key, {}};
   for (const net::Address& place : places)
     (net::IsLoopback(place) ? near : far).places.push_back(place);
   if (near.places.empty()) near.places = far.places;
-  if (far.places.empty()) far.places = near.places;  // Another name of this one, at best.
+  if (far.places.empty()) far.places = near.places;  // Works only for other names of this host.
   std::vector<UniqueFd> outputs;
   CUSPAN_ASSIGN_OR_RETURN(started.output_, HostsOutput::Start(agents.size(), outputs));
   const std::vector<std::string> settings = SettingsOf(environment);
@@ -164,7 +164,7 @@ OtherAgents::~OtherAgents() {
     for (const Child& child : children_)
       if (child.pid > 0) ::kill(child.pid, number);
   };
-  // A shell passes on what was said last.
+  // Remote shells may still be forwarding the last output.
   wait_all(kEndLimit);
   kill_all(SIGTERM);
   wait_all(kTerminateLimit);
@@ -180,7 +180,7 @@ std::string OtherAgents::ExplainEnd() {
   if (std::none_of(children_.begin(), children_.end(),
                    [&](const Child& child) { return has_ended(child, {}); }))
     return "";
-  // Hosts are asked at once; another one may be about to fail, too.
+  // One deadline for all hosts: others may be about to fail too.
   const auto end = std::chrono::steady_clock::now() + kOtherEndsLimit;
   std::string causes;
   std::string consequences;
@@ -191,7 +191,7 @@ std::string OtherAgents::ExplainEnd() {
     ::waitpid(child.pid, &status, 0);
     child.pid = -1;
     const std::string words = output_->LastWords(i);
-    // This agent gave up the meeting, since another one failed.
+    // This agent left the meeting because another one failed.
     std::string& text =
         words.ends_with("the other side closed the connection") ? consequences : causes;
     text += text.empty() ? "" : "; ";

@@ -1,5 +1,5 @@
-// The agents on the other hosts of a run, as the head agent starts them where no MPI does: each by
-// a remote shell, on this host without.
+// Agents on the other hosts of a run without MPI, started by the head agent: by a remote shell, or
+// directly on its own host.
 #pragma once
 
 #include <sys/types.h>
@@ -23,27 +23,28 @@
 namespace cuspan {
 
 struct RemoteShell {
-  std::vector<std::string> command;  // Called as ssh is: with a host, and a command for its shell.
-  std::string agent;                 // The path of cuspan-agent there.
-  std::string own_agent;             // The one here.
+  std::vector<std::string> command;  // Called like ssh: host, then shell command.
+  std::string agent;                 // Path of cuspan-agent there.
+  std::string own_agent;             // Path of cuspan-agent here.
 };
 
-// What such an agent reads first from its input.
+// First line of a started agent's input.
 struct Invitation {
   RunKey key;
-  std::vector<net::Address> places;  // Of the head agent, the best first.
+  std::vector<net::Address> places;  // Addresses of the head agent, best first.
 
   std::string Text() const;
-  // kInvalid for what Text does not write.
+  // kInvalid if the line was not made by Text.
   static Result<Invitation> Read(std::istream& input);
 };
 
-// One thread. Destroying it waits a little, and ends those that still run.
+// Threads: one. The destructor waits briefly, then kills agents still running.
 class OtherAgents {
  public:
-  // `places`: where this process listens for them; `options`: for all of them; `environment`: of
-  // this process, whose settings they get. Key and places go through their input: command lines are
-  // for everybody to read. What they and the shell write is kept until PassOnOutput.
+  // `places`: addresses on which this process listens. `options`: for all agents. `environment`: of
+  // this process, the source of their settings. Key and addresses are sent over their standard
+  // input, since other users can read command lines. Output of agents and shells is kept until
+  // PassOnOutput.
   static Result<OtherAgents> Start(std::span<const AgentPlan> agents, const RemoteShell& shell,
                                    std::span<const net::Address> places,
                                    std::span<const std::string> options,
@@ -51,12 +52,12 @@ class OtherAgents {
   OtherAgents(OtherAgents&&) = default;
   ~OtherAgents();
 
-  // Readable when its process, or the shell that has started it, has ended.
+  // Each is readable when the agent's process, or its remote shell, has ended.
   const std::vector<int>& fds() const { return fds_; }
-  // Of each that has ended, or ends within a moment: which host, how, and its last words. Empty
-  // when none has.
+  // Describes the agents ended by now or within a moment: host, exit status and last output. Empty
+  // if none has ended.
   std::string ExplainEnd();
-  // From now on what they and the shells write goes where this process writes.
+  // Writes the output of agents and shells to this process's own output from now on.
   void PassOnOutput() { output_->PassOn(); }
 
  private:
@@ -68,7 +69,7 @@ class OtherAgents {
   };
   OtherAgents() = default;
 
-  std::unique_ptr<HostsOutput> output_;  // One a child; after them it ends.
+  std::unique_ptr<HostsOutput> output_;  // One pipe a child; destroyed after them.
   std::vector<Child> children_;
   std::vector<int> fds_;
 };

@@ -15,7 +15,7 @@
 namespace cuspan {
 namespace {
 
-// Whether UCX has been installed with what it needs for GPUs.
+// True if UCX is installed with its CUDA module.
 bool HasCuda() {
   Dl_info ucp{};
   if (::dladdr(reinterpret_cast<void*>(&ucp_worker_progress), &ucp) == 0) return false;
@@ -24,10 +24,10 @@ bool HasCuda() {
   return std::filesystem::exists(modules / "libuct_cuda.so.0", ignored);
 }
 
-// Of a worker, as it was measured with UCX 1.13.
+// Shared memory used by a worker, measured with UCX 1.13.
 constexpr std::uint64_t kSharedBytes = 8 << 20;
 
-// A hint where its shared memory may be why.
+// Hint for the user if a lack of shared memory may be the cause; else empty.
 std::string LackOfSharedMemory() {
   struct statvfs folder {};
   if (::statvfs("/dev/shm", &folder) != 0)
@@ -53,8 +53,8 @@ UcpWorker::~UcpWorker() {
 }
 
 Status UcpWorker::Open() {
-  // An agent has no memory of GPUs, and shall not open one. To exclude what is not there is a
-  // warning. In the environment, as the user would; no other thread is there yet.
+  // Excludes CUDA: an agent has no GPU memory and must not open a GPU. If the module is missing,
+  // UCX would warn about its exclusion. setenv is safe: no other thread runs yet.
   const char* const transports = std::getenv("UCX_TLS");
   if (HasCuda() && (transports == nullptr || transports == UcxTransports(std::nullopt)))
     ::setenv("UCX_TLS", (UcxTransports(std::nullopt) + ",cuda").c_str(), 1);

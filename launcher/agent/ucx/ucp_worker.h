@@ -1,4 +1,4 @@
-// UCX's context and worker, of which an agent has one.
+// UCX context and worker. An agent has one, and one more for each lane.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -11,19 +11,19 @@ namespace cuspan {
 
 inline std::string Describe(ucs_status_t status) { return ucs_status_string(status); }
 
-// One thread.
+// Threads: one.
 class UcpWorker final : public UcxWorker {
  public:
-  // Open comes first.
+  // Open must be called first.
   UcpWorker() = default;
   ~UcpWorker() override;
   Status Open();
-  // All that UCX has for it, threads and descriptors too, stays until the process ends.
+  // Leaks UCX's context and worker, with their threads and descriptors, until the process ends.
   void Abandon() { worker_ = nullptr, context_ = nullptr; }
 
   Result<Meeting::Address> address() const override;
   ucp_worker_h get() const { return worker_; }
-  // Readable when there is something for ucp_worker_progress, after ucp_worker_arm.
+  // Readable if ucp_worker_progress has work, after ucp_worker_arm.
   int fd() const { return fd_; }
 
  private:

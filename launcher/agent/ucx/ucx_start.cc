@@ -20,13 +20,13 @@
 namespace cuspan {
 namespace {
 
-// For all hosts to be reached, as the launcher waits for them.
+// Time for all hosts to be reached, consistent with the launcher's limit.
 constexpr std::chrono::seconds kStartLimit{290};
-// For the head agent, which listens before it starts anybody.
+// Time for connecting to the head agent, which listens before it starts other agents.
 constexpr std::chrono::seconds kConnectLimit{30};
 
-// The kernel and the namespaces of this process: UCX shares memory where two have the same, and
-// wakes the other by a socket of its network namespace.
+// Identifies this process's kernel and namespaces. If they are equal, UCX uses shared memory and
+// wakes the peer by a socket of the network namespace.
 std::string OwnPlace() {
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::string place;
@@ -41,7 +41,7 @@ std::string OwnPlace() {
 
 using Workers = std::vector<std::unique_ptr<UcxWorker>>;
 
-// The agent's own, then those of its lanes, if CUSPAN_LANES wants some.
+// The agent's own worker, then those of its lanes according to CUSPAN_LANES.
 Result<Workers> CreateWorkers() {
   CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t lanes, ParseLanes(SettingText(settings::kLanes), 1));
   Workers workers(lanes > 1 ? 1 + lanes : 1);
@@ -60,18 +60,20 @@ Result<Meeting::Attendee> SelfAt(const Workers& workers) {
   return self;
 }
 
-// With --secure: keeps UCX to the interfaces that encrypt, which are what it returns; none without.
+// Restricts UCX to the encrypting interfaces and returns their names. Without --secure, returns an
+// empty set.
 Result<std::set<std::string>> Confine() {
   CUSPAN_ASSIGN_OR_RETURN(std::set<std::string> interfaces, SecureInterfacesOfRun());
   if (std::getenv(kSecureHostsVariable) == nullptr) return interfaces;
   std::string list;
   for (const std::string& interface : interfaces) list += (list.empty() ? "" : ",") + interface;
-  // Agents of one host share memory. What the user has named would go past it.
+  // If the list is empty, agents of one host still share memory. Overwrites the user's setting,
+  // since it could bypass encryption.
   ::setenv("UCX_NET_DEVICES", list.empty() ? "lo" : list.c_str(), 1);
   return interfaces;
 }
 
-// Those of the head agent's places to which a way leads that encrypts.
+// Addresses of the head agent reached by loopback or an encrypting interface.
 std::vector<net::Address> SecurePlaces(const std::vector<net::Address>& places,
                                        const std::set<std::string>& interfaces) {
   std::vector<net::Address> secure;
@@ -82,7 +84,7 @@ std::vector<net::Address> SecurePlaces(const std::vector<net::Address>& places,
   return secure;
 }
 
-// The transport and the lanes of a run whose agents have met.
+// Creates the run's transport and lanes after the meeting.
 Status Join(UcxRun& run, Workers workers, Meeting meeting) {
   std::unique_ptr<UcxWorker> own = std::move(workers.front());
   workers.erase(workers.begin());
@@ -99,7 +101,7 @@ Status Join(UcxRun& run, Workers workers, Meeting meeting) {
 }  // namespace
 
 Status BecomeUcxAgent(char**) {
-  // As the other one is called.
+  // Same process name as the agent without UCX.
   ::prctl(PR_SET_NAME, "cuspan-agent");
   return Status::Ok();
 }
@@ -112,7 +114,7 @@ Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths
   CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener, net::Listener::OpenOnAll(SOMAXCONN));
   CUSPAN_ASSIGN_OR_RETURN(std::vector<net::Address> places,
                           net::OwnAddresses(listener.address().port));
-  // Others are told of the encrypted ones alone.
+  // Other agents get only addresses on encrypting interfaces.
   if (!interfaces.empty())
     std::erase_if(places, [&interfaces](const net::Address& place) {
       return !net::IsLoopback(place) && !interfaces.contains(InterfaceWith(place));

@@ -1,4 +1,4 @@
-// How the agents of a run over UCX come together.
+// Start-up of the agents of a run over UCX.
 #pragma once
 
 #include <memory>
@@ -18,23 +18,23 @@ namespace cuspan {
 class LaneThreads;
 
 struct UcxRun {
-  std::optional<OtherAgents> others;  // Of the head agent; after the transport they end.
+  std::optional<OtherAgents> others;  // Head agent only; outlives the transport.
   std::unique_ptr<Transport> transport;
-  std::shared_ptr<LaneThreads> lanes;  // None where the agent moves bulk itself.
-  std::vector<ControlSocket> sockets;  // To them.
+  std::shared_ptr<LaneThreads> lanes;  // Null if the agent moves bulk itself.
+  std::vector<ControlSocket> sockets;  // Sockets to the lanes.
 
-  // For the agent, which is to be destroyed before this; once.
+  // Returns the agent's links; call it once. The agent must be destroyed before this object.
   AgentLinks Links() { return {transport.get(), transport->size(), std::move(sockets)}; }
 };
 
-// To be called first: this process becomes the agent that is linked with UCX, unless it is that. A
-// failure says why it can not.
+// Call it first. If this process is the agent without UCX, it becomes the agent linked with UCX,
+// and the function returns only on failure.
 Status BecomeUcxAgent(char** arguments);
 
-// The head agent's part: starts the others and waits for them. A failure names the host.
+// The head agent's part: starts the others and waits for them. Errors name the host.
 Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
                           const Environment& environment, const RunKey& key);
-// Another agent's.
+// The worker agents' part.
 Result<UcxRun> AttendUcxRun(const AgentOptions& options, const Invitation& invitation);
 
 }  // namespace cuspan

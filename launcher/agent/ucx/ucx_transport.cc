@@ -21,26 +21,26 @@ namespace cuspan {
 namespace {
 
 constexpr Transport::Limits kUcxLimits{
-    // What the relay takes from one route in a pass.
+    // Equals the relay's limit per route and pass.
     .message_bytes = 64 * 1024,
     .tags = 1 << 30,
-    // Below it UCX sends before there is a receive.
+    // Smaller chunks are sent eagerly, before a receive is posted.
     .least_chunk = 64 * 1024,
     .begins_in_halves = false,
 };
 constexpr unsigned kFrames = 1;
 constexpr unsigned kBulk = 2;
 constexpr std::size_t kFramesToOneAgent = 16;
-// Of bulk from one agent, before its receives: far more than credits allow it.
+// Maximum number of bulk messages from one agent without a receive: far above its credit.
 constexpr std::size_t kMaxUnclaimed = 16'384;
-// To end the connections in good order: less than agents have for their whole end.
+// Time for ending the connections in order; less than agents have for their whole end.
 constexpr std::chrono::seconds kUcxPatience{2};
 
 struct Header {
   std::uint64_t token;
-  std::uint32_t rank;      // Of the sender.
-  std::uint32_t tag;       // Of bulk.
-  std::uint64_t sequence;  // Of the sender's frames, or of its bulk: UCX lets short ones overtake.
+  std::uint32_t rank;      // The sender's.
+  std::uint32_t tag;       // Bulk only.
+  std::uint64_t sequence;  // Counts the sender's frames or bulk: short messages may overtake.
 };
 
 class UcxTransport final : public Transport {
@@ -73,7 +73,7 @@ class UcxTransport final : public Transport {
     SetHandler(kFrames, nullptr);
     SetHandler(kBulk, nullptr);
     for (Peer& peer : peers_) Drop(peer);
-    // What is under way to a peer that is lost may never end, and UCX would complain about each.
+    // Requests to a lost peer may never finish, and UCX would warn about each.
     if (under_way_ != 0) worker_->Abandon();
     worker_.reset();
   }
@@ -93,7 +93,7 @@ class UcxTransport final : public Transport {
 
   bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
     Peer& peer = peers_[rank];
-    // To one that is lost all is sent at once, and in vain: nothing waits for that.
+    // Messages to a lost peer are dropped and count as sent: senders must not wait for it.
     if (!Connect(peer)) return true;
     if (peer.sends >= kFramesToOneAgent) {
       ucp_worker_progress(worker_->get());
@@ -113,7 +113,7 @@ class UcxTransport final : public Transport {
       arrived_.pop_front();
       handed_out_ = false;
     }
-    // UCX has its turn between two messages, too: what is to be sent waits for that.
+    // UCX must progress between two messages too: pending sends depend on it.
     if (arrived_.empty()) ucp_worker_progress(worker_->get());
     if (arrived_.empty()) return std::nullopt;
     handed_out_ = true;
@@ -137,7 +137,7 @@ class UcxTransport final : public Transport {
                         std::uint64_t id) override {
     Receive& receive = receives_.emplace(id, Receive{this, id, rank, tag, bytes}).first->second;
     Peer& peer = peers_[rank];
-    // UCX frees an endpoint of its own when it fails, with what offers refer to; this one it keeps.
+    // If a connection fails, UCX frees its own endpoint and the offers in it; ours is kept.
     const bool connected = Connect(peer);
     if (const auto unclaimed = peer.unclaimed.find(tag);
         connected && unclaimed != peer.unclaimed.end()) {
@@ -162,7 +162,7 @@ class UcxTransport final : public Transport {
     const auto found = receives_.find(id);
     if (found == receives_.end()) return false;
     Receive& receive = found->second;
-    // Where something comes the sender breaks the rules.
+    // If data arrives in spite of the cancellation, the sender has broken the protocol.
     const bool expected = std::exchange(receive.expected, false);
     const auto limit = std::chrono::steady_clock::now() + kUcxPatience;
     while (receive.under_way && std::chrono::steady_clock::now() < limit)
@@ -188,7 +188,7 @@ class UcxTransport final : public Transport {
 
   int wake_fd() const override { return wake_.get(); }
   bool Arm() override {
-    // UCX asks for that: not all that it does by and by is behind its descriptor.
+    // Required by UCX: its descriptor does not cover all of its progress.
     if (ucp_worker_progress(worker_->get()) != 0) return false;
     return arrived_.empty() && finished_.empty() && lost_.empty() &&
            ucp_worker_arm(worker_->get()) == UCS_OK;
@@ -196,7 +196,7 @@ class UcxTransport final : public Transport {
 
   std::optional<LostPeer> TakeLost() override {
     epoll_event events[8];
-    // A lane asks at every turn, and has none.
+    // Lanes poll often and have no connections: saves a system call.
     const int count = connected_ ? ::epoll_wait(wake_.get(), events, 8, 0) : 0;
     for (int i = 0; i < count; ++i)
       if (const std::uint32_t rank = events[i].data.u32; rank != kNoRank) LookAtConnection(rank);
@@ -210,7 +210,7 @@ class UcxTransport final : public Transport {
     Peer& peer = peers_[rank];
     Lose(peer, "");
     Drop(peer);
-    // Should it be there, it learns that it is not of the run any more.
+    // If that agent still runs, the closed connection ends its part in the run.
     if (const int fd = meeting_.fd(rank); fd >= 0) {
       ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, fd, nullptr);
       ::shutdown(fd, SHUT_RDWR);
@@ -225,8 +225,8 @@ class UcxTransport final : public Transport {
                          [](const Peer& peer) { return peer.lost || peer.sends == 0; });
     };
     while (!sent() && std::chrono::steady_clock::now() < limit) ucp_worker_progress(worker_->get());
-    // Nobody's end shall be another's loss: all are through before the first one goes.
-    // The head agent waits for the slowest, others for it or its end; the caller has an alarm.
+    // All agents finish before the first disconnects, so that none reports a loss. The head agent
+    // waits for all others, these for its farewell or its end; the caller sets an alarm.
     if (rank() != 0) SayFarewell();
     const auto until = rank() != 0 ? net::kNever : limit;
     for (std::uint32_t other = 0; other < size(); ++other)
@@ -243,37 +243,37 @@ class UcxTransport final : public Transport {
   };
   struct Bulk {
     std::uint32_t tag = 0;
-    void* offer = nullptr;             // UCX's, of what the sender has; else it has come.
-    std::span<const std::byte> bytes;  // Of an offer only how many.
-    std::vector<std::byte> copy;       // Of bytes that UCX does not keep.
+    void* offer = nullptr;             // UCX rendezvous handle; null: data received.
+    std::span<const std::byte> bytes;  // Only its size is valid with an offer.
+    std::vector<std::byte> copy;       // Owns eager data, not kept by UCX.
   };
   struct Peer {
     UcxTransport* transport = nullptr;
     std::uint32_t rank = 0;
     ucp_ep_h endpoint = nullptr;
     bool lost = false;
-    bool farewell = false;  // It has said so.
-    std::size_t sends = 0;  // Frames that are under way.
+    bool farewell = false;  // Its farewell was received.
+    std::size_t sends = 0;  // Frames in flight.
     std::uint64_t frames_sent = 0;
     std::uint64_t bulk_sent = 0;
     std::uint64_t frames_received = 0;
     std::uint64_t bulk_received = 0;
-    // What has overtaken others.
+    // Messages received ahead of their sequence.
     std::map<std::uint64_t, std::vector<std::byte>> early_frames;
     std::map<std::uint64_t, Bulk> early_bulk;
-    // Receives into which nothing comes yet, by tag, the oldest first.
+    // Receives without a matching send yet, by tag, oldest first.
     std::map<std::uint32_t, std::deque<std::uint64_t>> posted;
-    // Bulk for which there is no receive yet, in the same way: a lane may hear of one after the
-    // sender.
+    // Bulk without a receive yet, by tag, oldest first: a lane may get its order to receive after
+    // the sender has got its own.
     std::map<std::uint32_t, std::deque<Bulk>> unclaimed;
     std::size_t unclaimed_count = 0;
   };
   struct Send {
     Peer* peer = nullptr;
     Header header{};
-    std::vector<std::byte> bytes;  // Of frames.
+    std::vector<std::byte> bytes;  // Frames only.
     std::span<const std::byte> bulk;
-    std::optional<std::uint64_t> id;  // Of bulk.
+    std::optional<std::uint64_t> id;  // Bulk only.
   };
   struct Receive {
     UcxTransport* transport = nullptr;
@@ -316,9 +316,9 @@ class UcxTransport final : public Transport {
                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
     parameters.address =
         reinterpret_cast<const ucp_address_t*>(meeting_.AddressOf(peer.rank, end_).data());
-    // With UCP_ERR_HANDLING_MODE_PEER both ends copy bulk over TCP: 4 lanes move 0.6 of this (H100
-    // machine, loopback). That a peer has ended its connection tells, that it is silent the
-    // heartbeat; what is under way to it keeps its memory.
+    // UCP_ERR_HANDLING_MODE_PEER would make UCX copy bulk at both ends over TCP: 4 lanes move 0.6
+    // of this (H100 machine, loopback). The meeting's connection shows a peer's end, heartbeats its
+    // silence. Memory of requests in flight to it is kept.
     parameters.err_mode = UCP_ERR_HANDLING_MODE_NONE;
     parameters.err_handler.cb = [](void* at, ucp_ep_h, ucs_status_t status) {
       Peer& lost = *static_cast<Peer*>(at);
@@ -337,14 +337,14 @@ class UcxTransport final : public Transport {
     if (!cause.empty()) lost_.push_back({peer.rank, std::move(cause)});
   }
 
-  // Nobody waits for what it has sent. What is under way there may never end.
+  // Drops bulk received from a lost peer. Requests in flight may never finish.
   void Drop(Peer& peer) {
     const auto release = [&](const Bulk& bulk) {
       if (bulk.offer == nullptr) return;
       if (peer.endpoint != nullptr)
         ucp_am_data_release(worker_->get(), bulk.offer);
       else
-        ++under_way_;  // It has to stay: see StartBulkReceive.
+        ++under_way_;  // Cannot be released: see StartBulkReceive.
     };
     for (const auto& [sequence, early] : std::exchange(peer.early_bulk, {})) release(early);
     peer.unclaimed_count = 0;
@@ -359,7 +359,7 @@ class UcxTransport final : public Transport {
         static_cast<void>(meeting_.Send(other, {&farewell, 1}));
   }
 
-  // Or the end of its process. UCX goes on meanwhile: it may need this end to finish there.
+  // Waits for a farewell or the end of the process. Progresses UCX: the peer may need this end.
   void AwaitFarewell(std::uint32_t other, std::chrono::steady_clock::time_point limit) {
     pollfd waited{meeting_.fd(other), POLLIN, 0};
     while (std::chrono::steady_clock::now() < limit)
@@ -371,9 +371,9 @@ class UcxTransport final : public Transport {
     const ssize_t got = ::recv(meeting_.fd(rank), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, meeting_.fd(rank), nullptr);
-    // What it says now is its farewell: it goes when it likes.
+    // Any message now is a farewell: the agent may end at any time.
     if (got > 0) {
-      // Before this one was through: the run has not begun.
+      // The head agent ended before this one: the run has not begun.
       if (rank == 0) Lose(peers_[0], "it has ended the run");
       peers_[rank].farewell = true;
       return;
@@ -392,7 +392,7 @@ class UcxTransport final : public Transport {
   }
 
   void Start(unsigned kind, std::unique_ptr<Send> send, unsigned flags) {
-    Send* const raw = send.release();  // Ended takes it back.
+    Send* const raw = send.release();  // Ended takes back ownership.
     const bool bulk = raw->id.has_value();
     const auto bytes = bulk ? raw->bulk : std::span<const std::byte>(raw->bytes);
     if (!bulk) ++raw->peer->sends;
@@ -425,7 +425,7 @@ class UcxTransport final : public Transport {
     if (sends_.size() < kFramesToOneAgent * 4) sends_.push_back(std::move(send));
   }
 
-  // Null for what is of no agent of this run.
+  // Null if the message is from no agent of this run.
   Peer* SenderOf(const void* header, std::size_t bytes, Header& parsed) {
     if (bytes != sizeof parsed) return nullptr;
     std::memcpy(&parsed, header, sizeof parsed);
@@ -501,8 +501,8 @@ class UcxTransport final : public Transport {
     return bulk;
   }
 
-  // Into the oldest receive of its tag, or kept until there is one. False where it is dropped: the
-  // sender breaks the rules.
+  // Matches bulk with the oldest receive of its tag, or keeps it until one is posted. False if it
+  // was dropped: the sender has broken the protocol.
   bool Take(Peer& peer, Bulk bulk) {
     const auto posted = peer.posted.find(bulk.tag);
     if (posted == peer.posted.end()) {
@@ -519,7 +519,7 @@ class UcxTransport final : public Transport {
     return true;
   }
 
-  // False where it is too long for that.
+  // False if the bulk is longer than the receive.
   bool Deliver(Receive& into, const Bulk& bulk) {
     if (bulk.bytes.size() > into.bytes.size()) return false;
     if (bulk.offer != nullptr) {
@@ -537,13 +537,13 @@ class UcxTransport final : public Transport {
     parameters.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     parameters.memory_type = UCS_MEMORY_TYPE_HOST;
-    parameters.user_data = receive;  // Stays where it is until it is over.
+    parameters.user_data = receive;  // Stable address until it ends.
     parameters.cb.recv_am = [](void* request, ucs_status_t status, std::size_t, void* which) {
       ucp_request_free(request);
       Receive& ended = *static_cast<Receive*>(which);
       ended.transport->Ended(ended, status);
     };
-    // UCX may call back before it returns, and the receive be over then.
+    // Set before the call: UCX may run the callback inside it, which may end the receive.
     receive->under_way = true;
     ++under_way_;
     void* const started =
@@ -570,17 +570,17 @@ class UcxTransport final : public Transport {
 
   std::unique_ptr<UcpWorker> worker_;
   Meeting meeting_;
-  const std::size_t end_;    // Of each agent, to which this one talks.
-  std::vector<Peer> peers_;  // By rank; where they are is known to UCX.
+  const std::size_t end_;    // Index of the address used by every agent here.
+  std::vector<Peer> peers_;  // Indexed by rank; UCX keeps pointers to elements.
   UniqueFd wake_;
-  bool connected_ = false;  // By the meeting, to some.
+  bool connected_ = false;  // The meeting has connections.
   bool leaving_ = false;
-  std::size_t under_way_ = 0;  // Sends, and receives into which something comes.
+  std::size_t under_way_ = 0;  // Sends and receives in flight, and kept offers.
   std::deque<LostPeer> lost_;
   std::deque<Frames> arrived_;
-  bool handed_out_ = false;                   // The first of them.
-  std::vector<std::vector<std::byte>> free_;  // To be filled again.
-  std::vector<std::unique_ptr<Send>> sends_;  // The same.
+  bool handed_out_ = false;                   // The first is in use by the caller.
+  std::vector<std::vector<std::byte>> free_;  // Buffers for reuse.
+  std::vector<std::unique_ptr<Send>> sends_;  // Objects for reuse.
   std::unordered_map<std::uint64_t, Receive> receives_;
   std::vector<std::uint64_t> finished_;
 };

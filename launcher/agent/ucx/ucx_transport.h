@@ -1,9 +1,9 @@
-// The transport over UCX (its ucp layer, 1.12 or later): active messages for frames and for bulk,
-// over endpoints that are made when a peer is first talked to. The only place that knows UCX.
+// Transport over UCX (ucp layer, 1.12 or later): active messages for frames and for bulk, over
+// endpoints created at the first message to a peer. Only this folder uses UCX.
 //
-// Each message begins with a header that has the token of the run's meeting: anybody who reaches
-// this host may connect to UCX's port, and a message without the token is dropped. What UCX does
-// for a peer by itself is not ours to check (docs/security.md).
+// Each message begins with a header containing the token of the run's meeting. Any process able to
+// reach this host may connect to UCX's port; messages without the token are dropped. UCX's internal
+// handling of peers cannot be checked here (docs/security.md).
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ namespace cuspan {
 // This process's end of all connections. UCX reads its own variables (UCX_TLS, UCX_NET_DEVICES, …).
 class UcxWorker {
  public:
-  // kUnavailable says what UCX has against it.
+  // kUnavailable, with UCX's reason.
   static Result<std::unique_ptr<UcxWorker>> Create();
   virtual ~UcxWorker() = default;
   UcxWorker(const UcxWorker&) = delete;
 
-  // Where UCX reaches it.
+  // Address for reaching the worker.
   virtual Result<Meeting::Address> address() const = 0;
-  // The transport of a run whose agents have met with their workers' addresses, of which this
-  // worker's is the one of that number. It has the worker.
+  // Creates the transport of a run after its meeting and takes ownership of the worker. `end`:
+  // index of the worker's address in each agent's list.
   static Result<std::unique_ptr<Transport>> Join(std::unique_ptr<UcxWorker> worker, Meeting meeting,
                                                  std::size_t end = 0);
 
@@ -35,7 +35,7 @@ class UcxWorker {
   UcxWorker() = default;
 };
 
-// "UCX 1.13.1": the library that this process has.
+// Loaded library and version, for example "UCX 1.13.1".
 std::string UcxRelease();
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-// UCX's transports that an agent may use, in a run over UCX and in one over an MPI with UCX below.
+// UCX transports allowed in an agent, in a run over UCX or over an MPI based on UCX.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 
 namespace cuspan {
 
-// UCX_TLS without System V shared memory, for a user who has set `chosen`: UCX creates those
-// segments with mode 0660, so members of the user's group could read and write an agent's messages.
-// A list that names sysv itself is left as it is.
+// Returns UCX_TLS without System V shared memory, based on the user's value `chosen`. UCX creates
+// those segments with mode 0660, so members of the user's group could read and write an agent's
+// messages. A list naming sysv itself is returned unchanged.
 std::string UcxTransports(std::optional<std::string_view> chosen);
 
-// Sets UCX_TLS so for this process. Before UCX or MPI is started, and before other threads are.
+// Sets UCX_TLS for this process accordingly. Called before UCX, MPI or any other thread starts.
 void ExcludeSharedSegments();
 
 }  // namespace cuspan
