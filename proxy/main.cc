@@ -1,12 +1,11 @@
 // cuspan-proxy: executes one session's calls to one GPU.
 //
-// Started by the agent of its node with one end of a socket pair. The first
-// message says what is wanted: an inventory of the node's devices, or a device
-// for a client whose channel comes with the message. The process ends with the
-// channel, with the socket, or with its parent, whichever is first.
+// Started by the node's agent with one end of a socket pair. The first message requests either an
+// inventory of the node's devices, or a device for a client. In the second case it brings the
+// client's channel. The process ends with the channel, the socket or its parent.
 //
-// With --keep-pair-server it is something else: the keeper of an MPS server
-// (proxy/sharing/pair_keeper.h), which such a process has started.
+// With --keep-pair-server it is instead the keeper of an MPS server (proxy/sharing/pair_keeper.h),
+// started by another cuspan-proxy.
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -36,15 +35,15 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr std::chrono::milliseconds kStartLimit{10'000};
-// For an MPS server that takes no clients just now.
+// Time limit for an MPS server temporarily refusing clients.
 constexpr std::chrono::milliseconds kMpsLimit{10'000};
 constexpr std::chrono::milliseconds kMpsPause{100};
-// For a session to end by itself where others would be ended with it, once its agent gave it up.
-// Shorter than what the agent waits.
+// After the agent gave up a session, time for it to end by itself. Ending it by force would also
+// end other runs. Shorter than the agent's own limit.
 constexpr std::chrono::milliseconds kOwnEndLimit{400};
 constexpr std::chrono::milliseconds kLastWordsLimit{2'000};
 
-// All that a started proxy works with. Lives as long as the process.
+// State of a started proxy. Exists until the process ends.
 struct ProxyResources {
   std::unique_ptr<Bell> bell;
   std::unique_ptr<Channel> channel;
@@ -52,8 +51,8 @@ struct ProxyResources {
   std::unique_ptr<Device> device;
   UniqueFd shared_file;
   UniqueFd share_table;
-  std::unique_ptr<PairServer> pairs;  // Where other runs use the GPU at the same time,
-  std::once_flag left;                // which are left once, by the first thread that ends it.
+  std::unique_ptr<PairServer> pairs;  // Null unless other runs use the GPU at the same time.
+  std::once_flag left;                // Guards pairs->Leave(): called by the first ending thread.
   JoinInbox joins;
 };
 
@@ -68,8 +67,8 @@ Status CheckStart(const ProxyStart& start) {
   return Status::Ok();
 }
 
-// Takes what came with the message, in this order: the channel, both bells, the shared region's
-// file, the trace's memory, the table of the runs that share the GPU.
+// Receives the file descriptors of the message, in this order: the channel, both bells, the shared
+// region's file, the trace's memory, the table of runs sharing the GPU.
 Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, ProxyResources& place) {
   UniqueFd channel_fd = socket.TakeFd();
   UniqueFd own_fd = socket.TakeFd();
@@ -96,21 +95,21 @@ Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, ProxyReso
   return Status::Ok();
 }
 
-// As CUDA_VISIBLE_DEVICES names a GPU, or a part of one.
+// Name of a GPU, or of a MIG instance, for CUDA_VISIBLE_DEVICES.
 std::string VisibleName(const std::array<std::uint8_t, 16>& uuid) {
   bool mig = false;
   if (const std::unique_ptr<Nvml> nvml = Nvml::Load()) nvml->Find(uuid, &mig);
   return nvml::UuidText(mig, uuid);
 }
 
-// Takes the session's place among the runs that share the GPU, and, where they use it at the same
-// time, makes the driver find what they do it by.
+// Takes the session's slot in the table of runs sharing the GPU. If they use it at the same time,
+// joins their MPS server and sets the environment for the driver.
 Status TakeShareSlot(const ProxyStart& start, ProxyResources& place,
                      std::unique_ptr<ShareSlot>& slot) {
   CUSPAN_ASSIGN_OR_RETURN(slot,
                           ShareSlot::Take(std::move(place.share_table), start.share_location));
   const ShareTerms terms = slot->terms();
-  // Kernels of several processes run side by side on a software GPU in any case.
+  // Kernels of several processes always run concurrently on a software GPU.
   if (!terms.pair || start.driver == "soft") return Status::Ok();
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -122,7 +121,7 @@ Status TakeShareSlot(const ProxyStart& start, ProxyResources& place,
 
 Status LoadAndOpen(const ProxyStart& start, ProxyResources& place) {
   CUSPAN_ASSIGN_OR_RETURN(place.driver, LoadDriver(start.driver));
-  // Clients of MPS see the server's GPU alone.
+  // Clients of MPS see only the server's GPU.
   CUSPAN_ASSIGN_OR_RETURN(
       Device device,
       Device::Open(place.driver.functions, place.pairs ? 0 : start.ordinal, start.window));
@@ -144,7 +143,7 @@ Status OpenInPairs(const ProxyStart& start, ProxyResources& place) {
         "does when all processes that use the GPU have ended",
         opened.message());
   CUSPAN_RETURN_IF_ERROR(opened);
-  // Where it does not reach the daemon, the driver goes on without it.
+  // If the driver does not reach the MPS daemon, it continues without.
   int used = 0;
   if (place.driver.functions.cuDeviceGetAttribute(&used, CU_DEVICE_ATTRIBUTE_MPS_ENABLED,
                                                   place.device->handle()) == CUDA_SUCCESS &&
@@ -157,7 +156,7 @@ Status OpenInPairs(const ProxyStart& start, ProxyResources& place) {
 Status OpenDriver(const ProxyStart& start, ProxyResources& place) {
   CUSPAN_RETURN_IF_ERROR(place.pairs ? OpenInPairs(start, place) : LoadAndOpen(start, place));
   if (start.shared.bytes != 0) {
-    // Without it managed and mapped memory are refused; everything else works.
+    // After a failure, managed and mapped memory are refused; the rest works.
     const Status shared =
         place.device->ReserveShared(start.shared, std::move(place.shared_file), start.file_bytes);
     if (!shared.ok()) LogWarn("managed and mapped memory are not available: {}", shared.message());
@@ -166,7 +165,7 @@ Status OpenDriver(const ProxyStart& start, ProxyResources& place) {
   return Status::Ok();
 }
 
-// The channel to another proxy that came with the agent's message.
+// Opens the channel to another proxy, received with the agent's message.
 JoinInbox::Joined TakeJoined(ControlSocket& socket, const ProxyJoin& join, Bell& own) {
   if (!join.problem.empty()) return {nullptr, join.problem};
   UniqueFd channel_fd = socket.TakeFd();
@@ -181,20 +180,20 @@ JoinInbox::Joined TakeJoined(ControlSocket& socket, const ProxyJoin& join, Bell&
   return {std::move(*channel), ""};
 }
 
-// Whether something of the session runs on the GPU is known to the driver alone, and a question to
-// it may wait for that.
+// Always called: only the driver knows if kernels of the session still run. Asking it may block
+// until they end.
 void LeavePairs(ProxyResources& place) {
   if (place.pairs == nullptr) return;
   std::call_once(place.left, [&place] { place.pairs->Leave(); });
 }
 
-// What comes from the agent while the proxy serves: channels to other proxies. Its end of the
-// socket closes when the session is over, or with the agent.
+// Receives channels to other proxies from the agent, while the proxy serves its client. The agent's
+// end of the socket closes after the session, or when the agent ends.
 void ServeSocket(ControlSocket& socket, ProxyResources& place) {
   for (;;) {
     pollfd waited{socket.fd(), POLLIN, 0};
     if (::poll(&waited, 1, -1) < 0) continue;
-    // Several may have come at once.
+    // Several messages may have arrived together.
     Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
     for (; message.ok() && message->has_value(); message = socket.TryReceive()) {
       const Result<ProxyJoin> join = ParseMessage<ProxyJoin>((*message)->frame);
@@ -208,16 +207,17 @@ void ServeSocket(ControlSocket& socket, ProxyResources& place) {
   place.channel->Lose("the agent of its node has exited");
   place.joins.End();
   if (place.pairs == nullptr) return;
-  // The session may wait for its kernels in the driver, and the agent, if it lives, kills this
-  // process soon.
+  // The session may be waiting for its kernels in the driver. If the agent still runs, it will soon
+  // kill this process.
   std::this_thread::sleep_for(kOwnEndLimit);
   LeavePairs(place);
-  // Nobody else is hurt by its end any more. What the session does on the host may still end.
+  // From here on, the end of this process does not affect other runs. The session's work on the
+  // host gets some more time.
   std::this_thread::sleep_for(kLastWordsLimit);
   ::_exit(1);
 }
 
-// Tells the client and the trace of what the software GPU compiles; on its threads.
+// Reports the software GPU's compilations to the client and the trace, on the compiling threads.
 void TellCompilations(ProxyResources& place) {
   if (place.driver.watch_compilations == nullptr) return;
   place.driver.watch_compilations(
@@ -236,7 +236,7 @@ void TellCompilations(ProxyResources& place) {
       place.channel.get());
 }
 
-// The software GPU has a log of its own.
+// The software GPU has its own log.
 void NameSoftwareDriver(const ProxyStart& start, const LoadedDriver& driver) {
   const softgpu::LogIdentity identity{start.run.c_str(), start.session, start.ordinal};
   if (driver.set_log_identity != nullptr) driver.set_log_identity(&identity);
@@ -249,9 +249,9 @@ Status StartServingSocket(ControlSocket& socket, ProxyResources& place) {
   return thread.status();
 }
 
-// The session with all its threads. It is never destroyed: kernels of a program that was killed may
-// still run, and must not lose their memory before they end with this process. kExhausted if the
-// system allows no further thread.
+// Creates the session with all its threads. It is never destroyed: kernels of a killed program may
+// still run, and need their memory until this process ends. kExhausted if the system refuses
+// another thread.
 Result<DeviceSession*> StartSession(ControlSocket& socket, ProxyResources& place,
                                     std::optional<ExchangeSocket> exchange,
                                     std::unique_ptr<ShareSlot> slot)
@@ -318,8 +318,8 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   }
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
 
-  // Killed with its agent, it would end other runs with it. The socket's end is told to the thread
-  // above; one that was stopped goes on, and sees it.
+  // If this process was killed with its agent, MPS would end other runs, too. Instead, the thread
+  // above notices the end of the socket. SIGCONT resumes the process if it was stopped.
   if (place->pairs != nullptr) ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   const Status served = Serve(*session);
   session->sharing().End();
@@ -361,8 +361,8 @@ int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
 }
 
 int Run(int socket_fd) {
-  // The agent's end dies with the agent, so a parent that is gone already is noticed by the first
-  // read.
+  // If the parent has already ended, the first read reports it: the agent's end of the socket is
+  // closed with the agent.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto* socket = new ControlSocket{UniqueFd(socket_fd)};
   Result<ControlSocket::Message> message =
@@ -402,14 +402,14 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   cuspan::SetLogName("cuspan proxy", "proxy");
   cuspan::KeepLogFromWaiting();
-  // What a limit of file sizes forbids is an error like any other.
+  // Exceeding RLIMIT_FSIZE is handled like other write errors.
   ::signal(SIGXFSZ, SIG_IGN);
-  // Whoever read the log may be gone; the session ends in good order all the same.
+  // The reader of the log may be gone; the session should still end normally.
   ::signal(SIGPIPE, SIG_IGN);
-  // The program waits for its launches itself. A launch that waits here delays all streams.
+  // The client implements this variable. A blocking launch in this process would delay all streams.
   ::unsetenv("CUDA_LAUNCH_BLOCKING");
   if (!keeping.empty()) ::_exit(cuspan::proxy::KeepPairServer(keeping));
-  // Without destructors: the session's threads may be inside the driver, which
-  // gives everything back when the process ends.
+  // Ends without destructors: the session's threads may be inside the driver. It releases
+  // everything when the process ends.
   ::_exit(cuspan::proxy::Run(socket));
 }

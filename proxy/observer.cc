@@ -8,8 +8,8 @@ Status AnswerAll(Channel& channel, NvmlDevice& device) {
   while (!channel.closed()) {
     CUSPAN_ASSIGN_OR_RETURN(const std::optional<Frame> frame, channel.Peek());
     if (!frame) {
-      // Ends with a question, or with the channel, which the agent closes; it kills this process,
-      // too.
+      // Woken by a question or by the agent closing the channel. The agent may also kill this
+      // process.
       channel.own_bell().Wait([&] { return channel.HasFrame() || channel.closed(); },
                               std::chrono::seconds(10), stages);
       continue;

@@ -1,4 +1,4 @@
-// A proxy that only tells about its device: no context, no driver.
+// A proxy only reporting the state of its device: no context, no driver.
 #pragma once
 
 #include "protocol/channel/channel.h"
@@ -6,8 +6,8 @@
 
 namespace cuspan::proxy {
 
-// Answers each NvmlAsk of the channel's client with an NvmlAnswer until the channel is closed: Ok.
-// Anything else that comes ends the channel as lost: kInvalid says what it was.
+// Answers each NvmlAsk of the channel's client with an NvmlAnswer. Returns Ok when the channel is
+// closed. Any other message closes the channel as lost; kInvalid describes it.
 Status Observe(Channel& channel, NvmlDevice& device);
 
 }  // namespace cuspan::proxy

@@ -9,11 +9,11 @@
 namespace cuspan::proxy {
 namespace {
 
-// Ops behind a copy whose bytes are late, or an event of another device, wait here, and beyond
-// Backlog's measure only while nothing else moves.
+// Limit for queued ops, waiting for a copy's late bytes or an event of another device. More ops
+// than in Backlog are queued only while no op leaves the queues.
 constexpr std::size_t kMaxWaitingBytes = std::size_t{4} << 30;
 
-// What a client sends; the table gives each such op a handler.
+// True for ops sent by a client. The op table declares a handler for each of them.
 template <typename T>
 constexpr bool kHandled =
     T::kClass == OpClass::kPosted || T::kClass == OpClass::kCall || T::kClass == OpClass::kChunk;
@@ -49,25 +49,25 @@ Status Dispatch(DeviceSession& session, const Frame& frame) CUSPAN_REQUIRES(rece
   return status;
 }
 
-// How often the loop looks at the device for the completer: while it has frames
-// to handle, and while it waits for some. The first is a compromise with the rate of
-// launches, of which each takes some 3 µs; a look takes about 0.2.
+// Interval of polling the device for the completer, while frames arrive and while waiting for
+// frames. The first one is a compromise with the launch rate: a launch takes some 3 µs, a poll
+// about 0.2.
 constexpr std::chrono::nanoseconds kPollsBetweenFrames{4000};
 constexpr std::chrono::nanoseconds kPollsWhileIdle{300};
 
-// When that has taken longer than most answers do, and the worker may want the driver meanwhile.
+// Interval after a longer wait than most replies need. The worker may need the driver meanwhile.
 constexpr std::chrono::nanoseconds kPollsWhileAwaiting{1500};
 
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 
-// How often a client is told that its frames are left where they are for a reason.
+// Interval of the notifications to the client while its frames are deliberately left in the ring.
 constexpr std::chrono::seconds kTellWhileHolding{2};
 
-// Launches wait for others to be handed over with, of the same stream, while so many frames come:
-// those of other streams may keep the loop busy for long.
+// Maximum of frames handled while launches wait for a batch. Frames of other streams may keep the
+// loop busy for long.
 constexpr unsigned kMaxFramesForBatch = 64;
 
-// The driver looks at the memory that they name.
+// True for ops naming memory accessed by the driver.
 bool NeedsMemory(Op op) {
   return op == Op::kGraphCopy || op == Op::kGraphSet || op == Op::kGraphMemoryBatch;
 }
@@ -109,7 +109,8 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
     const bool may_go_on = session.MayGoOn();
     if (frame.has_value() || may_go_on) session.streams().StopAsking();
     if (frame.has_value()) {
-      // What the worker does at once, a kernel's attributes for one, must not overtake launches.
+      // Tasks run at once by the worker (a kernel's attributes, for example) must not overtake
+      // launches.
       if (session.streams().queues().gathering() && !IsLaunch(frame->op()))
         session.streams().queues().FlushGathered();
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
@@ -143,8 +144,8 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         },
         stages.yield, stages);
     if (soon) continue;
-    // Somebody waits for what the device does. A thread of this process looks for it anyway; this
-    // one also takes the client's next frame at once.
+    // The client waits for the device. The completer's thread would poll, too; this thread also
+    // receives the client's next frame without delay.
     if (session.completer().urgent() && channel.own_bell().Wait(
                                             [&] {
                                               session.completer().Help(kPollsWhileAwaiting);
@@ -166,7 +167,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
 Status Serve(DeviceSession& session) {
   Status ended = Loop(session);
   if (!ended.ok()) session.channel().Close(true);
-  // Nobody is left to whom the worker could tell of a device that it waits for.
+  // The client is gone: end the worker's wait for channels to other proxies.
   if (session.joins() != nullptr) session.joins()->End();
   return ended;
 }

@@ -71,10 +71,10 @@ bool Exchange::Knows(const Reception::Arrival& arrival) const {
 }
 
 bool Exchange::Serve(ControlSocket& socket) {
-  // One at a time, so that each connection has its turn. A peer waits for its answer before it asks
-  // again: nothing of the next one has been read.
+  // Handles one request for each poll, so no connection starves. No second request can be buffered:
+  // a peer waits for the reply before it sends another one.
   const Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
-  if (!message.ok()) return false;  // It has left, or is none of ours.
+  if (!message.ok()) return false;  // Disconnected, or invalid.
   if (!message->has_value()) return true;
   const Result<PeerExport> wanted = ParseMessage<PeerExport>((*message)->frame);
   if (!wanted.ok()) return false;

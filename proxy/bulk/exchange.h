@@ -1,6 +1,5 @@
-// How proxies of one node reach each other's device memory: each answers on a
-// socket of its own, and gives those who know the run's secret the file of any
-// piece of memory that its device has.
+// Access to device memory of other proxies on the same node. Each proxy listens on its own socket.
+// Peers with the run's secret receive the file descriptor of any memory of its device.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@
 
 namespace cuspan::proxy {
 
-// Where a proxy answers.
+// Listening socket of a proxy.
 struct ExchangeSocket {
   static Result<ExchangeSocket> Open(const Key128& secret);
   Reception reception;
@@ -20,10 +19,10 @@ struct ExchangeSocket {
   Key128 secret;
 };
 
-// Answers until its end, on a thread of its own.
+// Answers peers on a thread of its own until it is destroyed.
 class Exchange {
  public:
-  // All outlive it.
+  // All references outlive it.
   Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings,
            Reservations& reservations);
   ~Exchange();
@@ -31,9 +30,9 @@ class Exchange {
 
  private:
   void Loop(const Device& device);
-  // Whether it is a proxy of the run that has arrived.
+  // True if the connected process is a proxy of this run.
   bool Knows(const Reception::Arrival& arrival) const;
-  // Answers the next request, if it has come; false when the connection is to be closed.
+  // Answers the next request, if one has arrived. Returns false if the connection is to be closed.
   bool Serve(ControlSocket& socket);
 
   ExchangeSocket socket_;

@@ -1,5 +1,5 @@
-// Channels to other proxies of the session, on their way from the agent (which hands them over at
-// its own time) to the one who asked for them.
+// Channels to other proxies of the session. The agent delivers them at any time; the thread needing
+// a channel waits for it.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ namespace cuspan::proxy {
 class JoinInbox {
  public:
   struct Joined {
-    std::unique_ptr<Channel> channel;  // Null where there is a problem.
+    std::unique_ptr<Channel> channel;  // Null if there is a problem.
     std::string problem;
   };
 
-  // The agent's answer for a join: a channel, or why there is none.
+  // Stores the agent's answer to a join: a channel, or the reason of failure.
   void Put(std::uint32_t join, Joined joined) {
     {
       const MutexLock lock(mutex_);
@@ -29,7 +29,7 @@ class JoinInbox {
     }
     arrived_.notify_all();
   }
-  // Waits for it, at most `limit`.
+  // Waits for the answer, at most `limit`.
   Joined Take(std::uint32_t join, std::chrono::milliseconds limit) {
     MutexLock lock(mutex_);
     if (!arrived_.wait_for(
@@ -39,7 +39,7 @@ class JoinInbox {
       return {nullptr, "the agent provided no channel to another device"};
     return std::move(joined_.extract(join).mapped());
   }
-  // No more will come.
+  // Ends all waits: no more answers will come.
   void End() {
     {
       const MutexLock lock(mutex_);

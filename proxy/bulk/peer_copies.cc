@@ -8,11 +8,11 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr int kFramesInTurn = 64;
-// Of copies that never come, which only a broken client makes.
+// Limit for messages about copies never announced; only a broken client causes them.
 constexpr std::size_t kMaxEarly = 1 << 16;
 
-// What a copy's other end may say of its failure. Whatever happened to that device is that
-// device's: this one lives.
+// Result to report if the other end of a copy failed. The other device's fault does not affect this
+// device.
 CUresult FailureElsewhere(CUresult result) {
   return result == CUDA_ERROR_INVALID_VALUE ? result : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
@@ -78,7 +78,7 @@ SubmitResult PeerCopies::Begin(const std::shared_ptr<PeerCopy>& copy) {
   completer_.Add(
       copy->stream->progress, std::move(event), copy->stream->submitted,
       [inbox = inbox_, copy, &bell = client_.own_bell()](CUresult result, std::uint64_t) {
-        if (result != CUDA_SUCCESS) return;  // A lost device drops it.
+        if (result != CUDA_SUCCESS) return;  // Drop() ends it: the device is lost.
         {
           const MutexLock lock(inbox->mutex);
           inbox->reached.push_back(copy);
@@ -130,7 +130,7 @@ void PeerCopies::Abandon(std::uint32_t join, std::uint64_t id) {
 }
 
 void PeerCopies::Drop(const std::shared_ptr<PeerCopy>& copy) {
-  copy->holds = false;  // The queues have forgotten it.
+  copy->holds = false;  // Already removed from the queues.
   Fail(copy, faults_.lost());
 }
 
@@ -150,7 +150,7 @@ void PeerCopies::Progress() {
     if (peer.channel == nullptr) continue;
     if (!TakeFrames(peer)) continue;
     SendPieces(peer);
-    // What it sent before its end is taken first.
+    // Frames sent before the end are handled first.
     if (peer.channel->closed() && !peer.channel->HasFrame()) Lose(peer);
   }
 }
@@ -172,14 +172,14 @@ bool PeerCopies::TakeFrames(Peer& peer) {
 }
 
 void PeerCopies::Lose(Peer& peer) {
-  // Slots that the device still uses keep the memory by themselves.
+  // Completions still pending keep the channel's memory (shared_ptr).
   peer.channel = nullptr;
   peer.sending.Clear();
   peer.early.clear();
   std::vector<std::shared_ptr<PeerCopy>> lost;
   for (const auto& [id, copy] : peer.copies) lost.push_back(copy);
   for (const std::shared_ptr<PeerCopy>& copy : lost) {
-    // All was sent, and only the news of its end is missing where nobody waits for it.
+    // No failure if all bytes were sent and no stream waits for the missing PeerEnd.
     if (!copy->sends || copy->until_end || copy->submitted < copy->bytes)
       faults_.Posted(copy->origin, CUDA_ERROR_DEVICE_UNAVAILABLE);
     End(peer, copy);
@@ -241,7 +241,7 @@ bool PeerCopies::TakeChunk(Peer& peer, const Chunk& chunk) {
   if (bytes == nullptr || chunk.bytes == 0 || chunk.bytes > channel.layout().staging_bytes)
     return false;
   const auto found = peer.copies.find(chunk.transfer);
-  // Of one that failed here they are still under way.
+  // If the copy failed here, its chunks are still in flight.
   if (found == peer.copies.end() || faults_.lost() != CUDA_SUCCESS) {
     channel.ReleaseSlot(chunk.slot);
     return true;
@@ -292,7 +292,7 @@ CUresult PeerCopies::SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot) {
   chunk.bytes = peer.channel->ChunkBytes(copy.submitted, copy.bytes);
   chunk.slot = slot;
   const Answer done = [channel = peer.channel, chunk](CUresult result, std::uint64_t) {
-    // The other end must not wait for what will not come.
+    // Without this, the other end would wait for the missing chunk.
     if (result != CUDA_SUCCESS) channel->Post(PeerEnd{chunk.transfer, result});
     if (result != CUDA_SUCCESS || channel->Post(chunk) == 0) channel->ReturnSlot(chunk.slot);
   };

@@ -1,16 +1,14 @@
-// Copies between this device and others whose memory it does not have: the bytes
-// go from proxy to proxy, through the staging slots of a channel between the two.
+// Copies between this device and others without access to each other's memory. The bytes go from
+// proxy to proxy, through the staging slots of a channel between the two.
 //
-// Each of the two has an op in one of its streams. The receiver asks for the
-// bytes (PeerClearToSend) when its device has come to the copy; the sender takes slots
-// when that has arrived and its own device has come so far, too. So no slot is
-// ever held by a copy that waits for something, and copies in all directions can
-// not be in each other's way for longer than a slot takes to go.
-// The receiver says when all is written (PeerEnd); where the order is the
-// sender's stream's, that stream goes on then. Either of them may end a copy
-// with a failure.
+// Each proxy has an op in one of its streams. When the receiver's device has reached the copy, it
+// sends clear to send (PeerClearToSend). The sender takes slots once this has arrived and its own
+// device has reached the copy, too. So no waiting copy ever holds a slot. Copies in all directions
+// block each other at most for the transfer of one slot. After writing all bytes, the receiver
+// sends PeerEnd. If the copy is ordered by the sender's stream, the sender's stream continues then.
+// Either side may end a copy with a failure.
 //
-// Threads: the receiving thread, unless said otherwise.
+// Threads: the receiving thread, unless noted otherwise.
 #pragma once
 
 #include <map>
@@ -41,16 +39,16 @@ struct PeerCopy {
   const std::shared_ptr<Stream> stream;
   std::uint32_t join = 0;
   bool sends = false;
-  bool until_end = false;  // A sender's stream waits for the receiver's end.
+  bool until_end = false;  // The sender's stream waits for PeerEnd.
   DeviceBox box;
-  std::shared_ptr<Array> array;  // That the box lies in, kept as long as the copy.
+  std::shared_ptr<Array> array;  // Array containing the box; kept as long as the copy.
   std::uint64_t bytes = 0;
 
   bool holds CUSPAN_GUARDED_BY(receiving_thread) =
-      false;  // Its stream, from its turn until Release.
+      false;  // Holds its stream: from Begin until Release.
   bool reached CUSPAN_GUARDED_BY(receiving_thread) =
-      false;  // The device has done what comes before.
-  bool wanted CUSPAN_GUARDED_BY(receiving_thread) = false;  // The receiver has asked.
+      false;  // The device has completed the work before it.
+  bool wanted CUSPAN_GUARDED_BY(receiving_thread) = false;  // The receiver is clear to send.
   bool ended CUSPAN_GUARDED_BY(receiving_thread) = false;
   std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
 };
@@ -67,43 +65,44 @@ class PeerCopies {
         staged_(driver, events, completer, timeline),
         inbox_(std::make_shared<Inbox>()) {}
 
-  // A channel to another proxy, from now on known by the join's number. Any thread.
+  // Adds a channel to another proxy under the number `join`. Threads: any.
   void Add(std::uint32_t join, std::shared_ptr<Channel> channel);
 
-  // A copy has arrived that will have its turn in its stream. kInvalid when its number is in use.
+  // Registers a received copy; Begin follows in stream order. kInvalid if its number is in use.
   Status Announce(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
-  // Its turn has come. Called from the queues.
+  // Begins the copy: called by the queues when its stream has reached it.
   SubmitResult Begin(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
-  // It ends here with a failure, which both ends report.
+  // Ends the copy with a failure. Both sides report it.
   void Fail(const std::shared_ptr<PeerCopy>& copy, CUresult result)
       CUSPAN_REQUIRES(receiving_thread);
-  // The client has no other half for it.
+  // Fails a copy: the client has no other half for it.
   void Abandon(std::uint32_t join, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);
-  // Its op is dropped: the device is lost.
+  // Drops the copy's op: the device is lost.
   void Drop(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
 
-  // Whether Progress has something to do. Cheap; for Bell::Wait.
+  // True if Progress has work. Cheap; for Bell::Wait.
   bool HasWork() CUSPAN_REQUIRES(receiving_thread);
   void Progress() CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  // What another thread leaves for the receiving one. Outlives this for those that come late.
+  // Items passed to the receiving thread by other threads. Outlives PeerCopies, for late
+  // completions.
   struct Inbox {
     Mutex mutex;
     std::vector<std::pair<std::uint32_t, std::shared_ptr<Channel>>> joined CUSPAN_GUARDED_BY(mutex);
     std::vector<std::shared_ptr<PeerCopy>> reached CUSPAN_GUARDED_BY(mutex);
     std::atomic<bool> any{false};
   };
-  // What came for a copy before it was announced.
+  // Messages received for a copy before its announcement.
   struct Early {
     bool wanted = false;
     CUresult failure = CUDA_SUCCESS;
   };
   struct Peer {
-    std::shared_ptr<Channel> channel;  // Null when it is gone.
+    std::shared_ptr<Channel> channel;  // Null after the peer has gone.
     std::unordered_map<std::uint64_t, std::shared_ptr<PeerCopy>> copies;
     std::unordered_map<std::uint64_t, Early> early;
-    SlotTurns<PeerCopy> sending;  // Those that may take slots.
+    SlotTurns<PeerCopy> sending;  // Copies ready to take slots.
   };
 
   void TakeInbox() CUSPAN_REQUIRES(receiving_thread);
@@ -119,7 +118,7 @@ class PeerCopies {
   CUresult SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot)
       CUSPAN_REQUIRES(receiving_thread);
   void Lose(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
-  // Ends a copy: it is forgotten, and its stream goes on.
+  // Removes a copy; its stream continues.
   void End(Peer& peer, const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   void Release(PeerCopy& copy) CUSPAN_REQUIRES(receiving_thread);
   Early& EarlyOf(Peer& peer, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);

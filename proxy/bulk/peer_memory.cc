@@ -9,7 +9,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// For an answer of a proxy, which does nothing else meanwhile.
+// Time limit for a reply from a proxy. Its exchange thread has no other work.
 constexpr std::chrono::milliseconds kAnswerLimit{10'000};
 
 CUresult Ask(ControlSocket& peer, const PeerExport& wanted, UniqueFd* file) {
@@ -59,7 +59,7 @@ CUresult PeerMemory::Open(const std::string& exchange, std::uint32_t ordinal,
     driver_.cuMemAddressFree(got, window.bytes);
     return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   }
-  // Nothing is mapped there yet: what the driver says to one piece holds for others.
+  // The window is still empty, so one trial allocation is mapped: its result holds for all others.
   Peer peer{window, std::move(*socket)};
   Piece piece{};
   result = Import(peer.socket, {}, window.base, Mappings::kTrialBytes, &piece);

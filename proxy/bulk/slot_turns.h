@@ -1,4 +1,4 @@
-// Turns of several copies for the free slots of a channel.
+// Round-robin distribution of a channel's free slots among copies.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cuspan::proxy {
 
-// Copies in need of slots. Each gets one in turn, so that a long copy does not delay short ones.
+// Copies waiting for slots. Each gets one slot in turn, so long copies do not delay short ones.
 // Threads: the receiving thread.
 template <typename T>
 class SlotTurns {
@@ -23,26 +23,26 @@ class SlotTurns {
   void Remove(const std::shared_ptr<T>& copy) CUSPAN_REQUIRES(receiving_thread) {
     std::erase(waiting_, copy);
   }
-  // The channel is gone, and its slots.
+  // Removes all copies; the channel and its slots are gone.
   void Clear() CUSPAN_REQUIRES(receiving_thread) {
     waiting_.clear();
     spare_.reset();
   }
-  // Nobody waits any more.
+  // Removes all copies.
   void Forget() CUSPAN_REQUIRES(receiving_thread) { waiting_.clear(); }
 
-  // Whether one waits and there is a slot. Cheap; for Bell::Wait.
+  // True if a copy waits and a slot is free. Cheap; for Bell::Wait.
   bool MayGoOn(Channel& channel) CUSPAN_REQUIRES(receiving_thread) {
     if (waiting_.empty()) return false;
     if (!spare_) spare_ = channel.TryTakeSlot();
     return spare_.has_value();
   }
-  // A slot for a new copy: none while others wait.
+  // Returns a slot for a new copy; none while other copies wait.
   std::optional<std::uint32_t> TakeSlot(Channel& channel) CUSPAN_REQUIRES(receiving_thread) {
     if (!waiting_.empty()) return std::nullopt;
     return spare_ ? std::exchange(spare_, std::nullopt) : channel.TryTakeSlot();
   }
-  // Gives out the free slots: use(copy, slot) → true for another one.
+  // Distributes the free slots. use(copy, slot) returns true if the copy needs another one.
   template <typename Use>
   void GoOn(Channel& channel, Use&& use) CUSPAN_REQUIRES(receiving_thread) {
     while (MayGoOn(channel)) {
@@ -54,7 +54,7 @@ class SlotTurns {
 
  private:
   std::deque<std::shared_ptr<T>> waiting_ CUSPAN_GUARDED_BY(receiving_thread);
-  // Taken by MayGoOn, and not given to a copy yet.
+  // Slot taken by MayGoOn and not yet given to a copy.
   std::optional<std::uint32_t> spare_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 

@@ -1,6 +1,5 @@
-// Pieces of copies through staging slots: from a slot to the device, and from the device into a
-// slot, in the order of a stream. The other end of the slots (the client, another proxy) is of no
-// concern here.
+// Copies between staging slots and the device, one piece at a time, in stream order. The other user
+// of the slots (the client, another proxy) is not handled here.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +15,10 @@
 
 namespace cuspan::proxy {
 
-// A piece of a copy in a slot.
+// Piece of a copy in a slot.
 struct StagedPiece {
-  std::uint64_t copy;    // Its number, for the trace.
-  std::uint64_t offset;  // Among the packed bytes of the box.
+  std::uint64_t copy;    // Number of the copy, for the trace.
+  std::uint64_t offset;  // Offset in the packed bytes of the box.
   std::uint32_t bytes;
   TraceKind kind;
 };
@@ -27,12 +26,12 @@ struct StagedPiece {
 // Threads: the receiving thread.
 class StagedCopies {
  public:
-  // All outlive it, but for the completer and the timeline, which are used until they end. `events`
-  // are without times.
+  // All references outlive it, except for the completer and the timeline: no calls after their end.
+  // `events` are created without timing.
   StagedCopies(const Driver& driver, EventPool& events, Completer& completer, Timeline& timeline)
       : driver_(driver), events_(events), completer_(completer), timeline_(timeline) {}
 
-  // Hands the piece to the driver in `stream`; `done` is due when the device is done with the slot.
+  // Submits the piece in `stream`. `done` is executed when the device no longer uses the slot.
   // After a failure, `done` is dropped.
   CUresult ToDevice(const DeviceBox& box, const StagedPiece& piece, const std::byte* slot,
                     Stream& stream, Completion done) CUSPAN_REQUIRES(receiving_thread);
@@ -40,7 +39,7 @@ class StagedCopies {
                       Stream& stream, Completion done) CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  // copy() → the driver's result.
+  // copy() returns the driver's result.
   template <typename Copy>
   CUresult Submit(const StagedPiece& piece, Stream& stream, Completion done, Copy&& copy)
       CUSPAN_REQUIRES(receiving_thread);

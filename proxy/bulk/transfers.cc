@@ -15,8 +15,8 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
     to_device_.erase(transfer.state->id);
     return SubmitResult::kSubmitted;
   }
-  // What is on its way to the client may be what this copy is to read there: then the client
-  // must have it first.
+  // Chunks in flight to the client may contain the source bytes of this copy. In this case the
+  // client has to store them first.
   PooledEvent event;
   if (completer_.chunks_pending()) {
     if (const CUresult result = faults_.Check(events_.Record(transfer.stream->driver, event));
@@ -27,7 +27,7 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
   }
   transfer.wanted = true;
   const Answer ask = [this, id = transfer.state->id](CUresult result, std::uint64_t chunks) {
-    // A lost device is told by itself.
+    // A lost device is reported separately.
     if (result == CUDA_SUCCESS) channel_.Post(TransferClearToSend{id, chunks});
   };
   if (event.get() == nullptr)

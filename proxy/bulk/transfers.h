@@ -1,11 +1,9 @@
-// Bulk copies between the host and the device, through the channel's staging slots.
+// Bulk copies between host and device, through the channel's staging slots.
 //
-// To the device: when the copy's turn in its stream has come the client is
-// asked for the bytes (TransferClearToSend); each Chunk names a slot, whose bytes are
-// copied from there; the slot goes back when the device has read it. The copy
-// holds its stream until its last chunk was submitted.
-// From the device: free slots are taken as they come, filled by the device and
-// posted as Chunks in the order of their offsets.
+// Host to device: when the stream has reached the copy, the client gets clear to send
+// (TransferClearToSend). Each Chunk names a slot with bytes to copy. The slot is returned when the
+// device has read it. The copy holds its stream until its last chunk was submitted. Device to host:
+// the device fills free slots. They are posted as Chunks in the order of their offsets.
 //
 // Threads: the receiving thread.
 #pragma once
@@ -25,7 +23,7 @@
 namespace cuspan::proxy {
 
 struct Transfer {
-  // `array` is what the box lies in, if any, and is kept as long as the transfer.
+  // `array` contains the box, if any. It is kept as long as the transfer.
   Transfer(std::uint64_t id, Origin origin, std::shared_ptr<Stream> stream, const DeviceBox& box,
            std::uint64_t bytes, std::shared_ptr<Array> array = nullptr)
       : state(std::make_shared<TransferState>(id)),
@@ -38,11 +36,11 @@ struct Transfer {
   const std::shared_ptr<TransferState> state;
   const Origin origin;
   const std::shared_ptr<Stream> stream;
-  const DeviceBox box;        // Its bytes, row after row.
-  const std::uint64_t bytes;  // How many.
+  const DeviceBox box;        // Location of the bytes, row after row.
+  const std::uint64_t bytes;  // Their number.
   const std::shared_ptr<Array> array;
   std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  // To the device: the client has been asked for the bytes.
+  // Host to device: the client is clear to send the bytes.
   bool wanted CUSPAN_GUARDED_BY(receiving_thread) = false;
 };
 
@@ -57,28 +55,28 @@ class Transfers {
         completer_(completer),
         staged_(driver, events, completer, timeline) {}
 
-  // A copy to the device that has arrived. kInvalid when its number is in use.
+  // Registers a received copy to the device. kInvalid if its number is in use.
   Status Announce(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
-  // Its turn has come.
+  // Begins it: its stream has reached it.
   SubmitResult BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
-  // A piece of it has come. kInvalid when it is not one that was asked for.
+  // Handles a chunk of a copy to the device. kInvalid if it was not requested.
   Status TakeChunk(const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
 
-  // The turn of a copy from the device has come.
+  // Begins a copy from the device: its stream has reached it.
   SubmitResult BeginFromDevice(const std::shared_ptr<Transfer>& transfer)
       CUSPAN_REQUIRES(receiving_thread);
-  // Whether one of them waits for a slot and there is one. Cheap; for Bell::Wait.
+  // True if a copy from the device waits and a slot is free. Cheap; for Bell::Wait.
   bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread) { return turns_.MayGoOn(channel_); }
-  // Goes on with those that wait.
+  // Continues waiting copies.
   void UseFreeSlots() CUSPAN_REQUIRES(receiving_thread);
 
-  // Ends a transfer that can not go on; its op counts as submitted.
+  // Ends a failed transfer; its op counts as submitted.
   void Fail(Transfer& transfer, CUresult result) CUSPAN_REQUIRES(receiving_thread);
-  // The device is lost; the queues have dropped the copies that waited for slots.
+  // The device is lost; the queues have dropped copies waiting for slots.
   void Forget() CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  // Copies one piece into `slot`; false when the transfer failed.
+  // Copies one piece into `slot`. Returns false if the transfer failed.
   bool SubmitFromDevice(Transfer& transfer, std::uint32_t slot) CUSPAN_REQUIRES(receiving_thread);
 
   Channel& channel_;
@@ -87,11 +85,11 @@ class Transfers {
   EventPool& events_;
   Completer& completer_;
   StagedCopies staged_;
-  // To the device: from Announce to the last chunk. A failed one stays, since chunks of it may be
-  // under way.
+  // Host to device, from Announce to the last chunk. A failed transfer stays: chunks of it may be
+  // in flight.
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_
       CUSPAN_GUARDED_BY(receiving_thread);
-  // From the device: each that waits for a slot holds its stream.
+  // Device to host: each copy waiting for a slot holds its stream.
   SlotTurns<Transfer> turns_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 

@@ -3,7 +3,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// The side of a copy that is on the device, starting `piece` into the box.
+// Fills in the device side of a copy, starting at `piece` of the box.
 void SetDestination(const DeviceBox& box, const BoxPiece& piece, CUDA_MEMCPY3D& copy) {
   copy.dstMemoryType = box.array != nullptr ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
   copy.dstArray = box.array;

@@ -11,7 +11,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// How many bases are tried: where even the eighth is taken, something else is wrong.
+// Maximum of tried base addresses. More failures have another cause.
 constexpr std::uint64_t kWindowAttempts = 8;
 
 Result<AddressWindow> ReserveWindow(const Driver& driver, const AddressWindow& wanted) {
@@ -44,7 +44,7 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
   if (const CUresult result = driver.cuDeviceGet(&device, static_cast<int>(ordinal));
       result != CUDA_SUCCESS)
     return Status::Unavailable("there is no GPU {} here: {}", ordinal, driver.Describe(result));
-  // Only threads that may wait long call what waits in the driver: they need not burn a core.
+  // Only threads allowed to block make synchronising calls; they should not spin.
   driver.cuDevicePrimaryCtxSetFlags(device, CU_CTX_SCHED_BLOCKING_SYNC);
   if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
       result != CUDA_SUCCESS)
@@ -85,12 +85,12 @@ Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::ui
     file_bytes_ = file_bytes;
   }
   if (file_bytes == region.bytes) return Status::Ok();
-  // Elsewhere it would be of no use: no stride.
+  // No stride: the region is useless at other addresses.
   Result<AddressWindow> reserved =
       ReserveWindow(*driver_, {region.base + file_bytes, region.bytes - file_bytes, 0});
   if (!reserved.ok()) {
     if (file_bytes == 0) return reserved.status();
-    // The client takes it as it takes a device without room, and uses its own memory.
+    // The client handles this like a device without free memory, and uses its own.
     LogWarn("managed memory cannot be migrated to the GPU: {}", reserved.status().message());
     return Status::Ok();
   }

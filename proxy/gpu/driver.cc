@@ -10,13 +10,13 @@
 namespace cuspan::proxy {
 namespace {
 
-// cuda.h renames most functions to a version of theirs; this gives the name after renaming.
+// Most names are macros of cuda.h for versioned names; this yields the versioned name.
 #define CUSPAN_SYMBOL_TEXT(name) #name
 #define CUSPAN_SYMBOL(name) CUSPAN_SYMBOL_TEXT(name)
 
 void* FindSymbol(void* library, const std::string& symbol) {
   if (void* found = ::dlsym(library, symbol.c_str())) return found;
-  // Drivers before 12.8 have the first version only, which takes the same arguments.
+  // Drivers before 12.8 have only the first version; it takes the same arguments.
   if (symbol == "cuEventElapsedTime_v2") return ::dlsym(library, "cuEventElapsedTime");
   return nullptr;
 }
@@ -84,7 +84,8 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
   LoadedDriver loaded;
   loaded.path = PathOfLibrary(library, "cuInit", file);
   loaded.functions.software = name == "soft" || SameFile(loaded.path, SoftwareDriverPath());
-  // The version comes first: a driver that is too old lacks functions, and its age is the reason.
+  // The version is checked first: an old driver lacks functions, and its age is the better
+  // explanation.
   const auto get_version =
       reinterpret_cast<decltype(&::cuDriverGetVersion)>(::dlsym(library, "cuDriverGetVersion"));
   if (get_version == nullptr || get_version(&loaded.version) != CUDA_SUCCESS)

@@ -1,6 +1,5 @@
-// The CUDA driver library as a table of functions: the vendor's, the software
-// GPU, or, in tests, functions of the test. Nothing in the proxy calls the
-// driver but through this table.
+// The CUDA driver library as a table of functions: NVIDIA's driver, the software GPU, or functions
+// of a test. The proxy calls the driver only through this table.
 #pragma once
 
 #include <cuda.h>
@@ -15,8 +14,8 @@
 
 namespace cuspan::proxy {
 
-// Member names go through the macros of cuda.h, as calls do: `driver.cuMemGetInfo(…)`
-// reaches the versioned function that the header declares.
+// The macros of cuda.h apply to member names as to calls: `driver.cuMemGetInfo(…)` calls the
+// versioned function declared in the header.
 struct Driver {
 #define CUSPAN_DRIVER_FUNCTION(name) decltype(&::name) name = nullptr;
 #define CUSPAN_VENDOR_FUNCTION(name) decltype(&::name) name = nullptr;
@@ -24,19 +23,18 @@ struct Driver {
 #undef CUSPAN_VENDOR_FUNCTION
 #undef CUSPAN_DRIVER_FUNCTION
 
-  bool software = false;  // The software GPU's.
-  // Of the software GPU. Null for others.
+  bool software = false;  // True for the software GPU.
+  // Software GPU only; otherwise null.
   softgpu::PlaceVariable place_variable = nullptr;
 
-  // "CUDA_ERROR_… (700, what it means)".
+  // Returns "CUDA_ERROR_… (700, its meaning)".
   std::string Describe(CUresult result) const;
 };
 
-// The oldest driver with cuFuncGetParamInfo, as cuDriverGetVersion counts.
+// Oldest driver with cuFuncGetParamInfo, in the format of cuDriverGetVersion.
 inline constexpr int kOldestDriver = 12040;
 
-// Why a device can not be used, of such a result: kExhausted where MPS takes no new clients just
-// now.
+// Status code for a result at startup: kExhausted if MPS temporarily accepts no new clients.
 inline StatusCode CodeOfStart(CUresult result) {
   return result == CUDA_ERROR_MPS_SERVER_NOT_READY ||
                  result == CUDA_ERROR_MPS_MAX_CLIENTS_REACHED ||
@@ -47,21 +45,22 @@ inline StatusCode CodeOfStart(CUresult result) {
 
 struct LoadedDriver {
   Driver functions;
-  std::string path;  // Of the library that answers.
-  int version = 0;   // As cuDriverGetVersion says.
-  // Of the software GPU: tells of what it compiles. Null for others.
+  std::string path;  // File of the loaded library.
+  int version = 0;   // Value of cuDriverGetVersion.
+  // Software GPU only, otherwise null: its log, and a callback for compilations.
   softgpu::SetLogIdentity set_log_identity = nullptr;
   softgpu::WatchCompilations watch_compilations = nullptr;
 };
 
-// Loads a driver and initialises it (cuInit). `name` is "cuda" (the vendor's
-// libcuda.so.1, where the dynamic linker finds it), "soft" (soft/libcuda.so.1
-// beside this executable) or the path of a library. The library stays loaded
-// until the process ends. kNotFound when there is none, kUnsupported when it is
-// too old or lacks functions, kUnavailable when it finds no usable GPU, or as CodeOfStart.
+// Loads a driver and initialises it (cuInit). `name` is one of:
+//   - "cuda": NVIDIA's libcuda.so.1, found by the dynamic linker;
+//   - "soft": soft/libcuda.so.1 beside this executable;
+//   - the path of a library.
+// The library stays loaded until the process ends. kNotFound if it is missing, kUnsupported if it
+// is too old or lacks functions. Without a usable GPU: see CodeOfStart.
 Result<LoadedDriver> LoadDriver(const std::string& name);
 
-// Where LoadDriver looks for "soft".
+// Path used by LoadDriver for "soft".
 std::filesystem::path SoftwareDriverPath();
 
 }  // namespace cuspan::proxy

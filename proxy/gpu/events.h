@@ -1,4 +1,4 @@
-// Driver events, used over and over: making one costs microseconds, recording one little.
+// Reusable driver events: creating one takes microseconds, recording one little.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace cuspan::proxy {
 
 class EventPool;
 
-// A driver event that goes back to its pool at the end. Empty by default.
+// A driver event, returned to its pool by the destructor. Empty by default.
 class PooledEvent {
  public:
   PooledEvent() = default;
@@ -32,18 +32,18 @@ class PooledEvent {
   CUevent event_ = nullptr;
 };
 
-// Events of one kind. Threads: any. Outlives its events.
+// Events with equal flags. Threads: any. Outlives its events.
 class EventPool {
  public:
-  // `flags` as cuEventCreate takes them.
+  // `flags`: see cuEventCreate.
   EventPool(const Driver& driver, unsigned flags) : driver_(driver), flags_(flags) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
 
-  // Gives an event; leaves `event` empty when the driver refuses. Taken before
-  // the work that it is to mark: recording one fails only with the context.
+  // Provides an event; leaves `event` empty if the driver refuses. To be taken before the work to
+  // mark: afterwards, recording it fails only if the context is lost.
   CUresult Take(PooledEvent& event);
-  // Take, and record it in `stream`.
+  // Takes an event and records it in `stream`.
   CUresult Record(CUstream stream, PooledEvent& event);
 
  private:

@@ -32,11 +32,11 @@ Result<DeviceDescription> Describe(const LoadedDriver& loaded, int ordinal) {
   static_assert(sizeof uuid.bytes == sizeof description.uuid);
   std::memcpy(description.uuid.data(), uuid.bytes, sizeof uuid.bytes);
   description.memory_bytes = memory;
-  // Others' memory is their own there; it is made anew by each process.
+  // Each process has its own software GPU, with all its memory free.
   if (loaded.functions.software) description.free_bytes = memory;
   description.attributes.assign(CU_DEVICE_ATTRIBUTE_MAX, 0);
   for (int i = 1; i < CU_DEVICE_ATTRIBUTE_MAX; ++i) {
-    // An older driver does not know the newest attributes: they stay 0.
+    // Attributes unknown to an older driver stay 0.
     int value = 0;
     if (driver.cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(i), device) ==
         CUDA_SUCCESS)

@@ -1,4 +1,4 @@
-// What the devices of a driver are, for those who have no driver.
+// Descriptions of the driver's devices, for processes without a driver.
 #pragma once
 
 #include "protocol/channel/socket.h"
@@ -6,12 +6,11 @@
 
 namespace cuspan::proxy {
 
-// Describes every device of `driver`: all that is asked about a device without
-// a context. `problem` says why there is none. The host and the agent's rank
-// are left for the agent to fill in.
+// Describes each device of `driver`: all properties available without a context. On failure,
+// `problem` gives the reason. The agent fills in the host and its own rank.
 InventoryAnswer TakeInventory(const std::string& driver);
 
-// The same of a driver that is loaded.
+// The same for a loaded driver.
 Result<std::vector<DeviceDescription>> DescribeDevices(const LoadedDriver& driver);
 
 }  // namespace cuspan::proxy

@@ -12,7 +12,7 @@ namespace {
 
 using Objects = std::vector<std::span<const std::uint8_t>>;
 
-// The objects behind a linked image.
+// Returns the objects stored with a linked image.
 Objects ObjectsOf(std::span<const std::byte> image) {
   Objects objects;
   if (image.size() < sizeof(std::uint32_t) || !fatbin::IsContainer(image.data())) return objects;
@@ -24,7 +24,7 @@ Objects ObjectsOf(std::span<const std::byte> image) {
   return objects;
 }
 
-// Options by which the driver says what it has against something.
+// Options for receiving the driver's error log.
 struct Complaint {
   std::array<char, 4096> text{};
   std::array<CUjit_option, 2> names = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -39,7 +39,7 @@ CUresult Link(const Driver& driver, const Objects& objects, CUmodule* module) {
   if (result != CUDA_SUCCESS) return result;
   for (const std::span<const std::uint8_t> object : objects) {
     if (result != CUDA_SUCCESS) break;
-    // The driver only reads it, though its type does not say so.
+    // The driver only reads the data, although its type is not const.
     result = driver.cuLinkAddData(state, CU_JIT_INPUT_FATBINARY,
                                   const_cast<std::uint8_t*>(object.data()), object.size(), "object",
                                   0, nullptr, nullptr);
@@ -67,9 +67,9 @@ CUresult LoadImage(const Driver& driver, std::span<std::byte> image, JitArgument
   };
   const Objects objects = ObjectsOf(image);
   if (objects.empty()) return load(jit.count(), jit.names(), jit.values());
-  // The driver knows nothing of our entries.
+  // The driver does not understand our entries.
   fatbin::HideObjects(image);
-  // That nothing of the linked image is for this device is no error: its objects may be.
+  // Not an error if no part of the linked image fits this device: its objects may.
   Complaint complaint;
   const CUresult result = jit.count() != 0 ? load(jit.count(), jit.names(), jit.values())
                                            : load(complaint.names.size(), complaint.names.data(),

@@ -1,4 +1,4 @@
-// Loading device code that may have to be linked on this device first.
+// Loading of device code, linked for this device if necessary.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace cuspan::proxy {
 
-// Loads `image` (fatbin::WithObjects, or anything else that cuModuleLoadData takes) into the
-// current context, with the options in `jit`. A program of relocatable code (nvcc -rdc=true) holds
-// machine code that was linked for the architectures named at its compilation only; on another one
-// the driver links the PTX or the machine code of its objects, as the CUDA runtime does. `image` is
-// changed. What the linker has to say against it is logged.
+// Loads `image` (fatbin::WithObjects, or any input of cuModuleLoadData) into the current context,
+// with the options `jit`. A program of relocatable code (nvcc -rdc=true) contains linked machine
+// code only for the architectures chosen at compilation. For others, the driver links the PTX or
+// machine code of its objects, like the CUDA runtime. Modifies `image`. Logs error messages of the
+// linker.
 CUresult LoadImage(const Driver& driver, std::span<std::byte> image, JitArguments& jit,
                    CUmodule* module);
 

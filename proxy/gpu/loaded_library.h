@@ -1,12 +1,12 @@
-// Libraries that the proxy loads while it runs.
+// Libraries loaded by the proxy at run time.
 #pragma once
 
 #include <string>
 
 namespace cuspan::proxy {
 
-// The file of a library that dlopen has loaded as `name`, by a function that it exports; `name`
-// when the dynamic linker does not say. Any thread.
+// Returns the file of a library loaded by dlopen as `name`. `function` is one of its exports.
+// Returns `name` if the dynamic linker does not report the file. Threads: any.
 std::string PathOfLibrary(void* library, const char* function, const std::string& name);
 
 }  // namespace cuspan::proxy

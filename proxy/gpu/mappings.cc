@@ -13,7 +13,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// What was mapped there goes; the addresses stay taken.
+// Removes a mapping, but keeps its addresses reserved.
 void ReserveAgain(void* at, std::uint64_t bytes) {
   if (::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
              0) == MAP_FAILED)
@@ -90,7 +90,7 @@ CUresult Mappings::SwapOut(std::uint64_t bytes) {
   const MutexLock lock(mutex_);
   std::vector<Piece*> going;
   std::uint64_t going_bytes = 0;
-  // First those for which there is host memory from the last time.
+  // Pieces with host memory from an earlier swap go first.
   for (const bool known : {true, false})
     for (auto& [address, mapped] : mapped_)
       for (Piece& piece : mapped.pieces) {
@@ -106,7 +106,7 @@ CUresult Mappings::SwapOut(std::uint64_t bytes) {
     if (result == CUDA_SUCCESS) ++saved;
   }
   if (const CUresult waited = copies_->Wait(); waited != CUDA_SUCCESS) return waited;
-  // Where the host has no memory for all, a part is better than nothing.
+  // If host memory does not suffice for all, the saved part is still released.
   for (std::size_t i = 0; i < saved; ++i)
     if (const CUresult given = GiveBack(*going[i]); given != CUDA_SUCCESS) return given;
   return result;
@@ -146,7 +146,7 @@ CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* 
   }
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   {
-    // Held meanwhile, so that the memory stays.
+    // The lock keeps the memory from being unmapped.
     const MutexLock lock(mutex_);
     const auto found = mapped_.find(address);
     CUmemGenericAllocationHandle memory = trial;
@@ -164,7 +164,7 @@ CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* 
 }
 
 CUresult Mappings::Unmap(std::uint64_t address, std::uint64_t bytes) {
-  Mapped mapped;  // It counts as taken until the driver has it back.
+  Mapped mapped;  // Counts as used until the driver has released it.
   {
     const MutexLock lock(mutex_);
     const auto found = mapped_.find(address);
@@ -190,7 +190,7 @@ CUresult Mappings::MapFile(std::uint64_t address, std::uint64_t bytes) {
   CUresult result = driver_.cuMemHostRegister(
       at, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
   if (result == CUDA_SUCCESS) {
-    // One address for all is what the region is for.
+    // The region needs one address in all processes.
     CUdeviceptr mapped = 0;
     result = driver_.cuMemHostGetDevicePointer(&mapped, at, 0);
     if (result == CUDA_SUCCESS && mapped != address) result = CUDA_ERROR_NOT_SUPPORTED;

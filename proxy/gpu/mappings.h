@@ -1,4 +1,4 @@
-// Memory behind parts of the window and of the shared region.
+// Memory mapped in the window and in the shared region.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +11,43 @@
 
 namespace cuspan::proxy {
 
-// Threads: one at a time; Export: any. What is still mapped at the end is given back.
+// The destructor unmaps all remaining memory. Threads: one at a time; Export: any.
 class Mappings {
  public:
-  // Of what Export makes to try.
+  // Size of Export's trial allocation.
   static constexpr std::uint64_t kTrialBytes = 2 << 20;
 
   Mappings(const Driver& driver, const Device& device) : driver_(driver), device_(device) {}
   Mappings(const Mappings&) = delete;
   ~Mappings();
 
-  // The memory may be swapped out from now on, in pieces of `piece_bytes` (what the driver gives it
-  // by); nothing of it is exported. Before the first Map.
+  // Enables swapping, in pieces of `piece_bytes` (the driver's allocation unit). Export is
+  // disabled. To be called before the first Map.
   void MaySwap(SwapCopies& copies, std::uint64_t piece_bytes) {
     copies_ = &copies;
     piece_bytes_ = piece_bytes;
   }
-  // Gives the driver so many bytes back, or a piece more, or all, and keeps what is in them.
-  // Nothing of the memory may be in use. After a failure some of it is out; SwapIn brings that
-  // back.
+  // Saves memory to the host and releases it, until `bytes` (rounded up to pieces) or all are
+  // released. No memory may be in use. After a failure, a part is swapped out; SwapIn restores it.
   CUresult SwapOut(std::uint64_t bytes);
-  // Brings all that is out back, to where it was. CUDA_ERROR_OUT_OF_MEMORY: another try may follow.
+  // Restores all swapped memory at its addresses. After CUDA_ERROR_OUT_OF_MEMORY, it may be called
+  // again.
   CUresult SwapIn();
-  // What is out.
+  // Number of bytes swapped out.
   std::uint64_t swapped_bytes() const;
 
-  // Backs [address, address + bytes) with new memory that the device may read
-  // and write; in a shared region that has a file, with the file's. CUDA_ERROR_ALREADY_MAPPED when
-  // it meets an earlier mapping; otherwise as the driver says.
+  // Maps new memory at [address, address + bytes), readable and writable by the device. In the
+  // file's part of the shared region, maps the file. CUDA_ERROR_ALREADY_MAPPED if it overlaps an
+  // earlier mapping; otherwise the driver's result.
   CUresult Map(std::uint64_t address, std::uint64_t bytes);
-  // Undoes exactly one Map; CUDA_ERROR_INVALID_VALUE when there was none such.
+  // Undoes exactly one Map; CUDA_ERROR_INVALID_VALUE if there was no such Map.
   CUresult Unmap(std::uint64_t address, std::uint64_t bytes);
-  // The file behind exactly one Map of device memory, by which another process of this node can
-  // have it, too; of 0 bytes at 0: of new memory of kTrialBytes, to see whether it can.
+  // Returns the file of device memory mapped by exactly one Map, for use by another process of this
+  // node. If address and bytes are 0, exports new memory of kTrialBytes, as a test.
   CUresult Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* file);
 
  private:
-  // A part of the shared region's file: mapped and pinned for the device, at the same address.
+  // Maps a part of the shared region's file at the same address, and pins it for the device.
   CUresult MapFile(std::uint64_t address, std::uint64_t bytes);
   CUresult UnmapFile(std::uint64_t address, std::uint64_t bytes);
   bool IsFile(std::uint64_t address, std::uint64_t bytes) const {
@@ -61,10 +61,10 @@ class Mappings {
   };
   struct Mapped {
     std::uint64_t bytes = 0;
-    std::vector<Piece> pieces;  // None: the file's.
+    std::vector<Piece> pieces;  // Empty: the file's.
     MemoryAccount::Taken taken;
   };
-  // New memory there. It is the driver's again after a failure.
+  // Creates and maps the piece's memory. On failure, releases it.
   CUresult Back(Piece& piece) const;
   CUresult BackAll(std::vector<Piece>& pieces) const;
   CUresult GiveBack(Piece& piece) const;
@@ -74,7 +74,7 @@ class Mappings {
   SwapCopies* copies_ = nullptr;
   std::uint64_t piece_bytes_ = ~std::uint64_t{0};
   mutable Mutex mutex_;
-  std::map<std::uint64_t, Mapped> mapped_ CUSPAN_GUARDED_BY(mutex_);  // By address.
+  std::map<std::uint64_t, Mapped> mapped_ CUSPAN_GUARDED_BY(mutex_);  // Key: address.
 };
 
 }  // namespace cuspan::proxy

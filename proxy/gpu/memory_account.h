@@ -1,5 +1,4 @@
-// What is the session's of its device's memory, where that is counted: in a run that shares its
-// GPUs.
+// Count of the session's device memory, for runs sharing their GPUs.
 #pragma once
 
 #include <cuda.h>
@@ -14,21 +13,20 @@
 
 namespace cuspan::proxy {
 
-// Threads: any, but for what is said to be another's.
+// Threads: any, except where noted.
 class MemoryAccount {
  public:
-  // So many bytes, until the last copy of this goes. It does not outlive the account.
+  // A number of counted bytes, released with the last copy. Does not outlive the account.
   using Taken = std::shared_ptr<const std::uint64_t>;
 
-  // From now on what is taken is counted there, and may be refused. To be called before the first
-  // op.
+  // Enables counting in `memory`; from now on, Take may fail. To be called before the first op.
   void Count(std::unique_ptr<ShareMemory> memory) { counted_ = std::move(memory); }
 
-  // To be called before the driver is asked for them. CUDA_ERROR_OUT_OF_MEMORY when the run may not
-  // have as many more. `fixed`: they stay on the device, whoever needs the room.
+  // To be called before allocating from the driver. CUDA_ERROR_OUT_OF_MEMORY if the run's limit
+  // would be exceeded. `fixed`: the memory cannot be swapped out for other runs.
   CUresult Take(std::uint64_t bytes, Taken* taken, bool fixed = false);
-  // Calls make(), which asks the driver for memory that was taken before, when there is room for
-  // it, and returns what that returns. By the worker.
+  // Waits until the device has enough free memory, then calls make() to allocate it. The memory
+  // must have been counted by Take. Returns the result of make(). Threads: the worker.
   template <typename Make>
   CUresult Obtain(std::uint64_t bytes, Make&& make) {
     if (await_room_ == nullptr) return make();
@@ -36,19 +34,19 @@ class MemoryAccount {
       if (const CUresult result = make(); result != CUDA_ERROR_OUT_OF_MEMORY) return result;
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  // How others are made to make room: await(bytes, how often the driver refused them) returns
-  // whether there should be some. To be called before the first op.
+  // Makes other runs free memory: await(bytes, number of refusals by the driver) returns true if
+  // some should be free. To be called before the first op.
   using AwaitRoom = std::function<bool(std::uint64_t bytes, unsigned refused)>;
   void SetAwaitRoom(AwaitRoom await) { await_room_ = std::move(await); }
 
-  // What is counted; null where nothing is.
+  // Counted memory; null if it is not counted.
   ShareMemory* counted() const { return counted_.get(); }
-  // Makes of what the driver says what the run may see.
+  // Reduces the driver's values to the run's limits.
   void Narrow(std::size_t* free, std::size_t* total) const;
 
  private:
   std::unique_ptr<ShareMemory> counted_;
-  AwaitRoom await_room_;  // Null where nobody can.
+  AwaitRoom await_room_;  // Null: no other run can free memory.
 };
 
 }  // namespace cuspan::proxy

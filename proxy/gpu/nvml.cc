@@ -15,7 +15,7 @@ std::unique_ptr<Nvml> Nvml::Load() {
   std::unique_ptr<Nvml> nvml(new Nvml(library));
   auto* const init = nvml->Function<int()>("nvmlInit_v2");
   if (init == nullptr || nvml->Symbol("nvmlShutdown") == nullptr || init() != nvml::kSuccess) {
-    // Without the destructor, which would end what was not begun.
+    // Skip the destructor: nvmlShutdown without nvmlInit is wrong.
     static_cast<void>(nvml.release());
     return nullptr;
   }

@@ -1,4 +1,4 @@
-// NVIDIA's management library, which tells of GPUs without a context on them.
+// NVIDIA's management library (NVML): reports on GPUs without a context.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 
 namespace cuspan::proxy {
 
-// libnvidia-ml.so.1, where the dynamic linker finds it; initialised while it lives. One thread.
+// libnvidia-ml.so.1, found by the dynamic linker; initialised until it is destroyed. Threads: one.
 class Nvml {
  public:
-  // Null when there is none, or none that works.
+  // Null if the library is missing or does not work.
   static std::unique_ptr<Nvml> Load();
   ~Nvml();
   Nvml(const Nvml&) = delete;
 
-  // Null when it knows no such device. `mig` tells which kind it was found as.
+  // Returns null if NVML does not find the device. Sets `mig` if it is a MIG instance.
   nvml::Device Find(const std::array<std::uint8_t, 16>& uuid, bool* mig) const;
-  // A function of the library as `Type`, a function type; null when it has none of that name.
+  // Returns the library's function `name`; `Type` is its function type. Null if it does not exist.
   template <typename Type>
   Type* Function(const char* name) const {
     return reinterpret_cast<Type*>(Symbol(name));
@@ -33,23 +33,22 @@ class Nvml {
   void* const library_;
 };
 
-// Fills in what NVML knows of GPUs and the driver's description lacks, by their UUIDs: free memory,
-// which of them are parts of one (MIG), the kernel driver's release. What it does not tell, or all
-// where it is missing, stays as it is.
+// Adds data of NVML missing in the driver's description, by UUID: free memory, MIG instances, the
+// kernel driver's release. Unknown values are left unchanged; without NVML, all.
 void AskNvml(std::vector<DeviceDescription>& devices);
 
-// What NVML answers to questions about one device. One thread.
+// Answers questions about one device by NVML. Threads: one.
 class NvmlDevice {
  public:
-  // `memory`: where the run shares the device, its account; what the run may not have is none of
-  // the device's memory then.
+  // `memory`: account of the run, if it shares the device. Reported memory is then reduced to the
+  // run's limits.
   explicit NvmlDevice(const std::array<std::uint8_t, 16>& uuid,
                       std::unique_ptr<ShareMemory> memory = nullptr)
       : uuid_(uuid), memory_(std::move(memory)) {}
 
-  // The library is loaded at the first question. kNotSupported where there is none, or where it
-  // does not know the device, as no library does a software GPU; kFunctionNotFound for what is no
-  // question (protocol/nvml/questions.def), or not one of this library's.
+  // Loads the library at the first question. kNotSupported if the library is missing or does not
+  // find the device; it never finds a software GPU. kFunctionNotFound for functions not listed in
+  // protocol/nvml/questions.def, or missing in the library.
   NvmlAnswer Ask(const NvmlAsk& ask);
 
  private:

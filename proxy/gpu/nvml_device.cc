@@ -1,4 +1,4 @@
-// Questions about one device, put to the node's NVML.
+// Questions about one device, answered by the node's NVML.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -29,7 +29,7 @@ void Tell(Number number, std::vector<std::uint64_t>& values) {
   values.push_back(number);
 }
 
-// What a parameter is made from: an argument, or room for what is told.
+// Storage for a parameter: the value of an argument, or space for a result.
 template <typename Parameter>
 struct Room {
   std::remove_pointer_t<Parameter> value{};
@@ -66,7 +66,7 @@ NvmlAnswer Call(int (*function)(nvml::Device, Parameters...), nvml::Device devic
   return answer;
 }
 
-// One function of a plain form: `Type` is its type.
+// Calls a function with simple parameters; `Type` is its type.
 template <typename Type>
 NvmlAnswer AskPlainly(const Nvml& nvml, const char* name, nvml::Device device,
                       Arguments arguments) {
@@ -75,7 +75,7 @@ NvmlAnswer AskPlainly(const Nvml& nvml, const char* name, nvml::Device device,
   return Call(function, device, arguments);
 }
 
-// Answers total, reserved, free and used bytes.
+// Returns total, reserved, free and used bytes.
 NvmlAnswer AskMemory(const Nvml& nvml, const char* name, nvml::Device device, Arguments) {
   auto* const function = nvml.Function<int(nvml::Device, nvml::MemoryV2*)>(name);
   if (function == nullptr) return {nvml::kFunctionNotFound, {}};
@@ -86,7 +86,7 @@ NvmlAnswer AskMemory(const Nvml& nvml, const char* name, nvml::Device device, Ar
   return {result, {memory.total, memory.reserved, memory.free, memory.used}};
 }
 
-// Takes a field and its scope; answers the type and the bytes of the value.
+// Arguments: a field and its scope. Returns the type and the bytes of the value.
 NvmlAnswer AskField(const Nvml& nvml, const char* name, nvml::Device device, Arguments arguments) {
   auto* const function = nvml.Function<int(nvml::Device, int, nvml::FieldValue*)>(name);
   if (function == nullptr) return {nvml::kFunctionNotFound, {}};
@@ -100,8 +100,8 @@ NvmlAnswer AskField(const Nvml& nvml, const char* name, nvml::Device device, Arg
   return {result, {static_cast<std::uint64_t>(field.type), field.value.long_number}};
 }
 
-// Takes the ability and the UUID of the other device, in four words as they lie in memory; answers
-// the status.
+// Arguments: the capability, and the other device's UUID as four words in memory order. Returns the
+// status.
 NvmlAnswer AskPeer(const Nvml& nvml, const char* name, nvml::Device device, Arguments arguments) {
   auto* const function = nvml.Function<int(nvml::Device, nvml::Device, unsigned, int*)>(name);
   if (function == nullptr) return {nvml::kFunctionNotFound, {}};
@@ -150,7 +150,7 @@ NvmlAnswer NvmlDevice::Ask(const NvmlAsk& ask) {
   return answer;
 }
 
-// Total, free and used bytes, with those reserved in between in the second version.
+// Values: total, free and used bytes; version 2 has reserved bytes after total.
 void NvmlDevice::Narrow(NvmlAnswer& answer) const {
   if (memory_ == nullptr || answer.values.size() < 3) return;
   const MemoryRoom room = memory_->Look();

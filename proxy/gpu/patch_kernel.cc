@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* kName = "cuspan_patch";
 
-// A thread has a byte of the mask and the 8 bytes that it stands for. Of the oldest version and
-// target that drivers of all supported GPUs translate.
+// Each thread handles a byte of the mask and its 8 bytes. PTX version and target are the oldest
+// ones accepted by the drivers of all supported GPUs.
 constexpr const char* kText = R"(
 .version 6.0
 .target sm_50
@@ -80,7 +80,7 @@ bool PatchKernel::Ready() {
 
 CUresult PatchKernel::Launch(std::uint64_t destination, Bytes mask, Bytes data,
                              CUstream stream) const {
-  // The driver takes a copy of all that the parameters have room for, before it returns.
+  // The driver copies parameters of this size before it returns.
   std::array<std::byte, kMaxPatchBytes / kPatchWordBytes> masks;
   std::array<std::byte, kMaxPatchBytes> bytes;
   std::copy(mask.begin(), mask.end(), masks.begin());

@@ -1,5 +1,5 @@
-// A kernel of the proxy's own that writes single bytes and leaves those between them alone, many in
-// one launch. What it writes rides in its parameters, so that nothing has to live until it runs.
+// A kernel of the proxy for writing scattered bytes in one launch; bytes between them are not
+// touched. The data is part of its parameters, so no buffer must exist until it runs.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace cuspan::proxy {
 
-// Threads: one at a time, with the device's context current. The kernel goes with the context.
+// Threads: one at a time, with the device's context current. The context owns the kernel.
 class PatchKernel {
  public:
   explicit PatchKernel(const Driver& driver) : driver_(driver) {}
 
-  // Whether the kernel is there. Loads it the first time, for which the driver may wait for what
-  // runs on the device; where that fails, it says so once.
+  // True if the kernel is loaded. The first call loads it; the driver may wait for work on the
+  // device. A failure is logged once.
   bool Ready();
-  // When it is: writes to `destination` the bytes of `data` that `mask` has bits for, in this
-  // stream. Sizes and alignment are those of api/patch.h.
+  // Requires Ready(). Writes the bytes of `data` selected by the bits of `mask` to `destination`,
+  // in `stream`. Sizes and alignment: see api/patch.h.
   CUresult Launch(std::uint64_t destination, Bytes mask, Bytes data, CUstream stream) const;
 
  private:

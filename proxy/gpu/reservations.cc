@@ -161,11 +161,11 @@ std::vector<Reservations::Going> Reservations::WhatMayGo(std::uint64_t bytes) co
     going.push_back({allocation, address});
     going_bytes += allocation->bytes;
   };
-  // First those for which there is host memory from the last time.
+  // Allocations with host memory from an earlier swap go first.
   for (const bool known : {true, false})
     for (const auto& [address, mapped] : mapped_)
       if (mapped.access != 0 && copies_->Knows(address) == known) take(mapped.allocation, address);
-  // And those that nothing can read just now.
+  // Then allocations not readable at any address.
   for (const auto& [address, mapped] : mapped_) take(mapped.allocation, 0);
   const MutexLock lock(mutex_);
   for (const auto& [number, allocation] : allocations_) take(allocation, 0);
@@ -223,7 +223,7 @@ CUresult Reservations::SwapIn() {
       FreeScratch(allocation);
     } else if (const Mapped& saved = mapped_.at(allocation.saved_from);
                saved.access != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
-      // It may only be read there.
+      // Restore read-only access.
       set = Give(allocation.saved_from, saved.bytes, saved.access);
     }
     if (result == CUDA_SUCCESS) result = set;
@@ -262,7 +262,7 @@ CUresult Reservations::Back(Allocation& allocation) {
   for (const auto& [address, mapped] : mapped_) {
     if (mapped.allocation.get() != &allocation || result != CUDA_SUCCESS) continue;
     result = driver_.cuMemMap(address, mapped.bytes, 0, allocation.memory, 0);
-    // Where it is copied to it must be written.
+    // The address used for restoring must be writable.
     const std::uint32_t access =
         address == allocation.saved_from
             ? static_cast<std::uint32_t>(CU_MEM_ACCESS_FLAGS_PROT_READWRITE)

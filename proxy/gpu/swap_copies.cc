@@ -8,7 +8,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// What is left to the host: the other processes there need some, too.
+// Host memory left free for other processes.
 constexpr std::uint64_t kLeftToHost = std::uint64_t{1} << 30;
 
 }  // namespace
@@ -29,7 +29,7 @@ CUresult SwapCopies::Allocate(std::uint64_t bytes, Copy* copy) const {
   void* const at =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  // Advice: without huge pages it only takes longer.
+  // Only a hint: without huge pages it is slower.
   ::madvise(at, bytes, MADV_HUGEPAGE);
   *copy = {static_cast<std::byte*>(at), bytes, false};
   const CUresult pinned = driver_.cuMemHostRegister(at, bytes, CU_MEMHOSTREGISTER_PORTABLE);

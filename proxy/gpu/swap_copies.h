@@ -1,5 +1,4 @@
-// Where the content of device memory lies while another run's is in its place: host memory, which
-// stays pinned for the next time.
+// Host copies of device memory swapped out for another run. The host memory stays pinned for reuse.
 #pragma once
 
 #include <cuda.h>
@@ -12,23 +11,23 @@
 
 namespace cuspan::proxy {
 
-// Threads: one at a time, with the device's context.
+// Threads: one at a time, with the device's context current.
 class SwapCopies {
  public:
   explicit SwapCopies(const Driver& driver) : driver_(driver) {}
   ~SwapCopies();
   SwapCopies(const SwapCopies&) = delete;
 
-  // Whether there is host memory for what is at that address, from the last time.
+  // True if host memory for `address` exists from an earlier swap.
   bool Knows(std::uint64_t address) const { return copies_.contains(address); }
-  // Begins to copy [address, address + bytes) to the host. CUDA_ERROR_OUT_OF_MEMORY where that has
-  // no memory for it, or would have to swap itself.
+  // Begins copying [address, address + bytes) to the host. CUDA_ERROR_OUT_OF_MEMORY if host memory
+  // does not suffice, or would be swapped to disk.
   CUresult Save(std::uint64_t address, std::uint64_t bytes);
-  // The same in the other direction, of what was saved.
+  // Begins copying saved memory back.
   CUresult Restore(std::uint64_t address);
-  // Until all that was begun is done.
+  // Waits for all copies begun before.
   CUresult Wait();
-  // What was saved from there is not wanted any more.
+  // Discards the copy saved from `address`.
   void Forget(std::uint64_t address);
 
  private:
@@ -43,7 +42,7 @@ class SwapCopies {
 
   const Driver& driver_;
   CUstream stream_ = nullptr;
-  std::map<std::uint64_t, Copy> copies_;  // By the address of what they are of.
+  std::map<std::uint64_t, Copy> copies_;  // Key: device address.
 };
 
 }  // namespace cuspan::proxy

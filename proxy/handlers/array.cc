@@ -18,8 +18,8 @@ CUDA_ARRAY3D_DESCRIPTOR Descriptor(const ArrayShape& shape) {
   return descriptor;
 }
 
-// Of one channel, at least. (CUDA Driver API, CUarray_format) Of compressed and planar formats,
-// which are not named here, it is about a byte.
+// Minimum size of one channel (CUDA Driver API, CUarray_format). For compressed and planar formats,
+// not listed here, it is about a byte.
 std::uint64_t ChannelBytes(std::uint32_t format) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
@@ -38,11 +38,11 @@ std::uint64_t ChannelBytes(std::uint32_t format) {
   }
 }
 
-// What it has at least: how the driver lays it out is its own affair.
+// Minimum size of the array; the driver's layout is not known.
 std::uint64_t BytesOf(const ArrayShape& shape, std::uint32_t levels) {
   std::uint64_t bytes = 0;
   const std::uint64_t element = ChannelBytes(shape.format) * std::max(shape.channels, 1U);
-  // Each level halves all dimensions; there are no more than a dimension has bits.
+  // Each level halves all dimensions, so there are at most as many levels as a dimension has bits.
   for (std::uint32_t level = 0; level < std::clamp(levels, 1U, 64U); ++level) {
     const auto size = [level](std::uint64_t whole) {
       return std::max<std::uint64_t>(whole >> level, 1);

@@ -1,4 +1,4 @@
-// Collectives: NCCL's communicators of this device, and what they do in streams.
+// Collectives: NCCL communicators of this device, and their operations in streams.
 #include <cstring>
 
 #include "common/log.h"
@@ -9,7 +9,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// For the timeline: how many bytes a rank gives, or gets where it gives none.
+// Number of bytes sent by a rank, or received if it sends none; for the timeline.
 std::uint64_t BytesOf(const CallGroup& group) {
   std::uint64_t bytes = 0;
   for (const CollectiveCall& call : group.calls)
@@ -31,8 +31,8 @@ struct CollectiveOp final : PostedOp {
   BatchKind Batches() const CUSPAN_REQUIRES(receiving_thread) override {
     return session->timeline().traced() ? BatchKind::kNone : BatchKind::kCollectives;
   }
-  // All that one thread of the program has made: the thread that makes the calls here finds the
-  // next one when it comes out of NCCL.
+  // Takes all consecutive groups of one program thread. The thread calling NCCL then has the next
+  // group ready when a call returns.
   BatchResult SubmitBatch(std::span<StreamOp* const> batch)
       CUSPAN_REQUIRES(receiving_thread) override {
     std::size_t taken = 0;
@@ -44,7 +44,7 @@ struct CollectiveOp final : PostedOp {
   static CollectiveOp& At(std::span<StreamOp* const> batch, std::size_t i) {
     return *static_cast<CollectiveOp*>(batch[i]);
   }
-  // Behind the last one the stream goes on.
+  // The stream continues after the last one.
   void Begin(bool last) const CUSPAN_REQUIRES(receiving_thread) {
     auto start = std::make_shared<Timeline::Start>(session->timeline().Begin(stream->driver));
     session->collectives().Begin(
@@ -55,8 +55,8 @@ struct CollectiveOp final : PostedOp {
             session->timeline().End(std::move(*start), *stream, TraceKind::kCollective,
                                     group->members.front()->size(), 0, BytesOf(*group),
                                     NameOf(*group));
-          // Failures are told of the communicators. Whatever it was, the
-          // stream may have work of it.
+          // Failures are reported for the communicators. The stream may contain work of the group
+          // even after a failure.
           session->streams().Submitted(stream, origin, CUDA_SUCCESS, kUnits);
           if (last) session->streams().queues().Release(*stream->queue);
         });
@@ -68,7 +68,7 @@ struct CollectiveOp final : PostedOp {
                : "NCCL group";
   }
 
-  // A group is a kernel, and what NCCL puts around it.
+  // A group is a kernel and some further work of NCCL.
   static constexpr std::uint64_t kUnits = 4;
   std::shared_ptr<CallGroup> group;
 };

@@ -12,7 +12,7 @@ struct InlineCopy final : PostedOp {
       return Finish(CUDA_ERROR_INVALID_VALUE);
     if (data.empty()) return SubmitResult::kSubmitted;
     Timeline::Start start = session->timeline().Begin(stream->driver);
-    // From ordinary memory: the driver takes a copy of the bytes before it returns.
+    // From pageable memory: the driver copies the bytes before it returns.
     const CUresult result =
         session->driver().cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver);
     if (result == CUDA_SUCCESS)

@@ -24,7 +24,7 @@ struct BetweenBoxes final : PostedOp {
   LocatedBox from;
 };
 
-// The transfer of a box, when the op makes sense.
+// Creates the transfer of a box; fails for an invalid op.
 template <typename Op>
 Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Origin& origin,
                                                const Op& op, const BoxLocation& place)

@@ -6,7 +6,7 @@ namespace cuspan::proxy {
 Status Handle(DeviceSession& session, const Origin& origin, const DeviceSynchronize&) {
   session.streams().WhenAllDone(
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
-        // The last completion may have been one that nobody waited for.
+        // The last completion may be one without a waiting client.
         if (result == CUDA_SUCCESS) session.completer().FlushOutput();
         session.channel().Reply<DeviceSynchronize>(request, {result, chunks});
       });
@@ -32,7 +32,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const MemoryInfo&) {
     const CUresult result = session.faults().Check(MemoryInfoOf(session.device(), &free, &total));
     Respond<MemoryInfo>(session, origin, MemoryInfo::Reply{result, free, total});
   };
-  // What makes memory comes before; while that waits for room, a question is no reason to have it.
+  // Normally runs after earlier allocations. If these wait for free memory, the query must not wait
+  // for them.
   if (session.sharing().gate() != nullptr && !session.sharing().gate()->MemoryIsThere())
     session.worker().RunFirst(answer);
   else

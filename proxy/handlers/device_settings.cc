@@ -14,7 +14,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const LimitGet& op) 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LimitSet& op) {
-  // Some say what a kernel has while it runs: graphs are made anew, behind this.
+  // Some limits affect running kernels, so the graphs of launch batches are discarded and created
+  // again later.
   return OnWorker<LimitSet>(
       session, origin, [&session, op, batches = session.streams().TakeBatches({})] {
         for (const auto& some : batches) some->End();

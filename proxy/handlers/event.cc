@@ -16,7 +16,7 @@ struct RecordOp final : PostedOp {
     EventPool& events =
         timing ? session->streams().timing_events() : session->streams().plain_events();
     const CUresult result = events.Record(stream->driver, record->driver_event);
-    // In the lane's order it comes first: what Finish may add is behind it on the device, too.
+    // Added before Finish: it may add a mark, later in the stream on the device, too.
     if (result == CUDA_SUCCESS)
       session->completer().AddRecord(stream->progress, stream->submitted + 1, record);
     Finish(result);
@@ -31,7 +31,7 @@ struct RecordOp final : PostedOp {
     const CUresult lost = session->faults().lost();
     Fail(lost != CUDA_SUCCESS ? lost : stream->broken);
   }
-  // Nobody shall wait for a record that will not be: it is reached, with the reason.
+  // The record will never exist: report it as reached with an error, so no call waits forever.
   void Fail(CUresult result) CUSPAN_REQUIRES(receiving_thread) {
     record->complete.store(true, std::memory_order_release);
     session->channel().Post(
@@ -46,7 +46,7 @@ struct RecordOp final : PostedOp {
 struct WaitOp final : PostedOp {
   using PostedOp::PostedOp;
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
-    // No event where recording failed or never came: nothing to wait for.
+    // No event if recording failed or the record never arrived: nothing to wait for.
     const CUevent event = record->driver_event.get();
     if (event == nullptr || record->complete.load(std::memory_order_acquire))
       return SubmitResult::kSubmitted;
@@ -57,7 +57,7 @@ struct WaitOp final : PostedOp {
   RecordState record;
 };
 
-// Its dependency is all there is to it.
+// Only waits for its dependency.
 struct SignalWaitOp final : PostedOp {
   using PostedOp::PostedOp;
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
@@ -65,7 +65,7 @@ struct SignalWaitOp final : PostedOp {
   }
 };
 
-// Forgets records that are of no use any more: complete, and not the last.
+// Removes complete records, except the last one.
 void Prune(Event& event) CUSPAN_REQUIRES(receiving_thread) {
   while (!event.live.empty()) {
     const auto oldest = event.live.begin();
@@ -75,7 +75,7 @@ void Prune(Event& event) CUSPAN_REQUIRES(receiving_thread) {
   }
 }
 
-// The record that EventElapsed compares, or the driver's result when there is none.
+// Gets the record for EventElapsed; otherwise returns the driver's error.
 CUresult TimedRecord(const Event& event, RecordState& record) CUSPAN_REQUIRES(receiving_thread) {
   if ((event.flags & CU_EVENT_DISABLE_TIMING) != 0 || event.records == 0)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -87,7 +87,7 @@ CUresult TimedRecord(const Event& event, RecordState& record) CUSPAN_REQUIRES(re
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin&, const EventCreate& op) {
-  // The driver's events are made record by record.
+  // Driver events are created for each record.
   CUSPAN_RETURN_IF_ERROR(session.streams().events().CheckNew(op.event));
   auto event = std::make_shared<Event>();
   event->flags = op.flags;
@@ -98,7 +98,7 @@ Status Handle(DeviceSession& session, const Origin&, const EventCreate& op) {
 Status Handle(DeviceSession& session, const Origin&, const EventDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Event> event,
                           session.streams().events().Take(op.event));
-  // Records that have not arrived never will.
+  // Records not received yet will never arrive.
   for (auto awaited = event->live.upper_bound(event->records); awaited != event->live.end();
        ++awaited)
     session.streams().queues().Open(awaited->second->submitted);

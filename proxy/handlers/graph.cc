@@ -1,4 +1,4 @@
-// Graphs that the client has the device keep, recorded node by node into one of the driver's.
+// Graphs kept on the device for the client, created node by node as driver graphs.
 #include <utility>
 
 #include "proxy/handlers/graph_node.h"
@@ -10,7 +10,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// More than any program has; so that a wrong number is not allocated.
+// Limit for wrong numbers; no program needs more.
 constexpr std::size_t kMaxBodies = 4096;
 
 struct GraphLaunchOp final : PostedOp {
@@ -38,7 +38,7 @@ struct GraphLaunchOp final : PostedOp {
 
 Graph& WholeOf(Graph& graph) { return graph.whole != nullptr ? *graph.whole : graph; }
 
-// A graph, or a body, that a node may be added to.
+// Finds a graph, or a body of a conditional node, ready for another node.
 Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t handle) {
   Result<std::shared_ptr<Graph>> graph = session.objects().graphs.Get(handle);
   if (graph.ok() && WholeOf(**graph).tasks.load(std::memory_order_acquire) != 0)
@@ -46,7 +46,7 @@ Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t ha
   return graph;
 }
 
-// A whole graph: kInvalid for a body.
+// Finds a whole graph; kInvalid for a body.
 Result<std::shared_ptr<Graph>> FindWhole(DeviceSession& session, std::uint64_t handle) {
   Result<std::shared_ptr<Graph>> graph = session.objects().graphs.Get(handle);
   if (graph.ok() && (*graph)->whole != nullptr)
@@ -54,7 +54,7 @@ Result<std::shared_ptr<Graph>> FindWhole(DeviceSession& session, std::uint64_t h
   return graph;
 }
 
-// Puts a node into the graph of `op`; `node`, when given, is it.
+// Adds a node to the graph of `op`, and returns it in `node` if not null.
 template <typename Op>
 Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& parameters,
                CUgraphNode* node = nullptr) {
@@ -68,7 +68,7 @@ Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& paramete
   }
   Graph& whole = WholeOf(*graph);
   CUgraphNode made = nullptr;
-  // The rest of a graph that can not be made is not tried.
+  // After a failure, the rest of the graph is not created.
   if (whole.failure == CUDA_SUCCESS)
     whole.failure = session.faults().Check(session.driver().cuGraphAddNode(
         &made, graph->driver, after.data(), nullptr, after.size(), &parameters));
@@ -77,7 +77,7 @@ Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& paramete
   return Status::Ok();
 }
 
-// The same for a node that the client must not ask for: its graph can not be instantiated.
+// Adds a node not allowed for the client: the graph cannot be instantiated.
 template <typename Op>
 Status AddFailure(DeviceSession& session, const Op& op, CUresult failure) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindFree(session, op.graph));
@@ -87,7 +87,7 @@ Status AddFailure(DeviceSession& session, const Op& op, CUresult failure) {
   return Status::Ok();
 }
 
-// Gives a task for a whole graph to the worker; work() → the reply.
+// Runs a task for a whole graph on the worker. work() returns the reply.
 template <typename Op, typename Work>
 Status RunForGraph(DeviceSession& session, const Origin& origin, std::shared_ptr<Graph> graph,
                    Work work) {
@@ -115,8 +115,8 @@ Status Handle(DeviceSession& session, const Origin&, const GraphDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   for (const std::uint64_t body : graph->bodies) session.objects().graphs.Remove(body);
   session.objects().graphs.Remove(op.graph);
-  // What the worker does with it comes before. Changes of what was instantiated of it, which wait
-  // for their turns in streams, still need its nodes.
+  // Released after earlier tasks of the worker for the graph. Queued changes of its instances still
+  // use its nodes.
   session.worker().Run([graph = std::move(graph)]() mutable { graph.reset(); });
   return Status::Ok();
 }
@@ -139,10 +139,11 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op
   graph->bodies.clear();
   ++graph->life;
   graph->failure = CUDA_SUCCESS;
-  // There, behind the end of what was instantiated of it.
+  // On the worker: after the destruction of its instances.
   return RunForGraph<GraphClear>(
       session, origin, graph, [&session, nodes = std::exchange(graph->nodes, {})](Graph& whole) {
-        // A conditional node takes its bodies along. One that stayed would be done as well.
+        // Destroying a conditional node destroys its bodies. A node left in the graph would still
+        // be executed.
         for (const CUgraphNode node : nodes) {
           if (node == nullptr) continue;
           const CUresult result = session.faults().Check(session.driver().cuGraphDestroyNode(node));
@@ -262,7 +263,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphLaunch& o
 Status Handle(DeviceSession& session, const Origin&, const GraphExecDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<GraphExec> exec,
                           session.objects().executors.Take(op.exec));
-  // There, since the driver may wait.
+  // On the worker: the driver may block.
   session.worker().Run([exec = std::move(exec)]() mutable { exec.reset(); });
   return Status::Ok();
 }

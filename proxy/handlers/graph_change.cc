@@ -1,5 +1,4 @@
-// Changes of what the nodes of instantiated graphs do, in the order of a stream: launches that come
-// before are not concerned.
+// Changes of nodes of instantiated graphs, in stream order. Earlier launches are not affected.
 #include <utility>
 
 #include "proxy/handlers/graph_node.h"
@@ -12,7 +11,7 @@ namespace {
 struct ChangeOp : PostedOp {
   using PostedOp::PostedOp;
 
-  // What the driver refuses is told by the launches: work that was not changed must not run.
+  // Errors of the driver are returned by later launches: the unchanged work must not run.
   SubmitResult Change(CUgraphNodeParams* parameters) CUSPAN_REQUIRES(receiving_thread) {
     if (exec->failure == CUDA_SUCCESS) exec->failure = TryChange(parameters);
     return Finish(CUDA_SUCCESS, 0);

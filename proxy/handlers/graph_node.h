@@ -1,4 +1,4 @@
-// What nodes of graphs are to the driver.
+// Parameters of graph nodes for the driver.
 #pragma once
 
 #include "proxy/handlers/kernel_use.h"
@@ -12,7 +12,7 @@ inline CUcontext CurrentContext(DeviceSession& session) {
   return context;
 }
 
-// Nothing where a box is not the session's to touch.
+// Returns nullopt if the session may not access a box.
 inline std::optional<CUgraphNodeParams> CopyNode(DeviceSession& session, const DeviceBox& to,
                                                  const DeviceBox& from) {
   if (!MayTouch(session, to) || !MayTouch(session, from)) return std::nullopt;

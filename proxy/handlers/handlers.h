@@ -1,10 +1,8 @@
-// One function an op: what the proxy does with it. A family of ops has a file,
-// as the faces of the client have.
+// Handlers: one function for each op, one file for each family of ops, like in interpose/calls.
 //
-// Called on the receiving thread, in the order of the frames. A function checks
-// what the client claims: kInvalid for what no honest client sends, which ends
-// the session. What the driver refuses is reported to the client instead.
-// Views into the frame are valid until the function returns. Nothing here waits.
+// Threads: the receiving thread, in the order of frames. A handler checks the client's values.
+// kInvalid ends the session, for values no valid client sends. Errors of the driver are reported to
+// the client. Views into the frame are valid until the function returns. Handlers never block.
 #pragma once
 
 #include "proxy/session/device_session.h"

@@ -5,8 +5,8 @@
 namespace cuspan::proxy {
 namespace {
 
-// More could not be told in one frame; CUDA's 32,764 bytes of arguments are rarely more than a few
-// dozen.
+// Limit of the reply's frame. CUDA allows 32,764 bytes of arguments; they are rarely more than a
+// few dozen.
 constexpr std::size_t kMaxParameters = 8192;
 
 CUresult ReadParameters(const Driver& driver, Kernel& kernel, std::vector<std::uint32_t>* offsets) {
@@ -36,13 +36,13 @@ CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* 
     return result;
   reply->attributes.assign(CU_FUNC_ATTRIBUTE_MAX, 0);
   for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
-    // An older driver does not know the newest attributes: they stay 0.
+    // Attributes unknown to an older driver stay 0.
     int value = 0;
     if (session.driver().cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
                                             kernel.driver) == CUDA_SUCCESS)
       reply->attributes[static_cast<std::size_t>(i)] = value;
   }
-  // Those that are compiled for clusters. Nodes of a graph have no sizes of clusters to change.
+  // True for kernels compiled for clusters: the cluster size of a graph node cannot be changed.
   kernel.launched_alone = reply->attributes[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] != 0 ||
                           reply->attributes[CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] != 0;
   return CUDA_SUCCESS;

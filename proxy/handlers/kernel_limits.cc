@@ -6,7 +6,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// What a kernel takes in all before it is looked at (ns).
+// Total run time of a kernel before its PTX is analysed (ns).
 constexpr double kWorthLook = 5'000'000;
 
 kernel_class::DeviceRates RatesOf(const Device& device) {

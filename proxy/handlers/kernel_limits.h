@@ -1,4 +1,4 @@
-// What limits kernels, where runs share a GPU in pairs: found out by their PTX.
+// Limiting resources of kernels, found by analysing their PTX; for runs sharing a GPU in pairs.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace cuspan::proxy {
 
-// The kernel has been launched again, for so long (ns). Once it has taken long enough in all for
-// that to matter, the worker finds out what limits it.
+// Counts a launch of the kernel with a run time in ns. If the total is large enough to matter, the
+// worker finds the limiting resource.
 void AskWhatLimits(DeviceSession& session, const std::shared_ptr<Kernel>& kernel,
                    double nanoseconds);
 

@@ -1,4 +1,4 @@
-// What ops that run a kernel have in common.
+// Common part of ops running a kernel.
 #pragma once
 
 #include "proxy/objects/kernel_call.h"
@@ -6,7 +6,7 @@
 
 namespace cuspan::proxy {
 
-// kInvalid when there is no such kernel, or the arguments are not as many bytes as it takes.
+// kInvalid if the kernel does not exist, or the size of the arguments is wrong.
 inline Result<std::shared_ptr<Kernel>> FindKernel(DeviceSession& session, std::uint64_t handle,
                                                   Bytes arguments) {
   Result<std::shared_ptr<Kernel>> kernel = session.objects().kernels.Get(handle);

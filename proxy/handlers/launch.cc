@@ -26,13 +26,13 @@ CUresult LaunchIn(const Driver& driver, CUfunction kernel, const GridShape& shap
                                      dynamic_shared, stream, arguments, nullptr);
 }
 
-// Launches wait for a batch while the device has so many others to run, which take it longer than
-// the few microseconds in which a batch comes together.
+// Minimum of pending ops for a launch to wait for a batch. The device needs longer for them than
+// the few microseconds until a batch is complete.
 constexpr std::uint64_t kEnoughToRun = 8;
-// So many launches of a stream that would have been better off in a batch are worth the
-// milliseconds that making the graphs takes the worker.
+// Number of launches in a stream, suitable for batches, before graphs are created. This costs the
+// worker some milliseconds.
 constexpr unsigned kWorthBatches = 256;
-// The same in bytes of arguments that most kernels have far less of.
+// Maximum of argument bytes for batches; most kernels have far less.
 constexpr std::size_t kMaxArgumentBytes = 1024;
 
 struct LaunchOp final : PostedOp {
@@ -86,7 +86,7 @@ struct LaunchOp final : PostedOp {
       return {};
     }
     if (session->driver().cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) {
-      batches.GiveUp();  // For want of memory, for one. The next would fail, too.
+      batches.GiveUp();  // Out of memory, for example; further launches would fail, too.
       return {};
     }
     PredictedWork work{0, true};
@@ -97,7 +97,7 @@ struct LaunchOp final : PostedOp {
     return {count};
   }
 
-  // Whether launches come faster than they are handed over, and the device has enough to run.
+  // True if launches arrive faster than they are submitted, and the device has enough pending work.
   bool Behind() const CUSPAN_REQUIRES(receiving_thread) {
     return (waited || session->channel().HasAnotherFrame()) &&
            stream->submitted - stream->progress->completed() >= kEnoughToRun;
@@ -114,7 +114,7 @@ struct LaunchOp final : PostedOp {
     const Dim3& grid = call.shape.grid;
     return std::uint64_t{grid.x} * grid.y * grid.z;
   }
-  // Of a launch that is handed over now.
+  // Predicts the work of a launch to be submitted now.
   PredictedWork Noted() CUSPAN_REQUIRES(receiving_thread) {
     const PredictedWork work = Predicted();
     if (work.known && session->sharing().gate()->pairs()) [[unlikely]]

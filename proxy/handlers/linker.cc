@@ -10,9 +10,9 @@
 namespace cuspan::proxy {
 namespace {
 
-// An input as its op brought it.
+// An input, as received.
 struct Input {
-  std::vector<std::byte> bytes;  // And a NUL, which the driver wants behind PTX.
+  std::vector<std::byte> bytes;  // Plus a NUL, needed by the driver after PTX.
   CUjitInputType kind;
   std::string name;
   JitArguments jit;

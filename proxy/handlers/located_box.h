@@ -1,4 +1,4 @@
-// Where the boxes of ops lie on this device.
+// Locations of an op's boxes on this device.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace cuspan::proxy {
 
-// Whether the client may touch all of a box in memory; what lies in arrays the driver checks.
+// True if the client may access all memory of a box. For boxes in arrays, the driver checks this.
 inline bool MayTouch(const DeviceSession& session, const DeviceBox& box) {
   if (box.array != nullptr) return true;
   if (box.extent.width == 0 || box.extent.rows == 0 || box.extent.planes == 0) return false;
   if (box.place.x != 0 || box.place.y != 0 || box.place.z != 0)
-    return false;  // The address says it all.
+    return false;  // Memory is given by its address only.
   const std::optional<std::uint64_t> span =
       SpannedBytes(box.extent, box.place.pitch, box.place.plane_rows);
   return span && session.memory().MayTouch(box.place.address, *span);
@@ -22,11 +22,11 @@ inline bool MayTouch(const DeviceSession& session, const DeviceBox& box) {
 
 // A box on this device.
 struct LocatedBox {
-  std::shared_ptr<Array> array;  // Kept as long as the op that names it.
+  std::shared_ptr<Array> array;  // Null for memory. Kept as long as the op.
   DeviceBox box;
 };
 
-// kInvalid when it names an array that there is not.
+// kInvalid if the array does not exist.
 inline Result<LocatedBox> FindBox(DeviceSession& session, const BoxLocation& place,
                                   const BoxExtent& extent) {
   LocatedBox found;
@@ -40,14 +40,14 @@ inline Result<LocatedBox> FindBox(DeviceSession& session, const BoxLocation& pla
   return found;
 }
 
-// What a copy's op says of this device's side: its stream, the box, and how many bytes that is.
+// This device's side of a copy op: its stream, its box, and the number of bytes.
 struct CopySide {
   std::shared_ptr<Stream> stream;
   LocatedBox place;
   std::uint64_t bytes;
 };
 
-// kInvalid when there is no such thing, or nothing to copy.
+// kInvalid if the stream or array does not exist, or the copy is empty.
 template <typename Op>
 Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxLocation& place)
     CUSPAN_REQUIRES(receiving_thread) {

@@ -26,7 +26,7 @@ struct BatchOp final : PostedOp {
   MemoryOperations operations;
 };
 
-// `params` is a wait or a write.
+// `params`: parameters of a wait or a write.
 template <typename Params>
 void Fill(Params& params, const MemoryOperation& operation) {
   params.address = operation.address;

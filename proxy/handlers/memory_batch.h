@@ -1,4 +1,4 @@
-// Batches of stream memory operations, as the driver takes them.
+// Batches of stream memory operations, in the driver's format.
 #pragma once
 
 #include <cuda.h>
@@ -11,10 +11,10 @@ namespace cuspan::proxy {
 
 using MemoryOperations = std::vector<CUstreamBatchMemOpParams>;
 
-// kInvalid for what is no batch: none or too many, or of a kind that there is not.
+// kInvalid for no or too many operations, or an unknown kind.
 Result<MemoryOperations> ReadOperations(const std::vector<MemoryOperation>& operations);
 
-// Whether the client may touch all that they read and write.
+// True if the client may access all their memory.
 bool MayTouch(const DeviceSession& session, const MemoryOperations& operations);
 
 }  // namespace cuspan::proxy

@@ -27,12 +27,12 @@ CUresult Load(DeviceSession& session, Module& module, JitArguments& jit) {
   return result;
 }
 
-// So much room is taken for each byte of the first piece, which of a large image is a whole frame:
-// who only claims to send much gets little.
+// Factor of memory reserved at first, by the size of the first piece. Pieces of a large image fill
+// a frame. So a client only announcing a large image gets little memory.
 constexpr std::uint64_t kRoomForByte = 8192;
 
-// Room for an image that comes in many pieces, which would else move again and again as it grows;
-// in huge pages, since a fault for each small one costs more than the copy.
+// Reserves memory for an image received in many pieces, to avoid moving it as it grows. Uses huge
+// pages: page faults for small ones take longer than the copy.
 void Reserve(std::vector<std::byte>& image, std::uint64_t bytes) {
   image.reserve(bytes);
   constexpr std::uintptr_t kHugePage = 2 << 20;
@@ -63,7 +63,7 @@ CUresult ReadKernelNames(const Driver& driver, const Module& module,
   return CUDA_SUCCESS;
 }
 
-// The kernels from number `first` on that a frame has room for.
+// Returns the names of kernels from number `first`, as many as fit in a frame.
 ModuleKernels::Reply NamesFrom(DeviceSession& session, Module& module, std::size_t first) {
   if (module.result != CUDA_SUCCESS) return FailedReply<ModuleKernels>(module.result);
   if (!module.kernels) {
@@ -84,14 +84,14 @@ ModuleKernels::Reply NamesFrom(DeviceSession& session, Module& module, std::size
     reply.names.push_back(names[next]);
   }
   reply.last = next == names.size();
-  // A name that no frame can hold.
+  // The name does not fit in a frame.
   if (!reply.last && reply.names.empty())
     return FailedReply<ModuleKernels>(CUDA_ERROR_NOT_SUPPORTED);
   return reply;
 }
 
 bool IsManaged(const Driver& driver, CUdeviceptr address) {
-  std::uint64_t managed = 0;  // The driver writes the low bytes of it, how many is not said.
+  std::uint64_t managed = 0;  // Undocumented size: the driver writes only low bytes.
   return driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) ==
              CUDA_SUCCESS &&
          managed != 0;
@@ -129,7 +129,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
   return OnWorker<ModuleLoad>(session, origin, [&session, module, jit] {
     if (session.sharing().kernel_table() != nullptr) module->hash = ModuleHash(module->image);
     module->result = session.faults().Check(Load(session, *module, *jit));
-    // For slices of its kernels, and for what limits them.
+    // Needed for slicing its kernels and for finding their limits.
     if (session.sharing().gate() != nullptr && module->result == CUDA_SUCCESS)
       module->ptx = ModulePtx(module->image, CapabilityOf(session.device()));
     std::vector<std::byte>().swap(module->image);
@@ -140,14 +140,14 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& op) {
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Module> module,
                           session.objects().modules.Take(op.module));
-  std::vector<std::shared_ptr<KernelSlices>> slices;  // Until nothing of them runs.
+  std::vector<std::shared_ptr<KernelSlices>> slices;  // Kept until they no longer run.
   session.objects().kernels.RemoveIf([&](Kernel& kernel) {
     if (kernel.module != op.module) return false;
     if (kernel.slices != nullptr) slices.push_back(kernel.slices);
-    kernel.launched_alone = true;  // Those of its launches that wait.
+    kernel.launched_alone = true;  // Queued launches must not be batched.
     return true;
   });
-  // Kernels of it, and copies to its variables, may wait or run.
+  // Its kernels, and copies to its variables, may be queued or running.
   return OnWorkerWhenDone<ModuleUnload>(
       session, origin,
       [&session, op, module, batches = session.streams().TakeBatches(op.module),

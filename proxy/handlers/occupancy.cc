@@ -38,7 +38,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelClusters
     if (ask != nullptr) {
       std::array<CUlaunchAttribute, 2> attributes{};
       CUlaunchConfig config = ClusterConfig(op.shape, nullptr, attributes);
-      // The size is what is asked for.
+      // The cluster size is the result.
       if (op.largest) config.numAttrs = 0;
       result = session.faults().Check(ask(&value, kernel->driver, &config));
     }

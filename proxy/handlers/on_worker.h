@@ -1,4 +1,4 @@
-// Ops that the worker executes, since the driver may block.
+// Ops executed by the worker, because the driver may block.
 #pragma once
 
 #include <utility>
@@ -7,8 +7,8 @@
 
 namespace cuspan::proxy {
 
-// `outcome`: the op's reply, or the CUresult of one that has no more to say. A posted op is
-// answered when it failed.
+// `outcome`: the op's reply, or a CUresult if this is all. For a posted op, only a failure is
+// reported.
 template <typename Op, typename Outcome>
 void Respond(DeviceSession& session, const Origin& origin, const Outcome& outcome) {
   if constexpr (Op::kClass == OpClass::kCall)
@@ -17,7 +17,7 @@ void Respond(DeviceSession& session, const Origin& origin, const Outcome& outcom
     session.faults().Posted(origin, outcome);
 }
 
-// Has the worker run work() and answer with what it returns.
+// Runs work() on the worker, and replies with its result.
 template <typename Op, typename Work>
 Status OnWorker(DeviceSession& session, const Origin& origin, Work work) {
   session.worker().Run([&session, origin, work = std::move(work)]() CUSPAN_REQUIRES(worker_thread) {
@@ -26,7 +26,7 @@ Status OnWorker(DeviceSession& session, const Origin& origin, Work work) {
   return Status::Ok();
 }
 
-// The same with work(result of waiting) when the device is done with all that came before the op.
+// The same once the device has completed all earlier work. Calls work(result of waiting).
 template <typename Op, typename Work>
 Status OnWorkerWhenDone(DeviceSession& session, const Origin& origin, Work work)
     CUSPAN_REQUIRES(receiving_thread) {

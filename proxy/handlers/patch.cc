@@ -13,8 +13,8 @@ struct Patch final : PostedOp {
     if (!session->memory().MayTouch(destination, data.size()))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     Timeline::Start start = session->timeline().Begin(stream->driver);
-    // A kernel that fills the device, and waits for what its program does next, would leave no room
-    // for ours, for which that program waits: beside kernels only copies get on for sure.
+    // The patch kernel is used only if no other kernel runs. A kernel filling the device may wait
+    // for data from the program, in this patch. Then only a copy is sure to make progress.
     const bool alone =
         session->streams().OthersDone(*stream) && session->objects().patch_kernel.Ready();
     std::uint64_t units = 1 + data.size() / kInlineBytesPerUnit;
@@ -47,8 +47,7 @@ struct Patch final : PostedOp {
     return (std::to_integer<unsigned>(mask[at / kPatchWordBytes]) >> (at % kPatchWordBytes) & 1) !=
            0;
   }
-  // Each run of bytes with a copy of its own, of which the driver takes the bytes before it
-  // returns.
+  // Copies each run of bytes separately. The driver copies the bytes before it returns.
   CUresult CopyRuns(std::uint64_t* units) const {
     for (std::size_t at = 0; at < data.size();) {
       std::size_t end = at;

@@ -1,4 +1,4 @@
-// Copies from and to devices whose memory this one does not have.
+// Copies from and to devices without mapped memory on this one.
 #include "common/log.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/located_box.h"
@@ -8,7 +8,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// For the agents to make the channel and hand it over.
+// Time limit for the agents to create and deliver the channel.
 constexpr std::chrono::milliseconds kJoinLimit{10'000};
 
 struct PeerCopyOp final : StreamOp {

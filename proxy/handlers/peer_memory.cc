@@ -1,4 +1,4 @@
-// Memory of other proxies of the node: of other devices, and of other sessions.
+// Memory of other proxies on this node: of other devices and other sessions.
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
 

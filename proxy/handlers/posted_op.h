@@ -1,4 +1,4 @@
-// What the posted ops of a stream have in common.
+// Common part of a stream's posted ops.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@ struct PostedOp : StreamOp {
   PostedOp(DeviceSession& session, const Origin& origin, std::shared_ptr<Stream> stream)
       : session(&session), origin(origin), stream(std::move(stream)) {}
 
-  // Notes what the driver said.
+  // Records the driver's result.
   SubmitResult Finish(CUresult result, std::uint64_t units = 1) CUSPAN_REQUIRES(receiving_thread) {
     session->streams().Submitted(stream, origin, result, units);
     return SubmitResult::kSubmitted;
@@ -25,7 +25,7 @@ struct PostedOp : StreamOp {
       session->sharing().gate()->Started(stream, work);
     return SubmitResult::kSubmitted;
   }
-  // What moving so many bytes within a GPU should take: about a TB/s, and the start.
+  // Predicted time of moving `bytes` within a GPU: about 1 TB/s, plus the start.
   static PredictedWork TimeToMove(std::uint64_t bytes) {
     return {2000.0 + static_cast<double>(bytes) / 1000, false};
   }
@@ -35,7 +35,7 @@ struct PostedOp : StreamOp {
   std::shared_ptr<Stream> stream;
 };
 
-// Puts an op into its stream's order.
+// Adds an op to its stream's queue.
 template <std::derived_from<PostedOp> T>
 Status Queue(DeviceSession& session, T op, std::shared_ptr<Dependency> dependency = nullptr)
     CUSPAN_REQUIRES(receiving_thread) {

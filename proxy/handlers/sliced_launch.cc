@@ -5,7 +5,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// What is left of a launch.
+// Remaining part of a launch.
 class SlicedLaunch final : public GatedRest {
  public:
   SlicedLaunch(DeviceSession& session, const Origin& origin, std::shared_ptr<Stream> stream,
@@ -28,9 +28,9 @@ class SlicedLaunch final : public GatedRest {
   StreamQueue& queue() CUSPAN_REQUIRES(receiving_thread) override { return *stream_->queue; }
 
   bool Ended() const { return first_ == blocks_; }
-  // The next part. A failure is told to nobody.
+  // Submits the next slice. Does not report failures.
   CUresult HandOver() CUSPAN_REQUIRES(receiving_thread) {
-    // All that remains, when nobody waits for the GPU any more.
+    // If no other run waits for the GPU any more, submits all the rest.
     const bool cut = session_.sharing().SharesNow();
     const std::uint64_t count = std::min(cut ? plan_.blocks : blocks_, blocks_ - first_);
     CUresult result = CUDA_SUCCESS;
@@ -65,7 +65,7 @@ class SlicedLaunch final : public GatedRest {
   KernelCall call_;
   const slicing::SlicePlan plan_;
   const std::uint64_t blocks_;
-  const double nanoseconds_;  // All of it.
+  const double nanoseconds_;  // Time of the whole launch.
   std::uint64_t first_ = 0;   // The next block.
 };
 
@@ -95,7 +95,8 @@ std::optional<SubmitResult> LaunchInSlices(DeviceSession& session, const Origin&
   if (plan.slices <= 1) return std::nullopt;
   auto launch = std::make_unique<SlicedLaunch>(session, origin, stream, call, plan, *nanoseconds);
   if (const CUresult result = launch->HandOver(); result != CUDA_SUCCESS) {
-    // It may be for the slices alone, and what is the program's fault the whole kernel tells.
+    // The failure may concern the slices only. The whole kernel will repeat an error of the
+    // program.
     call.kernel->slices->GiveUp(result);
     return std::nullopt;
   }

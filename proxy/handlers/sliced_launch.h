@@ -1,4 +1,4 @@
-// Launches that are handed over in slices, while runs that are more important share the GPU.
+// Launches submitted in slices while runs of higher priority share the GPU.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 
 namespace cuspan::proxy {
 
-// Hands over the first slice of a launch whose turn has come, and gives the gate the rest, for
-// which the stream is held then. Nothing, and nothing is done, when the launch is to be handed over
-// whole: it is short, or nobody is more important, or its kernel can not be sliced, or not yet.
+// Submits the first slice of a launch and gives the rest to the ShareGate. The stream is held until
+// its end. Returns nullopt, without any effect, if the launch should be submitted whole. This is
+// the case if it is short, if no other run has higher priority, or if the kernel's slices do not
+// exist (yet).
 std::optional<SubmitResult> LaunchInSlices(DeviceSession& session, const Origin& origin,
                                            const std::shared_ptr<Stream>& stream,
                                            const KernelCall& call)

@@ -53,10 +53,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy&
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
                           session.streams().table().Take(op.stream));
   StreamQueue& queue = *stream->queue;
-  // Launches that wait go one by one: who takes batches away does not find this stream any more.
+  // Queued launches are submitted one by one: TakeBatches does not find this stream any more.
   stream->leaving = true;
   if (const auto batches = stream->batches; batches != nullptr)
-    session.worker().Run([batches] { batches->End(); });  // There, since the driver may wait.
+    session.worker().Run([batches] { batches->End(); });  // On the worker: the driver may block.
   if (stream->broken == CUDA_SUCCESS)
     session.streams().queues().Add(queue, DestroyOp(session, origin, std::move(stream)));
   session.streams().queues().Retire(queue);
@@ -68,8 +68,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamSynchron
   StreamQueue& queue = *stream->queue;
   const bool legacy = session.streams().IsLegacy(*stream);
   SynchronizeOp synchronize(session, origin, std::move(stream));
-  // Waiting for a stream is no work of it, so nothing but its own queue is in the way.
-  // (The legacy stream's own are the blocking streams', too.)
+  // Synchronising does not depend on other streams, only on the stream's own queue. (The legacy
+  // stream's work includes the blocking streams'.)
   if (!legacy && StreamQueues::Empty(queue))
     synchronize.Submit();
   else
@@ -86,8 +86,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& o
     const bool handed_over = legacy ? session.streams().queues().EmptyAround(*stream.queue)
                                     : StreamQueues::Empty(*stream.queue);
     result = handed_over ? session.driver().cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
-    // The driver also counts the events by which we follow the stream: what the program put there
-    // may be complete, and known to be, a moment before the last of them.
+    // The driver also counts the proxy's own events in the stream. The program's work may be known
+    // to be complete before the last of these events is.
     if (handed_over && result == CUDA_ERROR_NOT_READY) {
       session.completer().PollNow();
       if (session.streams().Done(stream)) {
@@ -102,7 +102,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& o
     session.channel().Reply<StreamQuery>(origin.request, {result, session.completer().pushed()});
     return Status::Ok();
   }
-  // All is complete; its last chunks may still have to be pushed.
+  // All work is complete; its last chunks may not be pushed yet.
   session.completer().Add(
       stream.progress, PooledEvent(), stream.submitted,
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {

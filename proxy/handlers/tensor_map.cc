@@ -1,4 +1,4 @@
-// Tensor maps, which the driver encodes in a format of its own.
+// Tensor maps: the driver encodes them in an opaque format.
 #include <algorithm>
 #include <iterator>
 
@@ -8,14 +8,14 @@
 namespace cuspan::proxy {
 namespace {
 
-// The driver reads as many elements of the arrays as the rank says.
+// The driver reads `rank` elements of the arrays.
 Status CheckRank(std::uint32_t rank, std::uint32_t least) {
   if (rank >= least && rank <= std::tuple_size_v<decltype(TensorLayout::sizes)>)
     return Status::Ok();
   return Status::Invalid("a tensor map of {} dimensions", rank);
 }
 
-// Has encode(CUtensorMap*) → CUresult make the map.
+// Creates the map on the worker; encode(CUtensorMap*) returns a CUresult.
 template <typename Op, typename Encode>
 Status EncodeOnWorker(DeviceSession& session, const Origin& origin, Encode encode) {
   return OnWorker<Op>(session, origin, [&session, encode] {

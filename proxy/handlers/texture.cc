@@ -1,4 +1,4 @@
-// Texture and surface objects, by which kernels read and write arrays.
+// Texture and surface objects: access of kernels to arrays.
 #include "protocol/api/texture_descriptions.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
@@ -6,7 +6,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// The resource as the driver takes it; kInvalid when it is none.
+// Converts the resource to the driver's format; kInvalid if it is invalid.
 Result<CUDA_RESOURCE_DESC> Describe(DeviceSession& session, const TextureResource& resource) {
   CUDA_RESOURCE_DESC out{};
   out.resType = static_cast<CUresourcetype>(resource.kind);
@@ -38,7 +38,7 @@ Result<CUDA_RESOURCE_DESC> Describe(DeviceSession& session, const TextureResourc
   }
 }
 
-// Whether the client may read all of the memory that a texture shows.
+// True if the client may read all memory of the texture.
 bool MayShow(const DeviceSession& session, const TextureResource& resource) {
   switch (static_cast<CUresourcetype>(resource.kind)) {
     case CU_RESOURCE_TYPE_LINEAR:

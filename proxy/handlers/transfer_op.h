@@ -1,4 +1,4 @@
-// Bytes of the client for the device, or the other way round, when a stream has come to them.
+// Transfers between client and device, as ops of a stream.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace cuspan::proxy {
 struct TransferOp : StreamOp {
   TransferOp(DeviceSession& session, std::shared_ptr<Transfer> transfer)
       : session(&session), transfer(std::move(transfer)) {}
-  // The transfer has failed then.
+  // True if the transfer is invalid; it has then been failed.
   bool Refused() CUSPAN_REQUIRES(receiving_thread) {
     CUresult result = transfer->stream->broken;
     if (transfer->bytes != 0 && !MayTouch(*session, transfer->box))

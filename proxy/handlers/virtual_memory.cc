@@ -1,5 +1,5 @@
-// Memory that the program maps itself. All of it is the worker's, in the order in which it came;
-// streams wait for nothing but access.
+// Memory mapped by the program itself. The worker executes these ops in order of arrival. Only
+// changes of access hold the streams.
 #include "protocol/api/address_plan.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
@@ -7,7 +7,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// work() of a posted op, which tells only that it failed.
+// Runs work() of a posted op on the worker. Only a failure is reported.
 template <typename Op, typename Work>
 Status Posted(DeviceSession& session, const Origin& origin, Work work) {
   return OnWorker<Op>(session, origin, [&session, work]() CUSPAN_REQUIRES(worker_thread) {

@@ -15,7 +15,7 @@ using ptx::Type;
 
 constexpr double kWarp = 32;
 constexpr double kWarpGroup = 128;
-// Of a texture read: PTX says only that four components are returned.
+// Assumed bytes per texture read: PTX shows only that four components are returned.
 constexpr double kTexelBytes = 4;
 
 template <std::size_t count>
@@ -27,9 +27,9 @@ bool IsHalf(Type type) {
   return type == Type::kF16 || type == Type::kBf16 || type == Type::kF16x2 || type == Type::kBf16x2;
 }
 
-// --- Tensor cores.
+// --- Tensor cores
 
-// 2 · m · n · k of "m16n8k16".
+// 2 · m · n · k for "m16n8k16".
 std::optional<double> OperationsOf(std::string_view shape) {
   double product = 2;
   for (const char dimension : {'m', 'n', 'k'}) {
@@ -43,9 +43,9 @@ std::optional<double> OperationsOf(std::string_view shape) {
   return shape.empty() ? std::optional(product) : std::nullopt;
 }
 
-// How many operations on .f16 take the time of one on that type. (NVIDIA H100 Tensor Core GPU
-// Architecture, "H100 SM Architecture", and the same table of the A100's: dense FMA operations per
-// clock and SM, .f64 1/16 of .f16 in both)
+// Number of .f16 operations taking the time of one operation on that type. (NVIDIA H100 Tensor Core
+// GPU Architecture, "H100 SM Architecture", and the same table of the A100's: dense FMA operations
+// per clock and SM, .f64 1/16 of .f16 in both)
 double HalvesOf(const Instruction& instruction) {
   for (const auto modifier : instruction.modifiers) {
     if (modifier == "f64") return 16;
@@ -80,8 +80,8 @@ bool IsTensor(const Instruction& instruction) {
          (instruction.opcode == "tcgen05" && instruction.Has("mma"));
 }
 
-// --- Floating point. Where PTX has one instruction for what machine code does in several, these
-// are about as many as it takes where operands are ordinary.
+// --- Floating point. If a PTX instruction becomes several machine instructions, the cost is about
+// --- their number for ordinary operands.
 
 KernelMix DivisionCost(const Instruction& instruction, Type type) {
   KernelMix cost;
@@ -103,14 +103,14 @@ KernelMix FloatCost(const Instruction& instruction, Type type) {
   static constexpr std::string_view kDivisions[] = {"div", "rcp", "sqrt", "rsqrt"};
   const std::string_view opcode = instruction.opcode;
   KernelMix cost;
-  // A sign of an operand.
+  // Merged into other instructions as a sign of an operand.
   if (opcode == "neg" || opcode == "abs") return cost;
   if (IsOneOf(opcode, kDivisions)) return DivisionCost(instruction, type);
   if (IsOneOf(opcode, kSpecial)) {
     cost.special = ptx::IsPacked(type) ? 2 : 1;
     return cost;
   }
-  // Those of .f32 are done where integers are.
+  // The integer units execute these for .f32.
   const bool compares = opcode == "setp" || opcode == "set" || opcode == "min" || opcode == "max" ||
                         opcode == "testp" || opcode == "copysign" || opcode == "selp" ||
                         opcode == "slct";
@@ -126,7 +126,7 @@ KernelMix FloatCost(const Instruction& instruction, Type type) {
   return cost;
 }
 
-// --- Integers.
+// --- Integers
 
 KernelMix ConversionCost(const Instruction& instruction) {
   KernelMix cost;
@@ -134,7 +134,7 @@ KernelMix ConversionCost(const Instruction& instruction) {
   const Type from = instruction.types[1];
   const bool wide = ptx::BitsOf(to) == 64 || ptx::BitsOf(from) == 64;
   const bool floating = ptx::IsFloat(to) || ptx::IsFloat(from);
-  // Between integers: mostly nothing, or a part of what uses the result.
+  // Between integers: usually free, or merged into the instruction using the result.
   if (!floating || from == Type::kNone)
     cost.integer = ptx::BitsOf(to) < 32 ? 1 : 0;
   else if (wide)
@@ -156,7 +156,7 @@ KernelMix IntegerCost(const Instruction& instruction, Type type) {
     cost.special = by_number ? 0 : 3;
     if (wide) cost.integer *= 5;
   } else if (opcode == "mul" || opcode == "mad") {
-    // What .wide makes is mostly added to an address, in one instruction.
+    // The result of .wide is usually added to an address, in the same instruction.
     cost.integer = instruction.Has("wide") ? (opcode == "mul" ? 0 : 1)
                    : wide                  ? 4
                    : instruction.Has("hi") ? 2
@@ -170,9 +170,9 @@ KernelMix IntegerCost(const Instruction& instruction, Type type) {
   return cost;
 }
 
-// --- The rest.
+// --- Other instructions
 
-// Nothing in machine code: names of values, and what is read with the instruction that uses it.
+// True if it needs no machine instruction: renames a value, or is merged into its user.
 bool IsFree(const Instruction& instruction) {
   return instruction.opcode == "mov" || instruction.opcode == "cvta" ||
          ((instruction.opcode == "ld" || instruction.opcode == "st") &&
@@ -191,7 +191,7 @@ bool IsArithmetic(std::string_view opcode) {
   return std::binary_search(std::begin(kOpcodes), std::end(kOpcodes), opcode);
 }
 
-// x1, x2 or x4 matrices of ldmatrix and stmatrix, 4 bytes a lane each.
+// x1, x2 or x4 matrices of ldmatrix and stmatrix, 4 bytes per lane each.
 double MatricesOf(const Instruction& instruction) {
   return instruction.Has("x4") ? 4 : instruction.Has("x2") ? 2 : 1;
 }
@@ -200,7 +200,7 @@ double VectorOf(const Instruction& instruction) {
   return instruction.Has("v8") ? 8 : instruction.Has("v4") ? 4 : instruction.Has("v2") ? 2 : 1;
 }
 
-// The state space that a modifier names, of the kind "shared::cta", too.
+// The state space of a modifier, also of the form "shared::cta".
 std::optional<Space> SpaceNamed(std::string_view modifier) {
   const std::string_view word = modifier.substr(0, modifier.find(':'));
   if (word == "global") return Space::kGlobal;
@@ -217,7 +217,7 @@ Space FirstSpaceOf(const Instruction& instruction) {
   return Space::kGeneric;
 }
 
-// --- Accesses.
+// --- Accesses
 
 // cp.async.ca.shared.global [to], [from], bytes; cp.async.bulk….shared::cta.global…,
 // ….global.shared…
@@ -240,7 +240,7 @@ MemoryAccess CopyAccess(const Instruction& instruction) {
             : 4;
     return access;
   }
-  // From the shared memory of a block to that of another.
+  // Between the shared memories of two blocks.
   if (!instruction.Has("global")) return access;
   const bool loads = to == Space::kShared;
   access.kind = loads ? MemoryAccess::Kind::kBulkLoad : MemoryAccess::Kind::kBulkStore;
@@ -250,7 +250,7 @@ MemoryAccess CopyAccess(const Instruction& instruction) {
   return access;
 }
 
-// wmma.load.a.sync.aligned.row.m16n16k16.global.f16: a part of the matrix for each lane.
+// wmma.load.a.sync.aligned.row.m16n16k16.global.f16: each lane accesses a part of the matrix.
 MemoryAccess WmmaAccess(const Instruction& instruction) {
   MemoryAccess access;
   const bool loads = instruction.Has("load");
@@ -263,7 +263,7 @@ MemoryAccess WmmaAccess(const Instruction& instruction) {
   access.kind = MemoryAccess::Kind::kAccess;
   access.space = FirstSpaceOf(instruction);
   access.address = loads ? 1 : 0;
-  // The shapes are m16n16k16 and others with products of two sides alike.
+  // Exact for m16n16k16: 256 elements per matrix; approximate for the other shapes.
   access.bytes = operations ? 256 * bits / 8 / kWarp : bits / 8;
   return access;
 }
@@ -278,7 +278,7 @@ KernelMix CostOf(const Instruction& instruction) {
   if (opcode == "cvt") return ConversionCost(instruction);
   if (IsArithmetic(opcode)) {
     const Type type = instruction.types[0];
-    // The second type of set and slct is that of what is compared.
+    // The second type of set and slct is the type of the comparison.
     return ptx::IsFloat(type) || ptx::IsPacked(type) ? FloatCost(instruction, type)
                                                      : IntegerCost(instruction, type);
   }

@@ -1,4 +1,4 @@
-// What one instruction of PTX costs, as far as it tells.
+// Cost of one PTX instruction, as far as PTX shows it.
 #pragma once
 
 #include <cstddef>
@@ -8,29 +8,30 @@
 
 namespace cuspan::kernel_class {
 
-// The arithmetic, special functions, control flow and tensor operations of one, by its opcode and
-// types; and the accesses of what is no load or store. Calls cost their own control flow alone.
+// Arithmetic, special functions, control flow and tensor operations of an instruction, from its
+// opcode and types; also the accesses of instructions other than loads and stores (shfl, ldmatrix).
+// For a call, only its own control flow.
 KernelMix CostOf(const ptx::Instruction& instruction);
 
-// A load, store or the like.
+// A load, store or similar access.
 struct MemoryAccess {
   enum class Kind {
     kNone,
-    kAccess,    // By each thread.
-    kBulkLoad,  // By one thread of a block, for all: from global memory, or to it.
+    kAccess,    // Access by each thread.
+    kBulkLoad,  // Copy by one thread for its block: from global memory, or to it.
     kBulkStore,
   };
   Kind kind = Kind::kNone;
   ptx::Space space = ptx::Space::kGeneric;
-  double bytes = 0;                  // Of one thread; 0 of a bulk copy.
+  double bytes = 0;                  // Per thread; 0 for a bulk copy.
   bool both_ways = false;            // Reads and writes.
-  std::size_t address = 0;           // Which operand is the address in `space`.
-  std::size_t size = ptx::kNoIndex;  // Which one is the size of a bulk copy, if it has one.
+  std::size_t address = 0;           // Index of the operand with the address in `space`.
+  std::size_t size = ptx::kNoIndex;  // Index of the operand with a bulk copy's size, if any.
 };
 MemoryAccess AccessOf(const ptx::Instruction& instruction);
 
-// Which operand of an instruction that announces bytes of bulk loads (mbarrier … expect_tx) is
-// their number; kNoIndex if it is none.
+// Index of the operand with the number of announced bytes of bulk loads (mbarrier … expect_tx);
+// kNoIndex for other instructions.
 std::size_t ExpectedBytes(const ptx::Instruction& instruction);
 
 }  // namespace cuspan::kernel_class

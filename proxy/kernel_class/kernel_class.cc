@@ -5,26 +5,26 @@
 namespace cuspan::kernel_class {
 namespace {
 
-// So much longer must the one time be than the other.
+// Minimum ratio of the two times.
 constexpr double kMargin = 1.5;
-// What memory gives of its nominal bandwidth. (A copy on an H100 and an H200: 0.90 of it)
+// Achievable part of the nominal memory bandwidth. (A copy on an H100 and an H200: 0.90)
 constexpr double kMemoryPart = 0.9;
-// Instructions that a multiprocessor issues in a cycle, for all lanes: four schedulers, one warp
-// each. (CUDA C++ Programming Guide, "Compute Capabilities")
+// Instructions issued by a multiprocessor per cycle, for all lanes: four schedulers, one warp each.
+// (CUDA C++ Programming Guide, "Compute Capabilities")
 constexpr double kIssued = 128;
-// Lanes of 4 bytes that its load and store units serve: 32 banks of shared memory, and as many
-// bytes from the L1 cache. (ibid., "Shared Memory")
+// Lanes of 4 bytes served by the load and store units per cycle: 32 banks of shared memory, and as
+// many bytes from the L1 cache. (ibid., "Shared Memory")
 constexpr double kAccessed = 32;
-// What shared memory has room for: no bulk copy is larger.
+// Assumed maximum size of a bulk copy in bytes; the size of shared memory limits it.
 constexpr double kLargestCopy = 64 << 10;
 constexpr double kThreadsOfCopy = 128;
 
 }  // namespace
 
-// Results in a cycle: CUDA C++ Best Practices Guide, "Throughput of Native Arithmetic Instructions"
+// Results per cycle: CUDA C++ Best Practices Guide, "Throughput of Native Arithmetic Instructions"
 // (as CoresPerMultiprocessor in launcher/allocator/inventory.h). Tensor cores: NVIDIA's whitepapers
 // on the architectures V100, A100, H100 and GA102, "dense FP16 FMA operations per clock and SM",
-// 512, 1024, 2048 and 512; of Blackwell by the data sheets' FLOP/s, SMs and clocks.
+// 512, 1024, 2048 and 512. For Blackwell computed from the data sheets' FLOP/s, SMs and clocks.
 UnitRates RatesOf(std::uint32_t capability) {
   switch (capability) {
     case 60:
@@ -51,7 +51,7 @@ UnitRates RatesOf(std::uint32_t capability) {
     case 103:
       return {128, 2, 128, 16, 8192};
     default:
-      // Those that are not listed, 12.0 among them: as consumer GPUs are.
+      // Others, including 12.0: as consumer GPUs.
       return {128, 2, 128, 16, capability >= 70 ? 1024.0 : 0};
   }
 }
@@ -59,13 +59,13 @@ UnitRates RatesOf(std::uint32_t capability) {
 UnitTimes TimesOf(const KernelMix& mix, const DeviceRates& rates) {
   UnitTimes times;
   const UnitRates units = RatesOf(rates.capability);
-  // Without tensor cores there is no such instruction.
+  // Without tensor cores these instructions do not exist.
   const double tensor = units.tensor > 0 ? mix.tensor / units.tensor : 0;
   const double issued = mix.fp32 + mix.fp64 + mix.fp16 / 2 + mix.integer + mix.special + mix.other;
   times.arithmetic =
       std::max({mix.fp32 / units.fp32, mix.fp64 / units.fp64, mix.fp16 / units.fp16,
                 mix.special / units.special, tensor, mix.accesses / kAccessed, issued / kIssued});
-  // Two transfers in a clock cycle of the memory, by each bit of the bus.
+  // Two transfers per memory clock cycle and bit of the bus.
   const double bandwidth = 2e3 * rates.memory_clock_khz * rates.memory_bits / 8 * kMemoryPart;
   const double cycles = 1e3 * rates.clock_khz * rates.multiprocessors;
   if (bandwidth <= 0 || cycles <= 0) return {};

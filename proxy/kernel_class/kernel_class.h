@@ -1,25 +1,25 @@
-// What limits a kernel on a device: its arithmetic, or the device's memory. By the roofline model:
-// the time that what it computes takes at the device's rates is compared with the time that its
-// bytes take at the memory's bandwidth.
+// Determines the bottleneck of a kernel on a device: its arithmetic, or the device's memory.
+// Roofline model: compares the time of its computations at the device's rates with the time of its
+// bytes at the memory's bandwidth.
 //
-// The class is an estimate of how a kernel goes beside another; no result of a program depends on
-// it. What it cannot know:
-// - What caches hold. Bytes that blocks visibly have in common are not taken for traffic of the
-//   memory (KernelMix::reread_bytes), and neither is what is read again by other threads of a block
-//   in that way; all else is, though a working set of a few MiB may stay in the L2 cache, and a
-//   window of neighbours that each thread reads (stencils, convolutions) in the L1 cache. Such a
-//   kernel may be called limited by memory and be limited by its loads.
-// - What is not coalesced. Lanes that read far from each other make more traffic than their bytes.
-// - How often loops run and which way branches go (kernel_mix.h).
-// - How many threads there are. A launch that does not fill the device, or waits for latencies
-//   most of the time, is limited by neither.
-// - What machine code does besides, above all spilling registers.
+// The class estimates a kernel's speed beside another one; no result of a program depends on it.
+// Limits of the model:
+// - Caches. Bytes visibly shared by several blocks, or read again by other threads of a block, are
+//   not counted as memory traffic (KernelMix::reread_bytes). Everything else is, though a working
+//   set of a few MiB may stay in the L2 cache. A window of neighbours read by each thread
+//   (stencils, convolutions) may stay in the L1 cache. Such a kernel may be classified as
+//   memory-bound and be limited by its loads.
+// - Coalescing. Lanes with distant addresses cause more traffic than their bytes.
+// - Iterations of loops, and directions of branches (kernel_mix.h).
+// - Number of threads. A launch too small for the device, or mostly waiting for latencies, has
+//   neither bottleneck.
+// - Additional machine code, above all spilled registers.
 //
-// Measured on an H100 with ncu: of 58 kernels (tests/unit/proxy/kernel_class/kernels.cu, 19 others
-// in CUDA, 6 of Triton), 52 had the class of the greater of the two percentages, of the SM's and of
-// DRAM's peak (48 before costs were adjusted by what was measured); one was unknown. The other
-// five: a fill and a copy of single bytes (at most half of either peak), two windows of neighbours,
-// and atomic operations on 65,536 bins (limited by the L2 cache).
+// Measured on an H100 with ncu, for 58 kernels (tests/unit/proxy/kernel_class/kernels.cu, 19 others
+// in CUDA, 6 of Triton). For 52, the class agreed with the greater of two percentages: of the SM's
+// peak and of DRAM's peak (48 before costs were adjusted to measurements). One was unknown. The
+// other five: a fill and a copy of single bytes (at most half of either peak), two windows of
+// neighbours, and atomic operations on 65,536 bins (limited by the L2 cache).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace cuspan::kernel_class {
 
-// As the driver tells them: attributes of a device. What it does not tell is 0.
+// Device attributes from the driver; 0 if unknown.
 struct DeviceRates {
   std::uint32_t multiprocessors = 0;   // MULTIPROCESSOR_COUNT
   std::uint32_t capability = 0;        // COMPUTE_CAPABILITY_MAJOR · 10 + …_MINOR
@@ -38,23 +38,23 @@ struct DeviceRates {
   std::uint32_t memory_bits = 0;       // GLOBAL_MEMORY_BUS_WIDTH
 };
 
-// What a multiprocessor does in a clock cycle.
+// Rates of a multiprocessor per clock cycle.
 struct UnitRates {
-  double fp32, fp64, fp16, special;  // Results. Integers: as many as can be issued.
-  double tensor;                     // Floating-point operations on .f16, twice the multiply-adds.
+  double fp32, fp64, fp16, special;  // Results. Integers: only limited by the issue rate.
+  double tensor;                     // .f16 floating-point operations: multiply-adds count twice.
 };
 UnitRates RatesOf(std::uint32_t capability);
 
-// How long the work of one thread keeps a multiprocessor busy, in its clock cycles; 0: unknown.
+// Time one thread's work occupies a multiprocessor, in its clock cycles; 0: unknown.
 struct UnitTimes {
-  double arithmetic = 0;      // The busiest of its units, that which issues instructions included.
-  double memory = 0;          // Its part of the memory's bandwidth.
-  double memory_at_most = 0;  // The same, if bulk copies of unknown size are as large as can be.
+  double arithmetic = 0;      // The busiest unit, including the issue of instructions.
+  double memory = 0;          // Its share of the memory's bandwidth.
+  double memory_at_most = 0;  // The same if bulk copies of unknown size have the maximum size.
 };
 UnitTimes TimesOf(const KernelMix& mix, const DeviceRates& rates);
 
-// kMemory or kCompute if that time is at least 1.5 times the other, kUnknown if not, or if the mix
-// or the device's rates are not known.
+// kMemory or kCompute if that time is at least 1.5 times the other. kUnknown if not, or if the mix
+// or the device's rates are unknown.
 scheduling::Limits ClassOf(const KernelMix& mix, const DeviceRates& rates);
 
 }  // namespace cuspan::kernel_class

@@ -16,11 +16,11 @@ namespace {
 using ptx::Operand;
 
 constexpr double kWarpLanes = 32;
-// Of a block, where the kernel does not say.
+// Assumed threads per block, if the kernel does not specify it.
 constexpr double kUsualThreads = 128;
 constexpr int kMaxCallDepth = 32;
 
-// Where a program goes that has gone wrong.
+// True if the instruction ends a failed program: trap, or a call of __assertfail.
 bool EndsProgram(const ptx::Instruction& instruction) {
   if (instruction.opcode == "trap") return true;
   if (instruction.opcode != "call") return false;
@@ -28,7 +28,7 @@ bool EndsProgram(const ptx::Instruction& instruction) {
                      [](const Operand& operand) { return operand.name == "__assertfail"; });
 }
 
-// The digits of 2/π, by which CUDA's sin, cos and tan reduce arguments above 10^5.
+// The digits of 2/π, used by CUDA's sin, cos and tan to reduce arguments above 10^5.
 bool ReadsDigits(const Operand& operand) {
   return operand.name.starts_with("__cudart_i2opi") ||
          std::any_of(operand.elements.begin(), operand.elements.end(), ReadsDigits);
@@ -44,7 +44,7 @@ std::vector<bool> RareOf(const ptx::Body& body) {
   return rare;
 }
 
-// Every driver has them, and no kernel's time is theirs.
+// Provided by every driver; not performance-critical.
 bool IsHelper(std::string_view name) {
   return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail";
 }
@@ -53,7 +53,7 @@ class MixCounter {
  public:
   MixCounter(std::string_view text, const ptx::Module& module) : text_(text), module_(module) {}
 
-  // What one call of it does; its own calls are at `depth` from the kernel.
+  // Work of one call of the function, including its own calls. `depth`: call depth from the kernel.
   Result<KernelMix> Count(const ptx::Function& function, int depth) {
     CUSPAN_ASSIGN_OR_RETURN(const ptx::Body body, ptx::ParseBody(text_, function));
     const Origins origins(module_, function, body);
@@ -78,14 +78,14 @@ class MixCounter {
   // An access to global memory.
   struct Touch {
     Origin origin = 0;
-    double bytes = 0;  // 0: a bulk load whose size is not told with it.
+    double bytes = 0;  // 0: a bulk load without a size operand.
     double times = 0;
     bool bulk = false;
   };
-  // Of one function.
+  // Accesses of one function.
   struct Traffic {
     std::vector<Touch> touches;
-    double announced = 0;  // Bytes that bulk loads bring, as barriers are told.
+    double announced = 0;  // Bytes of bulk loads announced to barriers.
   };
 
   static void NoteAccess(const ptx::Instruction& instruction, const Origins& origins, double weight,
@@ -102,7 +102,7 @@ class MixCounter {
     const bool near = access.space == ptx::Space::kShared || access.space == ptx::Space::kLocal ||
                       (access.space == ptx::Space::kGeneric && (origin & origin::kNear) != 0);
     if (access.kind == MemoryAccess::Kind::kAccess) {
-      // One address for all lanes is one access, however wide.
+      // If all lanes have the same address, it is one access of any width.
       const bool broadcast = (origin & origin::kLane) == 0;
       mix->accesses += weight * (broadcast ? 1 : std::max(access.bytes / 4, 1.0));
     }
@@ -122,7 +122,7 @@ class MixCounter {
     traffic->touches.push_back(touch);
   }
 
-  // Threads that a bulk copy is for.
+  // Threads of the block sharing a bulk copy.
   static double ThreadsOf(const ptx::Function& function) {
     for (const auto* const extent : {function.required_ntid, function.max_ntid})
       if (extent[0] != 0) return static_cast<double>(extent[0]) * extent[1] * extent[2];
@@ -130,7 +130,7 @@ class MixCounter {
   }
 
   static void AddTraffic(const ptx::Function& function, const Traffic& traffic, KernelMix* mix) {
-    // What the accesses of a kernel depend on together is what all its threads differ by.
+    // The indices used in all addresses together distinguish the kernel's threads.
     Origin used = 0;
     double unsized = 0;
     for (const Touch& touch : traffic.touches) {
@@ -148,9 +148,9 @@ class MixCounter {
         bytes /= ThreadsOf(function);
       }
       Origin missing = used & ~touch.origin;
-      // Who knows the block knows its row.
+      // A block index determines the parts computed from it.
       if ((touch.origin & origin::kBlocks) != 0) missing &= ~origin::kParts;
-      // Whoever makes a bulk copy does it for the block.
+      // A bulk copy is made for the whole block.
       if (touch.bulk) missing &= origin::kBlocks | origin::kParts;
       if ((missing & origin::kLane) != 0) bytes /= kWarpLanes;
       const bool reread = (missing & ~origin::kLane) != 0 || (touch.origin & origin::kSmall) != 0;
@@ -158,7 +158,7 @@ class MixCounter {
     }
   }
 
-  // What is called is the first operand that is no list.
+  // The callee is the first operand not in parentheses.
   Result<KernelMix> OfCall(const ptx::Instruction& instruction, int depth) {
     KernelMix unknown;
     unknown.unknown_work = 1;
@@ -170,7 +170,7 @@ class MixCounter {
     if (IsHelper(called->name)) return KernelMix{};
     const ptx::Function* const function = module_.FindFunction(called->name);
     if (function == nullptr || !function->defined || depth >= kMaxCallDepth) return unknown;
-    // Of one that calls itself, what is known so far: nothing.
+    // A recursive call gets the result so far: unknown.
     const auto [known, is_new] = known_.try_emplace(function, unknown);
     if (is_new) {
       CUSPAN_ASSIGN_OR_RETURN(const KernelMix mix, Count(*function, depth + 1));

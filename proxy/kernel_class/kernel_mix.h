@@ -1,10 +1,10 @@
-// What a kernel's threads do, counted in its PTX: how much they compute, and how many bytes they
-// move between the multiprocessors and the device's memory.
+// Work of a kernel's threads, counted in its PTX: computations, and bytes moved between the
+// multiprocessors and the device's memory.
 //
-// Nothing is run. How often a loop runs is not known: what is in one counts for 32 times as much as
-// what is around it, so that the innermost loops decide; for less where the loop counts to a
-// number. Of two ways of a branch both count, but for those that lead to the end of the program
-// (assertions), and those that the functions of CUDA's math library take for huge arguments.
+// The kernel is not run, so the number of iterations is unknown. The body of a loop counts 32 times
+// as much as its surroundings, so innermost loops dominate; less if the loop counts up to a
+// constant. Both sides of a branch count. Two exceptions: paths to the program's end (assertions),
+// and paths of CUDA's math functions for huge arguments.
 #pragma once
 
 #include <string_view>
@@ -13,44 +13,44 @@
 
 namespace cuspan::kernel_class {
 
-// Of one thread; each number is weighted by loops, so that only their ratios mean something.
+// Work of one thread. All numbers are weighted by loops: only their ratios are meaningful.
 struct KernelMix {
-  // Of global memory, in the width of ld, st, atom, red, cp.async, bulk copies, and accesses to
-  // textures and surfaces; atomic operations read and write. Not of .const, .shared, .param and
-  // .local. What all lanes of a warp read at one address counts once for the warp.
+  // Bytes of global memory accessed by ld, st, atom, red, cp.async, bulk copies, and texture and
+  // surface accesses; atomic operations count as read and write. Not .const, .shared, .param and
+  // .local. If all lanes of a warp read one address, it counts once per warp.
   double bytes = 0;
-  // The same at addresses that other warps or blocks have, too, as the tiles of a matrix product
-  // that do not depend on both block indices, or that are in a small variable of the module: caches
-  // serve them. Not contained in `bytes`.
+  // The same for addresses also accessed by other warps or blocks, served by caches: tiles of a
+  // matrix product independent of one block index, or a small variable of the module. Not included
+  // in `bytes`.
   double reread_bytes = 0;
-  // Bulk copies whose size PTX does not tell (that of a tensor map); part of neither.
+  // Bulk copies of a size not shown in PTX (defined by a tensor map); not included above.
   double unknown_copies = 0;
-  // Accesses of 4 bytes and less to shared, local and global memory, which a wider one is several
-  // of; and shuffles. What all lanes read at one address is one.
+  // Accesses of up to 4 bytes to shared, local and global memory; wider ones count several times.
+  // Also shuffles. If all lanes read one address, it is one access.
   double accesses = 0;
 
-  // Instructions. What one of PTX takes several for (a division) counts as so many; what needs none
-  // in machine code (mov, cvta) does not count.
+  // Machine instructions. A PTX instruction implemented by several (a division) counts as their
+  // number, one without machine code (mov, cvta) as 0.
   double fp32 = 0;
   double fp64 = 0;
-  double fp16 = 0;  // .f16 and .bf16: numbers, of which each instruction makes two.
+  double fp16 = 0;  // .f16 and .bf16 results; two per instruction.
   double integer = 0;
-  double special = 0;  // What the special function units do: sin, rcp, some conversions, popc, …
-  double other = 0;    // Control flow, barriers, accesses to memory.
-  // Floating-point operations of tensor cores (mma, wgmma), 2 · m · n · k of a warp or warp group
-  // divided by its threads. Of other types than .f16 and .bf16: as many of these as would take the
-  // time.
+  double special = 0;  // Special function units: sin, rcp, some conversions, popc, …
+  double other = 0;    // Control flow, barriers, memory accesses.
+  // Floating-point operations of tensor cores (mma, wgmma): 2 · m · n · k of a warp or warp group,
+  // divided by its threads. For types other than .f16 and .bf16: the number of these taking the
+  // same time.
   double tensor = 0;
-  // Calls through pointers and of functions without a body, and other instructions of which PTX
-  // does not tell what they do.
+  // Calls through pointers, calls of functions without a body, and other instructions with unknown
+  // work.
   double unknown_work = 0;
 
   void Add(const KernelMix& more, double times);
 };
 
-// Of the kernel with this name in a module of PTX, and of the functions that it calls. kNotFound if
-// there is none, kInvalid or kUnsupported with the line if the text cannot be read. Any text will
-// do; the time is linear in the kernel's length. Thread-safe.
+// The mix of the kernel with this name in a PTX module, including called functions. kNotFound if it
+// does not exist. kInvalid or kUnsupported, with the line, if the text can not be parsed; it may be
+// malformed. The time is linear in the kernel's length. Threads: any.
 Result<KernelMix> MixOf(std::string_view ptx, std::string_view kernel);
 
 }  // namespace cuspan::kernel_class

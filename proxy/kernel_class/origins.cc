@@ -9,10 +9,11 @@ namespace {
 using ptx::Operand;
 using ptx::SpecialRegister;
 
-// What a module declares for itself is mostly a table; the smallest L2 caches of today's GPUs have
-// a few MiB.
+// Small enough for the smallest L2 caches of current GPUs (a few MiB). A module's own variables are
+// usually tables.
 constexpr std::uint64_t kSmallVariable = 1 << 20;
-// Each pass carries dependences along at least one more loop; more of them are not worth the time.
+// Each pass propagates dependences through at least one more loop level. More passes are not worth
+// the time.
 constexpr int kMaxPasses = 32;
 
 Origin OfSpecial(SpecialRegister special) {
@@ -48,7 +49,7 @@ Origin OfSpecial(SpecialRegister special) {
   }
 }
 
-// Whose first operand is no result.
+// True if the first operand is not a result.
 bool HasNoResult(std::string_view opcode) {
   static constexpr std::string_view kOpcodes[] = {
       "st",      "red",   "bra",   "brx",       "bar",      "barrier",  "membar", "fence",
@@ -63,7 +64,7 @@ Origins::Origins(const ptx::Module& module, const ptx::Function& function, const
     : module_(module), function_(function), body_(body), registers_(body.registers.size(), 0) {
   FindIndices();
   FindValues();
-  // A function's arguments may be anything; a kernel's are the same for all threads.
+  // A function's arguments are unknown; a kernel's are the same for all threads.
   if (!function.entry)
     for (const std::uint32_t formal : body.formal_registers)
       if (formal != ptx::kNoIndex) registers_[formal] = indices_;
@@ -133,14 +134,14 @@ Origin Origins::Of(const Operand& operand) const {
   }
 }
 
-// A parameter of the kernel.
+// True if the address is a parameter of the kernel.
 bool Origins::IsArgument(const Operand& address) const {
   if (!function_.entry || address.elements.empty()) return false;
   const Operand& base = address.elements[0];
   return base.kind == Operand::Kind::kVariable && base.index < body_.formal_registers.size();
 }
 
-// A quotient, or what is left of a division, of values that are the same for all of a block.
+// True for a quotient or remainder of values uniform in a block.
 bool Origins::MakesPart(const ptx::Instruction& instruction) const {
   static constexpr std::string_view kOpcodes[] = {"div", "rem", "shr", "and", "sub"};
   if (!function_.entry || instruction.operands.size() != 3 ||
@@ -173,7 +174,7 @@ Origin Origins::Result(std::uint32_t at) {
       return IsArgument(instruction.operands[1]) ? Origin{0} : indices_;
     const Origin indices = all & origin::kIndices;
     if (instruction.Has("local")) return indices_;
-    // What a block keeps there depends on which block it is.
+    // The contents of shared memory depend on the block.
     if ((all & origin::kNear) != 0 && !instruction.Has("const"))
       return indices | (indices_ & origin::kBlocks);
     return indices;

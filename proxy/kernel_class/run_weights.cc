@@ -12,7 +12,7 @@ namespace {
 using ptx::kNoIndex;
 using ptx::Operand;
 
-// Which instruction may come after which.
+// Control flow graph of instructions.
 struct Flow {
   explicit Flow(const ptx::Body& body) : first(body.instructions.size() + 1, 0) {
     const auto count = static_cast<std::uint32_t>(body.instructions.size());
@@ -42,11 +42,11 @@ struct Flow {
   }
   std::uint32_t size() const { return static_cast<std::uint32_t>(first.size() - 1); }
 
-  std::vector<std::uint32_t> first;  // By instruction: where its successors begin in `to`.
+  std::vector<std::uint32_t> first;  // Index of an instruction's first successor in `to`.
   std::vector<std::uint32_t> to;
 };
 
-// How registers go on from one turn of a loop to the next, and when loops end.
+// Changes of registers between iterations of a loop, and conditions for leaving loops.
 class Counters {
  public:
   explicit Counters(const ptx::Body& body) : body_(body) {
@@ -74,7 +74,7 @@ class Counters {
     }
   }
 
-  // The turns of a loop that is left by the branch `leaves`, if it counts to a number.
+  // Iterations of a loop left by the branch `leaves`, if it counts up to a constant.
   double TurnsOf(const ptx::Instruction& leaves) const {
     const auto compare = compares_.find(leaves.guard);
     if (compare == compares_.end()) return kLoopWeight;
@@ -88,19 +88,19 @@ class Counters {
     const double limit = ValueOf(operands[2]);
     double turns = kLoopWeight;
     if (step->second > 0 && limit > 0) {
-      // Up from 0, or from a small number as that of a thread.
+      // Counting up from 0, or from a small start value, for example a thread index.
       turns = limit / step->second;
     } else if (step->second > 0 && body_.instructions[compare->second].Has("lt")) {
       turns = 1;
     } else if (const auto mask = masks_.find(counter); limit == 0 && mask != masks_.end()) {
-      // Down from a few turns: the rest of a loop that was unrolled.
+      // Counting down from a small number: the remainder of an unrolled loop.
       turns = mask->second / 2;
     }
     return std::clamp(turns, 1.0, kLoopWeight);
   }
 
  private:
-  // Of a number that is halved until it is 1, as that of a block's threads is.
+  // Iterations of halving a number down to 1, for example a block's threads.
   static constexpr double kHalvings = 8;
   struct Sum {
     std::uint32_t of;
@@ -111,15 +111,15 @@ class Counters {
     return static_cast<double>(static_cast<std::int64_t>(number.bits));
   }
 
-  // The longest step counts: turns that were unrolled take shorter ones in between.
+  // The largest step counts: unrolled iterations take smaller ones in between.
   void NoteStep(std::uint32_t counter, double by) {
     double& known = steps_[counter];
     if (std::abs(by) > std::abs(known)) known = by;
   }
 
   const ptx::Body& body_;
-  // By register: the last comparison, sum with a number, and mask that it is the result of; by how
-  // much it grows.
+  // By register: the last comparison, addition of a constant, and mask with this result; and the
+  // step between iterations.
   std::unordered_map<std::uint32_t, std::uint32_t> compares_;
   std::unordered_map<std::uint32_t, Sum> sums_;
   std::unordered_map<std::uint32_t, double> masks_;
@@ -127,9 +127,9 @@ class Counters {
   std::unordered_set<std::uint32_t> shifted_;
 };
 
-// Finds the loops of one depth: the strongly connected components, by Tarjan's algorithm without
-// recursion. The edges back to where a loop is entered are then cut, so that the next search finds
-// the loops inside.
+// Finds the loops of one nesting level: the strongly connected components, by Tarjan's algorithm
+// without recursion. Then removes the edges back to the loop entries: the next search finds the
+// inner loops.
 class LoopSearch {
  public:
   LoopSearch(const ptx::Body& body, const Flow& flow)
@@ -139,14 +139,14 @@ class LoopSearch {
         cut_(flow.to.size(), false),
         loop_(flow.size(), kNoIndex) {}
 
-  // Multiplies the weight of each instruction in a loop by the loop's; whether there was any.
+  // Multiplies the weight of each instruction in a loop by the loop's; true if any loop was found.
   bool Deepen(std::vector<double>* weights) {
     states_.assign(flow_.size(), {});
     std::fill(loop_.begin(), loop_.end(), kNoIndex);
     order_ = 0;
     for (std::uint32_t i = 0; i < flow_.size(); ++i)
       if (states_[i].order == 0) Visit(i);
-    std::unordered_map<std::uint32_t, double> turns;  // By the loop's entry.
+    std::unordered_map<std::uint32_t, double> turns;  // Key: the loop's entry.
     for (std::uint32_t i = 0; i < flow_.size(); ++i) {
       if (loop_[i] == kNoIndex) continue;
       double& known = turns.try_emplace(loop_[i], kLoopWeight).first->second;
@@ -200,7 +200,7 @@ class LoopSearch {
     }
   }
 
-  // `entry` is what the search came to first: where the loop is entered, of loops with one entry.
+  // `entry` was visited first: for loops with one entry, the loop's entry.
   void Close(std::uint32_t entry) {
     bool loops = stack_.back() != entry;
     for (std::uint32_t edge = flow_.first[entry]; edge < flow_.first[entry + 1]; ++edge)
@@ -217,15 +217,15 @@ class LoopSearch {
   const ptx::Body& body_;
   const Counters counters_;
   const Flow& flow_;
-  std::vector<bool> cut_;            // By edge.
-  std::vector<std::uint32_t> loop_;  // By instruction: the entry of its loop.
+  std::vector<bool> cut_;            // One per edge.
+  std::vector<std::uint32_t> loop_;  // Entry of each instruction's loop.
   std::vector<State> states_;
   std::vector<std::uint32_t> stack_;
   std::vector<std::uint32_t> path_;
   std::uint32_t order_ = 0;
 };
 
-// What can be come to from `from` along `edges`, without what is rare.
+// Instructions reachable from `from` along `edges` without passing rare ones.
 std::vector<bool> Reached(const std::vector<std::vector<std::uint32_t>>& edges,
                           std::vector<std::uint32_t> from, const std::vector<bool>& rare) {
   std::vector<bool> reached(edges.size(), false);
@@ -239,7 +239,7 @@ std::vector<bool> Reached(const std::vector<std::vector<std::uint32_t>>& edges,
   return reached;
 }
 
-// What runs on some way from the beginning to an end that has nothing rare.
+// Instructions on a path from the start to an end without rare ones.
 std::vector<bool> Ordinary(const ptx::Body& body, const Flow& flow, const std::vector<bool>& rare) {
   std::vector<std::vector<std::uint32_t>> forth(flow.size()), back(flow.size());
   std::vector<std::uint32_t> ends;

@@ -1,4 +1,4 @@
-// How often each instruction of a function runs, by the loops that it is in.
+// Relative execution counts of a function's instructions, from its loops.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,13 @@
 
 namespace cuspan::kernel_class {
 
-// How often what is in a loop is taken to run each time that the loop is come to, unless the loop
-// counts to a number that is less.
+// Assumed iterations of a loop, unless it counts up to a smaller constant.
 inline constexpr double kLoopWeight = 32;
-// Loops inside each other that count.
+// Maximum nesting depth of loops counted.
 inline constexpr int kMaxLoopDepth = 4;
 
-// For each instruction: the product of the weights of the loops around it; 0 for those that run
-// only together with one of `rare`, as what only leads to it and what only comes behind it.
+// For each instruction: the product of the weights of its loops; 0 if it runs only together with
+// one of `rare`: before it, or after it.
 std::vector<double> RunWeights(const ptx::Body& body, const std::vector<bool>& rare);
 
 }  // namespace cuspan::kernel_class

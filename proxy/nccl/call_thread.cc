@@ -49,7 +49,7 @@ void CallThread::Loop(const Device& device) {
   const WaitStages stages = WaitStages::ForThisMachine();
   bool woken = false;
   while (!ending_.load(std::memory_order_acquire)) {
-    // Awake only behind a task: there may be many of these threads.
+    // Spins only after a task: there may be many of these threads.
     woken = bell_.Wait(
         [this] {
           return waiting_.load(std::memory_order_acquire) != 0 ||

@@ -1,4 +1,4 @@
-// A thread for calls of NCCL, which wait for other ranks.
+// A thread for blocking NCCL calls: they wait for other ranks.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@
 
 namespace cuspan::proxy {
 
-// Runs tasks one after the other, in the order in which they came, with the device's context
-// current. Waits awake for a while after each: calls come one after the other.
+// Runs tasks one after the other, in order of arrival, with the device's context current. Spins for
+// a while after each: calls usually follow each other closely.
 class CallThread {
  public:
-  // idle() is called by the thread each time that `period` has passed without a task.
+  // The thread calls idle() each time `period` has passed without a task.
   static Result<std::unique_ptr<CallThread>> Start(const Device& device,
                                                    std::chrono::milliseconds period,
                                                    std::function<void()> idle);
-  // Ends after the task that runs now; drops those that wait.
+  // Waits for the running task; drops the waiting ones.
   ~CallThread();
   CallThread(const CallThread&) = delete;
 
-  // Any thread.
+  // Threads: any.
   void Run(std::function<void()> task);
 
  private:

@@ -8,9 +8,9 @@
 namespace cuspan::proxy {
 namespace {
 
-// NCCL has been run with tens of thousands of ranks, each of which may have a call in a group.
+// NCCL has been run with tens of thousands of ranks, with possibly one call each in a group.
 constexpr std::size_t kMaxCalls = 1 << 20;
-// How often a thread wakes up that makes no calls.
+// Wake-up interval of an idle thread.
 constexpr std::chrono::milliseconds kNothingToDo{10'000};
 
 bool IsCall(const CollectiveCall& call) {
@@ -40,7 +40,7 @@ Collectives::~Collectives() {
   ending_ = true;
   for (const auto& [number, entry] : communicators_)
     entry.communicator->Abort([](const NcclOutcome&) {});
-  // What waits begins, and ends at once.
+  // Waiting calls begin now, and fail at once.
   while (under_way_.load() != 0 || HasWork()) {
     Progress();
     std::this_thread::yield();
@@ -78,7 +78,7 @@ void Collectives::Tell(const Communicator& communicator, nccl::Step step,
 }
 
 void Collectives::TellFailure(std::uint64_t number, const NcclOutcome& outcome) {
-  // NCCL may be the first to meet a fault of the device. The client hears of that first.
+  // If NCCL is the first to see a fault of the device, the client is notified of the fault first.
   if (outcome.result == nccl::kUnhandledCudaError) faults_.Check(CUDA_ERROR_UNKNOWN);
   CommunicatorNotice told;
   told.communicator = number;
@@ -139,8 +139,8 @@ void Collectives::Over(CallPosition& place) {
   if (std::exchange(place.over, true)) return;
   for (const std::shared_ptr<CallPosition>& next : std::exchange(place.behind, {}))
     if (--next->before == 0) turns_.push_back(std::exchange(next->turn, nullptr));
-  // One that ends with its turn comes back here: a list instead of a recursion, whose depth would
-  // be the length of the chain.
+  // A turn() completing its own position calls Over again. The list turns_ replaces a recursion as
+  // deep as the chain.
   if (std::exchange(taking_turns_, true)) return;
   while (!turns_.empty()) {
     const std::function<void()> turn = std::move(turns_.front());
@@ -152,10 +152,11 @@ void Collectives::Over(CallPosition& place) {
 
 void Collectives::InOrder(Entry& entry, std::function<void()> work) {
   const std::shared_ptr<CallPosition> place = NextPlace({&entry});
-  // The place is its own until it is over.
+  // The closure keeps the position until it is over.
   const auto begin = [this, place, communicator = entry.communicator, work = std::move(work)] {
     ++under_way_;
-    // The communicator ends in the receiving thread, which waits for this one.
+    // Finish destroys the communicator on the receiving thread: its destructor waits for this
+    // thread.
     communicator->Run([this, place, work, keep = communicator]() mutable {
       work();
       Finish([this, place, keep = std::move(keep)] { Over(*place); });
@@ -236,7 +237,7 @@ Status Collectives::End(const CommunicatorEnd& op) {
       communicator->Abort([this, at = communicator.get(),
                            keep = communicator](const NcclOutcome& outcome) mutable {
         Tell(*at, nccl::Step::kEnded, outcome);
-        // It goes when its own thread has come out of NCCL.
+        // Destroyed after its own thread has returned from NCCL.
         at->Run([this, keep = std::move(keep)]() mutable { Finish([keep = std::move(keep)] {}); });
       });
       communicators_.erase(op.communicator);
@@ -367,9 +368,9 @@ void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, 
 }
 
 void Collectives::Drop(const std::shared_ptr<CallGroup>& group) {
-  // Its end is told when NCCL has it, or what comes before it has.
+  // Begin calls Over after NCCL's call.
   if (group->begun) return;
-  // Out of the stream it has to wait for these, too.
+  // Outside the stream's queue, it has to wait for these explicitly.
   for (const std::weak_ptr<CallPosition>& earlier : group->place->before_in_stream) {
     const std::shared_ptr<CallPosition> last = earlier.lock();
     if (last == nullptr || last->over) continue;

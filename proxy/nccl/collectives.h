@@ -1,13 +1,13 @@
-// The communicators that have a rank on this device, and the order of what they do.
+// Communicators with a rank on this device, and the order of their operations.
 //
-// NCCL's calls wait for other ranks, so each communicator has a thread for them. What the client
-// posts for a communicator is done in the order in which it was posted, as all ranks must have it,
-// whatever streams it goes into: a group of calls waits in its stream's queue until what came
-// before it, for each of its communicators, has been handed to NCCL. Groups that one thread of the
-// program has made are handed to NCCL by one thread here, in the order in which their streams come
-// to them: as natively, one of them that waits for other ranks keeps those behind it waiting.
+// NCCL's calls wait for other ranks, so each communicator has a thread for them. Operations of a
+// communicator are executed in the order of posting, in all streams: NCCL needs the same order at
+// all ranks. A group of calls therefore waits in its stream's queue until earlier operations of all
+// its communicators were passed to NCCL. Groups of one program thread are passed to NCCL by one
+// thread of the proxy, in the order in which their streams reach them. As with native NCCL, a group
+// waiting for other ranks blocks later groups of the same thread.
 //
-// Threads: the receiving thread, where nothing else is said.
+// Threads: the receiving thread, unless noted otherwise.
 #pragma once
 
 #include <atomic>
@@ -30,19 +30,20 @@
 
 namespace cuspan::proxy {
 
-// A place in the order of one communicator, or of several.
+// A position in the order of one or more communicators.
 struct CallPosition {
-  std::size_t before = 0;      // How many of those that come right before it are not over.
-  std::function<void()> turn;  // Called when none is.
-  std::shared_ptr<Dependency> dependency;  // Of a group of calls that may not begin yet: open then.
+  std::size_t before = 0;      // Number of direct predecessors not over yet.
+  std::function<void()> turn;  // Called when `before` becomes 0.
+  std::shared_ptr<Dependency>
+      dependency;  // Set for a waiting group of calls; opened when it may begin.
   bool over = false;
-  const StreamQueue* stream = nullptr;  // In whose order it is besides.
-  // Those right before it that only the stream's order keeps there.
+  const StreamQueue* stream = nullptr;  // Stream of a group, or null.
+  // Direct predecessors in the same stream, ordered only by its queue.
   std::vector<std::weak_ptr<CallPosition>> before_in_stream;
   std::vector<std::shared_ptr<CallPosition>> behind;
 };
 
-// Calls that go into a stream together.
+// Calls submitted together to a stream.
 struct CallGroup {
   std::vector<CollectiveCall> calls;
   std::vector<std::shared_ptr<Communicator>> members;
@@ -52,17 +53,17 @@ struct CallGroup {
 
 class Collectives {
  public:
-  // All outlive it.
+  // All references outlive it.
   Collectives(const Device& device, Channel& channel, Faults& faults, StreamQueues& queues,
               bool software);
   ~Collectives();
   Collectives(const Collectives&) = delete;
 
-  // The node's library, loaded by the first who needs it. Any thread; takes a second.
+  // NCCL library of the node, loaded by the first call. Takes a second. Threads: any.
   const Result<std::unique_ptr<NcclLibrary>>& Library(const std::string& programs);
 
-  // kInvalid for what no client sends. What becomes of it is told by CommunicatorNotice. What is
-  // asked of a communicator that another thread of the program has ended is refused so.
+  // kInvalid for invalid ops. CommunicatorNotice reports the results. If another thread of the
+  // program has ended the communicator, this is reported as the result.
   Status Join(const CommunicatorJoin& op);
   Status Split(const CommunicatorSplit& op);
   Status Shrink(const CommunicatorShrink& op);
@@ -70,51 +71,50 @@ class Collectives {
   Status AddFactor(const CommunicatorFactor& op);
   Status EndFactor(const CommunicatorFactorEnd& op);
 
-  // The first calls of a group that is more than a frame.
+  // Stores the first calls of a group too large for one frame.
   Status Keep(const CollectiveCalls& op);
-  // A group, for that stream, with its place in the order. Null: one of its communicators has
-  // ended.
+  // Creates a group for `stream`, with its position in the order. Null if one of its communicators
+  // has ended.
   Result<std::shared_ptr<CallGroup>> MakeGroup(const CollectiveGroup& op,
                                                const StreamQueue& stream);
-  // Its turn in the stream has come: hands it to NCCL. `thread` is the program's that has made it.
-  // `then` is called by Progress when that has been done, unless the collectives end first.
+  // Passes a group to NCCL: its stream has reached it. `thread` is the program's calling thread.
+  // Progress calls `then` after this, unless the collectives are destroyed first.
   void Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, CUstream stream,
              std::function<void(int)> then);
-  // It will not be begun, or nobody wants to know what becomes of it. What comes behind it in its
-  // communicators' order still waits for what comes before.
+  // Drops a group: it will not begin, or its result is not needed. Its successors in the
+  // communicators' order still wait for its predecessors.
   void Drop(const std::shared_ptr<CallGroup>& group);
 
-  // Whether threads have done something. Cheap; for Bell::Wait.
+  // True if threads have finished tasks for Progress. Cheap; for Bell::Wait.
   bool HasWork() const { return finished_count_.load(std::memory_order_acquire) != 0; }
   void Progress();
 
  private:
   struct Entry {
     std::shared_ptr<Communicator> communicator;
-    std::weak_ptr<CallPosition> last;  // In its order.
+    std::weak_ptr<CallPosition> last;  // Last position in its order.
   };
-  // Null when there is none.
+  // Returns null if it does not exist.
   Entry* Find(std::uint64_t number);
   Result<std::shared_ptr<Communicator>> Add(std::uint64_t number);
-  // The place behind all that was posted for these. What comes right before it in its own stream is
-  // not waited for here.
+  // Returns the position after all earlier operations of these communicators. It does not wait for
+  // a direct predecessor in the same stream.
   std::shared_ptr<CallPosition> NextPlace(const std::vector<Entry*>& entries,
                                           const StreamQueue* stream = nullptr);
   void Over(CallPosition& place);
-  // Has the communicator's thread do work() → NcclOutcome when all that was posted for it before is
-  // over; then(outcome) is called by that thread.
+  // Runs work() on the communicator's thread after all its earlier operations.
   void InOrder(Entry& entry, std::function<void()> work);
-  // A thread that makes the calls of one thread of the program at a time.
+  // A thread making the calls of one program thread at a time.
   struct Caller {
     std::unique_ptr<CallThread> thread;
     std::uint32_t programs = 0;
     std::size_t under_way = 0;
   };
   Result<Caller*> CallerFor(std::uint32_t programs);
-  // Any thread.
+  // Threads: any.
   void Finish(std::function<void()> task);
   void Tell(const Communicator& communicator, nccl::Step step, const NcclOutcome& outcome);
-  // The device's context is current.
+  // Requires the device's context to be current.
   void TellFailure(std::uint64_t number, const NcclOutcome& outcome);
   void TellGone(std::uint64_t number, nccl::Step step);
 
@@ -125,15 +125,15 @@ class Collectives {
   const bool software_;
   Mutex library_mutex_;
   std::unique_ptr<Result<std::unique_ptr<NcclLibrary>>> library_ CUSPAN_GUARDED_BY(library_mutex_);
-  std::map<std::uint64_t, std::vector<CollectiveCall>> kept_;  // By group.
+  std::map<std::uint64_t, std::vector<CollectiveCall>> kept_;  // Key: group.
   Mutex finished_mutex_;
   std::vector<std::function<void()>> finished_ CUSPAN_GUARDED_BY(finished_mutex_);
   std::atomic<std::size_t> finished_count_{0};
-  std::atomic<std::size_t> under_way_{0};    // What threads were given and have not finished.
-  std::deque<std::function<void()>> turns_;  // Of places that have come, to be called.
+  std::atomic<std::size_t> under_way_{0};    // Number of unfinished tasks of threads.
+  std::deque<std::function<void()>> turns_;  // turn() of reached positions, to be called.
   bool taking_turns_ = false;
   bool ending_ = false;
-  // These end first: their threads use what is above.
+  // Destroyed first: their threads use the members above.
   std::map<std::uint64_t, Entry> communicators_;
   std::vector<std::unique_ptr<Caller>> callers_;
 };

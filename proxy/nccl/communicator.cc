@@ -13,14 +13,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How often NCCL is asked whether an idle communicator has failed, and one that does not block
-// whether it is ready.
+// Intervals of asking NCCL for the failure of an idle communicator, and for the completion of a
+// nonblocking call.
 constexpr milliseconds kPollsForFailure{100};
 constexpr std::chrono::microseconds kPollsForEnd{20};
-// Of who is in NCCL when the communicator is aborted: longer than calls take that wait for nobody.
+// Time for NCCL's calls to return when the communicator is aborted; longer than a call takes
+// without waiting for others.
 constexpr milliseconds kTimeToLeave{200};
 
-// A configuration with the settings, in the form that the library knows.
+// Returns a configuration with the settings, in the format of the library's version.
 nccl::Config ConfigOf(const CommunicatorSettings& settings, int version) {
   nccl::Config config;
   const bool is_new = version >= nccl::VersionCode(2, 28, 0);
@@ -69,7 +70,7 @@ Result<std::shared_ptr<Communicator>> Communicator::Create(std::uint64_t number,
 }
 
 Communicator::~Communicator() {
-  // First those who give the thread its last tasks.
+  // These first: they give the thread its last tasks.
   for (std::thread& thread : overtaking_) thread.join();
   thread_.reset();
   LeaveWatch();
@@ -96,7 +97,7 @@ void Communicator::SayFailed(NcclOutcome outcome) {
   if (!told_failure_.exchange(true)) failed_(std::move(outcome));
 }
 
-// --- Who is there.
+// --- Liveness of ranks.
 
 void Communicator::WatchRanks(std::shared_ptr<Watch> watch, const WatchGroup& group) {
   if (watch == nullptr) return;
@@ -134,11 +135,11 @@ void Communicator::OnLost(const std::string& problem) {
   if (const Status status = device_.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   {
     const MutexLock lock(work_);
-    // One that has not come to a split is missed by who waits there.
+    // A split or shrink in NCCL may be waiting for the lost rank.
     if (making_ != nullptr) making_->SayFailed({nccl::kRemoteError, problem});
     if (!lost_.empty()) return;
     lost_ = problem;
-    // What was done with the rank is done. What comes next can not be.
+    // All work with the rank is complete; only later calls will fail.
     if (!Busy()) return;
   }
   if (!aborted()) SayFailed({nccl::kRemoteError, problem});
@@ -177,7 +178,7 @@ NcclOutcome Communicator::Outcome(int result) const {
 }
 
 NcclOutcome Communicator::Settle(int result) {
-  // Ends as NCCL does, or with an abort; the process does not wait for it at its end.
+  // Ends when NCCL does, or by an abort. The end of the process does not wait for it.
   while (result == nccl::kInProgress) {
     std::this_thread::sleep_for(kPollsForEnd);
     const MutexLock lock(asking_);
@@ -190,10 +191,10 @@ NcclOutcome Communicator::Settle(int result) {
   return aborted() ? Aborted() : Outcome(result);
 }
 
-// A function that made this communicator has returned.
+// Called after a function has created this communicator.
 NcclOutcome Communicator::Adopt(NcclCommunicator* handle, int result) {
   handle_.store(handle);
-  // Of one that blocks nothing was known before.
+  // Abort did not know the handle if the creation was blocking.
   if (aborted() && handle_.exchange(nullptr) != nullptr)
     library_->functions().ncclCommAbort(handle);
   NcclOutcome outcome = Settle(result);
@@ -203,13 +204,13 @@ NcclOutcome Communicator::Adopt(NcclCommunicator* handle, int result) {
   return Outcome(result);
 }
 
-// --- How it begins.
+// --- Creation.
 
 NcclOutcome Communicator::Join(const Result<std::unique_ptr<NcclLibrary>>& library,
                                const CommunicatorJoin& wanted) {
   NcclOutcome outcome = Meet(library, wanted);
   if (outcome.result == nccl::kSuccess) return outcome;
-  // The others wait for this rank.
+  // The other ranks wait for this one: notify them.
   if (const std::shared_ptr<Watch> watch = OwnWatch()) watch->GiveUp();
   LeaveWatch();
   return outcome;
@@ -224,7 +225,7 @@ NcclOutcome Communicator::Meet(const Result<std::unique_ptr<NcclLibrary>>& libra
   for (RankId id : wanted.ids) {
     const std::optional<LivenessAddress> place = ExtractLivenessAddress(id);
     ids.push_back(IdOf(id));
-    // All ids have a house; one is enough.
+    // All ids have a liveness server; one is enough.
     if (ids.size() != 1 || !place) continue;
     Result<std::shared_ptr<Watch>> joined =
         Watch::Join(*place, rank, size, library.ok() ? (*library)->version() : 0);
@@ -232,7 +233,7 @@ NcclOutcome Communicator::Meet(const Result<std::unique_ptr<NcclLibrary>>& libra
     watch = std::move(*joined);
   }
   {
-    // Abort ends the waiting.
+    // Set before waiting: Abort interrupts it.
     const MutexLock lock(watch_mutex_);
     watch_ = watch;
     founded_.store(true);
@@ -284,21 +285,21 @@ NcclOutcome Communicator::Shrink(const CommunicatorShrink& wanted, Communicator*
                                                 wanted.inherit ? nullptr : config, wanted.flags);
   };
   {
-    // It is for going on without those who are lost.
+    // Shrinking is the way to continue without lost ranks.
     const MutexLock lock(work_);
     lost_.clear();
   }
   return MakePart(part, 0, false, wanted.inherit, wanted.settings, shrink);
 }
 
-// make(NcclCommunicator**, nccl::Config*) → ncclResult_t. Ranks of the same colour go on together;
-// `by_all`: a rank that is lost before is missed.
+// make(NcclCommunicator**, nccl::Config*) returns an ncclResult_t. Ranks of the same colour form a
+// communicator. `by_all`: fails if a rank is lost before taking part.
 template <typename Function>
 NcclOutcome Communicator::MakePart(Communicator* part, int color, bool by_all, bool inherit,
                                    const CommunicatorSettings& settings, Function&& make) {
   if (handle_.load() == nullptr) return Aborted();
   const std::shared_ptr<Watch> watch = OwnWatch();
-  // The same number at all ranks: they make parts in the same order.
+  // Equal at all ranks, since they create parts in the same order.
   WatchGroup group{(group_.key ^ ++parts_) * 0x9e3779b97f4a7c15ULL, color};
   return Inside([&]() -> NcclOutcome {
     nccl::Config config = ConfigOf(settings, library_->version());
@@ -316,8 +317,8 @@ NcclOutcome Communicator::MakePart(Communicator* part, int color, bool by_all, b
   });
 }
 
-// Waits until it has been done, for one that does not block as well: made_ is set, late, by a
-// thread of NCCL's then, which says kSuccess at once.
+// Waits for completion, also for a nonblocking communicator. In this case NCCL returns kSuccess at
+// once, and a thread of NCCL sets made_ later.
 template <typename Function>
 NcclOutcome Communicator::Make(Function&& make, nccl::Config* config, Communicator* part) {
   made_ = nullptr;
@@ -333,12 +334,12 @@ NcclOutcome Communicator::Make(Function&& make, nccl::Config* config, Communicat
   return outcome;
 }
 
-// --- How it ends.
+// --- End.
 
 NcclOutcome Communicator::Finalize() {
   if (handle_.load() == nullptr) return Aborted();
   {
-    // A rank that has ended before this one is not missed any more.
+    // A rank lost after its last operation does not matter any more.
     const MutexLock lock(work_);
     if (!lost_.empty() && !Busy()) return {};
   }
@@ -346,7 +347,7 @@ NcclOutcome Communicator::Finalize() {
 }
 
 NcclOutcome Communicator::Destroy() {
-  // The others are told first: this may be the last that the process does.
+  // Notify the others first: this may be the last action of the process.
   LeaveWatch();
   NcclCommunicator* handle = nullptr;
   {
@@ -360,7 +361,7 @@ NcclOutcome Communicator::Destroy() {
 
 void Communicator::Overtake(std::function<void()> task) {
   try {
-    // One more thread: those before may be waiting for long.
+    // A new thread each time: earlier ones may wait for long.
     overtaking_.emplace_back([this, task] {
       if (const Status status = device_.MakeCurrent(); !status.ok())
         LogError("{}", status.message());
@@ -381,13 +382,13 @@ void Communicator::Abort(std::function<void(NcclOutcome)> then) {
   if (watch != nullptr && founded_.load()) watch->GiveUp();
   Overtake([this, then = std::move(then)] {
     {
-      // NCCL is not to be entered any more; who is in it may be about to come out.
+      // No new calls of NCCL begin; give calls in progress time to return.
       MutexLock lock(work_);
       left_.wait_for(lock, kTimeToLeave, [this]() CUSPAN_REQUIRES(work_) { return calling_ == 0; });
     }
     NcclCommunicator* handle = nullptr;
     {
-      // Who asks NCCL has its answer, and asks no more.
+      // Other threads use the handle only with asking_ held; afterwards it is null.
       const MutexLock lock(asking_);
       handle = handle_.exchange(nullptr);
     }

@@ -1,5 +1,4 @@
-// One rank of a communicator, with the thread that makes NCCL's calls for it: they wait for other
-// ranks.
+// One rank of a communicator, with a thread for its NCCL calls: they wait for other ranks.
 #pragma once
 
 #include <atomic>
@@ -22,53 +21,53 @@
 
 namespace cuspan::proxy {
 
-// What became of something that was asked of NCCL.
+// Result of an NCCL operation.
 struct NcclOutcome {
   int result = nccl::kSuccess;  // ncclResult_t.
-  std::string problem;          // In words, where NCCL has some.
+  std::string problem;          // NCCL's error message, if any.
 };
 
-// Functions that are said to be the thread's are called by tasks of Run; the others by any thread.
+// Threads: functions under "The thread" are called by tasks of Run; other functions by any thread.
 class Communicator {
  public:
-  // failed() is called by a thread of this, once, when NCCL says that the communicator has failed
-  // by itself, or when a rank is lost without which it can not do what it was given.
+  // failed() is called once, by a thread of this object. Reasons: NCCL reports an asynchronous
+  // failure, or a rank needed for the work in progress is lost.
   using Failed = std::function<void(NcclOutcome)>;
   static Result<std::shared_ptr<Communicator>> Create(std::uint64_t number, const Device& device,
                                                       Failed failed);
-  // Waits for what the threads do now.
+  // Waits for the threads' current tasks.
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
   std::uint64_t number() const { return number_; }
-  // Has the thread do it, behind what it was given before. The device's context is current to it.
+  // Runs `task` on the thread, after earlier tasks, with the device's context current.
   void Run(std::function<void()> task) { thread_->Run(std::move(task)); }
 
-  // --- The thread's.
-  // As ncclCommInitRank…; `library` is the one for all further calls, or why there is none: the
-  // other ranks hear of that.
+  // --- The thread.
+  // Calls ncclCommInitRank…. `library` is used for all further calls. If it failed to load, this is
+  // reported to the other ranks.
   NcclOutcome Join(const Result<std::unique_ptr<NcclLibrary>>& library,
                    const CommunicatorJoin& wanted);
-  // As ncclCommSplit and ncclCommShrink, which this rank takes part in; *part becomes the new
-  // communicator's, if it is not null.
+  // Call ncclCommSplit and ncclCommShrink for this rank. If `part` is not null, it becomes the new
+  // communicator.
   NcclOutcome Split(const CommunicatorSplit& wanted, Communicator* part);
   NcclOutcome Shrink(const CommunicatorShrink& wanted, Communicator* part);
   NcclOutcome Finalize();
   NcclOutcome Destroy();
   NcclOutcome AddFactor(const CommunicatorFactor& wanted);
   NcclOutcome EndFactor(std::uint32_t operation);
-  // ncclCommCount and ncclCommUserRank.
+  // Values of ncclCommCount and ncclCommUserRank.
   int size() const { return size_; }
   int rank() const { return rank_; }
 
-  // --- Of one thread at a time, whichever it is, with the device's context current: does all calls
-  // as one group in the stream. `members` are the communicators that they name, this one among
-  // them, whose threads do nothing meanwhile.
+  // --- One thread at a time, any, with the device's context current.
+  // Makes all calls as one group in the stream. `members` are the communicators of the calls,
+  // including this one. Their threads must be idle.
   NcclOutcome Do(std::span<const CollectiveCall> calls,
                  std::span<const std::shared_ptr<Communicator>> members, CUstream stream);
 
-  // --- What overtakes the thread, which may be waiting for other ranks: ncclCommAbort and
-  // ncclCommRevoke, by another thread, which calls then(outcome). One at a time.
+  // --- Out of order: the thread may be waiting for other ranks. Call ncclCommAbort and
+  // ncclCommRevoke on another thread, followed by then(outcome). Callers: one thread at a time.
   void Abort(std::function<void(NcclOutcome)> then);
   void Revoke(std::function<void(NcclOutcome)> then);
   bool aborted() const { return aborted_.load(); }
@@ -78,17 +77,18 @@ class Communicator {
       : number_(number), device_(device), failed_(std::move(failed)) {}
   void LookForFailure();
   void SayFailed(NcclOutcome outcome);
-  // Has the watch say who of the group is lost.
+  // Subscribes to lost ranks of the group.
   void WatchRanks(std::shared_ptr<Watch> watch, const WatchGroup& group);
   void LeaveWatch();
   std::shared_ptr<Watch> OwnWatch();
   void OnLost(const std::string& problem);
-  // Whether the device has not done all that NCCL was given.
+  // True if NCCL calls or their work on the device are not complete.
   bool Busy() CUSPAN_REQUIRES(work_);
-  // Around calls of NCCL that may wait for other ranks. Enter says why there must be none.
+  // Enclose NCCL calls possibly waiting for other ranks. Enter returns an error if they are not
+  // allowed any more.
   NcclOutcome Enter();
   void Leave();
-  // work() → NcclOutcome, unless it can not be done any more.
+  // Calls work(), unless Enter refuses. work() returns an NcclOutcome.
   template <typename Work>
   NcclOutcome Inside(Work&& work) {
     if (NcclOutcome refused = Enter(); refused.result != nccl::kSuccess) return refused;
@@ -96,7 +96,7 @@ class Communicator {
     Leave();
     return outcome;
   }
-  // Waits until NCCL has done what a function that does not block has begun.
+  // Waits for the completion of a nonblocking NCCL function.
   NcclOutcome Settle(int result);
   NcclOutcome Outcome(int result) const;
   NcclOutcome Adopt(NcclCommunicator* handle, int result);
@@ -120,33 +120,34 @@ class Communicator {
   const NcclLibrary* library_ = nullptr;
   std::atomic<NcclCommunicator*> handle_{nullptr};
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> founded_{false};  // By Join: the watch is its own, not shared by another.
+  std::atomic<bool> founded_{false};  // Created by Join; does not share its watch.
   bool blocking_ = true;
   int size_ = 0;
   int rank_ = 0;
-  std::uint64_t parts_ = 0;           // That were made of it.
-  NcclCommunicator* made_ = nullptr;  // The last of them, where NCCL puts it.
+  std::uint64_t parts_ = 0;           // Number of splits and shrinks.
+  NcclCommunicator* made_ = nullptr;  // Last part, written by NCCL.
   std::atomic<bool> told_failure_{false};
-  std::map<std::uint32_t, int> operations_;  // NCCL's, by the client's numbers.
-  // Held while NCCL is asked how the communicator is: it is not to be freed meanwhile.
+  std::map<std::uint32_t, int> operations_;  // Client's number to NCCL's number.
+  // Held while NCCL is asked for the communicator's state, so it is not freed meanwhile.
   Mutex asking_;
 
-  // What is under way. Not held while NCCL is called.
+  // Protects the state of current work. Not held during NCCL calls.
   Mutex work_;
   std::condition_variable left_;
   bool watched_ CUSPAN_GUARDED_BY(work_) = false;
-  int calling_ CUSPAN_GUARDED_BY(work_) = 0;                 // Between Enter and Leave.
-  Communicator* making_ CUSPAN_GUARDED_BY(work_) = nullptr;  // A part, while NCCL makes it.
-  CUevent done_ CUSPAN_GUARDED_BY(work_) = nullptr;  // Behind the last of it, if there was any.
-  std::string lost_ CUSPAN_GUARDED_BY(work_);        // What happened to a rank.
+  // Number of calls between Enter and Leave.
+  int calling_ CUSPAN_GUARDED_BY(work_) = 0;
+  Communicator* making_ CUSPAN_GUARDED_BY(work_) = nullptr;  // Part being created by NCCL.
+  CUevent done_ CUSPAN_GUARDED_BY(work_) = nullptr;          // After the last work; null before.
+  std::string lost_ CUSPAN_GUARDED_BY(work_);                // Problem of a lost rank.
 
   Mutex watch_mutex_;
   std::shared_ptr<Watch> watch_ CUSPAN_GUARDED_BY(watch_mutex_);
   std::uint64_t listens_ CUSPAN_GUARDED_BY(watch_mutex_) = 0;
-  WatchGroup group_;  // The thread's.
+  WatchGroup group_;  // Owner: the thread.
 
   std::unique_ptr<CallThread> thread_;
-  std::vector<std::thread> overtaking_;  // Of who calls Abort and Revoke.
+  std::vector<std::thread> overtaking_;  // Owner: the caller of Abort, Revoke.
 };
 
 }  // namespace cuspan::proxy

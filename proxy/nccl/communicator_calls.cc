@@ -1,4 +1,4 @@
-// What a communicator does in streams.
+// Operations of a communicator in streams.
 #include "proxy/nccl/communicator.h"
 
 namespace cuspan::proxy {
@@ -104,7 +104,7 @@ NcclOutcome Communicator::Do(std::span<const CollectiveCall> calls,
   return outcome;
 }
 
-// Where the work of the stream ends that it has now.
+// Records an event after the current work of the stream.
 void Communicator::Mark(CUstream stream) {
   const Driver& driver = device_.driver();
   const MutexLock lock(work_);

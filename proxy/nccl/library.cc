@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kOldestVersion = nccl::VersionCode(2, 18, 0);
 
-// The names of the functions that `functions` lacks and each release has.
+// Fills in `functions`. Returns the names of missing functions present in every supported release.
 std::string FindFunctions(void* library, NcclFunctions& functions) {
   std::string missing;
   const auto find = [&]<typename Function>(Function& function, const char* name, bool needed) {

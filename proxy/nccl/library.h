@@ -12,11 +12,11 @@
 
 namespace cuspan::proxy {
 
-// ncclComm_t. It belongs to the library.
+// ncclComm_t. Owner: the library.
 struct NcclCommunicator;
 
-// The functions, with numbers in place of NCCL's enumerations. Those that not every release from
-// 2.18 on has are null where the library lacks them.
+// Functions of NCCL, with numbers in place of its enumerations. Functions added after 2.18 are null
+// if the library lacks them; the comment gives their release.
 struct NcclFunctions {
   using Communicator = NcclCommunicator*;
   using Config = nccl::Config;
@@ -51,16 +51,19 @@ struct NcclFunctions {
   int (*ncclGroupEnd)();
 };
 
-// Loaded once and never unloaded: its threads stay. Threads: any.
+// Loaded once and never unloaded: its threads continue to run. Threads: any.
 class NcclLibrary {
  public:
-  // The one that CUSPAN_NCCL names. Where it names none: for software GPUs the one made for them;
-  // else `programs`, the path of the program's own, if this node has such a file, or what the
-  // dynamic linker finds by name. The error says what was tried.
+  // Loads the library, in this order of preference:
+  // - the value of CUSPAN_NCCL;
+  // - for software GPUs, the library made for them;
+  // - `programs`, the path of the program's own library, if this node has this file;
+  // - the library found by the dynamic linker.
+  // The error names the library.
   static Result<std::unique_ptr<NcclLibrary>> Load(const std::string& programs, bool software);
 
   const NcclFunctions& functions() const { return functions_; }
-  int version() const { return version_; }  // As ncclGetVersion tells it.
+  int version() const { return version_; }  // Value of ncclGetVersion.
   const std::string& path() const { return path_; }
 
  private:

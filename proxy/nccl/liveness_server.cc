@@ -1,4 +1,4 @@
-// The server: one thread a communicator, which ends when all have left.
+// Liveness server: one thread for each communicator. It ends when all ranks have left.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/random.h>
@@ -19,7 +19,7 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr int kBacklog = 1024;
-// When there are no descriptors for those who come.
+// Delay if no file descriptors are left for new connections.
 constexpr std::chrono::milliseconds kTimeToRecover{100};
 
 std::uint64_t RandomNumber() {
@@ -47,7 +47,7 @@ class LivenessServer {
       for (const Member& member : members_) watched.push_back(member.fd.get());
       Result<net::Entrance::Guest> guest = entrance.Next(watched, net::kNever);
       if (!guest.ok()) {
-        // No descriptors: somebody gives some back.
+        // Out of file descriptors: wait until others are closed.
         if (!std::exchange(warned_, true))
           LogWarn("ranks of a communicator are kept waiting: {}", guest.status().message());
         std::this_thread::sleep_for(kTimeToRecover);
@@ -61,7 +61,7 @@ class LivenessServer {
   struct Member {
     UniqueFd fd;
     WatchArrival said;
-    std::vector<std::byte> word;  // What has come of it.
+    std::vector<std::byte> word;  // Part received so far.
   };
 
   void Welcome(net::Entrance::Guest guest) {
@@ -69,7 +69,7 @@ class LivenessServer {
     if (arrival.key != key_) return;
     NoticeSilence(guest.fd.get());
     if (closed_) {
-      // Too late, or one too many.
+      // Too late, or too many ranks.
       WatchUpdate news = closing_;
       if (news.kind == WatchUpdate::kAllHere) {
         news.kind = WatchUpdate::kDisagree;
@@ -117,7 +117,7 @@ class LivenessServer {
     members_.clear();
   }
 
-  // Nobody else may come, for this reason.
+  // Accepts no more ranks; `news` is the reason.
   void Close(const WatchUpdate& news) {
     closed_ = true;
     closing_ = news;
@@ -144,7 +144,7 @@ class LivenessServer {
           one.group = word.group;
           one.kind = word.kind == WatchWord::kAnnounce ? WatchUpdate::kGrouped : WatchUpdate::kLeft;
         }
-        // Who leaves before all have come leaves the others waiting.
+        // A rank leaving before all have arrived would block the others.
         if (bytes <= 0 || (one.kind == WatchUpdate::kLeft && !closed_)) {
           one.kind = WatchUpdate::kLost;
           one.text = WatchText(Format("rank {} on host {} was lost{}", member.said.rank,
@@ -165,7 +165,7 @@ class LivenessServer {
 
   void Tell(const WatchUpdate& news) {
     for (const Member& member : members_) {
-      // One to whom nothing can be said is lost, which the next look at it shows.
+      // If sending fails, the rank is lost; the next Listen() finds the closed connection.
       if (!net::SendAll(member.fd.get(), &news, sizeof(news), *never_, Soon()).ok())
         ::shutdown(member.fd.get(), SHUT_RDWR);
     }
@@ -175,8 +175,8 @@ class LivenessServer {
   const std::uint64_t key_;
   const std::shared_ptr<net::Interrupt> never_;
   std::vector<Member> members_;
-  bool known_ = false;   // The size.
-  bool closed_ = false;  // All have come, or it is over before.
+  bool known_ = false;   // size_ is known.
+  bool closed_ = false;  // All have arrived, or it failed.
   bool warned_ = false;
   WatchUpdate closing_;
   int size_ = 0;
@@ -230,7 +230,7 @@ Status OpenLivenessServer(RankId& id) {
   const auto server =
       std::make_shared<LivenessServer>(std::move(listener), place.key, std::move(never));
   try {
-    // Never joined: it serves as long as ranks are there, or the process lives.
+    // Never joined: it runs until all ranks have left, or the process ends.
     std::thread([server] { server->Serve(); }).detach();
   } catch (const std::system_error& error) {
     ExtractLivenessAddress(id);

@@ -68,7 +68,7 @@ void Watch::Announce(const WatchGroup& group) {
   WatchWord word;
   word.kind = WatchWord::kAnnounce;
   word.group = group;
-  // Where the house is gone nobody is told of.
+  // If the server is gone, lost ranks are not reported.
   static_cast<void>(net::SendAll(fd_.get(), &word, sizeof(word), *interrupt_,
                                  std::chrono::steady_clock::now() + kWatchPatience));
 }
@@ -101,7 +101,7 @@ void Watch::GiveUp() {
 
 Status Watch::AwaitAll() {
   MutexLock lock(mutex_);
-  // Ends when all ranks are here, when one of them or the house is gone, or with an abort.
+  // Ends when all ranks have arrived, when a rank or the server is lost, or by an abort.
   changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return all_here_ || !failure_.ok(); });
   return all_here_ ? Status::Ok() : failure_;
 }
@@ -116,8 +116,8 @@ bool Watch::Hear() {
   const Status heard = net::ReceiveAll(fd_.get(), &news, sizeof(news), *interrupt_, net::kNever);
   if (interrupt_->raised()) return false;
   if (!heard.ok()) {
-    // The house went with its process. Where a rank was there, that is lost; else all is as it was,
-    // but that nobody watches.
+    // The server's process has ended. If it had a rank, this rank is lost. Otherwise, only the
+    // supervision ends.
     int rank = -1;
     {
       const MutexLock lock(mutex_);
@@ -167,9 +167,9 @@ bool Watch::Hear() {
 }
 
 void Watch::Tell(int rank, const std::string& problem) {
-  // NCCL's streams need no more than that for what does not want the rank any more.
+  // Grace period: enough for NCCL to complete work not depending on the rank.
   pollfd ends{.fd = interrupt_->fd(), .events = POLLIN, .revents = 0};
-  // Ranks that are lost together have it together.
+  // Ranks lost together share one grace period.
   const auto now = std::chrono::steady_clock::now();
   if (now - last_grace_ > kTogether) ::poll(&ends, 1, kGraceMs);
   last_grace_ = std::chrono::steady_clock::now();

@@ -1,10 +1,10 @@
-// Who of a communicator is still there. NCCL itself does not notice that a rank is gone whose GPU
-// it reaches by NVLink, and a rank that never comes it awaits for ever.
+// Liveness of a communicator's ranks. NCCL does not detect the loss of a rank connected by NVLink,
+// and waits forever for a rank never started.
 //
-// The proxy that makes an id opens a house, and writes where it is into bytes of the id that NCCL
-// does not use. The proxies of all ranks connect to it before they call NCCL: so it can say when
-// all have come, that their releases of NCCL differ, and that one was lost. A rank that ends in
-// good order says so.
+// The proxy creating a communicator's id starts a liveness server. It writes the server's address
+// into unused bytes of the id. The proxies of all ranks connect to it before they call NCCL. The
+// server reports the arrival of all ranks, different releases of NCCL, and lost ranks. A rank
+// ending normally sends a message first.
 #pragma once
 
 #include <atomic>
@@ -27,54 +27,56 @@
 
 namespace cuspan::proxy {
 
-// Where a house is.
+// Address of a liveness server.
 struct LivenessAddress {
-  static constexpr std::uint64_t kMagic = 0x6375'7370'616e'0001;  // The last digit counts forms.
+  // Last digit: version of the format.
+  static constexpr std::uint64_t kMagic = 0x6375'7370'616e'0001;
   std::uint64_t magic = 0;
-  std::uint64_t key = 0;  // Who does not know it is a stranger.
+  std::uint64_t key = 0;  // Other connections are refused.
   net::Address address;
 };
 
-// Ranks of a communicator that go on together in one that was made of it. All ranks have the same
-// key for the same split; 0 is the first communicator, which has them all.
+// Ranks forming a communicator after a split. All ranks use the same key for the same split; 0 is
+// the first communicator, with all ranks.
 struct WatchGroup {
   std::uint64_t key = 0;
   std::int64_t color = 0;
   auto operator<=>(const WatchGroup&) const = default;
 };
 
-// Opens a house for a communicator's ranks, which lives as long as somebody of them is there, and
-// writes its place into `id`, unless NCCL uses those bytes of it.
+// Starts a liveness server for a communicator's ranks and writes its address into `id`. Fails if
+// NCCL uses these bytes. The server ends with the last connected rank.
 Status OpenLivenessServer(RankId& id);
-// Takes it out of the id, which is as NCCL made it then. Nothing where it has none.
+// Removes the address from the id and returns it; restores NCCL's original id. Returns nullopt
+// without an address.
 std::optional<LivenessAddress> ExtractLivenessAddress(RankId& id);
 
-// One rank's connection to the house. Threads: any.
+// Connection of one rank to the liveness server. Threads: any.
 class Watch {
  public:
-  // As a rank of `size` whose proxy uses NCCL `version`.
+  // Connects as one of `size` ranks. `version` is the proxy's NCCL version.
   static Result<std::shared_ptr<Watch>> Join(const LivenessAddress& place, int rank, int size,
                                              int version);
-  // In good order, unless a rank was given up.
+  // Reports a normal end, except after GiveUp.
   ~Watch();
   Watch(const Watch&) = delete;
 
-  // Waits until all ranks have come and their releases of NCCL agree. kUnavailable where one was
-  // lost, or this one gives up; kInvalid where they do not agree.
+  // Waits until all ranks have arrived. kUnavailable if a rank is lost, or after GiveUp; kInvalid
+  // if the ranks' NCCL releases differ.
   Status AwaitAll();
 
-  // lost(rank, what happened) is called for each rank that is lost, also for those that were
-  // before; by a thread of the watch's, until Forget returns. A second later, so that what needs
-  // the rank no more is done by then.
+  // Calls lost(rank, problem) for each lost rank, including ranks lost before, until Forget
+  // returns. The call comes a second after the loss: work not depending on the rank is complete by
+  // then. Called by the watch's thread.
   using Lost = std::function<void(int rank, const std::string& problem)>;
   std::uint64_t OnLost(Lost lost);
   void Forget(std::uint64_t listener);
 
-  // This rank is in the group. Who is lost later is known to be in it, or not.
+  // Announce: this rank is in the group. IsMember tells if a rank, lost later, was in it.
   void Announce(const WatchGroup& group);
   bool IsMember(const WatchGroup& group, int rank);
 
-  // This rank does not end in good order: the others are told when the connection closes.
+  // Makes this rank's end abnormal: the others are notified when the connection closes.
   void GiveUp();
 
  private:
@@ -82,7 +84,7 @@ class Watch {
       : fd_(std::move(fd)), interrupt_(std::move(interrupt)) {}
   void Interrupt();
   void Listen();
-  // What the house has said; false when it says no more.
+  // Receives the server's next message. Returns false if there will be no more.
   bool Hear();
   void Tell(int rank, const std::string& problem);
 
@@ -92,14 +94,14 @@ class Watch {
   Mutex mutex_;
   std::condition_variable changed_;
   bool all_here_ CUSPAN_GUARDED_BY(mutex_) = false;
-  Status failure_ CUSPAN_GUARDED_BY(mutex_);      // Of AwaitAll.
-  int host_rank_ CUSPAN_GUARDED_BY(mutex_) = -1;  // Of the house's own process; -1: none.
+  Status failure_ CUSPAN_GUARDED_BY(mutex_);      // Result of AwaitAll.
+  int host_rank_ CUSPAN_GUARDED_BY(mutex_) = -1;  // Rank in the server's process; -1: none.
   std::map<int, std::string> lost_ CUSPAN_GUARDED_BY(mutex_);
   std::map<WatchGroup, std::set<int>> groups_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Lost> listeners_ CUSPAN_GUARDED_BY(mutex_);
   std::uint64_t next_listener_ CUSPAN_GUARDED_BY(mutex_) = 1;
   Mutex telling_;                                     // Held while listeners are called.
-  std::chrono::steady_clock::time_point last_grace_;  // The thread's.
+  std::chrono::steady_clock::time_point last_grace_;  // Owner: thread_.
   std::thread thread_;
 };
 

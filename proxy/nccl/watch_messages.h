@@ -1,5 +1,5 @@
-// What a house and the ranks that it watches say to each other over TCP, between processes of one
-// architecture and one version of cuspan (the id of another has no address that this one finds).
+// Messages between a liveness server and its ranks, over TCP. All processes have the same
+// architecture and version of cuspan: the address in an id of another version is not recognised.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace cuspan::proxy {
 
-// A place is in the second half of an id, which NCCL (2.18 to 2.28) leaves zero.
+// Position of the address in an id: its second half, left zero by NCCL (2.18 to 2.28).
 inline constexpr std::size_t kLivenessAddressAt = sizeof(nccl::UniqueId) / 2;
 static_assert(kLivenessAddressAt + sizeof(LivenessAddress) <= sizeof(nccl::UniqueId));
 
@@ -29,34 +29,31 @@ struct WatchText {
   std::string Get() const { return std::string(bytes, ::strnlen(bytes, sizeof(bytes))); }
 };
 
-// A rank, when it comes.
+// First message of a rank.
 struct WatchArrival {
   std::uint64_t key = 0;
-  std::uint64_t process = 0;  // The same number for all of one process.
+  std::uint64_t process = 0;  // Equal for all ranks of one process.
   std::int32_t rank = 0;
   std::int32_t size = 0;
-  std::int32_t version = 0;  // As ncclGetVersion.
+  std::int32_t version = 0;  // Value of ncclGetVersion.
   WatchText host;
 };
 
-// A rank, later.
+// Later messages of a rank.
 struct WatchWord {
-  enum Kind : std::int64_t {
-    kFarewell = 0x66,
-    kAnnounce
-  };  // It ends in good order; it is in a group.
+  enum Kind : std::int64_t { kFarewell = 0x66, kAnnounce };  // Ends normally; is in `group`.
   std::int64_t kind = kFarewell;
   WatchGroup group;
 };
 
-// The house.
+// Messages of the server.
 struct WatchUpdate {
   enum Kind : std::int32_t {
-    kAllHere,   // `rank`: that of the house's own process, or -1.
-    kDisagree,  // In what `text` says.
-    kLost,      // That rank.
-    kLeft,      // That rank, in good order.
-    kGrouped,   // That rank is in the group.
+    kAllHere,   // `rank` in the server's process, or -1.
+    kDisagree,  // `text` is the difference.
+    kLost,      // `rank` was lost.
+    kLeft,      // `rank` ended normally.
+    kGrouped,   // `rank` is in `group`.
   };
   std::int32_t kind = kAllHere;
   std::int32_t rank = -1;
@@ -67,12 +64,12 @@ struct WatchUpdate {
 static_assert(std::is_trivially_copyable_v<WatchArrival> &&
               std::is_trivially_copyable_v<WatchWord> && std::is_trivially_copyable_v<WatchUpdate>);
 
-// For what somebody sends at once.
+// Time limit for messages sent at once.
 inline constexpr std::chrono::seconds kWatchPatience{10};
 
-// That number of this process.
+// WatchArrival::process of this process.
 std::uint64_t WatchProcess();
-// A connection whose other side does not answer for the heartbeat's time closes.
+// Makes the connection close if the peer does not answer for the time of the heartbeat setting.
 void NoticeSilence(int fd);
 
 }  // namespace cuspan::proxy

@@ -8,15 +8,15 @@
 
 namespace cuspan::proxy {
 
-// An array, a mipmapped array, or one level of such.
+// An array, a mipmapped array, or one of its levels.
 struct Array {
   CUarray driver = nullptr;  // An array or a level.
   CUmipmappedArray mipmap = nullptr;
-  std::shared_ptr<Array> whole;  // Of a level: what it belongs to.
-  MemoryAccount::Taken taken;    // Of all of it.
+  std::shared_ptr<Array> whole;  // Mipmapped array of a level.
+  MemoryAccount::Taken taken;    // Covers all levels.
 };
 
-// Known by the driver's own handles, which kernels use.
+// Identified by the driver's own handle, as used in kernels.
 struct Texture {
   CUtexObject driver;
 };

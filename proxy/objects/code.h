@@ -18,20 +18,20 @@
 
 namespace cuspan::proxy {
 
-// A module. The pieces are collected by the receiving thread; then it belongs to the worker.
+// A module. The receiving thread collects the pieces of the image. Afterwards, the worker owns it.
 struct Module {
-  std::vector<std::byte> image;  // Until it is loaded.
+  std::vector<std::byte> image;  // Empty once it is loaded.
   std::uint64_t total = 0;
   bool load_asked = false;
-  ModulePtx ptx;  // Of one that was loaded, where the GPU may be shared.
+  ModulePtx ptx;  // If the GPU may be shared: set after loading.
   CUmodule driver = nullptr;
-  CUresult result = CUDA_ERROR_NOT_INITIALIZED;     // Of loading it.
-  std::uint64_t hash = 0;                           // ModuleHash, where kernel times are kept.
-  std::optional<std::vector<std::string>> kernels;  // Their names, once they were asked for.
+  CUresult result = CUDA_ERROR_NOT_INITIALIZED;     // Result of loading.
+  std::uint64_t hash = 0;                           // ModuleHash, if kernel times are stored.
+  std::optional<std::vector<std::string>> kernels;  // Names; set on first use.
 };
 
-// A linker of device code. The pieces of its next input are collected by the receiving thread; the
-// rest is the worker's.
+// A linker of device code. The receiving thread collects the pieces of the next input; the worker
+// owns the rest.
 struct Linker {
   explicit Linker(const Driver& of) : driver(of) {}
   Linker(const Linker&) = delete;
@@ -44,26 +44,27 @@ struct Linker {
   std::uint64_t input_total = 0;
   JitArguments jit;  // The driver writes into it until the state is destroyed.
   CUlinkState state = nullptr;
-  CUresult result = CUDA_ERROR_NOT_INITIALIZED;  // Of making the state.
-  std::span<const std::byte> image;              // The state's, once it is complete.
+  CUresult result = CUDA_ERROR_NOT_INITIALIZED;  // Result of creating the state.
+  std::span<const std::byte> image;              // Owned by the state, once complete.
 };
 
-// A kernel: constant once its handle is in the table, but for what is said to be another's.
+// A kernel. Constant once its handle is in the table, except for members with a comment about
+// threads.
 struct Kernel {
   CUfunction driver = nullptr;
-  std::uint64_t module = 0;  // The handle.
-  std::string name;          // As the module has it.
+  std::uint64_t module = 0;  // Its handle.
+  std::string name;          // Name in the module.
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
   std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();
-  std::atomic<scheduling::Limits> limits = scheduling::Limits::kUnknown;  // Any thread.
-  // The receiving thread's: what its launches took since then, by predictions (ns), and whether it
-  // has been asked what limits it.
+  std::atomic<scheduling::Limits> limits = scheduling::Limits::kUnknown;  // Threads: any.
+  // Total predicted time of its launches (ns), and true once the worker was asked for its limiting
+  // resource. Owner: the receiving thread.
   double had = 0;
   bool limits_asked = false;
-  std::shared_ptr<KernelSlices> slices;  // The receiving thread's: made when they are wanted.
-  // The receiving thread's: its launches are not handed over with others, since the driver refuses
-  // that, or may not do it rightly, or since its module goes.
+  std::shared_ptr<KernelSlices> slices;  // Owner: the receiving thread. Created on first use.
+  // True if its launches must not be batched: the driver refuses this or may execute it wrongly, or
+  // the module is being unloaded. Owner: the receiving thread.
   bool launched_alone = false;
 };
 

@@ -12,8 +12,8 @@
 
 namespace cuspan::proxy {
 
-// A graph recorded by the client, or a body of one of its conditional nodes. Of the receiving
-// thread, unless said otherwise; it ends in a thread with the device's context.
+// A graph created by the client, or a body of one of its conditional nodes. Owner: the receiving
+// thread, unless noted otherwise. Destroyed by a thread with the device's context.
 struct Graph {
   Graph() = default;
   explicit Graph(const Driver& functions) : functions(&functions) {}
@@ -23,21 +23,21 @@ struct Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  const Driver* functions = nullptr;  // Of a whole graph, which goes with what was made of it.
+  const Driver* functions = nullptr;  // Null for a body: it is destroyed with its node.
   CUgraph driver = nullptr;
-  std::shared_ptr<Graph> whole;    // Of a body: the graph that it is a part of.
-  std::vector<CUgraphNode> nodes;  // In the order of recording.
-  // Of a whole graph.
-  CUresult failure = CUDA_SUCCESS;    // The first of its nodes that could not be made.
-  std::vector<std::uint64_t> bodies;  // Their handles.
-  std::uint64_t life = 0;             // Counts the times that its nodes went.
-  // Tasks that the worker has for it: the driver has one thread at a time work on a graph.
+  std::shared_ptr<Graph> whole;    // Graph containing a body.
+  std::vector<CUgraphNode> nodes;  // Ordered by creation.
+  // Used for whole graphs only:
+  CUresult failure = CUDA_SUCCESS;    // Error of the first failed node.
+  std::vector<std::uint64_t> bodies;  // Handles.
+  std::uint64_t life = 0;             // Generation; incremented when all nodes are removed.
+  // Number of its tasks on the worker: the driver allows one thread at a time for a graph.
   std::atomic<unsigned> tasks = 0;
-  CUresult unclean = CUDA_SUCCESS;  // The worker's: why not all of its nodes could be removed.
+  CUresult unclean = CUDA_SUCCESS;  // Owner: the worker. Error of removing its nodes.
 };
 
-// What was instantiated of a graph. It goes with the last launch that waits for its turn; of
-// threads with the device's context.
+// An instance of a graph. Kept until its last queued launch. Destroyed by a thread with the
+// device's context.
 struct GraphExec {
   GraphExec(const Driver& functions, std::shared_ptr<Graph> graph, std::uint64_t life)
       : functions(functions), graph(std::move(graph)), life(life) {}
@@ -49,10 +49,11 @@ struct GraphExec {
 
   const Driver& functions;
   const std::shared_ptr<Graph> graph;
-  const std::uint64_t life;  // Of the graph, when this was instantiated.
+  const std::uint64_t life;  // Graph::life at instantiation.
   CUgraphExec driver = nullptr;
-  const std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();  // Of all that it does.
-  // Of the receiving thread: why a node could not be changed.
+  // Run time of all nodes.
+  const std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();
+  // Error of changing a node. Owner: the receiving thread.
   CUresult failure = CUDA_SUCCESS;
 };
 

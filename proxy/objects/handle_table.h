@@ -11,37 +11,37 @@
 
 namespace cuspan::proxy {
 
-// Objects by the handle that the client minted. Threads: any; an object lives as
-// long as somebody holds it, also after it was removed.
+// Objects by the client's handle. A removed object exists until its last reference is released.
+// Threads: any.
 template <typename T>
 class HandleTable {
  public:
-  // `what` one is, for messages.
+  // `what`: the kind of object, for messages.
   explicit HandleTable(const char* what) : what_(what) {}
 
-  // kInvalid when the handle is taken or 0.
+  // kInvalid if the handle is in use or 0.
   Status CheckNew(std::uint64_t handle) const {
     if (handle != 0 && Find(handle) == nullptr) return Status::Ok();
     return Status::Invalid("{} 0x{:x} is no new handle", what_, handle);
   }
-  // False when the handle is taken or 0.
+  // Returns false if the handle is in use or 0.
   bool Add(std::uint64_t handle, std::shared_ptr<T> object) {
     const MutexLock lock(mutex_);
     return handle != 0 && objects_.emplace(handle, std::move(object)).second;
   }
-  // Null when there is none.
+  // Returns null if it does not exist.
   std::shared_ptr<T> Find(std::uint64_t handle) const {
     const MutexLock lock(mutex_);
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second;
   }
-  // kInvalid when there is none.
+  // kInvalid if it does not exist.
   Result<std::shared_ptr<T>> Get(std::uint64_t handle) const {
     std::shared_ptr<T> object = Find(handle);
     if (object == nullptr) return None(handle);
     return object;
   }
-  // The same, and takes it out.
+  // The same; also removes it.
   Result<std::shared_ptr<T>> Take(std::uint64_t handle) {
     const MutexLock lock(mutex_);
     const auto found = objects_.find(handle);
@@ -59,7 +59,7 @@ class HandleTable {
     const MutexLock lock(mutex_);
     std::erase_if(objects_, [&](const auto& entry) { return predicate(*entry.second); });
   }
-  // Calls use(object) for all. `use` does not touch the table.
+  // Calls use(object) for all objects. It must not access the table.
   template <typename Use>
   void ForEach(Use&& use) const {
     const MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// A kernel as it is to run.
+// Parameters of a kernel launch.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace cuspan::proxy {
 
-// The arguments of a kernel, of the size that FindKernel checked, as the driver takes them.
+// Fills in pointers to the arguments, as needed by the driver. FindKernel has checked their size.
 inline void PointAtArguments(const Kernel& kernel, Bytes arguments, std::vector<void*>& pointers) {
   pointers.clear();
   const std::byte* next = arguments.data();
@@ -22,14 +22,14 @@ inline void PointAtArguments(const Kernel& kernel, Bytes arguments, std::vector<
   }
 }
 
-// A kernel as it is to run, for ops that may have to wait.
+// Parameters of a kernel launch, for ops waiting in a queue.
 struct KernelCall {
   std::shared_ptr<Kernel> kernel;
   GridShape shape;
-  Bytes arguments;  // In the frame, or in `kept`.
+  Bytes arguments;  // Located in the frame, or in `kept`.
   std::vector<std::byte> kept;
 
-  // The frame goes: as StreamOp::Keep.
+  // Copies the arguments out of the frame; see StreamOp::Keep.
   std::size_t Keep() {
     kept.assign(arguments.begin(), arguments.end());
     arguments = kept;
@@ -37,7 +37,7 @@ struct KernelCall {
   }
 };
 
-// The sizes of a launch, in any of the driver's descriptions of one.
+// Sets the sizes in any launch structure of the driver.
 template <typename Launch>
 void SetSizes(const GridShape& shape, Launch& launch) {
   launch.gridDimX = shape.grid.x;
@@ -49,7 +49,7 @@ void SetSizes(const GridShape& shape, Launch& launch) {
   launch.sharedMemBytes = shape.dynamic_shared;
 }
 
-// What a launch of clusters is to the driver; valid as long as `attributes`.
+// Returns the driver's parameters of a launch with clusters. Valid as long as `attributes`.
 inline CUlaunchConfig ClusterConfig(const GridShape& shape, CUstream stream,
                                     std::array<CUlaunchAttribute, 2>& attributes) {
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -64,7 +64,7 @@ inline CUlaunchConfig ClusterConfig(const GridShape& shape, CUstream stream,
   return config;
 }
 
-// The arguments are those that `pointers` point to (PointAtArguments).
+// Returns the parameters of a kernel node. `pointers`: see PointAtArguments.
 inline CUgraphNodeParams KernelNode(const Kernel& kernel, const GridShape& shape,
                                     std::vector<void*>& pointers) {
   CUgraphNodeParams parameters{};

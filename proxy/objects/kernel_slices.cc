@@ -8,7 +8,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// How long a slice should take (ns): others wait for one at most.
+// Target time of a slice (ns); other runs wait for one slice at most.
 constexpr std::uint64_t kSliceTime = 500'000;
 
 }  // namespace
@@ -57,7 +57,7 @@ Status KernelSlices::Compile(const ModulePtx& ptx, CUmodule whole) {
   return Status::Ok();
 }
 
-// Of the program's kernel, which may have changed them since.
+// Copies the attributes of the program's kernel again; they may have changed.
 bool KernelSlices::CopyAttributes() {
   const Driver& driver = device_.driver();
   for (const CUfunction_attribute attribute :
@@ -90,7 +90,7 @@ slicing::SlicePlan KernelSlices::Plan(const GridShape& shape, double nanoseconds
   if (waves.sliced == 0 || waves.whole == 0)
     waves = {WaveOf(kernel_, threads, shape.dynamic_shared),
              WaveOf(whole_kernel_, threads, shape.dynamic_shared)};
-  // Without an answer it stays whole, and so does what is one wave in the program's own kernel.
+  // Not sliced if the occupancy is unknown, or if the program's kernel runs in one wave.
   if (waves.sliced == 0 || waves.whole == 0 || blocks <= waves.whole) return uncut;
   return slicing::PlanSlices(blocks, static_cast<std::uint64_t>(nanoseconds), waves.sliced,
                              kSliceTime);

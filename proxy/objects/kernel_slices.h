@@ -1,5 +1,4 @@
-// A kernel that can be launched in slices (proxy/slicing), so that others who wait for the GPU get
-// it in between.
+// A kernel launched in slices (proxy/slicing), so that other waiting runs get the GPU in between.
 #pragma once
 
 #include <atomic>
@@ -17,27 +16,27 @@
 
 namespace cuspan::proxy {
 
-// Threads: the receiving thread, but for Make. It ends in a thread with the device's context, when
-// nothing of it runs any more.
+// Threads: the receiving thread, except for Make. Destroyed by a thread with the device's context,
+// when none of its launches runs any more.
 class KernelSlices {
  public:
   KernelSlices(const Device& device, std::string name) : device_(device), name_(std::move(name)) {}
   ~KernelSlices();
   KernelSlices(const KernelSlices&) = delete;
 
-  // Compiles the kernel of `whole`, a loaded module with that PTX, anew. For another thread, once;
-  // it may take a second. Why it can not be launched in slices is logged.
+  // Compiles a sliced version of a kernel of the loaded module `whole`, from its PTX. To be called
+  // once, on another thread; may take a second. Logs the reason if slicing is not possible.
   void Make(const ModulePtx& ptx, CUmodule whole, CUfunction whole_kernel);
-  // Whether it can be, as far as is known by now.
+  // True once slicing is known to be possible.
   bool ready() const { return ready_.load(std::memory_order_acquire); }
-  // The driver has refused a slice: from now on the kernel goes uncut.
+  // The driver has refused a slice: the kernel is not sliced any more.
   void GiveUp(CUresult refused);
 
-  // Once ready: how such a launch, which should take so long (ns), is cut.
+  // Requires ready(). Returns the slices of a launch with the predicted time in ns.
   slicing::SlicePlan Plan(const GridShape& shape, double nanoseconds);
-  // What the kernel finds in its module is brought there before a launch's first slice.
+  // Copies the constants of the kernel's module; called before the first slice of a launch.
   CUresult Prepare(CUstream stream);
-  // `arguments`: of the kernel's own parameters, as cuLaunchKernel takes them; one is added.
+  // `arguments`: those of the kernel's own parameters, see cuLaunchKernel; one is added.
   CUresult Launch(const GridShape& shape, std::uint32_t first, std::uint32_t blocks,
                   CUstream stream, std::vector<void*>& arguments);
 
@@ -47,7 +46,7 @@ class KernelSlices {
     std::uint64_t bytes;
   };
   struct Waves {
-    std::uint64_t sliced = 0, whole = 0;  // Blocks that run at once.
+    std::uint64_t sliced = 0, whole = 0;  // Number of concurrent blocks.
   };
   Status Compile(const ModulePtx& ptx, CUmodule whole);
   bool CopyAttributes();
@@ -61,7 +60,7 @@ class KernelSlices {
   CUfunction whole_kernel_ = nullptr;
   std::vector<Constant> constants_;
   std::uint32_t multiprocessors_ = 1;
-  // By threads of a block and bytes of dynamic shared memory.
+  // Key: threads of a block, and bytes of dynamic shared memory.
   std::map<std::pair<std::uint32_t, std::uint32_t>, Waves> waves_;
   std::atomic<bool> ready_ = false;
 };

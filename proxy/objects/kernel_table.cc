@@ -24,14 +24,14 @@ namespace {
 using scheduling::Limits;
 using Clock = std::chrono::steady_clock;
 
-// The first line. After a change of what the others mean it is another, and tables are begun anew.
+// First line of the file. It changes with the format, so files of other formats are discarded.
 constexpr std::string_view kTableTitle = "cuspan kernel times 1";
 constexpr std::string_view kNewSuffix = ".new";
 constexpr std::size_t kHashedBytes = 1 << 20;
 constexpr std::size_t kMaxFileName = 100;
-// By Limits.
+// Index: Limits.
 constexpr std::string_view kLimitWords[] = {"unknown", "compute", "memory"};
-// For others that write, which takes them some milliseconds.
+// Attempts while other processes write; this takes some milliseconds.
 constexpr int kLastTries = 100;
 constexpr useconds_t kBetweenAttempts = 10'000;
 
@@ -42,7 +42,8 @@ bool IsKept(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// The text up to the next space, which is taken away with it; nothing without a space.
+// Removes and returns the text before the next space, including the space. Returns nullopt without
+// a space.
 std::optional<std::string_view> TakeWord(std::string_view& line) {
   const std::size_t end = line.find(' ');
   if (end == std::string_view::npos) return std::nullopt;
@@ -51,7 +52,7 @@ std::optional<std::string_view> TakeWord(std::string_view& line) {
   return word;
 }
 
-// The value, if the word is a number as a whole. `base`: of an integer.
+// Parses a word completely as a number. `base`: for integers.
 template <typename Number, typename... Base>
 bool ReadNumber(std::optional<std::string_view> word, Number* value, Base... base) {
   if (!word) return false;
@@ -60,7 +61,7 @@ bool ReadNumber(std::optional<std::string_view> word, Number* value, Base... bas
   return error == std::errc() && at == end;
 }
 
-// "<module> <limits> <count> <blocks> <squares> <time> <products> <name>"
+// Format: "<module> <limits> <count> <blocks> <squares> <time> <products> <name>"
 std::optional<std::pair<KernelKey, KernelRecord>> ReadLine(std::string_view line) {
   KernelKey key;
   KernelRecord record;
@@ -102,7 +103,7 @@ Status CannotUse(std::string_view what, const std::string& path) {
   return Status::Unavailable("cannot {} {}: {}", what, path, std::strerror(errno));
 }
 
-// A plain file that only this user could have written, and that has one name.
+// True for a regular file with a single link, writable by this user only.
 bool IsOurs(const struct stat& status) {
   return S_ISREG(status.st_mode) && IsPrivate(status) && status.st_nlink <= 1;
 }
@@ -119,7 +120,7 @@ bool WriteWhole(const UniqueFd& file, std::string_view text) {
 
 }  // namespace
 
-// Four independent products at a time, each as in FNV-1a but of 8 bytes.
+// Four independent products at a time, similar to FNV-1a on 8 bytes.
 std::uint64_t ModuleHash(std::span<const std::byte> image) {
   constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
   std::uint64_t lanes[4] = {image.size(), 1, 2, 3};
@@ -168,7 +169,7 @@ const KernelRecord* KernelRecords::Find(const KernelKey& key) const {
 }
 
 std::string KernelRecords::Text() const {
-  std::vector<std::pair<std::uint64_t, std::string>> lines;  // By place.
+  std::vector<std::pair<std::uint64_t, std::string>> lines;  // Key: Placed::place.
   for (const auto& [key, placed] : records_)
     lines.emplace_back(placed.place, LineOf(key, placed.record));
   std::sort(lines.begin(), lines.end());
@@ -208,7 +209,7 @@ void KernelTable::Tell(const Status& status) {
     LogInfo("kernel times are not kept: {}", status.message());
 }
 
-// Of a file that is not there, or too long for a table, nothing.
+// Returns an empty text if the file is missing or too long.
 Result<std::string> KernelTable::Read() const {
   const UniqueFd file(
       ::openat(folder_.get(), file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -237,7 +238,7 @@ KernelTable::Known* KernelTable::Get(const KernelKey& key) {
   }
   const MutexLock lock(mutex_);
   if (const auto found = known_.find(key); found != known_.end()) return &found->second;
-  // A program that loads ever new modules.
+  // The program keeps loading new modules.
   if (known_.size() >= KernelRecords::kMaxKernels) return nullptr;
   Known& known = known_[key];
   known.time = std::make_shared<KernelTime>();
@@ -280,8 +281,8 @@ KernelTable::News KernelTable::FindUpdates() const {
   return news;
 }
 
-// The file that is to take the table's place is the lock, too: who has it locked, while it has its
-// name, writes. One that was left by a process that was killed is taken over.
+// The new file is also the lock: a process holding its lock, under its name, may write. A file left
+// by a killed process is reused.
 Result<UniqueFd> KernelTable::LockNew(bool wait) const {
   const std::string name = file_ + std::string(kNewSuffix);
   for (int tries = wait ? kLastTries : 1; tries > 0; --tries) {
@@ -297,7 +298,7 @@ Result<UniqueFd> KernelTable::LockNew(bool wait) const {
       if (::fstatat(folder_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
           locked.st_ino == named.st_ino && locked.st_dev == named.st_dev)
         return file;
-      // It has become the table meanwhile.
+      // Another process has renamed it to the table meanwhile.
       continue;
     }
     if (errno != EWOULDBLOCK) return CannotUse("lock", path_ + std::string(kNewSuffix));
@@ -306,9 +307,9 @@ Result<UniqueFd> KernelTable::LockNew(bool wait) const {
   return UniqueFd();
 }
 
-// Puts what is there and what is new into `file`, and that in the table's place.
+// Writes the existing and the new records to `file`, and replaces the table by it.
 Status KernelTable::Replace(const UniqueFd& file, News* news) const {
-  // What others have learnt meanwhile stays.
+  // Keeps records written by others meanwhile.
   CUSPAN_ASSIGN_OR_RETURN(const std::string text, Read());
   KernelRecords records = KernelRecords::Parse(text);
   for (auto& [key, record] : *news) {

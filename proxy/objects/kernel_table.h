@@ -1,10 +1,9 @@
-// What is known of a GPU's kernels, kept between runs: how long they take, and what limits them.
+// Times and limiting resources of a GPU's kernels, stored between runs.
 //
-// It is a file for each model of GPU, in a folder of the user's own (CUSPAN_KERNEL_TIMES); any
-// number of processes use it at a time. Whoever writes reads what is there, adds what it has learnt
-// itself, and puts the whole in the file's place; of the same kernel what is written last stays. No
-// result depends on it: what is damaged is left out, and what cannot be read or written is told
-// once, at the level of info.
+// There is one file for each model of GPU, in a private folder of the user (CUSPAN_KERNEL_TIMES).
+// Any number of processes may use it. To write, a process reads the file, adds its own results and
+// replaces the file. For each kernel, the last record remains. No result depends on the file:
+// damaged lines are skipped, and errors are logged once, at the info level.
 #pragma once
 
 #include <atomic>
@@ -28,38 +27,38 @@
 
 namespace cuspan::proxy {
 
-// Tells modules apart, by the length of the image and its first MiB: 0.2 ms at most.
+// Hash identifying a module: of the image's length and first MiB. Takes 0.2 ms at most.
 std::uint64_t ModuleHash(std::span<const std::byte> image);
 
 // A kernel of a module.
 struct KernelKey {
-  std::uint64_t module = 0;  // ModuleHash
+  std::uint64_t module = 0;  // See ModuleHash.
   std::string name;
 
   friend auto operator<=>(const KernelKey&, const KernelKey&) = default;
 };
 
 struct KernelRecord {
-  KernelTimeSums sums;  // Of no samples as long as none is known.
+  KernelTimeSums sums;  // Without samples while unknown.
   scheduling::Limits limits = scheduling::Limits::kUnknown;
 
   friend bool operator==(const KernelRecord&, const KernelRecord&) = default;
 };
 
-// The records of a file, the one that was written last at the end.
+// Records of a file, ordered by time of writing.
 class KernelRecords {
  public:
-  // More kernels, and longer text, are not kept: the oldest go.
+  // Limits of the file; the oldest records are removed.
   static constexpr std::size_t kMaxKernels = 10'000;
   static constexpr std::size_t kMaxBytes = 4 << 20;
-  // A kernel with a longer name is not kept.
+  // Kernels with longer names are not stored.
   static constexpr std::size_t kMaxNameBytes = 4096;
 
-  // Of any text: lines that are not sound are left out, and of what is no table nothing is taken.
+  // Parses any text: skips invalid lines. Returns no records if the text is not a table.
   static KernelRecords Parse(std::string_view text);
   std::string Text() const;
 
-  // Puts it at the end. Nothing of a kernel whose name cannot be kept.
+  // Adds a record at the end, unless the name is not allowed.
   void Put(const KernelKey& key, const KernelRecord& record);
   const KernelRecord* Find(const KernelKey& key) const;
   std::size_t size() const { return records_.size(); }
@@ -73,42 +72,43 @@ class KernelRecords {
   std::uint64_t last_place_ = 0;
 };
 
-// Of one session. Threads: one, the worker, which may wait for the file; any, of what says so.
+// Table of one session. Threads: the worker, since it may wait for the file, unless noted
+// otherwise.
 class KernelTable {
  public:
-  // From one write to the next, and until the first: a run's end leaves no time for the last one.
+  // Interval of writes, and time before the first one: at the end of a run there may be no time to
+  // write.
   static constexpr std::chrono::seconds kBetweenWrites{10}, kBeforeFirst{1};
 
-  // In the folder of the settings, for GPUs of that name; null if they say off, or, told, if the
-  // folder cannot be used.
+  // Opens the table for the model `gpu` in the configured folder. Null if disabled, or if the
+  // folder cannot be used; the latter is logged.
   static std::unique_ptr<KernelTable> BySettings(std::string_view gpu);
-  // In `folder`, which is made if it is not there.
+  // Opens it in `folder`; creates the folder if missing.
   static Result<std::unique_ptr<KernelTable>> Open(const std::string& folder, std::string_view gpu);
 
-  // The one of that kernel, with what earlier runs have learnt of it; the same for each call.
+  // Returns the time of a kernel, with results of earlier runs; always the same object.
   std::shared_ptr<KernelTime> TimeOf(const KernelKey& key);
-  // What limits it, if that was found out.
+  // Returns its limiting resource, or kUnknown.
   scheduling::Limits LimitsOf(const KernelKey& key);
   void SetLimits(const KernelKey& key, scheduling::Limits limits);
 
-  // Of all kernels of this session. Threads: any.
+  // Errors of all kernels of this session. Threads: any.
   PredictionErrors Errors() const;
 
-  // Whether it is time for Write. Cheap. Threads: any.
+  // True if Write is due. Cheap. Threads: any.
   bool WantsWrite(std::chrono::steady_clock::time_point now) const {
     return now - written_at_.load(std::memory_order_relaxed) >= kBetweenWrites;
   }
-  // Writes what was learnt since the last one, if there is something. While another process writes
-  // nothing is done.
+  // Writes new results, if any. Does nothing while another process writes.
   void Write(std::chrono::steady_clock::time_point now);
-  // The same at the end of the session, when other processes are waited for, for a second at most.
+  // The same at the end of the session; waits for other writers, for a second at most.
   void WriteLast();
 
  private:
   struct Known {
     std::shared_ptr<KernelTime> time;
     scheduling::Limits limits = scheduling::Limits::kUnknown;
-    KernelRecord written;  // As read or written last.
+    KernelRecord written;  // Last read or written value.
   };
 
   using News = std::vector<std::pair<KernelKey, KernelRecord>>;
@@ -125,15 +125,15 @@ class KernelTable {
   void Tell(const Status& status);
 
   const UniqueFd folder_;
-  const std::string path_;  // Of the file, for messages.
-  const std::string file_;  // Its name in the folder.
+  const std::string path_;  // File's path, for messages.
+  const std::string file_;  // File's name in the folder.
   bool told_ = false;
-  std::optional<KernelRecords> kept_;  // As they were at the first call.
+  std::optional<KernelRecords> kept_;  // Content at the first call.
   std::atomic<std::chrono::steady_clock::time_point> written_at_{std::chrono::steady_clock::now() -
                                                                  kBetweenWrites + kBeforeFirst};
 
   mutable Mutex mutex_;
-  // Changed by the worker alone.
+  // Modified by the worker only.
   std::map<KernelKey, Known> known_ CUSPAN_GUARDED_BY(mutex_);
 };
 

@@ -9,11 +9,11 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr std::uint64_t kAllMeasured = 8;
-// An older sample counts for so much of the next.
+// Weight of a sample relative to the next one.
 constexpr double kForget = 0.9;
-// What was restored counts for so many samples: after two of this run's, for a tenth of them.
+// Weight of a restored result in samples. After two samples of this run, it counts for a tenth.
 constexpr double kRestored = 0.25;
-// Of a number of sums that were written as text, or added up in another order.
+// Relative rounding error of sums written as text, or added in another order.
 constexpr double kRounding = 1e-6;
 
 }  // namespace
@@ -21,7 +21,7 @@ constexpr double kRounding = 1e-6;
 bool KernelTimeSums::sound() const {
   for (const double sum : {count, blocks, squares, time, products})
     if (!std::isfinite(sum) || sum < 0) return false;
-  // By Cauchy and Schwarz; and no sample is of a part of a block.
+  // Cauchy-Schwarz inequality; each sample has at least one block.
   return count > 0 && count <= 1 / (1 - kForget) * (1 + kRounding) &&
          blocks >= count * (1 - kRounding) && squares * count >= blocks * blocks * (1 - kRounding);
 }
@@ -57,8 +57,8 @@ std::optional<double> PredictionErrors::Median() const {
 
 bool KernelTime::WantsSample() {
   ++launches_;
-  // Each is two events beside a launch of a few microseconds: of many launches few. Those that ran
-  // beside others could not be measured.
+  // A sample costs two events for a launch of a few microseconds, so few of many launches are
+  // measured. Launches beside others could not be measured.
   if (samples_ < kAllMeasured && (launches_ <= 8 * kAllMeasured || launches_ % 16 == 0))
     return true;
   return std::has_single_bit(launches_) || launches_ % 1024 == 0;
@@ -90,7 +90,7 @@ std::optional<double> KernelTime::PredictLocked(double blocks) const {
   if (sums_.count == 0) return std::nullopt;
   const double mean = sums_.time / sums_.count;
   const double spread = sums_.squares - sums_.blocks * sums_.blocks / sums_.count;
-  // Of launches that are all of one size nothing can be said but the mean.
+  // If all launches have the same size, only the mean is known.
   if (spread <= sums_.squares * 1e-9) return mean;
   const double slope =
       std::max((sums_.products - sums_.blocks * sums_.time / sums_.count) / spread, 0.0);

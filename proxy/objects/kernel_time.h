@@ -1,4 +1,4 @@
-// How long a kernel takes alone, learnt from launches that were: t = a + b · blocks, by least
+// Run time of a kernel without other load, from measured launches: t = a + b · blocks, by least
 // squares over the last ones.
 #pragma once
 
@@ -10,23 +10,23 @@
 
 namespace cuspan::proxy {
 
-// Over samples, of which older ones count for less and less.
+// Sums over samples; older samples have decreasing weights.
 struct KernelTimeSums {
   double count = 0;
   double blocks = 0;
-  double squares = 0;   // Of the blocks.
-  double time = 0;      // In ns.
-  double products = 0;  // Of blocks and times.
+  double squares = 0;   // Sum of blocks².
+  double time = 0;      // Unit: ns.
+  double products = 0;  // Sum of blocks · time.
 
-  // Whether that many samples can have these sums.
+  // True if `count` samples can have these sums.
   bool sound() const;
   friend bool operator==(const KernelTimeSums&, const KernelTimeSums&) = default;
 };
 
-// How far predictions were from what came: |predicted ÷ actual - 1|, of one or of many kernels.
+// Histogram of prediction errors, |predicted ÷ actual - 1|, for one or many kernels.
 struct PredictionErrors {
   static constexpr int kSteps = 16;
-  // The upper ends of all steps but the last.
+  // Upper ends of all steps but the last.
   static constexpr std::array<double, kSteps - 1> kEnds = {
       0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 2, 5, 10};
 
@@ -35,28 +35,29 @@ struct PredictionErrors {
   void Add(double error);
   void Add(const PredictionErrors& more);
   std::uint64_t count() const;
-  // As exactly as the steps allow; the last end for what is beyond. Nothing of none.
+  // Median, within the precision of the steps; at most the last end. Without errors, nullopt.
   std::optional<double> Median() const;
 };
 
-// Threads: any, but for what is said to be one's.
+// Threads: any, unless noted otherwise.
 class KernelTime {
  public:
-  // To be asked at each launch: whether it is to be measured. The first ones are, then fewer and
-  // fewer. The thread that launches, as Sampled: it was.
+  // Called for each launch: true if it should be measured. This holds for the first ones, then for
+  // fewer and fewer. Sampled: it was measured. Threads: the launching thread.
   bool WantsSample();
   void Sampled() { ++samples_; }
-  // One that ran alone took so long. The first is not counted: it pays for what the driver does
-  // at a kernel's first launch.
+  // Adds the time of a launch without other load. The first call is ignored: the driver's work for
+  // a kernel's first launch is included.
   void Add(std::uint64_t blocks, double nanoseconds);
-  // What one of so many blocks will take (ns); nothing as long as nothing is known.
+  // Predicts the time of a launch (ns); nullopt without samples.
   std::optional<double> Predict(std::uint64_t blocks) const;
 
-  // What an earlier run has learnt counts for a quarter of a sample. Before the first Add.
+  // Restores the result of an earlier run, with the weight of a quarter of a sample. To be called
+  // before the first Add.
   void Restore(const KernelTimeSums& kept);
-  // What is to be kept: nothing without a sample of this run.
+  // Returns the sums to store; nullopt without samples of this run.
   std::optional<KernelTimeSums> Sums() const;
-  // Of the samples that came when there was a prediction.
+  // Errors of the samples with a prediction.
   PredictionErrors Errors() const;
 
  private:

@@ -1,9 +1,9 @@
-// Kernel launches of one stream that are handed to the driver together: as a graph, a chain of
-// kernel nodes whose parameters are set before each launch of it. On an H200 a launch by itself
-// takes the driver and the device 3.5 µs, as one of 4 or 32 in a chain 1.0 or 0.65 (measured).
+// Batches of kernel launches in one stream. They are launched as a graph: a chain of kernel nodes
+// with parameters set before each launch. On an H200, a single launch takes driver and device 3.5
+// µs. In a chain of 4 or 32, a launch takes 1.0 or 0.65 µs (measured).
 //
-// What runs in which order, with which results and which errors is the same: a batch that the
-// driver refuses is not launched, and its launches are then handed over one by one.
+// Order, results and errors do not change: if the driver refuses a batch, its launches are
+// submitted one by one.
 #pragma once
 
 #include <array>
@@ -18,15 +18,15 @@
 
 namespace cuspan::proxy {
 
-// Threads: the worker makes it, and ends it when nobody uses it; the rest is the receiving
-// thread's.
+// Threads: the worker calls Make, and End when it is not used any more; the receiving thread calls
+// the rest.
 class LaunchBatches {
  public:
-  // Several that are launched by turns, since only one that is not running can be changed.
+  // One of several chains used in rotation: a chain can be changed only while it does not run.
   struct Chain {
     CUgraphExec driver = nullptr;
     const std::vector<CUgraphNode>* nodes = nullptr;
-    std::uint64_t last_launch = 0;  // Stream::submitted behind it.
+    std::uint64_t last_launch = 0;  // Stream::submitted after it.
   };
 
   LaunchBatches(const Driver& driver, const Kernel& kernel)
@@ -34,21 +34,21 @@ class LaunchBatches {
   LaunchBatches(const LaunchBatches&) = delete;
   ~LaunchBatches() { End(); }
 
-  // Makes the chains, of nodes like this one. What fails is not ready, ever.
+  // Creates the chains, with nodes like `call`. After a failure, it never becomes ready.
   void Make(const KernelCall& call);
   bool ready() const { return !given_up_ && made_.load(std::memory_order_acquire); }
-  // It is never ready from now on, made or not.
+  // It is not ready from now on, whether created or not.
   void GiveUp() { given_up_ = true; }
-  // Gives back what the driver has of it.
+  // Releases the driver's objects.
   void End();
 
-  // One for as many of `launches` as it has nodes; null when there is none, or when it still runs:
-  // of the stream so much is `completed`.
+  // Returns a chain with at most `launches` nodes. Null if all are longer, or if it still runs.
+  // `completed`: the stream's completed units.
   Chain* Next(std::size_t launches, std::uint64_t completed);
-  // What the node of this number does when `chain` is launched the next time; valid until then.
+  // Sets the parameters of a node for the next launch of `chain`.
   CUresult Set(const Chain& chain, std::size_t node, const KernelCall& call,
                std::vector<void*>& pointers);
-  // Whether kernels of this module were ever in it.
+  // True if it ever contained kernels of this module.
   bool MadeOf(std::uint64_t module) const { return modules_.contains(module); }
 
  private:
@@ -56,8 +56,8 @@ class LaunchBatches {
     std::size_t nodes;
     std::size_t chains;
   };
-  // A stream is paused when 256 launches of it are pending, and looked at every 64: with so many
-  // full batches one is free whenever it is not.
+  // A stream is paused if 256 launches are pending, and progress is marked every 64. With these
+  // numbers of chains, one is free unless the stream is paused.
   static constexpr std::array<Size, 2> kSizes = {{{StreamQueues::kMaxInBatch, 10}, {4, 16}}};
   struct Chains {
     CUgraph graph = nullptr;
@@ -69,7 +69,7 @@ class LaunchBatches {
 
   const Driver& driver_;
   std::atomic<bool> made_ = false;
-  bool given_up_ = false;  // The receiving thread's.
+  bool given_up_ = false;  // Owner: the receiving thread.
   std::array<Chains, kSizes.size()> sizes_;
   std::unordered_set<std::uint64_t> modules_;
 };

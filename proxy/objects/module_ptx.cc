@@ -11,7 +11,7 @@ namespace {
 bool RunsOn(const fatbin::Entry& entry, std::uint32_t capability) {
   if (entry.architecture == capability) return true;
   if ((entry.flags & fatbin::kFlagExactOnly) != 0 || entry.architecture > capability) return false;
-  // Machine code is for later ones of the same generation, PTX for all later ones.
+  // Machine code runs on later architectures of the same generation, PTX on all later ones.
   const bool same_generation = entry.architecture / 10 == capability / 10;
   return same_generation ||
          (entry.kind == fatbin::Kind::kPtx && (entry.flags & fatbin::kFlagFamilyOnly) == 0);
@@ -33,7 +33,7 @@ Result<std::string> ModulePtx::Text() const {
 void ModulePtx::Keep(const fatbin::Entry& entry) {
   entry_ = entry;
   stored_.assign(entry.payload.begin(), entry.payload.end());
-  // What would be left of the image.
+  // These point into the image.
   entry_.payload = {};
   entry_.name = entry_.options = {};
 }

@@ -1,4 +1,4 @@
-// The PTX of a module, where it tells what the driver runs.
+// PTX of a module, if it is equivalent to the code executed by the driver.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@
 
 namespace cuspan::proxy {
 
-// A copy of it, as it is stored in the module: mostly compressed.
+// A copy of the PTX as stored in the module, usually compressed.
 class ModulePtx {
  public:
-  // None: of a module of which none is kept.
+  // Empty: for a module without stored PTX.
   ModulePtx() = default;
 
-  // Of `image`, which fatbin::CheckImage has accepted, for a device of `capability` (10 × major +
-  // minor): the PTX of the newest architecture that it can be compiled for, unless there is machine
-  // code for a newer one that the driver would run in its place. The two may be of different
-  // sources: what a program does depends on the architecture.
+  // Finds the PTX for a device of `capability` (10 × major + minor) in `image`, checked by
+  // fatbin::CheckImage. It is the one for the newest suitable architecture. It is not used if the
+  // driver would run machine code for a newer architecture. The machine code may come from
+  // different source code: programs depend on the architecture.
   ModulePtx(std::span<const std::byte> image, std::uint32_t capability);
 
-  // kNotFound says why there is none.
+  // kNotFound gives the reason why no PTX is stored.
   Result<std::string> Text() const;
 
-  // The memory that it takes.
+  // Memory used.
   std::size_t bytes() const { return stored_.size(); }
 
  private:
@@ -36,7 +36,7 @@ class ModulePtx {
 
   Status found_ = Status::NotFound("the PTX of the module was not kept");
   fatbin::Entry entry_ = {};
-  std::vector<std::uint8_t> stored_;  // What is the entry's.
+  std::vector<std::uint8_t> stored_;  // Payload of entry_.
 };
 
 }  // namespace cuspan::proxy

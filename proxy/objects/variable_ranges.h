@@ -8,7 +8,7 @@
 
 namespace cuspan::proxy {
 
-// Variables found by the client: it may copy to and from them. Threads: any.
+// Variables found by the client and accessible to its copies. Threads: any.
 class VariableRanges {
  public:
   void Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes);

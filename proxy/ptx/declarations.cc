@@ -7,10 +7,11 @@ namespace cuspan::ptx {
 namespace {
 
 constexpr int kMaxDimensions = 16;
-// A short text must not be able to ask for much memory by naming a far element.
+// Memory limit: a short text could otherwise require much memory by an initialiser of a far
+// element.
 constexpr std::uint64_t kMaxInitialBytes = 256 << 20;
 
-// What stands between the state space and the name.
+// Text between the state space and the name.
 struct Prefix {
   Type type = Type::kNone;
   std::uint32_t alignment = 0;
@@ -32,7 +33,7 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
     if (token.text == "align") {
       CUSPAN_ASSIGN_OR_RETURN(prefix.alignment, ParseAlignment(lexer));
     } else if (token.text == "ptr") {
-      // A pointer parameter: what it points to does not matter to its layout.
+      // A pointer parameter: its target does not affect the layout.
       while (lexer.Peek().kind == Token::Kind::kDirective) {
         if (lexer.AcceptDirective("align")) {
           if (auto alignment = ParseAlignment(lexer); !alignment.ok()) return alignment.status();
@@ -65,7 +66,7 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
   return prefix;
 }
 
-// Puts the values of one initialiser into the bytes of `variable`.
+// Writes the values of one initialiser to the bytes of `variable`.
 class InitialiserParser {
  public:
   InitialiserParser(Lexer& lexer, Variable* variable, const std::vector<std::uint64_t>& dimensions)
@@ -80,7 +81,7 @@ class InitialiserParser {
   }
 
  private:
-  // Reads "{…}" for dimension `depth`, whose first element is element `first` of the variable.
+  // Reads "{…}" for dimension `depth`, starting at element `first` of the variable.
   Status List(std::size_t depth, std::uint64_t first) {
     lexer_.Take();
     std::uint64_t stride = 1;
@@ -148,7 +149,7 @@ class InitialiserParser {
     return Status::Ok();
   }
 
-  // "name", "name+4", "generic(name)", "generic(name)+4"
+  // Reads "name", "name+4", "generic(name)" or "generic(name)+4".
   Status Symbol(const Token& first, std::uint64_t offset) {
     std::string_view name = first.text;
     if (name == "generic" && lexer_.Accept('(')) {
@@ -197,7 +198,7 @@ class InitialiserParser {
   std::int64_t addend_ = 0;
 };
 
-// "name", "name[4][2]", "name[]", with an initialiser when `space` allows one.
+// Reads "name", "name[4][2]" or "name[]", with an initialiser if `space` allows one.
 Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool external,
                        std::vector<Variable>* out) {
   Variable variable;

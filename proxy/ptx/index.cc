@@ -34,7 +34,7 @@ class Indexer {
     if (word == "target") return Target();
     if (word == "address_size") return AddressSize();
     if (word == "file" || word == "loc") {
-      // Debug information, ended by the line, for .file optionally by nothing at all.
+      // Debug information up to the end of the line, without a ';'.
       if (word == "file") NoteSourceFile(lexer_.RestOfLine());
       lexer_.SkipLine();
       return Status::Ok();
@@ -65,7 +65,7 @@ class Indexer {
                                lexer_.LineOf(token.offset), kind);
   }
 
-  // .file number "name" {, …}
+  // Reads: .file number "name" {, …}
   void NoteSourceFile(std::string_view rest) {
     std::uint32_t number = 0;
     const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), number);
@@ -187,7 +187,7 @@ class Indexer {
     return Status::Ok();
   }
 
-  // One directive between the parameters and the body.
+  // Reads one directive between the parameters and the body.
   Status Attribute(Function* function) {
     const Token token = lexer_.Take();
     if (token.text == "pragma") {
@@ -207,7 +207,7 @@ class Indexer {
     }
     if (token.text == "explicitcluster" || token.text == "reqnctapercluster" ||
         token.text == "blocksareclusters") {
-      // The others of the module run.
+      // Other functions of the module can still be used.
       if (function->unsupported.empty())
         function->unsupported =
             Format("PTX line {}: clusters of blocks ('.{}') are not implemented",

@@ -1,5 +1,5 @@
-// The first pass over a module: reads all declarations and skips function
-// bodies, remembering where they stand.
+// First pass over a module: reads all declarations and skips function bodies, storing their
+// positions.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace cuspan::ptx {
 
-// `text` must outlive the module. kInvalid with the line for text that is not
-// PTX; kUnsupported with the line for declarations that are not implemented.
+// `text` must outlive the module. Errors include the line: kInvalid if the text is not PTX;
+// kUnsupported for declarations not implemented.
 Result<Module> IndexModule(std::string_view text);
 
 }  // namespace cuspan::ptx

@@ -32,7 +32,7 @@ bool Is(char c, std::uint8_t wanted) {
   return (kClasses[static_cast<unsigned char>(c)] & wanted) != 0;
 }
 
-// The value of `digits` in `base`; false when it does not fit 64 bits or is no number.
+// Parses `digits` in `base`. Returns false if they do not fit 64 bits or are not a number.
 bool ParseInteger(std::string_view digits, int base, std::uint64_t* value) {
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), *value, base);
   return result.ec == std::errc() && result.ptr == digits.data() + digits.size();
@@ -98,7 +98,7 @@ Status Lexer::Error(std::string_view message) {
 }
 
 std::string Lexer::Describe() const {
-  // Untrusted text: short, and only what prints.
+  // Untrusted text: short, and printable characters only.
   std::string shown;
   for (char c : token_.text.substr(0, 40)) shown += c >= ' ' && c <= '~' ? c : '?';
   switch (token_.kind) {
@@ -173,7 +173,7 @@ void Lexer::ReadNumber() {
   const std::size_t begin = position_;
   const auto rest = text_.substr(begin, end_ - begin);
   token_.kind = Token::Kind::kBad;
-  // 0f, 0d and a fixed number of hexadecimal digits: a bit pattern.
+  // Bit pattern: 0f or 0d, and a fixed number of hexadecimal digits.
   if (rest.size() > 2 && rest[0] == '0' && ((rest[1] | 0x20) == 'f' || (rest[1] | 0x20) == 'd')) {
     const std::size_t digits = (rest[1] | 0x20) == 'f' ? 8 : 16;
     std::size_t length = 2;
@@ -190,7 +190,7 @@ void Lexer::ReadNumber() {
     while (length < rest.size()) {
       const char c = rest[length];
       if (!prefixed && (c == '.' || (c | 0x20) == 'e')) {
-        // A dot that starts a modifier does not follow a number in PTX.
+        // A number in PTX is never followed by a modifier with its dot.
         decimal_float = true;
         if (c != '.' && length + 1 < rest.size() &&
             (rest[length + 1] == '-' || rest[length + 1] == '+'))

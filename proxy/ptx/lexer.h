@@ -1,5 +1,5 @@
-// Cuts PTX text into tokens. The text may be anything at all: what is not PTX
-// becomes a token of kind kBad, never a read outside the text.
+// Splits PTX text into tokens. Any text is allowed: invalid parts become tokens of kind kBad. Never
+// reads outside the text.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace cuspan::ptx {
 struct Token {
   enum class Kind : std::uint8_t {
     kEnd,
-    kBad,         // `text` is what could not be read.
-    kIdentifier,  // Also registers: text includes a leading % or $.
-    kDirective,   // Also opcode modifiers and types: text is without the dot.
+    kBad,         // `text` is the invalid part.
+    kIdentifier,  // Or a register: text includes a leading % or $.
+    kDirective,   // Or a modifier or type: text excludes the dot.
     kInteger,     // `bits` is its value.
     kFloat32,     // 0f…: `bits` is the pattern.
-    kFloat64,     // 0d… or decimal: `bits` is the pattern of the double.
+    kFloat64,     // 0d… or decimal: `bits` is the double's pattern.
     kString,      // Text without the quotes.
     kPunctuation,
   };
@@ -26,11 +26,11 @@ struct Token {
   char punctuation = 0;
   std::uint64_t bits = 0;
   std::string_view text;
-  std::size_t offset = 0;  // Of the token's first character in the text.
+  std::size_t offset = 0;  // Position of its first character.
 };
 
-// Reads tokens with one token of look-ahead. Tokens are views into the text,
-// which must outlive them. One thread at a time.
+// Reads tokens with one token of look-ahead. Tokens are views into the text; the text must outlive
+// them. Threads: one at a time.
 class Lexer {
  public:
   // Reads text[begin, end).
@@ -38,7 +38,7 @@ class Lexer {
   explicit Lexer(std::string_view text) : Lexer(text, 0, text.size()) {}
 
   const Token& Peek() const { return token_; }
-  // Returns the current token and moves on.
+  // Returns the current token and reads the next one.
   Token Take();
 
   bool AtEnd() const { return token_.kind == Token::Kind::kEnd; }
@@ -48,31 +48,31 @@ class Lexer {
   bool IsDirective(std::string_view name) const {
     return token_.kind == Token::Kind::kDirective && token_.text == name;
   }
-  // Takes the token if it is `c` and says whether it did.
+  // Consumes the token and returns true if it is `c`.
   bool Accept(char c);
   bool AcceptDirective(std::string_view name);
 
-  // These fail, naming the line, when the current token is another.
+  // Consume the token. If it is a different one, they fail; the error includes the line.
   Status Expect(char c, std::string_view after);
   Result<std::string_view> ExpectIdentifier(std::string_view what);
-  // An unsigned integer of at most `limit`.
+  // Reads an unsigned integer of at most `limit`.
   Result<std::uint64_t> ExpectInteger(std::string_view what, std::uint64_t limit);
 
-  // The rest of the line on which the current token starts.
+  // Rest of the line, from the current token on.
   std::string_view RestOfLine() const;
-  // Skips that.
+  // Skips the rest of the line.
   void SkipLine();
-  // The current token is '{': skips to behind the matching '}', minding strings
-  // and comments. False when there is none.
+  // Skips from '{', the current token, to the matching '}'; ignores braces in strings and comments.
+  // Returns false without a matching '}'.
   bool SkipBraces();
-  // Offset behind the '}' that the last successful SkipBraces found.
+  // Offset after the '}' found by the last successful SkipBraces.
   std::size_t BehindBraces() const { return behind_braces_; }
 
-  // Line (from 1) of an offset that is not before the last one asked for.
+  // Line (from 1) of an offset. Offsets of successive calls must not decrease.
   std::uint32_t LineOf(std::size_t offset);
-  // kInvalid with the line of the current token: "line 12: <message>".
+  // Returns kInvalid with the line of the current token: "line 12: <message>".
   Status Error(std::string_view message);
-  // How the current token reads in a message.
+  // Describes the current token for a message.
   std::string Describe() const;
 
  private:
@@ -81,7 +81,7 @@ class Lexer {
   void ReadNumber();
 
   std::string_view text_;
-  std::size_t position_;  // Behind the current token.
+  std::size_t position_;  // After the current token.
   std::size_t end_;
   std::size_t behind_braces_ = 0;
   std::size_t line_offset_ = 0;

@@ -17,9 +17,9 @@ namespace {
 
 enum class Linkage : std::uint8_t { kOwn, kVisible, kWeak, kExtern };
 
-// A declaration at the top level of a text; other statements have no name.
+// Declaration at the top level of a text. Other statements have no name.
 struct Statement {
-  std::size_t begin = 0, end = 0;  // In the text.
+  std::size_t begin = 0, end = 0;  // Offsets in the text.
   std::string_view name;
   Linkage linkage = Linkage::kOwn;
   bool defines = false;
@@ -28,7 +28,7 @@ struct Statement {
 
 struct Object {
   std::string_view text;
-  std::string_view version, target;  // What follows those directives.
+  std::string_view version, target;  // Arguments of these directives.
   std::vector<Statement> statements;
 };
 
@@ -76,7 +76,7 @@ class Splitter {
     return Keep(statement);
   }
 
-  // The rest of .version, .target and .address_size: all up to the next directive.
+  // Reads the rest of .version, .target or .address_size, up to the next directive.
   void Header(std::string_view word) {
     const std::size_t begin = lexer_.Peek().offset;
     std::size_t end = begin;
@@ -89,8 +89,8 @@ class Splitter {
     if (word == "target") object_.target = value;
   }
 
-  // To the end of the declaration, which a ';' or a body is. The name is the first identifier
-  // outside of parentheses, where results and parameters stand.
+  // Reads to the end of the declaration: a ';' or a body. The name is the first identifier outside
+  // parentheses, since these enclose results and parameters.
   Status Rest(bool named, bool body_ends, Statement* statement, bool* has_body) {
     int parentheses = 0;
     while (!lexer_.AtEnd()) {
@@ -119,7 +119,7 @@ class Splitter {
   }
 
   Status Keep(Statement statement) {
-    // What a line ends.
+    // A statement ended by its line.
     if (statement.end == 0)
       statement.end = lexer_.AtEnd() ? object_.text.size() : lexer_.Peek().offset;
     object_.statements.push_back(statement);
@@ -130,7 +130,7 @@ class Splitter {
   Object object_;
 };
 
-// Where a name that is visible to other objects is defined.
+// Location of the definition of a name visible to other objects.
 struct Definition {
   std::size_t object;
   std::size_t statement;
@@ -143,7 +143,7 @@ class Linker {
 
   Result<std::string> Link() {
     for (std::size_t i = 0; i < objects_.size(); ++i) CUSPAN_RETURN_IF_ERROR(Define(i));
-    // As texts, by length first: 10.0 is more than 9.2.
+    // Compared as texts, by length first: 10.0 is greater than 9.2.
     const auto newest = [&](std::string_view Object::*part) {
       std::string_view most = objects_.front().*part;
       for (const Object& object : objects_) {
@@ -179,7 +179,7 @@ class Linker {
     return Status::Ok();
   }
 
-  // Names that are this object's own and another's too.
+  // Returns this object's private names also used in other objects.
   std::unordered_set<std::string_view> Clashes(const Object& object) const {
     std::unordered_set<std::string_view> names;
     for (const Statement& statement : object.statements)
@@ -223,12 +223,12 @@ class Linker {
   }
 
   const std::vector<Object> objects_;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> users_;  // Objects, by name.
+  std::unordered_map<std::string_view, std::vector<std::size_t>> users_;  // Name to objects.
   std::unordered_map<std::string_view, Definition> definitions_;
   std::string text_;
 };
 
-// Adds the names of the module that an operand is made of.
+// Adds the module's names used in an operand.
 void AddSymbols(const Operand& operand, std::set<std::string_view>* names) {
   if (operand.kind == Operand::Kind::kSymbol) names->insert(operand.name);
   for (const Operand& element : operand.elements) AddSymbols(element, names);
@@ -237,7 +237,7 @@ void AddSymbols(const Operand& operand, std::set<std::string_view>* names) {
 bool IsDefined(const Module& module, std::string_view name) {
   if (const Function* const function = module.FindFunction(name)) return function->defined;
   const Variable* const variable = module.FindVariable(name);
-  // Dynamic shared memory is .extern and nobody's.
+  // Dynamic shared memory is .extern without any definition.
   return variable == nullptr || !variable->external || variable->space == Space::kShared;
 }
 

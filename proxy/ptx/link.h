@@ -1,4 +1,4 @@
-// Linking: the PTX of several objects (nvcc's -rdc=true) made into that of one module.
+// Linking: combines the PTX of several objects (nvcc's -rdc=true) into one module.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace cuspan::ptx {
 
-// One text with all that `texts` define. What .visible and .weak mean between objects holds: of
-// weak definitions of a name the first stays, and names that are an object's own are made
-// different from another's. What stays undefined UndefinedNames tells.
-// kInvalid, with the line, for text that is not PTX, and for a name that two objects define.
+// Returns one text with all definitions of `texts`, following the rules of .visible and .weak. Of
+// several weak definitions, the first is used. Private names of an object are made unique.
+// UndefinedNames returns the names still undefined. kInvalid, with the line, if a text is not PTX,
+// or if two objects define the same name.
 Result<std::string> LinkModules(std::span<const std::string> texts);
 
-// The functions and variables that the code in `text` uses and `text` does not define. kInvalid,
-// with the line, for text that is not PTX; bodies that can not be compiled yet are left out.
+// Returns functions and variables used but not defined in `text`. kInvalid, with the line, if it is
+// not PTX. Bodies with unsupported features are skipped.
 Result<std::vector<std::string>> UndefinedNames(std::string_view text);
 
 }  // namespace cuspan::ptx

@@ -1,5 +1,5 @@
-// A PTX module as data: its declarations, and the bodies of its functions.
-// All names are views into the text of the module, which must outlive them.
+// A parsed PTX module: its declarations, and the bodies of its functions. All names are views into
+// the module's text. The text must outlive them.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace cuspan::ptx {
 
 inline constexpr std::uint32_t kNoIndex = 0xffffffff;
 
-// Where a variable lives. kRegister is a formal parameter in a register.
+// Location of a variable. kRegister is a formal parameter in a register.
 enum class Space : std::uint8_t { kGeneric, kGlobal, kConst, kShared, kLocal, kParam, kRegister };
 
-// The address of `symbol` plus `addend` in the initial value of a variable.
+// Address of `symbol` plus `addend`, in the initial value of a variable.
 struct Relocation {
   std::uint64_t offset;
   std::string_view symbol;
@@ -31,7 +31,7 @@ struct Variable {
   Space space = Space::kGlobal;
   Type type = Type::kNone;
   std::uint32_t alignment = 1;
-  std::uint64_t bytes = 0;  // 0 for an array whose length is left open (dynamic shared memory).
+  std::uint64_t bytes = 0;  // 0 for an array without a length (dynamic shared memory).
   bool external = false;    // .extern: defined elsewhere, or dynamic shared memory.
   bool managed = false;     // .attribute(.managed)
   std::uint32_t line = 0;
@@ -47,13 +47,13 @@ struct Operand {
     kFloat32,   // `bits`
     kFloat64,   // `bits`
     kSpecial,   // `special`, for example %tid.x.
-    kVariable,  // `index` in Body::variables; `offset` bytes on.
-    kSymbol,    // `name`: a variable or function of the module; `offset` bytes on.
+    kVariable,  // `index` in Body::variables, plus `offset` bytes.
+    kSymbol,    // `name`: variable or function of the module, plus `offset` bytes.
     kLabel,     // `index` in Body::labels.
     kTable,     // `index` in Body::branch_tables.
     kVector,    // `elements`; also the parenthesised lists of a call.
     kPair,      // `elements`: the two destinations of "a|b".
-    kAddress,   // "[…]": `elements[0]` is the base, `offset` is added.
+    kAddress,   // "[…]": `elements[0]` is the base, plus `offset`.
   };
   Kind kind = Kind::kNone;
   bool negated = false;  // A predicate with "!".
@@ -61,15 +61,15 @@ struct Operand {
   SpecialRegister special = SpecialRegister::kNone;
   std::uint64_t bits = 0;
   std::int64_t offset = 0;
-  std::string_view name;      // Of a symbol.
+  std::string_view name;      // Symbol's name.
   std::string_view selector;  // "b0" in %r1.b0.
   std::vector<Operand> elements;
 };
 
 struct Instruction {
   std::string_view opcode;                  // "ld"
-  std::vector<std::string_view> modifiers;  // "global", "v2", "f32": all, in order
-  Type types[4] = {};                       // Those of them that are types, in order.
+  std::vector<std::string_view> modifiers;  // "global", "v2", "f32": all, in order.
+  Type types[4] = {};                       // Types among them, in order.
   std::uint32_t line = 0;
   std::uint32_t guard = kNoIndex;  // Register of the guard predicate.
   bool guard_negated = false;
@@ -80,7 +80,7 @@ struct Instruction {
       if (m == modifier) return true;
     return false;
   }
-  // "ld.global.v2.f32"
+  // Returns "ld.global.v2.f32".
   std::string Name() const;
 };
 
@@ -91,12 +91,12 @@ struct Register {
 
 struct Label {
   std::string_view name;
-  std::uint32_t position = kNoIndex;  // Index of the instruction behind it.
+  std::uint32_t position = kNoIndex;  // Index of the next instruction.
 };
 
 struct BranchTable {
   std::string_view name;
-  std::vector<std::uint32_t> labels;  // In Body::labels.
+  std::vector<std::uint32_t> labels;  // Indices in Body::labels.
 };
 
 // Parameters and results of a function, or of an indirect call's prototype.
@@ -105,29 +105,29 @@ struct Signature {
   std::vector<Variable> results;
 };
 
-// What an indirect call may call: functions of a signature (.callprototype), or of that which a
-// named function has, the first of a list (.calltargets).
+// Possible functions of an indirect call: all with a signature (.callprototype), or with the
+// signature of the first function in a list (.calltargets).
 struct Prototype {
   std::string_view name;
   Signature signature;
-  std::string_view target;  // Of .calltargets, else empty.
+  std::string_view target;  // First of .calltargets, else empty.
 };
 
-// Registers and variables of all scopes are in one list each; operands already
-// name the right one.
+// Contains registers and variables of all scopes in one list each. Operands are already resolved to
+// the right one.
 struct Body {
   std::vector<Register> registers;
   // Formal results first, then formal parameters, then the body's own.
   std::vector<Variable> variables;
-  std::vector<std::uint32_t> formal_registers;  // For each formal: its register, or kNoIndex.
+  std::vector<std::uint32_t> formal_registers;  // One for each formal, or kNoIndex.
   std::vector<Instruction> instructions;
   std::vector<Label> labels;
   std::vector<BranchTable> branch_tables;
   std::vector<Prototype> prototypes;
-  // Where the instructions come from, by .loc: from a line of the PTX on, until the next.
+  // Source of the instructions (.loc), valid from a line of the PTX up to the next entry.
   struct SourceLine {
     std::uint32_t ptx_line;
-    std::uint32_t file;  // As .file numbers it.
+    std::uint32_t file;  // Number in .file.
     std::uint32_t line;
   };
   std::vector<SourceLine> source_lines;
@@ -138,15 +138,15 @@ struct Function {
   bool entry = false;
   bool defined = false;
   Signature signature;
-  std::size_t declared_results = 0;  // The most that a declaration or the definition has.
+  std::size_t declared_results = 0;  // Maximum over declarations and definition.
   std::uint32_t line = 0;
-  std::size_t body_begin = 0;  // Offsets in the text: behind '{' and at '}'.
+  std::size_t body_begin = 0;  // Offsets in the text: after '{' and at '}'.
   std::size_t body_end = 0;
-  std::size_t text_begin = 0;  // The same of all of it: behind .entry or .func, and the end.
+  std::size_t text_begin = 0;  // The same for the function: after .entry or .func, and its end.
   std::size_t text_end = 0;
   std::uint32_t max_ntid[3] = {0, 0, 0};       // .maxntid, or zeros.
   std::uint32_t required_ntid[3] = {0, 0, 0};  // .reqntid, or zeros.
-  std::string unsupported;  // Why it can not be compiled, with the line; empty when it may be.
+  std::string unsupported;  // Reason, with the line, if it cannot be compiled; otherwise empty.
 };
 
 struct Module {
@@ -156,7 +156,7 @@ struct Module {
   std::vector<Function> functions;
   std::unordered_map<std::string_view, std::uint32_t> variable_index;
   std::unordered_map<std::string_view, std::uint32_t> function_index;
-  std::map<std::uint32_t, std::string_view> source_files;  // By their numbers.
+  std::map<std::uint32_t, std::string_view> source_files;  // Key: number.
 
   const Variable* FindVariable(std::string_view name) const {
     const auto found = variable_index.find(name);

@@ -13,7 +13,7 @@ constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 32;
 constexpr std::size_t kMaxScopes = 1 << 20;
 constexpr int kMaxScopeDepth = 64;
 
-// What a name of a scope denotes: an index into Body::registers or Body::variables.
+// Meaning of a name in a scope: an index into Body::registers or Body::variables.
 struct Named {
   bool is_register;
   std::uint32_t index;
@@ -26,12 +26,12 @@ struct Scope {
   std::unordered_map<std::string_view, std::uint32_t> labels;
 };
 
-// A label that was named before it was known.
+// Use of a label, resolved at the end of the body.
 struct LabelUse {
   std::uint32_t scope;
   std::string_view name;
   std::uint32_t line;
-  std::uint32_t instruction;  // kNoIndex: `table` is meant.
+  std::uint32_t instruction;  // kNoIndex: used in `table`.
   std::uint32_t operand;
   std::uint32_t table;
 };
@@ -107,7 +107,7 @@ class BodyParser {
     return Status::Ok();
   }
 
-  // .loc file line column {, function_name label, inlined_at file line column}
+  // Reads: .loc file line column {, function_name label, inlined_at file line column}
   void NoteSourceLine(std::uint32_t ptx_line, std::string_view numbers) {
     Body::SourceLine source{ptx_line, 0, 0};
     const char* const end = numbers.data() + numbers.size();
@@ -203,7 +203,7 @@ class BodyParser {
     return Status::Ok();
   }
 
-  // `opcode` is the first word, already taken, unless a guard comes first.
+  // `opcode`: the first word, already read. Empty if a guard comes first.
   Status InstructionStatement(const Token& opcode) {
     Instruction instruction;
     instruction.line = lexer_.LineOf(opcode.text.empty() ? lexer_.Peek().offset : opcode.offset);
@@ -320,7 +320,7 @@ class BodyParser {
     return Status::Ok();
   }
 
-  // For what is PTX: negated names, and constant expressions (PTX ISA, "Constant Expressions").
+  // Error for valid PTX: negated names, and constant expressions (PTX ISA, "Constant Expressions").
   Status NotImplemented(std::string_view what) {
     return Status::Unsupported("PTX line {}: {} is not implemented",
                                lexer_.LineOf(lexer_.Peek().offset), what);
@@ -331,7 +331,7 @@ class BodyParser {
     return false;
   }
 
-  // A register, variable, label or symbol, with "+ offset", ".selector" and "| second".
+  // Reads a register, variable, label or symbol, with "+ offset", ".selector" and "| second".
   Status NamedOperand(int depth, Operand* operand) {
     const Token token = lexer_.Take();
     std::string_view selector;
@@ -377,7 +377,7 @@ class BodyParser {
     return Status::Ok();
   }
 
-  // "[5]" behind a variable's name: the address of that element (PTX ISA, "mov").
+  // Reads "[5]" after a variable's name: the address of this element (PTX ISA, "mov").
   Status ParseElement(Operand* operand) {
     const bool is_variable = operand->kind == Operand::Kind::kVariable;
     if (!is_variable && operand->kind != Operand::Kind::kSymbol)
@@ -399,7 +399,7 @@ class BodyParser {
     return Status::Ok();
   }
 
-  // "+4", "+-4", "-4" behind a name.
+  // Reads "+4", "+-4" or "-4" after a name.
   Status ParseOffset(Operand* operand) {
     while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-')) {
       bool negative = false;
@@ -416,8 +416,8 @@ class BodyParser {
     return Status::Ok();
   }
 
-  // The name in the innermost scope that has it, or null. Registers of a range come to be when
-  // first named.
+  // Finds the name in the innermost scope; null if not found. Registers of a range are created on
+  // first use.
   const Named* Find(std::string_view name) {
     for (std::uint32_t scope = scope_; scope != kNoIndex; scope = scopes_[scope].parent) {
       const auto found = scopes_[scope].names.find(name);

@@ -1,4 +1,4 @@
-// The second pass: the body of one function.
+// Second pass: the body of one function.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace cuspan::ptx {
 
-// Parses the body of `function`, which IndexModule found in `text` and which is
-// `defined`. Scopes, registers, local variables and labels are resolved; names
-// of the module are left as symbols. Thread-safe. kInvalid with the line for
-// what is not PTX, kUnsupported with the line for declarations not implemented.
+// Parses the body of `function`, found by IndexModule in `text` and `defined`. Resolves scopes,
+// registers, local variables and labels. Names of the module remain symbols. Errors include the
+// line: kInvalid if the text is not PTX, kUnsupported for declarations not implemented. Threads:
+// any.
 Result<Body> ParseBody(std::string_view text, const Function& function);
 
 }  // namespace cuspan::ptx

@@ -1,5 +1,5 @@
-// Looking through much text for few characters, 16 at a time: modules of tens of
-// megabytes are indexed when they are loaded.
+// Fast search for a few characters, 16 bytes at a time. Modules of tens of megabytes are indexed
+// when they are loaded.
 #pragma once
 
 #include <emmintrin.h>
@@ -11,14 +11,14 @@
 
 namespace cuspan::ptx {
 
-// All ones where the character is `c`, else zero.
+// Returns all ones for each byte equal to `c`, zero for others.
 inline __m128i Equal(__m128i text, char c) { return _mm_cmpeq_epi8(text, _mm_set1_epi8(c)); }
 
 inline __m128i Load16(const char* text) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
 }
 
-// The offset of the first of { } " / in text[begin, end); `end` when there is none.
+// Returns the offset of the first of { } " / in text[begin, end), or `end`.
 inline std::size_t FindBraceOrQuote(std::string_view text, std::size_t begin, std::size_t end) {
   std::size_t i = begin;
   for (; i + 16 <= end; i += 16) {
@@ -35,12 +35,12 @@ inline std::size_t FindBraceOrQuote(std::string_view text, std::size_t begin, st
   return end;
 }
 
-// How many line breaks there are in `text`.
+// Number of line breaks in `text`.
 inline std::size_t CountLineBreaks(std::string_view text) {
   std::size_t count = 0;
   std::size_t i = 0;
   while (i + 16 <= text.size()) {
-    // Each byte counts its own column, for as long as it can not overflow.
+    // Each byte counts its own column; 255 rows cannot overflow it.
     __m128i columns = _mm_setzero_si128();
     for (int rows = 0; rows < 255 && i + 16 <= text.size(); ++rows, i += 16)
       columns = _mm_sub_epi8(columns, Equal(Load16(text.data() + i), '\n'));

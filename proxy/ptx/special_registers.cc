@@ -52,7 +52,7 @@ constexpr Scalar kScalars[] = {
     {"%pm7", R::kZero},
 };
 
-// Registers with components; those of the second group have the same value in each.
+// Registers with components. %cluster_* have the same value in each component.
 struct Vector {
   std::string_view name;
   R x, y, z;

@@ -1,4 +1,4 @@
-// The predefined, read-only registers. (PTX ISA, "Special Registers")
+// Predefined, read-only registers. (PTX ISA, "Special Registers")
 #pragma once
 
 #include <cstdint>
@@ -59,14 +59,14 @@ enum class SpecialRegister : std::uint8_t {
   kEnvreg1,
   kEnvreg2,
   kEnvreg3,
-  kZero,  // Those that always read as zero here: performance counters, w components.
+  kZero,  // Registers always read as zero: performance counters, w components.
 };
 
-// The register that `name` (with its '%') and `component` ("x", or empty) denote, or kNone.
+// Finds the register by `name` (with '%') and `component` ("x", or empty); kNone if unknown.
 SpecialRegister SpecialRegisterNamed(std::string_view name, std::string_view component);
-// Whether PTX has such a register that has no value here. (PTX ISA 9.0, "Special Registers")
+// True for registers of PTX not implemented here. (PTX ISA 9.0, "Special Registers")
 bool IsUnknownHere(std::string_view name);
-// Its width: 32 or 64.
+// Returns the width: 32 or 64.
 unsigned BitsOf(SpecialRegister which);
 
 }  // namespace cuspan::ptx

@@ -10,7 +10,7 @@ struct TypeFacts {
   unsigned bits;
 };
 
-// In the order of the enumeration.
+// Order: as in the enumeration.
 constexpr TypeFacts kFacts[] = {
     {"", 0},        {"pred", 1},   {"b8", 8},     {"b16", 16},    {"b32", 32},    {"b64", 64},
     {"b128", 128},  {"u8", 8},     {"u16", 16},   {"u32", 32},    {"u64", 64},    {"s8", 8},

@@ -1,4 +1,4 @@
-// The fundamental types of PTX and what each of them is. (PTX ISA, "Types")
+// Fundamental types of PTX and their properties. (PTX ISA, "Types")
 #pragma once
 
 #include <cstdint>
@@ -35,27 +35,27 @@ enum class Type : std::uint8_t {
   kF64,
 };
 
-// The type that `name` (".f32" without its dot) denotes, or kNone.
+// Finds the type by `name` (".f32" without the dot); kNone if unknown.
 Type TypeNamed(std::string_view name);
-// Its name, without the dot.
+// Returns the name without the dot.
 std::string_view TypeName(Type type);
 
-// Bits of a value; a predicate has 1, kNone has 0.
+// Bits of a value; 1 for a predicate, 0 for kNone.
 unsigned BitsOf(Type type);
-// Bytes in memory; a predicate has none.
+// Bytes in memory; 0 for a predicate.
 inline unsigned BytesOf(Type type) { return BitsOf(type) / 8; }
 
 // .s8 … .s64.
 bool IsSigned(Type type);
 // .f16, .bf16, .tf32, .f32 and .f64: one floating-point number.
 bool IsFloat(Type type);
-// .f16x2 and .bf16x2: two of them.
+// .f16x2 and .bf16x2: two floating-point numbers.
 bool IsPacked(Type type);
 // .u16x2 and .s16x2
 bool IsPackedInteger(Type type);
 // .e4m3x2 and .e5m2x2: two numbers of 8 bits.
 bool IsPackedByte(Type type);
-// The .b type of `bits` (8, 16, 32, 64 or 128), else kNone.
+// Returns the .b type of `bits` (8, 16, 32, 64 or 128), else kNone.
 Type BitsType(unsigned bits);
 
 }  // namespace cuspan::ptx

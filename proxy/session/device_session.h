@@ -1,4 +1,4 @@
-// One client's use of one device, for the handlers.
+// State of one client's session on one device, for the handlers.
 #pragma once
 
 #include <optional>
@@ -21,20 +21,20 @@ namespace cuspan::proxy {
 
 class DeviceSession {
  public:
-  // All outlive the session. The device's context is current to the
-  // calling thread, which becomes the receiving thread. Without `exchange` no other proxy of the
-  // node can have this device's memory, nor this one others'; without `joins` none can send it any.
+  // All references outlive the session. The calling thread becomes the receiving thread; the
+  // device's context must be current. Without `exchange`, proxies of this node have no access to
+  // each other's device memory. Without `joins`, there are no copies through other proxies.
   DeviceSession(const Driver& driver, const Device& device, Channel& channel,
                 std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr);
 
-  // --- Its surroundings
+  // --- Surroundings
 
   const Driver& driver() const { return driver_; }
   const Device& device() const { return device_; }
   Channel& channel() { return channel_; }
   JoinInbox* joins() { return joins_; }
 
-  // --- Its parts
+  // --- Parts
 
   Faults& faults() { return faults_; }
   SessionStreams& streams() { return streams_; }
@@ -48,11 +48,11 @@ class DeviceSession {
   Completer& completer() { return completer_; }
   Timeline& timeline() { return timeline_; }
 
-  // Whether something that had to wait, for the device, another thread or another process, may go
-  // on. Cheap; for Bell::Wait.
+  // True if work waiting for the device, another thread or another process may continue. Cheap; for
+  // Bell::Wait.
   bool MayGoOn() CUSPAN_REQUIRES(receiving_thread);
   void GoOn() CUSPAN_REQUIRES(receiving_thread);
-  // The device is lost: drops all waiting work.
+  // Drops all waiting work: the device is lost.
   void DropAll() CUSPAN_REQUIRES(receiving_thread);
 
  private:
@@ -68,14 +68,14 @@ class DeviceSession {
   SessionBulk bulk_;
   Collectives collectives_;
   SessionSharing sharing_;
-  // The worker's tasks use what is above, and the completer's answers that and the worker: the last
-  // to be made ends first, and with its thread what may come from there.
+  // Tasks of the worker use the members above; the completer's completions also use the worker. The
+  // last member is destroyed first, and its thread makes no more calls.
   Worker worker_;
   Completer completer_;
   Timeline timeline_;
 };
 
-// A reply that says only that the call failed.
+// Returns a reply with a failure only.
 template <typename T>
 typename T::Reply FailedReply(CUresult result) {
   typename T::Reply reply;

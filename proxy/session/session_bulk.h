@@ -1,4 +1,4 @@
-// Bytes on their way between the device and the client, or another device.
+// Bulk copies between the device and the client, or another device.
 #pragma once
 
 #include "proxy/bulk/peer_copies.h"
@@ -12,7 +12,7 @@ namespace cuspan::proxy {
 // Threads: the receiving thread.
 class SessionBulk {
  public:
-  // All outlive it, but for the completer and the timeline, which are used until they end.
+  // All references outlive it, except for the completer and the timeline: no calls after their end.
   SessionBulk(const Driver& driver, Channel& channel, Faults& faults, SessionStreams& streams,
               Completer& completer, Timeline& timeline)
       : transfers_(driver, channel, faults, streams.queues(), streams.plain_events(), completer,
@@ -23,7 +23,7 @@ class SessionBulk {
   Transfers& transfers() { return transfers_; }
   PeerCopies& peer_copies() { return peer_copies_; }
 
-  // Whether a waiting copy may go on. Cheap; for Bell::Wait.
+  // True if a waiting copy may continue. Cheap; for Bell::Wait.
   bool MayGoOn() CUSPAN_REQUIRES(receiving_thread) {
     return transfers_.SlotCameFree() || peer_copies_.HasWork();
   }

@@ -1,4 +1,4 @@
-// A session's memory on the device, and the client's rights to touch it.
+// A session's device memory, and the client's access rights.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace cuspan::proxy {
 
 class SessionMemory {
  public:
-  // All outlive it. Without `exchange` no other proxy of the node can have this memory, nor this
-  // one others'.
+  // All references outlive it. Without `exchange`, proxies of this node have no access to each
+  // other's device memory.
   SessionMemory(const Driver& driver, const Device& device, const VariableRanges& variables,
                 std::optional<ExchangeSocket> exchange)
       : device_(device),
@@ -28,13 +28,13 @@ class SessionMemory {
     if (exchange) exchange_.emplace(std::move(*exchange), device, mappings_, reservations_);
   }
 
-  // --- The worker's
+  // --- Worker only
 
   Mappings& mappings() CUSPAN_REQUIRES(worker_thread) { return mappings_; }
   Reservations& reservations() CUSPAN_REQUIRES(worker_thread) { return reservations_; }
   PeerMemory& peers() CUSPAN_REQUIRES(worker_thread) { return peers_; }
 
-  // Whether the client may copy to or from this memory. Threads: any.
+  // True if the client may copy to or from this memory. Threads: any.
   bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
     return device_.InWindow(address, bytes) || device_.InShared(address, bytes) ||
            variables_.Contains(address, bytes) || peers_.Contains(address, bytes) ||

@@ -1,4 +1,4 @@
-// The client's objects on the device, by their handles.
+// The client's objects on the device, by handle.
 #pragma once
 
 #include <vector>
@@ -14,25 +14,25 @@
 
 namespace cuspan::proxy {
 
-// Threads: any for the tables; for an object see its type.
+// Threads: any for the tables; for objects, see their types.
 struct SessionObjects {
   explicit SessionObjects(const Driver& driver) : patch_kernel(driver) {}
 
   HandleTable<Module> modules{"module"};
   HandleTable<Linker> linkers{"linker"};
-  HandleTable<Kernel> kernels{"kernel"};  // Filled by the worker, read by the receiving thread,
-  HandleTable<Array> arrays{"array"};     // as are the following,
+  HandleTable<Kernel> kernels{"kernel"};  // Filled by the worker, read by the receiving thread.
+  HandleTable<Array> arrays{"array"};     // The same until `executors`.
   HandleTable<Texture> textures{"texture"};
   HandleTable<Surface> surfaces{"surface"};
-  HandleTable<GraphExec> executors{"executable graph"};  // up to here.
-  HandleTable<Graph> graphs{"graph"};                    // The receiving thread's.
+  HandleTable<GraphExec> executors{"executable graph"};  // Last one filled by the worker.
+  HandleTable<Graph> graphs{"graph"};                    // Receiving thread only.
   VariableRanges variables;
 
-  // --- For launches, by the receiving thread.
+  // --- Launches. Threads: the receiving thread.
 
   PatchKernel patch_kernel CUSPAN_GUARDED_BY(receiving_thread);
   std::vector<void*> argument_pointers
-      CUSPAN_GUARDED_BY(receiving_thread);  // Of the launch that is being submitted.
+      CUSPAN_GUARDED_BY(receiving_thread);  // Arguments of the launch being submitted.
 };
 
 }  // namespace cuspan::proxy

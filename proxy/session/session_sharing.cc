@@ -10,7 +10,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// How long the end of a session waits for what was learnt to be written.
+// Time limit for writing kernel times at the end of a session.
 constexpr std::chrono::seconds kTimesLimit{2};
 
 }  // namespace
@@ -21,9 +21,9 @@ void SessionSharing::Begin(std::unique_ptr<ShareSlot> slot) {
   char name[256] = {};
   if (driver.cuDeviceGetName(name, sizeof name - 1, device.handle()) == CUDA_SUCCESS)
     kernel_table_ = KernelTable::BySettings(name);
-  // Software GPUs need no MPS, which is what a fault of another run comes by.
+  // Faults of other runs come only through MPS, not used for software GPUs.
   const bool pairs = slot->terms().pair && !driver.software;
-  // In pairs nobody makes room.
+  // Runs sharing in pairs do not swap for each other.
   const bool swaps = !slot->terms().pair && (slot->terms().swap || slot->terms().memory != 0);
   shared_ = std::make_unique<SharedSession>(session_);
   gate_ = std::make_unique<ShareGate>(*shared_, std::move(slot));
@@ -38,7 +38,7 @@ void SessionSharing::KeepKernelTimes() {
   const auto now = std::chrono::steady_clock::now();
   if (kernel_table_ == nullptr || !kernel_table_->WantsWrite(now) || keeping_times_->exchange(true))
     return;
-  // First: it is none of what waits for memory that is not there.
+  // Runs ahead of the queue: it needs no device memory.
   session_.worker().RunFirst([table = kernel_table_.get(), keeping = keeping_times_, now] {
     table->Write(now);
     keeping->store(false);
@@ -49,13 +49,13 @@ void SessionSharing::End() {
   if (gate_ == nullptr) return;
   gate_->End();
   if (kernel_table_ != nullptr) WriteKernelTimes();
-  // Last: what the worker still does is the session's.
+  // Last: the worker may still have tasks of the session.
   gate_->Leave();
 }
 
 void SessionSharing::WriteKernelTimes() {
   const auto written = std::make_shared<std::promise<void>>();
-  // The worker may be held, and what it does last for long.
+  // Runs ahead of the queue: the worker may be held or have long tasks.
   session_.worker().RunFirst([table = kernel_table_.get(), written] {
     table->WriteLast();
     written->set_value();

@@ -1,4 +1,4 @@
-// A session's part in sharing its GPU with other runs.
+// A session's sharing of its GPU with other runs.
 #pragma once
 
 #include <atomic>
@@ -12,41 +12,41 @@
 
 namespace cuspan::proxy {
 
-// Threads: the receiving thread, unless said otherwise.
+// Threads: the receiving thread, unless noted otherwise.
 class SessionSharing {
  public:
   // The session outlives it.
   explicit SessionSharing(DeviceSession& session) : session_(session) {}
 
-  // The run may share the GPU with others from now on. To be called before the first op.
+  // From now on, the run may share the GPU with others. To be called before the first op.
   void Begin(std::unique_ptr<ShareSlot> slot) CUSPAN_REQUIRES(receiving_thread);
-  // The session is over: tells the others, and keeps the measured times.
+  // Notifies the other runs of the session's end, and stores the measured times.
   void End() CUSPAN_REQUIRES(receiving_thread);
 
-  // None without other runs on the GPU.
+  // Null if the GPU is not shared.
   ShareGate* gate() { return gate_.get(); }
-  // The worker's; none without a gate or a place for it.
+  // Null without a gate, or without a file. Threads: the worker.
   KernelTable* kernel_table() { return kernel_table_.get(); }
-  // Whether others share it.
+  // True if other runs share the GPU now.
   bool SharesNow() const CUSPAN_REQUIRES(receiving_thread) {
     return gate_ != nullptr && gate_->sharing();
   }
-  // Whether work may go on after a wait for others. Cheap; for Bell::Wait.
+  // True if work waiting for other runs may continue. Cheap; for Bell::Wait.
   bool MayGoOn() CUSPAN_REQUIRES(receiving_thread) { return gate_ != nullptr && gate_->MayGoOn(); }
   void GoOn() CUSPAN_REQUIRES(receiving_thread) {
     if (gate_ != nullptr) gate_->GoOn();
   }
-  // After measurements of kernels: keeps their times, now and then.
+  // Stores kernel times from time to time; called for measured kernels.
   void KeepKernelTimes() CUSPAN_REQUIRES(receiving_thread);
 
  private:
   void WriteKernelTimes() CUSPAN_REQUIRES(receiving_thread);
 
   DeviceSession& session_;
-  std::unique_ptr<SharedSession> shared_;  // With the gate.
+  std::unique_ptr<SharedSession> shared_;  // Null without a gate.
   std::unique_ptr<ShareGate> gate_;
   std::unique_ptr<KernelTable> kernel_table_;
-  // Of kernel_table_: it is being written.
+  // True while kernel_table_ is being written.
   const std::shared_ptr<std::atomic<bool>> keeping_times_ =
       std::make_shared<std::atomic<bool>>(false);
 };

@@ -33,7 +33,7 @@ void SessionStreams::DropAll() {
 }
 
 void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
-  // What was handed over goes on in the driver, and may be waited for by DeviceSynchronize.
+  // Submitted work continues in the driver; DeviceSynchronize may have to wait for it.
   if (!stream->Idle()) {
     ForgetOldProgress();
     old_progress_.emplace_back(stream->progress, stream->submitted);
@@ -55,12 +55,12 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
     if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
     return completer_.AddAsked(stream.progress, stream.asked, stream.submitted, std::move(answer));
   }
-  // The end of a copy that nothing followed is the stream's: the answer goes with its last chunk.
-  // The legacy stream also waits for what others got meanwhile.
+  // If a copy to the client was the last op, its last chunk marks the stream's end: no event is
+  // needed. The legacy stream also waits for later work of other streams.
   const bool known =
       stream.chunk_behind == stream.submitted && (!IsLegacy(stream) || OthersIdle(stream));
-  // Ops that wait here may follow at once. The legacy stream's end is also that of others, of which
-  // only an event in it tells.
+  // Not if ops are queued: they may follow at once. The end of the legacy stream includes other
+  // streams' work; only an event covers it.
   const bool last = queues_.waiting_ops() == 0 && (!IsLegacy(stream) || OthersIdle(stream));
   if (result == CUDA_SUCCESS && !known && last) {
     auto asked = std::make_shared<AskedStream>(stream.driver);
@@ -122,8 +122,8 @@ void SessionStreams::WhenAllDone(Answer answer) {
 }
 
 void SessionStreams::WhenHandedOverDone(Answer answer) {
-  // Answers once, when the last of several streams is done, with the first failure and the most
-  // chunks: two threads tell of streams, and who is the last may have counted before the other.
+  // Answers once, after the last stream, with the first failure and the maximum number of chunks.
+  // Two threads report completions, and the last one may have read the smaller number.
   struct Join {
     explicit Join(Answer answer) : answer(std::move(answer)) {}
     void Done(CUresult result, std::uint64_t chunks) {
@@ -148,7 +148,7 @@ void SessionStreams::WhenHandedOverDone(Answer answer) {
     ++join->missing;
     WhenDone(stream, part);
   };
-  // The legacy stream last: its event waits for the blocking streams as well.
+  // The legacy stream last: its event also waits for the blocking streams.
   table_.ForEach(wait_for);
   wait_for(*legacy_);
   ForgetOldProgress();

@@ -1,4 +1,4 @@
-// The streams and events of a session, and the end of their work.
+// Streams and events of a session, and the completion of their work.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace cuspan::proxy {
 // Threads: the receiving thread.
 class SessionStreams {
  public:
-  // All outlive it, but for the completer, which is used until it ends.
+  // All references outlive it, except for the completer: no calls after its end.
   SessionStreams(const Driver& driver, Bell& bell, Faults& faults, Worker& worker,
                  Completer& completer);
 
@@ -37,22 +37,23 @@ class SessionStreams {
   HandleTable<Event>& events() CUSPAN_REQUIRES(receiving_thread) { return events_; }
   Signals& signals() CUSPAN_REQUIRES(receiving_thread) { return signals_; }
   StreamQueues& queues() { return queues_; }
-  // Without times: cheaper; for our own marks, and for the program's events without timing.
+  // Events without timing are cheaper. Used for marks and for the program's events without timing.
   EventPool& plain_events() { return plain_events_; }
-  EventPool& timing_events() { return timing_events_; }  // For cudaEventElapsedTime.
+  EventPool& timing_events() { return timing_events_; }  // Used for cudaEventElapsedTime.
   WorkerHolds& holds() { return holds_; }
 
-  // The stream of a handle in an op; 0 and 1 are the legacy stream. kInvalid when there is none.
+  // Finds the stream of an op's handle; 0 and 1 are the legacy stream. kInvalid if it does not
+  // exist.
   Result<std::shared_ptr<Stream>> Find(std::uint64_t handle) CUSPAN_REQUIRES(receiving_thread);
   bool IsLegacy(const Stream& stream) const { return &stream == legacy_.get(); }
-  // Takes the batches away from all streams that have any made of kernels of `module`; without it
-  // from all. They end with the last who holds them, or when they are told to.
+  // Removes the launch batches with kernels of `module`, or all without it, from their streams.
+  // They end with their last reference, or by End().
   std::vector<std::shared_ptr<LaunchBatches>> TakeBatches(std::optional<std::uint64_t> module)
       CUSPAN_REQUIRES(receiving_thread);
 
   // --- Progress
 
-  // Notes the driver's result for an op. `units`: see PendingLimit.
+  // Records the driver's result for an op. `units`: see PendingLimit.
   void Submitted(const std::shared_ptr<Stream>& stream, const Origin& origin, CUresult result,
                  std::uint64_t units = 1) CUSPAN_REQUIRES(receiving_thread) {
     if (result != CUDA_SUCCESS) [[unlikely]]
@@ -60,39 +61,38 @@ class SessionStreams {
     stream->turn = ++turns_;
     pending_.Add(stream, units);
   }
-  // Whether paused or held streams may go on. Cheap; for Bell::Wait.
+  // True if paused or held streams may continue. Cheap; for Bell::Wait.
   bool MayGoOn() const CUSPAN_REQUIRES(receiving_thread) {
     return pending_.SomeMayResume() || holds_.SomeDone();
   }
   void GoOn() CUSPAN_REQUIRES(receiving_thread);
-  // The device is lost: drops all waiting ops.
+  // Drops all waiting ops: the device is lost.
   void DropAll() CUSPAN_REQUIRES(receiving_thread);
-  // The stream is about to be destroyed in the driver. What it was given goes on there.
+  // Called before the driver destroys the stream. Submitted work continues.
   void Forsake(const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
 
   // --- Completion
 
-  // Calls `answer` (on the completer's or this thread, or at once) when all that was
-  // handed to the driver in `stream` so far is complete.
+  // Calls `answer` when all work submitted to `stream` so far is complete. Called at once, or later
+  // on the completer's or this thread.
   void WhenDone(Stream& stream, Answer answer) CUSPAN_REQUIRES(receiving_thread);
-  // The same for everything that arrived on any stream before now, what waits
-  // in the queues included.
+  // The same for all ops received so far on any stream, including queued ones.
   void WhenAllDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
-  // The same for what was handed to the driver so far. Any op may follow after StopAsking.
+  // The same for all work submitted so far. Other ops may follow after StopAsking.
   void WhenHandedOverDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
-  // A wait for what nothing follows asks the stream itself, which spares this thread and the device
-  // an event. To be called before anything more is handed to the driver.
+  // Waits without following work query the stream itself; this saves an event. To be called before
+  // any further work is submitted.
   void StopAsking() CUSPAN_REQUIRES(receiving_thread) {
     if (!asked_.empty()) [[unlikely]]
       RecordAsked();
   }
-  // Whether no stream but this one has anything to do, in the queues or on the device.
+  // True if all other streams are idle, both in the queues and on the device.
   bool OthersIdle(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
-  // Whether no stream but this one has anything on the device. Asks the driver about those that
-  // were not asked since they were given something.
+  // True if no other stream has work on the device. Queries the driver for streams with work
+  // submitted after the last query.
   bool OthersDone(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
-  // Whether all that was handed over in `stream` is known to be complete. The legacy stream also
-  // stands for the work of those that keep order with it.
+  // True if all work submitted to `stream` is known to be complete. For the legacy stream, this
+  // includes the work of blocking streams.
   bool Done(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
 
  private:
@@ -111,11 +111,11 @@ class SessionStreams {
   const std::shared_ptr<Stream> legacy_ = std::make_shared<Stream>();
   PendingLimit pending_ CUSPAN_GUARDED_BY(receiving_thread);
   WorkerHolds holds_ CUSPAN_GUARDED_BY(receiving_thread);
-  // Lanes of destroyed streams that may have work on the device, each with the
-  // number of ops after which it has none.
+  // Progress of destroyed streams, possibly with work on the device. Their work is complete when
+  // completed() reaches the number.
   std::vector<std::pair<std::shared_ptr<Completer::StreamProgress>, std::uint64_t>> old_progress_
       CUSPAN_GUARDED_BY(receiving_thread);
-  // Streams that are asked as long as nothing follows, by those who still wait.
+  // Streams queried by pending waits; no work has followed yet.
   std::vector<std::weak_ptr<AskedStream>> asked_ CUSPAN_GUARDED_BY(receiving_thread);
   std::uint64_t turns_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
 };

@@ -8,7 +8,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// The driver's granularity is at most this (measured on an H200, and documented for none).
+// Upper bound of the driver's allocation granularity (measured on an H200; not documented).
 constexpr std::uint64_t kMinPiece = 2 << 20;
 constexpr std::uint64_t kMaxPiece = 1 << 30;
 constexpr std::uint64_t kPiecesOfGpu = 64;
@@ -62,7 +62,7 @@ void SharedSession::MarkAll(Answer done) {
   session_.streams().StopAsking();
 }
 
-// --- Times of work
+// --- Measuring run times
 
 bool SharedSession::BeginTime(Stream& stream, PooledEvent* begin) {
   if (!session_.streams().OthersDone(stream) ||
@@ -96,7 +96,7 @@ void SharedSession::EndTime(PooledEvent begin, const std::shared_ptr<Stream>& st
 
 // --- Memory
 
-// Before the first op: the worker has nothing to do yet.
+// Called before the first op: the worker is idle.
 void SharedSession::MaySwap() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   session_.memory().mappings().MaySwap(copies_, PieceBytes(session_.driver()));
   session_.memory().reservations().MaySwap(copies_);
@@ -117,7 +117,7 @@ void SharedSession::RunFirst(std::function<void()> task) {
 CUresult SharedSession::SwapOut(std::uint64_t bytes) {
   const std::uint64_t before = swapped_bytes();
   const CUresult result = session_.faults().Check(session_.memory().mappings().SwapOut(bytes));
-  // The host may have kept memory for what was out before.
+  // Some memory may have been swapped out before.
   const std::uint64_t gone = swapped_bytes() - before;
   if ((result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY) || gone >= bytes)
     return result;

@@ -1,4 +1,4 @@
-// What sharing does with a session.
+// Interface to a session for sharing its GPU.
 #pragma once
 
 #include "proxy/gpu/swap_copies.h"
@@ -37,7 +37,7 @@ class SharedSession final : public SharedDevice {
 
  private:
   DeviceSession& session_;
-  SwapCopies copies_;  // The worker's.
+  SwapCopies copies_;  // Owner: the worker.
 };
 
 }  // namespace cuspan::proxy

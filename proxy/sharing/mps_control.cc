@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Its last line is an answer; more is not read.
+// Maximum bytes read. An answer is the last line of the output.
 constexpr std::size_t kMaxAnswer = 64 << 10;
 
 std::vector<char*> ArrayOf(const std::vector<std::string>& texts) {
@@ -30,8 +30,8 @@ std::vector<char*> ArrayOf(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// By posix_spawn, which copies nothing of this process: one that uses a GPU has gigabytes of pinned
-// memory, which fork would copy.
+// posix_spawn, because fork would copy this process's memory: a process using a GPU has gigabytes
+// of pinned memory.
 Result<pid_t> StartProgram(const MpsControl& control, int input, int output) {
   posix_spawn_file_actions_t descriptors;
   ::posix_spawn_file_actions_init(&descriptors);
@@ -63,7 +63,7 @@ Result<pid_t> StartProgram(const MpsControl& control, int input, int output) {
 MpsControl::MpsControl(std::string program, const PairFolder& folder, const std::string& gpu)
     : program_(std::move(program)) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    // Of others the daemon would make the defaults of all runs.
+    // The daemon would apply other such variables to all runs by default.
     const std::string_view text = *entry;
     if (!text.starts_with("CUDA_MPS_") && !text.starts_with("CUDA_VISIBLE_DEVICES="))
       environment_.emplace_back(text);
@@ -83,7 +83,7 @@ Result<std::string> MpsControl::Ask(const std::string& command, milliseconds lim
   const UniqueFd read_end(answer[0]);
   UniqueFd answer_end(answer[1]);
   const std::string line = command + "\n";
-  // It fits into any pipe.
+  // Does not block: the line is smaller than any pipe buffer.
   if (::write(ask_end.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     return Status::Unavailable("asking {}: {}", program_, std::strerror(errno));
   ask_end.Reset();
@@ -104,7 +104,7 @@ Result<std::string> MpsControl::Ask(const std::string& command, milliseconds lim
     ended = got <= 0;
     if (got > 0) said.append(text, static_cast<std::size_t>(got));
   }
-  // It ends with its answer.
+  // The program ends after its answer.
   if (!ended) ::kill(pid, SIGKILL);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// What is asked of NVIDIA's MPS control daemon in a pair folder, by its control program.
+// Commands to NVIDIA's MPS control daemon in a pair folder, sent by its control program.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,18 @@
 
 namespace cuspan::proxy {
 
-// Any thread.
+// Threads: any.
 class MpsControl {
  public:
-  // `program`: as FindMpsControl has it. `gpu`: as CUDA_VISIBLE_DEVICES names it.
+  // `program`: from FindMpsControl. `gpu`: as in CUDA_VISIBLE_DEVICES.
   MpsControl(std::string program, const PairFolder& folder, const std::string& gpu);
 
   const std::string& program() const { return program_; }
-  // Of the daemon and of the program that asks it, NAME=VALUE each.
+  // Environment of the daemon and of the control program, NAME=VALUE each.
   const std::vector<std::string>& environment() const { return environment_; }
 
-  // What the daemon answers. kUnavailable if it does not within `limit`, or can not do it.
+  // The daemon's answer. kUnavailable if there is no answer within `limit`, or if the command
+  // fails.
   Result<std::string> Ask(const std::string& command, std::chrono::milliseconds limit) const;
 
  private:

@@ -30,22 +30,22 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Where a keeper finds the folder's lock file, and the pipe to who started it.
+// A keeper's descriptors of the folder's lock file, and of the pipe to its starter.
 constexpr int kKeeperLock = 3;
 constexpr int kKeeperAnswer = 4;
 
-// For the daemon to answer, which takes it a tenth of a second.
+// Until the daemon's first answer; it usually takes a tenth of a second.
 constexpr milliseconds kDaemonLimit{10'000};
-// For one answer of it.
+// Until each later answer.
 constexpr milliseconds kControlLimit{2'000};
 constexpr milliseconds kBetweenAsking{20};
-// For it to end, with its server.
+// Until the daemon and its server have ended.
 constexpr milliseconds kQuitLimit{5'000};
-// For processes that were killed: the driver gives a GPU's memory back before they are gone.
+// Until killed processes have ended: before that, the driver frees a GPU's memory.
 constexpr milliseconds kKillLimit{5'000};
-// For a keeper to be started and to say how it went.
+// Until a started keeper reports its result.
 constexpr milliseconds kKeeperLimit = kDaemonLimit + milliseconds{5'000};
-// While runs are there, but none of their processes uses the GPU.
+// Between queries while runs exist but none of their processes uses the GPU.
 constexpr milliseconds kBetweenRunLooks{100};
 
 constexpr char kReadyWord = 'R';
@@ -53,10 +53,10 @@ constexpr char kFailedWord = 'E';
 
 struct Child {
   pid_t pid = -1;
-  UniqueFd process;  // Becomes readable when it ends.
+  UniqueFd process;  // Pidfd: readable when the process ends.
 };
 
-// Async-signal-safe. What a program finds that is started by a process with handlers of its own.
+// Async-signal-safe. A program inherits ignored and blocked signals from its starter.
 void ResetSignals() {
   for (int number = 1; number <= SIGRTMAX; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
@@ -82,7 +82,7 @@ bool EndsWithin(const Child& child, milliseconds limit) {
   }
 }
 
-// Waits for its end, at last by force, and says how it was.
+// Waits until the process ends, kills it after `limit`, and returns its exit status.
 int EndChild(const Child& child, milliseconds limit) {
   if (!EndsWithin(child, limit)) ::kill(child.pid, SIGKILL);
   int status = 0;
@@ -99,13 +99,13 @@ std::string LastLineOf(const std::string& path) {
   return Printable(last, 200);
 }
 
-// The control daemon of one GPU, and the program that talks to it.
+// The control daemon of one GPU, and its control program.
 class MpsDaemon {
  public:
   MpsDaemon(const PairKeeping& keeping, const PairFolder& folder)
       : control_(keeping.control, folder, keeping.gpu), log_(folder.log()) {}
 
-  // Waits until it answers.
+  // Starts the daemon and waits until it answers.
   Status Start() {
     const UniqueFd output(
         ::open(Said().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -125,11 +125,11 @@ class MpsDaemon {
     }
     return Status::Ok();
   }
-  // Becomes readable when it ends.
+  // Pidfd: readable when the process ends.
   int process() const { return daemon_.process.get(); }
   bool HasEnded(milliseconds limit) const { return EndsWithin(daemon_, limit); }
   void Quit() {
-    // The program waits for the daemon.
+    // The control program returns after the daemon has ended.
     if (const auto told = control_.Ask("quit", kQuitLimit); !told.ok())
       LogInfo("{}", told.status().message());
     EndChild(daemon_, kQuitLimit);
@@ -145,7 +145,8 @@ class MpsDaemon {
                                control_.program(), what, said.empty() ? "" : ": ", said);
   }
 
-  // Ends with this process, however that ends: by fork, since posix_spawn has no such thing.
+  // Starts the daemon with fork: it must end with this process in any case, and posix_spawn can not
+  // set PR_SET_PDEATHSIG.
   Result<Child> Spawn(int output) const {
     const std::vector<std::string> words = {control_.program(), "-f"};
     const std::vector<char*> arguments = PointersTo(words);
@@ -179,20 +180,20 @@ class MpsDaemon {
   Child daemon_;
 };
 
-// Whether a run may start a process that needs the server.
+// True if any run may start a process that needs the server.
 bool SomeRunShares(const std::string& table) {
   const Result<std::unique_ptr<sharing::ShareFile>> file =
       sharing::ShareFile::Open({table, std::nullopt});
-  // All of its runs share it in the same way.
+  // All runs of a table share the GPU in the same way.
   return file.ok() && (*file)->HasRuns() && (*file)->TermsOf(0).pair;
 }
 
-// Returns when nobody uses the server, with the clients' part alone; false when the daemon has
-// ended by itself.
+// Waits until the server is unused. Returns true with the clients' lock held exclusively; false if
+// the daemon has ended by itself.
 bool AwaitUnused(const MpsDaemon& daemon, PairFolder& folder, const std::string& table) {
   const int unused = ::eventfd(0, EFD_CLOEXEC);
   for (;;) {
-    // Waiting for a lock can not be waited for with other things.
+    // poll() can not wait for a file lock, so a thread waits for it.
     const auto await = [&folder, unused] {
       if (folder.AwaitAlone(PairFolder::Part::kClients)) ::eventfd_write(unused, 1);
     };
@@ -200,7 +201,7 @@ bool AwaitUnused(const MpsDaemon& daemon, PairFolder& folder, const std::string&
     if (thread.ok())
       thread->detach();
     else
-      await();  // An end of the daemon is noticed later, then.
+      await();  // Delays noticing the daemon's end.
     pollfd waited[] = {{daemon.process(), POLLIN, 0}, {unused, POLLIN, 0}};
     while (::poll(waited, 2, -1) < 0) {
     }
@@ -215,12 +216,12 @@ bool AwaitUnused(const MpsDaemon& daemon, PairFolder& folder, const std::string&
 
 void TellStarter(UniqueFd& answer, char word, const std::string& text) {
   const std::string said = word + text;
-  // Who started this may be gone.
+  // The starter may have ended.
   [[maybe_unused]] const ssize_t written = ::write(answer.get(), said.data(), said.size());
   answer.Reset();
 }
 
-// What the keeper says until it closes its end.
+// Reads the keeper's report until it closes its end of the pipe.
 Status HearKeeper(const UniqueFd& answer) {
   std::string said;
   const auto deadline = steady_clock::now() + kKeeperLimit;
@@ -259,15 +260,15 @@ Status StartPairKeeper(const std::string& executable, const PairKeeping& keeping
   const pid_t between = ::fork();
   if (between < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
   if (between == 0) {
-    // Nobody's child, and in no session of a run: it ends by itself only.
+    // Runs in its own session with init as its parent: ends independently of any run.
     ::setsid();
     if (::fork() != 0) ::_exit(0);
-    // It keeps no folder of the run in use.
+    // Keeps no folder of the run busy.
     if (::chdir("/") != 0) ::_exit(1);
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
       ::dup2(nothing.get(), standard);
-    // Out of the way of each other first. What the proxy has there, its socket and its GPU's lock,
-    // the keeper must not have.
+    // First moved to numbers above both targets. All other descriptors are closed: the keeper must
+    // not keep the proxy's socket and its GPU's lock.
     const int kept = ::fcntl(lock.lock_fd(), F_DUPFD_CLOEXEC, kKeeperAnswer + 1);
     const int told = ::fcntl(write_end.get(), F_DUPFD_CLOEXEC, kKeeperAnswer + 1);
     ::dup2(kept, kKeeperLock);
@@ -288,11 +289,11 @@ int KeepPairServer(const std::vector<std::string>& words) {
   const PairKeeping keeping{words[0], words[1], words[2], words[3]};
   for (const int fd : {kKeeperLock, kKeeperAnswer}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   UniqueFd answer(kKeeperAnswer);
-  // Never destroyed: a thread may wait for one of its locks.
+  // Never destroyed: a thread may still wait for one of its locks.
   auto* const folder = new PairFolder(PairFolder::Adopt(keeping.folder, UniqueFd(kKeeperLock)));
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);
-  // What a keeper has left that was killed.
+  // Removes the rest of a killed keeper.
   folder->KillServers(kKillLimit);
   folder->Clear();
   Status ready;
@@ -305,7 +306,7 @@ int KeepPairServer(const std::vector<std::string>& words) {
   if (!ready.ok()) {
     folder->KillServers(kKillLimit);
     folder->Clear();
-    // First, so that who hears of it can start another one, or remove the folder.
+    // Unlocked before the report: its receiver may start another keeper, or remove the folder.
     folder->Unlock(PairFolder::Part::kKeeper);
     TellStarter(answer, kFailedWord, ready.message());
     return 1;
@@ -316,7 +317,8 @@ int KeepPairServer(const std::vector<std::string>& words) {
   folder->Unlock(PairFolder::Part::kReady);
   if (unused) daemon.Quit();
   folder->KillServers(kKillLimit);
-  // Where some still use a server whose daemon was killed, the end of their run removes it.
+  // If the daemon was killed, clients may still use its server; the end of their runs removes the
+  // folder.
   if (folder->LockAlone(PairFolder::Part::kClients)) folder->Remove();
   return unused ? 0 : 1;
 }

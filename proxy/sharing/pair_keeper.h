@@ -1,6 +1,6 @@
-// The keeper of an MPS server: a process of its own (`cuspan-proxy --keep-pair-server …`) that runs
+// Keeper of an MPS server: a separate process (`cuspan-proxy --keep-pair-server …`). It runs
 // NVIDIA's control daemon in a pair folder, and ends it when no run needs it any more. It belongs
-// to no run, so that the server outlives the run whose process needed it first.
+// to no run: the server continues after the end of the run that started it.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace cuspan::proxy {
 
-// What a keeper is told. On its command line in this order.
+// Parameters of a keeper, in the order of its command line.
 struct PairKeeping {
-  std::string folder;   // Of PairFolder::PathFor.
-  std::string table;    // Of the runs that share the GPU.
-  std::string gpu;      // As CUDA_VISIBLE_DEVICES names it: GPU-… or MIG-….
-  std::string control;  // The program of the daemon.
+  std::string folder;   // From PairFolder::PathFor.
+  std::string table;    // Table of the runs sharing the GPU.
+  std::string gpu;      // Value for CUDA_VISIBLE_DEVICES: GPU-… or MIG-….
+  std::string control;  // Control program of the daemon.
 };
 inline constexpr const char* kKeepPairServer = "--keep-pair-server";
 
-// Starts a keeper, which becomes `executable`, a cuspan-proxy, and waits until its server takes
-// clients. `lock` has the keeper's part, and is an open file that nobody uses afterwards: the
-// keeper takes it over. To be called while the process has one thread.
+// Starts a keeper by executing `executable`, a cuspan-proxy. Waits until its server accepts
+// clients. `lock` holds the keeper's lock; the keeper takes it over, so the caller must not use it
+// afterwards. Call while the process has only one thread.
 Status StartPairKeeper(const std::string& executable, const PairKeeping& keeping,
                        const PairFolder& lock);
 
-// What that process does, with the words behind --keep-pair-server; its exit status. The process
-// has to end by _exit then: a thread may go on.
+// Main function of that process, with the arguments after --keep-pair-server. Returns its exit
+// status. The process has to call _exit then: a thread may still be running.
 int KeepPairServer(const std::vector<std::string>& words);
 
 }  // namespace cuspan::proxy

@@ -19,15 +19,15 @@
 namespace cuspan::proxy {
 namespace {
 
-// For a server to become ready, an old one to end first, or both.
+// Until a server is ready, including the end of a previous one.
 constexpr std::chrono::milliseconds kServerJoinLimit{30'000};
 constexpr std::chrono::milliseconds kPairJoinPause{10};
-// For one answer of it to a client that ends.
+// Until each answer of the daemon to a client about to end.
 constexpr std::chrono::milliseconds kLeaveLimit{750};
 
 using Part = PairFolder::Part;
 
-// `folder` is that of a client.
+// `folder` is a client's.
 Status StartOne(const PairServer::Wanted& wanted, const PairFolder& folder, PairFolder& lock) {
   const Result<std::string> control = FindMpsControl();
   if (!control.ok())
@@ -46,14 +46,14 @@ Result<std::unique_ptr<PairServer>> PairServer::Join(const Wanted& wanted) {
     Result<PairFolder> folder = PairFolder::Open(path);
     if (!folder.ok() && folder.status().code() == StatusCode::kNotFound) continue;
     if (!folder.ok()) return folder.status();
-    // Who ends a server has this part alone until the folder is gone.
+    // The process ending a server holds this lock exclusively until the folder is removed.
     if (!folder->LockTogether(Part::kClients) || !folder->Named()) continue;
-    // From now on it does not end.
+    // From now on the server stays.
     std::unique_ptr<PairServer> joined(new PairServer(std::move(*folder), wanted.gpu));
     for (; std::chrono::steady_clock::now() < deadline;
          std::this_thread::sleep_for(kPairJoinPause)) {
       if (joined->folder_.OthersHave(Part::kReady)) return joined;
-      // The keeper's locks are its own, not this client's.
+      // A separate open file description: the locks will be the keeper's, not this client's.
       CUSPAN_ASSIGN_OR_RETURN(PairFolder lock, joined->folder_.OpenAgain());
       if (!lock.LockAlone(Part::kKeeper)) continue;
       CUSPAN_RETURN_IF_ERROR(StartOne(wanted, joined->folder_, lock));
@@ -74,10 +74,10 @@ void PairServer::SetEnvironment(const ShareTerms& terms) const {
   set("CUDA_MPS_PIPE_DIRECTORY", folder_.pipe());
   set("CUDA_MPS_LOG_DIRECTORY", folder_.log());
   set("CUDA_VISIBLE_DEVICES", gpu_);
-  // MPS knows normal (0) and below normal (1).
+  // MPS has only two priorities: normal (0) and below normal (1).
   const std::int64_t niceness = std::int64_t{terms.niceness} + terms.process_niceness;
   set("CUDA_MPS_CLIENT_PRIORITY", niceness > 0 ? "1" : "0");
-  // Whole percents, which are finer than the GPU's multiprocessors.
+  // Whole percents: finer than one multiprocessor of the GPU.
   constexpr std::uint32_t kPercent = scheduling::kWhole / 100;
   if (terms.limit < scheduling::kWhole)
     set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",

@@ -1,9 +1,9 @@
-// NVIDIA's MPS for the runs of one user that share a GPU in pairs (`--share=pair`): their proxies
-// are clients of one MPS server, so that their kernels are on the GPU at the same time.
+// NVIDIA's MPS for one user's runs sharing a GPU in pairs (`--share=pair`). Their proxies are
+// clients of one MPS server, so their kernels run on the GPU at the same time.
 //
-// Each GPU has a server of its own for each user, in a private folder
-// (protocol/sharing/pair_folder.h). The first proxy that needs it starts it, with a keeper
-// (pair_keeper.h) that ends it after the last run.
+// There is one server for each GPU and user, in a private folder (protocol/sharing/pair_folder.h).
+// The first proxy starts it together with a keeper (pair_keeper.h). The keeper ends it after the
+// last run.
 #pragma once
 
 #include <cuda.h>
@@ -18,29 +18,29 @@
 
 namespace cuspan::proxy {
 
-// One client's part in it, which ends with the object. One thread.
+// One client of the server; leaves it in the destructor. Threads: one.
 class PairServer {
  public:
   struct Wanted {
-    std::string table;       // Of the runs that share the GPU, where it lies.
-    std::string gpu;         // As CUDA_VISIBLE_DEVICES names it: GPU-… or MIG-….
-    std::string executable;  // A cuspan-proxy, which can become the keeper.
+    std::string table;       // Path of the table of runs sharing the GPU.
+    std::string gpu;         // Value for CUDA_VISIBLE_DEVICES: GPU-… or MIG-….
+    std::string executable;  // Path of cuspan-proxy, for starting a keeper.
   };
-  // Waits until the GPU's server takes clients, for half a minute at most; starts it where there is
-  // none. To be called while the process has one thread. It stays as long as this object or such a
-  // run in the table.
+  // Waits until the GPU's server accepts clients, for at most 30 s; starts one if necessary. Call
+  // while the process has only one thread. The server stays while this object exists, or a run in
+  // pairs is in the table.
   static Result<std::unique_ptr<PairServer>> Join(const Wanted& wanted);
   PairServer(const PairServer&) = delete;
 
-  // By what the driver finds the server, and how much of the GPU the run gets: variables of this
-  // process's environment. The GPU is the only one then, with ordinal 0. To be called before the
-  // driver is loaded, while the process has one thread.
+  // Sets environment variables of this process: the server's location, and the run's part of the
+  // GPU. After that only this GPU is visible, with ordinal 0. Call before the driver is loaded,
+  // while the process has only one thread.
   void SetEnvironment(const ShareTerms& terms) const;
 
-  // To be called before a process ends whose kernels may still run: MPS takes its end for a fault
-  // of theirs, which ends the other clients, too (measured with driver 580). Ends the kernels and
-  // this process's contexts. Takes some tens of milliseconds, 1.5 s at most. Any
-  // thread, while others may be in the driver.
+  // Call before ending a process with kernels possibly still running. Otherwise MPS treats its end
+  // as a fault, and ends the other clients, too (measured with driver 580). Ends the kernels and
+  // this process's contexts. Takes some tens of ms, at most 1.5 s. Threads: any, also while others
+  // are in the driver.
   void Leave() const;
 
  private:
@@ -51,8 +51,8 @@ class PairServer {
   const std::string gpu_;
 };
 
-// MPS tells all clients of a fault of one, and not whose it was. Without `had_work`, work of its
-// own that the session had on the GPU, it was another's.
+// MPS reports a client's fault to all clients, without its origin. If this session had no work on
+// the GPU (`had_work`), the fault was another's.
 FaultExplanation ExplainPairFault(CUresult result, bool had_work);
 
 }  // namespace cuspan::proxy

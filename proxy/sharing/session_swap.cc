@@ -13,18 +13,19 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr std::uint64_t kNeverLook = ~std::uint64_t{0};
-// Room is looked for as often as this, since some is made without a ring: by a process that died,
-// or that frees memory.
+// Interval of querying for free memory: a process that dies or frees memory does not ring.
 constexpr std::uint64_t kBetweenRoomLooks = 20'000'000;
-// What the driver refused where there should be room is tried again after so long, so many times:
-// another process's memory may not be the driver's again yet, or is not known to the table.
+// Interval and number of retries if the driver refuses memory although it should be free. The
+// driver may not have reclaimed another process's memory yet, or the memory is missing in the
+// table.
 constexpr std::uint64_t kBetweenTries = 50'000'000;
 constexpr unsigned kMaxTries = 200;
-// So long a run with the turn waits for room; then new memory is refused, and others have the GPU
-// for as long.
+// Maximum time a run with the time slice waits for memory. After that new memory is refused, and
+// others may use the GPU for the same time.
 constexpr std::uint64_t kLongestRoomWait = 30'000'000'000;
-// What was handed over has so long to end before memory goes: a kernel may wait for what is held.
-// Who could give nothing, or less than was wanted, is not held again before.
+// Maximum time for submitted work to end before swapping: a kernel may wait for held work. If
+// nothing, or less than requested, was swapped out, the session is not held again for
+// kBetweenVainEnds.
 constexpr std::uint64_t kLongestEnd = 2'000'000'000;
 constexpr std::uint64_t kBetweenVainEnds = 1'000'000'000;
 }  // namespace
@@ -58,7 +59,7 @@ bool SessionSwap::wished() const {
 }
 
 bool SessionSwap::KeepsFrames() const {
-  // Those for what is begun must come.
+  // Frames for ops already begun must be read.
   return out() || (state_ == State::kEnding && device_.queues().begun_ops() <= rests_);
 }
 
@@ -101,8 +102,8 @@ void SessionSwap::GoOn(bool open, std::size_t rests) {
       WhileOut(open);
       break;
     case State::kClaiming:
-      // Others make room for it also while a run that is there has its short turn in between, but
-      // not when another needs the room of this one.
+      // Others free memory even during short time slices of runs with memory on the GPU. If another
+      // run needs this session's memory, the claim is suspended.
       if (open || slot_.evict() == 0) {
         LookForRoom();
       } else {
@@ -162,7 +163,7 @@ void SessionSwap::BeOut() {
   memory_.SetOut(Out(), stuck_);
 }
 
-// --- To the host.
+// --- Swapping out
 
 void SessionSwap::BeginToEnd() {
   Hold();
@@ -174,14 +175,15 @@ void SessionSwap::BeginToEnd() {
 
 void SessionSwap::WhileEnding(bool open) {
   const std::uint64_t now = ShareSlot::Now();
-  // It is not needed any more, or the run has its turn before; or what runs waits for what is held.
+  // Gives up if the memory is no longer needed, if the run gets its time slice, or if running work
+  // waits for held work.
   if (open || slot_.evict() == 0) return GoOnAsBefore();
   if (now >= end_by_) {
     no_more_until_ = now + kBetweenVainEnds;
     return GoOnAsBefore();
   }
   look_at_ = end_by_;
-  // Those that wait for the turn with a part of them do so without using the memory.
+  // Partly submitted ops wait for the time slice without using memory.
   if (ended_ == nullptr && device_.queues().begun_ops() <= rests_) {
     ended_ = std::make_shared<std::atomic<bool>>(false);
     device_.MarkAll([this, ended = ended_](CUresult, std::uint64_t) {
@@ -235,21 +237,21 @@ void SessionSwap::TakeGone() {
         "all may have to wait until it ends",
         device_.Describe(result_));
   if (moved_bytes_ < wanted_) {
-    // All that is left is to stay, so that others are asked.
+    // Declares the rest as not evictable: others are asked instead.
     stuck_ = ~std::uint64_t{0};
     no_more_until_ = ShareSlot::Now() + kBetweenVainEnds;
   }
   GoOnAsBefore();
 }
 
-// --- And back.
+// --- Swapping in
 
 void SessionSwap::Claim() {
   state_ = State::kClaiming;
   claimed_since_ = ShareSlot::Now();
   stuck_ = 0;
   memory_.SetOut(0);
-  // For what the driver refused there is less room than is known.
+  // The driver refused memory: less is free than the table says.
   if (asked_ != 0 && refused_ != 0) memory_.SetRefused(asked_);
   LookForRoom();
 }
@@ -287,11 +289,12 @@ void SessionSwap::SwapIn() {
 void SessionSwap::TakeCome() {
   const std::uint64_t took = ShareSlot::Now() - began_;
   Note("memory back from the host", took);
-  // The other way is as fast, once there is host memory: to make that takes longer, the first time.
+  // Only this direction is measured. Swapping out takes the same time, except for allocating host
+  // memory the first time.
   if (moved_bytes_ != 0) memory_.Learn(moved_bytes_, std::chrono::nanoseconds(took));
   if (swapped_ == 0 && result_ == CUDA_SUCCESS) return AllIsThere();
-  // The driver may need a while to have what others gave back; or it has less than is known, so
-  // that they must give more.
+  // The driver may need time to reclaim memory freed by others. Otherwise it has less than the
+  // table says, and others must free more.
   memory_.SetRefused(swapped_);
   state_ = State::kClaiming;
   claim_at_ = ShareSlot::Now() + kBetweenRoomLooks;
@@ -309,7 +312,7 @@ void SessionSwap::AllIsThere() {
 
 void SessionSwap::End() {
   over_ = true;
-  // Others ask somebody else.
+  // From now on other sessions are asked for memory instead.
   memory_.SetRefused(0);
   memory_.SetOut(Out(), ~std::uint64_t{0});
   state_ = State::kThere;

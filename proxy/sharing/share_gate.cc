@@ -14,29 +14,30 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// The work that a run has on the GPU at most when one of higher priority may come, which then waits
-// for it; and otherwise. Predicted, in ns.
+// Maximum predicted work on the GPU in ns: while a run of higher priority may preempt, because it
+// has to wait for this work; and otherwise.
 constexpr double kPreemptibleBudget = 200'000;
 constexpr double kWorkBudget = 1'000'000;
-// What remains when the next work is handed over in any case, so that the GPU does not wait for it:
-// in both cases, too. With more than one kernel there a GPU takes longer to change to another run.
+// If less work (ns) remains, more is submitted in any case, to keep the GPU busy; again for both
+// cases. With several kernels queued a GPU takes longer to switch to another run.
 constexpr double kPreemptibleLead = 25'000;
 constexpr double kWorkLead = 250'000;
-// The thread is awake so long before it has to do something: a sleep ends late.
+// Time the thread wakes up early: sleeps end late.
 constexpr std::uint64_t kAwakeBefore = 150'000;
-// Of what nothing is known yet, of which one at a time is enough.
+// Assumed time of a kernel that was never measured, in ns. Only one such kernel is in flight.
 constexpr double kUnknownWork = kPreemptibleBudget;
-// What a session does is known if so much of its last work was, of which there must be some.
+// A session's times are known if this part of its recent work was measured, and at least
+// kMinKnown ns.
 constexpr double kKnownPart = 0.9;
 constexpr double kMinKnown = 1'000'000;
 constexpr double kLately = 50'000'000;
-// A session is limited by what limits so much of its work.
+// Part of the work needed to determine a session's bottleneck.
 constexpr double kMaxPart = 0.6;
-// A launch that should take longer is handed over in slices while others are more important.
+// Launches predicted to take longer are submitted in slices while more important runs exist.
 constexpr double kLongLaunch = 1'000'000;
-// The end of so much work is looked for; of less, with what comes next.
+// Work with its own completion event, in ns. Less work shares the event of the following work.
 constexpr double kWorthMark = 25'000;
-// How long the table is left alone that could not be changed.
+// Time without access to a table after a failed change.
 constexpr std::uint64_t kRetryStuck = 1'000'000'000;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr nanoseconds kLongestGateSleep = std::chrono::seconds(10);
@@ -58,7 +59,7 @@ ShareGate::~ShareGate() {
   watcher_.join();
 }
 
-// The receiving thread sleeps on its own bell; other processes know only the table.
+// The receiving thread sleeps on its own bell; other processes ring only the table.
 void ShareGate::WatchTable() {
   std::uint32_t seen = slot_->rings();
   while (!ending_) {
@@ -67,7 +68,7 @@ void ShareGate::WatchTable() {
   }
 }
 
-// --- Work.
+// --- Work
 
 PredictedWork ShareGate::Predict(const KernelTime& time, std::uint64_t blocks) const {
   const std::optional<double> known = time.Predict(blocks);
@@ -82,7 +83,7 @@ bool ShareGate::MayBatch(const KernelTime& time, std::uint64_t blocks) const {
   return Predict(time, blocks).nanoseconds * StreamQueues::kMaxInBatch <= Budget();
 }
 
-// Of what is on the GPU, by what is known of it.
+// Remaining work on the GPU in ns, from predictions.
 double ShareGate::Remaining(std::uint64_t now) const {
   if (on_gpu_.empty()) return unmarked_;
   const double first = on_gpu_.front()->nanoseconds;
@@ -111,7 +112,7 @@ bool ShareGate::MayPass() {
 }
 
 bool ShareGate::MayStart() {
-  // What waits already goes first.
+  // Work already waiting goes first.
   if (WorkWaits()) {
     refused_ = true;
     return false;
@@ -125,7 +126,7 @@ bool ShareGate::MayStart() {
   return false;
 }
 
-// Others may have gone: then all goes at once.
+// Without other runs all parts are submitted at once.
 void ShareGate::ContinueRests() {
   while (!rests_.empty() && !device_.queues().held() && (!sharing_ || MayPass())) {
     if (!rests_.front()->Next()) continue;
@@ -176,7 +177,7 @@ void ShareGate::MarkUnmarked() {
   auto group = std::make_shared<Group>();
   group->nanoseconds = std::exchange(unmarked_, 0);
   group->known = std::exchange(unmarked_known_, 0);
-  // Without a mark nobody waits for this.
+  // Without a completion event this work is not tracked.
   if (device_.Mark(stream, [this, group](CUresult, std::uint64_t) {
         group->done.store(true, std::memory_order_relaxed);
         done_.fetch_add(1, std::memory_order_release);
@@ -185,11 +186,11 @@ void ShareGate::MarkUnmarked() {
     Watch(group);
 }
 
-// --- Learning.
+// --- Measuring
 
 ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
   Sample sample;
-  // First: a partner that comes after this is seen.
+  // Read first: detects a partner arriving later.
   sample.pairings = slot_->pairings();
   if (!time.WantsSample() || (sharing_ && (!slot_->open() || slot_->paired()))) return sample;
   if (!device_.BeginTime(stream, &sample.begin)) return {};
@@ -202,18 +203,19 @@ void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time
   if (sample.begin.get() == nullptr) return;
   device_.EndTime(std::move(sample.begin), stream,
                   [this, time, blocks, pairings = sample.pairings](double nanoseconds) {
-                    // Beside a partner that has come since it took longer than alone.
+                    // Discards the time if a partner has arrived meanwhile: it is longer than
+                    // alone.
                     if (slot_->pairings() == pairings) time->Add(blocks, nanoseconds);
                   });
 }
 
-// --- The loop.
+// --- The loop
 
-// When to decide again.
+// Time of the next decision.
 std::uint64_t ShareGate::NextLook() const {
   if (!sharing_ || !wants_) return kNever;
   std::uint64_t next = slot_->look_next();
-  // Whatever the table says: it may have lost that this session waits.
+  // Independent of the table: it may have lost this session's waiting state.
   if (!slot_->open()) next = std::min(next, decided_at_ + scheduling::kLongestWithoutLook);
   if (stuck_) next = std::max(next, decided_at_ + kRetryStuck);
   return next;
@@ -223,7 +225,7 @@ std::uint64_t ShareGate::NextTime() const {
   std::uint64_t next = NextLook();
   if (swap_ != nullptr) next = std::min(next, swap_->next_look());
   if (!sharing_ || !(slot_->open() || stuck_) || !WorkWaits() || on_gpu_.empty()) return next;
-  // When what remains is little enough, if that comes before something ends.
+  // The time when little enough work remains, if this is before the first completion.
   const double there = on_gpu_nanoseconds_ + unmarked_;
   const double wait = std::max(there - std::max(Lead(), Budget() - last_work_), 0.0);
   if (wait > on_gpu_.front()->nanoseconds) return next;
@@ -243,7 +245,7 @@ bool ShareGate::MayGoOn() const {
   return next != kNever && ShareSlot::Now() >= next;
 }
 
-// Without the table work passes as if there were no turns: the driver divides the GPU, too.
+// Without the table work passes without time slices: the driver also divides the GPU.
 void ShareGate::Decide() {
   asked_ = wants_;
   if (stuck_ && ShareSlot::Now() < decided_at_ + kRetryStuck) return;
@@ -255,8 +257,8 @@ void ShareGate::Decide() {
   stuck_ = !decided.ok();
 }
 
-// The row of turns: one record for each time in which the session may hand work over, alone or
-// beside another run, as it has noticed it.
+// Trace of time slices: one record for each period in which the session may submit, alone or beside
+// another run, as noticed by this thread.
 void ShareGate::TraceTimeSlice() {
   TraceBuffer* const buffer = Tracing();
   if (buffer == nullptr) return;
@@ -277,7 +279,7 @@ void ShareGate::TraceTimeSlice() {
   having_since_ = now;
 }
 
-// Of a decision that this session has just made.
+// Traces a decision just made by this session.
 void ShareGate::TraceChange(std::uint64_t begin) {
   TraceBuffer* const buffer = Tracing();
   const ShareSlot::Changes changes = slot_->changes();
@@ -294,7 +296,7 @@ void ShareGate::TraceChange(std::uint64_t begin) {
 void ShareGate::BeginSharing() {
   sharing_ = true;
   device_.queues().SetWorkGate(this);
-  // What was handed over before is counted as if it were all of one piece.
+  // Work submitted before is counted as one group.
   wants_ = true;
   slot_->SetWants();
   auto group = std::make_shared<Group>();
@@ -335,7 +337,7 @@ void ShareGate::TakeDone(std::uint64_t now) {
   if (!on_gpu_.empty() && on_gpu_.front().get() != front) front_since_ = now;
 }
 
-// Tells the table when the GPU is done with what this session gave it.
+// Publishes in the table if the GPU has completed this session's work.
 void ShareGate::TellWhatIsDone(std::uint64_t now) {
   if (!wants_) return;
   if (!on_gpu_.empty() || unmarked_ != 0) {
@@ -344,7 +346,7 @@ void ShareGate::TellWhatIsDone(std::uint64_t now) {
   }
   if (SomeWaits()) {
     slot_->SetOnGpu(coming_, 0, now);
-    // Others may wait for just this.
+    // Other runs may be waiting for this.
     if (!slot_->open()) Decide();
     return;
   }
@@ -374,8 +376,8 @@ void ShareGate::GoOn() {
   device_.queues().LetWork();
 }
 
-// What waits for memory is a wish for the turn, and while that is on its way the run counts as one
-// that uses the GPU.
+// Work waiting for memory requests the time slice. While the memory is being swapped in, the run
+// counts as using the GPU.
 void ShareGate::GoOnWithSwap() {
   swap_->GoOn(HasTimeSlice(), rests_.size());
   if (!sharing_) return;
@@ -393,7 +395,7 @@ void ShareGate::GoOnWithSwap() {
 nanoseconds ShareGate::Settle() {
   if (!sharing_ && swap_ == nullptr) return kLongestGateSleep;
   MarkUnmarked();
-  // Work that failed as it was handed over leaves nothing that could end.
+  // Work that failed at submission has no completion to wait for.
   if (sharing_ && wants_ && !SomeWaits() && on_gpu_.empty()) TellWhatIsDone(ShareSlot::Now());
   const std::uint64_t next = NextTime();
   if (next == kNever) return kLongestGateSleep;

@@ -1,8 +1,8 @@
-// One session's part in sharing its GPU with other runs: it hands work to the driver only when its
-// run has the turn, and of it only so much that others do not wait long for the GPU.
+// One session's part in sharing a GPU with other runs. It submits work to the driver only while its
+// run has the time slice. It limits the amount in flight: others must not wait long for the GPU.
 //
-// While no other run shares the GPU, and the run has no limit, ops do not come to the gate, and it
-// only learns how long kernels take.
+// While no other run shares the GPU, and the run has no limit, ops bypass the gate, and it only
+// measures the times of kernels.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace cuspan::proxy {
 
-// How long work should take (ns); known: as it was seen to take alone.
+// Predicted time of work (ns); known: measured alone on the GPU.
 struct PredictedWork {
   double nanoseconds = 0;
   bool known = false;
@@ -40,55 +40,54 @@ struct PredictedWork {
   }
 };
 
-// The rest of an op that is handed over in parts, and holds its stream meanwhile.
+// The rest of an op submitted in parts; it holds its stream meanwhile.
 class GatedRest {
  public:
   virtual ~GatedRest() = default;
-  // Hands over the next part; whether that was the last one.
+  // Submits the next part; true if it was the last one.
   virtual bool Next() CUSPAN_REQUIRES(receiving_thread) = 0;
   virtual StreamQueue& queue() CUSPAN_REQUIRES(receiving_thread) = 0;
 };
 
-// Threads: the receiving thread, but for what is said to be another's.
+// Threads: the receiving thread, except for functions marked otherwise.
 class ShareGate final : public WorkGate {
  public:
-  // The device outlives it.
+  // The device must outlive it.
   ShareGate(SharedDevice& device, std::unique_ptr<ShareSlot> slot);
   ~ShareGate() override;
 
-  // Whether the session may have work on the GPU. Any thread.
+  // True if the session may have work on the GPU. Threads: any.
   bool MayHaveWork() const { return !slot_->gated() || slot_->on_gpu(); }
-  // Whether that is not so, as far as the session has noticed.
+  // True if work has to pass the gate, as last noticed by this thread.
   bool sharing() const CUSPAN_REQUIRES(receiving_thread) { return sharing_; }
 
-  // Others may have to make room for its memory, or it for theirs. Before the first op.
+  // Enables swapping: for its memory or for that of others. Call before the first op.
   void MaySwap(ShareMemory& memory) CUSPAN_REQUIRES(receiving_thread) {
     swap_ = std::make_unique<SessionSwap>(device_, *slot_, memory);
   }
 
-  // --- For ops, while that is so.
+  // --- For ops, while sharing()
 
   bool MayStart() CUSPAN_REQUIRES(receiving_thread) override;
-  // How long that should take.
+  // Predicted time of a launch.
   PredictedWork Predict(const KernelTime& time, std::uint64_t blocks) const
       CUSPAN_REQUIRES(receiving_thread);
-  // Whether it matters what limits kernels.
+  // True if the bottleneck of kernels matters.
   bool pairs() const { return pairs_; }
-  // Whether launches may be handed over many at a time.
+  // True if launches may be submitted in batches.
   bool MayBatch(const KernelTime& time, std::uint64_t blocks) const
       CUSPAN_REQUIRES(receiving_thread);
-  // Whether a launch that should take so long (ns) had better be handed over in slices.
+  // True if a launch with this predicted time (ns) should be submitted in slices.
   bool WantsSlices(double nanoseconds) const CUSPAN_REQUIRES(receiving_thread);
-  // The rest of an op, whose first part has been handed over: it goes on before all other work.
+  // The rest of an op after its first part was submitted; precedes all other work.
   void Continue(std::unique_ptr<GatedRest> rest) CUSPAN_REQUIRES(receiving_thread) {
     rests_.push_back(std::move(rest));
   }
-  // Work that should take so long has been handed over in `stream`, and noted there
-  // (SessionStreams::Submitted).
+  // Called after submitting work to `stream` and recording it there (SessionStreams::Submitted).
   void Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work)
       CUSPAN_REQUIRES(receiving_thread);
 
-  // A launch that is measured; empty where it is not.
+  // A launch being measured; empty if not measured.
   struct Sample {
     PooledEvent begin;
     std::uint32_t pairings = 0;
@@ -97,37 +96,37 @@ class ShareGate final : public WorkGate {
   void EndSample(Sample sample, const std::shared_ptr<KernelTime>& time, std::uint64_t blocks,
                  const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
 
-  // --- For the loop.
+  // --- For the loop
 
-  // Whether there is something for GoOn. Cheap.
+  // True if GoOn has work to do. Cheap.
   bool MayGoOn() const CUSPAN_REQUIRES(receiving_thread);
-  // Takes notice of what is done and of what the table says, and lets work go.
+  // Reacts to completed work and to the table's state, and releases waiting work.
   void GoOn() CUSPAN_REQUIRES(receiving_thread);
-  // No more ops come just now. To be called before the thread sleeps, for no longer than this.
+  // Call before the thread sleeps: no more ops are pending. Returns the maximum time to sleep.
   std::chrono::nanoseconds Settle() CUSPAN_REQUIRES(receiving_thread);
-  // Work waits for the run's turn, or for its memory.
+  // True if work waits for the run's time slice, or for its memory.
   bool AwaitsTimeSlice() const CUSPAN_REQUIRES(receiving_thread) {
     return (WorkWaits() && !slot_->open()) || (swap_ != nullptr && swap_->KeepsFrames());
   }
-  // Whether the memory is there for what uses it at once, and not through the queues.
+  // True if the memory is present, for operations using it directly, not through the queues.
   bool MemoryIsThere() const CUSPAN_REQUIRES(receiving_thread) {
     return swap_ == nullptr || !swap_->out();
   }
   bool MayTake() CUSPAN_REQUIRES(receiving_thread) { return swap_ == nullptr || swap_->MayTake(); }
   // The stream is about to be destroyed in the driver.
   void Leaves(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
-  // The device is lost, and nothing more comes.
+  // The device is lost; no more work follows.
   void Lost() CUSPAN_REQUIRES(receiving_thread);
-  // The session is over, and others need not find that out by its process's end: it has nothing to
-  // do any more, and leaves.
+  // The session has ended. Publishes this at once, before others detect the process's end: it is
+  // idle, and releases its slot.
   void End() CUSPAN_REQUIRES(receiving_thread);
   void Leave() CUSPAN_REQUIRES(receiving_thread) { slot_->Leave(); }
 
  private:
-  // What was handed over in one stream behind one mark.
+  // Work submitted to one stream before one completion event.
   struct Group {
     double nanoseconds = 0;
-    double known = 0;  // Of that.
+    double known = 0;  // Measured part of it.
     std::atomic<bool> done = false;
   };
 
@@ -135,7 +134,7 @@ class ShareGate final : public WorkGate {
   bool SomeWaits() const CUSPAN_REQUIRES(receiving_thread) {
     return WorkWaits() || (swap_ != nullptr && swap_->wished());
   }
-  // The run may use the GPU, whatever else may hold it up.
+  // True if the run may use the GPU, apart from other reasons for waiting.
   bool HasTimeSlice() const CUSPAN_REQUIRES(receiving_thread) {
     return !sharing_ || stuck_ || slot_->open();
   }
@@ -164,31 +163,31 @@ class ShareGate final : public WorkGate {
   SharedDevice& device_;
   const std::unique_ptr<ShareSlot> slot_;
   const bool pairs_;
-  bool sharing_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Work has to pass.
-  bool stuck_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // The table could not be changed.
+  bool sharing_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Work has to pass the gate.
+  // The last change of the table failed.
+  bool stuck_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   std::uint64_t decided_at_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  bool wants_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // As published.
+  bool wants_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Last published value.
   bool refused_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Some work waits for this gate.
-  bool asked_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // The table knows that it waits.
+  bool asked_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Its waiting state was published.
   std::deque<std::unique_ptr<GatedRest>> rests_ CUSPAN_GUARDED_BY(receiving_thread);
-  std::unique_ptr<SessionSwap> swap_
-      CUSPAN_GUARDED_BY(receiving_thread);                   // None where memory stays where it is.
-  bool coming_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // As published.
+  std::unique_ptr<SessionSwap> swap_ CUSPAN_GUARDED_BY(receiving_thread);  // Null without swapping.
+  bool coming_ CUSPAN_GUARDED_BY(receiving_thread) = false;                // Last published value.
   std::deque<std::shared_ptr<Group>> on_gpu_ CUSPAN_GUARDED_BY(receiving_thread);
   double on_gpu_nanoseconds_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::uint64_t front_since_ CUSPAN_GUARDED_BY(receiving_thread) =
-      0;  // When the first of them began, at the earliest.
+      0;  // Earliest start of the first of them.
   std::shared_ptr<Stream> unmarked_stream_ CUSPAN_GUARDED_BY(receiving_thread);
   double unmarked_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double unmarked_known_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double last_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  // Of the work of lately, and of that what was known, by which the table is told that it is.
+  // Recent work, and its measured part: the table gets this ratio as `known`.
   double lately_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double lately_known_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double lately_compute_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  double lately_memory_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Limited so.
-  double done_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;      // Known, in all.
-  // Of a traced run: how it has the GPU, as noted last, and since when.
+  double lately_memory_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Memory-bound part.
+  double done_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;      // Total of measured work.
+  // The run's access to the GPU as last traced, and since when.
   enum class Having { kNot, kAlone, kPaired };
   Having having_ CUSPAN_GUARDED_BY(receiving_thread) = Having::kNot;
   std::uint64_t having_since_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
@@ -196,7 +195,7 @@ class ShareGate final : public WorkGate {
   std::uint32_t rings_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::uint32_t done_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
 
-  std::atomic<std::uint32_t> done_ = 0;  // Groups; any thread.
+  std::atomic<std::uint32_t> done_ = 0;  // Completed groups; threads: any.
   std::atomic<bool> ending_ = false;
   std::thread watcher_;
 };

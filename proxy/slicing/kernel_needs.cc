@@ -13,7 +13,7 @@ namespace {
 
 using ptx::SpecialRegister;
 
-// Functions that every driver has, and that do the same in each module of a context.
+// Functions provided by every driver, equivalent in each module of a context.
 constexpr std::string_view kOfTheDriver[] = {"vprintf", "__assertfail", "malloc", "free"};
 
 bool IsOfTheDriver(std::string_view name) {
@@ -22,7 +22,7 @@ bool IsOfTheDriver(std::string_view name) {
   return false;
 }
 
-// Why a function without a body can not be called.
+// Reason for refusing a call of a function without a body.
 std::string_view ReasonOfExternal(std::string_view name) {
   if (name.starts_with("cudaCG")) return reasons::kGridBarrier;
   // cudaLaunchDevice…, cudaGetParameterBuffer…, cudaDeviceSynchronize, …
@@ -30,15 +30,15 @@ std::string_view ReasonOfExternal(std::string_view name) {
   return reasons::kExternal;
 }
 
-// Registers that do not have in a slice the value that they have in the whole launch; %ctaid and
-// %nctaid, which are replaced, are not among them.
+// Reason for refusing a special register with a different value in a slice. %ctaid and %nctaid are
+// replaced, and therefore allowed.
 std::string_view ReasonOf(SpecialRegister special) {
   using R = SpecialRegister;
   if (special >= R::kClusteridX && special <= R::kIsExplicitCluster) return reasons::kClusters;
-  // Where the driver puts what cooperative_groups::grid_group::sync() needs.
+  // The driver's data for cooperative_groups::grid_group::sync().
   if (special >= R::kEnvreg0 && special <= R::kEnvreg3) return reasons::kGridBarrier;
   if (special == R::kGridid) return reasons::kGridId;
-  // Kernels compare what several blocks or launches read from it.
+  // Kernels compare values read by several blocks or launches.
   if (special >= R::kGlobaltimer && special <= R::kGlobaltimerHi) return reasons::kGlobalTimer;
   return {};
 }
@@ -47,9 +47,9 @@ bool IsBlockIndex(SpecialRegister special) {
   return special >= SpecialRegister::kCtaidX && special <= SpecialRegister::kNctaidZ;
 }
 
-// A launch without the attribute makes each block a cluster of its own, in a slice as in the whole.
-// So the state space .shared::cluster, which copies by TMA are written with, is no obstacle. What
-// is refused is made for clusters of several blocks, and would have us know how it is launched.
+// Without the cluster attribute each block is its own cluster, in a slice as in the whole launch.
+// Therefore the state space .shared::cluster, as used for TMA copies, is allowed. The refused
+// instructions are for clusters of several blocks, and depend on launch attributes.
 std::string_view ReasonOf(const ptx::Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   if (opcode == "griddepcontrol") return reasons::kDependentLaunch;
@@ -91,7 +91,7 @@ class NeedsFinder {
 
  private:
   Status Read(const ptx::Function& function) {
-    // The parser's only such directives are those of clusters.
+    // Only cluster directives are unsupported by this parser.
     if (!function.unsupported.empty())
       return RefusedFor(reasons::kClusters, function.line, function.name);
     const Result<ptx::Body> body = ptx::ParseBody(text_, function);
@@ -108,7 +108,7 @@ class NeedsFinder {
     return Status::Ok();
   }
 
-  // The rewriter finds what it replaces by its name alone.
+  // The rewriter finds names to be replaced as text, so local names must not be equal to them.
   Status CheckNames(const ptx::Function& function, const ptx::Body& body) const {
     const auto check = [&](std::string_view name) {
       if (name != "%ctaid" && name != "%nctaid" && module_.FindVariable(name) == nullptr)
@@ -123,8 +123,8 @@ class NeedsFinder {
     return Status::Ok();
   }
 
-  // "call (results), function, (arguments);": what is called is the first that is no list, and
-  // nothing but a list follows it where it is called by its name.
+  // "call (results), function, (arguments);": the callee is the first operand not in parentheses.
+  // In a direct call only lists follow it.
   static Status CheckCall(const ptx::Instruction& instruction) {
     using Kind = ptx::Operand::Kind;
     std::size_t names = 0;
@@ -137,8 +137,8 @@ class NeedsFinder {
     return Status::Ok();
   }
 
-  // `called`: a function that is named here is called. Operands are nested as deeply as the parser
-  // allows: a few levels.
+  // `called`: a function name here is the callee. The parser limits the nesting of operands to a
+  // few levels.
   Status ReadOperand(const ptx::Function& function, const ptx::Instruction& instruction,
                      const ptx::Operand& operand, bool called) {
     if (operand.kind == ptx::Operand::Kind::kSpecial) {
@@ -159,7 +159,7 @@ class NeedsFinder {
     if (const auto found = module_.variable_index.find(operand.name);
         found != module_.variable_index.end()) {
       const ptx::Variable& variable = module_.variables[found->second];
-      // .extern says that a variable is another module's, but for dynamic shared memory.
+      // .extern marks a variable of another module, except for dynamic shared memory.
       const bool dynamic = variable.space == ptx::Space::kShared && variable.bytes == 0;
       if (variable.external && variable.space != ptx::Space::kGlobal && !dynamic)
         return RefusedFor(reasons::kVariable, instruction.line, name);

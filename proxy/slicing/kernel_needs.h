@@ -1,4 +1,4 @@
-// What a kernel is made of besides its own body, and whether slices of it do what it does.
+// Finds the functions and variables used by a kernel, and checks that slices of it are equivalent.
 #pragma once
 
 #include <string_view>
@@ -9,16 +9,17 @@
 
 namespace cuspan::slicing {
 
-// Of all that the kernel can reach. The pointers are into the module; each list is in its order.
+// Everything reachable from the kernel. Pointers are into the module; each list is in the module's
+// order.
 struct KernelNeeds {
-  std::vector<const ptx::Function*> functions;  // With a body.
-  std::vector<const ptx::Function*> externals;  // Those of the driver, as vprintf.
+  std::vector<const ptx::Function*> functions;  // Functions with a body.
+  std::vector<const ptx::Function*> externals;  // Provided by the driver, such as vprintf.
   std::vector<const ptx::Variable*> globals;
   std::vector<const ptx::Variable*> constants;
   std::vector<const ptx::Variable*> shared;
 };
 
-// `entry` is a kernel of `module`, which is that of `text`. kUnsupported with one of `reasons`
+// `entry` is a kernel of `module`, parsed from `text`. kUnsupported with one of `reasons`
 // (slice_ptx.h) if it can not be sliced.
 Result<KernelNeeds> FindNeeds(std::string_view text, const ptx::Module& module,
                               const ptx::Function& entry);

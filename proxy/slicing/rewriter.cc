@@ -15,13 +15,13 @@ using ptx::Token;
 
 constexpr std::string_view kComponents[] = {"x", "y", "z"};
 
-// Which of %ctaid and %nctaid a body reads, by component.
+// Components of %ctaid and %nctaid read by a body.
 struct IndexReads {
   bool block[3] = {};
   bool grid[3] = {};
 };
 
-// What comes before a kernel's first instruction: the values that it reads, in registers.
+// Code before a kernel's first instruction: computes the values read by the kernel, in registers.
 std::string PrologueOf(const Rewriting& rewriting, const IndexReads& reads) {
   const auto [x, y, z] = reads.block;
   const bool indices = x || y || z;
@@ -40,8 +40,8 @@ std::string PrologueOf(const Rewriting& rewriting, const IndexReads& reads) {
   add(Format("add.u32 {0}block_x, {0}block_x, {0}part;", r));
   if (y) add(Format("mov.u32 {}block_y, 0;", r));
   if (z) add(Format("mov.u32 {}block_z, 0;", r));
-  // A grid of one row needs no division, and one of one plane no second. The branches are the same
-  // for all threads of a block.
+  // A one-dimensional grid needs no division, a two-dimensional grid only one. The branches are
+  // uniform in a block.
   const auto leave_if_below = [&](std::string_view value, std::string_view limit) {
     add(Format("setp.lt.u32 {0}known, {0}{1}, {0}{2};", r, value, limit));
     add(Format("@{}known bra.uni {}indexed;", r, rewriting.stem));
@@ -66,7 +66,7 @@ std::string PrologueOf(const Rewriting& rewriting, const IndexReads& reads) {
   return code;
 }
 
-// The registers of PrologueOf. Those that a kernel does not use cost nothing.
+// Declares the registers of PrologueOf. Unused ones have no cost.
 std::string RegistersOf(const Rewriting& rewriting) {
   std::string text = ".reg .b32 ";
   for (const std::string_view name :
@@ -75,7 +75,7 @@ std::string RegistersOf(const Rewriting& rewriting) {
   return text + Format(".reg .pred %{}known;\n", rewriting.stem);
 }
 
-// A walk over the statements of one body, which are copied but for what is replaced.
+// Copies the statements of one body, with replacements.
 class BodyRewriter {
  public:
   BodyRewriter(const Rewriting& rewriting, const ptx::Function& function)
@@ -107,7 +107,7 @@ class BodyRewriter {
       return Status::Ok();
     }
     if (lexer_.Accept(';') || lexer_.Accept('}')) return Status::Ok();
-    // Behind the declarations that a body begins with: some pragmas have to be first.
+    // After the declarations at the start of a body: some pragmas must be first.
     if (!begun_) {
       begun_ = true;
       CopyTo(lexer_.Peek().offset);
@@ -116,7 +116,7 @@ class BodyRewriter {
     if (lexer_.Accept('{')) return Status::Ok();
     tokens_.clear();
     tokens_.push_back(lexer_.Take());
-    if (lexer_.Accept(':')) return Status::Ok();  // A label.
+    if (lexer_.Accept(':')) return Status::Ok();  // Label.
     while (!lexer_.AtEnd() && !lexer_.IsPunctuation(';')) tokens_.push_back(lexer_.Take());
     lexer_.Accept(';');
     return Instruction();
@@ -124,7 +124,7 @@ class BodyRewriter {
 
   void Directive() {
     if (!lexer_.IsDirective("loc") && !lexer_.IsDirective("file")) return SkipStatement();
-    // The new module does not name the files of which these tell.
+    // Dropped: the new module has no .file directives.
     CopyTo(lexer_.Take().offset);
     lexer_.SkipLine();
     copied_ = lexer_.Peek().offset;
@@ -135,11 +135,11 @@ class BodyRewriter {
     lexer_.Accept(';');
   }
 
-  // tokens_ is an instruction, perhaps with a guard, without its ';'.
+  // tokens_ is an instruction, possibly with a guard, without its ';'.
   Status Instruction() {
     std::size_t i = 0;
     if (tokens_[0].punctuation == '@') i = TokenAt(1).punctuation == '!' ? 3 : 2;
-    unsigned bits = 0;  // Of the operands, by the last type: cvt's is that of its source.
+    unsigned bits = 0;  // Operand size from the last type: for cvt its source type.
     for (++i; TokenAt(i).kind == Token::Kind::kDirective; ++i)
       if (const ptx::Type type = ptx::TypeNamed(tokens_[i].text); type != ptx::Type::kNone)
         bits = ptx::BitsOf(type);
@@ -163,7 +163,7 @@ class BodyRewriter {
     return Status::Ok();
   }
 
-  // "%ctaid.x" at `i`: a register of the prologue.
+  // "%ctaid.x" at `i`: replaced by a register of the prologue.
   Status Index(std::size_t i) {
     const bool block = tokens_[i].text == "%ctaid";
     const Token& component = TokenAt(i + 1);
@@ -178,8 +178,8 @@ class BodyRewriter {
     return Refused(tokens_[i]);
   }
 
-  // "variable", "variable+8" at `i`: a register, since ptxas takes a number in brackets for an
-  // address in .local memory alone.
+  // "variable", "variable+8" at `i`: replaced by a register. ptxas treats a constant in brackets as
+  // an address in .local memory.
   Status Variable(std::size_t i, std::uint64_t address) {
     std::size_t end = EndOf(tokens_[i]);
     std::size_t next = i + 1;
@@ -192,7 +192,7 @@ class BodyRewriter {
       end = EndOf(offset);
       ++next;
     }
-    // An element, or a part of the address.
+    // An element, or a part of the address: not supported.
     if (TokenAt(next).punctuation == '[' || TokenAt(next).kind == Token::Kind::kDirective)
       return Refused(tokens_[i]);
     const std::size_t number = addresses_.try_emplace(address, addresses_.size()).first->second;
@@ -203,12 +203,12 @@ class BodyRewriter {
   static bool IsSign(const Token& token) {
     return token.punctuation == '+' || token.punctuation == '-';
   }
-  // Behind the last token there is one of kind kEnd.
+  // Returns a token of kind kEnd after the last one.
   const Token& TokenAt(std::size_t i) const {
     static const Token kNone;
     return i < tokens_.size() ? tokens_[i] : kNone;
   }
-  // Of an identifier, directive or integer.
+  // End offset of an identifier, directive or integer.
   static std::size_t EndOf(const Token& token) {
     return token.offset + token.text.size() + (token.kind == Token::Kind::kDirective ? 1 : 0);
   }
@@ -233,19 +233,19 @@ class BodyRewriter {
   const ptx::Function& function_;
   ptx::Lexer lexer_;
   std::string copy_;
-  std::size_t copied_;  // What comes before it in the text is copied, or is not to be.
+  std::size_t copied_;  // Position in the text; everything before it is copied or dropped.
   bool begun_ = false;
-  std::size_t prologue_at_ = 0;  // In copy_.
+  std::size_t prologue_at_ = 0;  // Offset in copy_.
   IndexReads reads_;
-  std::map<std::uint64_t, std::size_t> addresses_;  // The registers of those that are used.
-  std::vector<Token> tokens_;                       // Of one instruction.
+  std::map<std::uint64_t, std::size_t> addresses_;  // Register numbers of the addresses used.
+  std::vector<Token> tokens_;                       // Tokens of the current instruction.
 };
 
 }  // namespace
 
 std::string StemFor(std::string_view text) {
   constexpr std::string_view kWord = "slice";
-  std::size_t most = 0;  // Underscores behind the word.
+  std::size_t most = 0;  // Maximum number of underscores after the word.
   for (std::size_t at = text.find(kWord); at != std::string_view::npos; at = text.find(kWord, at)) {
     at += kWord.size();
     std::size_t end = at;

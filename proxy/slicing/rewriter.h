@@ -1,5 +1,5 @@
-// The text of a kernel's functions, in which block indices and the addresses of variables are those
-// of the original's whole launch.
+// Rewrites a kernel's functions: block indices are those of the program's whole launch, and
+// variables' addresses are those of the original module.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace cuspan::slicing {
 
-// What all bodies of a module are rewritten with.
+// Data for rewriting all bodies of a module.
 struct Rewriting {
-  std::string_view text;  // Of the original module.
-  // Names that begin so, also behind a %, are in no place of `text`.
+  std::string_view text;  // Text of the original module.
+  // Prefix of new names; it does not occur in `text`.
   std::string stem;
-  // Of all .global variables that are used.
+  // Addresses of all .global variables used.
   std::map<std::string_view, std::uint64_t> addresses;
 
-  // The kernel's last parameter, SliceArguments.
+  // Name of the kernel's additional last parameter, SliceArguments.
   std::string ArgumentsName() const { return stem + "arguments"; }
 };
 
 std::string StemFor(std::string_view text);
 
-// What is to stand in place of the function's body, with its braces. FindNeeds has nothing against
-// the function. kUnsupported (reasons::kForm) if it can not be written.
+// The new body of the function, with its braces. The function must have passed FindNeeds.
+// kUnsupported (reasons::kForm) if it can not be rewritten.
 Result<std::string> RewriteBody(const Rewriting& rewriting, const ptx::Function& function);
 
 }  // namespace cuspan::slicing

@@ -7,7 +7,7 @@
 namespace cuspan::slicing {
 namespace {
 
-// Rounded up; without the overflow that a sum would have.
+// Rounded up, without overflow.
 std::uint64_t Quotient(std::uint64_t value, std::uint64_t divisor) {
   return value / divisor + (value % divisor != 0 ? 1 : 0);
 }
@@ -24,7 +24,7 @@ SlicePlan PlanSlices(std::uint64_t blocks, std::uint64_t nanoseconds, std::uint6
   const std::uint64_t wave_time = Quotient(nanoseconds, waves);
   const std::uint64_t fitting = std::clamp<std::uint64_t>(
       std::max(limit / wave_time, Quotient(waves, kMaxSlices)), 1, kMaxSliceBlocks / wave);
-  // As few slices as that makes, and all about the same.
+  // The minimum number of slices, of about equal size.
   const std::uint64_t slices = Quotient(waves, fitting);
   const std::uint64_t size = Quotient(waves, slices) * wave;
   return {Quotient(blocks, size), size};

@@ -14,8 +14,7 @@ namespace {
 
 using ptx::Token;
 
-// Of a kernel's parameters together, before PTX 8.1 or sm_70. (PTX ISA, "Kernel Function
-// Parameters")
+// Maximum size of all parameters before PTX 8.1 or sm_70. (PTX ISA, "Kernel Function Parameters")
 constexpr std::uint64_t kMaxParameterBytesThen = 4352;
 
 std::uint64_t MostParameterBytes(const ptx::Module& module) {
@@ -23,8 +22,8 @@ std::uint64_t MostParameterBytes(const ptx::Module& module) {
                                                      : kMaxParameterBytesThen;
 }
 
-// .version, .target and .address_size. A module for a debugger tells so by its target, and then
-// needs sections of debug information, which the new one does not have.
+// .version, .target and .address_size. The target "debug" is removed: it requires debug sections,
+// missing in the new module.
 std::string HeaderOf(std::string_view text) {
   std::string header;
   ptx::Lexer lexer(text);
@@ -41,26 +40,26 @@ std::string HeaderOf(std::string_view text) {
   return header + Format(".target {}\n.address_size 64\n", targets);
 }
 
-// All of a function's text between .entry or .func and the body, or the ';' of a declaration.
+// A function's text after .entry or .func, up to the body, or the ';' of a declaration.
 std::string_view HeadOf(std::string_view text, const ptx::Function& function) {
   const std::size_t end = function.defined ? function.body_begin - 1 : function.text_end;
   return text.substr(function.text_begin, end - function.text_begin);
 }
 
-// The kernel's head with one parameter more.
+// The kernel's head with an additional parameter.
 std::string HeadWithArguments(std::string_view text, const ptx::Function& entry,
                               const std::string& name) {
   const std::string_view head = HeadOf(text, entry);
   const std::string parameter = Format(".param .align 4 .b8 {}[{}]", name, sizeof(SliceArguments));
   ptx::Lexer lexer(head);
-  // What comes before the name may have parentheses, too.
+  // Parentheses may also occur before the name.
   const auto at_name = [&] {
     return lexer.Peek().kind == Token::Kind::kIdentifier && lexer.Peek().text == entry.name;
   };
   while (!lexer.AtEnd() && !at_name()) lexer.Take();
   const Token named = lexer.Take();
   std::size_t at = named.offset + named.text.size();
-  // A kernel may have no list at all.
+  // The kernel may have no parameter list.
   if (!lexer.IsPunctuation('('))
     return Format("{}({}){}", head.substr(0, at), parameter, head.substr(at));
   int depth = 0;
@@ -74,7 +73,7 @@ std::string HeadWithArguments(std::string_view text, const ptx::Function& entry,
                 parameter, head.substr(at));
 }
 
-// The declaration of a variable that the new module has for itself, as bytes.
+// Declares a variable of the new module, as an array of bytes.
 std::string DeclarationOf(const ptx::Variable& variable) {
   const bool shared = variable.space == ptx::Space::kShared;
   return Format("{}.{} .align {} .b8 {}[{}];\n", variable.external ? ".extern " : "",
@@ -82,7 +81,7 @@ std::string DeclarationOf(const ptx::Variable& variable) {
                 variable.external ? "" : Format("{}", variable.bytes));
 }
 
-// The module of `entry` and what it needs. All that is defined is the module's own, but the kernel.
+// Writes the module with `entry` and its needs. Only the kernel is visible to other modules.
 Result<std::string> Write(const Rewriting& rewriting, const ptx::Function& entry,
                           const KernelNeeds& needs) {
   const std::string_view text = rewriting.text;
@@ -91,7 +90,7 @@ Result<std::string> Write(const Rewriting& rewriting, const ptx::Function& entry
     for (const ptx::Variable* const variable : *variables) out += DeclarationOf(*variable);
   for (const ptx::Function* const function : needs.externals)
     out += Format(".extern .func {};\n", HeadOf(text, *function));
-  // Functions may call each other in any order.
+  // Declared first: functions may call each other in any order.
   for (const ptx::Function* const function : needs.functions)
     out += Format(".func {};\n", HeadOf(text, *function));
   for (const ptx::Function* const function : needs.functions) {

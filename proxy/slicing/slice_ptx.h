@@ -1,22 +1,21 @@
-// Slices: a launch that would take long is made as several launches, of consecutive blocks each, so
-// that others who wait for the GPU get it in between.
+// Slices: a long launch is divided into several launches of consecutive blocks. Other users of the
+// GPU can run in between.
 //
-// The PTX of a kernel is rewritten for it. A launch of the rewritten kernel, with a grid of n × 1 ×
-// 1 blocks, runs the blocks first … first + n - 1 of the grid of the program's launch. A block's
-// number is x + gx · (y + gy · z): the order in which GPUs start blocks. %ctaid and %nctaid give
-// what they would give in the program's launch, and variables of the module are those of the
-// original module, which stays loaded.
+// The kernel's PTX is rewritten. A launch of the rewritten kernel with a grid of n × 1 × 1 blocks
+// runs the blocks first … first + n - 1 of the program's grid. A block's number is x + gx · (y + gy
+// · z): the order of starting blocks on GPUs. %ctaid and %nctaid are replaced by their values in
+// the program's launch. Variables are those of the original module; it stays loaded.
 //
-// What a launcher must do, besides:
-// - Launch slices in ascending order in one stream, and whole waves in each. A block that waits for
-//   blocks with lower numbers (look-back scans) then finds them done or running. One that waits
-//   for blocks with higher numbers works in a whole launch if they find room, though CUDA does not
-//   promise it, and never ends in slices; PTX does not tell that a kernel does this. A barrier of
-//   all blocks needs a grid of one wave, and PlanSlices cuts none of these.
-// - Launch as a whole: grids of more than kMaxBlocks blocks; launches with attributes that concern
-//   the grid (cooperative, clusters of any size, programmatic dependent launches).
-// - Give the new kernel the function attributes of the old one (dynamic shared memory, carveout).
-// - Copy the constants, below.
+// Duties of the launcher:
+// - Launch slices in ascending order in one stream, each with whole waves. If a block waits for
+//   blocks with lower numbers (look-back scans), these are completed or running. A block may also
+//   wait for blocks with higher numbers. In a whole launch this works if they fit on the GPU,
+//   though CUDA does not guarantee it. In slices the kernel never ends, and PTX does not show such
+//   a wait. A barrier of all blocks requires a grid of one wave; PlanSlices does not divide these.
+// - Do not divide grids of more than kMaxBlocks blocks, or launches with attributes for the grid
+//   (cooperative, clusters of any size, programmatic dependent launches).
+// - Copy the kernel's function attributes (dynamic shared memory, carveout) to the new kernel.
+// - Copy the constants, see below.
 #pragma once
 
 #include <cstdint>
@@ -30,42 +29,41 @@
 
 namespace cuspan::slicing {
 
-// Blocks are counted in 32 bits, so that no kernel has to divide in 64.
+// Block numbers have 32 bits: kernels need no 64-bit division.
 inline constexpr std::uint64_t kMaxBlocks = 0xffff'ffff;
 
-// The value of a rewritten kernel's last parameter, which stands behind those that it had.
+// Value of a rewritten kernel's additional last parameter.
 struct SliceArguments {
-  std::uint32_t first;    // The number of the slice's first block.
-  std::uint32_t grid[3];  // x, y and z of the program's launch.
+  std::uint32_t first;    // Number of the slice's first block.
+  std::uint32_t grid[3];  // Grid of the program's launch: x, y, z.
 };
 static_assert(sizeof(SliceArguments) == 16 && alignof(SliceArguments) == 4);
 
 struct SlicedPtx {
-  // A variable of .const memory, whose address no other module can use: the new module has one of
-  // its own. What the original holds is to be copied there before the first slice, in its stream.
+  // A variable in .const memory. Other modules can not use its address, so the new module has its
+  // own copy. Before the first slice, copy the original's contents to it, in the same stream.
   struct Constant {
     std::string name;
     std::uint64_t bytes;
   };
 
-  std::string text;                    // A module with one kernel, which has the name that it had.
-  std::uint32_t arguments_offset = 0;  // Of SliceArguments, in bytes, among the parameters.
-  std::uint32_t parameter_bytes = 0;   // Of all parameters: arguments_offset + 16.
-  std::vector<Constant> constants;     // Those that the kernel uses; mostly none.
+  std::string text;                    // A module with one kernel, of the original name.
+  std::uint32_t arguments_offset = 0;  // Offset of SliceArguments among the parameters, in bytes.
+  std::uint32_t parameter_bytes = 0;   // Size of all parameters: arguments_offset + 16.
+  std::vector<Constant> constants;     // Constants used by the kernel; usually none.
 };
 
-// Where a .global variable of the original module lies on the device, or nothing if that is not
-// known.
+// Device address of a .global variable of the original module, or nothing if unknown.
 using AddressOf = std::function<std::optional<std::uint64_t>(std::string_view variable)>;
 
-// The new module for one kernel of `text`, a module of PTX. kNotFound if there is no such kernel;
-// kUnsupported if it can not be sliced, for good: the message begins with one of the reasons below
-// and then names the line. A driver may still refuse the new text, and then the kernel is not to be
-// sliced either. Any text will do. Thread-safe if `address_of` is.
+// Creates the new module for one kernel of the PTX module `text`. kNotFound if it does not exist.
+// kUnsupported if it can never be sliced: the message starts with one of the reasons below, then
+// the line. If a driver refuses the new text, the kernel must not be sliced, either. `text` may be
+// malformed. Threads: any, if `address_of` is thread-safe.
 Result<SlicedPtx> SlicePtx(std::string_view text, std::string_view kernel,
                            const AddressOf& address_of);
 
-// Why a kernel is not sliced: a phrase for "not sliced: …".
+// Reasons for not slicing a kernel: phrases for "not sliced: …".
 namespace reasons {
 inline constexpr std::string_view kPtx = "PTX that cuspan does not read";
 inline constexpr std::string_view kClusters = "clusters of blocks";

@@ -1,12 +1,12 @@
-# The PTX compiler of the software GPU: text in, callable kernels out.
+# PTX compiler of the software GPU: PTX text in, callable kernels out.
 find_package(LLVM 16 REQUIRED CONFIG)
 set(llvm LLVM)
 if(CUSPAN_STATIC_LIBRARIES)
   execute_process(COMMAND ${LLVM_TOOLS_BINARY_DIR}/llvm-config --link-static --libfiles native orcjit passes
                   OUTPUT_VARIABLE llvm OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(llvm)
-  # Of what LLVM itself is linked with, these parts of it need these alone. Debian's archive of the last one is not for
-  # shared libraries; every system has the library.
+  # Libraries needed by these parts of LLVM. Debian's libtinfo.a cannot be linked into shared
+  # libraries; every system has the shared one.
   cuspan_archives(below zstd z)
   list(APPEND llvm ${below} -ltinfo)
 endif()

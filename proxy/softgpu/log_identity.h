@@ -1,5 +1,5 @@
-// What the software GPU's lines for machines say of the process that they come from: the library
-// has a log of its own. It exports cuspan_soft_set_log_identity for that; no other driver has it.
+// Process identity in the machine-readable log lines of the software GPU: the library has its own
+// log. It exports cuspan_soft_set_log_identity for it; no other driver does.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct LogIdentity {
   std::uint32_t device;
 };
 
-// The exported function's type. `identity` is copied. Called before other threads use the library.
+// Type of the exported function. Copies `identity`. Called before other threads use the library.
 using SetLogIdentity = void (*)(const LogIdentity* identity);
 inline constexpr const char* kSetLogIdentity = "cuspan_soft_set_log_identity";
 

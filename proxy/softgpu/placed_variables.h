@@ -1,16 +1,16 @@
-// How the proxy has a __managed__ variable of the software GPU placed in memory that the program
-// shares. The library exports cuspan_soft_place_variable for that; no other driver can.
+// Placement of a __managed__ variable of the software GPU in memory shared with the program. The
+// library exports cuspan_soft_place_variable for it; no other driver does.
 #pragma once
 
 #include <cuda.h>
 
 namespace cuspan::softgpu {
 
-// The kernels of `module` have the variable at `address` from now on, and cuModuleGetGlobal says
-// so, too; initial values of variables that hold its address are changed. Its bytes are not copied.
-// The caller has memory there, of at least as many bytes, for as long as the module is loaded.
-// CUDA_ERROR_NOT_FOUND when there is no __managed__ variable of that name,
-// CUDA_ERROR_NOT_PERMITTED when code of the module has its address already: after the first launch.
+// Places the variable at `address` for the kernels of `module` and for cuModuleGetGlobal. Initial
+// values containing its address are updated. Its bytes are not copied. The caller owns the memory
+// at `address`, at least as large as the variable, until the module is unloaded. Returns
+// CUDA_ERROR_NOT_FOUND if no __managed__ variable has the name. Returns CUDA_ERROR_NOT_PERMITTED if
+// code of the module already has its address, after the first launch.
 using PlaceVariable = CUresult (*)(CUmodule module, const char* name, CUdeviceptr address);
 inline constexpr const char* kPlaceVariable = "cuspan_soft_place_variable";
 

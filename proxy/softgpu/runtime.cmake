@@ -1,5 +1,5 @@
-# The runtime of compiled kernels, and the driver's face over it: a shared
-# library under the vendor's name, which nothing but our proxy loads.
+# Runtime of compiled kernels, and the driver API on top of it: a shared library with NVIDIA's name,
+# loaded only by the proxy.
 enable_language(ASM)
 add_library(cuspan_softgpu_runtime STATIC
   rt/switch.S rt/stack.cc rt/fiber.cc rt/code_ranges.cc rt/fault.cc
@@ -24,14 +24,14 @@ target_include_directories(cuspan_softgpu PRIVATE ${XXHASH_INCLUDE_DIRS})
 target_link_libraries(cuspan_softgpu PRIVATE
   cuspan_softgpu_compiler cuspan_softgpu_runtime cuspan::fatbin_payload)
 cuspan_precompile(cuspan_softgpu LIKE cuspan_common)
-# Its workers and fault handlers stay until the process ends, so it is never unloaded.
+# Its worker threads and fault handlers stay until the process ends, so it is never unloaded.
 target_link_options(cuspan_softgpu PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map
   -Wl,--exclude-libs,ALL -Wl,-z,nodelete -Wl,-z,defs)
 install(TARGETS cuspan_softgpu LIBRARY DESTINATION lib/cuspan/soft
         NAMELINK_SKIP)
 
-# Compiles kernels in a process of its own; the library starts it, and has all the code.
+# Compiles kernels in a separate process. The library starts it, and has all the code.
 add_executable(cuspan_kernel_compiler compiler/main.cc)
 set_target_properties(cuspan_kernel_compiler PROPERTIES
   OUTPUT_NAME cuspan-kernel-compiler

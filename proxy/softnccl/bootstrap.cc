@@ -16,34 +16,34 @@
 namespace cuspan::softnccl {
 namespace {
 
-// For what a rank sends at once when it has connected.
+// Timeout of a step not waiting for other ranks.
 constexpr std::chrono::seconds kTimeToSpeak{10};
-// For all ranks to connect to each other, when each knows that all are there.
+// Timeout of the connections between all ranks, once all are known.
 constexpr std::chrono::seconds kTimeToMeet{60};
-// Ranks that come at the same time wait here until they are accepted.
+// Maximum number of ranks waiting to be accepted.
 constexpr int kBacklog = 1024;
-// When there are no descriptors for those who come.
+// Pause after a failed accept, e.g. without free descriptors.
 constexpr std::chrono::milliseconds kTimeToRecover{10};
 
-// The bytes of a UniqueId.
+// Contents of a UniqueId.
 struct Id {
   std::uint64_t key;
   net::Address root;
 };
 static_assert(sizeof(Id) <= sizeof(nccl::UniqueId) && std::is_trivially_copyable_v<Id>);
 
-// A rank to the root.
+// Message of a rank to the root.
 struct Arrival {
   std::uint64_t key;
   std::int32_t rank, size;
   net::Address address;
 };
-// The root to each rank: whether the addresses of all follow, or who disagrees.
+// Message of the root to each rank. After kNoProblem the addresses of all ranks follow.
 struct Introduction {
   std::uint64_t problem;
 };
 enum Problem : std::uint64_t { kNoProblem = 0, kOtherSize = 1, kSameRank = 2 };
-// A rank to another.
+// Message of a rank to another.
 struct Greeting {
   std::uint64_t key;
   std::int64_t rank;
@@ -101,7 +101,7 @@ class Root {
                                           [](const Rank& rank) { return rank.fd.valid(); });
   }
 
-  // A rank that waits says no more: who is heard of has gone, and may come again.
+  // Removes ranks with closed connections; they may come again. A waiting rank sends nothing more.
   void ForgetGone() {
     for (Rank& rank : ranks_) {
       std::byte more{};
@@ -109,7 +109,7 @@ class Root {
                          (errno == EAGAIN || errno == EINTR);
       if (!waits) rank.fd.Reset();
     }
-    // Without any, the next who comes says again how many they are.
+    // If no rank is left, the next arrival defines the size again.
     if (std::none_of(ranks_.begin(), ranks_.end(),
                      [](const Rank& rank) { return rank.fd.valid(); }))
       ranks_.clear();
@@ -136,11 +136,11 @@ class Root {
 
   const net::Listener listener_;
   const std::uint64_t key_;
-  const std::shared_ptr<net::Interrupt> never_;  // It ends with the process.
+  const std::shared_ptr<net::Interrupt> never_;  // Never raised: the thread ends with the process.
   std::vector<Rank> ranks_;
 };
 
-// Each rank connects to those before it, and is connected to by those behind.
+// Connects to all lower ranks, and accepts connections of all higher ranks.
 Result<Mesh> ConnectAll(const net::Listener& listener, const std::vector<net::Address>& addresses,
                         std::uint64_t key, int rank, std::shared_ptr<net::Interrupt> interrupt) {
   const net::Deadline deadline = In(kTimeToMeet);

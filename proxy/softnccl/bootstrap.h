@@ -1,7 +1,7 @@
-// How the ranks of a communicator find each other: by an id that holds where its maker listens, or
-// by what the ranks of another communicator told each other.
+// Connects the ranks of a communicator. They find each other by an id containing the address of its
+// creator's socket, or by invitations exchanged in another communicator.
 //
-// Whoever connects must know the number in the id: connections of strangers are dropped.
+// A connecting process must present the key of the id; other connections are dropped.
 //
 // Threads: any.
 #pragma once
@@ -17,24 +17,24 @@
 
 namespace cuspan::softnccl {
 
-// Of a communicator. NCCL has been run with tens of thousands.
+// Ranks of a communicator. NCCL has been run with tens of thousands.
 inline constexpr int kMaxRanks = 1 << 16;
 
-// Makes an id, and a thread that introduces the ranks which come with it to each other. It ends
+// Creates an id, and a thread introducing the ranks with this id to each other. The thread ends
 // when all have come, or with the process.
 Result<nccl::UniqueId> MakeUniqueId();
 
-// Waits until all `size` ranks have come; a rank that goes again before may come anew. kInvalid
-// where another rank disagrees on their number, or is this one.
+// Blocks until all `size` ranks have come. A rank leaving earlier may come again. kInvalid if
+// another rank has a different size, or the same rank.
 Result<Mesh> JoinById(const nccl::UniqueId& id, int rank, int size,
                       std::shared_ptr<net::Interrupt> interrupt);
 
-// Those who have found each other by the first way, or are invited, have a minute to connect.
+// Both ways of joining give the ranks a minute to connect, once all of them are known.
 
-// What each rank of a new communicator tells the others of an older one.
+// Values sent by each rank of a new communicator to the others, through an older one.
 struct Invitation {
   net::Address address;
-  std::uint64_t key = 0;  // The first rank's counts.
+  std::uint64_t key = 0;  // Only the first rank's is used.
 };
 Invitation Invite(const net::Listener& listener);
 Result<Mesh> JoinInvited(const net::Listener& listener, const std::vector<Invitation>& ranks,

@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::uint64_t kPointToPoint = 0xff;
 
-// By which ranks see that they call the same.
+// Identifies a call. Ranks compare it to detect different calls.
 std::uint64_t KindOf(const Call& call) {
   return static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.type) << 8U |
          static_cast<std::uint64_t>(call.op) << 16U | static_cast<std::uint64_t>(call.root) << 32U;
 }
 
-// Where the elements of a reduction are cut: one segment for each rank.
+// Division of a reduction's elements into one segment per rank.
 struct Segments {
   std::size_t count, element_bytes;
   int ranks;
@@ -23,7 +23,7 @@ struct Segments {
   std::size_t bytes(int rank) const { return begin(rank + 1) - begin(rank); }
 };
 
-// Gives each rank its segment of `data`, reduced, at `result`.
+// Writes this rank's segment of the reduction of `data` to `result`.
 Status ReduceSegments(Mesh& mesh, const Call& call, const Segments& segments, std::byte* data,
                       std::byte* result) {
   const std::size_t own = segments.bytes(mesh.rank());
@@ -63,7 +63,7 @@ Status ReduceToRoot(Mesh& mesh, const HostCall& host, const Segments& segments) 
   return mesh.Exchange(KindOf(host.call), outgoing, incoming);
 }
 
-// The kinds that only move: `bytes` are those of one rank's part.
+// Executes the kinds without a reduction. `bytes`: size of one rank's part.
 Status Move(Mesh& mesh, const HostCall& host, std::size_t bytes) {
   const CallKind kind = host.call.kind;
   const bool is_root = mesh.rank() == host.call.root;

@@ -1,10 +1,10 @@
-// What each collective operation does, on host memory, between the ranks of a mesh.
+// Collective operations on host memory, between the ranks of a mesh.
 //
-// A reduction is made in segments: each rank gets its segment of all the others, reduces them from
-// the first rank to the last, and hands the result to those who want it. So all ranks have the same
-// bits, in every run, and no rank sends more than twice what it has.
+// A reduction is computed in segments. Each rank receives its segment from all others, and reduces
+// it from the first rank to the last. It then sends the result to the ranks needing it. All ranks
+// get the same bits in every run, and no rank sends more than twice its own bytes.
 //
-// Threads: any; a Mesh by one at a time.
+// Threads: any; one at a time for a Mesh.
 #pragma once
 
 #include <cstddef>
@@ -18,29 +18,30 @@ namespace cuspan::softnccl {
 
 using nccl::CallKind;
 
-// One call, the same at all ranks but for the buffers; of kSend and kReceive `root` is the peer.
+// One call without buffers. Ranks of a collective pass equal values. `root`: also peer of kSend,
+// kReceive.
 struct Call {
   CallKind kind;
-  std::size_t count;  // Elements, as NCCL counts for this kind.
+  std::size_t count;  // Elements, as counted by NCCL for this kind.
   nccl::DataType type;
   nccl::ReduceOp op = nccl::kSum;
   int root = 0;
 };
 
-// Bytes that a rank gives and gets.
+// Sizes of a rank's buffers, in bytes.
 std::size_t SendBytes(const Call& call, int rank, int ranks);
 std::size_t ReceiveBytes(const Call& call, int rank, int ranks);
 
-// A call with its bytes, which do not overlap.
+// A call with its buffers. They do not overlap.
 struct HostCall {
   Call call;
   std::byte* send;
   std::byte* receive;
 };
 
-// Neither kSend nor kReceive. Errors are Mesh's.
+// Runs any kind except kSend and kReceive. Errors are Mesh's.
 Status RunCollective(Mesh& mesh, const HostCall& call);
-// kSend and kReceive only, at once: calls that name each other's ranks do not wait for each other.
+// Runs kSend and kReceive concurrently: calls naming each other's ranks do not block each other.
 Status RunPointToPoint(Mesh& mesh, std::span<const HostCall> calls);
 
 }  // namespace cuspan::softnccl

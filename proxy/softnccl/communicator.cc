@@ -12,7 +12,7 @@
 namespace cuspan::softnccl {
 namespace {
 
-// More than any device has, and far from where sizes would overflow.
+// Above the memory of any device, and far below an overflow of sizes.
 constexpr std::size_t kMaxElements = std::size_t{1} << 40U;
 
 nccl::Result ResultOf(const Status& status) {
@@ -32,7 +32,7 @@ nccl::Result ResultOf(const Status& status) {
 
 bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kReceive; }
 
-// Between two looks at what streams have reached.
+// Interval between polls of the streams' progress.
 constexpr std::chrono::microseconds kNap{50};
 
 }  // namespace
@@ -99,7 +99,7 @@ void Communicator::Fail(nccl::Result result, const std::string& problem) {
   changed_.notify_all();
 }
 
-// --- What calls ask
+// --- Calls
 
 Outcome Communicator::Check(const DeviceCall& call) const {
   if (!joined_) return {nccl::kInvalidUsage, "the communicator's ranks have not all come yet"};
@@ -136,7 +136,7 @@ Outcome Communicator::Enqueue(const std::vector<DeviceCall>& calls) {
   std::unique_ptr<Group> group = Stage(calls);
   if (group == nullptr)
     return {nccl::kUnhandledCudaError, "the CUDA driver has no page-locked memory for a call"};
-  // In the queue first: of two threads' groups the streams may come to either first.
+  // Queued before submission: streams may reach the groups of two threads in either order.
   Group* const submitted = group.get();
   Push(std::move(group));
   CUresult result = CUDA_SUCCESS;
@@ -170,7 +170,7 @@ std::unique_ptr<Communicator::Group> Communicator::Stage(const std::vector<Devic
                       nccl::ElementBytes(call.call.type)};
     if (call.op >= nccl::kReduceOps) {
       MutexLock lock(mutex_);
-      // Another thread may have taken it away since Check.
+      // Another thread may have removed it since Check.
       const auto made = factors_.find(call.op);
       if (made != factors_.end()) factors[i] = made->second;
       movement.factor_at = factors[i].place;
@@ -253,12 +253,12 @@ void Communicator::Retire() {
   changed_.notify_all();
 }
 
-// --- Its thread
+// --- The communicator's thread
 
 void Communicator::Loop(Join join) {
   cuda_.context_set(context_);
   Result<Mesh> mesh = join(interrupt_);
-  join = nullptr;  // With what it holds.
+  join = nullptr;  // Frees its captures.
   if (!mesh.ok()) Fail(ResultOf(mesh.status()), mesh.status().message());
   MutexLock lock(mutex_);
   if (mesh.ok()) {
@@ -268,17 +268,17 @@ void Communicator::Loop(Join join) {
   joined_ = true;
   changed_.notify_all();
   while (!retired_ || !queue_.empty() || !passing_.empty()) {
-    // The other ranks hear of a failure by that.
+    // Closing notifies the other ranks of a failure.
     if (mesh.ok() && failure_ != nccl::kSuccess) mesh->Close();
     if (std::unique_ptr<Group> passed = TakePassed()) {
       lock.unlock();
-      passed.reset();  // Its memory goes.
+      passed.reset();  // Frees its memory.
       lock.lock();
       continue;
     }
     Group* const next = Next();
     if (next == nullptr) {
-      // What streams do is seen by looking only.
+      // Progress of streams can only be polled.
       const bool looks = !passing_.empty() || (!queue_.empty() && queue_.front()->submitted);
       if (looks)
         changed_.wait_for(lock, kNap);
@@ -289,7 +289,7 @@ void Communicator::Loop(Join join) {
     lock.unlock();
     Do(mesh, *next);
     lock.lock();
-    // It was in the queue until now, so that Drain sees it in one of the two.
+    // The group has been in queue_ until now, so Drain always sees it in one of the two.
     if (!next->calls.empty()) passing_.push_back(std::move(queue_.front()));
     queue_.pop_front();
     changed_.notify_all();

@@ -1,10 +1,10 @@
-// One rank of a communicator: what its streams have reached is done by a thread of its own, one
-// group of calls after the other, as all ranks name them.
+// One rank of a communicator. Its own thread executes the groups of calls one after the other. All
+// ranks must enqueue them in the same order.
 //
-// A call is work of its stream, which waits in its course until the thread has the other ranks'
-// bytes (staging.h). The thread looks at what it waits for many times a millisecond.
+// A call is work in its stream. The stream waits until the thread has received the bytes of the
+// other ranks (staging.h). The thread polls the streams many times a millisecond.
 //
-// Threads: any, but for functions that say otherwise.
+// Threads: any, unless noted otherwise.
 #pragma once
 
 #include <cuda.h>
@@ -30,7 +30,7 @@
 
 namespace cuspan::softnccl {
 
-// A call with the program's buffers. `op` may be one that the communicator made.
+// A call with the program's buffers. `op` may come from MakeFactor.
 struct DeviceCall {
   Call call;
   int op = nccl::kSum;
@@ -38,7 +38,7 @@ struct DeviceCall {
   CUstream stream = nullptr;
 };
 
-// What a function of NCCL returns, and the sentence to it; none when all is well.
+// Result of an NCCL function, with an error message (empty on success).
 struct Outcome {
   nccl::Result result = nccl::kSuccess;
   std::string problem;
@@ -47,55 +47,55 @@ struct Outcome {
 
 class Communicator {
  public:
-  // How a rank comes to its mesh; called once, by the communicator's thread.
+  // Connects a rank to its mesh. Called once, by the communicator's thread.
   using Join = std::function<Result<Mesh>(std::shared_ptr<net::Interrupt>)>;
-  // What each of some ranks said, in their order.
+  // Answers of the ranks asked, in their order.
   using Answers = Result<std::vector<std::byte>>;
 
-  // A rank whose work is for this context. Its thread begins by joining the others.
-  // kExhausted where there is no thread or descriptor for it.
+  // Starts a rank working in this context. Its thread begins by joining the others. kExhausted if
+  // no thread or descriptor is left for it.
   static Result<std::shared_ptr<Communicator>> Start(const Cuda& cuda, CUcontext context,
                                                      Join join);
 
   const Cuda& cuda() const { return cuda_; }
   CUcontext context() const { return context_; }
-  // Known when it has joined; before, size() is 0.
+  // Known once joined. Before, rank() is -1 and size() is 0.
   int rank() const;
   int size() const;
 
-  // Until it has joined, or has failed to.
+  // Blocks until it has joined, or has failed to.
   Outcome AwaitJoined();
-  // kInProgress until then; later what failed first, of any call, or success.
+  // kInProgress until joined. Later the first failure of any call, or kSuccess.
   nccl::Result AsyncError() const;
-  // The sentence to that; empty while all is well.
+  // Message of this failure; empty without one.
   std::string Problem() const;
 
-  // Puts a group of calls into their streams; kSuccess says nothing of the other ranks.
+  // Submits a group of calls to their streams. kSuccess does not include the other ranks.
   Outcome Enqueue(const std::vector<DeviceCall>& calls);
 
-  // An operation that multiplies what this rank gives by a factor, and sums: `factor` is an element
-  // of that type, in memory of the host, which is read now, or of the device, read by each call.
+  // Creates an operation: multiply this rank's elements by a factor, then sum. `factor` points to
+  // an element of `type`. Host memory is read now, device memory by each call.
   Outcome MakeFactor(nccl::DataType type, const void* factor, bool on_device, int* op);
   Outcome ForgetFactor(int op);
 
-  // Has the thread tell `own` to `ranks` (this one among them, the same list at all), after the
-  // calls before it.
+  // Exchanges `own` with `ranks` on the communicator's thread, after all earlier calls. All ranks
+  // pass the same list, including themselves.
   std::future<Answers> Ask(std::vector<int> ranks, std::vector<std::byte> own);
 
-  // Until all calls have ended, in their streams too.
+  // Blocks until all calls have ended, in their streams too.
   void Drain();
-  // Ends what waits for other ranks, now and later, with failures.
+  // Fails all calls waiting for other ranks, now and later.
   void Abort();
-  // The thread ends when all has; to be called once, last.
+  // Ends the thread once all calls have ended. Called once, last.
   void Retire();
 
  private:
   struct Factor {
     nccl::DataType type = nccl::kInt8;
     std::byte value[sizeof(std::uint64_t)] = {};
-    CUdeviceptr place = 0;  // 0: `value` is it.
+    CUdeviceptr place = 0;  // 0: `value` is used.
   };
-  // What a group does in one stream.
+  // Calls of a group in one stream.
   struct Batch {
     CUstream stream;
     std::vector<Movement> movements;
@@ -103,15 +103,15 @@ class Communicator {
   };
   struct Staged {
     DeviceCall call;
-    std::size_t batch, movement;  // Where its bytes are.
+    std::size_t batch, movement;  // Indices of its buffers.
   };
-  // What is done at once. A question (Ask) has no calls.
+  // Calls executed together. A question (Ask) has no calls.
   struct Group {
     std::vector<Staged> calls;
-    std::vector<Batch> batches;  // By stream.
+    std::vector<Batch> batches;  // One per stream.
     std::function<Status(Mesh&)> question;
-    std::function<void(const Status&)> refuse;  // Of a question that nobody can be asked any more.
-    bool submitted = false;                     // All is in the streams.
+    std::function<void(const Status&)> refuse;  // Fails a question after an error.
+    bool submitted = false;                     // True if all is in the streams.
 
     bool Reached() const;
     bool Passed() const;
@@ -122,15 +122,15 @@ class Communicator {
       : cuda_(cuda), context_(context), interrupt_(std::move(interrupt)) {}
 
   Outcome Check(const DeviceCall& call) const CUSPAN_REQUIRES(mutex_);
-  // A group of these calls; null where the driver refuses the memory for it.
+  // Returns a group of these calls; null if the driver refuses its memory.
   std::unique_ptr<Group> Stage(const std::vector<DeviceCall>& calls);
   void Push(std::unique_ptr<Group> group);
   void Loop(Join join);
-  // A group that all streams are past, to be forgotten; or null.
+  // Removes and returns a group passed by all its streams; null if none.
   std::unique_ptr<Group> TakePassed() CUSPAN_REQUIRES(mutex_);
-  // The first in the queue, if all streams have come to it; else null.
+  // Returns the first in the queue, if all its streams have reached it; else null.
   Group* Next() CUSPAN_REQUIRES(mutex_);
-  // Does or, after a failure, refuses what a group is for, and lets its streams go on.
+  // Executes a group, or fails it after an earlier failure. Releases its streams.
   void Do(Result<Mesh>& mesh, Group& group);
   Status RunGroup(Mesh& mesh, Group& group);
   void Fail(nccl::Result result, const std::string& problem);
@@ -142,7 +142,7 @@ class Communicator {
   mutable Mutex mutex_;
   std::condition_variable changed_;
   bool joined_ CUSPAN_GUARDED_BY(mutex_) = false;
-  // Written before joined_, and not any more after.
+  // Written before joined_, constant afterwards.
   int rank_ = -1, size_ = 0;
   bool retired_ CUSPAN_GUARDED_BY(mutex_) = false;
   nccl::Result failure_ CUSPAN_GUARDED_BY(mutex_) = nccl::kSuccess;
@@ -150,7 +150,7 @@ class Communicator {
   std::map<int, Factor> factors_ CUSPAN_GUARDED_BY(mutex_);
   int next_factor_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
   std::deque<std::unique_ptr<Group>> queue_ CUSPAN_GUARDED_BY(mutex_);
-  // Those whose streams are not past them.
+  // Executed groups not yet passed by all their streams.
   std::deque<std::unique_ptr<Group>> passing_ CUSPAN_GUARDED_BY(mutex_);
 };
 

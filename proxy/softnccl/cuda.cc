@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-// The names of cuda.h stand for functions with other names.
+// cuda.h defines some names as macros for versioned functions.
 #define CUSPAN_NAME_OF(function) CUSPAN_TEXT(function)
 #define CUSPAN_TEXT(function) #function
 

@@ -1,5 +1,5 @@
-// The functions of the process's CUDA driver that collectives need. The process has loaded it, from
-// wherever it is, by the name libcuda.so.1.
+// Functions of the CUDA driver needed by collectives. The process has already loaded the driver,
+// from any path, as libcuda.so.1.
 //
 // Threads: any.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace cuspan::softnccl {
 
-// Those that a proxy uses itself, and no other: the software GPU has only these.
+// Only functions also used by a proxy: the software GPU has no others.
 struct Cuda {
   decltype(&cuCtxGetCurrent) context_get;
   decltype(&cuCtxSetCurrent) context_set;
@@ -21,11 +21,11 @@ struct Cuda {
   decltype(&cuMemcpyHtoDAsync) copy_to_device;
   decltype(&cuStreamBatchMemOp) memory_operations;
 
-  // kUnavailable when there is no driver, or one that lacks a function.
+  // kUnavailable if there is no driver, or a function is missing.
   static Result<Cuda> Load();
 };
 
-// Makes a context current to the calling thread as long as it lives.
+// Makes a context current to the calling thread, until destroyed.
 class WithContext {
  public:
   WithContext(const Cuda& cuda, CUcontext context) : cuda_(cuda) {

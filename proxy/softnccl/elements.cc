@@ -11,7 +11,7 @@
 namespace cuspan::softnccl {
 namespace {
 
-// A type that C++ has, as those of small_float.h are.
+// A native C++ type, with the interface of the types in small_float.h.
 template <typename T>
 struct Plain {
   using Bits = T;
@@ -22,7 +22,7 @@ struct Plain {
 template <typename T>
 T Combine(nccl::ReduceOp op, T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    // Of 32 bits at least: narrower ones would become signed again.
+    // At least 32 bits: narrower types would be promoted to signed int.
     using Unsigned = std::make_unsigned_t<std::common_type_t<T, int>>;
     switch (op) {
       case nccl::kProduct:
@@ -59,7 +59,7 @@ T Divide(T sum, std::size_t count) {
   }
 }
 
-// What an element is computed as.
+// Type used to compute an element.
 template <typename Type>
 using Computed = decltype(Type::Value({}));
 
@@ -76,7 +76,7 @@ void StoreAt(std::byte* data, std::size_t index, Computed<Type> value) {
   std::memcpy(data + index * sizeof(bits), &bits, sizeof(bits));
 }
 
-// Calls `with` with a value of the type that computes with elements of `type`.
+// Calls `with` with a value of the type implementing `type`.
 template <typename With>
 void Dispatch(nccl::DataType type, With with) {
   switch (type) {

@@ -10,7 +10,7 @@ CallGroup& CallGroup::OfThisThread() {
   return group;
 }
 
-// What failed, else whether something is in progress.
+// Returns the first failure; without one, kInProgress if any is in progress.
 Outcome CallGroup::AwaitAll(const std::vector<Joining>& joinings) {
   Outcome all;
   for (const Joining& joining : joinings) {
@@ -27,7 +27,7 @@ nccl::Result CallGroup::End() {
   Outcome outcome = std::exchange(refused_, {});
   const auto joinings = std::exchange(joinings_, {});
   const auto calls = std::exchange(calls_, {});
-  // They have begun at once, so that none waits for one that comes behind it here.
+  // All have started already, so none waits for a later one.
   if (outcome.ok()) outcome = AwaitAll(joinings);
   if (!outcome.ok() && outcome.result != nccl::kInProgress) {
     for (const Joining& joining : joinings) joining.abandon();

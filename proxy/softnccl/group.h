@@ -1,6 +1,6 @@
-// ncclGroupStart and ncclGroupEnd: what a thread calls between them is done together at the end.
+// ncclGroupStart and ncclGroupEnd. Calls of a thread between them are executed together at the end.
 //
-// Threads: each has its own.
+// Threads: each has its own group.
 #pragma once
 
 #include <functional>
@@ -12,27 +12,27 @@
 
 namespace cuspan::softnccl {
 
-// A communicator that has begun to join the others.
+// A communicator joining the others.
 struct Joining {
-  std::function<Outcome()> wait;  // kInProgress where nobody waits for it.
-  std::function<void()> abandon;  // It is not to be, whether it has joined or not.
+  std::function<Outcome()> wait;  // kInProgress if non-blocking.
+  std::function<void()> abandon;  // Aborts it, joined or not.
 };
 
 class CallGroup {
  public:
-  // The calling thread's.
+  // Returns the calling thread's group.
   static CallGroup& OfThisThread();
 
   void Start() { ++depth_; }
-  // Of the outermost group: does what was noted. Returns what failed first, here or before; then
-  // no communicator that began in the group is left.
+  // Executes the recorded calls at the end of the outermost group. Returns the first failure. If a
+  // recorded call or a join failed, aborts all communicators of the group.
   nccl::Result End();
 
-  // Each now, or at the end of the group that has begun.
+  // Executes it now, or at the end of the open group.
   nccl::Result Enqueue(const std::shared_ptr<Communicator>& communicator, const DeviceCall& call);
   nccl::Result Join(Joining joining);
-  // Of a call that needs no group: keeps its sentence for ncclGetLastError. One that was refused
-  // fails the group.
+  // Returns the result, and keeps its message for ncclGetLastError. A failure inside a group fails
+  // the group.
   nccl::Result Return(Outcome outcome);
 
   const std::string& problem() const { return problem_; }
@@ -45,9 +45,9 @@ class CallGroup {
   static Outcome AwaitAll(const std::vector<Joining>& joinings);
 
   int depth_ = 0;
-  std::string problem_;  // Of what failed last.
+  std::string problem_;  // Message of the last failure.
   Outcome refused_;
-  std::vector<Calls> calls_;  // By communicator, in the order of their first calls.
+  std::vector<Calls> calls_;  // One per communicator, in the order of their first calls.
   std::vector<Joining> joinings_;
 };
 

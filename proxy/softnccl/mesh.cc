@@ -10,27 +10,27 @@
 namespace cuspan::softnccl {
 namespace {
 
-// Before each piece, so that ranks that do not agree on what they do hear of it.
+// Sent before each piece, to detect ranks running different operations.
 struct Header {
   std::uint64_t kind;
   std::uint64_t bytes;
 };
 
-// What is on its way between this rank and one other, in one direction.
+// Data in flight between this rank and another, in one direction.
 struct Piece {
   std::byte* data;
   std::size_t bytes;
 };
 struct Flow {
   std::deque<Piece> pieces;
-  Header header{};           // Of the first piece.
-  std::size_t progress = 0;  // Bytes of the header and the first piece.
+  Header header{};           // Header of the first piece.
+  std::size_t progress = 0;  // Bytes done of header and first piece.
   bool done() const { return pieces.empty(); }
 };
 
 enum class Step { kBlocked, kGone, kMismatch };
 
-// Calls `move` for what is next, the header or the piece, until it blocks or all is done.
+// Calls `move` for the next header or piece, until it blocks or all is done.
 template <typename Move, typename Check>
 Step Progress(Flow& flow, std::uint64_t kind, Move move, Check check) {
   while (!flow.done()) {
@@ -70,7 +70,7 @@ struct OfReceiver {
   }
 };
 
-// From this rank to itself.
+// Copies from this rank to itself.
 Status CopyOwn(int rank, std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
   std::size_t next = 0;
   for (const Outgoing& out : outgoing) {

@@ -13,7 +13,7 @@
 
 namespace cuspan::softnccl {
 
-// Bytes for another rank, and room for those of another. Both may be this rank.
+// A buffer sent to a rank, and one received from a rank. The rank may be this one.
 struct Outgoing {
   int rank;
   const std::byte* data;
@@ -28,25 +28,25 @@ struct Incoming {
 // Threads: one at a time; the interrupt may be raised by any.
 class Mesh {
  public:
-  // `links`: a connection to each rank that does not block; none to `rank` itself.
+  // `links`: a non-blocking connection to each rank, except `rank` itself.
   Mesh(int rank, std::vector<UniqueFd> links, std::shared_ptr<net::Interrupt> interrupt)
       : rank_(rank), links_(std::move(links)), interrupt_(std::move(interrupt)) {}
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(links_.size()); }
 
-  // Sends and receives all of it, as it comes. What goes from one rank to another arrives in the
-  // order in which both name it. kInvalid when a rank sends something of another size or with
-  // another `kind` than is expected of it; kUnavailable when one is gone, or when interrupted.
-  // After a failure the connections are closed, so that the other ranks fail, too.
+  // Sends and receives all buffers concurrently. Buffers from one rank to another arrive in the
+  // order listed by both. kInvalid if a rank sends another size or `kind` than expected.
+  // kUnavailable if a rank is gone, or when interrupted. After a failure the connections are
+  // closed, so the other ranks fail, too.
   Status Exchange(std::uint64_t kind, std::span<const Outgoing> outgoing,
                   std::span<const Incoming> incoming);
 
-  // The same number of bytes from each of these ranks (this one among them), in their order.
+  // Collects the same number of bytes from each of these ranks (with this one), in their order.
   Result<std::vector<std::byte>> Gather(std::uint64_t kind, std::span<const int> ranks,
                                         std::span<const std::byte> own);
 
-  // No more exchanges: the other ranks see that this one is gone.
+  // Closes all connections; the other ranks detect the loss of this one.
   void Close() {
     for (UniqueFd& link : links_) link.Reset();
   }

@@ -20,7 +20,7 @@ namespace cuspan::softnccl {
 struct Handle {
   std::shared_ptr<Communicator> communicator;
   bool blocking = true;
-  std::string last_problem;  // As ncclGetLastError has told it.
+  std::string last_problem;  // Result of ncclGetLastError.
 };
 
 namespace {
@@ -28,7 +28,7 @@ namespace {
 using nccl::Config;
 using nccl::UniqueId;
 
-// What ncclGetVersion says: the release whose functions these are.
+// Result of ncclGetVersion: the release of these functions.
 constexpr int kVersion = nccl::VersionCode(2, 28, 9);
 
 nccl::Result Refuse(nccl::Result result, std::string why) {
@@ -37,9 +37,9 @@ nccl::Result Refuse(nccl::Result result, std::string why) {
 
 Outcome NoCommunicator() { return {nccl::kInvalidArgument, "there is no communicator"}; }
 
-// Whether functions are to wait; where the configuration does not say so, `otherwise`.
+// True if functions are to block; `otherwise` if the configuration does not specify it.
 bool IsBlocking(const Config* config, bool otherwise) {
-  // Shorter ones, of releases before 2.14, end before that member.
+  // Shorter ones, of releases before 2.14, do not have this member.
   if (config == nullptr || config->size < offsetof(Config, blocking) + sizeof(config->blocking) ||
       config->blocking == nccl::kUndefined)
     return otherwise;
@@ -55,8 +55,7 @@ nccl::Result RefuseConfig() {
                 "the configuration was not made by NCCL_CONFIG_INITIALIZER");
 }
 
-// Begins to join; waits until that is done, unless it is not to block. *handle is null where it
-// fails.
+// Starts joining; if `blocking`, waits for its end. *handle is null after a failure.
 nccl::Result Start(const Cuda& cuda, CUcontext context, bool blocking, Communicator::Join join,
                    Handle** handle) {
   *handle = nullptr;
@@ -91,21 +90,21 @@ nccl::Result Submit(Handle* handle, CallKind kind, const void* send, void* recei
   return CallGroup::OfThisThread().Enqueue(handle->communicator, call);
 }
 
-// What a rank tells the others of a communicator that is being split or shrunk.
+// Values exchanged by the ranks of a communicator being split or shrunk.
 struct Wish {
   std::int32_t color, key;
   Invitation invitation;
 };
 
-// Those who wish for the same colour, in the order of their keys, as the others of the older
-// communicator have told; and which of them this rank is.
+// Members of a new communicator: the ranks of one colour, in the order of their keys. `own`: index
+// of this rank among them.
 struct Members {
   std::vector<Invitation> invitations;
   int own = 0;
 };
 Members MembersOf(const std::vector<std::byte>& told, const std::vector<int>& ranks, int color,
                   int parent_rank) {
-  std::multimap<std::int32_t, std::pair<int, Invitation>> by_key;  // Equal ones as they stood.
+  std::multimap<std::int32_t, std::pair<int, Invitation>> by_key;  // Equal keys keep their order.
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     Wish wish;
     std::memcpy(&wish, told.data() + i * sizeof(wish), sizeof(wish));
@@ -119,13 +118,13 @@ Members MembersOf(const std::vector<std::byte>& told, const std::vector<int>& ra
   return members;
 }
 
-// A communicator of those of `ranks` that wish for the same colour, in the order of their keys.
+// Creates a communicator of those of `ranks` with the same colour, in the order of their keys.
 nccl::Result Part(Handle* handle, const std::vector<int>& ranks, int color, int key, Handle** part,
                   const Config* config) {
   *part = nullptr;
   Communicator& parent = *handle->communicator;
   cuspan::Result<net::Listener> opened = net::Listener::Open(parent.size());
-  // The others hear of it also from a rank that can not listen: it has no address then.
+  // A rank unable to listen also notifies the others, without an address.
   const Wish own{color, key, opened.ok() ? Invite(*opened) : Invitation()};
   std::vector<std::byte> bytes(sizeof(own));
   std::memcpy(bytes.data(), &own, sizeof(own));
@@ -189,7 +188,7 @@ const char* ncclGetErrorString(nccl::Result result) {
 const char* ncclGetLastError(Handle* handle) {
   if (handle == nullptr) return softnccl::CallGroup::OfThisThread().problem().c_str();
   handle->last_problem = handle->communicator->Problem();
-  // Else what was wrong with a call of this thread.
+  // If the communicator has not failed, returns the failure of this thread.
   return handle->last_problem.empty() ? ncclGetLastError(nullptr) : handle->last_problem.c_str();
 }
 

@@ -1,10 +1,10 @@
-// The functions of libnccl.so.2 that there are for software GPUs, as NCCL's documentation defines
-// them; ncclComm_t is a pointer to Handle, and enumerations that callers may extend are int.
+// Functions of libnccl.so.2 supported on software GPUs, as documented by NCCL. ncclComm_t is a
+// pointer to Handle. Enumerations extensible by callers are int.
 //
-// Threads: any; those of one communicator one at a time. Buffers are device memory of the context
-// that was current when the communicator was made; streams are not being captured. A Handle belongs
-// to the caller until ncclCommDestroy or ncclCommAbort. What failed, ncclGetLastError says: of a
-// communicator, or else of the calling thread.
+// Threads: any; one at a time for a communicator. Buffers are device memory of the context current
+// at the communicator's creation. Streams must not be captured. A Handle belongs to the caller
+// until ncclCommDestroy or ncclCommAbort. ncclGetLastError returns the failure of a communicator,
+// or else of the calling thread.
 #pragma once
 
 #include <cuda.h>

@@ -86,11 +86,11 @@ CUresult Staging::Submit(CUstream stream) {
   CUresult result = Take(stream);
   if (result == CUDA_SUCCESS) result = Tell(stream, kReachedAt, true);
   if (result == CUDA_SUCCESS) result = Give(stream);
-  // Also behind work that was refused: what is in the stream before still uses this memory.
+  // Submitted even after an error: earlier work in the stream still uses this memory.
   const CUresult last = Tell(stream, kPassedAt, false);
   if (result == CUDA_SUCCESS) result = last;
   if (result != CUDA_SUCCESS) Word(kReachedAt).store(1);
-  // A stream that takes nothing any more is of a context that is lost, and does nothing either.
+  // If the stream accepts no more work, its context is lost, and its work no longer runs.
   if (last != CUDA_SUCCESS) Word(kPassedAt).store(1);
   return result;
 }

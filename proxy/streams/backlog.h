@@ -1,6 +1,6 @@
-// When a proxy leaves what the client sent where it is: as CUDA's own queues, which hold about a
-// thousand launches, a proxy's take only so much, and a program that launches faster than its
-// device runs waits.
+// Flow control from a proxy to the client. CUDA's own queues hold about a thousand launches, and a
+// faster program blocks. If a proxy's queues are full, it leaves further frames in the ring, and
+// the program blocks too.
 #pragma once
 
 #include <chrono>
@@ -9,22 +9,22 @@
 
 namespace cuspan::proxy {
 
-// Knows no clock of its own. Threads: one at a time.
+// Does not read a clock itself. Threads: one at a time.
 class Backlog {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // So many ops wait in the queues at most (some megabytes). Much more than CUDA has room for: what
-  // other threads of the program send lies in the same ring, and should not wait behind a program
-  // that is merely some steps ahead of its device.
+  // Maximum of ops waiting in the queues (some megabytes). It is much higher than CUDA's limit:
+  // frames of the program's other threads use the same ring, and should not wait behind a thread
+  // merely some steps ahead of its device.
   static constexpr std::size_t kMaxWaiting = 65536;
-  // Then frames are read again when there are no more than this.
+  // Number of waiting ops at which reading frames begins again.
   static constexpr std::size_t kFewWaiting = kMaxWaiting * 3 / 4;
-  // What waits may wait for something that is still in the ring (a chunk, a signal, a wait's other
-  // side). When nothing has moved for so long, frames are read until something does.
+  // Waiting ops may depend on a frame still in the ring (a chunk, a signal, the other side of a
+  // wait). If no op has left the queues for this time, frames are read until one does.
   static constexpr std::chrono::milliseconds kPatience{20};
 
-  // Whether frames are to be left in the ring. `taken` counts the ops that have left the queues.
-  // now() is asked only when many wait.
+  // True if frames are to be left in the ring. `taken` is the number of ops removed from the queues
+  // so far. now() is called only while many ops wait.
   template <typename Now>
   bool Hold(std::size_t waiting, std::uint64_t taken, Now&& now) {
     if (waiting <= (holding_ ? kFewWaiting : kMaxWaiting)) {

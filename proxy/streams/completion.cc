@@ -16,18 +16,18 @@ using std::chrono::steady_clock;
 
 constexpr microseconds kFirstBackoff{5};
 constexpr microseconds kLongestBackoff{50};
-// Between two looks at the device: the driver lets one thread at a time into a
-// context, and the one that submits work shall not wait for the one that looks.
+// Time between two polls of the device. The driver admits one thread at a time to a context, and
+// polling should not delay the thread submitting work.
 constexpr std::chrono::nanoseconds kPollInterval{1500};
-// The same when only the progress of streams is of interest.
+// The same while only progress marks are pending.
 constexpr microseconds kBetweenMarks{20};
 constexpr microseconds kNoLimit = std::chrono::hours(1);
-// Chunks of no more bytes go as a frame: between nodes a chunk is a message of its own, behind one
-// that announces it. But not beside others: it would overtake them, and the client keep it until
-// they are there.
+// Chunks up to this size are sent inside a frame: between nodes, a chunk in a slot costs a message
+// of its own after the announcing frame. Only if no other chunk is in flight: the frame would
+// overtake it, and the client would buffer the frame until then.
 constexpr std::uint32_t kMaxInlineChunk = 4096;
-// While the receiving thread looks, the completer's watches it in such naps, and for so long after
-// the last thing that was pending.
+// While the receiving thread polls, the completer's thread checks on it at this interval. It stops
+// this long after the last pending entry.
 constexpr microseconds kWatchSleep{200};
 constexpr std::chrono::milliseconds kWatch{20};
 
@@ -36,7 +36,8 @@ void PauseBetweenLooks() {
   while (steady_clock::now() < end) __builtin_ia32_pause();
 }
 
-// One that is complete as soon as the device has anything to do.
+// Creates an event recorded before all work, so it is complete as soon as the device executes
+// anything.
 CUevent MakeEvent(const Driver& driver) {
   CUevent event = nullptr;
   if (driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
@@ -216,8 +217,8 @@ Completer::Look Completer::Round() {
   const std::uint64_t before = urgent_changes_;
   TakeArrivals();
   Sweep(found_);
-  // A chunk of another stream may have been completed after this sweep looked
-  // at its stream and before what was found: it is found by another sweep.
+  // A chunk of another stream may have completed between the query of its stream and the first
+  // entry of found_. A further sweep finds and pushes it before found_ is reported.
   while (!found_.empty() && pending_chunks_ != 0) {
     Sweep(later_);
     Tell(found_);
@@ -251,7 +252,7 @@ void Completer::HelperSleeps() {
 
 void Completer::Loop(const Device& device) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
-  // Naps of microseconds need a timer that is as exact; the default adds 50 µs.
+  // Sleeps of some µs need equal timer precision; the default timer slack adds 50 µs.
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   auto active = steady_clock::now();
   microseconds nap = kFirstBackoff;
@@ -268,8 +269,8 @@ void Completer::Loop(const Device& device) {
       active = now;
       nap = kFirstBackoff;
     }
-    // Also when nothing is pending there may soon be something again, and waking
-    // up takes longer than looking.
+    // If nothing is pending, the thread still polls for a while: new entries may arrive soon, and
+    // waking up takes longer than polling.
     const auto idle = now - active;
     if (helper_awake_.load(std::memory_order_relaxed)) {
       Sleep(helped || look.pending || idle < kWatch ? kWatchSleep : kNoLimit);

@@ -1,11 +1,9 @@
-// What happens when the device has reached a point of a stream: staging slots
-// go back, chunks and completed event records go to the client, waiting calls are
-// answered.
+// Actions executed when the device has reached a point of a stream: staging slots are returned,
+// chunks and completed event records are sent to the client, waiting calls are answered.
 //
-// A completion that the client is told of carries the number of chunks pushed
-// before it. All chunks that were complete on the device at that moment, of
-// whatever stream, are pushed first: so when the client has stored that many,
-// everything that happened before the completion lies in the app's memory.
+// Each completion sent to the client carries the number of chunks pushed before it. Chunks complete
+// on the device at that moment, of any stream, are pushed first. If the client has stored that many
+// chunks, the program's memory contains all results from before the completion.
 #pragma once
 
 #include <atomic>
@@ -29,30 +27,30 @@
 
 namespace cuspan::proxy {
 
-// A transfer as far as its failure concerns several threads.
+// Part of a transfer shared by several threads: its failure.
 struct TransferState {
   explicit TransferState(std::uint64_t id) : id(id) {}
-  // Tells the client, the first time, that the transfer ends here.
+  // Reports the failure of the transfer to the client. Only the first call does.
   void Fail(Channel& channel, CUresult result);
 
   const std::uint64_t id;
   std::atomic<bool> failed = false;
 };
 
-// One record of an event. The driver's event is its own, so that a record stays
-// what it was when the event is recorded again.
+// One record of an event. It has a driver event of its own, so recording the event again does not
+// change it.
 struct EventRecordState {
   EventRecordState(std::uint64_t event, std::uint64_t record) : event(event), record(record) {}
   const std::uint64_t event;
   const std::uint64_t record;
-  Dependency submitted;                // Of the receiving thread.
-  PooledEvent driver_event;            // Set before the gate opens; empty when recording failed.
-  std::atomic<bool> complete = false;  // The client has been told.
+  Dependency submitted;                // Owner: the receiving thread.
+  PooledEvent driver_event;            // Set before `submitted` opens; empty if recording failed.
+  std::atomic<bool> complete = false;  // The client has been notified.
 };
 
-// A stream that is asked itself whether it is done. An event says when all is done that was there
-// before it; but in a stream that keeps order with the legacy stream it comes after what is there,
-// too, and whoever waits for a stream does not wait for that.
+// A stream queried directly (cuStreamQuery) for the end of its work. An event recorded in a
+// blocking stream would also wait for the legacy stream's work so far. A call waiting for the
+// stream must not wait for this.
 //
 // Threads: any.
 class AskedStream {
@@ -60,8 +58,9 @@ class AskedStream {
   explicit AskedStream(CUstream stream) : stream_(stream) {}
   CUstream stream() const { return stream_; }
   CUresult Query(const Driver& driver) const;
-  // The stream is about to be destroyed, or given more: from now on `last`, recorded in it, is
-  // asked; or, where that could not be, the answer is why.
+  // Called before the stream is destroyed or receives more work. From now on Query() asks the event
+  // `last`, recorded in the stream. If recording failed, Fail() is called, and Query() returns
+  // `why`.
   void Replace(PooledEvent last);
   void Fail(CUresult why);
 
@@ -72,13 +71,13 @@ class AskedStream {
   CUresult failed_ CUSPAN_GUARDED_BY(mutex_) = CUDA_SUCCESS;
 };
 
-// --- What to do.
+// --- Actions.
 
-// An incoming slot's bytes have been copied to the device.
+// The bytes of an incoming slot have been copied to the device: return the slot.
 struct GiveSlotBack {
   std::uint32_t slot;
 };
-// An outgoing slot holds a piece of a transfer.
+// An outgoing slot holds a chunk of a transfer: send it.
 struct SendChunk {
   std::shared_ptr<TransferState> transfer;
   std::uint64_t offset;
@@ -88,75 +87,73 @@ struct SendChunk {
 struct ReachRecord {
   std::shared_ptr<EventRecordState> record;
 };
-// Nothing but the progress's progress, of which the receiving thread hears. Nobody
-// waits for it at this moment, so the device is asked less often.
+// Updates the stream's progress and wakes the receiving thread. The client does not wait for it, so
+// the device is polled less often.
 struct ProgressMark {};
-// Anything else; called on the completer's or the receiving thread, must not block.
+// Any other action. Called on the completer's or the receiving thread; must not block.
 using Answer = std::function<void(CUresult result, std::uint64_t chunks)>;
 using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMark, Answer>;
 
 class Completer {
  public:
-  // The completions of one stream, in its order.
+  // Progress of one stream: its pending completions, in stream order.
   class StreamProgress {
    public:
-    // How many of the stream's ops are known to be complete; see Add.
+    // Units of the stream's work known to be complete: the `mark` of the last completion (see Add).
     std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
 
    private:
     friend class Completer;
     struct Entry {
-      CUevent
-          query;  // Null, without a stream: reached as soon as it is the oldest of its progress.
+      CUevent query;  // Null, without `stream`: complete once it is the oldest entry.
       PooledEvent owned;
       std::shared_ptr<AskedStream> stream;
       std::uint64_t mark;
       Completion completion;
     };
-    std::deque<Entry> entries_;  // Of the thread that looks.
+    std::deque<Entry> entries_;  // Owner: the polling thread.
     std::atomic<std::uint64_t> completed_ = 0;
   };
 
   Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults);
-  // Forgets what is pending.
+  // Drops pending completions.
   ~Completer();
 
-  // Does `completion` when the device has reached `event`, after the earlier
-  // ones of the progress, and then says through the progress that `mark` ops are
-  // complete. Threads: one at a time for each progress.
+  // Executes `completion` when the device has reached `event`, after the earlier completions of
+  // `progress`. Then sets progress->completed() to `mark`. Threads: one at a time for each
+  // progress.
   void Add(const std::shared_ptr<StreamProgress>& progress, PooledEvent event, std::uint64_t mark,
            Completion completion);
-  // The same when the stream itself has nothing to do any more.
+  // The same, but when the stream itself has no work left.
   void AddAsked(const std::shared_ptr<StreamProgress>& progress,
                 std::shared_ptr<AskedStream> stream, std::uint64_t mark, Completion completion);
-  // The same for a record, whose event stays its own.
+  // The same for an event record. The record keeps its driver event.
   void AddRecord(const std::shared_ptr<StreamProgress>& progress, std::uint64_t mark,
                  std::shared_ptr<EventRecordState> record);
 
-  // --- The receiving thread is awake anyway: while it is, it looks at the device
-  // itself, between two frames, which spares a change of threads and keeps two
-  // threads from meeting in the driver. The completer's thread then only watches
-  // that it does: it may hang in a call of the driver.
+  // --- Polling by the receiving thread ("the helper"). While awake, it polls the device itself
+  // between two frames. This avoids a thread switch and contention for the driver. Meanwhile the
+  // completer's thread only checks for progress: the receiving thread may block in a driver call.
 
-  // Does what is due, unless the last look was less than `interval` ago. Cheap when nothing is
-  // pending.
+  // Polls and executes due completions, unless the last poll was less than `interval` ago. Cheap if
+  // no completion is pending.
   void Help(std::chrono::nanoseconds interval);
-  // Does what is due, and returns when nothing is half done by the other thread either: then the
-  // lanes say what the device had completed when this was called.
+  // Polls and executes due completions, after any poll in progress on the other thread. On return,
+  // completed() of all streams covers all work complete at the time of the call.
   void PollNow();
-  // The receiving thread goes to sleep, or is back: the completer's thread looks meanwhile.
+  // The receiving thread goes to sleep, or is back. In between, the completer's thread polls.
   void HelperSleeps();
   void HelperIsBack() { helper_awake_.store(true, std::memory_order_relaxed); }
 
-  // What kernels printed before now, as far as the device is known to be done, goes to the client.
-  // Any thread with the device's context.
+  // Sends the kernels' output printed so far to the client, up to the work known to be complete.
+  // Threads: any with the device's context.
   void FlushOutput() { KernelOutput::Flush(driver_, complete_); }
 
-  // Whether the client waits for something that is pending: anything but how far streams are.
+  // True if the client waits for a pending completion: any entry except progress marks.
   bool urgent() const { return urgent_entries_.load(std::memory_order_relaxed) != 0; }
-  // Chunks pushed so far.
+  // Number of chunks pushed so far.
   std::uint64_t pushed() const { return pushed_.load(std::memory_order_acquire); }
-  // Chunks were handed to the device that are not pushed yet.
+  // True if chunks submitted to the device are not pushed yet.
   bool chunks_pending() const { return unpushed_.load(std::memory_order_acquire) != 0; }
 
  private:
@@ -173,16 +170,17 @@ class Completer {
   void Put(Arrival arrival);
   void Loop(const Device& device);
   struct Look {
-    bool changed;  // Something urgent came or went.
-    bool pending;  // What is left: anything,
-    bool urgent;   // and something urgent.
+    bool changed;  // An urgent entry came or went.
+    bool pending;  // Entries are left.
+    bool urgent;   // Urgent entries are left.
   };
   Look Round();
-  // Sleeps until something urgent arrives (or anything, when nothing is pending), at most for
-  // `limit`.
+  // Sleeps for at most `limit`. An urgent arrival ends the sleep earlier; without a limit, any
+  // arrival does.
   void Sleep(std::chrono::microseconds limit);
   void TakeArrivals() CUSPAN_REQUIRES(looking_);
-  // Finds what is complete: pushes chunks and gives slots back, and leaves the rest in `reports`.
+  // Finds complete entries, pushes their chunks and returns their slots. All entries found are
+  // appended to `reports`.
   void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(looking_);
   void Tell(std::vector<Report>& reports);
   void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(looking_);
@@ -198,28 +196,29 @@ class Completer {
   std::vector<Arrival> arrivals_ CUSPAN_GUARDED_BY(mutex_);
   bool urgent_arrival_ CUSPAN_GUARDED_BY(mutex_) = false;
   bool sleeping_ CUSPAN_GUARDED_BY(mutex_) = false;
-  // Only something urgent ends the sleep, and that only without helper.
+  // The sleep has a limit. Only urgent arrivals end it early, unless the helper is awake.
   bool napping_ CUSPAN_GUARDED_BY(mutex_) = false;
-  // The helper sleeps, and something is pending.
+  // The helper goes to sleep while entries are pending.
   bool take_over_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::atomic<bool> have_arrivals_ = false;
   std::atomic<bool> ending_ = false;
 
   std::atomic<bool> helper_awake_ = false;
   std::atomic<std::uint64_t> rounds_ = 0;
-  // All entries that arrived and did not yet go, and the urgent ones among them.
+  // Number of pending entries, arrivals included, and of the urgent ones among them.
   std::atomic<std::size_t> entries_ = 0;
   std::atomic<std::size_t> urgent_entries_ = 0;
-  std::chrono::steady_clock::time_point last_help_;  // Of the helper.
+  std::chrono::steady_clock::time_point last_help_;  // Owner: the helper.
 
-  Mutex looking_;  // Of the thread that looks.
+  Mutex looking_;  // Owner: the polling thread.
   std::vector<Report> found_ CUSPAN_GUARDED_BY(looking_);
   std::vector<Report> later_ CUSPAN_GUARDED_BY(looking_);
   std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(looking_);
-  // Lanes with entries.
+  // Streams with pending entries.
   std::vector<std::shared_ptr<StreamProgress>> active_ CUSPAN_GUARDED_BY(looking_);
   std::size_t pending_chunks_ CUSPAN_GUARDED_BY(looking_) = 0;
-  // Entries that are no progress marks: how many are pending, came and went.
+  // Urgent entries (all except progress marks): number pending, and number of arrivals and
+  // removals.
   std::size_t urgent_ CUSPAN_GUARDED_BY(looking_) = 0;
   std::uint64_t urgent_changes_ CUSPAN_GUARDED_BY(looking_) = 0;
 

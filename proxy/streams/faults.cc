@@ -6,7 +6,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// Results of which cuda.h says that the context can not be used any more.
+// True for results after which, according to cuda.h, the context cannot be used any more.
 bool LosesContext(CUresult result) {
   switch (result) {
     case CUDA_ERROR_DEINITIALIZED:
@@ -38,16 +38,17 @@ void Faults::Posted(const Origin& origin, CUresult result) {
 }
 
 void Faults::Examine(CUresult result) {
-  // When the session is over nobody is to be told, and the proxy itself may have had its kernels
-  // ended (PairServer::Leave).
+  // After the end of the session there is no client to notify, and the proxy may have terminated
+  // its own kernels (PairServer::Leave).
   if (lost() != CUDA_SUCCESS || channel_.closed()) return;
   if (!LosesContext(result)) {
-    // The context answers for itself: a lost one repeats its fault at every call.
+    // Ask the context itself: a lost one returns its fault from every call.
     const CUresult state = driver_.cuStreamQuery(nullptr);
     if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY) return;
     result = state;
   }
-  // The program hears what the driver said of it first, whatever thread tells it of the fault.
+  // The program receives the driver's output about the fault before the fault itself, on any
+  // thread.
   KernelOutput::Flush(driver_, nullptr);
   const FaultExplanation fault = explain_ ? explain_(result) : FaultExplanation{result, ""};
   int none = CUDA_SUCCESS;

@@ -1,4 +1,4 @@
-// What became of driver calls that failed: told to the client, once each.
+// Reports failed driver calls to the client, once each.
 #pragma once
 
 #include <atomic>
@@ -11,43 +11,42 @@
 
 namespace cuspan::proxy {
 
-// Where an op came from, for the report of its failure.
+// Origin of an op, used to report its failure.
 struct Origin {
   std::uint64_t sequence = 0;
-  std::uint32_t request = 0;  // Of a posted op the app's thread, of a call the caller's token.
+  std::uint32_t request = 0;  // Posted op: the program's thread. Call: the caller's token.
   Op op{};
 };
 
-// What a failed call means that ended a session's context.
+// Explanation of a fault by which a session's context was lost.
 struct FaultExplanation {
-  CUresult result;  // What the session's program is told.
-  // A clause for people; empty where other runs have nothing to do with it.
+  CUresult result;  // Result returned to the session's program.
+  // Explanation for the log; empty if other runs did not cause the fault.
   const char* text;
 };
 
-// Threads: any whose current context is the device's.
+// Threads: any with the device's context current.
 class Faults {
  public:
   Faults(const Driver& driver, Channel& channel) : driver_(driver), channel_(channel) {}
 
-  // Looks at the result of a driver call and returns it. When it means that the
-  // context is lost, the client is told by DeviceFault, the first time, and the
-  // receiving thread is woken.
+  // Examines the result of a driver call and returns it. If the context is lost, the first such
+  // call posts DeviceFault to the client and wakes the receiving thread.
   CUresult Check(CUresult result) {
     if (result != CUDA_SUCCESS) [[unlikely]]
       Examine(result);
     return result;
   }
-  // The same for a posted op, whose failure is reported by PostedFailure while the context lives.
+  // The same for a posted op. If the context is not lost, the failure is reported by PostedFailure.
   void Posted(const Origin& origin, CUresult result);
 
-  // Who else may have lost the context, where other runs can: asked once, by any thread. To be
-  // called before the first op.
+  // Set if other runs can cause a loss of the context: `explain` tells if one did. It is called
+  // once, on any thread. To be called before the first op.
   void SetExplanation(std::function<FaultExplanation(CUresult)> explain) {
     explain_ = std::move(explain);
   }
 
-  // The result that every op has now: CUDA_SUCCESS while the context lives.
+  // Result of every op from now on; CUDA_SUCCESS while the context is usable.
   CUresult lost() const { return static_cast<CUresult>(lost_.load(std::memory_order_acquire)); }
 
  private:

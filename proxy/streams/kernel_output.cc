@@ -12,16 +12,16 @@
 namespace cuspan::proxy {
 namespace {
 
-// Of one frame; small against a ring.
+// Maximum of bytes in one frame; small compared with a ring.
 constexpr std::size_t kMaxBytes = 16 * 1024;
-// Of what is printed between two flushes.
+// Buffer for output between two flushes.
 constexpr std::size_t kBufferBytes = 64 * 1024;
 
-// What printf calls in device code, by which nvcc's machine code and PTX name it.
+// Function called by printf in device code; nvcc's machine code and PTX contain its name.
 constexpr std::string_view kPrint = "vprintf";
 
 Channel* the_channel = nullptr;
-// A module that can print was loaded.
+// A module with printf calls was loaded.
 std::atomic<bool> may_come{false};
 
 ssize_t Send(void* error, const char* text, std::size_t bytes) {
@@ -30,7 +30,7 @@ ssize_t Send(void* error, const char* text, std::size_t bytes) {
     DeviceOutput output;
     output.error = error != nullptr;
     output.data = std::as_bytes(std::span(text + sent, piece));
-    // A client that is gone reads nothing more.
+    // The client is gone and reads nothing more.
     if (the_channel->Post(output) == 0) break;
     sent += piece;
   }

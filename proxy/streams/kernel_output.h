@@ -1,13 +1,13 @@
-// What kernels print, and what the driver says of failed assertions, on its way to the program.
+// Output of kernels (printf) and the driver's messages about failed assertions, on their way to the
+// program.
 //
-// A driver writes both with stdio: to the standard output of its process when somebody waits for
-// something (cuEventSynchronize does it even for an event that is complete), and to its standard
-// error when it finds the failure. This process has no use for either, so both are streams that
-// become frames to the client, which come before the answer to whoever waited.
+// The driver writes both with stdio. Kernel output goes to stdout when a call synchronises
+// (cuEventSynchronize does so even for a complete event). Messages go to stderr when the driver
+// finds the failure. This process does not need either, so both streams are replaced: their content
+// is sent to the client in frames, before the reply to the synchronising call.
 //
-// After work such a wait takes some 1.5 µs (measured on an H200), which each answer would have to
-// bear: so it is done only once a module was loaded that can print, or of which that can not be
-// told.
+// Synchronising after work takes some 1.5 µs (measured on an H200) for each reply. It is therefore
+// done only after loading a module with printf calls, or a module impossible to search for them.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ namespace cuspan::proxy {
 
 class KernelOutput {
  public:
-  // Makes the process's stdout and stderr streams to the client of `channel`, which lives as long
-  // as the process. What was logged by name before (SetLogName) goes on to the real standard error.
+  // Replaces the process's stdout and stderr by streams to the client of `channel`. `channel` must
+  // exist until the process ends. The log opened before (SetLogName) still uses the real stderr.
   static Status Install(Channel& channel);
 
-  // To be called with each image before it is loaded. Any thread.
+  // To be called with each image before it is loaded. Threads: any.
   static void Expect(std::span<const std::byte> image);
 
-  // What was printed before some work that is complete is on its way to the client. `reached` is an
-  // event that is complete, or null: then only what the driver has written already. Any thread.
+  // Sends output printed before completed work to the client. `reached` is a complete event. If it
+  // is null, only output already written by the driver is sent. Threads: any.
   static void Flush(const Driver& driver, CUevent reached);
 };
 

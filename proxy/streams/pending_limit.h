@@ -1,9 +1,9 @@
-// Keeps each stream far from the driver's own limit for pending work.
+// Keeps each stream far below the driver's own limit for pending work.
 //
-// The vendor's driver makes the calling thread wait when about 1,020 ops of a stream are pending,
-// or when its room for the bytes of small copies (some MiB; both measured) is used up, and with it
-// every other stream of the thread. So a stream is paused long before, and resumed when
-// half of its work is done.
+// NVIDIA's driver blocks the calling thread if about 1,020 ops of a stream are pending, or if its
+// buffer for small copies (some MiB) is full. Both limits are measured. This would also block all
+// other streams of the thread. A stream is therefore paused long before, and resumed at half of
+// kMaxPending.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,28 @@
 
 namespace cuspan::proxy {
 
-// What the bytes of a small copy weigh beside the op itself.
+// A small copy counts one unit, and one more for each of these bytes.
 inline constexpr std::uint64_t kInlineBytesPerUnit = 1024;
 
 // Threads: the receiving thread.
 class PendingLimit {
  public:
-  // All outlive it. `events` are without times.
+  // All references outlive it. `events` are created without timing.
   PendingLimit(Faults& faults, EventPool& events, StreamQueues& queues, Completer& completer)
       : faults_(faults), events_(events), queues_(queues), completer_(completer) {}
 
-  // The driver took an op with so many units of its room: one, and one more for each
-  // kInlineBytesPerUnit of the op's own bytes.
+  // The driver accepted an op of `units`: one, and one more for each kInlineBytesPerUnit of bytes
+  // in the op itself.
   void Add(const std::shared_ptr<Stream>& stream, std::uint64_t units)
       CUSPAN_REQUIRES(receiving_thread) {
     stream->submitted += units;
     if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
       Mark(stream);
   }
-  // Whether a paused stream may go on. Cheap.
+  // True if a paused stream may be resumed. Cheap.
   bool SomeMayResume() const CUSPAN_REQUIRES(receiving_thread);
   void Resume() CUSPAN_REQUIRES(receiving_thread);
-  // The device is lost, and nothing goes on.
+  // The device is lost; no stream will be resumed.
   void Forget() CUSPAN_REQUIRES(receiving_thread) { paused_.clear(); }
 
  private:

@@ -32,7 +32,8 @@ bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
                             const Dependency* dependency, bool uses_gpu) const {
   if (stream.paused_ || holds_ != 0 || (dependency != nullptr && !dependency->open())) return false;
   if (!InOrder(stream, index)) return false;
-  // Last: it takes what is refused for work that only the dependency holds up.
+  // Must be the last check: WorkGate::MayStart counts a refusal as work delayed by the dependency
+  // alone.
   return !uses_gpu || work_gate_ == nullptr || work_gate_->MayStart();
 }
 
@@ -73,7 +74,8 @@ void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
   const bool batch_ends =
       stream.gathering_ && (stream.ops_.size() == kMaxInBatch ||
                             stream.ops_.back().op->Batches() != BatchKind::kLaunches);
-  // The only op of its stream: if it waits at a dependency, the dependency must know of it.
+  // The only op of its stream. If it waits for a dependency, Advance adds the stream to the
+  // dependency's list.
   if (batch_ends || (stream.ops_.size() == 1 && !begun)) {
     MarkReady(stream);
     Pump();
@@ -124,13 +126,15 @@ void StreamQueues::DropBehindHead(StreamQueue& stream, std::size_t count) {
   taken_ += count;
 }
 
-// Submits the stream's first ops together; false when the first one is to go by itself.
+// Submits the stream's first ops together. Returns false if the first one has to be submitted
+// alone.
 bool StreamQueues::AdvanceBatch(StreamQueue& stream) {
   batch_.clear();
   const BatchKind kind = stream.ops_.front().op->Batches();
   if (kind == BatchKind::kNone) return false;
   for (const StreamQueue::Entry& entry : stream.ops_) {
-    // The first one's dependency is open. Who waits for some must not wait for all.
+    // The first op's dependency has completed. Other ops with dependencies are left out: the whole
+    // batch would wait for them.
     if (batch_.size() == kMaxInBatch || (entry.dependency != nullptr && !batch_.empty()) ||
         entry.op->Batches() != kind ||
         !MayStart(stream, entry.index, nullptr, entry.op->UsesGpu()) ||
@@ -171,8 +175,8 @@ void StreamQueues::Advance(StreamQueue& stream) {
 }
 
 void StreamQueues::Pump() {
-  // Ops that open gates while they are submitted come back here: a list instead
-  // of a recursion, whose depth would be the length of the chain.
+  // Ops completing dependencies while they are submitted call Pump again. The list ready_ replaces
+  // a recursion as deep as the chain of dependencies.
   if (pumping_) return;
   pumping_ = true;
   while (!ready_.empty()) {
@@ -212,7 +216,7 @@ void StreamQueues::LetAll() {
 
 void StreamQueues::LetWork() {
   for (StreamQueue* stream : busy_) MarkReady(*stream);
-  // The last one is taken first: what came first.
+  // Pump takes the last element first: the stream with the oldest op.
   std::sort(ready_.begin(), ready_.end(),
             [](const StreamQueue* a, const StreamQueue* b) CUSPAN_REQUIRES(receiving_thread) {
               const auto index = [](const StreamQueue* stream) CUSPAN_REQUIRES(receiving_thread) {

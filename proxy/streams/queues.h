@@ -1,24 +1,22 @@
-// The order of a device's streams, kept in software. Knows no GPU.
+// Keeps the order of a device's streams in software. Does not use the GPU.
 //
-// An op is handed to the driver (StreamOp::Submit) when everything that must
-// come before it has been handed over; on the device the driver keeps the order
-// from there on. What must come before an op:
+// An op is submitted to the driver (StreamOp::Submit) after all ops it depends on. From there on,
+// the driver keeps the order. An op depends on:
 //   - earlier ops of the same stream;
-//   - for an op of the legacy default stream, earlier ops of all blocking
-//     streams, and for an op of a blocking stream, earlier ops of the legacy stream;
-//   - what its Dependency stands for: the record of an event, a signal.
-// Besides, a stream takes nothing while it is paused, and none does while all are held. Where the
-// device is shared with others, work for it (StreamOp::UsesGpu) waits until the WorkGate lets it.
-// An op that is handed over piece by piece (a copy from the host, whose chunks
-// come one after another) holds its stream until Release; other streams go on.
+//   - earlier ops of all blocking streams, for an op of the legacy default stream;
+//     earlier ops of the legacy stream, for an op of a blocking stream;
+//   - its dependency (Gate): the record of an event, or a signal.
+// Additionally, a stream submits no ops while it is paused, and no stream does while all are held.
+// If the device is shared with other runs, GPU work (StreamOp::UsesGpu) waits for the WorkGate. An
+// op submitted in parts (a copy from the host, in chunks) holds its stream until Release; other
+// streams continue.
 //
-// When nothing is in the way an op is submitted at once, from where it lies,
-// without an allocation. Otherwise it is moved into its stream's queue.
+// If an op need not wait, it is submitted at once, without an allocation. Otherwise it is moved
+// into its stream's queue.
 //
-// Ops of one kind that lie next to each other in a queue may be handed over together
-// (StreamOp::SubmitBatch). An op that could go may also wait for such company
-// (StreamOp::WaitsForBatch), until it is a full batch, an op that is not of its
-// kind comes, or FlushGathered.
+// Consecutive ops of one kind in a queue may be submitted together (StreamOp::SubmitBatch). An op
+// ready for submission may also wait for others (StreamOp::WaitsForBatch). It waits until the batch
+// is full, an op of another kind arrives, or FlushGathered is called.
 //
 // Threads: one at a time (the receiving thread).
 #pragma once
@@ -36,58 +34,60 @@
 
 namespace cuspan::proxy {
 
-// What became of an op when its turn came.
+// Result of submitting an op.
 enum class SubmitResult {
-  kSubmitted,  // Handed over, or failed and reported: the stream goes on.
-  kHeld,       // Begun; the stream waits for StreamQueues::Release.
+  kSubmitted,  // Submitted, or failed and reported; the stream continues.
+  kHeld,       // Partly submitted; waits for StreamQueues::Release.
 };
 
-// The same for several. When they hold the stream, the first one does: the others are gone.
+// The same for a batch. If the batch holds the stream, its first op stays queued; the others are
+// removed.
 struct BatchResult {
   std::size_t taken = 0;
   SubmitResult result = SubmitResult::kSubmitted;
 };
 
-// What is handed over together with its neighbours.
+// Kinds of ops submitted together with neighbours of the same kind.
 enum class BatchKind { kNone, kLaunches, kCollectives };
 
 class StreamOp {
  public:
   virtual ~StreamOp() = default;
-  // Hands the op to the driver. May call Open and Pause of the queues, nothing else.
+  // Submits the op to the driver. May call only Open and Pause of the queues.
   virtual SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) = 0;
-  // Called before the op is queued: copies what points into the frame it came
-  // in. Returns the bytes that it keeps beyond its own size.
+  // Called before the op is queued: copies data still in the received frame. Returns the number of
+  // bytes kept beyond the op's own size.
   virtual std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) { return 0; }
-  // It may be handed over together with its neighbours in the stream that are of the same kind.
+  // Kind of neighbours in the stream for a common submission; kNone if it is always submitted
+  // alone.
   virtual BatchKind Batches() const CUSPAN_REQUIRES(receiving_thread) { return BatchKind::kNone; }
-  // Hands over the first ops of `batch` together: this one and those that follow it, all of one
-  // kind. Says how many; none when this one is to go by itself. As Submit.
+  // Submits the first ops of `batch` together: this op and its successors, all of one kind. Returns
+  // their number, or 0 if this op has to be submitted alone. May call the same functions as Submit.
   virtual BatchResult SubmitBatch(std::span<StreamOp* const> /*batch*/)
       CUSPAN_REQUIRES(receiving_thread) {
     return {};
   }
-  // Of a launch that could be submitted now: whether it had better wait for others to make a batch.
-  // Not virtual: StreamQueues::Add knows what it adds.
+  // True for a launch ready for submission if it should wait for others to form a batch. Not
+  // virtual: StreamQueues::Add is a template over the op's type.
   bool WaitsForBatch() const CUSPAN_REQUIRES(receiving_thread) { return false; }
-  // It is work for the GPU's processors: not a copy from or to the host, nor a mark.
+  // True for work of the GPU's processors; false for copies from or to the host, and for marks.
   virtual bool UsesGpu() const { return false; }
-  // Called instead of Submit, or of the rest of a held op, when the device is lost.
+  // Called if the device is lost, in place of Submit or of the rest of a held op.
   virtual void Drop() CUSPAN_REQUIRES(receiving_thread) {}
 };
 
-// What work for a GPU has to pass that others use, too.
+// Admission control for work on a GPU shared with other runs.
 class WorkGate {
  public:
   virtual ~WorkGate() = default;
-  // Whether the next work may be handed over now. One that was refused is asked about again after
+  // True if the next work may be submitted now. Refused work is checked again after
   // StreamQueues::LetWork.
   virtual bool MayStart() CUSPAN_REQUIRES(receiving_thread) = 0;
 };
 
 class StreamQueue;
 
-// Something that ops wait for and that happens once.
+// A dependency of ops: an event happening once.
 class Dependency {
  public:
   bool open() const CUSPAN_REQUIRES(receiving_thread) { return open_; }
@@ -98,14 +98,14 @@ class Dependency {
   std::vector<StreamQueue*> waiting_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
-// One stream's place in StreamQueues; belongs to it.
+// Queue of one stream in StreamQueues, its owner.
 class StreamQueue {
  private:
   friend class StreamQueues;
   struct Entry {
     std::unique_ptr<StreamOp> op;
     std::shared_ptr<Dependency> dependency;
-    std::uint64_t index;  // Counts all ops of the device.
+    std::uint64_t index;  // Sequence number over all ops of the device.
     std::size_t bytes;
     bool begun;
   };
@@ -116,8 +116,9 @@ class StreamQueue {
   std::deque<Entry> ops_ CUSPAN_GUARDED_BY(receiving_thread);
   std::size_t busy_position_ CUSPAN_GUARDED_BY(receiving_thread) =
       0;  // Its index in StreamQueues::busy_ while `ops_` is not empty.
-  bool ready_ CUSPAN_GUARDED_BY(receiving_thread) = false;      // Is in StreamQueues::ready_.
-  bool at_gate_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Is in its dependency's list.
+  bool ready_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Is in StreamQueues::ready_.
+  // Is in waiting_ of its head's dependency.
+  bool at_gate_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   bool gathering_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Is in StreamQueues::gathering_.
   bool retired_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   bool paused_ CUSPAN_GUARDED_BY(receiving_thread) = false;
@@ -131,19 +132,20 @@ class StreamQueues {
 
   // The legacy default stream.
   StreamQueue& legacy() CUSPAN_REQUIRES(receiving_thread) { return *legacy_; }
-  // A new stream; `blocking` ones keep order with the legacy stream.
+  // Adds a stream. If `blocking`, it keeps order with the legacy stream.
   StreamQueue& AddStream(bool blocking) CUSPAN_REQUIRES(receiving_thread);
-  // The stream takes no more ops and vanishes when its queue is empty.
+  // Removes the stream once its queue is empty. It accepts no more ops.
   void Retire(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
 
-  // To be asked from now on, where one is given; outlives the queues.
+  // Dependency to ask from now on, or null; outlives the queues.
   void SetWorkGate(WorkGate* dependency) CUSPAN_REQUIRES(receiving_thread) {
     work_gate_ = dependency;
   }
-  // It may let through what it refused.
+  // The dependency may now admit work it refused before.
   void LetWork() CUSPAN_REQUIRES(receiving_thread);
 
-  // The next op of `stream`: submitted now or later, once `dependency` (if any) is open.
+  // Adds the next op of `stream`. It is submitted now or later, once the dependency `dependency`
+  // (if any) has completed.
   template <std::derived_from<StreamOp> T>
   void Add(StreamQueue& stream, T op, std::shared_ptr<Dependency> dependency = nullptr)
       CUSPAN_REQUIRES(receiving_thread) {
@@ -162,45 +164,45 @@ class StreamQueues {
     Enqueue(stream, std::make_unique<T>(std::move(op)), std::move(dependency), start);
   }
 
-  // The most ops that are handed over together.
+  // Maximum of ops submitted together.
   static constexpr std::size_t kMaxInBatch = 32;
-  // Whether some ops only wait for others to make a batch.
+  // True if ops wait only for others to form a batch.
   bool gathering() const CUSPAN_REQUIRES(receiving_thread) { return !gathering_.empty(); }
-  // They wait no longer.
+  // Submits these ops without waiting any longer.
   void FlushGathered() CUSPAN_REQUIRES(receiving_thread);
 
-  // The rest of the op that holds `stream` was submitted.
+  // Removes the op holding `stream`: its rest was submitted.
   void Release(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
-  // What the dependency stands for has happened. May be called inside Submit.
+  // The dependency has completed. May be called inside Submit.
   void Open(Dependency& dependency) CUSPAN_REQUIRES(receiving_thread);
 
-  // Nothing more is handed over in `stream` until Resume. Ops of other streams
-  // that must come after its waiting ones wait, too.
+  // Submits no more ops of `stream` until Resume. Ops of other streams depending on its queued ones
+  // wait, too.
   void Pause(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread) { stream.paused_ = true; }
   void Resume(StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread);
-  // Nothing more is handed over, in any stream, until as many LetAll.
+  // Submits no more ops of any stream until LetAll. Calls nest.
   void HoldAll() CUSPAN_REQUIRES(receiving_thread) { ++holds_; }
   void LetAll() CUSPAN_REQUIRES(receiving_thread);
   bool held() const CUSPAN_REQUIRES(receiving_thread) { return holds_ != 0; }
 
-  // Calls `then` once all ops that were added before have been submitted or dropped.
+  // Calls `then` once all ops added before have been submitted or dropped.
   void WhenSubmitted(std::function<void()> then) CUSPAN_REQUIRES(receiving_thread);
 
-  // The device is lost: drops all ops, and those that are added from now on.
+  // Drops all ops, also ops added later: the device is lost.
   void DropAll() CUSPAN_REQUIRES(receiving_thread);
 
-  // Whether nothing of `stream` waits here.
+  // True if `stream` has no queued ops.
   static bool Empty(const StreamQueue& stream) CUSPAN_REQUIRES(receiving_thread) {
     return stream.ops_.empty();
   }
-  // The same for a stream and all that it keeps order with.
+  // True if neither `stream` nor streams it keeps order with have queued ops.
   bool EmptyAround(const StreamQueue& stream) const CUSPAN_REQUIRES(receiving_thread);
-  // All that waits: ops, and the memory that they take.
+  // Number of queued ops, and their memory.
   std::size_t waiting_ops() const CUSPAN_REQUIRES(receiving_thread) { return waiting_ops_; }
   std::size_t waiting_bytes() const CUSPAN_REQUIRES(receiving_thread) { return waiting_bytes_; }
-  // Those of them that hold their streams: a part of them has been handed over.
+  // Number of queued ops holding their streams: partly submitted.
   std::size_t begun_ops() const CUSPAN_REQUIRES(receiving_thread);
-  // How many that waited have been submitted or dropped.
+  // Number of queued ops submitted or dropped so far.
   std::uint64_t taken() const CUSPAN_REQUIRES(receiving_thread) { return taken_; }
 
  private:
@@ -228,14 +230,14 @@ class StreamQueues {
 
   std::list<StreamQueue> streams_ CUSPAN_GUARDED_BY(receiving_thread);
   StreamQueue* legacy_;
-  std::vector<StreamQueue*> busy_ CUSPAN_GUARDED_BY(receiving_thread);  // Those with ops.
+  std::vector<StreamQueue*> busy_ CUSPAN_GUARDED_BY(receiving_thread);  // Streams with queued ops.
   std::size_t busy_blocking_ CUSPAN_GUARDED_BY(receiving_thread) =
-      0;                             // How many of them are blocking ones.
-  std::vector<StreamQueue*> ready_;  // Those whose head may be able to go now.
+      0;                             // Number of blocking streams in busy_.
+  std::vector<StreamQueue*> ready_;  // Streams to be examined by Pump.
   std::vector<StreamQueue*> retired_;
-  std::vector<StreamQueue*> gathering_;  // Those whose ops wait for others to make a batch.
+  std::vector<StreamQueue*> gathering_;  // Streams with ops waiting for a batch.
   std::vector<StreamOp*> batch_
-      CUSPAN_GUARDED_BY(receiving_thread);  // The one that is being submitted.
+      CUSPAN_GUARDED_BY(receiving_thread);  // Ops being submitted together.
   std::deque<Barrier> barriers_ CUSPAN_GUARDED_BY(receiving_thread);
   std::uint64_t next_index_ CUSPAN_GUARDED_BY(receiving_thread) = 1;
   std::size_t waiting_ops_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
@@ -243,7 +245,7 @@ class StreamQueues {
   std::uint64_t taken_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::uint64_t holds_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   WorkGate* work_gate_ CUSPAN_GUARDED_BY(receiving_thread) =
-      nullptr;  // None where nobody shares the device.
+      nullptr;  // Null if the device is not shared.
   bool pumping_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   bool lost_ CUSPAN_GUARDED_BY(receiving_thread) = false;
 };

@@ -1,12 +1,12 @@
-// The roles of a proxy's threads.
+// Roles of the proxy's threads.
 #pragma once
 
 #include "common/thread_role.h"
 
 namespace cuspan::proxy {
 
-// Takes the client's frames, hands work to the driver in the order of the streams, and waits for
-// nothing. It runs Serve (server.h).
+// Receives the client's frames, and submits work to the driver in stream order. Never blocks. Runs
+// Serve (server.h).
 using ReceivingThread = ThreadRole<struct ReceivingThreadTag>;
 inline ReceivingThread receiving_thread;
 

@@ -1,4 +1,4 @@
-// Signals: gates by number that may be opened before anybody waits at them.
+// Signals: numbered dependencies. A signal may arrive before the wait for it.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace cuspan::proxy {
 
-// Every signal is for one wait: whichever of the two comes first is remembered
-// until the other comes. Threads: one at a time.
+// Each signal has exactly one wait. The first of the two to arrive is stored until the other
+// arrives. Threads: one at a time.
 class Signals {
  public:
-  // The dependency at which to wait for `signal`; null when the signal has come.
+  // Returns the dependency to wait for; null if `signal` has already arrived.
   std::shared_ptr<Dependency> Await(std::uint64_t signal) CUSPAN_REQUIRES(receiving_thread) {
     if (came_.erase(signal) != 0) return nullptr;
     std::shared_ptr<Dependency>& dependency = awaited_[signal];
@@ -23,7 +23,7 @@ class Signals {
     return dependency;
   }
 
-  // The signal has come. Returns the dependency to open, or null when nobody waits yet.
+  // The signal has arrived. Returns the dependency to open; null if no op waits for it yet.
   std::shared_ptr<Dependency> Arrive(std::uint64_t signal) CUSPAN_REQUIRES(receiving_thread) {
     const auto found = awaited_.find(signal);
     if (found == awaited_.end()) {

@@ -8,8 +8,8 @@
 namespace cuspan::proxy {
 namespace {
 
-// The driver tells milliseconds with 24 bits: after so many they are good to 0.1 µs, and a new
-// point of comparison is taken.
+// The driver returns milliseconds with 24 bits of precision. Up to this time they are exact to 0.1
+// µs; then a new reference event is taken.
 constexpr float kMaxMilliseconds = 1000;
 constexpr int kTries = 8;
 
@@ -20,7 +20,8 @@ Timeline::Timeline(const Driver& driver, EventPool& timing_events, Completer& co
   if (Tracing() == nullptr) return;
   auto clock = std::make_shared<Clock>();
   CUresult result = CUDA_SUCCESS;
-  // It was between the two looks at our clock; of several the one is taken where that says most.
+  // The event happened between two readings of our clock. The try with the shortest interval is
+  // used.
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (int i = 0; i < kTries && result == CUDA_SUCCESS; ++i) {
     PooledEvent event;
@@ -41,7 +42,7 @@ Timeline::Timeline(const Driver& driver, EventPool& timing_events, Completer& co
 
 Timeline::Start Timeline::BeginTraced(CUstream stream) {
   Start start;
-  // What fails here fails in the work itself, too.
+  // An error here will also occur in the work itself.
   if (events_.Record(stream, start.event) != CUDA_SUCCESS) return {};
   return start;
 }

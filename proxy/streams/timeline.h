@@ -1,6 +1,6 @@
-// When the device did what, by its own clock brought to this node's: for a traced
-// run. Costs two events for each piece of work while the run is traced, and one
-// look at a pointer else.
+// Start and end times of work on the device, converted from the device's clock to the node's, for a
+// traced run. Costs two events for each piece of work if the run is traced, else one test of a
+// pointer.
 #pragma once
 
 #include <memory>
@@ -16,19 +16,19 @@ namespace cuspan::proxy {
 // Threads: the receiving thread.
 class Timeline {
  public:
-  // The device's context is current, and it has nothing to do yet.
+  // The device's context must be current, and the device idle.
   Timeline(const Driver& driver, EventPool& timing_events, Completer& completer);
 
   bool traced() const { return clock_ != nullptr; }
 
-  // Where a piece of work starts in its stream; empty when the run is not traced.
+  // Start of a piece of work in its stream; empty if the run is not traced.
   struct Start {
     PooledEvent event;
   };
   Start Begin(CUstream stream) CUSPAN_REQUIRES(receiving_thread) {
     return clock_ == nullptr ? Start() : BeginTraced(stream);
   }
-  // The work has been handed over. Its times are recorded when it is complete.
+  // The work has been submitted. Its times are recorded on completion.
   void End(Start start, Stream& stream, TraceKind kind, std::uint64_t transfer,
            std::uint64_t offset, std::uint64_t bytes, std::string_view name = {})
       CUSPAN_REQUIRES(receiving_thread) {
@@ -37,10 +37,10 @@ class Timeline {
   }
 
  private:
-  // Of those who look for completions, one at a time.
+  // Owner: the polling thread (see Completer).
   struct Clock {
     PooledEvent event;       // A point of the device's time,
-    std::uint64_t time = 0;  // and of ours.
+    std::uint64_t time = 0;  // and the same point of ours.
   };
   Start BeginTraced(CUstream stream) CUSPAN_REQUIRES(receiving_thread);
   void EndTraced(Start start, Stream& stream, TraceKind kind, std::uint64_t transfer,

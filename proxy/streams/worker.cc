@@ -55,13 +55,13 @@ bool Worker::HasWaiting() const {
 void Worker::ServeFirst(const std::function<bool()>& over) {
   MutexLock lock(mutex_);
   while (!ending_ && !over()) {
-    // Ends with a task: the thread that receives always gives an answer.
+    // A task always arrives: the receiving thread always sends a reply.
     changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || !first_.empty(); });
     if (ending_) return;
     std::function<void()> task = Pop(first_);
     lock.unlock();
     task();
-    task = nullptr;  // What it holds ends here, too.
+    task = nullptr;  // Destroyed before locking.
     lock.lock();
   }
 }

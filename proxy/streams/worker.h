@@ -1,5 +1,4 @@
-// The thread for driver calls that may block: module loading, memory mapping,
-// whatever waits for the device.
+// Thread for driver calls possibly waiting for the device: loading modules, mapping memory.
 #pragma once
 
 #include <condition_variable>
@@ -12,25 +11,25 @@
 
 namespace cuspan::proxy {
 
-// Runs tasks one after the other, in the order in which they came.
+// Runs tasks one after the other, in order of arrival.
 class Worker {
  public:
   explicit Worker(const Device& device);
-  // Ends after the task that runs now; drops those that wait.
+  // Waits for the running task; drops the waiting ones.
   ~Worker();
 
   // Threads: any.
   void Run(std::function<void()> task);
-  // Before all that waits, and also while others are held.
+  // Runs `task` before all tasks of Run, even while these are held.
   void RunFirst(std::function<void()> task);
-  // No task of Run begins from Hold to Let.
+  // Hold: no task of Run begins until Let.
   void Hold();
   void Let();
-  // Whether tasks of Run wait.
+  // True if tasks of Run wait.
   bool HasWaiting() const;
 
-  // By a task, which may go on only when one of RunFirst has done something: runs those until
-  // over(), or until the worker ends.
+  // Called by a task depending on a task of RunFirst. Runs tasks of RunFirst until over() or the
+  // worker's end.
   void ServeFirst(const std::function<bool()>& over);
 
  private:
@@ -41,7 +40,7 @@ class Worker {
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);
-  std::deque<std::function<void()>> first_ CUSPAN_GUARDED_BY(mutex_);  // Of RunFirst.
+  std::deque<std::function<void()>> first_ CUSPAN_GUARDED_BY(mutex_);  // Tasks of RunFirst.
   bool held_ CUSPAN_GUARDED_BY(mutex_) = false;
   bool ending_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::thread thread_;

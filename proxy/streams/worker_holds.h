@@ -1,4 +1,4 @@
-// Work of the worker with all streams held.
+// Tasks of the worker executed while all streams are held.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@ namespace cuspan::proxy {
 // Threads: the receiving thread.
 class WorkerHolds {
  public:
-  // All outlive it. `bell` is the receiving thread's.
+  // All references outlive it. `bell` wakes the receiving thread.
   WorkerHolds(StreamQueues& queues, Worker& worker, Bell& bell)
       : queues_(queues), worker_(worker), bell_(bell) {}
 
-  // The worker does work(). Until then no stream goes on, nor after it before LetDone.
+  // The worker runs work(). All streams are held from now until LetDone after its end.
   void HoldDuring(std::function<void()> work) CUSPAN_REQUIRES(receiving_thread) {
     queues_.HoldAll();
     worker_.Run([this, work = std::move(work)] {
@@ -29,7 +29,7 @@ class WorkerHolds {
       bell_.Ring();
     });
   }
-  // Whether some of it is done, and the streams are still held. Cheap.
+  // True if work is done but the streams are still held for it. Cheap.
   bool SomeDone() const CUSPAN_REQUIRES(receiving_thread) {
     return done_.load(std::memory_order_acquire) != let_;
   }
@@ -42,8 +42,8 @@ class WorkerHolds {
   StreamQueues& queues_;
   Worker& worker_;
   Bell& bell_;
-  std::atomic<std::uint64_t> done_ = 0;                        // By the worker.
-  std::uint64_t let_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Of these.
+  std::atomic<std::uint64_t> done_ = 0;                        // Written by the worker.
+  std::uint64_t let_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Released so far, of done_.
 };
 
 }  // namespace cuspan::proxy

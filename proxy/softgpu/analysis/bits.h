@@ -1,4 +1,4 @@
-// A set of small numbers: registers, or places in a schedule.
+// Set of small numbers: registers, or positions in a schedule.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ class Bits {
     return true;
   }
 
-  // Adds the elements of `other` from `least` on; true when that changed anything.
+  // Adds the elements >= `least` of `other`; returns true if the set changed.
   bool AddAll(const Bits& other, std::size_t least = 0) {
     bool changed = false;
     for (std::size_t w = least / 64; w < words_.size(); ++w) {

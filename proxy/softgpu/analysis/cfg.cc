@@ -8,7 +8,7 @@ namespace {
 using ptx::kNoIndex;
 using ptx::Operand;
 
-// Positions that the branch at `instruction` may go to, the next instruction aside.
+// Visits the branch targets of `instruction`, without the fall-through.
 template <typename Visit>
 void VisitTargets(const ptx::Body& body, const ptx::Instruction& instruction, Visit visit) {
   for (const auto& operand : instruction.operands) {
@@ -19,7 +19,7 @@ void VisitTargets(const ptx::Body& body, const ptx::Instruction& instruction, Vi
   }
 }
 
-// Tarjan's algorithm without recursion, since bodies may be of any length.
+// Tarjan's algorithm without recursion: bodies have any length.
 class CycleFinder {
  public:
   explicit CycleFinder(FlowGraph* graph) : graph_(*graph), state_(graph->blocks.size()) {}

@@ -1,4 +1,4 @@
-// The control flow of one function body.
+// Control flow of one function body.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,20 @@
 
 namespace cuspan::softgpu::analysis {
 
-// Does `instruction` end its thread or leave its function when it is executed?
+// True if `instruction` ends its thread or returns from its function.
 bool LeavesFunction(const ptx::Instruction& instruction);
 bool IsBranch(const ptx::Instruction& instruction);
 
 struct Block {
   std::uint32_t begin;  // Instructions [begin, end).
   std::uint32_t end;
-  std::vector<std::uint32_t> successors;  // Blocks; one for leaving is not listed.
-  std::uint32_t cycle =
-      ptx::kNoIndex;  // The strongly connected component it is in, when that has a cycle.
+  std::vector<std::uint32_t> successors;  // Blocks; leaving the function is not listed.
+  std::uint32_t cycle = ptx::kNoIndex;    // Its strongly connected component, if this has a cycle.
 };
 
 struct FlowGraph {
-  std::vector<Block> blocks;            // In the order of the text.
-  std::vector<std::uint32_t> block_of;  // For each instruction.
+  std::vector<Block> blocks;            // Textual order.
+  std::vector<std::uint32_t> block_of;  // Indexed by instruction.
   std::uint32_t cycle_count = 0;
 };
 

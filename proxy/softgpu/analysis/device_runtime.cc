@@ -3,8 +3,8 @@
 namespace cuspan::softgpu::analysis {
 namespace {
 
-// Declared in the toolkit's cuda_device_runtime_api.h; nvcc 12 and later name them
-// __cudaCDP2…, and those of code for per-thread default streams …_ptsz.
+// Declared in the toolkit's cuda_device_runtime_api.h. The names are __cudaCDP2… since nvcc 12, and
+// …_ptsz in code for per-thread default streams.
 constexpr RuntimeFunction kFunctions[] = {
     {"vprintf", "cuspan_rt_vprintf", "pp", 'w'},
     {"__assertfail", "cuspan_rt_assert_fail", "ppwpl", 'v'},

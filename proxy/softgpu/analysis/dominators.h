@@ -1,4 +1,4 @@
-// The order of a function's blocks and which of them dominate others.
+// Order and dominance of a function's blocks.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,21 @@
 
 namespace cuspan::softgpu::analysis {
 
-// Of the blocks that are reached from block 0; ptx::kNoIndex stands for what the others have not.
+// Dominators of the blocks reachable from block 0. Values of unreachable blocks are ptx::kNoIndex.
 struct Dominators {
-  using Lists = std::vector<std::vector<std::uint32_t>>;  // By block.
+  using Lists = std::vector<std::vector<std::uint32_t>>;  // Indexed by block.
 
   Dominators() = default;
-  // Of at least one block; none names a successor twice.
+  // Requires at least one block, and no successor twice in one list.
   explicit Dominators(const Lists& successors);
 
-  // The nearest block that dominates both.
+  // Nearest common dominator.
   std::uint32_t Meet(std::uint32_t x, std::uint32_t y) const;
   bool Dominates(std::uint32_t x, std::uint32_t y) const { return Meet(x, y) == x; }
 
   std::vector<std::uint32_t> order;      // Reverse postorder.
-  std::vector<std::uint32_t> number;     // By block: its place there.
-  std::vector<std::uint32_t> immediate;  // By block: its dominator; block 0's is itself.
+  std::vector<std::uint32_t> number;     // Position of each block in `order`.
+  std::vector<std::uint32_t> immediate;  // Immediate dominator of each block; block 0's is itself.
   Lists predecessors;
 };
 

@@ -17,7 +17,7 @@ bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
-// Instructions whose first operand is not a destination.
+// True if the first operand is a destination.
 bool HasDestination(const Instruction& instruction) {
   static constexpr std::string_view kNone[] = {
       "st",       "red",          "bra",           "brx",      "ret",  "exit",
@@ -38,7 +38,7 @@ bool IsCollective(const Instruction& instruction) {
          (instruction.opcode == "tensormap" && instruction.Has("cp_fenceproxy"));
 }
 
-// A load whose value other threads may be expected to change.
+// True for loads of values likely to be changed by other threads.
 bool ReadsSharedState(const Instruction& instruction) {
   if (instruction.opcode == "atom") return true;
   if (instruction.opcode == "mbarrier")
@@ -69,14 +69,14 @@ bool IsReservedShared(const Operand& operand) {
           operand.special == SpecialRegister::kReservedSmemCap);
 }
 
-// Index of the operand that names the callee: 1 behind a list of results, else 0.
+// Index of the callee operand: 1 behind a list of results, else 0.
 std::size_t CalleePosition(const Instruction& instruction) {
   const bool results =
       !instruction.operands.empty() && instruction.operands[0].kind == Operand::Kind::kVector;
   return results ? 1 : 0;
 }
 
-// Registers of one cycle that hold, or were computed from, what other threads write.
+// Registers of one cycle holding values written by other threads, or computed from them.
 class Taint {
  public:
   Taint(const ptx::Body& body, const FlowGraph& graph, std::uint32_t cycle,
@@ -88,12 +88,12 @@ class Taint {
     }
   }
 
-  // Does a branch of the cycle depend on such a register?
+  // True if a branch of the cycle depends on a tainted register.
   bool DecidesBranch() {
     while (Propagate()) {
     }
-    // Compare-and-swap that retries with what was just read there: only another thread's progress
-    // makes it fail.
+    // A compare-and-swap retrying with the value just read fails only if another thread makes
+    // progress.
     for (std::uint32_t i : instructions_)
       if (RetriesWithValueRead(body_.instructions[i])) harmless_.insert(i);
     if (!harmless_.empty()) {
@@ -149,7 +149,7 @@ class Taint {
   std::vector<bool> tainted_;
   std::vector<std::uint32_t> instructions_;
   std::unordered_set<std::uint32_t> harmless_;  // Instructions.
-  bool memory_ = false;  // Some memory that the cycle reads may hold such a value.
+  bool memory_ = false;                         // Some memory read by the cycle may be tainted.
 };
 
 }  // namespace
@@ -216,7 +216,7 @@ BodyFacts CollectFacts(const ptx::Body& body) {
           facts.callees.push_back(callee.name);
         } else {
           facts.calls_indirectly = true;
-          // The name of a prototype, or of a list of targets, which the body declares.
+          // The last operand names a prototype or a list of targets declared in the body.
           if (instruction.operands.back().kind == Operand::Kind::kSymbol) --end;
         }
         first = position + 1;

@@ -1,5 +1,5 @@
-// What a function body contains that matters beyond itself: whom it calls, what
-// may suspend its thread, and which loops wait for other threads.
+// Facts about a function body needed elsewhere: its callees, instructions able to suspend its
+// thread, and loops waiting for other threads.
 #pragma once
 
 #include <cstddef>
@@ -13,38 +13,35 @@
 namespace cuspan::softgpu::analysis {
 
 struct BodyFacts {
-  std::vector<std::string_view> callees;  // Named in call instructions; may repeat.
+  std::vector<std::string_view> callees;  // Names in call instructions, may repeat.
   std::vector<std::string_view>
-      symbols;  // Named otherwise: variables, and functions whose address is taken.
+      symbols;  // Other names: variables, functions with their address taken.
   bool calls_indirectly = false;
-  bool has_collective =
-      false;           // Something that may suspend: barriers, warp collectives, nanosleep.
-  bool exits = false;  // Contains `exit`.
-  bool uses_reserved_shared =
-      false;  // The shared memory that a toolkit's own code finds by special registers.
+  bool has_collective = false;        // May suspend: barriers, warp collectives, nanosleep.
+  bool exits = false;                 // Contains `exit`.
+  bool uses_reserved_shared = false;  // Shared memory addressed by %reserved_smem registers.
   bool reads_shared_state =
-      false;  // Atomics, volatile, relaxed or acquire loads: what spin loops are made of.
+      false;  // Has atomics or volatile, relaxed or acquire loads, as spin loops do.
 };
 
 BodyFacts CollectFacts(const ptx::Body& body);
 
-// The registers that `instruction` writes, and those that it reads, its guard aside; may repeat.
+// Registers written or read by `instruction`, without its guard; may repeat.
 std::vector<std::uint32_t> WrittenRegisters(const ptx::Instruction& instruction);
 std::vector<std::uint32_t> ReadRegisters(const ptx::Instruction& instruction);
-// Barriers of the block, and nanosleep.
+// True for barriers of the block, and nanosleep.
 bool IsBlockBarrier(const ptx::Instruction& instruction);
-// Shuffles, votes, matches, reductions and barriers of a warp.
+// True for shuffles, votes, matches, reductions and barriers of a warp.
 bool IsWarpCollective(const ptx::Instruction& instruction);
-// Index of the operand with the member mask of such an instruction; those without .sync have none.
+// Index of the member-mask operand of a warp collective; out of range without .sync.
 std::size_t MembersAt(const ptx::Instruction& instruction);
-// Name of the function that a call instruction calls; empty for a call through a pointer.
+// Name of the function called; empty for a call through a pointer.
 std::string_view CalleeOf(const ptx::Instruction& call);
 
-// The backward branches (indices of instructions, ascending) of loops whose
-// course depends on what other threads write: there a thread must let others
-// run. A compare-and-swap loop that retries with the value it has just read
-// makes progress alone and is not among them. `callee_reads` says whether a
-// called function, or one that it calls, has reads_shared_state.
+// Finds the backward branches (instruction indices, ascending) of loops depending on writes of
+// other threads. A thread must yield there. A compare-and-swap loop retrying with the value just
+// read makes progress alone and is not included. `callee_reads` returns true if the called function
+// has reads_shared_state, itself or through its callees.
 std::vector<std::uint32_t> FindSpinBranches(
     const ptx::Body& body, const std::function<bool(std::string_view)>& callee_reads);
 

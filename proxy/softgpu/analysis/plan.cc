@@ -13,10 +13,10 @@ namespace {
 using ptx::kNoIndex;
 using ptx::Space;
 
-// The most that any architecture gives a block. (CUDA C++ Programming Guide, "Technical
+// Largest shared memory of a block on any architecture. (CUDA C++ Programming Guide, "Technical
 // Specifications")
 constexpr std::uint64_t kMaxSharedBytes = 227 << 10;
-// Dynamic shared memory begins at a multiple of this at least.
+// Minimum alignment of dynamic shared memory.
 constexpr std::uint32_t kSharedAlignment = 16;
 
 class ModulePlanner {
@@ -51,7 +51,7 @@ class ModulePlanner {
     return Status::Ok();
   }
 
-  // Adds what function `i` of the plan calls.
+  // Adds the callees of the plan's function `i`.
   Status Follow(std::size_t i) {
     const BodyFacts facts = plan_.functions[i].facts;  // A copy: Add moves the vector.
     for (auto name : facts.callees) {
@@ -77,8 +77,8 @@ class ModulePlanner {
     return Status::Ok();
   }
 
-  // A pointer may come from a table of the module or from another kernel's
-  // stores: every function of the module whose address is taken is a target.
+  // A pointer may come from a table of the module or from another kernel's stores. Therefore every
+  // function with its address taken is a target.
   Status AddIndirectTargets() {
     if (indirect_done_) return Status::Ok();
     indirect_done_ = true;
@@ -93,7 +93,7 @@ class ModulePlanner {
       for (const auto& relocation : variable.relocations) note(relocation.symbol);
     for (std::uint32_t i = 0; i < module_.functions.size(); ++i) {
       if (!module_.functions[i].defined) continue;
-      // A function elsewhere in the module that is wrong does not make this kernel wrong.
+      // An invalid function elsewhere in the module does not make this kernel invalid.
       const auto body = bodies_(i);
       if (!body.ok()) continue;
       for (auto symbol : CollectFacts(**body).symbols) note(symbol);
@@ -107,7 +107,7 @@ class ModulePlanner {
     return Status::Ok();
   }
 
-  // Which functions read shared state, themselves or through a callee.
+  // Finds the functions reading shared state, themselves or through a callee.
   void FindTransitiveReads() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -182,8 +182,7 @@ class ModulePlanner {
   const BodySource& bodies_;
   KernelPlan plan_;
   std::string_view kernel_name_;
-  std::unordered_map<std::uint32_t, std::uint32_t>
-      position_;  // By Module index: index in the plan.
+  std::unordered_map<std::uint32_t, std::uint32_t> position_;  // Plan index by Module index.
   std::unordered_set<std::string_view> readers_;
   std::vector<std::uint32_t> dynamic_;
   bool indirect_done_ = false;

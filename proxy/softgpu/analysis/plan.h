@@ -1,5 +1,5 @@
-// All that has to be known of a kernel before code is made for it: the
-// functions it may reach, its shared memory, and whether it may suspend.
+// Facts about a kernel needed before code generation: its reachable functions, its shared memory,
+// and its ability to suspend.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +14,39 @@
 
 namespace cuspan::softgpu::analysis {
 
-// A function that belongs to a kernel's code.
+// One function of a kernel's code.
 struct PlannedFunction {
-  std::uint32_t index;  // In Module::functions.
+  std::uint32_t index;  // Index in Module::functions.
   const ptx::Body* body;
   BodyFacts facts;
   std::vector<std::uint32_t> spin_branches;
 };
 
-// What CUDA sets aside for itself in each block. (PTX ISA, "%reserved_smem_offset_begin")
+// Shared memory reserved by CUDA in each block. (PTX ISA, "%reserved_smem_offset_begin")
 inline constexpr std::uint32_t kReservedSharedBytes = 1024;
 
 struct KernelPlan {
-  std::vector<PlannedFunction> functions;  // The kernel first.
-  // Functions whose address may be called, by index in `functions`.
+  std::vector<PlannedFunction> functions;  // The kernel is the first.
+  // Possible targets of indirect calls, as indices in `functions`.
   std::vector<std::uint32_t> indirect_targets;
-  // Offset of each shared variable: (index in Module::functions, or kNoIndex for
-  // the module's own; index in Body::variables or Module::variables).
+  // Offset of each shared variable. Key: index in Module::functions (kNoIndex for module
+  // variables), index in Body::variables or Module::variables.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> shared_offsets;
   std::uint32_t static_shared_bytes = 0;
-  // Offset of kReservedSharedBytes for the toolkit's own code, or kNoIndex.
+  // Offset of the kReservedSharedBytes, or kNoIndex if unused.
   std::uint32_t reserved_shared_offset = ptx::kNoIndex;
-  std::uint64_t local_bytes = 0;  // Of all functions together.
+  std::uint64_t local_bytes = 0;  // Sum over all functions.
   bool needs_fibers = false;
-  // Whether it may print, or use the heap of the device, itself or through a callee.
+  // True if the kernel may print, or use the device heap, itself or through a callee.
   bool prints = false;
   bool uses_heap = false;
 };
 
-// Body of a function by index; parses it when that has not happened yet.
+// Returns the body of the function with this index; parses it on first use.
 using BodySource = std::function<Result<const ptx::Body*>(std::uint32_t)>;
 
-// Plans the kernel with index `kernel`. kInvalid or kUnsupported, naming kernel
-// and line, when its code can not be completed.
+// Plans the kernel with index `kernel`. Returns kInvalid or kUnsupported, naming kernel and line,
+// if its code is incomplete.
 Result<KernelPlan> PlanKernel(const ptx::Module& module, std::uint32_t kernel,
                               const BodySource& bodies);
 

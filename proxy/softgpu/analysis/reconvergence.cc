@@ -21,9 +21,9 @@ using ptx::kNoIndex;
 using ptx::Operand;
 using Side = ReconvergencePoint::Side;
 
-// Beyond, the tables grow too large: lanes meet at each access then.
+// Limits of the analysis tables. Beyond them, lanes meet at each access.
 constexpr std::size_t kMaxInstructions = 60000, kMaxAccesses = 4000;
-// Functions have places of their own from multiples of this.
+// The positions of each function start at a multiple of this.
 constexpr std::uint64_t kPlacesOfFunction = std::uint64_t{1} << 32;
 
 bool IsMatrixCollective(const Instruction& i) {
@@ -31,7 +31,7 @@ bool IsMatrixCollective(const Instruction& i) {
   return i.opcode == "mma" || i.opcode == "movmatrix" || (i.opcode == "wmma" && !moves);
 }
 
-// All lanes of the warp that have not ended come to it, and no one goes on before.
+// True if all unfinished lanes of the warp wait for each other at this instruction.
 bool BringsAllTogether(const Instruction& i) {
   if (i.guard != kNoIndex) return false;
   if (IsMatrixCollective(i)) return true;
@@ -43,7 +43,7 @@ bool BringsAllTogether(const Instruction& i) {
   return (i.opcode == "bar" || i.opcode == "barrier") && !i.Has("cluster") && !i.Has("arrive");
 }
 
-// Stands for everything that a function does, in callers; and that callers did, in a function.
+// Access standing for everything done by a callee, or, inside a function, by its callers.
 SharedAccess AnyAccess(std::uint32_t instruction) {
   SharedAccess any;
   any.instruction = instruction;
@@ -52,8 +52,8 @@ SharedAccess AnyAccess(std::uint32_t instruction) {
   return any;
 }
 
-// Accesses that a lane has made since it was together with all others: in this turn of the loops
-// that it is in, or before.
+// Accesses of a lane since all lanes were together: `now` in this iteration of the enclosing loops,
+// `old` in earlier ones.
 struct Pending {
   Bits now, old;
   explicit Pending(std::size_t accesses) : now(accesses), old(accesses) {}
@@ -69,7 +69,7 @@ struct Pending {
 
 class FunctionReconvergence {
  public:
-  // `calls`: its calls of functions that make such accesses.
+  // `calls`: calls of functions making exchange accesses.
   FunctionReconvergence(const ptx::Module& module, const PlannedFunction& planned, bool has_shared,
                         const std::vector<std::uint32_t>& calls, std::uint64_t first_place)
       : module_(module),
@@ -99,8 +99,8 @@ class FunctionReconvergence {
 
  private:
   struct Loop {
-    std::uint32_t header, end;  // Nodes; all between them are its own.
-    bool meets = false;         // Lanes that go round wait for each other.
+    std::uint32_t header, end;  // Nodes; all between them belong to the loop.
+    bool meets = false;         // Lanes wait for each other before each iteration.
     bool Has(std::uint32_t node) const { return node >= header && node <= end; }
   };
 
@@ -111,7 +111,7 @@ class FunctionReconvergence {
     std::inplace_merge(
         accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(own), accesses_.end(),
         [](const SharedAccess& x, const SharedAccess& y) { return x.instruction < y.instruction; });
-    // Callers may have done anything before.
+    // Callers may have made any access before.
     if (!is_kernel_) accesses_.push_back(AnyAccess(kNoIndex));
   }
 
@@ -126,7 +126,7 @@ class FunctionReconvergence {
     return false;
   }
 
-  // Points where there is no schedule: before each access, in the order of the text.
+  // Points without a schedule: before each access, in textual order.
   std::vector<ReconvergencePoint> EverywherePoints() const {
     std::vector<ReconvergencePoint> points;
     const std::unordered_set<std::uint32_t> calls(calls_.begin(), calls_.end());
@@ -175,7 +175,8 @@ class FunctionReconvergence {
       node_of_access_[a] = node;
       if (node != kNoIndex) own[node].Add(a);
     }
-    // While lanes execute one node, others that would wait at another in code for a warp go on.
+    // Lanes waiting at node y in code for a warp do not wait here. Accesses of other lanes at node
+    // n are therefore pending at y.
     beside_.assign(count, Bits(accesses_.size()));
     for (std::uint32_t n = 0; n < count; ++n) {
       if (own[n].empty()) continue;
@@ -195,7 +196,7 @@ class FunctionReconvergence {
     around_.assign(loops_.size(), Pending(accesses_.size()));
   }
 
-  // Finds for each loop the accesses whose addresses may change when lanes go round it.
+  // Finds for each loop the accesses with addresses changing between iterations.
   void FindVarying() {
     std::vector<std::vector<std::uint32_t>> written_in(body_.registers.size());
     for (std::uint32_t n = 0; n < warp_.schedule.nodes.size(); ++n)
@@ -215,11 +216,11 @@ class FunctionReconvergence {
     }
   }
 
-  // Access `before` is pending at access `after`, of this turn.
+  // Facts about the path from access `before`, pending in this iteration, to `after`.
   Between BetweenThem(std::uint32_t before, std::uint32_t after) const {
     const std::uint32_t from = node_of_access_[before], to = node_of_access_[after];
     Between between{true, from == to};
-    // A loop may have been left in which the address changes.
+    // The address changes in a loop left in between.
     for (std::size_t l = 0; l < loops_.size(); ++l)
       if (varying_[l].Has(before) && loops_[l].Has(from) && !loops_[l].Has(to))
         between.same_turn = false;
@@ -230,8 +231,8 @@ class FunctionReconvergence {
     return between;
   }
 
-  // Changes `pending` from what it is before `node` to what it is behind it. Calls
-  // found(instruction, access, pending) before each access is added.
+  // Advances `pending` from the start of `node` to its end. Calls found(instruction, access,
+  // pending) before each access is added.
   template <typename Found>
   void Pass(std::uint32_t node, Pending* pending, Found found) {
     ForInstructions(node, [&](std::uint32_t i) {
@@ -243,7 +244,7 @@ class FunctionReconvergence {
     });
   }
 
-  // Sends what is pending behind `node` on.
+  // Adds `pending` to the later successors of `node`.
   bool Send(std::uint32_t node, const Pending& pending) {
     bool changed = false;
     for (const auto next : warp_.schedule.nodes[node].successors)
@@ -251,7 +252,7 @@ class FunctionReconvergence {
     return changed;
   }
 
-  // Computes what comes round the loops, as the points are now.
+  // Computes the accesses carried into the next iterations, with the present points.
   void Flow() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -282,20 +283,22 @@ class FunctionReconvergence {
     for (std::size_t l = 0; l < loops_.size(); ++l) in_[loops_[l].header].Add(around_[l]);
   }
 
-  // Places points; true when there are more than before.
+  // Places points; returns true if points were added. `round`: includes accesses of earlier
+  // iterations.
   bool ScanTo(bool round) {
     bool more = false;
     Begin();
     for (std::uint32_t n = 0; n < in_.size(); ++n) {
       Pending pending = in_[n];
       Pass(n, &pending, [&](std::uint32_t i, std::uint32_t a, Pending* at) {
-        if (IsCall(i)) return;  // It sees to itself.
+        if (IsCall(i)) return;  // The callee has its own points.
         bool conflicts = false;
         at->now.ForEach([&](std::uint32_t before) {
           conflicts =
               conflicts || Conflict(accesses_[before], accesses_[a], BetweenThem(before, a));
         });
-        // Lanes that only must not overtake others on the way round wait there.
+        // Conflicts only with an earlier iteration: lanes wait for each other at the end of the
+        // loop instead.
         at->old.ForEach([&](std::uint32_t before) {
           if (conflicts || !round || !Conflict(accesses_[before], accesses_[a], {})) return;
           Loop* const loop = LoopOf(node_of_access_[before], n);
@@ -319,14 +322,14 @@ class FunctionReconvergence {
     return std::find(calls_.begin(), calls_.end(), i) != calls_.end();
   }
 
-  // The innermost loop with both nodes.
+  // Innermost loop containing both nodes.
   Loop* LoopOf(std::uint32_t x, std::uint32_t y) {
     for (auto& loop : loops_)
       if (loop.Has(x) && loop.Has(y)) return &loop;
     return nullptr;
   }
 
-  // Lanes that meet in a loop must be in the same turn of it.
+  // Lanes meeting inside a loop must be in the same iteration.
   void MarkUnevenLoops() {
     for (auto& loop : loops_) {
       if (loop.meets) continue;
@@ -360,7 +363,7 @@ class FunctionReconvergence {
       if (nodes[n].block == kNoIndex) continue;
       const auto& block = graph_.blocks[nodes[n].block];
       ForInstructions(n, [&](std::uint32_t i) {
-        // The lanes that come to it first must not be all that it finds.
+        // activemask must not see only the lanes arriving first.
         if (before_[i] || body_.instructions[i].opcode == "activemask")
           points.push_back({i, Side::kBefore, places[n] + i - block.begin});
       });
@@ -375,7 +378,7 @@ class FunctionReconvergence {
     return Sorted(std::move(points));
   }
 
-  // Adds the point where lanes go from `block` back to instruction `header`, their loop's first.
+  // Adds the point on the edge from `block` back to instruction `header`, the start of the loop.
   void AddRound(const Block& block, std::uint32_t header, std::uint64_t place,
                 std::vector<ReconvergencePoint>* points) const {
     const std::uint32_t last = block.end - 1;
@@ -400,14 +403,14 @@ class FunctionReconvergence {
   const FlowGraph graph_;
   WarpFunction warp_;
   std::vector<SharedAccess> accesses_;
-  std::vector<std::uint32_t> access_at_;       // By instruction, or kNoIndex.
-  std::vector<std::uint32_t> node_of_access_;  // By access.
-  std::vector<bool> before_;                   // By instruction: there is a point before it.
+  std::vector<std::uint32_t> access_at_;       // Indexed by instruction, or kNoIndex.
+  std::vector<std::uint32_t> node_of_access_;  // Indexed by access.
+  std::vector<bool> before_;                   // True for instructions with a point before them.
   std::vector<Loop> loops_;
-  std::vector<Bits> varying_;    // By loop: accesses.
-  std::vector<Bits> beside_;     // By node: accesses of lanes that are elsewhere.
-  std::vector<Pending> in_;      // By node.
-  std::vector<Pending> around_;  // By loop: what comes round it.
+  std::vector<Bits> varying_;    // Accesses, by loop.
+  std::vector<Bits> beside_;     // Accesses of lanes at other nodes, by node.
+  std::vector<Pending> in_;      // Indexed by node.
+  std::vector<Pending> around_;  // Carried into the next iteration, by loop.
 };
 
 class KernelReconvergence {
@@ -440,7 +443,8 @@ class KernelReconvergence {
     return std::nullopt;
   }
 
-  // Which functions make such accesses, or call one that does; false when none writes.
+  // Finds functions making such accesses, themselves or through callees. Returns false if none
+  // writes.
   bool FindExchanging() {
     bool writes = false;
     for (const auto& planned : plan_.functions) {
@@ -483,7 +487,7 @@ class KernelReconvergence {
     return calls;
   }
 
-  // Gives callees lower places than their callers.
+  // Gives callees lower positions than their callers.
   void Rank(std::size_t f) {
     if (rank_.empty()) rank_.assign(plan_.functions.size(), 0);
     if (visited_.empty()) visited_.assign(plan_.functions.size(), false);
@@ -496,8 +500,8 @@ class KernelReconvergence {
     rank_[f] = ranked_++;
   }
 
-  // Blocks of all shapes share the code. Where only the place along x tells threads apart, those
-  // of a warp that have the same do the same.
+  // Blocks of all shapes share the code. If a kernel uses only the x index of threads, threads of a
+  // warp with equal x behave equally.
   WarpLayout LayoutOfKernel() const {
     const auto& required = module_.functions[plan_.functions[0].index].required_ntid;
     if (required[0] != 0) return LayoutOf(required[0], required[1], required[2]);
@@ -529,7 +533,7 @@ class KernelReconvergence {
   const ptx::Module& module_;
   const KernelPlan& plan_;
   const bool has_shared_;
-  std::vector<bool> exchanging_, visited_;  // By function of the plan.
+  std::vector<bool> exchanging_, visited_;  // Indexed by function of the plan.
   std::vector<std::uint64_t> rank_;
   std::uint64_t ranked_ = 0;
 };

@@ -1,12 +1,12 @@
-// Points of reconvergence in code that executes the lanes of a warp one after another. With them it
-// does to memory what code for a whole warp does. GPUs bring lanes together behind divergent
-// branches and make each access for all of them at once. Programs from before independent thread
-// scheduling rely on that.
+// Points of reconvergence in code executing the lanes of a warp one after another. With them, its
+// memory effects equal those of code for a whole warp. GPUs reconverge lanes behind divergent
+// branches and make each access for all of them at once. Programs older than independent thread
+// scheduling rely on it.
 //
-// A lane that comes to a point waits until no lane of its warp can go on. Then the lanes at the
-// lowest place go on, in the order of a warp's schedule. A point stands before an access if its
-// result may depend on an access of another lane since all lanes were together. Others stand where
-// lanes go round a loop that has such points.
+// A lane waits at a point until no lane of its warp can continue. Then the lanes at the lowest
+// position of the warp's schedule continue. A point precedes an access if its result may depend on
+// another lane's access since all lanes were together. Loops with points have another one at the
+// end of each iteration, if needed.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace cuspan::softgpu::analysis {
 
 struct ReconvergencePoint {
   enum class Side : std::uint8_t {
-    kBefore,  // Before the instruction, whatever its guard says.
-    kTaken,   // On the way that the instruction, a branch, takes.
-    kAfter,   // After the instruction, the last of its basic block and no branch.
+    kBefore,  // Before the instruction, with any value of its guard.
+    kTaken,   // On the taken edge of the branch instruction.
+    kAfter,   // After the instruction: the last of its basic block, no branch.
   };
-  std::uint32_t instruction = 0;  // In Body::instructions.
+  std::uint32_t instruction = 0;  // Index in Body::instructions.
   Side side = Side::kBefore;
   std::uint64_t place = 0;
 };
 
-// Finds the points of each function of the plan, ascending by instruction and `side`. The module's
-// bodies have been split (split.h).
+// Finds the points of each function of the plan, ascending by instruction and `side`. Requires
+// bodies after SplitRegisters (split.h).
 std::vector<std::vector<ReconvergencePoint>> PlanReconvergence(const ptx::Module& module,
                                                                const KernelPlan& plan);
 

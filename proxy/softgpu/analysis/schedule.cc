@@ -11,7 +11,7 @@ namespace {
 
 using ptx::kNoIndex;
 
-// Beyond, the tables of the analysis grow too large.
+// Limit of the analysis tables.
 constexpr std::size_t kMaxBlocks = 3000;
 
 struct Loop {
@@ -75,7 +75,7 @@ class Scheduler {
   }
 
   bool FindLoops() {
-    std::map<std::uint32_t, std::vector<std::uint32_t>> back;  // By header.
+    std::map<std::uint32_t, std::vector<std::uint32_t>> back;  // Sources of back edges, by header.
     for (auto block : blocks_.order) {
       for (auto to : successors_[block]) {
         if (blocks_.number[to] > blocks_.number[block]) continue;
@@ -108,8 +108,8 @@ class Scheduler {
     return true;
   }
 
-  // What stands for `block` in the region of `loop`: itself, or an inner loop. Items are blocks,
-  // then loops.
+  // Item of `block` in the region of `loop`: the block itself, or its inner loop. Items are
+  // numbered blocks first, then loops.
   std::uint32_t ItemOf(std::uint32_t block, std::uint32_t loop) const {
     std::uint32_t inner = innermost_[block];
     if (inner == loop) return block;
@@ -120,9 +120,9 @@ class Scheduler {
     return loop == kNoIndex || loops_[loop].blocks.Has(block);
   }
 
-  // Appends the nodes of the loop, or of everything.
+  // Appends the nodes of the loop, or of the whole body.
   void Place(std::uint32_t loop) {
-    std::map<std::uint32_t, std::set<std::uint32_t>> next;  // Between items.
+    std::map<std::uint32_t, std::set<std::uint32_t>> next;  // Edges between items.
     std::map<std::uint32_t, std::uint32_t> waiting;
     for (auto block : blocks_.order) {
       if (!Contains(loop, block)) continue;
@@ -134,7 +134,7 @@ class Scheduler {
         if (other != item && next[item].insert(other).second) ++waiting[other];
       }
     }
-    // Of several that may go, the first in the text.
+    // Ready items are taken in textual order.
     const auto text = [&](std::uint32_t item) {
       return item < count_ ? item : loops_[item - count_].header;
     };
@@ -187,7 +187,7 @@ class Scheduler {
     }
   }
 
-  // Post-dominators as sets; the nearest has the most post-dominators of its own.
+  // Computes sets of post-dominators; the nearest has the most post-dominators of its own.
   void FindJoins() {
     const std::size_t count = out_.nodes.size();
     std::vector<Bits> after(count, Bits(count));

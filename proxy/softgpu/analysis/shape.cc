@@ -20,8 +20,8 @@ using ptx::SpecialRegister;
 using ptx::Type;
 using Extension = Shape::Extension;
 
-// Instructions whose families compute each lane's result from that lane's
-// operands alone, with operations that vectors have.
+// True if each lane's result depends only on its own operands, and the emitter uses vector
+// operations for the instruction.
 bool IsElementwise(const Instruction& instruction) {
   static const auto* const kNames = new std::unordered_set<std::string_view>{
       "add",   "sub",   "mul",   "mad",   "fma",    "div",      "rem",       "abs",       "neg",
@@ -69,15 +69,15 @@ unsigned ZerosOf(std::uint64_t value) {
   return std::min(static_cast<unsigned>(std::countr_zero(value)), kMaxZeros);
 }
 
-// What a row adds to its base, where that has zero bits in all places that it needs: base and
-// addends have no bit in common, so that each bit of the sum is one of either.
+// Offsets of the lanes of a row from its base, if base and offsets have no bit in common. Each bit
+// of the sum is then a bit of the base or of the offset.
 struct Addends {
-  std::uint64_t bits = 0;  // All bits that any of them has.
+  std::uint64_t bits = 0;  // Union of the bits of all offsets.
   std::int64_t stride = 0;
   unsigned row = 0;
 
   unsigned width() const { return static_cast<unsigned>(std::bit_width(bits)); }
-  // Whether `of(addend)` grows by the same from lane to lane, and by how much.
+  // True if `of(addend)` grows by a constant `step` from lane to lane.
   template <typename Of>
   bool Linear(Of of, std::int64_t* step) const {
     *step = of(static_cast<std::uint64_t>(row > 1 ? stride : 0));
@@ -96,7 +96,7 @@ bool Separate(const Shape& shape, const WarpLayout& layout, Addends* addends) {
   return addends->width() <= shape.zeros;
 }
 
-// Operand shapes and constants of the instruction being planned.
+// Plans one instruction from the shapes of its operands and its constants.
 class InstructionPlanner {
  public:
   InstructionPlanner(const ptx::Function& function, const ptx::Body& body,
@@ -118,7 +118,7 @@ class InstructionPlanner {
     }
     if (i_.opcode == "ld" || i_.opcode == "ldu" || i_.opcode == "st") return Memory();
     if (IsTogether(i_)) return Together();
-    // Unread registers first: nothing can be said before they are known.
+    // If an operand's shape is still unknown, the result's shape is unknown too.
     Spread widest = Spread::kWarp;
     bool flat = true;
     for (std::size_t k = 1; k < i_.operands.size(); ++k) {
@@ -223,7 +223,7 @@ class InstructionPlanner {
                : nullptr;
   }
 
-  // An operand that can be an anchor.
+  // True if the operand can be an anchor.
   bool Has32Bits(std::size_t k) const {
     const Operand& operand = i_.operands[k];
     return operand.kind != Operand::Kind::kRegister ||
@@ -246,7 +246,7 @@ class InstructionPlanner {
     }
     return shape;
   }
-  // x + y or x - y; false when that has no shape.
+  // x + y or x - y; returns false if it has no shape.
   bool Added(const Shape& x, const Shape& y, bool subtract, unsigned bits, Shape* sum) const {
     if (y.extension != Extension::kNone && (subtract || x.extension != Extension::kNone))
       return false;
@@ -261,13 +261,13 @@ class InstructionPlanner {
     sum->zeros = std::min(x.zeros, y.zeros);
     return true;
   }
-  // 32 bits become 64.
+  // Shape after extending 32 bits to 64.
   Shape Extended(const Shape& shape, bool is_signed) const {
     Shape wide;
     wide.spread = shape.spread;
     wide.zeros = shape.zeros;
     if (shape.flat()) return wide;
-    // Nothing is carried, so that nothing wraps around and the sign is the base's.
+    // No carry: nothing wraps around, and the sign is the base's.
     if (Addends addends; Separate(shape, layout_, &addends)) {
       wide.stride = shape.stride;
       return wide;
@@ -278,7 +278,7 @@ class InstructionPlanner {
     return wide;
   }
 
-  // The product of operands 1 and 2, of which one must be a constant unless both are flat.
+  // Product of operands 1 and 2. One must be a constant unless both are flat.
   bool Multiplied(unsigned bits, bool wide, Shape* product, std::int8_t* anchor) const {
     for (const std::size_t constant : {2, 1}) {
       const std::size_t other = 3 - constant;
@@ -306,7 +306,8 @@ class InstructionPlanner {
     return true;
   }
 
-  // Results that are bases and strides again, computed by the instruction itself on the bases.
+  // True if the result has a base and a stride again. The instruction computes the new base from
+  // the bases.
   bool Linear(Shape* result, std::int8_t* anchor) const {
     const Type type = i_.types[0];
     const unsigned bits = ptx::BitsOf(type);
@@ -318,7 +319,7 @@ class InstructionPlanner {
       if (i_.operands[0].kind != Operand::Kind::kRegister ||
           i_.operands[1].kind == Operand::Kind::kVector)
         return false;
-      // Function pointers and the like have their own width.
+      // The width is that of the register: function pointers may differ from the instruction.
       *result = Of(1, bits);
       *anchor = 1;
       if (result->extension != Extension::kNone && bits == 32) return false;
@@ -377,8 +378,8 @@ class InstructionPlanner {
     return true;
   }
 
-  // Operations on the bits of %tid.x and what is made of it, and comparisons that have one result
-  // in all lanes of a row.
+  // Bit operations on %tid.x and values derived from it, and comparisons with one result for all
+  // lanes of a row.
   bool OfSeparate(std::string_view op, unsigned bits, Shape* result) const {
     Addends addends;
     std::size_t at = 1;
@@ -414,8 +415,8 @@ class InstructionPlanner {
           &result->stride);
     }
     if (op != "setp" || at != 1 || i_.operands[0].kind != Operand::Kind::kRegister) return false;
-    // All lanes of a row lie between two multiples of the same power of two, and the other side
-    // is such a multiple, or the last before one.
+    // All lanes of a row lie between two adjacent multiples of a power of two. The comparand must
+    // be a multiple, or one less than a multiple.
     const bool below = i_.Has("lt") || i_.Has("ge") || i_.Has("lo") || i_.Has("hs");
     const bool above = i_.Has("gt") || i_.Has("le") || i_.Has("hi") || i_.Has("ls");
     if (below) return y.zeros >= addends.width();
@@ -460,8 +461,8 @@ std::uint64_t LaneBytes(const ptx::Variable& variable) {
   const std::uint64_t unit = std::max<std::uint64_t>(variable.alignment, kLine);
   if (variable.space != ptx::Space::kLocal || variable.bytes < 2 * kLocalPadding * unit)
     return ptx::AlignUp(variable.bytes, std::max(variable.alignment, 16U));
-  // An odd number of lines: at the same place in their copies all lanes are in different sets of
-  // the processor's caches. With a power of two they would be in one, which has 8 to 16 ways.
+  // Copies have an odd number of cache lines. Equal offsets of all lanes then fall into different
+  // cache sets; a power of two would put them into one set of 8 to 16 ways.
   const std::uint64_t bytes = ptx::AlignUp(variable.bytes, unit);
   return bytes / unit % 2 != 0 ? bytes : bytes + unit;
 }
@@ -472,7 +473,7 @@ InstructionPlan PlanInstruction(const ptx::Function& function, const ptx::Body& 
   InstructionPlan plan = InstructionPlanner(function, body, instruction, registers, layout).Plan();
   if (layout.row == 1 && plan.result.spread == Spread::kRows) plan.result.spread = Spread::kLanes;
   if (layout.row == 1 && plan.width == Spread::kRows) plan.width = Spread::kLanes;
-  // All lanes have their own base: nothing is left of strides.
+  // Each lane has its own base, so strides are not needed.
   if (plan.result.spread == Spread::kLanes) {
     const bool bases = !plan.result.flat();
     plan.result = kLanesShape;
@@ -493,7 +494,7 @@ Shape ShapeOf(SpecialRegister which, const WarpLayout& layout) {
     case R::kTidX:
       if (layout.row == 1) return kLanesShape;
       shape.stride = 1;
-      // Narrow rows begin at 0.
+      // Rows of less than 32 lanes begin at 0.
       shape.zeros = layout.row == 32 ? zeros(32) : kMaxZeros;
       return shape;
     case R::kTidY:
@@ -529,7 +530,7 @@ Shape ShapeOf(const ptx::Function& function, const ptx::Body& body, const Operan
       const unsigned declared = ptx::BitsOf(body.registers[operand.index].type);
       if (bits == 0 || bits == declared || !shape.known() || shape.flat()) return shape;
       if (bits != 32 || declared != 64) return kLanesShape;
-      // The lower half.
+      // Lower half of a 64-bit register.
       Shape low;
       low.spread = shape.spread;
       low.zeros = shape.zeros;

@@ -15,10 +15,10 @@ using ptx::Space;
 
 constexpr std::int64_t kLanes = 32;
 
-// Numbers of terms: registers have their own.
+// First term number of each kind; smaller numbers are registers.
 constexpr std::uint32_t kSpecialTerms = 0x20000000, kBodyVariableTerms = 0x40000000,
                         kModuleVariableTerms = 0x60000000;
-// Longer sums, and longer chains of instructions, are terms of their own.
+// Longer sums and longer chains of instructions become one term.
 constexpr std::size_t kMaxTerms = 8;
 constexpr unsigned kMaxDepth = 64;
 
@@ -77,7 +77,7 @@ bool NamesShared(std::string_view modifier) {
   return modifier == "shared" || modifier == "shared::cta" || modifier == "shared::cluster";
 }
 
-// The first state space that the instruction names; kGeneric without one.
+// First state space named by the instruction; kGeneric without one.
 Space SpaceOf(const Instruction& instruction) {
   for (const std::string_view modifier : instruction.modifiers) {
     if (NamesShared(modifier)) return Space::kShared;
@@ -138,7 +138,7 @@ class AccessFinder {
       return Locate(i, first ? 0 : 1, access);
     }
     if (op == "cp") {
-      // cp.async and its kin: where to, where from.
+      // The first space named by cp.async and the like is the destination.
       const auto named = std::find_if(
           i.modifiers.begin(), i.modifiers.end(),
           [](std::string_view modifier) { return NamesShared(modifier) || modifier == "global"; });
@@ -158,7 +158,8 @@ class AccessFinder {
     return has_shared_;
   }
 
-  // Fills in address and memory from operand `at`. False if lanes do not exchange data by it.
+  // Sets address and memory from operand `at`. Returns false if lanes do not exchange data by this
+  // access.
   bool Locate(const Instruction& i, std::size_t at, SharedAccess* access) {
     if (at >= i.operands.size() || i.operands[at].kind != Operand::Kind::kAddress) return false;
     const bool is_volatile = i.Has("volatile");
@@ -182,7 +183,7 @@ class AccessFinder {
     return true;
   }
 
-  // The space that a generic address leads to, as its terms tell; kGeneric: perhaps shared memory.
+  // Space of a generic address, found by its terms; kGeneric if it may be shared memory.
   Space HomeOf(const LinearAddress& address) const {
     for (const auto& [term, factor] : address.terms) {
       if (term >= kModuleVariableTerms) {
@@ -194,7 +195,7 @@ class AccessFinder {
         return space == Space::kShared ? space : Space::kLocal;
       }
       if (term >= kSpecialTerms || definition_[term] >= kMany) continue;
-      // Pointers that come from outside the block lead there.
+      // Pointers loaded from outside the block point to global memory.
       const Instruction& made = body_.instructions[definition_[term]];
       if (made.opcode != "ld" || ptx::BitsOf(made.types[0]) != 64) continue;
       const Space from = SpaceOf(made);
@@ -245,7 +246,7 @@ class AccessFinder {
   LinearAddress RegisterValue(std::uint32_t r, unsigned depth) {
     if (known_[r]) return *known_[r];
     LinearAddress value;
-    // Nothing is known of a register that has had several values.
+    // The value of a register with several definitions is unknown.
     if (definition_[r] == kMany) return value;
     if (definition_[r] != kNoIndex && depth < kMaxDepth)
       value = Computed(body_.instructions[definition_[r]], depth + 1);
@@ -254,14 +255,14 @@ class AccessFinder {
     return value;
   }
 
-  // The sum that an instruction with one result computes; unknown if it computes none.
+  // Sum computed by an instruction with one result; unknown for other operations.
   LinearAddress Computed(const Instruction& i, unsigned depth) {
     const std::string_view op = i.opcode;
     const auto count = i.operands.size();
     if (i.operands[0].kind != Operand::Kind::kRegister || ptx::IsFloat(i.types[0])) return {};
     const auto value = [&](std::size_t k) { return ValueOf(i.operands[k], depth); };
     if ((op == "mov" || op == "cvta" || op == "cvt") && count == 2) {
-      // Narrower values are cut off.
+      // Conversions from or to narrower types truncate.
       const bool whole = op == "mov" || op == "cvta" ||
                          (ptx::BitsOf(i.types[0]) >= 32 && ptx::BitsOf(i.types[1]) >= 32 &&
                           !ptx::IsFloat(i.types[1]));
@@ -295,19 +296,19 @@ class AccessFinder {
   const ptx::Body& body_;
   const bool is_kernel_, has_shared_;
   const RegisterShapes& registers_;
-  // The one instruction that writes each register, kNoIndex or kMany.
+  // Instruction writing each register, kNoIndex or kMany.
   std::vector<std::uint32_t> definition_;
-  std::vector<std::optional<LinearAddress>> known_;  // By register.
+  std::vector<std::optional<LinearAddress>> known_;  // Indexed by register.
 };
 
-// The variable that the address lies in, as a term; kNoIndex where that is not known.
+// Term of the variable containing the address; kNoIndex if unknown.
 std::uint32_t VariableOf(const LinearAddress& address) {
   for (const auto& [term, factor] : address.terms)
     if (term >= kBodyVariableTerms) return factor == 1 ? term : kNoIndex;
   return kNoIndex;
 }
 
-// Dynamic shared memory has many names.
+// True for dynamic shared memory: its variables alias.
 bool IsOpen(const ptx::Module& module, const ptx::Body& body, std::uint32_t variable) {
   const auto& found = variable >= kModuleVariableTerms
                           ? module.variables[variable - kModuleVariableTerms]
@@ -336,12 +337,12 @@ bool MayConflict(const ptx::Module& module, const ptx::Body& body, const SharedA
   if (one != kNoIndex && other != kNoIndex && one != other &&
       !(IsOpen(module, body, one) && IsOpen(module, body, other)))
     return false;
-  // Elements that a store fills from turn to turn are taken for different ones.
+  // Elements stored in different iterations are assumed to be different.
   if (!between.same_turn)
     return before.instruction != after.instruction || after.reads || !y.stride || *y.stride == 0;
   const bool same_place = x.terms == y.terms && x.constant == y.constant;
   if (between.same_lanes && !before.unordered && !after.unordered && after.writes) {
-    // Elements that each lane reads and writes, or two that it writes.
+    // The same lane reads and writes the element, or writes both elements.
     if (!before.writes && same_place && !y.stride) return false;
     if (!before.reads && !after.reads && x.scattered && y.scattered) return false;
   }

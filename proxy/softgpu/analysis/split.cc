@@ -17,7 +17,7 @@ using ptx::kNoIndex;
 using ptx::Operand;
 using ptx::Type;
 
-// Beyond, the tables grow too large.
+// Limits of the analysis tables.
 constexpr std::size_t kMaxSplitBlocks = 3000;
 constexpr std::size_t kMaxSplitInstructions = 60000;
 
@@ -38,7 +38,7 @@ class Splitter {
     FindCandidates();
     if (candidates_.empty()) return;
     FindOrder();
-    // What comes from outside has no place for copies.
+    // Copies cannot be placed on the edge into the function.
     if (!blocks_.predecessors[0].empty()) return;
     FindLive();
     PlaceJoins();
@@ -47,9 +47,8 @@ class Splitter {
   }
 
  private:
-  // A value that is one of several, by the way that led to its block: `inbound` is written at
-  // the end of each block before, and copied to `value` at the begin of this one, so that all
-  // copies of a way happen together.
+  // Phi of static single assignment. Each predecessor writes `inbound` at its end; the block copies
+  // it to `value` at its start. All copies of an edge thus happen together.
   struct Joined {
     std::uint32_t candidate, value, inbound;
   };
@@ -65,7 +64,7 @@ class Splitter {
     for (auto& instruction : body_.instructions) {
       const auto written = WrittenRegisters(instruction);
       for (auto reg : written) ++writes[reg];
-      // Instructions that change a part of their destination, or add to it.
+      // Instructions changing a part of their destination, or adding to it.
       const bool partial = instruction.opcode == "wgmma";
       for (auto& operand : instruction.operands) {
         const bool destination = !written.empty() && &operand == &instruction.operands[0];
@@ -119,7 +118,7 @@ class Splitter {
         for (auto reg : WrittenRegisters(instruction)) {
           const std::uint32_t c = CandidateOf(reg);
           if (c == kNoIndex) continue;
-          // With a guard the old value is read.
+          // A guarded write may keep the old value, so this counts as a read.
           if (instruction.guard != kNoIndex) use(reg);
           killed[block].Add(c);
           written_[block].Add(c);
@@ -140,7 +139,7 @@ class Splitter {
   }
 
   // R. Cytron et al.: "Efficiently Computing Static Single Assignment Form and the Control
-  // Dependence Graph"; only where the value is read.
+  // Dependence Graph"; only where the value is live.
   void PlaceJoins() {
     const std::size_t count = graph_.blocks.size();
     std::vector<std::vector<std::uint32_t>> frontier(count);
@@ -178,8 +177,8 @@ class Splitter {
     return static_cast<std::uint32_t>(body_.registers.size() - 1);
   }
 
-  // Walks the tree of dominators; `now` is the register of each candidate's present value. A
-  // candidate's own register stays for what is read before anything is written.
+  // Walks the dominator tree; `now` has the register with each candidate's current value. A
+  // candidate's own register serves reads before the first write.
   void Rename() {
     const std::size_t count = graph_.blocks.size();
     std::vector<std::vector<std::uint32_t>> children(count);
@@ -290,14 +289,14 @@ class Splitter {
   ptx::Body& body_;
   const FlowGraph graph_;
   std::vector<std::uint32_t> candidates_;    // Registers.
-  std::vector<std::uint32_t> candidate_of_;  // For each register, or kNoIndex.
+  std::vector<std::uint32_t> candidate_of_;  // Index in candidates_ by register, or kNoIndex.
   std::vector<std::vector<std::uint32_t>> successors_;
   Dominators blocks_;
   std::vector<Bits> written_,
-      live_;  // Candidates, by block: written in it, read from its begin on.
+      live_;  // Candidates by block: written in it, live at its start.
   std::vector<std::vector<Joined>> joined_;
-  std::vector<std::vector<Copy>> at_begin_, at_end_;  // By block.
-  std::vector<std::vector<Copy>> before_;             // By instruction.
+  std::vector<std::vector<Copy>> at_begin_, at_end_;  // Indexed by block.
+  std::vector<std::vector<Copy>> before_;             // Indexed by instruction.
 };
 
 }  // namespace

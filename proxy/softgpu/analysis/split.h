@@ -1,15 +1,14 @@
-// Registers that are written in several places become several registers, one
-// for each value, so that what is known of a value is not spoilt by another
-// that the program keeps in the same register: static single assignment, with
-// copies where ways join.
+// Conversion to static single assignment: a register written in several places becomes one register
+// per value, with copies where paths join. Facts about one value are then not lost by another value
+// in the same register.
 #pragma once
 
 #include "proxy/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 
-// Changes the body's instructions, labels and registers; what it computes stays the same. Leaves
-// bodies alone whose control flow is too large to be worth it.
+// Changes the body's instructions, labels and registers, but not its results. Skips bodies with too
+// large a control flow.
 void SplitRegisters(ptx::Body* body);
 
 }  // namespace cuspan::softgpu::analysis

@@ -13,26 +13,26 @@ using ptx::Instruction;
 using ptx::kNoIndex;
 using ptx::Operand;
 
-// Kernels beyond this would take too long to analyse.
+// Limit of the analysis time.
 constexpr std::size_t kMaxPlannedInstructions = 60000;
-// All copies of the .local variables lie on one stack.
+// All lanes' copies of .local variables are on one stack.
 constexpr std::uint64_t kMaxLocalBytes = 128 << 10;
 
-// Does it work on a whole warp's registers in a way that only the runtime of single threads knows?
+// True for matrix instructions: only the runtime of single threads implements them.
 bool IsMatrix(const Instruction& instruction) {
   for (std::string_view name : {"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"})
     if (instruction.opcode == name) return true;
   return false;
 }
 
-// A barrier for all threads of the block.
+// True for an unconditional barrier of all threads of the block.
 bool IsPlainBarrier(const Instruction& instruction) {
   return (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
          !instruction.Has("warp") && instruction.Has("sync") && instruction.operands.size() == 1 &&
          instruction.guard == kNoIndex;
 }
 
-// May it do what others see? Of what is not known, yes.
+// True if other threads may see an effect; unknown instructions count.
 bool Acts(const Instruction& instruction) {
   static const auto* const kInert = new std::unordered_set<std::string_view>{
       "ld",   "ldu", "mov",  "cvt",   "cvta",   "add",  "sub", "mul",  "mad",  "fma",
@@ -75,7 +75,7 @@ class FunctionPlanner {
   WarpFunction Take() { return std::move(out_); }
   const FlowGraph& graph() const { return graph_; }
 
-  // Pairs of places from which different lanes of a warp may come to collectives of one mask.
+  // True if diverged lanes may execute one collective at two different nodes.
   bool CollectivesMayMeet(std::string* why) const {
     std::vector<std::uint32_t> nodes;
     for (std::uint32_t n = 0; n < node_count_; ++n) {
@@ -103,9 +103,8 @@ class FunctionPlanner {
     for (std::uint32_t i = graph_.blocks[block].begin; i < graph_.blocks[block].end; ++i) visit(i);
   }
 
-  // Whether lanes that wait while others run `node` could do anything that those, or other
-  // threads, may see before all lanes come to a barrier of the block. If they could not, it
-  // does not matter that they wait while the others spin.
+  // True if lanes waiting during `node` could have an effect visible to other threads before the
+  // next barrier of the block. Otherwise they may wait while the others spin.
   bool WaitersMayAct(std::uint32_t node) const {
     Bits seen(node_count_);
     std::vector<std::uint32_t> work;
@@ -143,11 +142,11 @@ class FunctionPlanner {
     return body_.instructions[graph_.blocks[out_.schedule.nodes[node].block].begin].line;
   }
 
-  // Is the member mask made from what activemask or a vote said, so that it names lanes that are
-  // together?
+  // True if the member mask derives from activemask, match or a vote, and so names lanes executing
+  // together.
   bool MaskIsOwn(const Instruction& instruction) const {
     const std::size_t at = MembersAt(instruction);
-    if (at >= instruction.operands.size()) return true;  // Without .sync.
+    if (at >= instruction.operands.size()) return true;  // No .sync.
     const Operand& members = instruction.operands[at];
     return members.kind == Operand::Kind::kRegister && own_masks_.Has(members.index);
   }
@@ -219,7 +218,7 @@ class FunctionPlanner {
         for (std::uint32_t n = 0; n < node_count_; ++n)
           ForInstructions(n, [&](std::uint32_t i) { changed = Replan(i) || changed; });
       }
-      // Registers that nothing writes hold zero.
+      // Registers without any write hold zero.
       bool found = false;
       for (auto& shape : registers) {
         if (shape.known()) continue;
@@ -264,10 +263,10 @@ class FunctionPlanner {
         return false;
       }
       if (GuardIsUniform(last)) continue;
-      // With one way for all that go on there is nobody to wait for.
+      // If all continuing lanes take one path, none waits.
       if (node.successors.size() < 2) continue;
-      // Lanes wait for each other at a join only where all that comes before it also runs before
-      // it. Those that go round a loop to come there do not: the end of the loop runs later.
+      // Lanes wait for each other at a join only if all nodes before it run before it. Nodes behind
+      // it, as the end of a loop in between, run later.
       std::uint32_t join = schedule.join[n];
       std::vector<Bits> reached = WaysTo(node, join);
       while (join != kNoIndex && AnyBehind(reached, join)) {
@@ -321,7 +320,7 @@ class FunctionPlanner {
     }
   }
 
-  // For each way on from the node: what lanes may reach by it without passing `join`.
+  // Nodes reachable by each successor of the node without passing `join`.
   std::vector<Bits> WaysTo(const Node& node, std::uint32_t join) const {
     std::vector<Bits> ways;
     for (auto next : node.successors) ways.push_back(ReachedFrom(out_.schedule, next, join));
@@ -334,7 +333,8 @@ class FunctionPlanner {
     return behind;
   }
 
-  // Nodes that only lanes of one side of a branch come to, before they meet again or go round.
+  // Finds nodes reached by lanes of only one side of a branch, before reconvergence or the next
+  // iteration.
   void FindApart(std::uint32_t one, std::uint32_t other, std::uint32_t join) {
     Bits mine = Ahead(one, join), theirs = Ahead(other, join);
     Bits only_mine = mine;
@@ -357,8 +357,8 @@ class FunctionPlanner {
     return operand.kind != Operand::Kind::kRegister || out_.registers[operand.index].uniform();
   }
 
-  // Registers of which waiting lanes need another value than the running ones write must have one
-  // for each lane. True when there are more of them than before.
+  // Gives each lane its own value of a register written while waiting lanes need its old value.
+  // Returns true if registers were added.
   bool ForceLanes() {
     bool changed = false;
     for (std::uint32_t n = 0; n < node_count_; ++n) {
@@ -378,8 +378,8 @@ class FunctionPlanner {
   const WarpLayout& layout_;
   const FlowGraph graph_;
   std::size_t node_count_ = 0;
-  std::vector<Bits> live_;   // At the begin of each node.
-  std::vector<Bits> apart_;  // For each node: those that other lanes may be at instead.
+  std::vector<Bits> live_;   // At the start of each node.
+  std::vector<Bits> apart_;  // Nodes where other lanes may be instead, by node.
   Bits forced_, own_masks_;
   WarpFunction out_;
 };
@@ -413,7 +413,7 @@ class KernelPlanner {
     return std::nullopt;
   }
 
-  // Functions that contain, or call, something that lanes or warps do together.
+  // Finds functions containing or calling collectives of lanes or warps.
   void FindCollectiveCallees() {
     collective_.assign(plan_.functions.size(), false);
     for (bool changed = true; changed;) {
@@ -437,7 +437,7 @@ class KernelPlanner {
   }
   bool CallsCollective(const Instruction& call) const {
     const bool results = !call.operands.empty() && call.operands[0].kind == Operand::Kind::kVector;
-    if (call.operands.size() <= (results ? 1 : 0)) return false;  // Refused by who emits it.
+    if (call.operands.size() <= (results ? 1 : 0)) return false;  // The emitter rejects it.
     const Operand& callee = call.operands[results ? 1 : 0];
     if (callee.kind == Operand::Kind::kSymbol) return IsCollectiveFunction(callee.name);
     return std::any_of(plan_.indirect_targets.begin(), plan_.indirect_targets.end(),
@@ -475,7 +475,7 @@ class KernelPlanner {
               Format("line {}: not all lanes of a warp may come here together", instruction.line);
         }
         if (!IsBlockBarrier(instruction) || instruction.opcode == "nanosleep") return;
-        // Number and count must be the same for all lanes; the last operand of .red is a predicate.
+        // Number and count must be equal in all lanes; the last operand of .red is a predicate.
         const std::size_t first = instruction.Has("red") ? 1 : 0;
         const std::size_t last = instruction.Has("red") ? 1 : 0;
         for (std::size_t k = first; k + last < instruction.operands.size(); ++k) {
@@ -502,8 +502,8 @@ class KernelPlanner {
 
 bool IsWorthWarps(const KernelPlan& plan, const WarpPlan& warps) {
   if (plan.needs_fibers) return true;
-  // One in so many PTX instructions: searches and interpreters with a stack of their own have 1 in
-  // 14 to 24, and are twice as fast thread by thread. Who only looks up tables writes none.
+  // PTX instructions per scattered local access. Searches and interpreters with a stack have one in
+  // 14 to 24, and are twice as fast thread by thread. Kernels only reading tables write none.
   constexpr std::size_t kFew = 32;
   std::size_t instructions = 0, reads = 0, writes = 0;
   for (std::size_t i = 0; i < plan.functions.size(); ++i) {

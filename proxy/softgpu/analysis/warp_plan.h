@@ -1,5 +1,5 @@
-// Whether and how a kernel runs a warp at a time: the order of its blocks, the
-// shape of each register, and what lanes that wait elsewhere must not lose.
+// Plan of a kernel running a warp at a time: the order of its blocks, the shape of each register,
+// and registers to keep for waiting lanes.
 #pragma once
 
 #include <optional>
@@ -17,40 +17,40 @@ struct WarpFunction {
   Schedule schedule;
   std::vector<Shape> registers;
   std::vector<InstructionPlan> instructions;
-  // For each node: the nodes where other lanes may wait while it runs, and the
-  // registers that these lanes will read, so that writes must spare them.
+  // Indexed by node: the nodes where other lanes may wait while it runs, and registers read later
+  // by these lanes. Writes must not change them.
   std::vector<Bits> waiting;
   std::vector<Bits> kept;
-  // Nodes from which a lane may still come to what lanes do together, or back to a caller. Nobody
-  // waits for lanes that are at others: they end as soon as it is their turn.
+  // Nodes from which a lane may still reach a collective, a barrier or a call, or return to a
+  // caller. Lanes at other nodes end without meeting others, so no lane waits for them.
   Bits may_meet;
-  // Of a kernel: whether a collective may be done while lanes that it names wait at nodes from
-  // which they may go on to another one or to their end, which only their way tells.
+  // Kernels only: true if a collective may run while lanes named by it wait at nodes in may_meet.
+  // From there, they reach another collective or their end, depending on their path.
   bool may_owe = false;
 
-  // Do all lanes that have not ended run the node together?
+  // True if all unfinished lanes run the node together.
   bool Together(std::uint32_t node) const { return waiting[node].empty(); }
 };
 
 struct WarpPlan {
   WarpLayout layout;
-  std::vector<WarpFunction> functions;  // As in KernelPlan::functions.
+  std::vector<WarpFunction> functions;  // Same order as KernelPlan::functions.
   bool needs_fibers = false;            // Warps wait for each other.
 };
 
-// The schedule, shapes and waiting lanes of one function. Nullopt when its control flow has none.
+// Schedule, shapes and waiting lanes of one function; nullopt if its control flow has no schedule.
 std::optional<WarpFunction> PlanWarpFunction(const ptx::Module& module,
                                              const PlannedFunction& planned,
                                              const WarpLayout& layout);
 
-// Nullopt when lanes may have to meet from different places, or otherwise do
-// what only threads of their own can do; `why` says what and where.
+// Returns nullopt if lanes may meet from different nodes, or need threads of their own for other
+// reasons. `why` gets the reason and the line.
 std::optional<WarpPlan> PlanWarps(const ptx::Module& module, const KernelPlan& plan,
                                   const WarpLayout& layout, std::string* why);
 
-// Whether a warp at a time is faster than a thread at a time. It is not where much of what a kernel
-// without barriers does is to use local memory, and each lane another part of it: its accesses
-// are gathers then, and the lanes mostly go different ways.
+// True if a warp at a time is faster than a thread at a time. It is slower for kernels without
+// barriers with many local-memory accesses at a different offset in each lane. These accesses are
+// gathers, and the lanes mostly diverge.
 bool IsWorthWarps(const KernelPlan& plan, const WarpPlan& warps);
 
 }  // namespace cuspan::softgpu::analysis

@@ -1,5 +1,5 @@
-// cuspan-kernel-compiler: compiles one kernel for the software GPU that starts it. Everything is
-// done by the library that lies beside this program.
+// cuspan-kernel-compiler: compiles one kernel for the software GPU starting it. The library beside
+// this program has all the code.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -17,9 +17,9 @@ namespace {
 constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
                                  CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER |
                                  CUDA_ARRAY3D_COLOR_ATTACHMENT;
-// Larger than what any GPU takes in one direction; keeps products of sizes far from overflow.
+// Larger than the limit of any GPU in one dimension; keeps products of sizes far from overflow.
 constexpr std::size_t kMaxTexels = std::size_t{1} << 28;
-// Rows and slices begin where vector instructions like it.
+// Alignment of rows and slices, for vector instructions.
 constexpr std::size_t kRowAlignment = 64;
 
 bool HasUsableSizes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
@@ -34,7 +34,7 @@ bool HasUsableSizes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
   return d.Height != 0 || d.Depth == 0;  // A third dimension needs a second.
 }
 
-// Of those that CUDA has, whoever implements them: they come in these groups.
+// True if CUDA has the format, implemented here or not. The ranges follow cuda.h.
 bool IsFormat(CUarray_format format) {
   const auto from_to = [&](unsigned first, unsigned last) {
     return format >= first && format <= last;
@@ -47,7 +47,7 @@ bool IsFormat(CUarray_format format) {
          from_to(CU_AD_FORMAT_UNORM_INT8X1, CU_AD_FORMAT_SNORM_INT16X4);
 }
 
-// The size of level `level` of a dimension.
+// Size of one dimension at mipmap level `level`.
 std::uint32_t LevelSize(std::size_t size, unsigned level) {
   return static_cast<std::uint32_t>(std::max<std::size_t>(size >> level, 1));
 }
@@ -147,7 +147,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuArrayDestroy(CUarray handle) {
   std::shared_ptr<ArrayEntry> entry;
   CUSPAN_SOFT_RETURN_IF_ERROR(Find(*driver, handle, &entry));
   if (entry->of_mipmap) return CUDA_ERROR_INVALID_HANDLE;
-  // Objects made of it and copies that were begun keep the memory as long as they need it.
+  // Texture and surface objects and copies in flight keep the memory.
   return driver->arrays.Remove(Number(handle)) == nullptr ? driver->InvalidHandle() : CUDA_SUCCESS;
 }
 
@@ -158,7 +158,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR*
   std::shared_ptr<ArrayEntry> entry;
   CUSPAN_SOFT_RETURN_IF_ERROR(Find(*driver, handle, &entry));
   *descriptor = entry->array->descriptor();
-  if (entry->level != 0) {  // Dimensions that the array lacks stay 0.
+  if (entry->level != 0) {  // Missing dimensions stay 0.
     const Image& image = entry->image();
     descriptor->Width = image.width;
     if (descriptor->Height != 0) descriptor->Height = image.height;
@@ -186,7 +186,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* handle
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
   if (handle == nullptr || descriptor == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // More levels than the largest dimension can be halved are not made.
+  // The number of levels is limited by the halvings of the largest dimension.
   const bool slices_stay = (descriptor->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
   const std::size_t largest = std::max(
       {descriptor->Width, descriptor->Height, slices_stay ? std::size_t{0} : descriptor->Depth});

@@ -1,5 +1,4 @@
-// CUDA arrays and mipmapped arrays: images in the device's memory that are
-// reached by handle only.
+// CUDA arrays and mipmapped arrays: images in device memory, accessible only by handle.
 #pragma once
 
 #include <cuda.h>
@@ -17,11 +16,11 @@ namespace cuspan::softgpu {
 class Context;
 class Driver;
 
-// An array with one level or, of a mipmapped one, several. Its memory lasts as
-// long as the object. Any thread calls.
+// Array with one level, or a mipmapped array with several. Its memory lives as long as the object.
+// Threads: any.
 class Array {
  public:
-  // Checks the descriptor and gets zeroed memory for `levels` levels.
+  // Checks the descriptor and allocates zeroed memory for `levels` levels.
   static CUresult Create(Driver& driver, const std::shared_ptr<Context>& context,
                          const CUDA_ARRAY3D_DESCRIPTOR& descriptor, unsigned levels,
                          std::shared_ptr<Array>* array);
@@ -46,19 +45,19 @@ class Array {
   std::vector<Image> levels_;
 };
 
-// What a CUarray names: one level of an array.
+// Object behind a CUarray: one level of an array.
 struct ArrayEntry {
   std::shared_ptr<Array> array;
   unsigned level = 0;
-  bool of_mipmap = false;  // Destroyed with the mipmapped array only.
+  bool of_mipmap = false;  // Destroyed only with the mipmapped array.
   const Image& image() const { return array->levels()[level]; }
 };
 
-// What a CUmipmappedArray names, with the handles of the levels that were asked for.
+// Object behind a CUmipmappedArray, with the handles of the levels requested so far.
 struct MipmapEntry {
   std::shared_ptr<Array> array;
   std::mutex mutex;
-  std::vector<std::uint64_t> level_handles;  // 0: not yet asked for.
+  std::vector<std::uint64_t> level_handles;  // 0: not requested yet.
 };
 
 }  // namespace cuspan::softgpu

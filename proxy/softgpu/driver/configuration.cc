@@ -18,7 +18,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Capabilities that CUDA 13 compiles for begin here; PTX for older ones runs as well.
+// Oldest capability supported by the compiler of CUDA 13; PTX for older ones runs as well.
 constexpr int kLowestCapability = 75;
 constexpr int kHighestCapability = 121;
 
@@ -40,8 +40,8 @@ Status ReadCapability(Configuration* configuration) {
                          settings::kSoftCapability.name, text);
 }
 
-// "N" for every node, or "HOST=N,…", in which a number alone is for the nodes that are not named. A
-// node that is named may have none.
+// Parses "N" for every node, or "HOST=N,…", with a number alone for all other nodes. A listed node
+// may have 0 devices.
 Result<int> ReadDevices() {
   const std::string_view list = SettingText(settings::kSoftGpus);
   char own[HOST_NAME_MAX + 1] = {};
@@ -115,7 +115,7 @@ Status ReadSchedule(Configuration* configuration) {
   return Status::Ok();
 }
 
-// How kernels are compiled is read where they are; what can not be meant is told here.
+// Checks the compiler's settings at start. The compiler reads them itself.
 Status CheckCompilation() {
   const std::string_view tier = SettingText(settings::kSoftTier);
   if (tier != "auto" && tier != "first" && tier != "last") {
@@ -131,7 +131,7 @@ Status CheckCompilation() {
                          instructions);
 }
 
-// A decimal number; null when it is none within [lowest, highest].
+// Parses a decimal number; returns nullopt if it is not within [lowest, highest].
 std::optional<double> ReadDecimal(std::string_view text, double lowest, double highest) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -175,7 +175,7 @@ Result<Configuration> ReadConfiguration() {
       std::uint64_t memory,
       SettingBytes(settings::kSoftMemory, 8 * kMemoryGranularity, std::uint64_t{1} << 44));
   configuration.memory_bytes = memory;
-  // It is a file, which the limit of file sizes concerns.
+  // Device memory is a file, so the file size limit applies.
   if (const std::uint64_t largest = LargestSharedMemory(); memory > largest) {
     configuration.memory_bytes = largest / kMemoryGranularity * kMemoryGranularity;
     LogWarn(

@@ -15,16 +15,16 @@ namespace {
 
 thread_local int t_current_device = -1;
 
-// As a GPU with 512 KiB of local memory for each thread has it.
+// Equals a GPU with 512 KiB of local memory per thread.
 constexpr std::size_t kMaxStackBytes = 512 * 1024 - 1024;
-// The driver's heap does not get smaller than this.
+// Minimum heap size, as in NVIDIA's driver.
 constexpr std::size_t kSmallestHeap = std::size_t{4} << 20;
-// What a real device answers for limits that mean nothing here.
+// Values returned by a real device for limits without a meaning here.
 constexpr std::size_t kPendingLaunches = 2048;
 constexpr std::size_t kFetchGranularity = 64;
 constexpr std::size_t kMaxFetchGranularity = 128;
 
-// How long a context that is destroyed waits for a block to end, and how often it looks.
+// Time without progress after which a destroyed context is ended, and its longest poll interval.
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::microseconds kLongestPause{1000};
 
@@ -41,7 +41,7 @@ void Context::Raise(CUresult error, const std::string& message) {
   if (raised_.exchange(true, std::memory_order_acq_rel)) return;
   const char* name = nullptr;
   cuGetErrorName(error, &name);
-  // First: whoever sees the error may end the process.
+  // Logged first: a thread seeing the error may end the process.
   LogError("software GPU {}: {} ({})", device_, message, name == nullptr ? "?" : name);
   error_.store(error, std::memory_order_release);
   queue_.pool().StopCancelled();
@@ -65,14 +65,13 @@ void Context::Launched(bool prints, bool uses_heap) {
 }
 
 CUresult Context::Synchronize() {
-  // What is added meanwhile by other threads need not be waited for.
+  // Operations enqueued meanwhile by other threads are not waited for.
   for (const OperationPtr& operation : streams_.Pending()) operation->Wait();
   return error();
 }
 
-// Work that was given before still counts: programs read what a kernel printed after they have
-// reset the device. But a kernel, a loop of a graph or a wait for a value that never ends must not
-// keep the context for ever.
+// Waits for enqueued work: programs read the printf output of kernels after resetting the device.
+// An endless kernel, graph loop or wait for a value is terminated.
 void Context::End() {
   std::uint64_t finished = queue_.finished_units();
   auto last_progress = std::chrono::steady_clock::now();
@@ -134,7 +133,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice ordinal, un
   Device* device = driver->FindDevice(ordinal);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  // How a thread waits: all waiting here sleeps.
+  // The flags select how threads wait; here, waiting threads always sleep.
   std::lock_guard lock(device->mutex);
   device->flags = flags;
   return CUDA_SUCCESS;
@@ -218,7 +217,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, std::size_t value)
       return context->SetPrintfLimit(value);
     case CU_LIMIT_MALLOC_HEAP_SIZE:
       return context->SetHeapLimit(value);
-    // Hints to hardware that is not there; what NVIDIA's driver refuses is refused.
+    // Hints without effect here; values refused by NVIDIA's driver are refused.
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
       return CUDA_SUCCESS;
     case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:

@@ -44,7 +44,7 @@ CUresult FindErrorText(CUresult error, const char* ErrorText::*text, const char*
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-// Copies a text into a caller's buffer, cut to its size.
+// Copies a text into a caller's buffer, truncated to its size.
 CUresult CopyText(const std::string& text, char* buffer, int bytes) {
   if (buffer == nullptr || bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
   const std::size_t length = std::min(text.size(), static_cast<std::size_t>(bytes) - 1);
@@ -53,7 +53,7 @@ CUresult CopyText(const std::string& text, char* buffer, int bytes) {
   return CUDA_SUCCESS;
 }
 
-// The attributes that are not 0: what is not listed is not there.
+// Returns the attributes; 0 for features not listed, as they are missing.
 int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -90,9 +90,9 @@ int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
       return 1000000;  // clock64 counts nanoseconds.
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
-      return 1600000;  // A plausible host: 2 × 64 bits
+      return 1600000;  // Plausible host: DDR4-3200.
     case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
-      return 128;  // of DDR4-3200.
+      return 128;  // Two channels of 64 bits.
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
     case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
       return limits::kTextureAlignment;
@@ -196,7 +196,7 @@ int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
     case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
       return 1;
     case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
-      // As processes see it that are told to use MPS; kernels of several run side by side anyway.
+      // 1 for processes using MPS. Kernels of several processes run concurrently in any case.
       return std::getenv("CUDA_MPS_PIPE_DIRECTORY") == nullptr ? 0 : 1;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
@@ -288,7 +288,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceTotalMem(std::size_t* bytes, CUdevice d
   return CUDA_SUCCESS;
 }
 
-// All are in one host's memory.
+// All devices are in one host's memory.
 CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   CUSPAN_SOFT_ENTER(driver);
   if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -30,7 +30,7 @@ CUuuid Uuid(int number) {
   CUuuid uuid;
   static_assert(sizeof(hash) == sizeof(uuid.bytes));
   std::memcpy(uuid.bytes, &hash, sizeof(hash));
-  // Marks of a name-based identifier (RFC 9562, version 8).
+  // Version and variant bits of a hash-based UUID (RFC 9562, version 8).
   uuid.bytes[6] = static_cast<char>((uuid.bytes[6] & 0x0f) | 0x80);
   uuid.bytes[8] = static_cast<char>((uuid.bytes[8] & 0x3f) | 0x80);
   return uuid;

@@ -1,4 +1,4 @@
-// What tells the software GPUs of a host apart, whichever of them a process sees.
+// Identity of a host's software GPUs, independent of the devices visible to a process.
 #pragma once
 
 #include <cuda.h>
@@ -9,16 +9,16 @@
 
 namespace cuspan::softgpu {
 
-// Where real devices have PCI addresses, these have ones in a domain of their own.
+// PCI addresses of software GPUs have their own domain.
 inline constexpr int kPciDomain = 0xc0;
 constexpr int PciBus(int number) { return number + 1; }
 
-// Of the host's device `number`; the same in all processes of the host.
+// UUID of the host's device `number`; equal in all processes of the host.
 CUuuid Uuid(int number);
 
-// The host's devices that this process sees, of `devices`: all, or with CUSPAN_SOFT_VISIBLE=chosen
-// as CUDA_VISIBLE_DEVICES says. kNotFound when there is none, kRefused when one is there twice,
-// kInvalid for a wrong setting.
+// Returns the devices visible to this process, of the host's `devices`: all, or with
+// CUSPAN_SOFT_VISIBLE=chosen those of CUDA_VISIBLE_DEVICES. Returns kNotFound if none is left,
+// kRefused if one is listed twice, and kInvalid for a wrong setting.
 Result<std::vector<int>> VisibleDevices(int devices);
 
 }  // namespace cuspan::softgpu

@@ -1,7 +1,7 @@
-// Dynamic parallelism: grids that kernels launch. They run one after another when the grid that
-// launched them is through, each followed by its own children, which is one of the orders that CUDA
-// allows: what a thread launches in one stream is in order, a grid is done when its children are,
-// and nothing may wait for a child but its parent's end.
+// Dynamic parallelism: grids launched by kernels. They run one after another after the end of their
+// parent, each followed by its own children. CUDA allows this order: launches of a thread in one
+// stream are ordered, and a grid ends after its children. Only the end of the parent waits for a
+// child.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -21,15 +21,16 @@
 namespace cuspan::softgpu {
 namespace {
 
-// cudaError_t's numbers, which kernels get.
+// Values of cudaError_t returned to kernels.
 constexpr std::uint32_t kInvalidValue = 1, kMemoryAllocation = 2, kInvalidConfiguration = 9,
                         kMaxDepthExceeded = 65, kInvalidDeviceFunction = 98;
-// Levels of grids below the one that the host launched. (CUDA C++ Programming Guide, "Technical
+// Levels of grids below the grid launched by the host. (CUDA C++ Programming Guide, "Technical
 // Specifications": maximum nesting depth of dynamic parallelism)
 constexpr int kMaxLaunchLevels = 24;
-// cudaStreamTailLaunch (cuda_device_runtime_api.h): after the grid and all else that it launched.
+// cudaStreamTailLaunch (cuda_device_runtime_api.h): runs after the grid and all its other launches.
 constexpr std::uint64_t kTailLaunch = 3;
-// Launches of one grid that wait: arguments beyond this are refused. Far more than a GPU keeps.
+// Limit of the arguments of one grid's pending launches, far above a GPU's. Further launches are
+// refused.
 constexpr std::size_t kMaxArgumentBytes = std::size_t{1} << 30;
 
 struct Child {
@@ -37,11 +38,12 @@ struct Child {
   LaunchShape shape;
   std::uint32_t parameter_bytes = 0;
   std::vector<std::uint64_t> parameters;
-  std::optional<MemoryWork> work;  // In place of a kernel.
+  std::optional<MemoryWork> work;  // Replaces a kernel.
   int level = 0;
 };
 
-// What all grids that stem from one launch by the host share. Only one of them runs at a time.
+// State shared by all grids descending from one launch by the host. Only one of them runs at a
+// time.
 struct Family {
   Driver& driver;
   std::shared_ptr<Context> context;
@@ -49,10 +51,10 @@ struct Family {
   int priority;
   std::shared_ptr<GraphConditions> conditions;
   std::map<std::string, std::unique_ptr<Function>> functions;
-  std::vector<Child> pending;  // The next one last.
+  std::vector<Child> pending;  // The next one is the last.
 };
 
-// A copy or memset that a kernel asked for. Its addresses may be anything.
+// Copy or memset requested by a kernel. Its addresses are unchecked.
 class MemoryTask final : public Task {
  public:
   MemoryTask(const MemoryWork& work, const Family& family, std::shared_ptr<ChildLaunches> rest)
@@ -87,7 +89,7 @@ class MemoryTask final : public Task {
 
 class Children final : public ChildLaunches {
  public:
-  // Of a grid on `level`; the one that the host launched is on level 0.
+  // `level`: 0 for a grid launched by the host.
   Children(std::shared_ptr<Family> family, int level) : family_(std::move(family)), level_(level) {
     arguments_.SetLimit(kMaxArgumentBytes);
   }
@@ -104,7 +106,7 @@ class Children final : public ChildLaunches {
     if (CheckShape(child.shape) != CUDA_SUCCESS || shared_bytes > limits::kSharedPerBlockOptIn) {
       return Fail(kInvalidConfiguration);
     }
-    // One that takes no arguments gets memory, too.
+    // A kernel without arguments gets memory, too.
     void* const memory = arguments_.Allocate(std::max<std::size_t>(child.parameter_bytes, 16));
     if (memory == nullptr) return Fail(kMemoryAllocation);
     std::lock_guard lock(mutex_);
@@ -117,7 +119,7 @@ class Children final : public ChildLaunches {
     auto known = prepared_.extract(arguments);
     if (known.empty()) return error_ = kInvalidValue;
     Child& child = known.mapped();
-    // What is launched at a grid's tail takes its place.
+    // A tail launch has the level of the launching grid.
     child.level = stream == kTailLaunch ? level_ : level_ + 1;
     if (child.level > kMaxLaunchLevels) {
       arguments_.Free(const_cast<void*>(arguments));
@@ -165,7 +167,7 @@ class Children final : public ChildLaunches {
     return nullptr;
   }
 
-  // What a GPU finds wrong with a launch only now ends the context, too.
+  // Launch errors found only now end the context, as on a GPU.
   std::unique_ptr<Task> Begin(Child child) {
     if (child.work) {
       return std::make_unique<MemoryTask>(*child.work, *family_,
@@ -213,7 +215,7 @@ class Children final : public ChildLaunches {
   const int level_;
   DeviceHeap arguments_;
   std::atomic<std::uint32_t> error_{kDeviceSuccess};
-  std::mutex mutex_;  // Guards what follows until the grid is through.
+  std::mutex mutex_;  // Guards the members below until the grid ends.
   std::map<const void*, Child> prepared_;
   std::vector<Child> launched_, last_;
 };

@@ -14,10 +14,10 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// The names of our images' sections, the first of which is none.
+// Names of our images' sections; the first is empty.
 constexpr char kNames[] = "\0.cuspan.ptx\0.shstrtab";
 constexpr std::string_view kPtxSection = &kNames[1];
-// Where nvcc puts fat binaries: those of whole programs, and those that are still to be linked.
+// Sections in which nvcc puts fat binaries: of whole programs, and of objects to be linked.
 constexpr std::string_view kFatbinSections[] = {".nv_fatbin", "__nv_relfatbin"};
 
 template <typename T>
@@ -33,7 +33,7 @@ std::optional<Bytes> Part(Bytes bytes, std::uint64_t offset, std::uint64_t lengt
   return bytes.subspan(offset, length);
 }
 
-// Calls use(name, bytes) for the sections that lie in the file.
+// Calls use(name, bytes) for the sections located in the file.
 template <typename Use>
 void ForSections(Bytes elf, Use&& use) {
   const auto header = Load<Elf64_Ehdr>(elf, 0);
@@ -56,7 +56,7 @@ void ForSections(Bytes elf, Use&& use) {
   }
 }
 
-// The containers that lie one behind the other in a section.
+// Adds the consecutive containers of a section.
 void AddContainers(Bytes section, std::vector<Bytes>* containers) {
   constexpr std::size_t kHeader = 16;
   constexpr std::size_t kAlignment = 8;

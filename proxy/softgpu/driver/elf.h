@@ -1,5 +1,5 @@
-// Images in the form of ELF files: those that the software GPU links, and the objects of compilers,
-// which hold fat binaries. All functions check every offset against what is there.
+// ELF images: those linked by the software GPU, and compiler objects with fat binaries. All
+// functions check every offset against the size.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace cuspan::softgpu {
 
 bool IsElf(const void* image);  // Reads four bytes.
 
-// An image of the software GPU: an ELF file of no machine, whose one section is PTX. It says how
-// long it is, as machine code does.
+// Image of the software GPU: an ELF file for no machine with PTX as its only section. Its length is
+// in its headers, as for machine code.
 std::string ImageOfPtx(std::string_view ptx);
-// Nothing where `elf` is no such image.
+// Returns nullopt if `elf` is not a software GPU image.
 std::optional<std::string> PtxOfImage(std::span<const std::uint8_t> elf);
 
-// The fat binaries in an object file (nvcc -c and -dc), or in each object of an archive of them.
+// Fat binaries in an object file (nvcc -c and -dc), or in each object of an archive of them.
 std::vector<std::span<const std::uint8_t>> FatbinsOfObject(std::span<const std::uint8_t> object);
 std::vector<std::span<const std::uint8_t>> FatbinsOfArchive(std::span<const std::uint8_t> archive);
 

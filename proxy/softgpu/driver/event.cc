@@ -9,8 +9,8 @@ namespace cuspan::softgpu {
 CUSPAN_SOFT_API CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned flags) {
   CUSPAN_SOFT_ENTER(driver);
   if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // CU_EVENT_BLOCKING_SYNC says how to wait: always asleep. Events of other
-  // processes (CU_EVENT_INTERPROCESS) are not there.
+  // CU_EVENT_BLOCKING_SYNC selects how to wait; here, threads always sleep. Events of other
+  // processes (CU_EVENT_INTERPROCESS) are not supported.
   if ((flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -27,7 +27,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-// What waits for the event's record goes on waiting.
+// Operations waiting for the event's record keep waiting.
 CUSPAN_SOFT_API CUresult CUDAAPI cuEventDestroy(CUevent handle) {
   CUSPAN_SOFT_ENTER(driver);
   std::shared_ptr<EventEntry> entry;

@@ -1,4 +1,4 @@
-// Fills of memory, as streams and graphs have them.
+// Memory fills of streams and graphs.
 #pragma once
 
 #include <cuda.h>
@@ -10,8 +10,8 @@
 
 namespace cuspan::softgpu {
 
-// CUDA_ERROR_INVALID_VALUE for a fill of memory that `context`'s device may not write, or of places
-// that are not aligned to an element. One of no bytes is always right.
+// Returns CUDA_ERROR_INVALID_VALUE if `context`'s device may not write the memory, or if addresses
+// are not aligned to an element. An empty fill always succeeds.
 CUresult CheckFill(const Driver& driver, const Context& context, const Fill& fill);
 inline bool IsEmpty(const Fill& fill) { return fill.count == 0 || fill.rows == 0; }
 

@@ -15,15 +15,15 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Far more than programs use; each body of a node is a graph of its own.
+// Limit far above actual programs; each body of a node is a separate graph.
 constexpr unsigned kMaxBodies = 1U << 16;
-// Of graphs within graphs, whose bodies are walked through by recursion.
+// Nesting of graphs, limited because bodies are visited by recursion.
 constexpr std::size_t kMaxGraphLevels = 128;
 
 constexpr unsigned long long kInstantiateFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
-// The object of a graph's, node's or executable graph's handle. `context_of` tells its context.
+// Finds the object of a graph, node or executable graph handle. `context_of` returns its context.
 template <typename T, typename ContextOf>
 CUresult FindIn(Driver& driver, const HandleTable<T>& table, std::uint64_t handle,
                 ContextOf context_of, std::shared_ptr<T>* object) {
@@ -51,7 +51,7 @@ CUresult FindExec(Driver& driver, CUgraphExec handle, std::shared_ptr<GraphExec>
       [](const GraphExec& found) { return found.context; }, exec);
 }
 
-// Nodes and conditions name the context that they are for; null names none.
+// Checks the context given for a node or a condition; null is allowed.
 CUresult CheckContext(Driver& driver, const GraphTree& tree, CUcontext context) {
   const std::uint64_t own = driver.FindDevice(tree.context->device())->context_handle;
   return context == nullptr || Number(context) == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
@@ -66,7 +66,7 @@ std::shared_ptr<Graph> AddGraph(Driver& driver, std::shared_ptr<GraphTree> tree,
   return graph;
 }
 
-// Forgets the handles of all that a node or a graph consists of.
+// Removes the handles of a node or a graph and of all its parts.
 void RemoveHandles(Driver& driver, const Graph& graph);
 void RemoveHandles(Driver& driver, const GraphNode& node) {
   driver.graph_nodes.Remove(node.handle);
@@ -81,7 +81,7 @@ void RemoveHandles(Driver& driver, const Graph& graph) {
 
 // --- Nodes
 
-// What cuda.h wants to be zero behind the `used` bytes of a node's own parameters.
+// True if all bytes behind the `used` ones of a node's parameters are zero, as cuda.h requires.
 bool HasCleanRest(const CUgraphNodeParams& params, std::size_t used) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(&params.reserved1);
   return std::all_of(bytes + used, bytes + sizeof params.reserved1,
@@ -91,7 +91,8 @@ bool HasCleanRest(const CUgraphNodeParams& params, std::size_t used) {
          params.reserved2 == 0;
 }
 
-// Programmatic dependencies let a kernel begin early; they need not be made use of.
+// Programmatic dependencies only permit an early start of a kernel, so they are treated as full
+// ones.
 bool IsKnownEdge(const CUgraphEdgeData& edge) {
   return edge.from_port <= CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER && edge.to_port == 0 &&
          edge.type <= CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC &&
@@ -162,7 +163,7 @@ CUresult MakeMemoryBatch(Driver& driver, const Graph& graph,
                          const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& params, GraphNode* node) {
   const GraphTree& tree = *graph.tree;
   CUSPAN_SOFT_RETURN_IF_ERROR(CheckContext(driver, tree, params.ctx));
-  // Bodies have no such nodes.
+  // Bodies cannot have these nodes.
   if (graph.lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;
   MemoryBatchNode batch;
   CUSPAN_SOFT_RETURN_IF_ERROR(PrepareMemoryBatch(
@@ -251,12 +252,12 @@ CUresult MakeWork(Driver& driver, const Graph& graph, CUgraphNodeParams* params,
 
 // --- Executable graphs
 
-// The last step of each node, by its handle.
+// Last step of each node, by node handle.
 using LastSteps = std::unordered_map<std::uint64_t, std::size_t>;
 CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps,
                    LastSteps* last_steps);
 
-// What a node does, step by step; nothing, too, is a step.
+// Appends the steps of a node; an empty node is one step.
 CUresult AddStep(Driver&, const GraphTree&, const EmptyNode& node, std::vector<GraphStep>* steps) {
   steps->push_back({node});
   return CUDA_SUCCESS;
@@ -316,7 +317,7 @@ CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* s
     CUSPAN_SOFT_RETURN_IF_ERROR(std::visit(
         [&](const auto& work) { return AddStep(driver, *graph.tree, work, steps); }, node->work));
     for (const std::uint64_t before : node->after) {
-      const auto known = last_steps->find(before);  // One that was destroyed has no steps.
+      const auto known = last_steps->find(before);  // Destroyed nodes have no steps.
       if (known != last_steps->end()) (*steps)[first].after.push_back(known->second);
     }
     for (std::size_t i = first + 1; i < steps->size(); ++i) (*steps)[i].after = {i - 1};
@@ -327,7 +328,7 @@ CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* s
 
 }  // namespace
 
-// A graph's nodes run in the context that is current when the graph is made.
+// A graph's nodes run in the context current at its creation.
 CUSPAN_SOFT_API CUresult CUDAAPI cuGraphCreate(CUgraph* graph, unsigned flags) {
   CUSPAN_SOFT_ENTER(driver);
   if (graph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -343,7 +344,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
   std::shared_ptr<Graph> graph;
   CUSPAN_SOFT_RETURN_IF_ERROR(FindGraph(*driver, handle, &graph));
   std::lock_guard lock(graph->tree->mutex);
-  if (graph->lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;  // Its node owns it.
+  if (graph->lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;  // Owned by its node.
   RemoveHandles(*driver, *graph);
   return CUDA_SUCCESS;
 }
@@ -359,7 +360,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphCondition
     return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_SOFT_RETURN_IF_ERROR(CheckContext(*driver, *graph->tree, context));
   std::lock_guard lock(graph->tree->mutex);
-  // What a condition without a default is when a launch begins, CUDA does not say: 0.
+  // CUDA does not specify a condition's initial value at launch without a default; it is 0 here.
   const unsigned at_launch = (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0 ? default_value : 0;
   *condition = MakeHandle(HandleKind::kCondition, driver->next_condition.fetch_add(1));
   graph->tree->conditions.push_back({graph->lineage.back(), {*condition, at_launch}});
@@ -411,14 +412,14 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode handl
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
       kernel->cooperative = value->cooperative != 0;
       return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:  // A hint; nodes have their stream's.
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:  // Hint; nodes use their stream's priority.
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 
-// Kernels are compiled here, so that launches need not wait for it.
+// Kernels are compiled here, so launches do not wait for a compilation.
 CUSPAN_SOFT_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* handle, CUgraph graph_handle,
                                                     unsigned long long flags) {
   CUSPAN_SOFT_ENTER(driver);
@@ -428,7 +429,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* handle, CUgraph
   if (flags == CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~kInstantiateFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(graph->tree->mutex);
-  if (graph->lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;  // Part of another.
+  if (graph->lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;  // Part of another graph.
   auto program = std::make_shared<GraphProgram>();
   program->context = graph->tree->context;
   for (const GraphCondition& condition : graph->tree->conditions)
@@ -440,7 +441,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* handle, CUgraph
   return CUDA_SUCCESS;
 }
 
-// Nodes that are one step and stay of their kind. As on hardware, fills and copies of a single row.
+// Changes nodes with one step, keeping their kind. Hardware supports only fills and copies of one
+// row; this is not checked here.
 CUSPAN_SOFT_API CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec handle, CUgraphNode node,
                                                           CUgraphNodeParams* params) {
   CUSPAN_SOFT_ENTER(driver);
@@ -465,13 +467,13 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec handle, CU
   std::vector<GraphStep> step;
   CUSPAN_SOFT_RETURN_IF_ERROR(std::visit(
       [&](const auto& work) { return AddStep(*driver, *graph->tree, work, &step); }, changed.work));
-  // A launch that is under way keeps what it began with.
+  // A launch in flight keeps its program, so the change goes to a copy.
   if (exec->program.use_count() > 1) exec->program = std::make_shared<GraphProgram>(*exec->program);
   exec->program->steps[place->second].work = std::move(step.front().work);
   return CUDA_SUCCESS;
 }
 
-// Launches that are under way have what they need.
+// Launches in flight keep their program.
 CUSPAN_SOFT_API CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
   CUSPAN_SOFT_ENTER(driver);
   std::shared_ptr<GraphExec> exec;

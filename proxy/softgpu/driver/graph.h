@@ -1,9 +1,9 @@
-// Graphs: what cuGraph* build, what they become when they are instantiated, and their execution.
-// (CUDA Driver API, "Graph Management"; CUDA C++ Programming Guide, "Conditional Graph Nodes")
+// Graphs: construction by cuGraph*, instantiation, and execution. (CUDA Driver API, "Graph
+// Management"; CUDA C++ Programming Guide, "Conditional Graph Nodes")
 //
-// Nodes are executed one after another. A node can only depend on nodes that are there already: the
-// order in which they were added is one in which they may be executed. It is left for waits for
-// values alone, which go last, since what does not depend on one may write its value.
+// Nodes are executed one after another. A node depends only on nodes added before it, so the order
+// of addition is a valid order of execution. The only exception: waits for values go last, because
+// nodes independent of them may write the value.
 #pragma once
 
 #include <cuda.h>
@@ -25,7 +25,7 @@
 
 namespace cuspan::softgpu {
 
-// --- Graphs as they are built.
+// --- Graphs under construction
 
 struct KernelNode {
   std::shared_ptr<Function> function;
@@ -44,38 +44,38 @@ struct ConditionalNode {
   std::uint64_t condition = 0;
   CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
   std::vector<std::shared_ptr<Graph>> bodies;
-  std::vector<CUgraph> handles;  // Of the bodies; the caller has its address.
+  std::vector<CUgraph> handles;  // Handles of the bodies; the caller has the array's address.
 };
 
-// A condition that was made for a graph.
+// Condition created for a graph.
 struct GraphCondition {
-  std::uint64_t graph;  // The graph's handle.
+  std::uint64_t graph;  // Handle of the graph.
   GraphConditions::Condition at_launch;
 };
 
-// What a graph made by cuGraphCreate and the bodies of its conditional nodes share.
+// State shared by a graph made by cuGraphCreate and the bodies of its conditional nodes.
 struct GraphTree {
-  const std::shared_ptr<Context> context;  // Where its nodes run.
+  const std::shared_ptr<Context> context;  // Context of all nodes.
   std::mutex mutex;                        // Guards all graphs and nodes of the tree.
-  std::vector<GraphCondition> conditions;  // In the order of their handles.
+  std::vector<GraphCondition> conditions;  // Ordered by handle.
 };
 
 struct GraphNode {
   std::shared_ptr<GraphTree> tree;
-  std::uint64_t graph = 0;           // The handle of the one that it is in.
-  std::uint64_t handle = 0;          // Its own.
-  std::vector<std::uint64_t> after;  // Those that it depends on.
+  std::uint64_t graph = 0;           // Handle of its graph.
+  std::uint64_t handle = 0;          // Handle of the node.
+  std::vector<std::uint64_t> after;  // Its dependencies.
   std::variant<EmptyNode, KernelNode, Fill, BoxCopy, MemoryBatchNode, ConditionalNode> work;
 };
 
 struct Graph {
   std::shared_ptr<GraphTree> tree;
-  // The handles of the graphs that it is a body in, the outermost first, and last its own.
+  // Handles of the enclosing graphs, the outermost first, and of the graph itself as the last.
   std::vector<std::uint64_t> lineage;
   std::vector<std::shared_ptr<GraphNode>> nodes;
 };
 
-// --- Executable graphs: snapshots of such graphs.
+// --- Executable graphs: snapshots of graphs.
 
 struct GraphStep;
 
@@ -90,28 +90,28 @@ struct ConditionalStep {
   std::vector<std::vector<GraphStep>> bodies;
 };
 
-// A node, or one operation of it.
+// A node, or one operation of a node.
 struct GraphStep {
   std::variant<EmptyNode, KernelStep, Fill, BoxCopy, MemoryOperation, ConditionalStep> work;
-  std::vector<std::size_t> after = {};  // The steps of its graph that come before it.
+  std::vector<std::size_t> after = {};  // Steps of its graph to be executed before.
 };
 
 struct GraphProgram {
   std::shared_ptr<Context> context;
-  std::vector<GraphConditions::Condition> conditions;  // As they are when a launch begins.
+  std::vector<GraphConditions::Condition> conditions;  // Values at launch.
   std::vector<GraphStep> steps;
-  // The last step of each node of the graph itself, by its handle.
+  // Last step of each node of the outermost graph, by node handle.
   std::unordered_map<std::uint64_t, std::size_t> places;
 };
 
 struct GraphExec {
   const std::shared_ptr<Context> context;
-  std::mutex mutex;                       // Guards what follows.
-  std::shared_ptr<GraphProgram> program;  // Not changed while a launch has it.
-  OperationPtr last;                      // Its last launch, which the next one comes after.
+  std::mutex mutex;                       // Guards the members below.
+  std::shared_ptr<GraphProgram> program;  // Not changed while used by a launch.
+  OperationPtr last;                      // Its last launch; the next one follows it.
 };
 
-// One launch of `program`: its nodes' tasks, which have `priority`, one after another.
+// Makes one launch of `program`: the tasks of its nodes one after another, with `priority`.
 std::unique_ptr<TaskSequence> MakeGraphRun(Driver& driver,
                                            std::shared_ptr<const GraphProgram> program,
                                            int priority);

@@ -1,4 +1,4 @@
-// Launches of graphs: the tasks of their nodes, with the decisions of conditional nodes in between.
+// Launches of graphs: the tasks of their nodes, and the decisions of conditional nodes.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -9,10 +9,10 @@
 namespace cuspan::softgpu {
 namespace {
 
-// A loop that executes nothing keeps a worker no busier than this.
+// Pause between iterations of a loop executing nothing, to keep a worker mostly idle.
 constexpr std::chrono::microseconds kPause{50};
 
-// Goes before another round of a loop that has nothing to execute.
+// Runs before the next iteration of a loop executing nothing.
 class PauseTask final : public Task {
  public:
   PauseTask(int priority, std::shared_ptr<Context> context)
@@ -49,7 +49,7 @@ class GraphRun final : public TaskSequence {
   }
 
  private:
-  // Where the execution is in the graph or in a body.
+  // Position of the execution in the graph or in a body.
   struct Place {
     explicit Place(const std::vector<GraphStep>& graph) : steps(&graph) { Restart(); }
     void Restart() {
@@ -70,18 +70,19 @@ class GraphRun final : public TaskSequence {
     }
 
     const std::vector<GraphStep>* steps;
-    std::vector<bool> begun;  // And over, but for a body that is the place after this one.
-    std::size_t first = 0;    // The first that is not.
-    std::size_t left = 0;     // How many are not.
-    const ConditionalStep* loop = nullptr;  // The while that it is the body of.
-    std::uint64_t tasks_before = 0;         // Those that were there when the round began.
+    // Steps begun. They are finished, except a conditional with its body executing next in places_.
+    std::vector<bool> begun;
+    std::size_t first = 0;                  // First step not begun.
+    std::size_t left = 0;                   // Number of steps not begun.
+    const ConditionalStep* loop = nullptr;  // Set for the body of a while.
+    std::uint64_t tasks_before = 0;         // tasks_ at the start of the iteration.
   };
 
-  // What is ready and waits for no value goes first; then there is nothing else to do than to wait
-  // for the first value that is there.
+  // Ready steps go first, except waits for values. If only waits are left, the next task waits for
+  // the first value to arrive.
   std::unique_ptr<Task> BeginNext() {
     Place& place = places_.back();
-    // The values that the last task has waited for: one is there.
+    // The last task waited for these values, and one has arrived.
     if (!waits_.empty()) {
       place.Take(waits_[found_]);
       waits_.clear();
@@ -119,7 +120,7 @@ class GraphRun final : public TaskSequence {
   }
   std::unique_ptr<Task> Begin(const ConditionalStep& step) {
     const std::uint32_t value = conditions_->Get(step.condition);
-    // The body of a false `if` is the one of its `else`, if there is one.
+    // Body 1 of an `if` is its `else`, if it has one.
     const std::size_t chosen = step.type == CU_GRAPH_COND_TYPE_SWITCH ? value : value != 0 ? 0 : 1;
     if (chosen >= step.bodies.size()) return nullptr;
     Place body(step.bodies[chosen]);
@@ -149,10 +150,10 @@ class GraphRun final : public TaskSequence {
   const std::shared_ptr<const GraphProgram> program_;
   const int priority_;
   const std::shared_ptr<GraphConditions> conditions_;
-  std::vector<Place> places_;  // The innermost last.
-  std::size_t loops_ = 0;      // How many of them are bodies of a while.
-  std::uint64_t tasks_ = 0;    // How many there were.
-  // The steps whose values the task waits for, and which of them found its value.
+  std::vector<Place> places_;  // The innermost is the last.
+  std::size_t loops_ = 0;      // Number of while bodies in places_.
+  std::uint64_t tasks_ = 0;    // Number of tasks so far.
+  // Steps with values awaited by the present task, and the index of the one found.
   std::vector<std::size_t> waits_;
   std::size_t found_ = 0;
 };

@@ -1,6 +1,5 @@
-// Handles given to callers: numbers, never pointers, looked up in a table each
-// time, so that a wrong or stale one is an error and not a crash. Numbers are
-// not used twice.
+// Handles given to callers: numbers, never pointers, looked up in a table each time. A wrong or
+// stale handle is thus an error, not a crash. Numbers are not reused.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +28,12 @@ enum class HandleKind : std::uint8_t {
   kLinkState
 };
 
-// Of no address that can be dereferenced, and none of the small values that
-// CUDA gives a meaning (CU_STREAM_LEGACY and its like).
+// Never a valid address, nor a small value with a meaning in CUDA (CU_STREAM_LEGACY and the like).
 constexpr std::uint64_t MakeHandle(HandleKind kind, std::uint64_t number) {
   return (std::uint64_t{0x5000} | static_cast<std::uint64_t>(kind)) << 48 | number << 4;
 }
 
-// Any thread calls.
+// Threads: any.
 template <typename T>
 class HandleTable {
  public:
@@ -48,14 +46,14 @@ class HandleTable {
     return handle;
   }
 
-  // Null when there is no such handle.
+  // Returns null for an unknown handle.
   std::shared_ptr<T> Find(std::uint64_t handle) const {
     std::shared_lock lock(mutex_);
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second;
   }
 
-  // One that `predicate` accepts; null when there is none.
+  // Returns any object accepted by `predicate`, or null.
   template <typename Predicate>
   std::shared_ptr<T> FindIf(Predicate predicate) const {
     std::shared_lock lock(mutex_);
@@ -75,7 +73,7 @@ class HandleTable {
 
   template <typename Predicate>
   void RemoveIf(Predicate predicate) {
-    std::vector<std::shared_ptr<T>> removed;  // Destroyed after the lock.
+    std::vector<std::shared_ptr<T>> removed;  // Destroyed after the unlock.
     std::unique_lock lock(mutex_);
     std::erase_if(objects_, [&](auto& entry) {
       if (!predicate(*entry.second)) return false;
@@ -92,7 +90,7 @@ class HandleTable {
   std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_;
 };
 
-// Between the numbers and the driver's opaque pointer types.
+// Conversions between numbers and the driver's opaque pointer types.
 template <typename Handle>
 std::uint64_t Number(Handle handle) {
   return reinterpret_cast<std::uint64_t>(handle);

@@ -13,8 +13,8 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Whether a device of `capability` runs PTX compiled for the entry's
-// architecture: any older one; sm_90a only itself, sm_100f only its family.
+// True if a device of `capability` runs PTX for the entry's architecture: any older one; sm_90a
+// only on itself, sm_100f only on its family.
 bool Runs(const fatbin::Entry& entry, std::uint32_t capability) {
   if (entry.architecture > capability) return false;
   if (entry.flags & fatbin::kFlagExactOnly) return entry.architecture == capability;
@@ -47,7 +47,7 @@ CUresult Decode(const fatbin::Entry& entry, std::string* ptx, std::string* why) 
   return CUDA_SUCCESS;
 }
 
-// The newest PTX that a device of `capability` runs; null when there is none.
+// Returns the newest PTX runnable on a device of `capability`, or null.
 const fatbin::Entry* Newest(const fatbin::Container& container, std::uint32_t capability) {
   const fatbin::Entry* best = nullptr;
   for (const fatbin::Entry& entry : container.entries) {
@@ -59,8 +59,8 @@ const fatbin::Entry* Newest(const fatbin::Container& container, std::uint32_t ca
 
 }  // namespace
 
-// It starts with comments, blanks and directives; the driver tells other things from damaged PTX by
-// that. Byte by byte: a short text may end before a fourth.
+// PTX starts with comments, blanks and directives, so the first bytes distinguish damaged PTX from
+// other formats. Checks byte by byte: a short text may end before the fourth byte.
 bool IsPtxText(const void* image) {
   const auto* text = static_cast<const char*>(image);
   while (std::isspace(static_cast<unsigned char>(*text))) ++text;

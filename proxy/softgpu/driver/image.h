@@ -1,6 +1,6 @@
-// Which PTX of an image (what cuModuleLoadData is given) a device runs.
+// Selection of the PTX in an image (the argument of cuModuleLoadData) for a device.
 //
-// All return the driver's code, and in *why what is wrong, as far as there is more to say.
+// All functions return a CUresult, and explain errors in *why if possible.
 #pragma once
 
 #include <cuda.h>
@@ -11,17 +11,18 @@
 
 namespace cuspan::softgpu {
 
-// Whether the image is a PTX text, which a program may have written itself.
+// True if the image is PTX text, possibly written by the program itself.
 bool IsPtxText(const void* image);
 
-// Finds the PTX text in `image`: a fat binary, a linked image of the software GPU, or a text that
-// ends with a NUL. As with the driver, the caller vouches that it is readable to its own end.
+// Finds the PTX text in `image`: a fat binary, a linked image of the software GPU, or a
+// NUL-terminated text. The image must be readable to its own end, as for NVIDIA's driver.
 CUresult SelectPtx(const void* image, int capability, std::string* ptx, std::string* why);
 
-// The newest PTX in a fat binary (a container) that a device of `capability` (90 for 9.0) runs.
+// Finds the newest PTX of a fat binary (a container) runnable on a device of `capability` (90 for
+// 9.0).
 CUresult PtxOfFatbin(std::span<const std::uint8_t> container, int capability, std::string* ptx,
                      std::string* why);
-// That of a linked image of the software GPU.
+// Finds the PTX of a linked image of the software GPU.
 CUresult PtxOfElf(std::span<const std::uint8_t> elf, std::string* ptx, std::string* why);
 
 }  // namespace cuspan::softgpu

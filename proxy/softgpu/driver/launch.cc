@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kRaceStack = 32 * 1024;
 constexpr std::size_t kStackScale = 4;  // Host bytes for each byte of CU_LIMIT_STACK_SIZE.
 
-// What a launch keeps alive until its last block ended: code and variables and,
-// for cooperative launches, the words through which blocks meet. The layout is
-// read by cooperative_groups (grid_workspace in details/driver_abi.h).
+// Objects kept alive until the last block of a launch ends: code, variables, and the barrier words
+// of cooperative launches. cooperative_groups reads the workspace in this layout (grid_workspace in
+// details/driver_abi.h).
 struct Kept {
   std::shared_ptr<Module> module;
   struct alignas(64) {
@@ -44,7 +44,7 @@ bool WithinLimits(const Dimensions& size, const std::uint32_t (&most)[3]) {
          size.z <= most[2];
 }
 
-// What this kernel asks of its blocks.
+// Checks the block against the requirements of the kernel.
 CUresult CheckKernel(const Function& function, const LaunchShape& shape) {
   const KernelInfo& info = function.info();
   if (shape.block.count() > info.max_threads) return CUDA_ERROR_INVALID_VALUE;
@@ -133,7 +133,7 @@ CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, 
   launch->dynamic_shared_bytes = shape.dynamic_shared;
   launch->stack_of_thread =
       info.local_bytes + info.local_bytes / kLocalPadding + kStackScale * context->stack_limit();
-  // The comparison of accesses is done on the thread's own stack.
+  // Race detection runs on the thread's own stack.
   if (driver.configuration.check_races) launch->stack_of_thread += kRaceStack;
   launch->Use(compiled);
   launch->errors = context;
@@ -249,7 +249,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetAttribute(int* value, CUfunction_attri
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
       *value = limits::kRegistersPerThread;
       return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:  // Both are architectures, whatever the names say.
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:  // Both are architectures, despite the names.
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       *value = static_cast<int>(function->module()->program().target());
       return CUDA_SUCCESS;
@@ -261,7 +261,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetAttribute(int* value, CUfunction_attri
       return CUDA_SUCCESS;
     default:
       *value = 0;
-      return CUDA_SUCCESS;  // Constants are the module's; no clusters.
+      return CUDA_SUCCESS;  // No clusters.
   }
 }
 

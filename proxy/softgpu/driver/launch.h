@@ -1,4 +1,4 @@
-// What launches by the host and by kernels have in common.
+// Functions shared by launches of the host and of kernels.
 #pragma once
 
 #include <cuda.h>
@@ -18,31 +18,31 @@ struct LaunchShape {
   unsigned dynamic_shared = 0;
 };
 
-// Copies the arguments of a launch to their places in `params`, from one pointer each or from a
-// packed buffer, as cuLaunchKernel takes them.
+// Copies the arguments of a launch to their offsets in `copied`. As for cuLaunchKernel, the source
+// is `params`, one pointer per argument, or a packed buffer in `extra`.
 CUresult CopyParams(const KernelInfo& info, void** params, void** extra,
                     std::vector<std::uint64_t>* copied);
 
-// CUDA_ERROR_INVALID_VALUE for what no device can launch, whatever the kernel.
+// Returns CUDA_ERROR_INVALID_VALUE if no kernel can be launched with this shape.
 CUresult CheckShape(const LaunchShape& shape);
-// Fills all of `launch` but params, grid_id, envreg, cooperative, children, conditions and code;
-// compiles the kernel when that has not happened yet. Fails as CheckShape, also for what this
-// kernel does not allow.
+// Fills in `launch` except params, grid_id, envreg, cooperative, children, conditions and code.
+// Compiles the kernel if needed. Fails like CheckShape, and for shapes not allowed by this kernel.
 CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, Function& function,
                        const LaunchShape& shape, Launch* launch);
 
-// The same for a launch by the host: all but params, conditions and what MakeGridTask adds. Checks
-// what a cooperative one asks for, too.
+// Fills in `launch` for a launch by the host, except params, conditions and the fields set by
+// MakeGridTask. Checks the size of a cooperative launch, too.
 CUresult PrepareHostLaunch(Driver& driver, const std::shared_ptr<Context>& context,
                            Function& function, const LaunchShape& shape, bool cooperative,
                            Launch* launch);
-// The task that executes `launch`, of a kernel of `module`; a copy of `launch` may become another.
+// Makes the task executing `launch`, a launch of a kernel of `module`. Copies of `launch` may
+// become further tasks.
 std::unique_ptr<Task> MakeGridTask(Driver& driver, const std::shared_ptr<Context>& context,
                                    const std::shared_ptr<Module>& module, Launch launch,
                                    int priority);
 
-// What the grids of a launch of `module`, whose tasks have `priority` and which may set
-// `conditions`, launch themselves.
+// Makes the list of child launches of a grid of `module`. Child tasks have `priority` and may set
+// `conditions`.
 std::shared_ptr<ChildLaunches> MakeChildLaunches(Driver& driver, std::shared_ptr<Context> context,
                                                  std::shared_ptr<Module> module, int priority,
                                                  std::shared_ptr<GraphConditions> conditions);

@@ -1,4 +1,4 @@
-// cuLink*: the PTX of several inputs becomes one image.
+// cuLink*: links the PTX of several inputs into one image.
 #include "proxy/softgpu/driver/linker.h"
 
 #include <algorithm>
@@ -22,8 +22,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Whether an object is the toolkit's device runtime (libcudadevrt.a), in whose place the software
-// GPU has its own.
+// True if an object is the toolkit's device runtime (libcudadevrt.a). The software GPU has its own.
 bool IsDeviceRuntime(const std::string& ptx) {
   static constexpr std::string_view kName = " __cudaCDP2LaunchDeviceV2";
   for (std::size_t at = ptx.find(kName); at != std::string::npos; at = ptx.find(kName, at + 1)) {
@@ -33,9 +32,9 @@ bool IsDeviceRuntime(const std::string& ptx) {
   return false;
 }
 
-// The device runtime's functions of cooperative groups, for compilers that call them where nvcc has
-// the same as code in its headers: blocks meet at the word behind the first of the workspace of a
-// cooperative launch (%envreg1, 2), whose highest bit changes when the last one has come.
+// Cooperative-groups functions of the device runtime, for compilers calling them; nvcc inlines them
+// from headers. Blocks meet at the second word of the workspace of a cooperative launch (%envreg1,
+// 2). Its highest bit changes when the last block arrives.
 constexpr std::string_view kCooperativeGroups = R"(
 .version 7.0
 .target sm_70
@@ -114,7 +113,7 @@ CUresult AddPtx(std::string ptx, int capability, LinkState& state, std::string* 
   return CUDA_SUCCESS;
 }
 
-// A text of the program's: all of it is looked at, as the driver compiles all.
+// Adds PTX text of the program. All of it is checked, because the driver compiles all of it.
 CUresult AddText(std::string ptx, int capability, LinkState& state, std::string* why) {
   const Result<std::unique_ptr<Program>> program = Program::Load(ptx);
   Status status = program.status();
@@ -135,7 +134,7 @@ CUresult AddFatbins(const std::vector<Bytes>& containers, int capability, LinkSt
   for (const Bytes container : containers) {
     std::string text;
     const CUresult result = PtxOfFatbin(container, capability, &text, why);
-    // The device runtime's may be for other devices.
+    // The device runtime is recognized even if it is for other devices.
     constexpr int kAny = 1 << 20;
     std::string ignored;
     if (result != CUDA_SUCCESS) PtxOfFatbin(container, kAny, &text, &ignored);
@@ -177,7 +176,7 @@ CUresult AddInput(CUjitInputType type, Bytes bytes, int capability, LinkState& s
   }
 }
 
-// The text of all of `texts`, and what it does not define.
+// Linked text of all `texts`, and its undefined names.
 struct Linked {
   std::string text;
   std::vector<std::string> undefined;
@@ -189,7 +188,7 @@ Result<Linked> LinkTexts(const std::vector<std::string>& texts) {
   return linked;
 }
 
-// What a linker answers to objects that do not fit together is CUDA_ERROR_UNKNOWN.
+// Returns CUDA_ERROR_UNKNOWN, as NVIDIA's linker, if the objects do not fit together.
 CUresult Link(LinkState& state, std::string* why) {
   Result<Linked> linked = LinkTexts(state.texts);
   if (linked.ok() && std::ranges::any_of(linked->undefined, IsOfCooperativeGroups)) {
@@ -209,7 +208,8 @@ CUresult Link(LinkState& state, std::string* why) {
   return CUDA_SUCCESS;
 }
 
-// work(LinkState&, std::string* why) → CUresult, timed and with its complaint in the log.
+// Calls work(Driver&, LinkState&, std::string* why) → CUresult, measures its time and logs its
+// error.
 template <typename Work>
 CUresult WithState(CUlinkState handle, Work&& work) {
   CUSPAN_SOFT_ENTER(driver);
@@ -260,7 +260,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuLinkComplete(CUlinkState handle, void** image
                                                 std::size_t* bytes) {
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithState(handle, [&](Driver&, LinkState& state, std::string* why) {
-    // Once (measured natively, driver 580).
+    // A second completion fails (measured natively, driver 580).
     if (!state.image.empty()) return CUDA_ERROR_INVALID_HANDLE;
     CUSPAN_SOFT_RETURN_IF_ERROR(Link(state, why));
     *image = state.image.data();

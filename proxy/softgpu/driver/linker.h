@@ -1,4 +1,4 @@
-// Link states (cuLink*): the PTX that was added, and the image that is made of it.
+// Link states (cuLink*): the PTX added, and the image made of it.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@ namespace cuspan::softgpu {
 
 struct LinkState {
   std::shared_ptr<Context> context;
-  std::mutex mutex;  // Guards what follows.
+  std::mutex mutex;  // Guards the members below.
   JitOptions options;
   std::chrono::duration<float, std::milli> spent{};
   std::vector<std::string> texts;
-  std::string image;  // Empty before it is complete.
+  std::string image;  // Empty until completed.
 };
 
 }  // namespace cuspan::softgpu

@@ -16,9 +16,8 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Host memory that is not registered is copied before the call returns when it
-// is so small; larger, the call waits for the copy (CUDA Driver API, "API
-// synchronization behavior").
+// Unregistered host memory up to this size is copied before the call returns. For larger sizes, the
+// call waits for the copy (CUDA Driver API, "API synchronization behavior").
 constexpr std::size_t kMaxSnapshotBytes = 64 * 1024;
 
 constexpr unsigned kRegisterFlags =
@@ -39,13 +38,13 @@ CUresult CheckProperties(const Driver& driver, const CUmemAllocationProp* proper
   return known_handles ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// Whether the process has something mapped in all of the range.
+// True if the whole range is mapped in the process.
 bool IsMapped(std::uint64_t address, std::uint64_t bytes) {
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const std::uint64_t begin = address / page * page;
   if (address > UINT64_MAX - bytes - page) return false;
   const std::uint64_t end = (address + bytes + page - 1) / page * page;
-  // A chunk at a time: mincore wants a byte for each page.
+  // Chunks limit the result of mincore, one byte per page.
   std::vector<unsigned char> pages(1024);
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t length = std::min<std::uint64_t>(end - at, pages.size() * page);
@@ -55,7 +54,7 @@ bool IsMapped(std::uint64_t address, std::uint64_t bytes) {
   return true;
 }
 
-// Whether copies may read or write the host range at any later time.
+// True if copies may access the host range after the call returns.
 bool IsPinned(const Driver& driver, const void* host, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uint64_t>(host);
   return driver.host_memory.Contains(address, bytes) || driver.addresses.IsDevice(address);
@@ -122,7 +121,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handl
   return CUDA_SUCCESS;
 }
 
-// The descriptor is the caller's, and keeps the memory until it is closed.
+// The caller owns the descriptor; it keeps the memory until closed.
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemExportToShareableHandle(void* exported,
                                                               CUmemGenericAllocationHandle handle,
                                                               CUmemAllocationHandleType type,
@@ -139,7 +138,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemExportToShareableHandle(void* exported,
   return CUDA_SUCCESS;
 }
 
-// The descriptor stays the caller's.
+// The caller keeps owning the descriptor.
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemImportFromShareableHandle(
     CUmemGenericAllocationHandle* handle, void* exported, CUmemAllocationHandleType type) {
   CUSPAN_SOFT_ENTER(driver);
@@ -158,7 +157,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemImportFromShareableHandle(
   return CUDA_SUCCESS;
 }
 
-// Mappings keep the memory until they are gone.
+// Mappings keep the memory until they are removed.
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
   CUSPAN_SOFT_ENTER(driver);
   return driver->memory.Remove(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -227,7 +226,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostUnregister(void* memory) {
   return CUDA_SUCCESS;
 }
 
-// Devices use the host's own addresses.
+// Devices use host addresses directly.
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* device, void* memory,
                                                            unsigned flags) {
   CUSPAN_SOFT_ENTER(driver);

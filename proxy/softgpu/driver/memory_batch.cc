@@ -6,10 +6,10 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr unsigned kOperationsLimit = 256;  // There must be fewer.
-constexpr unsigned kConditions = 3;  // The bits of CUstreamWaitValue_flags that say what for.
+constexpr unsigned kOperationsLimit = 256;  // Exclusive.
+constexpr unsigned kConditions = 3;         // Comparison bits of CUstreamWaitValue_flags.
 
-// Both kinds of parameters.
+// Reads the parameters of a wait or a write.
 template <typename Params>
 MemoryOperation Read(const Params& params) {
   const bool wide = params.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||

@@ -1,4 +1,4 @@
-// Batches of stream memory operations, as streams and graphs have them.
+// Batches of stream memory operations of streams and graphs.
 #pragma once
 
 #include <cuda.h>
@@ -10,9 +10,9 @@
 
 namespace cuspan::softgpu {
 
-// What is to be done of the `count` operations of a call; barriers and flushes are nothing here,
-// where all memory is coherent. CUDA_ERROR_INVALID_VALUE for what CUDA does not know, and for
-// places that are not aligned or that `context`'s device may not use.
+// Appends the waits and writes of a call's `count` operations. Barriers and flushes do nothing,
+// because all memory is coherent. Returns CUDA_ERROR_INVALID_VALUE for values unknown to CUDA, and
+// for addresses not aligned or not accessible to `context`'s device.
 CUresult PrepareMemoryBatch(const Driver& driver, const Context& context, unsigned count,
                             const CUstreamBatchMemOpParams* params, unsigned flags,
                             std::vector<MemoryOperation>* operations);

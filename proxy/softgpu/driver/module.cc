@@ -14,12 +14,12 @@ namespace cuspan::softgpu {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// What the driver aligns variables to at least.
+// Minimum alignment of variables in NVIDIA's driver.
 constexpr std::uint64_t kVariableAlignment = 256;
-// The newest PTX that the compiler is written for: CUDA 13.0's.
+// Newest PTX version supported by the compiler: CUDA 13.0's.
 constexpr std::uint32_t kNewestPtx = 90;
 
-// The driver's answer to PTX that can not be loaded or compiled.
+// Error code for PTX failing to load or compile.
 CUresult PtxError(const Status& status) {
   return status.code() == StatusCode::kExhausted ? CUDA_ERROR_OUT_OF_MEMORY
                                                  : CUDA_ERROR_INVALID_PTX;
@@ -56,7 +56,7 @@ CUresult Function::Compile(const BlockShape& shape, CompiledKernel* compiled) {
   }
   *compiled = *made;
   std::lock_guard lock(mutex_);
-  // Programs launch few shapes; one that does not is served by the program itself.
+  // Programs launch few shapes. Further shapes are looked up in program() each time.
   constexpr std::size_t kMaxKnown = 16;
   if (compiled_.size() < kMaxKnown) compiled_.emplace_back(shape, *made);
   return CUDA_SUCCESS;
@@ -148,7 +148,7 @@ CUresult Module::PlaceVariables() {
   const std::uint64_t constants = RoundUp(end, kVariableAlignment);
   place(true);
   constant_bytes_ = end - constants;
-  // A GPU has a bank for them, all of which can be read: programs do, beyond the end of a table.
+  // A GPU has a constant bank readable to its end. Programs do read beyond the end of a table.
   if (end > constants) end = std::max<std::uint64_t>(end, constants + limits::kConstantBytes);
   if (!variable_memory_.Allocate(end)) {
     LogError("software GPU {}: no memory for {} bytes of module variables", context_->device(),
@@ -164,7 +164,7 @@ CUresult Module::PlaceVariables() {
                   std::min<std::uint64_t>(variable.initial.size(), variable.bytes));
     }
   }
-  // Only now do all variables have an address.
+  // All variables must have an address first.
   for (const ModuleVariable& variable : program_->variables()) {
     if (const Status status = Relocate(variable); !status.ok()) {
       LogError("software GPU: {}", status.message());
@@ -226,7 +226,7 @@ void Module::Readdress(const std::string& name, const std::uint8_t* from, const 
         return reinterpret_cast<std::uint64_t>(address) +
                static_cast<std::uint64_t>(relocation.addend);
       };
-      // One that is placed already may have been changed by the program since.
+      // The program may have changed the pointer since.
       std::uint8_t* const place = variables_[variable.name].address + relocation.offset;
       std::uint64_t value = 0;
       std::memcpy(&value, place, sizeof value);

@@ -1,5 +1,4 @@
-// Modules and functions: PTX that was loaded into a context, the memory of its
-// variables, and its kernels.
+// Modules and functions: PTX loaded into a context, the memory of its variables, and its kernels.
 #pragma once
 
 #include <cuda.h>
@@ -23,18 +22,18 @@ namespace cuspan::softgpu {
 class Context;
 class Module;
 
-// A kernel as a caller sees it. Any thread calls.
+// Object behind a CUfunction. Threads: any.
 class Function {
  public:
   Function(std::shared_ptr<Module> module, const KernelInfo& info);
 
   const std::shared_ptr<Module>& module() const { return module_; }
   const KernelInfo& info() const { return info_; }
-  // The code for blocks of `shape`; compiles when there is none yet. CUDA_ERROR_INVALID_PTX,
-  // logged, when that fails.
+  // Returns the code for blocks of `shape`; compiles it if needed. On failure logs the reason and
+  // returns CUDA_ERROR_INVALID_PTX or CUDA_ERROR_OUT_OF_MEMORY.
   CUresult Compile(const BlockShape& shape, CompiledKernel* compiled);
 
-  // Most dynamic shared memory that a launch may ask for.
+  // Largest dynamic shared memory of a launch.
   std::size_t dynamic_shared_limit() const { return dynamic_shared_limit_.load(); }
   void SetDynamicSharedLimit(std::size_t bytes) { dynamic_shared_limit_ = bytes; }
   int carveout() const { return carveout_.load(); }
@@ -44,15 +43,15 @@ class Function {
   const std::shared_ptr<Module> module_;
   const KernelInfo& info_;
   std::atomic<std::size_t> dynamic_shared_limit_;
-  std::atomic<int> carveout_{-1};  // A hint: the default.
-  // Those that were launched: the program's own lock may be held for a compilation.
+  std::atomic<int> carveout_{-1};  // Hint; -1: default.
+  // Cache of shapes launched: the program's own lock may be held during a compilation.
   std::mutex mutex_;
   std::vector<std::pair<BlockShape, CompiledKernel>> compiled_;
-  CUresult refused_ = CUDA_SUCCESS;  // What every launch is answered: its code can not be run.
+  CUresult refused_ = CUDA_SUCCESS;  // Error of every launch, for unsupported code.
 };
 
-// Memory for a module's variables: zeroed, page-aligned, with an inaccessible
-// page at each end; counts as the device's.
+// Memory for a module's variables: zeroed, page-aligned, with an inaccessible page at each end. It
+// counts as device memory.
 class VariableMemory {
  public:
   VariableMemory(AddressSpace& addresses, std::shared_ptr<PhysicalMemory> device)
@@ -61,7 +60,7 @@ class VariableMemory {
   VariableMemory(const VariableMemory&) = delete;
   VariableMemory& operator=(const VariableMemory&) = delete;
 
-  // Called once. False when the device or the host has not so much.
+  // Called once. Returns false if the device or the host has too little memory.
   bool Allocate(std::uint64_t bytes);
   std::uint8_t* base() const { return base_; }
 
@@ -72,11 +71,11 @@ class VariableMemory {
   std::uint64_t bytes_ = 0;
 };
 
-// Whether a device of `capability` (90 for 9.0) runs PTX of that version (90 for 9.0) and target.
-// The driver's code, and in *why what is wrong.
+// Checks PTX of `version` (90 for 9.0) and `target` for a device of `capability` (90 for 9.0).
+// Explains an error in *why.
 CUresult CheckPtx(std::uint32_t version, std::uint32_t target, int capability, std::string* why);
 
-// Any thread calls.
+// Threads: any.
 class Module : public std::enable_shared_from_this<Module> {
  public:
   struct Variable {
@@ -85,8 +84,8 @@ class Module : public std::enable_shared_from_this<Module> {
     bool managed;
   };
 
-  // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). `checked`: all of the
-  // text is looked at now (Program::Check). The driver's code, and in *why what is wrong.
+  // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). `checked`: checks the
+  // whole text now (Program::Check). Explains an error in *why.
   static CUresult Load(std::string ptx, bool checked, int capability,
                        const std::shared_ptr<Context>& context, AddressSpace& addresses,
                        std::shared_ptr<PhysicalMemory> memory, std::shared_ptr<Module>* module,
@@ -97,15 +96,15 @@ class Module : public std::enable_shared_from_this<Module> {
 
   const std::shared_ptr<Context>& context() const { return context_; }
   Program& program() { return *program_; }
-  // Of its .const variables, one behind the other as they are aligned.
+  // Size of the .const variables, including alignment.
   std::uint64_t constant_bytes() const { return constant_bytes_; }
   std::optional<Variable> FindVariable(const std::string& name) const;
-  // The variable that holds `address`.
+  // Variable containing `address`.
   std::optional<Variable> VariableAt(std::uint64_t address) const;
-  // As PlaceVariable in proxy/softgpu/placed_variables.h.
+  // Implements PlaceVariable (proxy/softgpu/placed_variables.h).
   CUresult Place(const std::string& name, std::uint8_t* address);
 
-  // The handle of a kernel, the same for each call; `make` makes it at the first.
+  // Returns the handle of a kernel, always the same; `make` is called for the first request.
   template <typename Make>
   std::uint64_t FunctionHandle(const std::string& name, Make make) {
     std::lock_guard lock(mutex_);
@@ -117,15 +116,15 @@ class Module : public std::enable_shared_from_this<Module> {
  private:
   CUresult PlaceVariables();
   Status Relocate(const ModuleVariable& variable);
-  // Has initial values that hold the address of a variable hold another.
+  // Updates initial values containing the address of a variable after its move.
   void Readdress(const std::string& name, const std::uint8_t* from, const std::uint8_t* to);
 
   const std::shared_ptr<Context> context_;
   VariableMemory variable_memory_;
-  // After the memory, so that no code outlives what it refers to.
+  // Declared after the memory: code is destroyed before the variables used by it.
   const std::unique_ptr<Program> program_;
   std::uint64_t constant_bytes_ = 0;
-  mutable std::mutex mutex_;  // Guards what follows.
+  mutable std::mutex mutex_;  // Guards the members below.
   std::map<std::string, Variable> variables_;
   std::map<std::string, std::uint64_t> functions_;
 };

@@ -1,4 +1,4 @@
-// cuModule*, and what tells the names and the memory of what is in a module.
+// cuModule*, and queries of names and memory of a module's contents.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -14,7 +14,8 @@ namespace cuspan::softgpu {
 
 namespace {
 
-// The handle of kernel `name`; CUDA_ERROR_INVALID_PTX, logged, when it can not be run.
+// Returns the handle of kernel `name`. If it cannot be run, logs this and returns
+// CUDA_ERROR_INVALID_PTX.
 CUresult FunctionNamed(Driver& driver, const std::shared_ptr<Module>& module,
                        const std::string& name, CUfunction* function) {
   const Result<const KernelInfo*> info = module->program().Kernel(name);
@@ -68,7 +69,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleUnload(CUmodule handle) {
   CUSPAN_SOFT_RETURN_IF_ERROR(context->error());
   module = driver->modules.Remove(Number(handle));
   if (module == nullptr) return driver->InvalidHandle();
-  // Launches that still run keep the code and the variables.
+  // Launches still running keep the code and the variables.
   driver->functions.RemoveIf([&](const Function& function) { return function.module() == module; });
   return CUDA_SUCCESS;
 }
@@ -112,7 +113,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetName(const char** name, CUfunction han
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Function> function;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(handle, &function));
-  *name = function->info().name.c_str();  // Lives as long as the module.
+  *name = function->info().name.c_str();  // Valid until the module is unloaded.
   return CUDA_SUCCESS;
 }
 
@@ -125,7 +126,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* address, std::si
   CUSPAN_SOFT_RETURN_IF_ERROR(module->context()->error());
   const std::optional<Module::Variable> variable = module->FindVariable(name);
   if (!variable) {
-    // A kernel is no variable, which is not the same as nothing (measured natively, driver 580).
+    // A kernel's name gives another error than an unknown name (measured natively, driver 580).
     const std::vector<std::string> kernels = module->program().kernel_names();
     return std::find(kernels.begin(), kernels.end(), name) != kernels.end()
                ? CUDA_ERROR_INVALID_VALUE
@@ -136,7 +137,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* address, std::si
   return CUDA_SUCCESS;
 }
 
-// Knows one attribute: the others are the client's to answer.
+// Supports one attribute; the client answers the others.
 CUSPAN_SOFT_API CUresult CUDAAPI cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
                                                        CUdeviceptr address) {
   CUSPAN_SOFT_ENTER(driver);

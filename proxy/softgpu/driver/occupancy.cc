@@ -41,7 +41,7 @@ std::optional<std::size_t> SharedForBlocks(const Function& function, int blocks,
   }
   const std::size_t each = limits::kSharedPerProcessor / static_cast<std::size_t>(blocks) /
                            kSharedGranularity * kSharedGranularity;
-  // As the driver counts here, without the system's part (observed on an H200).
+  // NVIDIA's driver does not subtract the system's part here (observed on an H200).
   const std::size_t own = function.info().static_shared_bytes;
   if (each < own) return std::nullopt;
   return std::min(each - own, function.dynamic_shared_limit());

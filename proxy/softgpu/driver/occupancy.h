@@ -1,4 +1,4 @@
-// How many blocks of a kernel a multiprocessor holds, by the figures of limits.h.
+// Blocks of a kernel per multiprocessor, computed from limits.h.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,11 @@
 
 namespace cuspan::softgpu {
 
-// Blocks of `threads` threads with so much dynamic shared memory that fit on one
-// multiprocessor together; 0 when not even one does.
+// Blocks of `threads` threads with this dynamic shared memory fitting on one multiprocessor
+// together; 0 if none fits.
 int BlocksPerProcessor(const KernelInfo& kernel, std::uint32_t threads, std::size_t dynamic_shared);
 
-// The dynamic shared memory that each of `blocks` such blocks can have; nothing
-// when so many do not fit.
+// Dynamic shared memory available to each of `blocks` blocks; nullopt if they do not fit.
 std::optional<std::size_t> SharedForBlocks(const Function& function, int blocks,
                                            std::uint32_t threads);
 

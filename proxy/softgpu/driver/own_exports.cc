@@ -1,4 +1,4 @@
-// What the library exports beside the driver's functions.
+// Exports of the library besides the driver API.
 #include "common/log.h"
 #include "proxy/softgpu/compilations.h"
 #include "proxy/softgpu/driver/state.h"
@@ -9,7 +9,7 @@
 
 #define CUSPAN_SOFT_OWN extern "C" __attribute__((visibility("default")))
 
-// cuspan-kernel-compiler has no code of its own: what it makes is what the library makes.
+// cuspan-kernel-compiler has no code of its own, so it compiles exactly like the library.
 CUSPAN_SOFT_OWN int cuspan_soft_compiler_main(int argument_count, char** arguments) {
   return cuspan::softgpu::jit::CompilerMain(argument_count, arguments);
 }

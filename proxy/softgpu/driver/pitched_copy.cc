@@ -1,5 +1,5 @@
-// cuMemcpy2D* and cuMemcpy3D*: boxes of bytes between host memory, device memory
-// and arrays.
+// cuMemcpy2D* and cuMemcpy3D*: copies of boxes of bytes between host memory, device memory and
+// arrays.
 #include "proxy/softgpu/driver/pitched_copy.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// One side of a copy, as the caller describes it.
+// One side of a copy, as described by the caller.
 struct Location {
   std::size_t x, y, z, level;
   CUmemorytype type;
@@ -28,7 +28,7 @@ struct Extent {
 
 struct Resolved {
   BoxSide side;
-  bool host = false;  // Memory of the program.
+  bool host = false;  // Host memory.
   std::uint64_t begin = 0, bytes = 0;
   std::shared_ptr<Array> array;
 };
@@ -52,7 +52,7 @@ CUresult ResolveArray(Driver& driver, const Location& place, const Extent& exten
   return CUDA_SUCCESS;
 }
 
-// Where a side of a copy is, and whether `context`'s device may access it so.
+// Finds the memory of one side of a copy, and checks the access by `context`'s device.
 CUresult Resolve(Driver& driver, const Context& context, const Location& place,
                  const Extent& extent, bool writes, Resolved* out) {
   if (place.level != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -77,7 +77,7 @@ CUresult Resolve(Driver& driver, const Context& context, const Location& place,
   std::size_t row_end = 0, offset = 0, bytes = 0;
   if (__builtin_add_overflow(place.x, extent.width, &row_end)) return CUDA_ERROR_INVALID_VALUE;
   if (pitch == 0) pitch = row_end;
-  // A pitch that is never used may be anything.
+  // A copy of one row ignores the pitch.
   const bool one_row = extent.height == 1 && extent.depth == 1 && place.y == 0 && place.z == 0;
   if (pitch < row_end && !one_row) return CUDA_ERROR_INVALID_VALUE;
   if (height == 0) height = place.y + extent.height;
@@ -98,7 +98,7 @@ CUresult Resolve(Driver& driver, const Context& context, const Location& place,
   }
   out->begin = base + offset;
   out->bytes = bytes;
-  // The gaps between rows need not be there, but rows that begin and end somewhere must.
+  // Gaps between rows need not be mapped; the first and the last row must be.
   if (!out->host) {
     const int device = context.device();
     if (!driver.addresses.Accessible(out->begin, extent.width, device, writes) ||
@@ -180,7 +180,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUst
   return Copy(copy, stream, false);
 }
 
-// Nothing here asks for aligned pitches, so this is any copy of two dimensions.
+// Equals an aligned copy: pitches need no alignment here.
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* copy) {
   return Copy<CUDA_MEMCPY2D>(copy, nullptr, true);
 }

@@ -1,4 +1,4 @@
-// Copies of boxes of bytes, as streams and graphs have them.
+// Copies of boxes of bytes of streams and graphs.
 #pragma once
 
 #include <cuda.h>
@@ -11,23 +11,23 @@
 
 namespace cuspan::softgpu {
 
-// A copy whose places were looked up. The memory at an address is not kept alive, arrays are.
+// Copy with resolved addresses. It keeps arrays alive, but not memory at addresses.
 struct BoxCopy {
   BoxSide target, source;
   std::size_t width = 0, height = 0, depth = 0;  // Bytes, rows, slices.
-  // Memory of the program that is not registered takes part: it may go or change when the call
-  // that asked for the copy returns.
+  // One side is unregistered host memory: it may be freed or changed after the requesting call
+  // returns.
   bool unregistered = false;
   std::shared_ptr<const void> arrays;
 
   bool empty() const { return width == 0 || height == 0 || depth == 0; }
 };
 
-// Looks up the places of `copy`; CUDA_ERROR_INVALID_VALUE or _INVALID_HANDLE when `context`'s
-// device can not make it.
+// Resolves the addresses of `copy`. Returns CUDA_ERROR_INVALID_VALUE or _INVALID_HANDLE if
+// `context`'s device cannot make the copy.
 CUresult PrepareBoxCopy(Driver& driver, const Context& context, const CUDA_MEMCPY3D& copy,
                         BoxCopy* out);
-// The task that makes it; it must not be empty.
+// Makes the task for a copy. The copy must not be empty.
 std::unique_ptr<Task> MakeBoxCopyTask(const BoxCopy& copy, int priority,
                                       std::shared_ptr<Context> context);
 

@@ -18,10 +18,10 @@ namespace {
 
 std::atomic<Driver*> g_driver{nullptr};
 
-// More do not make a copy faster.
+// More threads do not make a copy faster.
 constexpr unsigned kMaxCopyThreads = 4;
 
-// The workers do not exist in a child process, so there is no driver either.
+// A forked child has no worker threads, so it has no driver either.
 void ForgetInChild() { g_driver.store(nullptr); }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// The software GPU's driver: its devices, contexts and handles. One exists in a
-// process once cuInit succeeded; it is never destroyed, since threads may call
-// while the process exits.
+// State of the software GPU's driver: devices, contexts and handles. A process has one after cuInit
+// succeeds. It is never destroyed, because threads may call while the process exits.
 #pragma once
 
 #include <cuda.h>
@@ -35,18 +34,18 @@ struct Device {
         blocks(configuration.block_rate) {}
 
   int ordinal = 0;
-  int number = 0;  // On the host.
+  int number = 0;  // Number on the host.
   std::shared_ptr<PhysicalMemory> memory;
-  std::uint64_t context_handle = 0;  // The same each time the context is made.
-  Pace to_device, from_device;       // Of its copies to and from the host.
-  Pace blocks;                       // Of its kernels.
+  std::uint64_t context_handle = 0;  // Constant over all contexts.
+  Pace to_device, from_device;       // Limits of host copies.
+  Pace blocks;                       // Limit of kernels.
 
-  std::mutex mutex;                  // Guards what follows.
-  std::shared_ptr<Context> context;  // Null while nobody retains it.
+  std::mutex mutex;                  // Guards the members below.
+  std::shared_ptr<Context> context;  // Null while not retained.
   int retained = 0;
   bool was_retained = false;
   unsigned flags = 0;
-  // Of the last context that failed: the process gets no other, as with the driver.
+  // Error of the last failed context. The process gets no further context, as with NVIDIA's driver.
   CUresult failure = CUDA_SUCCESS;
 };
 
@@ -57,15 +56,15 @@ struct GraphNode;
 struct GraphExec;
 struct LinkState;  // driver/linker.h
 
-// Forgets the texture and surface objects of a context that has no work left. (driver/texture.cc)
+// Removes the texture and surface objects of a context without pending work. (driver/texture.cc)
 void DestroyImageObjects(const std::shared_ptr<Context>& context);
 
-// Host memory that was registered. Any thread calls.
+// Registered host memory. Threads: any.
 class HostRegistry {
  public:
   CUresult Register(std::uint64_t address, std::uint64_t bytes);
   CUresult Unregister(std::uint64_t address);
-  // Whether all of the range is registered, by one registration.
+  // True if one registration covers the whole range.
   bool Contains(std::uint64_t address, std::uint64_t bytes) const;
 
  private:
@@ -73,7 +72,7 @@ class HostRegistry {
   std::map<std::uint64_t, std::uint64_t> ranges_;
 };
 
-// A stream or event and the context that it belongs to.
+// A stream or event and its context.
 struct StreamEntry {
   std::shared_ptr<Context> context;
   StreamPtr stream;
@@ -85,9 +84,9 @@ struct EventEntry {
 
 class Driver {
  public:
-  // Null before cuInit succeeded, and in a child process made by fork.
+  // Returns null before cuInit succeeds, and in a forked child.
   static Driver* Get();
-  // Makes the driver; later calls do nothing. kInvalid for a wrong setting.
+  // Creates the driver; later calls do nothing. Returns kInvalid for a wrong setting.
   static Status Initialize();
 
   const Configuration configuration;
@@ -114,27 +113,27 @@ class Driver {
   std::atomic<std::uint64_t> next_grid{1};
   std::atomic<std::uint64_t> next_condition{1};
 
-  // Null when there is no such device.
+  // Returns null for an unknown device.
   Device* FindDevice(CUdevice device);
-  // The calling thread's current context, whatever its state; CUDA_ERROR_INVALID_CONTEXT
-  // or CUDA_ERROR_CONTEXT_IS_DESTROYED when there is none.
+  // Returns the calling thread's current context, in any state. Without one, returns
+  // CUDA_ERROR_INVALID_CONTEXT or CUDA_ERROR_CONTEXT_IS_DESTROYED.
   CUresult CurrentContext(std::shared_ptr<Context>* context);
-  // The same, and an error that the context has counts as one of the call.
+  // Like CurrentContext, but also returns an error of the context.
   CUresult UsableContext(std::shared_ptr<Context>* context);
-  // What a call with an unknown handle returns: an error of the current context comes first.
+  // Error of a call with an unknown handle: the current context's error, if any, takes precedence.
   CUresult InvalidHandle();
-  // The stream of a handle (the default streams included) and its context.
+  // Finds the stream of a handle (including the default streams) and its context.
   CUresult FindStream(CUstream handle, StreamEntry* entry);
   CUresult FindEvent(CUevent handle, std::shared_ptr<EventEntry>* entry);
   CUresult FindFunction(CUfunction handle, std::shared_ptr<Function>* function);
-  // Ends a context: waits for its work and forgets all its handles.
+  // Ends a context: waits for its work and removes all its handles.
   void Destroy(const std::shared_ptr<Context>& context);
 
  private:
   explicit Driver(const Configuration& wanted);
 };
 
-// Begins an exported function: `driver` is the driver, or the function returns.
+// Begins an exported function: defines `driver`, or returns CUDA_ERROR_NOT_INITIALIZED.
 #define CUSPAN_SOFT_ENTER(driver)       \
   Driver* const driver = Driver::Get(); \
   if (driver == nullptr) return CUDA_ERROR_NOT_INITIALIZED

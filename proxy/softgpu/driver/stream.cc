@@ -65,7 +65,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent even
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(handle, &entry));
   std::shared_ptr<EventEntry> waited;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindEvent(event, &waited));
-  // An event that was never recorded is nothing to wait for.
+  // Waiting for a never recorded event does nothing.
   if (OperationPtr record = waited->event->record(); record != nullptr) {
     entry.context->streams().Enqueue(*entry.stream, nullptr, std::move(record));
   }

@@ -10,9 +10,9 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr int kMinCapability = 9;  // Major.
+constexpr int kMinCapability = 9;  // Major version.
 
-// What the functions have in common, in the order in which they take it.
+// Common parameters of the functions, in their order.
 struct Arguments {
   CUtensorMapDataType type;
   cuuint32_t rank;
@@ -33,10 +33,11 @@ CUresult CheckDevice() {
                                                                   : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-bool InRange(std::uint64_t value, std::uint64_t most) { return value - 1 < most; }  // From 1.
+// True for 1 to `most`.
+bool InRange(std::uint64_t value, std::uint64_t most) { return value - 1 < most; }
 
-// A map without its box. Elements that are packed, interleaved layouts and swizzles of other than
-// 16 bytes belong to what is not implemented.
+// Begins a map without its box. Not implemented: packed elements, interleaved layouts, and swizzles
+// with an atom other than 16 bytes.
 CUresult Begin(const Arguments& from, TensorMap* map) {
   if (from.rank == 0 || from.rank > kMaxDimensions || from.sizes == nullptr ||
       from.steps == nullptr || (from.strides == nullptr && from.rank > 1))
@@ -54,7 +55,7 @@ CUresult Begin(const Arguments& from, TensorMap* map) {
   for (unsigned i = 0; i < from.rank; ++i) {
     if (!InRange(from.sizes[i], std::uint64_t{1} << 32)) return CUDA_ERROR_INVALID_VALUE;
     map->last[i] = static_cast<std::uint32_t>(from.sizes[i] - 1);
-    // That of the first dimension is ignored.
+    // The step of the first dimension is ignored.
     map->steps[i] = static_cast<std::uint8_t>(std::min(from.steps[i], 255U));
     if (i == 0) continue;
     if (from.strides[i - 1] >= std::uint64_t{1} << 40) return CUDA_ERROR_INVALID_VALUE;

@@ -15,7 +15,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// What an object keeps alive, and whose it is.
+// Owner context of an object, and the array kept alive by it.
 struct Keep {
   std::shared_ptr<Context> context;
   std::shared_ptr<Array> array;
@@ -25,13 +25,13 @@ const std::shared_ptr<Context>& ContextOf(const ImageObject& object) {
   return static_cast<const Keep*>(object.keep.get())->context;
 }
 
-// Objects that were destroyed while work was under way that may use them: they
-// go when that work is done, at the next destruction.
+// Objects destroyed while work possibly using them was pending. They are freed at the first later
+// destruction after the end of the work.
 class Retired {
  public:
   void Add(std::shared_ptr<const ImageObject> object) {
     const std::shared_ptr<Context> context = ContextOf(*object);
-    std::vector<Entry> gone;  // Freed behind the lock.
+    std::vector<Entry> gone;  // Freed after the unlock.
     std::lock_guard lock(mutex_);
     entries_.push_back({std::move(object), context->streams().Pending()});
     const auto busy = [](const Entry& entry) {
@@ -174,7 +174,7 @@ CUresult ApplySampler(const CUDA_TEXTURE_DESC& texture, ImageObject* object) {
       return CUDA_ERROR_INVALID_VALUE;
   }
   object->normalised_coordinates = (texture.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
-  // Wrapping and mirroring are defined for normalised coordinates; else they clamp.
+  // Wrap and mirror are defined only for normalised coordinates; otherwise clamp.
   for (auto& addressing : object->addressing) {
     if (!object->normalised_coordinates &&
         (addressing == Addressing::kWrap || addressing == Addressing::kMirror))
@@ -197,8 +197,8 @@ CUresult ApplySampler(const CUDA_TEXTURE_DESC& texture, ImageObject* object) {
   return CUDA_SUCCESS;
 }
 
-// The format of a view, by the order of CUresourceViewFormat: for each kind of
-// channel the formats of 1, 2 and 4 channels.
+// Format of a view. CUresourceViewFormat lists formats of 1, 2 and 4 channels for each channel
+// type.
 bool ViewFormat(CUresourceViewFormat format, TexelFormat* out) {
   static constexpr Channel kChannels[] = {Channel::kU8,  Channel::kS8,  Channel::kU16,
                                           Channel::kS16, Channel::kU32, Channel::kS32,
@@ -258,7 +258,7 @@ CUresult Destroy(std::uint64_t handle, bool is_surface) {
   return CUDA_SUCCESS;
 }
 
-// What an object was made with.
+// Returns one part of an object's description.
 template <typename Part>
 CUresult GivePart(std::uint64_t handle, bool is_surface, Part ImageObject::*part, Part* out) {
   CUSPAN_SOFT_ENTER(driver);
@@ -274,7 +274,7 @@ CUresult GivePart(std::uint64_t handle, bool is_surface, Part ImageObject::*part
 }  // namespace
 
 void DestroyImageObjects(const std::shared_ptr<Context>& context) {
-  // Nothing uses them any more: the context's work is done.
+  // The context's work is done, so the objects are unused.
   ImageTable::Get().RemoveIf(
       [&](const ImageObject& object) { return ContextOf(object) == context; });
 }

@@ -1,4 +1,4 @@
-// What ld and st have in common, for one thread and for a warp.
+// Helpers of ld and st, for one thread and for a warp.
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -22,18 +22,18 @@ struct Access {
   }
 };
 
-// Takes all that the current instruction says of the access but its address.
+// Reads the type, vector length, state space and memory order of the current instruction.
 Access TakeAccess(FunctionEmitter& e);
-// Operand `i` as the elements of a vector of `length`, or the operand itself.
+// Elements of the vector operand `i` of `length`, or the operand itself.
 llvm::ArrayRef<ptx::Operand> Elements(FunctionEmitter& e, std::size_t i, unsigned length);
 
-// One thread's access at a pointer; values as TypeOf(access.type).
+// Accesses of one thread at a pointer; values have TypeOf(access.type).
 llvm::SmallVector<llvm::Value*, 8> LoadElements(FunctionEmitter& e, const Access& access,
                                                 llvm::Value* from);
 void StoreElements(FunctionEmitter& e, const Access& access, llvm::Value* to,
                    llvm::ArrayRef<llvm::Value*> values);
 
-// A warp's access at the current instruction's address operand (warp_memory.cc).
+// Accesses of a warp at the current instruction's address operand (warp_memory.cc).
 void EmitWarpLoad(FunctionEmitter& e, const Access& access,
                   llvm::ArrayRef<ptx::Operand> destinations);
 void EmitWarpStore(FunctionEmitter& e, const Access& access, llvm::ArrayRef<ptx::Operand> sources);

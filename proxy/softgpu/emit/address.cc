@@ -75,7 +75,7 @@ llvm::Value* FunctionEmitter::FrameAddress(std::uint32_t index) {
     auto* const parameters = ContextField(offsetof(ThreadContext, params), Pointer());
     variables_[index] = b.CreateConstGEP1_64(b.getInt8Ty(), parameters, ParameterOffset(index));
   } else {
-    // Vector accesses of up to 16 bytes are legal at any multiple of their size.
+    // Vector accesses up to 16 bytes are legal at any multiple of their size.
     const std::uint64_t bytes =
         warp_ == nullptr ? variable.bytes : 32 * analysis::LaneBytes(variable);
     variables_[index] = FrameBytes(bytes, std::max(variable.alignment, 16U));
@@ -179,7 +179,7 @@ llvm::Value* FunctionEmitter::UncheckedAddress(const Operand& operand, Space spa
     return nowhere;
   }
   if (space == Space::kShared) {
-    // Shared addresses are 32 bits wide, whatever register they are in, and the sum wraps around.
+    // Shared addresses have 32 bits, independent of the register's width, and the sum wraps around.
     auto* const sum = b.CreateAdd(Read(base, ptx::Type::kU32), ConstInt(32, offset & 0xffffffff));
     return b.CreateGEP(byte, SharedBase(),
                        signed_offsets_ ? b.CreateSExt(sum, Int(64)) : b.CreateZExt(sum, Int(64)));

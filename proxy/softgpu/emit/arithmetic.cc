@@ -1,6 +1,5 @@
-// Instructions that exist for integers and for floating point: the type
-// decides. (PTX ISA, "Integer …", "Floating-Point …" and "Half-Precision
-// Floating-Point Arithmetic Instructions")
+// Instructions defined for both integers and floating point. (PTX ISA, "Integer …", "Floating-Point
+// …" and "Half-Precision Floating-Point Arithmetic Instructions")
 #include <llvm/IR/Intrinsics.h>
 
 #include <functional>
@@ -18,9 +17,9 @@ bool IsFloating(Type type) { return ptx::IsFloat(type) || ptx::IsPacked(type); }
 
 using TinyTest = std::function<Value*(llvm::ArrayRef<Value*>, Type)>;
 
-// Applies a floating-point operation to operands 1 … `inputs` of the
-// instruction: once, or for each half of a packed type, with .ftz and .sat.
-// `tiny` says where .ftz flushes the result, when that is not where it is subnormal.
+// Applies a floating-point operation to operands 1 … `inputs` of the instruction: once, or to each
+// half of a packed type, with .ftz and .sat. `tiny` selects results flushed by .ftz, if these are
+// not the subnormal ones.
 template <typename Operation>
 void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation,
                const TinyTest& tiny = {}) {
@@ -38,7 +37,7 @@ void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation,
     if (saturate || relu) {
       Value* wide = Widen(e, result, element);
       if (saturate) wide = Saturate(e, wide);
-      // A NaN stays, anything else below zero becomes +0.
+      // A NaN stays; negative values become +0.
       if (relu) wide = FloatMinMax(e, wide, llvm::ConstantFP::getZero(wide->getType()), true, true);
       result = Narrow(e, wide, element);
     }
@@ -50,12 +49,12 @@ void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation,
   e.Write(ptx::IsPacked(type) ? ForHalves(e, type, values, apply) : apply(values, type), type);
 }
 
-// bf16 is computed in f32 and rounded: exact enough, f32 having more than twice its digits.
+// bf16 is computed in f32 and rounded. This is exact, because f32 has more than twice its digits.
 void EmitFloatArithmetic(FunctionEmitter& e, FloatOperation operation) {
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32)
     e.Refuse("this rounding is not implemented");
-  TinyTest tiny;  // Sums that are subnormal are exact.
+  TinyTest tiny;  // Subnormal sums are exact.
   if (operation == FloatOperation::kMul)
     tiny = [&](llvm::ArrayRef<Value*> v, Type) { return IsTinyProduct(e, v[0], v[1], rounding); };
   if (operation == FloatOperation::kDiv)
@@ -137,7 +136,7 @@ Type DoubleWidth(Type type) {
   }
 }
 
-// The product of operands 1 and 2 as .lo, .hi or .wide asks for it, and its type.
+// Product of operands 1 and 2 for .lo, .hi or .wide, and its type.
 struct Product {
   Value* value;
   Type type;
@@ -204,9 +203,8 @@ void EmitMad(FunctionEmitter& e) {
           product.type);
 }
 
-// Division by zero is unspecified in PTX but ends the process on x86, as does
-// the smallest integer divided by -1. By zero, GPUs give all ones, and as
-// remainder the dividend.
+// Division by zero is unspecified in PTX, but ends the process on x86; so does the smallest integer
+// divided by -1. GPUs return all ones for a quotient by zero, and the dividend for a remainder.
 void EmitIntegerDivision(FunctionEmitter& e, bool remainder) {
   const Type type = e.type();
   const unsigned bits = ptx::BitsOf(type);
@@ -221,7 +219,7 @@ void EmitIntegerDivision(FunctionEmitter& e, bool remainder) {
                                          e.b.CreateICmpEQ(y, e.ConstInt(bits, ~std::uint64_t{0})));
     unsafe = e.b.CreateOr(unsafe, overflow);
   }
-  // Divided by one instead, the smallest integer gives just what wrapping around asks for.
+  // The smallest integer divided by 1 equals the wrapped result of dividing it by -1.
   auto* const divisor = e.b.CreateSelect(unsafe, one, y);
   if (remainder) {
     auto* const rest =

@@ -1,6 +1,6 @@
-// Asynchronous copies, and the tensor maps that some of them use. (PTX ISA, "cp.async",
-// "cp.async.bulk", "cp.async.bulk.tensor", "tensormap.replace") Copies happen at once, so that
-// waiting for groups of them has nothing to wait for.
+// Asynchronous copies, and their tensor maps. Copies are done at once, so waits for groups of
+// copies do nothing. (PTX ISA, "cp.async", "cp.async.bulk", "cp.async.bulk.tensor",
+// "tensormap.replace")
 #include <algorithm>
 #include <optional>
 
@@ -21,7 +21,7 @@ using ptx::Type;
 
 constexpr std::uint64_t kTensorMapBytes = 128;
 
-// Lets the runtime say which thread it was called by.
+// Calls the runtime, and sets the calling thread for its error messages.
 void CallForThread(FunctionEmitter& e, std::string_view name, llvm::ArrayRef<Value*> arguments) {
   if (e.warp() != nullptr) e.SelectLane();
   e.CallRuntime(name, e.b.getVoidTy(), arguments);
@@ -33,7 +33,7 @@ struct BulkSpaces {
   Space to = Space::kGeneric, from = Space::kGeneric;
 };
 
-// Where to and where from, the first two state spaces among the modifiers.
+// Reads destination and source: the first two state spaces among the modifiers.
 BulkSpaces TakeSpaces(FunctionEmitter& e) {
   BulkSpaces spaces;
   for (const std::string_view modifier : e.instruction().modifiers) {
@@ -46,15 +46,15 @@ BulkSpaces TakeSpaces(FunctionEmitter& e) {
   return spaces;
 }
 
-// .L2::cache_hint, whose operand is the last one, and hints without operands. A cluster is one
-// block, so that a copy to many of its blocks is one to this block.
+// Reads .L2::cache_hint (its operand is the last one), and hints without operands. A cluster is one
+// block, so a multicast copy goes only to this block.
 void TakeBulkHints(FunctionEmitter& e) {
   e.Take("L2::cache_hint");
   e.Take("multicast::cluster");
   TakeCacheHints(e);
 }
 
-// How the copy tells that it is complete: by operand `i`, a barrier, or by the thread's group.
+// Signals the completion of the copy: to the barrier in operand `i`, or to the thread's group.
 void EmitCompletion(FunctionEmitter& e, std::size_t i, Value* bytes) {
   if (e.Take("bulk_group") || e.failed()) return;
   if (!e.Take("mbarrier::complete_tx::bytes")) {
@@ -105,7 +105,7 @@ std::optional<Element> ElementOf(Type type) {
   }
 }
 
-// In checking mode: that the thread may access all of it.
+// Checks the thread's access to the whole range, in checking mode only.
 void CheckBulk(FunctionEmitter& e, Value* address, Space space, Value* bytes, bool writes) {
   if (!e.module().host().check_accesses) return;
   const std::uint32_t kind =
@@ -150,7 +150,7 @@ void EmitBulkCopy(FunctionEmitter& e, bool reduces) {
 
 // --- Tensors
 
-// .1d … .5d; 0 when there is none.
+// Reads .1d … .5d; returns 0 without one.
 std::uint8_t TakeDimensions(FunctionEmitter& e) {
   static constexpr std::string_view kNames[] = {"1d", "2d", "3d", "4d", "5d"};
   for (std::uint8_t i = 0; i < 5; ++i)
@@ -159,7 +159,7 @@ std::uint8_t TakeDimensions(FunctionEmitter& e) {
   return 0;
 }
 
-// Whether pixels are meant (.im2col, or .im2col_no_offs of stores) rather than a tile.
+// Returns true for pixels (.im2col, or .im2col_no_offs of stores), false for a tile.
 bool TakeIm2col(FunctionEmitter& e) {
   e.Take("tile");
   return e.Take("im2col") || e.Take("im2col_no_offs");
@@ -175,7 +175,7 @@ void PutWords(FunctionEmitter& e, LaneWords& words, const Operand& vector, unsig
     words.Put(first + i, e.b.CreateZExt(e.Read(vector.elements[i], type), e.Int(32)));
 }
 
-// [map, {coordinates}], the operand `i`: returns where the map is.
+// Reads operand `i`, [map, {coordinates}]; returns the address of the map.
 Value* ReadTensor(FunctionEmitter& e, LaneWords& words, std::size_t i, unsigned dimensions) {
   Operand map = e.operand(i);
   if (map.kind != Operand::Kind::kAddress || map.elements.size() != 2) {
@@ -229,7 +229,7 @@ void EmitTensorCopy(FunctionEmitter& e, bool reduces) {
 void EmitBulk(FunctionEmitter& e, bool reduces) {
   if (e.Take("commit_group") || e.Take("wait_group")) {
     e.Take("read");
-  } else if (e.Take("prefetch")) {  // A hint.
+  } else if (e.Take("prefetch")) {  // Hint.
     for (auto modifier : e.instruction().modifiers) e.Take(modifier);
   } else if (e.Take("tensor")) {
     EmitTensorCopy(e, reduces);
@@ -278,13 +278,13 @@ void EmitReplace(FunctionEmitter& e) {
                 {e.ContextPointer(), map, e.b.getInt32(field), ordinal, value});
 }
 
-// A place to which all lanes come before one goes on. Those of a vector do so by themselves.
+// Makes all lanes wait for each other. Lanes in code for a warp are together anyway.
 void MeetLanes(FunctionEmitter& e) {
   if (e.warp() != nullptr) return;
   e.CallRuntime("cuspan_rt_warp_sync", e.b.getVoidTy(), {e.ContextPointer(), e.b.getInt32(~0U)});
 }
 
-// tensormap.cp_fenceproxy.to.from.fence.sync.aligned [to], [from], 128: of each lane the same.
+// tensormap.cp_fenceproxy.to.from.fence.sync.aligned [to], [from], 128: all lanes copy the same.
 void EmitCopyMap(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
   auto* const to = e.Address(e.operand(0), Space::kGlobal, 0);
@@ -330,7 +330,7 @@ void EmitCopy(FunctionEmitter& e) {
     source_bytes = e.Read(3, Type::kU32);
   }
   if (e.failed()) return;
-  // What the source is too short for is zero; nothing behind the source is read.
+  // Bytes not provided by the source are zero; nothing behind the source is read.
   source_bytes = IntegerMinMax(e, source_bytes, e.ConstInt(32, size.bits), false, false);
   if (!llvm::isa<llvm::ConstantInt>(source_bytes))
     e.b.CreateMemSet(to, e.ConstInt(8, 0), size.bits, llvm::MaybeAlign(1));
@@ -344,7 +344,7 @@ void EmitCp(FunctionEmitter& e) {
   } else if (e.Take("bulk")) {
     EmitBulk(e, reduces);
   } else if (e.Take("mbarrier")) {
-    // The copies before are done: without .noinc the arrival was counted in as well.
+    // Earlier copies are done. Without .noinc, the arrival was also added to the expected count.
     if (!e.Take("arrive")) e.Reject(".arrive is missing");
     const bool counted = e.Take("noinc");
     auto* const barrier = e.Address(e.operand(0), e.TakeSpace(), kBarrierBytes);

@@ -12,11 +12,12 @@ using llvm::Value;
 using ptx::Space;
 using ptx::Type;
 
-// On x86 every locked instruction orders all others; this only keeps LLVM from moving memory
-// accesses across.
+// On x86, every locked instruction orders all memory accesses; this only prevents reordering by
+// LLVM.
 constexpr auto kOrdering = llvm::AtomicOrdering::AcquireRelease;
 
-// The operation that a modifier names, for the type; BAD_BINOP when there is no such instruction.
+// Returns the operation named by a modifier, for the type; BAD_BINOP without a matching
+// instruction.
 AtomicRMWInst::BinOp TakeOperation(FunctionEmitter& e, Type type) {
   const bool is_float = ptx::IsFloat(type);
   if (e.Take("add")) return is_float ? AtomicRMWInst::FAdd : AtomicRMWInst::Add;
@@ -33,8 +34,8 @@ AtomicRMWInst::BinOp TakeOperation(FunctionEmitter& e, Type type) {
   return AtomicRMWInst::BAD_BINOP;
 }
 
-// Replaces the `bits` at `address` by what `change` makes of them, in a compare-and-swap loop;
-// gives the old ones.
+// Replaces the `bits` at `address` by the result of `change`, in a compare-and-swap loop; returns
+// the old ones.
 template <typename Change>
 Value* UpdateInLoop(FunctionEmitter& e, Value* address, unsigned bits, Change change) {
   const llvm::Align alignment(bits / 8);
@@ -57,7 +58,7 @@ Value* UpdateInLoop(FunctionEmitter& e, Value* address, unsigned bits, Change ch
   return found;
 }
 
-// Additions of f16, bf16 and pairs of them.
+// Adds f16, bf16 and pairs of them.
 Value* AddHalves(FunctionEmitter& e, Value* address, Value* addend, Type type) {
   const auto add = [&](llvm::ArrayRef<Value*> inputs, Type element) {
     auto* const sum = FloatArithmetic(e, FloatOperation::kAdd, Widen(e, inputs[0], element),
@@ -72,7 +73,7 @@ Value* AddHalves(FunctionEmitter& e, Value* address, Value* addend, Type type) {
   });
 }
 
-// The old value at operand `first`, replaced by the operation with the operands behind it.
+// Updates the memory at operand `first` with the operands behind it; returns the old value.
 Value* EmitUpdate(FunctionEmitter& e, std::size_t first) {
   const Type type = e.type();
   const unsigned bits = ptx::BitsOf(type);
@@ -122,11 +123,10 @@ void EmitRed(FunctionEmitter& e) {
   EmitUpdate(e, 0);
 }
 
-// membar.{cta,gl,sys} and fence{.sem}.scope; fence.proxy.* orders views of memory that are one
-// here.
+// membar.{cta,gl,sys} and fence{.sem}.scope; fence.proxy.* orders views of memory identical here.
 void EmitFence(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
-  // An acquiring fence of tensor maps names one and its size.
+  // An acquiring fence of tensor maps has an address and a size.
   if (e.operand_count() > 0 && !e.instruction().Has("tensormap::generic"))
     e.Reject("it has no operands");
   const bool block_only = e.instruction().Has("cta") && !e.instruction().Has("sc");

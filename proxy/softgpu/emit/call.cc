@@ -1,8 +1,7 @@
-// Calls: of functions of the module, of the device runtime, and through
-// pointers. (PTX ISA, "call"; the layout of arguments is in "Function
-// Declarations and Definitions")
+// Calls of functions of the module and of the device runtime, and calls through pointers. (PTX ISA,
+// "call"; the layout of arguments is in "Function Declarations and Definitions")
 //
-// A function gets the context and the address of each result and parameter.
+// A function's parameters are the context and the address of each result and parameter.
 #include <algorithm>
 
 #include "proxy/softgpu/analysis/device_runtime.h"
@@ -19,7 +18,7 @@ using ptx::Type;
 
 constexpr std::uint32_t kInvalidProgramCounter = 718;  // CUDA_ERROR_INVALID_PC (cuda.h)
 
-// The parts of "call{.uni} (results), callee, (arguments), prototype".
+// Parts of "call{.uni} (results), callee, (arguments), prototype".
 struct Call {
   llvm::ArrayRef<Operand> results;
   const Operand* callee = nullptr;
@@ -43,8 +42,8 @@ std::uint64_t BytesOf(const ptx::Variable& variable) {
                                             : variable.bytes;
 }
 
-// The address where `formal` is passed as `actual`: a .param variable itself, or a copy of a
-// register or constant.
+// Address of `actual`, passed as `formal`: a .param variable itself, or a copy of a register or
+// constant.
 Value* Passed(FunctionEmitter& e, const Operand& actual, const ptx::Variable& formal,
               bool is_result) {
   if (actual.kind == Operand::Kind::kVariable) {
@@ -61,9 +60,8 @@ Value* Passed(FunctionEmitter& e, const Operand& actual, const ptx::Variable& fo
   return copy;
 }
 
-// Whether the call fits `signature`. Objects that are linked may declare a function with results
-// that it does not have, at most `declared_results`: what the caller finds there is not specified,
-// and the call loses them.
+// True if the call fits `signature`. Linked objects may declare up to `declared_results` results of
+// a function without them. The caller's values of these are unspecified, so the call drops them.
 bool Fits(FunctionEmitter& e, const Signature& signature, std::size_t declared_results,
           Call* call) {
   const std::size_t results = signature.results.size();
@@ -79,7 +77,7 @@ bool Fits(FunctionEmitter& e, const Signature& signature, std::size_t declared_r
   return true;
 }
 
-// Arguments of the LLVM call, which fits the signature.
+// Arguments of the LLVM call; the call fits the signature.
 std::vector<Value*> PassAll(FunctionEmitter& e, const Call& call, const Signature& signature) {
   std::vector<Value*> passed = {e.ContextPointer()};
   for (std::size_t i = 0; i < call.results.size(); ++i)
@@ -89,7 +87,7 @@ std::vector<Value*> PassAll(FunctionEmitter& e, const Call& call, const Signatur
   return passed;
 }
 
-// Results that the caller wants in registers.
+// Loads results requested in registers.
 void FetchResults(FunctionEmitter& e, const Call& call, const Signature& signature,
                   const std::vector<Value*>& passed) {
   for (std::size_t i = 0; i < call.results.size() && !e.failed(); ++i) {
@@ -105,9 +103,9 @@ bool SameLayout(const std::vector<ptx::Variable>& one, const std::vector<ptx::Va
                     [](const auto& x, const auto& y) { return BytesOf(x) == BytesOf(y); });
 }
 
-// --- Calls by a warp: results and parameters are arrays with a place for each lane.
+// --- Calls by a warp: results and parameters are arrays with an element for each lane.
 
-// The arrays where `formal` is passed as `actual`: the variable itself, or one with copies of a
+// Address of the array of `actual`, passed as `formal`: the variable itself, or copies of a
 // register or constant.
 Value* PassedByWarp(FunctionEmitter& e, const Operand& actual, const ptx::Variable& formal,
                     bool is_result) {
@@ -159,7 +157,7 @@ void FetchResultsByWarp(FunctionEmitter& e, const Call& call, const Signature& s
   }
 }
 
-// The device runtime's functions take values, in the order of their parameters.
+// Functions of the device runtime take their parameters by value.
 void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& call,
                        const Signature& signature) {
   const auto* const function = analysis::FindRuntimeFunction(name);
@@ -176,7 +174,7 @@ void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& ca
   const auto bytes_of = [](char kind) -> std::uint64_t {
     return kind == 'd' ? 12 : kind == 'w' ? 4 : 8;
   };
-  // A declaration may leave the result out.
+  // A declaration may omit the result.
   const bool has_result = function->result != 'v' && !signature.results.empty();
   bool fits = signature.parameters.size() == function->parameters.size() &&
               (!has_result || BytesOf(signature.results[0]) == bytes_of(function->result));
@@ -232,7 +230,7 @@ void CallDirect(FunctionEmitter& e, Call call) {
   FetchResults(e, call, target.signature, passed);
 }
 
-// Each function that any lane calls is called once, by the lanes that call it.
+// Calls each target once, with the lanes calling it.
 void CallIndirectByWarp(FunctionEmitter& e, const Call& call, const Signature& signature) {
   auto& b = e.b;
   auto* const pointers = e.WithWidth(32, [&] { return e.Read(*call.callee, Type::kU64); });
@@ -271,8 +269,8 @@ void CallIndirectByWarp(FunctionEmitter& e, const Call& call, const Signature& s
   FetchResultsByWarp(e, call, signature, passed);
 }
 
-// A pointer is the address that stands for one of the functions whose address
-// is taken; one that is none of them, or has another signature, ends the thread.
+// A function pointer must be the address of one of the indirect targets, with the same signature;
+// otherwise the thread ends with an error.
 void CallIndirect(FunctionEmitter& e, Call call) {
   if (call.prototype == nullptr) {
     e.Refuse("a call through a pointer without a prototype is not implemented");

@@ -1,5 +1,5 @@
-// What is looked at before an access: its alignment, always, and in the checking mode, where each
-// access asks the runtime, everything else.
+// Checks before an access: its alignment in all modes; in checking mode, the runtime checks
+// everything else, too.
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/MDBuilder.h>
 
@@ -21,7 +21,7 @@ bool Writes(const ptx::Instruction& instruction) {
          instruction.Has("store");
 }
 
-// What the access is for others: kCheckStrong and its kin. (PTX ISA, "Memory Consistency Model")
+// Memory order of the access: kCheckStrong and related flags. (PTX ISA, "Memory Consistency Model")
 std::uint32_t OrderOf(const ptx::Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   const auto has_one = [&](std::initializer_list<std::string_view> modifiers) {
@@ -43,7 +43,7 @@ std::uint32_t OrderOf(const ptx::Instruction& instruction) {
 
 constexpr std::uint32_t kMisalignedAddress = 716;  // CUDA_ERROR_MISALIGNED_ADDRESS
 
-// What any lane adds to a base with this shape is a multiple of `alignment`.
+// True if the offsets of all lanes from a base of this shape are multiples of `alignment`.
 bool StepsAreMultiples(const analysis::Shape& shape, std::int64_t alignment) {
   return shape.stride % alignment == 0 && (shape.scale * shape.narrow) % alignment == 0;
 }
@@ -56,7 +56,7 @@ std::uint32_t AlignmentOf(std::uint64_t bytes) {
 }
 
 bool FunctionEmitter::IsAligned(const Operand& operand, Space space, std::uint32_t alignment) {
-  // A function's parameters are where we put them.
+  // The emitter places a function's parameters itself.
   if (alignment == 1 || space == Space::kParam || operand.elements.size() != 1) return true;
   if (operand.offset % static_cast<std::int64_t>(alignment) != 0) return false;
   const Operand& base = operand.elements[0];
@@ -116,7 +116,7 @@ llvm::Value* FunctionEmitter::Address(const ptx::Operand& operand, ptx::Space sp
     return address;
   }
   const ptx::Operand& base = operand.elements[0];
-  // What lies in the thread's own frame, or is a kernel's parameter, was checked just now.
+  // Variables of the thread's own frame and kernel parameters need no further check.
   if (base.kind == ptx::Operand::Kind::kVariable &&
       body().variables[base.index].space != ptx::Space::kShared)
     return address;

@@ -1,6 +1,6 @@
-// Instructions in which threads of a block or warp act together: for threads on
-// fibers the runtime does the work, for a warp it is vector code. (PTX ISA, "bar", "shfl.sync",
-// "vote.sync", "match.sync", "redux.sync", "activemask", "nanosleep", "elect.sync")
+// Instructions executed jointly by threads of a block or warp: calls of the runtime for threads on
+// fibers, vector code for a warp. (PTX ISA, "bar", "shfl.sync", "vote.sync", "match.sync",
+// "redux.sync", "activemask", "nanosleep", "elect.sync")
 #include <llvm/IR/Intrinsics.h>
 
 #include "proxy/softgpu/emit/families.h"
@@ -19,7 +19,7 @@ Value* Constant(FunctionEmitter& e, auto enumerator) {
   return e.ConstInt(32, static_cast<std::uint32_t>(enumerator));
 }
 
-// Operand `i` as 32 bits; 0 when it is missing.
+// Operand `i` as 32 bits; 0 if missing.
 Value* ReadOptional(FunctionEmitter& e, std::size_t i) {
   return i < e.operand_count() ? e.Read(i, Type::kU32) : e.ConstInt(32, 0);
 }
@@ -86,7 +86,7 @@ void EmitBar(FunctionEmitter& e) {
     EmitBarrierReduction(e);
     return;
   }
-  // A cluster is one block: what has arrived is counted in by its wait.
+  // A cluster is one block: its wait is a barrier and counts the arrival, too.
   const bool cluster = e.Take("cluster");
   if (cluster) {
     for (std::string_view order : {"release", "relaxed", "acquire"}) e.Take(order);
@@ -109,15 +109,14 @@ void EmitBar(FunctionEmitter& e) {
                 {e.ContextPointer(), ReadOptional(e, 0), ReadOptional(e, 1)});
 }
 
-// .sync, which needs the member mask in operand `i`.
+// Reads .sync; it needs the member mask in operand `i`.
 bool TakeSync(FunctionEmitter& e, std::size_t i) {
   if (!e.Take("sync")) return false;
   if (i >= e.operand_count()) e.Reject("the member mask is missing");
   return true;
 }
 
-// Membership as the instruction gives it in operand `i`; instructions without .sync mean the lanes
-// that are there.
+// Returns the member mask in operand `i`; without .sync, the active lanes are the members.
 Value* ReadMembers(FunctionEmitter& e, std::size_t i) {
   if (TakeSync(e, i)) return e.failed() ? e.ConstInt(32, 0) : e.Read(i, Type::kB32);
   return e.CallRuntime("cuspan_rt_active_mask", e.Int(32), {e.ContextPointer()});
@@ -206,7 +205,7 @@ void EmitMatch(FunctionEmitter& e) {
   WritePredicate(e, destination.elements[1], e.b.CreateLoad(e.Int(32), all_equal));
 }
 
-// redux.sync.op.type d, a, members. The numbers are those of cuspan_rt_reduce.
+// redux.sync.op.type d, a, members. Operation numbers follow cuspan_rt_reduce.
 void EmitRedux(FunctionEmitter& e) {
   if (!e.Take("sync")) e.Reject(".sync is missing");
   const bool is_signed = ptx::IsSigned(e.type());
@@ -242,7 +241,7 @@ void EmitActivemask(FunctionEmitter& e) {
   e.Write(e.CallRuntime("cuspan_rt_active_mask", e.Int(32), {e.ContextPointer()}), Type::kB32);
 }
 
-// elect.sync d|p, members: the lowest member is the one elected.
+// elect.sync d|p, members: elects the lowest member.
 void EmitElect(FunctionEmitter& e) {
   if (!e.Take("sync")) e.Reject(".sync is missing");
   if (e.operand(0).kind != Operand::Kind::kPair) {

@@ -89,7 +89,7 @@ Value* Compare(FunctionEmitter& e, const Comparison& comparison, Value* x, Value
 
 namespace {
 
-// Comparison of operands 1 and 2 as `type`, with .ftz.
+// Compares operands 1 and 2 as `type`, with .ftz.
 Value* CompareOperands(FunctionEmitter& e, const Comparison& comparison, Type type) {
   Value* x = e.Read(1, type);
   Value* y = e.Read(2, type);
@@ -101,7 +101,7 @@ Value* CompareOperands(FunctionEmitter& e, const Comparison& comparison, Type ty
   return Compare(e, comparison, x, y, type);
 }
 
-// The combination with operand 3 that .and, .or or .xor asks for; `value` without one.
+// Combines a value with operand 3 by .and, .or or .xor; returns it unchanged without one.
 class BooleanOperation {
  public:
   explicit BooleanOperation(FunctionEmitter& e)
@@ -125,7 +125,7 @@ class BooleanOperation {
   Value* other_ = nullptr;
 };
 
-// Both halves of packed operands compared: their predicates.
+// Compares both halves of packed operands; returns their predicates.
 std::pair<Value*, Value*> CompareHalves(FunctionEmitter& e, const Comparison& comparison,
                                         Type packed) {
   const Type element = packed == Type::kF16x2 ? Type::kF16 : Type::kBf16;
@@ -166,14 +166,14 @@ void EmitSetp(FunctionEmitter& e) {
     e.Write(combine.Apply(result), Type::kPred);
     return;
   }
-  // Both values first: a destination may be operand c.
+  // Both values are computed first: a destination may be operand c.
   auto* const p = combine.Apply(result);
   auto* const q = combine.Apply(e.b.CreateNot(result));
   e.Write(destination.elements[0], p, Type::kPred);
   e.Write(destination.elements[1], q, Type::kPred);
 }
 
-// "True" as set gives it: all ones in an integer, 1.0 in a float.
+// Value of set for true: all ones in an integer, 1.0 in a float.
 Value* TrueValue(FunctionEmitter& e, Type type) {
   if (type == Type::kBf16) return e.ConstInt(16, 0x3f80);
   if (ptx::IsFloat(type)) return llvm::ConstantFP::get(e.TypeOf(type), 1.0);
@@ -218,7 +218,7 @@ void EmitSelp(FunctionEmitter& e) {
   e.Write(e.b.CreateSelect(e.Read(3, Type::kPred), x, y), e.type());
 }
 
-// slct{.ftz}.dtype.{s32,f32} d, a, b, c: c >= 0 ? a : b; false for a NaN.
+// slct{.ftz}.dtype.{s32,f32} d, a, b, c: c >= 0 ? a : b; a NaN selects b.
 void EmitSlct(FunctionEmitter& e) {
   auto* const x = e.Read(1, e.type(0));
   auto* const y = e.Read(2, e.type(0));

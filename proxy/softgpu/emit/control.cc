@@ -18,8 +18,8 @@ void EmitBra(FunctionEmitter& e) {
   e.b.CreateBr(e.BlockAt(e.body().labels[e.operand(0).index].position));
 }
 
-// brx.idx{.uni} a, table: an index outside the table is undefined in PTX; here it is an error of
-// the thread.
+// brx.idx{.uni} a, table: an index outside the table is undefined in PTX; here it ends the thread
+// with an error.
 void EmitBrx(FunctionEmitter& e) {
   if (!e.Take("idx")) e.Reject(".idx is missing");
   e.Take("uni");
@@ -61,7 +61,7 @@ void EmitTrap(FunctionEmitter& e) {
   e.b.CreateUnreachable();
 }
 
-// Instructions that change nothing a program can see here.
+// Instructions without a visible effect here.
 void EmitNothing(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
 }

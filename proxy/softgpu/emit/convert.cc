@@ -12,7 +12,7 @@ using ptx::Type;
 
 bool IsInteger(Type type) { return (TypeSetOf(type) & (kIntegers | kBytes)) != 0; }
 
-// Rounding to an integral number: .rni, .rzi, .rmi, .rpi.
+// Reads the rounding to an integral number: .rni, .rzi, .rmi, .rpi.
 llvm::Intrinsic::ID TakeIntegralRounding(FunctionEmitter& e) {
   if (e.Take("rni")) return llvm::Intrinsic::roundeven;
   if (e.Take("rzi")) return llvm::Intrinsic::trunc;
@@ -33,7 +33,7 @@ Value* MinOf(FunctionEmitter& e, unsigned bits, unsigned width, bool is_signed) 
 }
 
 void IntegerToInteger(FunctionEmitter& e, Type to, Type from) {
-  constexpr unsigned kWide = 128;  // Room for every 64-bit value with a sign.
+  constexpr unsigned kWide = 128;  // Holds all signed and unsigned 64-bit values.
   const bool saturate = e.Take("sat");
   auto* const value = e.Read(1, from);
   const unsigned bits = ptx::BitsOf(to);
@@ -52,9 +52,8 @@ void IntegerToInteger(FunctionEmitter& e, Type to, Type from) {
   e.Write(e.b.CreateTrunc(wide, e.TypeOf(to)), to);
 }
 
-// A 64-bit integer as a double that narrower formats round like the integer: of a
-// large one the lowest digits, far below what they keep, only say that something
-// was there.
+// Converts a 64-bit integer to a double with the same rounding to narrower formats. The lowest
+// digits of a large integer become one sticky bit, far below the digits of these formats.
 Value* ToDoubleKeepingInexactness(FunctionEmitter& e, Value* value, bool is_signed) {
   constexpr std::uint64_t kLow = 0xfff;
   auto* const low = e.b.CreateAnd(value, e.ConstInt(64, kLow));
@@ -71,7 +70,7 @@ Value* ToDoubleKeepingInexactness(FunctionEmitter& e, Value* value, bool is_sign
 void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   const bool saturate = e.Take("sat");
-  e.Take("ftz");  // Integers have no subnormal images.
+  e.Take("ftz");  // No integer becomes subnormal.
   auto* const value = e.Read(1, from);
   const bool is_signed = ptx::IsSigned(from);
   const auto convert = [&](llvm::Type* type) {
@@ -113,7 +112,7 @@ void FloatToInteger(FunctionEmitter& e, Type to, Type from) {
   value = e.b.CreateUnaryIntrinsic(integral, value);
   const bool is_signed = ptx::IsSigned(to);
   const unsigned bits = ptx::BitsOf(to);
-  // Narrow integers by way of 32 bits, then clamped.
+  // Narrow integers are computed with 32 bits, then clamped.
   const unsigned computed = bits < 32 ? 32 : bits;
   const bool computed_signed = is_signed || bits < 32;
   Value* result = e.b.CreateIntrinsic(
@@ -124,13 +123,13 @@ void FloatToInteger(FunctionEmitter& e, Type to, Type from) {
     result = IntegerMinMax(e, result, MinOf(e, bits, 32, is_signed), true, true);
     result = e.b.CreateTrunc(result, e.Int(bits));
   }
-  // A NaN gives zero, but the top bit alone where either type has 64 bits.
+  // A NaN gives zero; if either type has 64 bits, only the top bit is set.
   const bool top_bit = from == Type::kF64 || bits == 64;
   auto* const nan_result = e.ConstInt(bits, top_bit ? std::uint64_t{1} << (bits - 1) : 0);
   e.Write(e.b.CreateSelect(is_nan, nan_result, result), to);
 }
 
-// A value of f16, bf16, f32 or f64 widened to f32, or to f64 when `target` is that.
+// Widens f16, bf16, f32 or f64 to f32, or to f64 if this is `target`.
 Value* WidenTo(FunctionEmitter& e, Value* value, Type from, Type target) {
   value = Widen(e, value, from);
   if (from == Type::kF16) value = e.b.CreateFPExt(value, e.Float());
@@ -138,7 +137,7 @@ Value* WidenTo(FunctionEmitter& e, Value* value, Type from, Type target) {
   return value;
 }
 
-// f32 with 10 digits behind the point, the rest zero: .rna rounds ties away, .rn to even.
+// Rounds f32 to a mantissa of 10 bits: .rna rounds ties away, .rn to even.
 Value* RoundToTf32(FunctionEmitter& e, Value* value) {
   const bool away = e.Take("rna");
   const bool nearest_even = !away && e.Take("rn");
@@ -173,7 +172,7 @@ FloatConversion TakeFloatConversion(FunctionEmitter& e) {
   return c;
 }
 
-// One float to another format, by all that the instruction asks for.
+// Converts one float to another format, with all modifiers of the instruction.
 Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, Type from,
                     Type to) {
   if (c.flush && from == Type::kF32) value = FlushSubnormal(e, value);
@@ -226,7 +225,7 @@ void FloatToFloat(FunctionEmitter& e, Type to, Type from) {
 
 std::string_view ByteFormat(Type packed) { return packed == Type::kE4m3x2 ? "e4m3" : "e5m2"; }
 
-// cvt.rn.satfinite.e4m3x2.f32 d, a, b: a in the upper byte, b in the lower; or from the halves of
+// cvt.rn.satfinite.e4m3x2.f32 d, a, b: a in the upper byte, b in the lower; or both halves of
 // .f16x2.
 void PackBytes(FunctionEmitter& e, Type to) {
   const FloatConversion c = TakeFloatConversion(e);
@@ -265,7 +264,7 @@ void UnpackBytes(FunctionEmitter& e, Type from) {
         e.CallRuntime(Format("cuspan_math_decode_{}", ByteFormat(from)), e.Float(), {byte}, true);
     if (c.relu) value = FloatMinMax(e, value, llvm::ConstantFP::getZero(e.Float()), true, true);
     auto* const bits = e.b.CreateBitCast(e.b.CreateFPTrunc(value, e.Half()), e.Int(16));
-    // The NaN that hardware makes.
+    // NaN as produced by hardware.
     auto* const canonical =
         e.b.CreateSelect(e.b.CreateFCmpUNO(value, value), e.ConstInt(16, 0x7fff), bits);
     return e.b.CreateZExt(canonical, e.Int(32));

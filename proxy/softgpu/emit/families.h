@@ -1,4 +1,4 @@
-// The instruction families: for each opcode the function that emits it.
+// Instruction families: the emitting function of each opcode.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace cuspan::softgpu::emit {
 
-// What the first type of an instruction may be; a set.
+// Set of allowed first types of an instruction.
 enum TypeSet : std::uint16_t {
   kNoType = 1,
   kPredicates = 2,
@@ -27,7 +27,7 @@ enum TypeSet : std::uint16_t {
   kFloats = kSingle | kDouble,
   kAnyType = 0xffff,
 };
-// The sets that `type` is in.
+// Sets containing `type`.
 std::uint16_t TypeSetOf(ptx::Type type);
 
 struct Opcode {
@@ -55,7 +55,7 @@ std::span<const Opcode> TextureOpcodes();      // texture.cc: textures and surfa
 std::span<const Opcode> ControlOpcodes();      // control.cc
 std::span<const Opcode> CallOpcodes();         // call.cc
 
-// The entry for `name`, or null.
+// Returns the entry for `name`, or null.
 const Opcode* FindOpcode(std::string_view name);
 
 }  // namespace cuspan::softgpu::emit

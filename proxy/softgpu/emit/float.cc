@@ -1,5 +1,5 @@
-// Floating-point operations and the instructions that only floating point has.
-// (PTX ISA, "Floating-Point Instructions")
+// Floating-point operations, and instructions defined only for floating point. (PTX ISA,
+// "Floating-Point Instructions")
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -32,7 +32,7 @@ Value* AsBits(FunctionEmitter& e, Value* value) {
   return e.b.CreateBitCast(value, e.Int(value->getType()->getScalarSizeInBits()));
 }
 
-// PTX's NaN result: all bits set but the sign.
+// NaN result of PTX: all bits set except the sign.
 Value* CanonicalNan(FunctionEmitter& e, llvm::Type* type) {
   const unsigned bits = type->getScalarSizeInBits();
   return e.b.CreateBitCast(e.ConstInt(bits, (std::uint64_t{1} << (bits - 1)) - 1), type);
@@ -43,7 +43,7 @@ std::string_view RoundingName(Rounding rounding) {
   return kNames[static_cast<int>(rounding)];
 }
 
-// An operation in a rounding that the IR can not express, by a function of jit/helpers.h.
+// Calls a function of jit/helpers.h for an operation in a rounding not available in LLVM IR.
 Value* CallRounded(FunctionEmitter& e, std::string_view operation, llvm::ArrayRef<Value*> inputs,
                    Rounding rounding) {
   auto* const type = inputs[0]->getType();
@@ -52,20 +52,20 @@ Value* CallRounded(FunctionEmitter& e, std::string_view operation, llvm::ArrayRe
                        type, inputs, true);
 }
 
-// Rounds the exact sum of two doubles to odd: rounding the result to a type
-// of at most half the digits then rounds the exact sum. (S. Boldo, G. Melquiond:
-// "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd")
+// Rounds the exact sum of two doubles to odd. Rounding it again, to a type of at most half the
+// digits, then equals rounding the exact sum. (S. Boldo, G. Melquiond: "Emulation of FMA and
+// correctly rounded sums: proved algorithms using rounding to odd")
 Value* AddToOdd(FunctionEmitter& e, Value* x, Value* y) {
   auto* const sum = e.b.CreateFAdd(x, y);
-  // Knuth's two-sum: the error of the addition, exactly.
+  // Knuth's two-sum: the exact error of the addition.
   auto* const y_part = e.b.CreateFSub(sum, x);
   auto* const x_part = e.b.CreateFSub(sum, y_part);
   auto* const error = e.b.CreateFAdd(e.b.CreateFSub(x, x_part), e.b.CreateFSub(y, y_part));
   auto* const bits = AsBits(e, sum);
   auto* const zero = FloatConstant(e.Double(), 0);
-  auto* const inexact = e.b.CreateFCmpONE(error, zero);  // False for a NaN: infinities stay.
+  auto* const inexact = e.b.CreateFCmpONE(error, zero);  // False for NaN: infinities stay.
   auto* const even = e.b.CreateICmpEQ(e.b.CreateAnd(bits, e.ConstInt(64, 1)), e.ConstInt(64, 0));
-  // One step towards the error: away from zero if both have one sign.
+  // One step towards the error: away from zero if both have the same sign.
   auto* const outwards =
       e.b.CreateICmpEQ(e.b.CreateFCmpOLT(error, zero), e.b.CreateFCmpOLT(sum, zero));
   auto* const step =
@@ -74,7 +74,7 @@ Value* AddToOdd(FunctionEmitter& e, Value* x, Value* y) {
   return e.b.CreateSelect(e.b.CreateAnd(inexact, even), odd, sum);
 }
 
-// A double to f32, rounded to odd.
+// Rounds a double to f32, to odd.
 Value* NarrowToOdd(FunctionEmitter& e, Value* value) {
   auto* const single = e.b.CreateFPTrunc(value, e.Float());
   auto* const back = e.b.CreateFPExt(single, e.Double());
@@ -87,7 +87,7 @@ Value* NarrowToOdd(FunctionEmitter& e, Value* value) {
   return e.b.CreateSelect(e.b.CreateAnd(inexact, even), odd, single);
 }
 
-// An f32 to bf16 bits, rounded to nearest even; a NaN becomes PTX's.
+// Rounds an f32 to the bits of bf16, to nearest even; a NaN becomes PTX's.
 Value* RoundToBf16(FunctionEmitter& e, Value* value) {
   auto* const bits = AsBits(e, value);
   auto* const low = e.b.CreateAnd(e.b.CreateLShr(bits, e.ConstInt(32, 16)), e.ConstInt(32, 1));
@@ -129,7 +129,7 @@ namespace {
 Value* Doubled(FunctionEmitter& e, Value* value) {
   return e.b.CreateFMul(value, FloatConstant(value->getType(), 2));
 }
-// Is twice a result below twice the smallest normal number?
+// True if a doubled result is below twice the smallest normal number.
 Value* IsTinyByHalf(FunctionEmitter& e, Value* doubled) {
   return e.b.CreateFCmpOLT(
       FloatAbs(e, doubled),
@@ -176,7 +176,7 @@ Value* FloatMinMax(FunctionEmitter& e, Value* x, Value* y, bool is_max, bool nan
   auto* const type = x->getType();
   auto* const x_wins = is_max ? e.b.CreateFCmpOGT(x, y) : e.b.CreateFCmpOLT(x, y);
   Value* result = e.b.CreateSelect(x_wins, x, y);
-  // Equal numbers differ only as zeros do: of these the signs decide.
+  // Equal numbers with different bits are zeros; their signs decide.
   auto* const both =
       is_max ? e.b.CreateAnd(AsBits(e, x), AsBits(e, y)) : e.b.CreateOr(AsBits(e, x), AsBits(e, y));
   result = e.b.CreateSelect(e.b.CreateFCmpOEQ(x, y), e.b.CreateBitCast(both, type), result);
@@ -242,7 +242,7 @@ Value* NarrowFloat(FunctionEmitter& e, Value* value, Type from, Type to, Roundin
   if (to == Type::kBf16) {
     if (from == Type::kF64) value = NarrowToOdd(e, value);
     if (rounding == Rounding::kNearest) return RoundToBf16(e, value);
-    // Cutting digits off rounds towards zero; a NaN must not become an infinity.
+    // Truncation rounds towards zero; a NaN must not become an infinity.
     auto* const bits = AsBits(e, value);
     Value* cut = e.b.CreateTrunc(e.b.CreateLShr(bits, e.ConstInt(32, 16)), e.Int(16));
     if (rounding != Rounding::kZero) {
@@ -254,7 +254,7 @@ Value* NarrowFloat(FunctionEmitter& e, Value* value, Type from, Type to, Roundin
     return e.b.CreateSelect(e.b.CreateFCmpUNO(value, value), e.ConstInt(16, 0x7fff), cut);
   }
   auto* const target = e.TypeOf(to);
-  // Without f16 instructions f64 to f16 takes two steps, of which the first must not round a tie.
+  // Without f16 instructions, f64 to f16 takes two steps. The first must not round a tie.
   if (from == Type::kF64 && to == Type::kF16 && rounding == Rounding::kNearest &&
       !e.module().host().avx512fp16)
     return e.b.CreateFPTrunc(NarrowToOdd(e, value), target);
@@ -262,7 +262,7 @@ Value* NarrowFloat(FunctionEmitter& e, Value* value, Type from, Type to, Roundin
   if (from == Type::kF64 && to == Type::kF16) wide = NarrowToOdd(e, value);
   auto* const nearest = e.b.CreateFPTrunc(wide, target);
   if (rounding == Rounding::kNearest) return nearest;
-  // One step back where the nearest number lies on the wrong side.
+  // Steps back if the nearest number is on the wrong side.
   auto* const back = e.b.CreateFPExt(nearest, wide->getType());
   const unsigned bits = target->getScalarSizeInBits();
   auto* const pattern = AsBits(e, nearest);
@@ -289,8 +289,8 @@ Value* NarrowFloat(FunctionEmitter& e, Value* value, Type from, Type to, Roundin
 
 namespace {
 
-// One input and one result of the same type, f32 or f64 (f16 and bf16 are
-// computed in f32), with .ftz; rcp, sqrt, sin …
+// Emits operations with one input and one result of the same type, f32 or f64 (f16 and bf16 are
+// computed in f32), with .ftz: rcp, sqrt, sin …
 template <typename Operation>
 void EmitUnary(FunctionEmitter& e, Operation operation) {
   const bool flush = e.Take("ftz");
@@ -309,7 +309,7 @@ void EmitUnary(FunctionEmitter& e, Operation operation) {
   e.Write(ptx::IsPacked(type) ? ForHalves(e, type, {input}, apply) : apply({input}, type), type);
 }
 
-// An approximation of PTX, by the host's mathematical library.
+// PTX approximation, computed by the host's math library.
 void EmitApproximation(FunctionEmitter& e, std::string_view function) {
   if (!e.Take("approx")) e.Refuse("only the .approx form exists");
   EmitUnary(e, [&](Value* value) {
@@ -323,14 +323,14 @@ void EmitEx2(FunctionEmitter& e) { EmitApproximation(e, "ex2"); }
 void EmitLg2(FunctionEmitter& e) { EmitApproximation(e, "lg2"); }
 void EmitTanh(FunctionEmitter& e) { EmitApproximation(e, "tanh"); }
 
-// Of the approximations of f64 only the upper halves of argument and result count.
+// Approximations of f64 use only the upper halves of argument and result.
 Value* UpperHalf(FunctionEmitter& e, Value* value) {
   auto* const upper = e.b.CreateAnd(AsBits(e, value), e.ConstInt(64, ~std::uint64_t{0} << 32));
   return e.b.CreateBitCast(upper, value->getType());
 }
 
-// Applies an operation so to f64, and plainly to other types; `approximate` is false for the forms
-// that are exact.
+// Applies an operation to upper halves for approximated f64, else to whole values. `approximate` is
+// false for exact forms.
 template <typename Operation>
 Value* ByUpperHalves(FunctionEmitter& e, bool approximate, Value* value, Operation operation) {
   if (!approximate || e.type() != Type::kF64) return operation(value);
@@ -345,7 +345,7 @@ void EmitRcp(FunctionEmitter& e) {
     return ByUpperHalves(e, approximate, value, [&](Value* v) {
       auto* const one = FloatConstant(v->getType(), 1);
       auto* const result = FloatArithmetic(e, FloatOperation::kDiv, one, v, rounding);
-      // Only rounding up can lift a result to the smallest normal number.
+      // Only rounding up can increase a result to the smallest normal number.
       const bool up = rounding == Rounding::kUp || rounding == Rounding::kDown;
       return flush && up ? FlushWhere(e, IsTinyQuotient(e, one, v, rounding), result) : result;
     });
@@ -363,8 +363,7 @@ void EmitSqrt(FunctionEmitter& e) {
 
 void EmitRsqrt(FunctionEmitter& e) {
   if (!e.Take("approx")) e.Refuse("only the .approx form exists");
-  // The form of f64 without .ftz is what the math library's rsqrt() becomes: GPUs emulate it in
-  // full.
+  // rsqrt() of the math library becomes f64 without .ftz. GPUs emulate this form in full precision.
   const bool approximate = e.instruction().Has("ftz");
   EmitUnary(e, [&](Value* value) {
     return ByUpperHalves(e, approximate, value, [&](Value* v) {

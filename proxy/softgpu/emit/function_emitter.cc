@@ -15,7 +15,7 @@ using ptx::kNoIndex;
 using ptx::Operand;
 using Side = analysis::ReconvergencePoint::Side;
 
-// A spin loop yields once in so many rounds: what it waits for is often there at once.
+// Iterations of a spin loop per yield: the awaited value often arrives at once.
 constexpr std::uint32_t kSpinsPerYield = 16;
 
 }  // namespace
@@ -102,7 +102,7 @@ Status FunctionEmitter::Emit() {
   }
   CreateBlocks();
   EmitInstructions();
-  // Results in registers are handed over where all ways out meet.
+  // Results in registers are stored in the common return block.
   b.SetInsertPoint(return_);
   const auto& results = function().signature.results;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -118,8 +118,8 @@ Status FunctionEmitter::Emit() {
   return status_;
 }
 
-// The toolkit's code expects its shared memory to start as zeros. The first
-// thread, or warp, of a block runs before all others.
+// The toolkit's code expects zeroed shared memory. The first thread, or warp, of a block runs
+// before all others.
 void FunctionEmitter::ClearReservedShared() {
   llvm::Value* index =
       warp_ == nullptr ? ConstInt(32, 0) : ContextField(offsetof(ThreadContext, warp), Int(32));
@@ -140,8 +140,8 @@ void FunctionEmitter::ClearReservedShared() {
 void FunctionEmitter::CreateFrame() {
   const auto types = ChooseRegisterTypes();
   b.SetInsertPoint(entry_);
-  // A register that is read before it is written is zero: LLVM's undefined
-  // values would make the branches that depend on it undefined as well.
+  // A register read before its first write is zero. LLVM's undefined values would make branches
+  // depending on them undefined, too.
   for (std::size_t i = 0; i < types.size(); ++i) {
     const unsigned count = warp_ == nullptr ? 1 : CountOf(warp_->registers[i].spread);
     auto* const type = count == 1 ? types[i] : llvm::FixedVectorType::get(types[i], count);
@@ -197,7 +197,7 @@ void FunctionEmitter::EmitOne(std::uint32_t index) {
     if (b.GetInsertBlock()->getTerminator() == nullptr) Reconverge(Side::kAfter);
     return;
   }
-  // A guarded instruction stands in a block of its own.
+  // A guarded instruction is in a block of its own.
   llvm::Value* guard = b.CreateLoad(Int(1), registers_[instruction_->guard]);
   if (instruction_->guard_negated) guard = b.CreateNot(guard);
   auto* const run = llvm::BasicBlock::Create(context(), "", function_, return_);
@@ -261,7 +261,7 @@ Rounding FunctionEmitter::TakeRounding(Rounding otherwise) {
   return otherwise;
 }
 
-// " (file.cu:12)", where the PTX tells.
+// " (file.cu:12)", if the PTX has line information.
 std::string FunctionEmitter::SourcePlace() const {
   const auto& lines = body().source_lines;
   const auto next = std::upper_bound(
@@ -299,7 +299,7 @@ llvm::Value* FunctionEmitter::CallRuntime(std::string_view name, llvm::Type* res
     types.push_back(argument->getType());
   }
   auto* const call = b.CreateCall(module_.External(name, result, types, pure), arguments);
-  // Where a call stands may matter to the runtime: it groups the lanes of activemask by it.
+  // The runtime groups the lanes of activemask by call site, so calls must not be merged.
   if (!pure) call->addFnAttr(llvm::Attribute::NoMerge);
   return call;
 }

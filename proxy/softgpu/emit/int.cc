@@ -107,7 +107,7 @@ Value* CountLeadingZeros(FunctionEmitter& e, Value* value) {
 
 void EmitClz(FunctionEmitter& e) { e.Write(CountLeadingZeros(e, e.Read(1, e.type())), Type::kU32); }
 
-// Position of the highest bit that is not the sign; none gives 0xffffffff.
+// Position of the highest bit different from the sign; 0xffffffff without one.
 void EmitBfind(FunctionEmitter& e) {
   Value* value = e.Read(1, e.type());
   const unsigned bits = ptx::BitsOf(e.type());
@@ -123,12 +123,12 @@ void EmitBrev(FunctionEmitter& e) {
   e.Write(e.b.CreateUnaryIntrinsic(llvm::Intrinsic::bitreverse, e.Read(1, e.type())), e.type());
 }
 
-// The low eight bits of an operand, as 32 bits.
+// Low eight bits of an operand, as 32 bits.
 Value* ReadByte(FunctionEmitter& e, std::size_t i) {
   return e.b.CreateAnd(e.Read(i, Type::kU32), e.ConstInt(32, 0xff));
 }
 
-// `count` low bits set, for a count of 0 … the width and more.
+// Mask with `count` low bits set; `count` may exceed the width.
 Value* LowMask(FunctionEmitter& e, unsigned bits, Value* count32) {
   return e.b.CreateNot(ShiftLeft(e, e.ConstInt(bits, ~std::uint64_t{0}), count32));
 }
@@ -146,8 +146,8 @@ void EmitBfe(FunctionEmitter& e) {
     e.Write(field, type);
     return;
   }
-  // The sign is bit min(position + length - 1, width - 1) of the source; it fills what the field
-  // leaves.
+  // The sign is bit min(position + length - 1, width - 1) of the source; it fills the bits above
+  // the field.
   auto* const last = e.b.CreateSub(e.b.CreateAdd(position, length), e.ConstInt(32, 1));
   auto* const sign_at = IntegerMinMax(e, last, e.ConstInt(32, bits - 1), false, false);
   auto* const sign = e.b.CreateTrunc(ShiftRight(e, value, sign_at, false), e.Int(1));
@@ -159,7 +159,7 @@ void EmitBfe(FunctionEmitter& e) {
   e.Write(e.b.CreateSelect(e.b.CreateIsNull(length), e.ConstInt(bits, 0), result), type);
 }
 
-// bfi f, a, b, position, length: the low bits of a put into b.
+// bfi f, a, b, position, length: inserts the low bits of a into b.
 void EmitBfi(FunctionEmitter& e) {
   const Type type = e.type();
   auto* const position = ReadByte(e, 3);
@@ -269,7 +269,7 @@ void EmitPrmt(FunctionEmitter& e) {
     auto* const shift = e.b.CreateZExt(e.b.CreateShl(selector, e.ConstInt(32, 3)), e.Int(64));
     Value* byte = e.b.CreateTrunc(e.b.CreateLShr(bytes, shift), e.Int(8));
     if (!has_mode) {
-      // The selector's top bit replaces the byte by copies of its sign.
+      // If the selector's top bit is set, copies of the sign replace the byte.
       auto* const copy =
           e.b.CreateTrunc(e.b.CreateLShr(control, e.ConstInt(32, 4 * i + 3)), e.Int(1));
       byte = e.b.CreateSelect(copy, e.b.CreateAShr(byte, e.ConstInt(8, 7)), byte);
@@ -280,7 +280,7 @@ void EmitPrmt(FunctionEmitter& e) {
   e.Write(result, Type::kB32);
 }
 
-// fns.b32 d, mask, base, offset: the offset-th set bit from base on, or back from it.
+// fns.b32 d, mask, base, offset: the offset-th set bit, counted up or down from base.
 void EmitFns(FunctionEmitter& e) {
   e.Write(
       e.CallRuntime("cuspan_math_find_nth_set", e.Int(32),
@@ -288,7 +288,7 @@ void EmitFns(FunctionEmitter& e) {
       Type::kB32);
 }
 
-// --- Carry chains: the sum or difference is computed with two more bits.
+// --- Carry chains: the sum or difference is computed with two additional bits.
 
 void WriteSum(FunctionEmitter& e, Value* x, Value* y, bool uses_carry) {
   const unsigned bits = ptx::BitsOf(e.type());

@@ -1,5 +1,5 @@
-// Registers handed to the runtime in memory: 32-bit words, word `i` of all lanes
-// that one value holds beside one another (one lane, or the whole warp).
+// Registers passed to the runtime in memory: 32-bit words, word `i` of all lanes side by side (one
+// lane, or the whole warp).
 #pragma once
 
 #include "proxy/softgpu/emit/function_emitter.h"
@@ -8,17 +8,17 @@ namespace cuspan::softgpu::emit {
 
 class LaneWords {
  public:
-  // Memory for `count` words of each lane in the frame; not initialised.
+  // Allocates uninitialised memory in the frame, `count` words for each lane.
   LaneWords(FunctionEmitter& e, unsigned count)
       : e_(e),
         lanes_(Lanes(e)),
         memory_(e.FrameBytes(std::uint64_t{count} * lanes_ * kWordBytes, 64)) {
     e_.b.CreateLifetimeStart(memory_);
   }
-  // Nothing reads the memory any more, so that others may lie in its place.
+  // Ends the lifetime of the memory, so that LLVM can reuse it.
   void End() { e_.b.CreateLifetimeEnd(memory_); }
 
-  // How many lanes a value holds.
+  // Number of lanes of a value.
   static unsigned Lanes(FunctionEmitter& e) {
     const auto* const vector = llvm::dyn_cast<llvm::FixedVectorType>(e.Int(32));
     return vector == nullptr ? 1 : vector->getNumElements();
@@ -26,13 +26,13 @@ class LaneWords {
   unsigned lanes() const { return lanes_; }
   llvm::Value* memory() const { return memory_; }
 
-  // `value` is of 32 bits, an integer or a float.
+  // `value` has 32 bits, integer or float.
   void Put(unsigned i, llvm::Value* value) {
     e_.b.CreateAlignedStore(value, At(i), llvm::Align(4));
   }
   // Word `i` as an integer.
   llvm::Value* Get(unsigned i) { return e_.b.CreateAlignedLoad(e_.Int(32), At(i), llvm::Align(4)); }
-  // A value of 64 bits is two words, the lower first.
+  // A 64-bit value takes two words, the lower first.
   void PutWide(unsigned i, llvm::Value* value) {
     auto* const bits = e_.b.CreateBitCast(value, e_.Int(64));
     Put(i, e_.b.CreateTrunc(bits, e_.Int(32)));

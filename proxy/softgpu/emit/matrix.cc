@@ -1,6 +1,6 @@
-// Matrix instructions of a warp: mma, wmma, ldmatrix, stmatrix, movmatrix. The
-// arithmetic and the exchange between lanes is the runtime's. (PTX ISA, "Warp
-// Level Matrix Multiply-Accumulate Instructions")
+// Matrix instructions of a warp: mma, wmma, ldmatrix, stmatrix, movmatrix. The runtime does the
+// arithmetic and the exchange between lanes. (PTX ISA, "Warp Level Matrix Multiply-Accumulate
+// Instructions")
 #include <charconv>
 #include <optional>
 
@@ -36,7 +36,7 @@ std::optional<MatrixType> MatrixTypeNamed(std::string_view name) {
 
 bool IsFloat(MatrixType type) { return type < MatrixType::kS8; }
 
-// Takes the types that the instruction names, in order.
+// Reads the types named by the instruction, in order.
 std::vector<MatrixType> TakeTypes(FunctionEmitter& e) {
   std::vector<MatrixType> types;
   for (auto modifier : e.instruction().modifiers) {
@@ -48,7 +48,7 @@ std::vector<MatrixType> TakeTypes(FunctionEmitter& e) {
   return types;
 }
 
-// Takes "m16n8k16".
+// Reads "m16n8k16".
 bool TakeShape(FunctionEmitter& e, MatrixOperation* op) {
   for (auto modifier : e.instruction().modifiers) {
     const char* at = modifier.data();
@@ -123,7 +123,7 @@ bool HasWmmaShape(const MatrixOperation& op) {
   }
 }
 
-// Do A, B, C and D go together?
+// True if the types of A, B, C and D match.
 bool HasMatchingTypes(const MatrixOperation& op) {
   const bool c_and_d = op.c == op.d || op.a == MatrixType::kF16;
   switch (op.a) {
@@ -145,7 +145,7 @@ bool HasMatchingTypes(const MatrixOperation& op) {
   }
 }
 
-// The words of a fragment's registers, put from word `first` on; counts them.
+// Stores the words of a fragment's registers from word `first` on; returns their number.
 unsigned PutFragment(FunctionEmitter& e, LaneWords& words, unsigned first, const Operand& operand,
                      unsigned expected) {
   unsigned count = 0;
@@ -188,7 +188,7 @@ void GetFragment(FunctionEmitter& e, LaneWords& words, const Operand& operand, u
   if (count != expected) e.Reject("the destination has the wrong number of registers");
 }
 
-// Lets the lanes of the warp meet over their words.
+// Executes the operation on the words of all lanes of the warp.
 void Exchange(FunctionEmitter& e, const MatrixOperation& op, LaneWords& words) {
   auto* const packed = e.b.getInt64(op.Pack());
   if (words.lanes() == 1) {
@@ -211,7 +211,7 @@ void EmitMultiplication(FunctionEmitter& e, const MatrixOperation& op) {
   words.End();
 }
 
-// Takes .satfinite and, of .b1, the operation.
+// Reads .satfinite and, for .b1, the operation.
 void TakeArithmetic(FunctionEmitter& e, MatrixOperation* op) {
   const bool finite = e.Take("satfinite");
   op->saturate = finite && !IsFloat(op->a);
@@ -222,7 +222,7 @@ void TakeArithmetic(FunctionEmitter& e, MatrixOperation* op) {
   e.Take("popc");
 }
 
-// Takes .row or .col for A and then for B.
+// Reads .row or .col for A and then for B.
 void TakeLayouts(FunctionEmitter& e, MatrixOperation* op) {
   unsigned count = 0;
   for (auto modifier : e.instruction().modifiers) {
@@ -268,20 +268,20 @@ void EmitMma(FunctionEmitter& e) {
 
 struct WmmaMatrix {
   unsigned rows, columns;
-  bool by_columns;  // Whether a lane's consecutive elements go down a column.
+  bool by_columns;  // A lane's consecutive elements go down a column.
   MatrixType type;
-  unsigned words;  // Registers of 32 bits.
+  unsigned words;  // 32-bit registers.
 };
 
-// The lane's element `i`: its distance from the first of the matrix, in elements.
+// Offset of the lane's element `i` from the first element of the matrix, in elements.
 Value* ElementOffset(FunctionEmitter& e, const WmmaMatrix& matrix, Value* lane, unsigned per_lane,
                      unsigned i, bool column_layout, Value* stride) {
   auto* const index =
       e.b.CreateAdd(e.b.CreateMul(lane, e.ConstInt(32, per_lane)), e.ConstInt(32, i));
-  const unsigned length = matrix.by_columns ? matrix.rows : matrix.columns;  // A power of two.
+  const unsigned length = matrix.by_columns ? matrix.rows : matrix.columns;  // Power of two.
   auto* const along = e.b.CreateAnd(index, e.ConstInt(32, length - 1));
   auto* const across = e.b.CreateUDiv(index, e.ConstInt(32, length));
-  // In memory, lines of the layout's direction lie `stride` apart.
+  // Lines in the direction of the memory layout are `stride` apart.
   const bool along_is_contiguous = matrix.by_columns == column_layout;
   auto* const line = along_is_contiguous ? across : along;
   auto* const place = along_is_contiguous ? along : across;
@@ -289,8 +289,8 @@ Value* ElementOffset(FunctionEmitter& e, const WmmaMatrix& matrix, Value* lane, 
   return e.b.CreateAdd(e.b.CreateMul(wide(line), wide(stride)), wide(place));
 }
 
-// What wmma.load and wmma.store have in common: walks the registers of the lane's
-// fragment, giving for each the addresses of its elements.
+// Calls `visit` for the elements of the lane's fragment with their addresses; used by wmma.load and
+// wmma.store.
 template <typename Visit>
 void WalkFragment(FunctionEmitter& e, const WmmaMatrix& matrix, const Operand& address,
                   Value* stride, bool column_layout, Visit visit) {
@@ -299,7 +299,7 @@ void WalkFragment(FunctionEmitter& e, const WmmaMatrix& matrix, const Operand& a
   const Space space = e.TakeSpace();
   auto* const base = e.Address(address, space, 0);
   auto* const lane = e.ContextField(offsetof(ThreadContext, lane), e.Int(32));
-  // Elements narrower than a byte are moved by whole words: their lines are contiguous.
+  // Elements narrower than a byte are moved in whole words, because their lines are contiguous.
   const unsigned step = bits < 8 ? 32 / bits : 1;
   if (e.failed()) return;
   for (unsigned i = 0; i < per_lane; i += step) {
@@ -310,7 +310,7 @@ void WalkFragment(FunctionEmitter& e, const WmmaMatrix& matrix, const Operand& a
   }
 }
 
-// The matrix that .a, .b, .c or .d names, with its type and shape.
+// Matrix named by .a, .b, .c or .d, with its type and shape.
 std::optional<WmmaMatrix> TakeMatrix(FunctionEmitter& e) {
   MatrixOperation op;
   op.kind = MatrixKind::kMultiplyWmma;
@@ -329,7 +329,7 @@ std::optional<WmmaMatrix> TakeMatrix(FunctionEmitter& e) {
   if (is_a || is_b) {
     if (!HasWmmaShape(op)) e.Refuse("this shape with this type is not implemented");
   } else {
-    // Accumulators do not say what is multiplied.
+    // The types of A and B are unknown for accumulators.
     const bool known =
         op.c == MatrixType::kF64 ? IsOneOf(op, {{8, 8, 4}})
         : op.c == MatrixType::kS32
@@ -350,7 +350,7 @@ bool TakeColumnLayout(FunctionEmitter& e) {
   return column;
 }
 
-// The distance between rows or columns: operand `i`, or that of a matrix without gaps.
+// Distance between rows or columns: operand `i`, or the distance in a matrix without gaps.
 Value* ReadStride(FunctionEmitter& e, std::size_t i, const WmmaMatrix& matrix, bool column_layout) {
   if (e.operand_count() > i) return e.Read(i, Type::kU32);
   return e.ConstInt(32, column_layout ? matrix.rows : matrix.columns);
@@ -388,7 +388,7 @@ void EmitWmmaLoad(FunctionEmitter& e) {
     }
     target = value;
   });
-  // Fragments of f16 have more registers than elements need: the rest repeats.
+  // Fragments of f16 have more registers than elements; the remaining ones repeat the elements.
   const std::size_t filled = matrix->rows * matrix->columns / 32 / per_register;
   for (std::size_t i = 0; i < registers.size() && !e.failed(); ++i)
     e.Write(registers[i], values[i % std::max<std::size_t>(filled, 1)],
@@ -425,7 +425,7 @@ void EmitWmmaMultiply(FunctionEmitter& e) {
   TakeLayouts(e, &op);
   if (!TakeShape(e, &op)) e.Reject("it names no shape");
   const auto types = TakeTypes(e);
-  if (types.size() == 2) {  // Of f16 only D and C are named.
+  if (types.size() == 2) {  // f16: only types of D and C.
     op.a = op.b = MatrixType::kF16;
     op.d = types[0];
     op.c = types[1];
@@ -463,7 +463,7 @@ void EmitWmma(FunctionEmitter& e) {
 
 // --- ldmatrix, stmatrix, movmatrix
 
-// Takes .m8n8.x{1,2,4}{.trans}.b16.
+// Reads .m8n8.x{1,2,4}{.trans}.b16.
 MatrixOperation TakeTiles(FunctionEmitter& e, MatrixKind kind) {
   MatrixOperation op;
   op.kind = kind;
@@ -476,8 +476,8 @@ MatrixOperation TakeTiles(FunctionEmitter& e, MatrixKind kind) {
   return op;
 }
 
-// The row that the lane's address names; lanes beyond the tiles' rows have none
-// and get 16 bytes of the frame instead.
+// Address of the row named by the lane. Lanes beyond the tiles' rows get 16 bytes of the frame
+// instead.
 Value* RowAddress(FunctionEmitter& e, const MatrixOperation& op, const Operand& address) {
   constexpr unsigned kRowBytes = 16;
   auto* const lane = e.ContextField(offsetof(ThreadContext, lane), e.Int(32));

@@ -10,7 +10,7 @@ using llvm::Value;
 using ptx::Space;
 using ptx::Type;
 
-// The barrier object at operand `i`, wherever its address says.
+// Address of the barrier object in operand `i`.
 Value* BarrierAt(FunctionEmitter& e, std::size_t i, Space space) {
   return e.Address(e.operand(i), space, kBarrierBytes);
 }
@@ -19,7 +19,7 @@ void EmitArrive(FunctionEmitter& e, Space space) {
   const bool drop = e.Take("arrive_drop");
   e.Take("arrive");
   const bool expects = e.Take("expect_tx");
-  e.Take("noComplete");  // A promise of the program.
+  e.Take("noComplete");  // Promise of the program.
   auto* const barrier = BarrierAt(e, 1, space);
   Value* count = e.ConstInt(32, 1);
   if (e.operand_count() > 2) {
@@ -76,8 +76,8 @@ void EmitMbarrier(FunctionEmitter& e) {
   }
 }
 
-// mapa{.shared::cluster} d, a, rank: the address of a in the cluster's block `rank`, and
-// getctarank{.shared::cluster} d, a: a cluster is one block.
+// mapa{.shared::cluster} d, a, rank: the address of a in the cluster's block `rank`;
+// getctarank{.shared::cluster} d, a. A cluster is one block.
 void EmitMapa(FunctionEmitter& e) {
   e.Take("shared::cluster");
   e.Read(2, Type::kU32);

@@ -16,7 +16,7 @@ using ptx::Type;
 
 MemoryOrder TakeMemoryOrder(FunctionEmitter& e) {
   MemoryOrder order;
-  // PTX's .volatile is .relaxed.sys that may not be combined or removed.
+  // PTX's .volatile is .relaxed.sys, but must not be combined or removed.
   if (e.Take("volatile") || e.Take("mmio")) order = {llvm::AtomicOrdering::Monotonic, true};
   if (e.Take("relaxed")) order.ordering = llvm::AtomicOrdering::Monotonic;
   if (e.Take("acquire")) order.ordering = llvm::AtomicOrdering::Acquire;
@@ -24,7 +24,7 @@ MemoryOrder TakeMemoryOrder(FunctionEmitter& e) {
   if (e.Take("acq_rel")) order.ordering = llvm::AtomicOrdering::AcquireRelease;
   if (e.Take("sc")) order.ordering = llvm::AtomicOrdering::SequentiallyConsistent;
   e.Take("weak");
-  // Every scope is the whole machine here.
+  // All scopes mean the whole machine here.
   for (std::string_view scope : {"cta", "cluster", "gpu", "sys"}) e.Take(scope);
   return order;
 }
@@ -78,7 +78,7 @@ Value* ElementAddress(FunctionEmitter& e, const Access& access, Value* address, 
 
 namespace {
 
-// A kernel's parameters stay as they are while it runs.
+// True for a kernel's parameter; it is constant while the kernel runs.
 bool IsKernelParameter(FunctionEmitter& e, const Operand& address) {
   if (!e.function().entry || address.elements.empty()) return false;
   const Operand& base = address.elements[0];
@@ -99,15 +99,14 @@ llvm::SmallVector<Value*, 8> LoadElements(FunctionEmitter& e, const Access& acce
       values.push_back(e.b.CreateBitCast(load, e.TypeOf(access.type)));
       continue;
     }
-    // Alignment 1 costs nothing on x86 and keeps a misaligned pointer from becoming undefined
-    // behaviour.
+    // Alignment 1 costs nothing on x86, and avoids undefined behaviour of misaligned pointers.
     auto* const load = e.b.CreateAlignedLoad(e.TypeOf(access.type), address, llvm::Align(1));
     const bool parameter = IsKernelParameter(e, e.operand(1));
     if (parameter)
       load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(e.context(), {}));
-    // Local memory that was never written holds just any value, but one value. Not so parameters:
-    // what is computed from them is most of a kernel, and LLVM looks behind each freeze again and
-    // again.
+    // Unwritten local memory has an arbitrary but constant value, hence the freeze. Parameters are
+    // always written. They reach most values of a kernel, and LLVM repeats its analysis for each
+    // freeze.
     values.push_back(access.may_be_frame() && !parameter ? e.b.CreateFreeze(load) : load);
   }
   return values;
@@ -140,7 +139,7 @@ void EmitLd(FunctionEmitter& e) {
   }
   auto* const address = e.Address(e.operand(1), access.space, access.bytes());
   if (e.failed()) return;
-  // All elements are read before any is written: a destination may be the address.
+  // All elements are read before the first write: a destination may be the address.
   const auto values = LoadElements(e, access, address);
   for (unsigned i = 0; i < access.length; ++i) e.Write(destinations[i], values[i], access.type);
 }
@@ -205,7 +204,7 @@ void EmitMov(FunctionEmitter& e) {
   }
 }
 
-// cvta.space.u64 (to generic) and cvta.to.space.u64 (from generic). Only shared addresses differ.
+// cvta.space.u64 (to generic) and cvta.to.space.u64 (from generic). Only shared addresses change.
 void EmitCvta(FunctionEmitter& e) {
   const bool to_space = e.Take("to");
   const Space space = e.TakeSpace();
@@ -228,7 +227,7 @@ Value* IsShared(FunctionEmitter& e, Value* address) {
 }
 
 Value* IsLocal(FunctionEmitter& e, Value* address) {
-  // Nothing that it reads changes while the thread runs.
+  // Its inputs are constant while the thread runs.
   constexpr bool kPure = true;
   auto* const is_local =
       e.CallRuntime("cuspan_rt_is_local", e.Int(32), {e.ContextPointer(), address}, kPure);
@@ -272,7 +271,7 @@ void EmitIsspacep(FunctionEmitter& e) {
     case Space::kParam:
       result = IsParameter(e, address);
       break;
-    case Space::kGlobal:  // What lies in no other window; parameters lie within this one.
+    case Space::kGlobal:  // All other windows excluded; parameters are within this one.
       result = e.b.CreateNot(e.b.CreateOr(e.b.CreateOr(IsShared(e, address), IsLocal(e, address)),
                                           IsConstant(e, address)));
       break;
@@ -282,12 +281,12 @@ void EmitIsspacep(FunctionEmitter& e) {
   e.Write(result, Type::kPred);
 }
 
-// Hints that need nothing done: whatever modifiers they carry.
+// Hints without effect, with any modifiers.
 void EmitHint(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
 }
 
-// A cache policy is never looked into here.
+// Cache policies are ignored.
 void EmitCreatepolicy(FunctionEmitter& e) {
   EmitHint(e);
   e.Write(e.ConstInt(64, 0), Type::kB64);

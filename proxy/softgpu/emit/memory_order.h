@@ -1,4 +1,4 @@
-// How PTX's memory semantics (.relaxed, .acquire, .volatile …) read in LLVM's terms.
+// Translation of PTX's memory semantics (.relaxed, .acquire, .volatile …) to LLVM's.
 #pragma once
 
 #include <llvm/Support/AtomicOrdering.h>
@@ -12,7 +12,7 @@ struct MemoryOrder {
   bool is_volatile = false;
 
   bool is_atomic() const { return ordering != llvm::AtomicOrdering::NotAtomic; }
-  // Loads can not release and stores can not acquire; PTX has no such forms.
+  // Loads cannot release and stores cannot acquire; PTX has no such forms.
   llvm::AtomicOrdering ForLoad() const {
     return ordering == llvm::AtomicOrdering::Acquire || ordering == llvm::AtomicOrdering::Monotonic
                ? ordering
@@ -25,9 +25,9 @@ struct MemoryOrder {
   }
 };
 
-// Takes the semantics and the scope from the instruction's modifiers.
+// Reads the semantics and the scope from the instruction's modifiers.
 MemoryOrder TakeMemoryOrder(FunctionEmitter& e);
-// Takes cache operators and prefetch and eviction hints, which change nothing here.
+// Reads cache operators and prefetch and eviction hints; they have no effect here.
 void TakeCacheHints(FunctionEmitter& e);
 
 }  // namespace cuspan::softgpu::emit

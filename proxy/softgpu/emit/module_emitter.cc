@@ -44,11 +44,11 @@ void ModuleEmitter::Declare() {
   auto* const pointer = llvm::PointerType::getUnqual(context_);
   for (std::size_t i = 0; i < plan_.functions.size(); ++i) {
     const auto& function = module_.functions[plan_.functions[i].index];
-    // The context, then the address of each result and parameter; a kernel finds its own in the
-    // context.
+    // Arguments: the context, then the address of each result and parameter. A kernel finds its
+    // parameters in the context.
     std::vector<llvm::Type*> arguments = {pointer};
     if (!function.entry) {
-      // Code for a warp gets the lanes that call behind the context.
+      // Code for a warp gets the mask of calling lanes behind the context.
       if (warps_ != nullptr) arguments.push_back(llvm::Type::getInt32Ty(context_));
       arguments.resize(arguments.size() + function.signature.results.size() +
                            function.signature.parameters.size(),
@@ -59,7 +59,7 @@ void ModuleEmitter::Declare() {
         i == 0 ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage,
         i == 0 ? EntrySymbol(function.name) : Format("ptx.function.{}", function.name), out_.get());
     declared->setDoesNotThrow();
-    // Frames with much .local memory must not step over the guard page below a stack.
+    // Large frames (.local memory) must not skip the guard page below a stack.
     declared->addFnAttr("probe-stack", "inline-asm");
     if (warps_ != nullptr) declared->addFnAttr("prefer-vector-width", "512");
     functions_[plan_.functions[i].index] = declared;

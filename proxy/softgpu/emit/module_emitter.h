@@ -1,5 +1,4 @@
-// One LLVM module: a kernel, the functions it may call, and the names by which
-// its code reaches memory and the runtime.
+// One LLVM module: a kernel, its callees, and the symbols for memory and the runtime.
 #pragma once
 
 #include <llvm/IR/LLVMContext.h>
@@ -20,37 +19,36 @@
 
 namespace cuspan::softgpu::emit {
 
-// What the instructions of the machine that the code will run on decide here.
+// Properties of the machine and of the mode affecting the code.
 struct Host {
   bool avx512f = false;
   bool avx512fp16 = false;
-  bool interleaved = false;     // Nor this: other threads get on before each access.
-  bool check_accesses = false;  // Not of the machine: every access is checked before it is made.
+  bool interleaved = false;     // Mode: other threads may run before each access.
+  bool check_accesses = false;  // Mode: each access is checked first.
 };
 
-// Symbols of the LLVM module that its user defines: a variable's address, and a
-// function's (an address that stands for it; nothing is read from there).
+// Symbols to be defined by the user of the LLVM module: the address of a variable, and an address
+// identifying a function (never dereferenced).
 std::string VariableSymbol(std::string_view name);
 std::string FunctionSymbol(std::string_view name);
-// The names in such symbols; nullopt for other symbols.
+// PTX names in these symbols; nullopt for other symbols.
 std::optional<std::string_view> NameOfVariableSymbol(std::string_view symbol);
 std::optional<std::string_view> NameOfFunctionSymbol(std::string_view symbol);
-// The kernel's entry point, a KernelEntry.
+// Entry point of the kernel, a KernelEntry.
 std::string EntrySymbol(std::string_view name);
 
 class ModuleEmitter {
  public:
-  // Points by function of the plan where the threads of a warp wait for each other.
+  // Points where the threads of a warp wait for each other, by function of the plan.
   using ReconvergencePoints = std::vector<std::vector<analysis::ReconvergencePoint>>;
 
-  // All arguments must outlive the emitter. With `warps` the code is for a warp
-  // at a time, otherwise for one thread, with `points`.
+  // All arguments must outlive the emitter. Makes code for a warp at a time if `warps` is set, else
+  // for one thread, with `points`.
   ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module,
                 const analysis::KernelPlan& plan, const analysis::WarpPlan* warps,
                 const ReconvergencePoints& points, const Host& host);
 
-  // Emits everything and verifies it. Fails naming kernel, line and instruction.
-  // Called once.
+  // Emits and verifies everything. Errors name kernel, line and instruction. Called once.
   Result<std::unique_ptr<llvm::Module>> Emit();
 
   llvm::LLVMContext& context() { return context_; }
@@ -60,13 +58,12 @@ class ModuleEmitter {
   const Host& host() const { return host_; }
   const ptx::Function& kernel() const { return module_.functions[plan_.functions[0].index]; }
 
-  // The LLVM function for a function of the plan, by its index in the PTX module; null when not
-  // planned.
+  // LLVM function for the function with this index in the PTX module; null if not in the plan.
   llvm::Function* FunctionOf(std::uint32_t index) const;
-  // Address of a .global or .const variable, or what stands for a function's address.
+  // Address of a .global or .const variable, or address identifying a function.
   llvm::Constant* VariableAddress(std::string_view name);
   llvm::Constant* FunctionAddress(std::string_view name);
-  // A function outside the module. `pure`: reads and writes no memory and always returns.
+  // Function outside the module. `pure`: reads and writes no memory, and always returns.
   llvm::FunctionCallee External(std::string_view name, llvm::Type* result,
                                 llvm::ArrayRef<llvm::Type*> arguments, bool pure);
   // Address of a constant string.

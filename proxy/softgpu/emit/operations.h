@@ -1,17 +1,17 @@
-// Operations on values that several instruction families share. `e` gives the
-// builder; none of these reads operands or writes registers.
+// Operations on values shared by several instruction families. `e` provides the builder; none of
+// them reads operands or writes registers.
 #pragma once
 
 #include "proxy/softgpu/emit/function_emitter.h"
 
 namespace cuspan::softgpu::emit {
 
-// A barrier object in memory. (PTX ISA, "mbarrier")
+// Size of a barrier object in memory. (PTX ISA, "mbarrier")
 inline constexpr std::uint64_t kBarrierBytes = 8;
 
 // --- Integers (int.cc)
 
-// Logical or arithmetic shifts by any amount: beyond the width gives 0, or the sign.
+// Logical or arithmetic shifts by any amount; amounts beyond the width give 0, or the sign.
 llvm::Value* ShiftLeft(FunctionEmitter& e, llvm::Value* value, llvm::Value* amount32);
 llvm::Value* ShiftRight(FunctionEmitter& e, llvm::Value* value, llvm::Value* amount32,
                         bool is_signed);
@@ -25,31 +25,32 @@ WideProduct MultiplyWide(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, boo
 llvm::Value* IntegerMinMax(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, bool is_max,
                            bool is_signed);
 
-// add.cc, sub.cc and mad.{lo,hi}.cc: the current instruction, whole.
+// Emission of the whole current instruction: add.cc, sub.cc and mad.{lo,hi}.cc.
 void WriteAddWithCarryOut(FunctionEmitter& e);
 void WriteSubWithCarryOut(FunctionEmitter& e);
 void WriteMadWithCarryOut(FunctionEmitter& e);
 
 // --- Floating point (float.cc). `type` is f16, bf16, f32 or f64.
 
-// A bf16 (as i16) as f32, and back by rounding to nearest even; other types pass unchanged.
+// Conversion of bf16 (as i16) to f32, and back by rounding to nearest even; other types are
+// unchanged.
 llvm::Value* Widen(FunctionEmitter& e, llvm::Value* value, ptx::Type type);
 llvm::Value* Narrow(FunctionEmitter& e, llvm::Value* value, ptx::Type type);
-// Subnormal numbers become zeros of their sign.
+// Replaces subnormal numbers by zeros of their sign.
 llvm::Value* FlushSubnormal(FunctionEmitter& e, llvm::Value* value);
-// The value, or a zero of its sign where `tiny`.
+// Replaces values with `tiny` set by zeros of their sign.
 llvm::Value* FlushWhere(FunctionEmitter& e, llvm::Value* tiny, llvm::Value* value);
-// Whether a result is what .ftz flushes: below the smallest normal number when it is rounded as
-// if exponents had no end (so does hardware). The plain result may have been lifted to that
-// number. These compute twice the result, which is normal where it matters: in the range just
-// below; where doubling overflows, the plain result is exact. x · y, x / y, x · y + z.
+// True if .ftz flushes a result: below the smallest normal number when rounded with unlimited
+// exponents, as in hardware. The plain result may be rounded up to that number. These compute twice
+// the result, normal just below the limit. If doubling overflows, the plain result is exact. x · y,
+// x / y, x · y + z.
 llvm::Value* IsTinyProduct(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, Rounding rounding);
 llvm::Value* IsTinyQuotient(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, Rounding rounding);
 llvm::Value* IsTinySum(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, llvm::Value* z,
                        ptx::Type type, Rounding rounding);
-// The same of an f64 that becomes f32.
+// The same for an f64 converted to f32.
 llvm::Value* IsTinyInF32(FunctionEmitter& e, llvm::Value* value, Rounding rounding);
-// Into [0, 1]; NaN becomes 0.
+// Clamps to [0, 1]; NaN becomes 0.
 llvm::Value* Saturate(FunctionEmitter& e, llvm::Value* value);
 // IEEE arithmetic in the given rounding.
 enum class FloatOperation { kAdd, kSub, kMul, kDiv };
@@ -57,20 +58,20 @@ llvm::Value* FloatArithmetic(FunctionEmitter& e, FloatOperation operation, llvm:
                              llvm::Value* y, Rounding rounding);
 llvm::Value* FusedMultiplyAdd(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, llvm::Value* z,
                               ptx::Type type, Rounding rounding);
-// PTX's min and max: -0 < +0; a NaN loses, unless `nan_wins`.
+// min and max of PTX: -0 < +0; a NaN loses, unless `nan_wins`.
 llvm::Value* FloatMinMax(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, bool is_max,
                          bool nan_wins);
-// The value with the bits `mask` cleared or toggled, for abs and neg.
+// Value with its sign bit cleared (abs) or toggled (neg).
 llvm::Value* FloatAbs(FunctionEmitter& e, llvm::Value* value);
 llvm::Value* FloatNeg(FunctionEmitter& e, llvm::Value* value);
 
-// f64 or f32 to a narrower float type, in the given rounding.
+// Converts f64 or f32 to a narrower float type, in the given rounding.
 llvm::Value* NarrowFloat(FunctionEmitter& e, llvm::Value* value, ptx::Type from, ptx::Type to,
                          Rounding rounding);
 
 // --- Comparison (compare.cc)
 
-// The comparison named by a modifier of the instruction ("lt", "equ", "hs" …), taken from it.
+// Comparison read from a modifier of the instruction ("lt", "equ", "hs" …).
 struct Comparison {
   enum class Kind { kNone, kEq, kNe, kLt, kLe, kGt, kGe, kNum, kNan } kind = Kind::kNone;
   bool unordered = false;       // equ, neu …: true for a NaN.
@@ -82,8 +83,8 @@ llvm::Value* Compare(FunctionEmitter& e, const Comparison& comparison, llvm::Val
 
 // --- Packed pairs
 
-// Applies `operation` to both halves of f16x2 or bf16x2 values, given as i32, whose element type it
-// is told.
+// Applies `operation` to both halves of f16x2 or bf16x2 values, given as i32. Its second argument
+// is the element type.
 template <typename Operation>
 llvm::Value* ForHalves(FunctionEmitter& e, ptx::Type packed, llvm::ArrayRef<llvm::Value*> inputs,
                        Operation operation) {

@@ -1,5 +1,5 @@
-// Scalar video instructions: arithmetic on bytes, half-words or words of registers, with more bits
-// than a register has. (PTX ISA, "Scalar Video Instructions")
+// Scalar video instructions: arithmetic on bytes, half-words or words of registers, with more than
+// 32 bits. (PTX ISA, "Scalar Video Instructions")
 #include <string_view>
 
 #include "proxy/softgpu/emit/families.h"
@@ -12,10 +12,10 @@ using llvm::Value;
 using ptx::Operand;
 using ptx::Type;
 
-// Holds each intermediate result: a product of words, or a word that is shifted by 32 bits.
+// Width holding all intermediate results: a product of words, or a word shifted by 32 bits.
 constexpr unsigned kVideoBits = 128;
 
-// The byte or half-word that a selector names.
+// Byte or half-word named by a selector.
 struct Part {
   unsigned bits = 32;
   unsigned shift = 0;
@@ -62,7 +62,7 @@ Value* SaturateVideo(FunctionEmitter& e, Value* value, unsigned bits, bool is_si
   return IntegerMinMax(e, value, ConstVideo(e, low), true, true);
 }
 
-// Saturates `value`, then combines it with c: by a second operation, or in a part of it.
+// Saturates `value`, then combines it with c by a second operation, or inserts it into c.
 void FinishVideo(FunctionEmitter& e, Value* value, bool is_signed) {
   const Part part = PartOf(e, e.operand(0).selector);
   if (e.Take("sat")) value = SaturateVideo(e, value, part.bits, is_signed);
@@ -155,7 +155,7 @@ void EmitVset(FunctionEmitter& e) {
   FinishVideo(e, ExtendVideo(e, CompareVideo(e, x, y), false), false);
 }
 
-// vset{2,4}.atype.btype.cmp{.add} d, a, b, c: 1 or 0 in each element, or how many are 1, plus c.
+// vset{2,4}.atype.btype.cmp{.add} d, a, b, c: 1 or 0 in each element, or the number of ones plus c.
 template <unsigned lanes>
 void EmitVectorVset(FunctionEmitter& e) {
   if (!HasTypes(e, 2)) return;
@@ -179,7 +179,7 @@ void EmitVectorVset(FunctionEmitter& e) {
   e.Write(result, Type::kB32);
 }
 
-// vmad.dtype.atype.btype{.sat}{.shr7,.shr15} d, a{.part}, b{.part}, c, and .po: one more.
+// vmad.dtype.atype.btype{.sat}{.shr7,.shr15} d, a{.part}, b{.part}, c; .po adds one.
 void EmitVmad(FunctionEmitter& e) {
   if (!HasTypes(e, 3)) return;
   auto* const x = ReadPart(e, 1, e.type(1));

@@ -1,5 +1,5 @@
-// Textures and surfaces: the words are put together here, the runtime does the
-// rest. (PTX ISA, "Texture Instructions", "Surface Instructions")
+// Textures and surfaces: passes the words of an instruction to the runtime. (PTX ISA, "Texture
+// Instructions", "Surface Instructions")
 #include <optional>
 
 #include "proxy/softgpu/emit/families.h"
@@ -53,7 +53,7 @@ llvm::ArrayRef<Operand> ElementsOf(const Operand& operand) {
   return operand;
 }
 
-// The handle in "[handle, coordinates]", the operand `i`.
+// Stores the handle in operand `i`, "[handle, coordinates]".
 void PutHandle(FunctionEmitter& e, LaneWords& words, std::size_t i) {
   const Operand& operand = e.operand(i);
   if (operand.kind != Operand::Kind::kAddress || operand.elements.empty() ||
@@ -64,7 +64,7 @@ void PutHandle(FunctionEmitter& e, LaneWords& words, std::size_t i) {
   words.PutWide(kImageHandleWord, e.Read(operand.elements[0], Type::kU64));
 }
 
-// Up to `most` words of an operand from word `first` on.
+// Stores `least` to `most` words of an operand from word `first` on.
 void PutWords(FunctionEmitter& e, LaneWords& words, const Operand& operand, unsigned first,
               unsigned least, unsigned most) {
   const auto elements = ElementsOf(operand);
@@ -80,7 +80,7 @@ void PutCoordinates(FunctionEmitter& e, LaneWords& words, std::size_t i, ImageGe
   const Operand& operand = e.operand(i);
   const unsigned count = DimensionsOf(geometry) + (HasLayers(geometry) ? 1 : 0);
   if (operand.elements.size() != 2) {
-    e.Refuse("only '[handle, coordinates]' is implemented");  // Samplers of their own are not.
+    e.Refuse("only '[handle, coordinates]' is implemented");  // No separate samplers.
     return;
   }
   PutWords(e, words, operand.elements[1], kImageCoordinateWord, count, count);
@@ -93,7 +93,7 @@ void CallRuntime(FunctionEmitter& e, const ImageOperation& operation, LaneWords&
                  words.memory(), e.b.getInt32(words.lanes())});
 }
 
-// The results, to a vector of registers of 32 bits.
+// Writes the results to a vector of 32-bit registers.
 void WriteTexel(FunctionEmitter& e, LaneWords& words) {
   if (e.failed()) return;
   const Operand* destination = &e.operand(0);
@@ -216,7 +216,7 @@ void EmitQuery(FunctionEmitter& e) {
 
 // --- Surfaces
 
-// What .v2 and .v4, the type and .trap, .clamp and .zero say.
+// Reads .v2 and .v4, the type, and .trap, .clamp and .zero.
 ImageOperation TakeSurfaceAccess(FunctionEmitter& e, ImageKind kind) {
   ImageOperation operation;
   operation.kind = kind;

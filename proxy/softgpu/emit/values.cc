@@ -13,7 +13,7 @@ using ptx::Operand;
 using ptx::SpecialRegister;
 using ptx::Type;
 
-// Counts of uses of one register as a float and as an integer.
+// Number of uses of one register as a float and as an integer.
 struct Votes {
   int as_float = 0;
   int as_integer = 0;
@@ -67,7 +67,7 @@ std::vector<llvm::Type*> FunctionEmitter::ChooseRegisterTypes() {
       if (operand.kind == Operand::Kind::kAddress) continue;
       // The destination has the first type, the sources the last one.
       const Type type = i == 0 ? instruction.types[0] : instruction.types[type_count - 1];
-      // Moves of untyped bits say nothing.
+      // Moves of untyped bits do not count.
       if (type == Type::kB32 || type == Type::kB64) {
         if (is_memory || instruction.opcode == "mov" || instruction.opcode == "selp") continue;
       }
@@ -226,7 +226,7 @@ llvm::Value* FunctionEmitter::ReadSpecial(SpecialRegister which) {
     case R::kIsExplicitCluster:
     case R::kZero:
     case R::kNone:
-    case R::kSmid:  // One multiprocessor, as far as a kernel can tell.
+    case R::kSmid:  // Reports one multiprocessor.
       return ConstInt(32, 0);
     case R::kClusterNctaid:
     case R::kClusterNctarank:

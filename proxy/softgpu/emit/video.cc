@@ -9,14 +9,14 @@ namespace {
 using llvm::Value;
 using ptx::Type;
 
-// Element `index` of `bits` bits, extended to 32.
+// Extracts element `index` of `bits` bits, extended to 32.
 Value* Element(FunctionEmitter& e, Value* packed, unsigned bits, unsigned index, bool is_signed) {
   auto* const raised = e.b.CreateShl(packed, e.ConstInt(32, 32 - bits * (index + 1)));
   auto* const rest = e.ConstInt(32, 32 - bits);
   return is_signed ? e.b.CreateAShr(raised, rest) : e.b.CreateLShr(raised, rest);
 }
 
-// dp4a.atype.btype d, a, b, c: c plus the four products of bytes.
+// dp4a.atype.btype d, a, b, c: c plus the sum of four products of bytes.
 void EmitDp4a(FunctionEmitter& e) {
   auto* const x = e.Read(1, e.type(0));
   auto* const y = e.Read(2, e.type(1));
@@ -66,9 +66,9 @@ Value* ApplyLanewise(FunctionEmitter& e, Lanewise operation, Value* x, Value* y)
   return x;
 }
 
-// vop{2,4}.dtype.atype.btype{.sat}{.add} d, a, b, c. Elements fit 32 bits with
-// their sign, so that all is signed arithmetic on them. c is added by .add, and
-// otherwise only stands where a mask leaves elements out, which is refused.
+// vop{2,4}.dtype.atype.btype{.sat}{.add} d, a, b, c. Elements and their sign fit into 32 bits, so
+// all arithmetic is signed. c is added by .add. Otherwise it provides elements excluded by a mask;
+// masks are refused.
 void EmitLanewise(FunctionEmitter& e, unsigned lanes, Lanewise operation) {
   const bool saturate = e.Take("sat");
   const bool accumulate = e.Take("add");

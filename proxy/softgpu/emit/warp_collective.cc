@@ -12,11 +12,11 @@ using llvm::Value;
 using ptx::Operand;
 using ptx::Type;
 
-// The member mask: one for all lanes, or one for each.
+// Member mask: one for all lanes, or one per lane.
 struct Members {
-  Value* word = nullptr;   // i32, when it is one.
+  Value* word = nullptr;   // i32, for one mask.
   Value* words = nullptr;  // <32 x i32> otherwise.
-  // The lanes of `word` that take part, or all active ones.
+  // Participating lanes of `word`, or all active ones.
   Value* lanes = nullptr;
 };
 
@@ -39,10 +39,10 @@ constexpr std::string_view kNeverMet =
     "lanes that were named by the member mask of another warp-wide operation, where they never "
     "came, do this one";
 
-// Who is here must be named, and lanes that a mask names must be here, unless they have ended (PTX
-// ISA, "shfl.sync": those that have not exited are waited for). Lanes that wait elsewhere may be
-// about to end: the operation goes on without them, but then they may not come to another with
-// lanes that on a GPU would still wait for them.
+// The mask must name the executing lanes, and lanes named must execute it, unless they have ended
+// (PTX ISA, "shfl.sync": waits for all lanes not exited). Lanes waiting elsewhere may be about to
+// end, so the operation continues without them. Later, they must not join another operation with
+// lanes still waiting for them on a GPU.
 void CheckMembers(FunctionEmitter& e, const Members& members) {
   auto& b = e.b;
   auto* const owing = e.Owing();
@@ -82,7 +82,7 @@ void CheckMembers(FunctionEmitter& e, const Members& members) {
   FaultIf(e, b.CreateIsNotNull(b.CreateAnd(e.Ballot(bad), e.mask())), kWrongMembers);
 }
 
-// `sync`: operand `i` names the members; otherwise those who are here take part.
+// Reads the member mask in operand `i` if `sync`; otherwise the active lanes are the members.
 Members ReadMembers(FunctionEmitter& e, std::size_t i, bool sync) {
   Members members;
   if (!sync) {
@@ -101,8 +101,8 @@ Members ReadMembers(FunctionEmitter& e, std::size_t i, bool sync) {
   return members;
 }
 
-// The lane that each lane reads from and whether it is in range, as a function of any integers:
-// used with constants and with vectors. (PTX ISA, "shfl.sync")
+// Source lane of each lane, and true if it is in range. Used for constant operands; ComputeSources
+// does the same with vectors. (PTX ISA, "shfl.sync")
 struct Source {
   int lane;
   bool in_range;
@@ -219,7 +219,7 @@ void EmitWarpShuffle(FunctionEmitter& e, ShuffleMode mode, bool sync) {
   if (e.failed()) return;
   Value* result = nullptr;
   Value* in_range = nullptr;
-  Value* here = nullptr;  // Does the lane that is read from take part?
+  Value* here = nullptr;  // True if the source lane participates.
   if (e.operand(2).kind == Operand::Kind::kInteger &&
       e.operand(3).kind == Operand::Kind::kInteger) {
     llvm::SmallVector<int, 32> from;
@@ -254,7 +254,7 @@ void EmitWarpShuffle(FunctionEmitter& e, ShuffleMode mode, bool sync) {
     if (members.word != nullptr)
       here = b.CreateOr(here, Splat(e, b.CreateICmpEQ(members.lanes, b.getInt32(0xffffffff))));
   }
-  // Reading a lane that does not take part is undefined; the lane's own value is as good.
+  // Reading a lane not participating is undefined; use the lane's own value.
   WriteLanes(e, b.CreateSelect(here, result, values), in_range);
 }
 
@@ -329,7 +329,7 @@ void EmitWarpReduction(FunctionEmitter& e, std::uint32_t operation) {
     WriteLanes(e, b.CreateLoad(results->getAllocatedType(), results), nullptr);
     return;
   }
-  // What changes nothing, by the operations of cuspan_rt_reduce.
+  // Neutral elements, indexed by the operations of cuspan_rt_reduce.
   static constexpr std::array<std::uint32_t, 8> kNeutral = {0, 0x7fffffff, 0x80000000, 0xffffffff,
                                                             0, 0xffffffff, 0,          0};
   auto* const taking =

@@ -1,5 +1,5 @@
-// What the lanes of a warp do together, as vector code; the counterparts of the
-// runtime functions that threads of their own call (see collective.cc).
+// Collectives of a warp's lanes as vector code. collective.cc has the counterparts for single
+// threads, calling the runtime.
 #pragma once
 
 #include "proxy/softgpu/emit/function_emitter.h"
@@ -7,14 +7,14 @@
 
 namespace cuspan::softgpu::emit {
 
-// Each takes what the current instruction's modifiers did not say yet from its operands.
+// Each reads the operands of the current instruction; parameters come from its modifiers.
 void EmitWarpShuffle(FunctionEmitter& e, ShuffleMode mode, bool sync);
 void EmitWarpVote(FunctionEmitter& e, VoteMode mode, bool sync);
 void EmitWarpMatch(FunctionEmitter& e, MatchMode mode);
 void EmitWarpReduction(FunctionEmitter& e, std::uint32_t operation);
 void EmitWarpElect(FunctionEmitter& e);
 void EmitWarpSync(FunctionEmitter& e);
-// Before a barrier of the block.
+// Called before a barrier of the block. Faults if lanes expected to end arrive at it.
 void CheckBarrier(FunctionEmitter& e);
 
 }  // namespace cuspan::softgpu::emit

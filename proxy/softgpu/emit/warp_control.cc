@@ -1,5 +1,5 @@
-// The control flow of a warp: nodes in the order of the schedule, each with the
-// lanes that have come to it; those without lanes are passed over.
+// Control flow of a warp: nodes in the order of the schedule, each with a mask of the lanes waiting
+// at it. Nodes without lanes are skipped.
 #include <llvm/IR/Intrinsics.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using llvm::Value;
 using ptx::kNoIndex;
 using ptx::Operand;
 
-// So many places to go on are tested one by one behind a branch; more share a chain.
+// Up to this number of next nodes, a branch tests them one by one; more share a chain of tests.
 constexpr std::size_t kOwnChecks = 6;
 
 }  // namespace
@@ -59,7 +59,7 @@ void FunctionEmitter::EmitWarp() {
     b.CreateStore(b.getInt32(0), owing_);
   }
   mask_ = lanes;
-  // Parameters that come in registers.
+  // Parameters passed in registers.
   const auto& formals = body().formal_registers;
   const std::size_t results = function().signature.results.size();
   auto* const start = NewBlock();
@@ -79,7 +79,7 @@ void FunctionEmitter::EmitWarp() {
   b.CreateStore(lanes, node_masks_[0]);
   b.CreateBr(node_blocks_[0]);
   for (std::uint32_t n = 0; n < schedule.nodes.size() && !failed(); ++n) EmitNode(n);
-  // Each check that is asked for asks for the next.
+  // Each check in use needs the check of the next node.
   for (std::size_t n = 0; n < node_checks_.size(); ++n) {
     if (node_checks_[n] == nullptr) continue;
     b.SetInsertPoint(node_checks_[n]);
@@ -149,7 +149,7 @@ void FunctionEmitter::EmitEnd(std::uint32_t n, const ptx::Instruction* last) {
   }
   for (auto modifier : last->modifiers) Take(modifier);
   YieldInSpinLoop();
-  // What the lanes that take the branch do.
+  // Emits the path of the lanes taking the branch.
   const auto leave = [&](Value* lanes) {
     if (last->opcode == "trap" || last->opcode == "brkpt") {
       auto* const saved = mask_;
@@ -227,7 +227,7 @@ void FunctionEmitter::EmitEnd(std::uint32_t n, const ptx::Instruction* last) {
   Go(n, {{target, lanes}, {next, others}});
 }
 
-// Sends lanes on their ways, then goes to the first node that has any.
+// Adds lanes to the masks of their target nodes, then continues at the first node with lanes.
 void FunctionEmitter::Go(std::uint32_t n, llvm::ArrayRef<Way> ways) {
   auto* const word = b.getInt32Ty();
   std::vector<std::uint32_t> places;
@@ -247,7 +247,7 @@ void FunctionEmitter::Go(std::uint32_t n, llvm::ArrayRef<Way> ways) {
   }
   std::sort(places.begin(), places.end());
   places.erase(std::unique(places.begin(), places.end()), places.end());
-  // All lanes go to one node, and none waits before it.
+  // All lanes go to one node, and no lane waits before it.
   if (ways.size() == 1 && all_go_on && places.front() == ways[0].target) {
     b.CreateBr(node_blocks_[ways[0].target]);
     return;
@@ -271,7 +271,7 @@ void FunctionEmitter::Go(std::uint32_t n, llvm::ArrayRef<Way> ways) {
   b.CreateBr(return_);
 }
 
-// Results in registers go where the caller wants them, for the lanes that called.
+// Stores results in registers to the caller's memory, for the calling lanes.
 void FunctionEmitter::StoreWarpResults() {
   const std::size_t results = function().signature.results.size();
   const auto& formals = body().formal_registers;

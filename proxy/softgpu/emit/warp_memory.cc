@@ -1,6 +1,6 @@
-// Loads and stores of a warp. The shape of the address decides: one access for
-// all lanes, one vector for each row of lanes that lie next to each other in
-// memory, or an access for each lane. Memory of inactive lanes is never touched.
+// Loads and stores of a warp. The shape of the address determines the code: one access for all
+// lanes, one vector for each row of adjacent lanes, or one access per lane. Memory of inactive
+// lanes is never accessed.
 #include <llvm/IR/Intrinsics.h>
 
 #include <cstdlib>
@@ -24,7 +24,7 @@ class WarpAccess {
       : e_(e), b_(e.b), access_(access), address_(address) {
     element_ = e.WithWidth(1, [&] { return e.TypeOf(access.type); });
     if (address.kind != Operand::Kind::kAddress || address.elements.size() != 1) {
-      // Says what is wrong with it.
+      // Address() reports the error.
       e.Address(address, access.space, access.bytes());
       return;
     }
@@ -37,11 +37,11 @@ class WarpAccess {
            shape_.step() == static_cast<std::int64_t>(access_.bytes()) && e_.layout().row >= 8;
   }
 
-  // Each row's one address: the value of each row.
+  // Loads one value per row, for rows with one address.
   Values LoadRows() {
     const unsigned rows = e_.layout().rows();
     CheckRows(rows);
-    // A row without active lanes reads where another row does.
+    // A row without active lanes reads the address of another row.
     llvm::SmallVector<Value*, 4> pointers, active;
     for (unsigned r = 0; r < rows; ++r) {
       pointers.push_back(RowAddress(r));
@@ -127,8 +127,8 @@ class WarpAccess {
     return values;
   }
 
-  // The pointer of the first lane of row `r`. Inactive lanes count here: shared addresses below
-  // zero are what they are.
+  // Pointer of the first lane of row `r`. The lane may be inactive, so its shared address may be
+  // negative.
   Value* RowAddress(unsigned r) {
     e_.SetSignedOffsets(true);
     auto* const address = e_.WithWidth(
@@ -138,7 +138,7 @@ class WarpAccess {
     return address;
   }
 
-  // Whether any lane of row `r` is active.
+  // True if any lane of row `r` is active.
   Value* RowIsActive(unsigned r) {
     const unsigned row = e_.layout().row;
     return b_.CreateIsNotNull(b_.CreateAnd(
@@ -147,8 +147,8 @@ class WarpAccess {
   }
   std::uint32_t alignment() const { return AlignmentOf(access_.bytes()); }
   bool aligned() { return e_.IsAligned(address_, access_.space, alignment()); }
-  // Where all lanes of a row have the same address, or those that follow from the first one's in
-  // steps of what is accessed.
+  // Checks the alignment of the first address of each row. The others are equal, or follow in steps
+  // of the access size.
   void CheckRows(unsigned rows) {
     if (aligned()) return;
     Value* any = b_.getFalse();
@@ -165,7 +165,7 @@ class WarpAccess {
         alignment());
   }
 
-  // Whether no lane's index wraps around; null when none can.
+  // True if no lane's index wraps around; null if wrapping is impossible.
   Value* NoWrap() {
     if (shape_.extension == Shape::Extension::kNone) return nullptr;
     const std::int64_t reach = shape_.narrow * (static_cast<std::int64_t>(e_.layout().row) - 1);
@@ -186,7 +186,7 @@ class WarpAccess {
   }
 
   unsigned pieces() const { return shape_.spread == Spread::kRows ? e_.layout().rows() : 1; }
-  // The active lanes of row `r`, each as often as it has elements.
+  // Active lanes of row `r`, each repeated for its elements.
   Value* RowMask(unsigned r) {
     const unsigned row = e_.layout().row;
     llvm::SmallVector<int, 128> from;
@@ -201,14 +201,14 @@ class WarpAccess {
     Values parts;
     for (unsigned r = 0; r < pieces(); ++r) {
       Value* mask = RowMask(r);
-      // One address for all rows: what any of them needs.
+      // If all rows share one address, the mask is the union of their lanes.
       for (unsigned other = 1; pieces() == 1 && other < e_.layout().rows(); ++other)
         mask = b_.CreateOr(mask, RowMask(other));
       auto* const type = Vector(row * length);
       parts.push_back(b_.CreateMaskedLoad(type, RowAddress(r), llvm::Align(1), mask,
                                           llvm::Constant::getNullValue(type)));
     }
-    // Of each element its values in the lanes of each part, then all parts together.
+    // Separates each element's values in every part, then concatenates the parts.
     Values values;
     for (unsigned k = 0; k < length; ++k) {
       Values rows;
@@ -222,7 +222,7 @@ class WarpAccess {
     return values;
   }
 
-  // Rows one behind the other; a single one repeated.
+  // Concatenates rows; repeats a single one.
   Value* Together(const Values& rows) {
     const unsigned row = e_.layout().row;
     if (row == 32) return rows[0];
@@ -249,7 +249,7 @@ class WarpAccess {
     const unsigned row = e_.layout().row, length = access_.length;
     CheckRows(pieces());
     for (unsigned r = 0; r < e_.layout().rows(); ++r) {
-      // The row's lanes of each element, then the elements of each lane together.
+      // Selects the row's lanes of each element, then interleaves the elements of each lane.
       Values parts;
       for (auto* value : values) {
         llvm::SmallVector<int, 32> from;
@@ -277,8 +277,8 @@ class WarpAccess {
       StoreRow(all, RowAddress(pieces() == 1 ? 0 : r), RowMask(r));
     }
   }
-  // Whole rows as ordinary stores: of lines that are written whole by such stores, and by no
-  // others, the processor does not read what was there.
+  // Whole rows use ordinary stores. The processor does not read a cache line completely written by
+  // such stores only.
   void StoreRow(Value* row, Value* to, Value* mask) {
     if (access_.space == Space::kShared || access_.space == Space::kLocal ||
         e_.layout().row != 32) {
@@ -298,10 +298,10 @@ class WarpAccess {
     b_.SetInsertPoint(done);
   }
 
-  // Lanes' accesses can be had together as words of 4 or 8 bytes.
+  // True if the lanes' accesses can be combined as words of 4 or 8 bytes.
   bool gathers() const { return access_.bytes() % 4 == 0 && !access_.order.is_atomic(); }
-  // Without a way for each lane. A kernel may have hundreds of accesses whose indices could wrap
-  // around, and a loop for each is most of what has to be compiled.
+  // True if gathers need no code per lane. A kernel may have hundreds of accesses with indices able
+  // to wrap around. A loop for each would dominate the compile time.
   bool gathers_at_once() const { return gathers() && e_.module().host().avx512f; }
   unsigned word_bytes() const { return access_.bytes() % 8 == 0 ? 8 : 4; }
   llvm::FixedVectorType* Integers(unsigned bytes) {
@@ -312,7 +312,7 @@ class WarpAccess {
                      : b_.CreateGEP(b_.getInt8Ty(), addresses,
                                     b_.getInt64(std::uint64_t{word} * word_bytes()));
   }
-  // Elements of each lane from its words, by halves, and back.
+  // Conversion of words to the elements of each lane, by halving, and back.
   Values FromWords(Values words) {
     for (unsigned bytes = word_bytes(); bytes > ptx::BytesOf(access_.type); bytes /= 2) {
       Values halves;
@@ -367,7 +367,7 @@ class WarpAccess {
     const Operand& base = address_.elements[0];
     if (base.kind == Operand::Kind::kRegister && access_.space != Space::kShared &&
         e_.OperandBits(base) != 64) {
-      // Says what is wrong with it.
+      // Address() reports the error.
       e_.WithWidth(
           1, [&] { return e_.Address(address_, access_.space, access_.bytes()); }, b_.getInt32(0));
       return false;
@@ -478,7 +478,7 @@ void EmitWarpStore(FunctionEmitter& e, const Access& access, llvm::ArrayRef<Oper
   WarpAccess warp(e, access, e.operand(0));
   if (e.failed()) return;
   if (warp.shape().uniform()) {
-    // Of several lanes' values at one place the last one stays.
+    // If several lanes store to one address, the last lane's value stays.
     auto* const last =
         e.b.CreateSub(e.b.getInt32(31),
                       e.b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, e.mask(), e.b.getTrue()));

@@ -1,5 +1,5 @@
-// Values of a warp: from the few that a register's shape needs to those that an
-// instruction computes with, and back.
+// Values of a warp: expands the base values stored for a register's shape to an instruction's
+// width, and back.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
@@ -17,7 +17,7 @@ using llvm::Value;
 using ptx::Operand;
 using ptx::SpecialRegister;
 
-// What one element of a register takes in memory; a predicate a byte.
+// Memory type of one element of a register; a byte for a predicate.
 llvm::Type* InMemory(llvm::Type* type) {
   return type->isIntegerTy(1) ? llvm::Type::getInt8Ty(type->getContext()) : type;
 }
@@ -76,7 +76,7 @@ Shape FunctionEmitter::ShapeOf(const Operand& operand, unsigned bits) const {
   return analysis::ShapeOf(function(), body(), operand, bits, warp_->registers, layout());
 }
 
-// Sums and products here are modulo the width, as the shapes are.
+// Sums and products are modulo the width, as in shapes.
 Value* FunctionEmitter::FromShape(Value* base, const Shape& shape, Value* anchor) {
   if (lane_ != nullptr) {
     auto* const vector = llvm::dyn_cast<llvm::FixedVectorType>(base->getType());
@@ -228,7 +228,7 @@ void FunctionEmitter::ForEachLane(const std::function<void()>& body) {
   loop_writes_.clear();
 }
 
-// A function of scalars for each element of a vector.
+// Calls a function of scalars for each element of a vector.
 Value* FunctionEmitter::CallForLanes(std::string_view name, llvm::Type* result,
                                      llvm::ArrayRef<Value*> arguments, bool pure) {
   auto* const element = result->getScalarType();
@@ -292,7 +292,7 @@ Value* FunctionEmitter::OwnVariableValue(const Operand& operand) {
   return FromShape(base, shape, nullptr);
 }
 
-// For each row its number in the block; for layouts without rows, each lane's thread.
+// Number of each row in the block; each lane's thread number for layouts without rows.
 Value* FunctionEmitter::RowIndices() {
   const unsigned count = 32 / layout().row;
   auto* const warp = ContextField(offsetof(ThreadContext, warp), b.getInt32Ty());
@@ -319,7 +319,7 @@ Value* FunctionEmitter::ReadWarpSpecial(SpecialRegister which) {
         ContextField(offsetof(ThreadContext, ntid) + i * sizeof(std::uint32_t), b.getInt32Ty()),
         count);
   };
-  // Numbers below 2048: a quotient of floats is off by far less than the half that is added.
+  // Numbers are below 2048: the error of the float quotient is far less than the half added.
   const auto divide = [&](Value* x, Value* y) {
     auto* const type = llvm::FixedVectorType::get(
         b.getFloatTy(), llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());

@@ -13,7 +13,7 @@
 namespace cuspan::softgpu::jit {
 
 BackgroundCompiler* BackgroundCompiler::OfProcess() {
-  // Never destroyed: its thread may be at work until the process ends.
+  // Never destroyed: its threads may run until the process ends.
   static BackgroundCompiler* const compiler = []() -> BackgroundCompiler* {
     Dl_info info{};
     if (::dladdr(reinterpret_cast<const void*>(&BackgroundCompiler::OfProcess), &info) == 0)
@@ -47,7 +47,7 @@ bool BackgroundCompiler::Add(Job job) {
   std::lock_guard lock(mutex_);
   CompileQueue& queue = queues_[job.task.form.warps ? 1 : 0];
   if (!queue.thread.joinable()) {
-    // Signals are for the threads of the program.
+    // Signals are handled by the program's threads.
     sigset_t all, before;
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -68,7 +68,7 @@ void BackgroundCompiler::Forget(const void* owner) {
   const auto forget = [&] {
     bool at_work = false;
     for (CompileQueue& queue : queues_) {
-      // What is at work may add another until it has ended.
+      // A running job may add another one until it ends.
       std::erase_if(queue.waiting, [&](const Job& job) { return job.owner == owner; });
       if (queue.owner != owner) continue;
       at_work = true;
@@ -92,7 +92,7 @@ void BackgroundCompiler::Main(CompileQueue& queue) {
     Result<KernelCode> code = Compile(queue, job);
     lock.lock();
     if (!queue.unwanted) {
-      lock.unlock();  // Forget waits for the owner.
+      lock.unlock();  // queue.owner still blocks Forget.
       job.done(std::move(code));
       lock.lock();
     }

@@ -1,4 +1,4 @@
-// Compiles optimised code while kernels run in code that was there at once.
+// Compiles optimised code while kernels run in code available at once.
 #pragma once
 
 #include <array>
@@ -19,52 +19,52 @@
 
 namespace cuspan::softgpu::jit {
 
-// Two compilations at a time, each in a process of its own: one for a thread, and one for a warp,
-// which takes longer; else in the order of Add. Any thread calls.
+// Runs two compilations at a time, each in a process: one for a thread, and a longer one for a
+// warp; otherwise in the order of Add. Threads: any.
 class BackgroundCompiler {
  public:
-  // So much processor time a form of a kernel may take.
+  // Limit of processor time for one form of a kernel.
   static constexpr std::chrono::seconds kLimit{120};
 
-  // That of this process; null when there is no program cuspan-kernel-compiler beside the file
-  // that holds this code. The same for each call.
+  // Returns the process's only instance; null if the directory of this library has no
+  // cuspan-kernel-compiler.
   static BackgroundCompiler* OfProcess();
 
-  // `program`: the path of cuspan-kernel-compiler.
+  // `program`: path of cuspan-kernel-compiler.
   explicit BackgroundCompiler(std::string program) : program_(std::move(program)) {}
-  // Ends what is being compiled.
+  // Kills running compilations.
   ~BackgroundCompiler();
   BackgroundCompiler(const BackgroundCompiler&) = delete;
 
   struct Job {
     const void* owner = nullptr;
     CompilerTask task;
-    std::size_t instructions = 0;  // How large the kernel is, for messages, and who waits for it.
+    std::size_t instructions = 0;  // Size of the kernel, and the waiting party, for messages.
     CompileNotice::For whom = CompileNotice::For::kLater;
-    // Called on a thread of the compiler's with what CompilerProcess::Wait says.
+    // Called on a compiler thread with the result of CompilerProcess::Wait.
     std::function<void(Result<KernelCode>)> done;
   };
-  // False when there can be no thread for it.
+  // Returns false if a thread cannot be created.
   bool Add(Job job);
-  // Nothing is done for `owner` any more when this returns. Not called by `done`.
+  // Cancels all jobs of `owner`, and waits for a running `done`. Must not be called by `done`.
   void Forget(const void* owner);
 
  private:
   struct CompileQueue {
     std::deque<Job> waiting;
-    const void* owner = nullptr;         // Whose job is at work.
-    bool unwanted = false;               // That job has been forgotten.
-    CompilerProcess* process = nullptr;  // Its process, while there is one.
+    const void* owner = nullptr;         // Owner of the running job.
+    bool unwanted = false;               // The running job was cancelled.
+    CompilerProcess* process = nullptr;  // Its process, if any.
     std::thread thread;                  // Started by the first job.
   };
 
   void Main(CompileQueue& queue);
   Result<KernelCode> Compile(CompileQueue& queue, const Job& job);
-  // What is at work there is not wanted any more.
+  // Cancels the running job of the compile queue.
   static void End(CompileQueue& queue);
 
   const std::string program_;
-  std::mutex mutex_;  // Guards the lanes.
+  std::mutex mutex_;  // Guards the compile queues.
   std::condition_variable changed_;
   std::array<CompileQueue, 2> queues_;
   bool ending_ = false;

@@ -85,7 +85,7 @@ std::size_t InstructionCount(const analysis::KernelPlan& plan) {
 bool IsRecursive(const ptx::Module& module, const analysis::KernelPlan& plan) {
   std::map<std::string_view, const analysis::PlannedFunction*> functions;
   for (const auto& function : plan.functions) {
-    if (function.facts.calls_indirectly) return true;  // Whom, only its course tells.
+    if (function.facts.calls_indirectly) return true;  // Unknown callees.
     functions[module.functions[function.index].name] = &function;
   }
   enum class Visit { kNone, kInside, kDone };

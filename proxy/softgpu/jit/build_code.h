@@ -1,4 +1,4 @@
-// From the plan of a kernel to its code: which form it has, and how much work is put into it.
+// Code generation from the plan of a kernel, for a form of code and a level of optimisation.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace cuspan::softgpu::jit {
 
-// What code is to be.
+// Kind of code to generate.
 struct CodeForm {
-  // For a warp of blocks that lie so; nullopt: for one thread.
+  // Layout of the blocks for code for a warp; nullopt: code for one thread.
   std::optional<analysis::WarpLayout> warps;
-  bool check_accesses = false;  // With a check before each access; for one thread only.
-  bool optimised = true;      // Else it is compiled ten times as fast, and runs ten times as long.
-  bool interleaved = false;   // Threads take turns at each access; for one thread only.
-  bool always_warps = false;  // For a warp even where that is slower.
+  bool check_accesses = false;  // Checks each access; one thread only.
+  bool optimised = true;        // If false, compiles 10 times faster and runs 10 times slower.
+  bool interleaved = false;     // Switches threads at each access; one thread only.
+  bool always_warps = false;    // Uses a warp even if slower.
 
-  // A name that no other form has, made of letters, digits, spaces and commas.
+  // Unique name of the form, made of letters, digits, spaces and commas.
   std::string Name() const;
-  // The form of that name; nullopt when it is none.
+  // Returns the form with this name, or nullopt.
   static std::optional<CodeForm> OfName(std::string_view name);
 };
 
-// Compiles the kernel of `plan`. Where a warp is asked for and the kernel does not allow that, the
-// code is for one thread if `or_thread`, and else it is kUnsupported. Any thread; nothing else is
-// touched. Fails naming kernel, line and instruction.
+// Compiles the kernel of `plan`. If the kernel does not allow code for a warp, makes code for one
+// thread with `or_thread`, else returns kUnsupported. Errors name kernel, line and instruction.
+// Threads: any.
 Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPlan& plan,
                              const CodeForm& form, bool or_thread = true);
 
-// How much there is to compile: the PTX instructions of the kernel and of all that it may call.
+// Amount of work: PTX instructions of the kernel and of all its possible callees.
 std::size_t InstructionCount(const analysis::KernelPlan& plan);
-// Whether a function of the kernel may be called while it runs already.
+// True if a function of the kernel may call itself, directly or indirectly.
 bool IsRecursive(const ptx::Module& module, const analysis::KernelPlan& plan);
 
 }  // namespace cuspan::softgpu::jit

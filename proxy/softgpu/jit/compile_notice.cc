@@ -9,10 +9,11 @@
 namespace cuspan::softgpu {
 namespace {
 
-// After so many times the limit it is said again, and then each time it has taken twice as long.
+// First reminder after this multiple of the limit; later ones follow each time the duration
+// doubles.
 constexpr int kFirstReminder = 15;
 
-// What happens while the kernel is compiled.
+// State of the program during the compilation.
 std::string_view Meanwhile(CompileNotice::For whom) {
   switch (whom) {
     case CompileNotice::For::kProgram:
@@ -30,7 +31,7 @@ struct {
   void* argument = nullptr;
 } the_watcher;
 
-// Of CLOCK_MONOTONIC, which is what steady_clock is here.
+// Time of CLOCK_MONOTONIC, the clock of steady_clock here.
 std::uint64_t Nanoseconds(std::chrono::steady_clock::time_point time) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
@@ -51,7 +52,7 @@ CompileNotice::CompileNotice(std::string kernel, std::string form, std::size_t i
   try {
     thread_ = std::thread([this] { Watch(); });
   } catch (const std::system_error&) {
-    // Without a thread nothing is said; the kernel is compiled all the same.
+    // Without a thread, only the message is missing; the compilation continues.
   }
 }
 

@@ -1,4 +1,4 @@
-// Compiling a kernel can take long, and whoever launched it waits without knowing why.
+// Messages about long compilations: the launching program waits without an apparent reason.
 #pragma once
 
 #include <atomic>
@@ -14,24 +14,24 @@
 
 namespace cuspan::softgpu {
 
-// While one lives a kernel is compiled. If that takes longer than `limit` (more than 0), lines on
-// standard error say so, more and more rarely, and one says how long it took in the end. At the
-// level info each compilation has a line. The watcher of compilations is told of each.
+// Lives as long as the compilation of one kernel. If this takes longer than `limit` (more than 0),
+// logs warnings on standard error at growing intervals, and the total time at the end. Logs each
+// compilation at level info. Notifies the watcher of each compilation.
 class CompileNotice {
  public:
   static constexpr std::chrono::seconds kLimit{2};
 
-  // Who waits for the code: the program; the program, and the code goes to the cache on disk;
-  // nobody, since the kernel runs in other code meanwhile.
+  // Waiting party: the program; the program, and the code is stored in the disk cache; none,
+  // because the kernel runs other code meanwhile.
   enum class For : std::uint8_t { kProgram, kProgramAndCache, kLater };
 
-  // `form`: the code's, by its name; `instructions`: how large the kernel is.
+  // `form`: name of the code's form; `instructions`: size of the kernel.
   CompileNotice(std::string kernel, std::string form, std::size_t instructions, For whom,
                 std::chrono::milliseconds limit = kLimit);
   ~CompileNotice();
   CompileNotice(const CompileNotice&) = delete;
 
-  // How often it was said that the compilation takes longer than the limit.
+  // Number of warnings about exceeding the limit.
   unsigned said() const { return said_.load(); }
 
  private:
@@ -49,7 +49,7 @@ class CompileNotice {
   std::thread thread_;  // Waits for the end or the limit.
 };
 
-// Who is told of compilations from now on; called once at most, before the first.
+// Sets the watcher of later compilations; called at most once, before the first compilation.
 void SetCompilationWatcher(CompilationWatcher watcher, void* argument);
 
 }  // namespace cuspan::softgpu

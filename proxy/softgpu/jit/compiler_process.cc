@@ -25,20 +25,20 @@
 namespace cuspan::softgpu::jit {
 namespace {
 
-// The answer begins with one of these; then come the code, or the kind of failure and a message.
+// First byte of the answer, followed by the code, or by the kind of failure and a message.
 constexpr char kCode = 'C', kFailure = 'F';
 
-// Optimised code for a thread is several times as fast as what the workers execute meanwhile, and
-// soon there: its compilation has their priority. That for a warp takes longer and makes less
-// of a difference; a kernel that ends before should have lost little. Of two busy cores it gets
-// a fifth at first, and any compilation that takes longer than most, a twentieth.
+// Optimised code for a thread is several times faster than the present code, and soon available, so
+// its compilation has the workers' priority. Code for a warp takes longer and gains less; a kernel
+// ending earlier should have lost little. On two busy cores, its compilation gets a fifth of the
+// time at first. Compilations longer than most get a twentieth.
 constexpr int kWarpNiceness = 3, kLongNiceness = 10;
 constexpr rlim_t kUsualSeconds = 5;
 
-// The whole limit, for OnUsualSeconds.
+// Full limit, set by OnUsualSeconds.
 rlimit whole_limit{};
 
-// The kernel of the operating system says that the processor time of most compilations is over.
+// SIGXCPU handler: the processor time of most compilations has elapsed.
 void OnUsualSeconds(int) {
   ::setpriority(PRIO_PROCESS, 0, std::max(kLongNiceness, ::getpriority(PRIO_PROCESS, 0)));
   ::signal(SIGXCPU, SIG_DFL);
@@ -181,8 +181,8 @@ int CompilerMain(int argument_count, char** arguments) {
     (void)!::write(STDERR_FILENO, kUsage.data(), kUsage.size());
     return EXIT_FAILURE;
   }
-  // The library may have been replaced since its caller was started: its code would not be the
-  // caller's.
+  // The library may have been replaced since the start of the caller. Its code would then differ
+  // from the caller's.
   if (arguments[1] != BuildName()) {
     const Status other = Status::Unavailable("its compiler is of another build: it was replaced");
     return WriteWhole(STDOUT_FILENO, WriteAnswer(other)).ok() ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,5 +1,5 @@
-// One compilation in a process of its own: it can be ended, it has a limit, and it does not
-// hold up the threads that execute kernels. LLVM can not be stopped on a thread.
+// One compilation in a process of its own. It can be killed, has a time limit, and does not block
+// threads executing kernels. LLVM cannot be stopped on a thread.
 #pragma once
 
 #include <sys/types.h>
@@ -14,28 +14,28 @@
 
 namespace cuspan::softgpu::jit {
 
-// What is to be compiled.
+// Request for a compilation.
 struct CompilerTask {
-  std::shared_ptr<const std::string> ptx;  // The whole text of the module.
+  std::shared_ptr<const std::string> ptx;  // Whole text of the module.
   std::string kernel;
   CodeForm form;
-  std::chrono::seconds limit{};  // Of its processor time.
+  std::chrono::seconds limit{};  // Processor time.
 };
 
-// The side that asks. One thread starts and waits, any thread may Kill in between.
+// Requesting side. Threads: one starts and waits; any thread may call Kill in between.
 class CompilerProcess {
  public:
-  // Starts `program`, which must be the executable of this build that calls CompilerMain. It ends
-  // with the calling thread. kUnavailable when it cannot be started.
+  // Starts `program`, the executable of this build calling CompilerMain. It ends with the calling
+  // thread. Returns kUnavailable if it cannot be started.
   static Result<CompilerProcess> Start(const std::string& program, const CompilerTask& task);
   CompilerProcess(CompilerProcess&&) = default;
-  // Kills and waits.
+  // Kills the process and waits for its end.
   ~CompilerProcess();
 
   void Kill();
-  // Waits for its end; called once. kExhausted when it took more than the limit, kInternal when it
-  // was killed, kUnavailable when it can do nothing (it is of another build, or no compiler at
-  // all), else what BuildCode says, without `or_thread`.
+  // Waits for the end of the process; called once. Returns kExhausted if the limit was exceeded,
+  // kInternal if it was killed, and kUnavailable if it cannot compile (another build, or not a
+  // compiler). Otherwise returns the result of BuildCode without `or_thread`.
   Result<KernelCode> Wait();
 
  private:
@@ -52,7 +52,7 @@ class CompilerProcess {
   bool waited_ = false;
 };
 
-// The other side: main() of the program. The status of the process.
+// Compiling side: main() of the program. Returns the exit status.
 int CompilerMain(int argument_count, char** arguments);
 
 }  // namespace cuspan::softgpu::jit

@@ -26,15 +26,15 @@
 namespace cuspan::softgpu::jit {
 namespace {
 
-// Memory for code is mapped in multiples of so many bytes.
+// Granularity of mapping memory for code, in bytes.
 constexpr std::size_t kCodeGranularity = 4096;
 
-// An LLVM error as ours.
+// Converts an LLVM error to a Status.
 Status Failure(llvm::Error error, std::string_view what) {
   return Status::Internal("software GPU: {}: {}", what, llvm::toString(std::move(error)));
 }
 
-// A code generator is not for two threads at once, so each compilation has its own.
+// A code generator is not thread-safe, so each compilation has its own.
 Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(Effort effort, emit::Host* host) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -47,11 +47,11 @@ Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(Effort effort, em
   builder->setCodeGenOptLevel(effort == Effort::kQuick ? llvm::CodeGenOpt::None
                                                        : llvm::CodeGenOpt::Default);
   builder->getOptions().EmitStackSizeSection = effort == Effort::kQuick;
-  // Variables and the runtime lie farther away than 2 GiB: position-independent code reaches them
-  // by a table.
+  // Variables and the runtime are farther away than 2 GiB: position-independent code accesses them
+  // through a table.
   builder->setRelocationModel(llvm::Reloc::PIC_);
   if (SettingText(settings::kSoftInstructions) == std::string_view("avx2")) {
-    builder->setCPU("haswell");  // The first processor with AVX2, FMA and F16C.
+    builder->setCPU("haswell");  // First processor with AVX2, FMA and F16C.
     builder->getFeatures() = llvm::SubtargetFeatures();
   }
   const std::string features = builder->getFeatures().getString();
@@ -62,7 +62,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(Effort effort, em
   return std::move(*machine);
 }
 
-// The symbols that are the same for all programs.
+// Symbols common to all programs.
 const std::unordered_map<std::string_view, void*>& RuntimeAddresses() {
   static const auto* const addresses = [] {
     auto* all = new std::unordered_map<std::string_view, void*>;
@@ -75,7 +75,7 @@ const std::unordered_map<std::string_view, void*>& RuntimeAddresses() {
   return *addresses;
 }
 
-// Answers the linker's questions for what an object lacks.
+// Resolves undefined symbols of objects for the linker.
 class Addresses final : public llvm::orc::DefinitionGenerator {
  public:
   explicit Addresses(const Linker::Resolver& resolver) : resolver_(resolver) {}
@@ -100,7 +100,7 @@ class Addresses final : public llvm::orc::DefinitionGenerator {
   const Linker::Resolver& resolver_;
 };
 
-// Notes where the linker puts code.
+// Records the address ranges of linked code.
 class CodeNotes final : public llvm::orc::ObjectLinkingLayer::Plugin {
  public:
   explicit CodeNotes(std::vector<CodeRange>* ranges) : ranges_(ranges) {}
@@ -132,8 +132,8 @@ class CodeNotes final : public llvm::orc::ObjectLinkingLayer::Plugin {
   std::vector<CodeRange>* const ranges_;
 };
 
-// What the frames of all functions of an object file take, which was made to tell that. The table
-// that tells it is taken out: the linker refuses it.
+// Returns the sum of the frame sizes of all functions in an object file compiled with kQuick.
+// Removes the relocations of its table of sizes: the linker refuses them.
 Result<std::uint32_t> TakeFrameBytes(std::string* object) {
   using File = llvm::object::ELF64LEFile;
   const auto failure = [](llvm::Error error) {
@@ -147,13 +147,13 @@ Result<std::uint32_t> TakeFrameBytes(std::string* object) {
   for (const auto& section : *sections) {
     auto name = file->getSectionName(section);
     if (!name) return failure(name.takeError());
-    // The relocations of what is not loaded make the linker fail (LLVM 16).
+    // Relocations of sections not loaded make the linker fail (LLVM 16).
     if (*name == ".rela.stack_sizes")
       const_cast<File::Elf_Shdr&>(section).sh_type = llvm::ELF::SHT_NULL;
     if (*name != ".stack_sizes") continue;
     auto content = file->getSectionContents(section);
     if (!content) return failure(content.takeError());
-    // Each function's address, which is not known yet, and the size of its frame.
+    // Address of each function, not known yet, and the size of its frame.
     const llvm::DataExtractor data(*content, true, sizeof(void*));
     llvm::DataExtractor::Cursor at(0);
     while (at && !data.eof(at)) {
@@ -177,7 +177,7 @@ Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::Kern
   host.interleaved = options.interleaved;
   const Effort effort = options.effort;
   CUSPAN_ASSIGN_OR_RETURN(auto machine, MakeTargetMachine(effort, &host));
-  // Leaked with the module if LLVM fails in the middle.
+  // Leaked together with the module after a fatal error of LLVM.
   auto context = std::make_unique<llvm::LLVMContext>();
   CUSPAN_ASSIGN_OR_RETURN(auto emitted,
                           emit::ModuleEmitter(*context, module, plan, warps, points, host).Emit());

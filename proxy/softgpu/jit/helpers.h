@@ -1,5 +1,5 @@
-// Functions that compiled code calls for what has no short form in LLVM IR.
-// Unlike those of rt/abi.h they know nothing of threads and blocks.
+// Functions called by compiled code for operations without a short form in LLVM IR. Unlike those of
+// rt/abi.h, they are independent of threads and blocks.
 #pragma once
 
 #include <span>
@@ -16,11 +16,11 @@ void* AddressOf(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// cuspan_math_…: directed roundings, PTX's approximations, formats of 8 bits;
-// and the C library's functions that LLVM calls by itself. Pure.
+// cuspan_math_…: directed roundings, PTX's approximations, 8-bit formats; and C library functions
+// called by LLVM itself. Pure.
 std::span<const HelperSymbol> MathHelpers();
-// cuspan_mbarrier_…: barriers in memory. They read and write the barrier, which
-// only threads of one block share.
+// cuspan_mbarrier_…: barriers in memory. They read and write a barrier shared only by threads of
+// one block.
 std::span<const HelperSymbol> MbarrierHelpers();
 
 }  // namespace cuspan::softgpu

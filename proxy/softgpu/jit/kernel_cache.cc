@@ -22,22 +22,23 @@
 namespace cuspan::softgpu {
 namespace {
 
-// A file is this header and the content. Read by this machine only, so in its byte order.
+// A file consists of this header and the content. Only this machine reads it, so it has native byte
+// order.
 struct Header {
   char magic[8];
   CacheKey key;
   std::uint64_t bytes;
-  XXH128_hash_t checksum;  // Of the content, and seeded with `bytes`.
+  XXH128_hash_t checksum;  // Checksum of the content, seeded with `bytes`.
 };
 constexpr char kMagic[8] = {'c', 'u', 's', 'p', 'a', 'n', 'K', '1'};
 constexpr std::string_view kSuffix = ".kernel";
 constexpr std::string_view kTemporaryPrefix = "new-";
 
-// No kernel's code is larger; a file that says so is not ours.
+// Upper limit of a kernel's code. Larger files are not ours.
 constexpr std::uint64_t kMaxContentBytes = std::uint64_t{1} << 30;
-// A file that was used is marked so, but not more often than this.
+// Minimum interval between updates of a used file's modification time.
 constexpr std::time_t kMarkSeconds = 3600;
-// What a process that died left behind.
+// Age from which temporary files are leftovers of dead processes.
 constexpr std::time_t kTemporarySeconds = 3600;
 
 XXH128_hash_t Checksum(std::string_view content) {
@@ -80,7 +81,8 @@ KernelCache* OpenBySettings() {
   Result<std::unique_ptr<KernelCache>> cache =
       bytes.ok() ? KernelCache::Open(folder, *bytes) : bytes.status();
   if (cache.ok()) return cache->release();
-  // A home that can not be written is ordinary; a folder that was asked for is not.
+  // A home directory without write access is common, so this is not a warning. A folder set
+  // explicitly must be writable.
   const bool asked_for = std::getenv(settings::kSoftCache.name) != nullptr || !bytes.ok();
   const std::string message =
       Format("software GPU: compiled kernels are not kept: {}", cache.status().message());
@@ -95,7 +97,7 @@ KernelCache* OpenBySettings() {
 }  // namespace
 
 KernelCache* KernelCache::OfProcess() {
-  static KernelCache* const cache = OpenBySettings();  // Never destroyed: threads may use it still.
+  static KernelCache* const cache = OpenBySettings();  // Never destroyed: threads may still use it.
   return cache;
 }
 
@@ -148,7 +150,7 @@ void KernelCache::Store(const CacheKey& key, std::string_view content) {
   until_trim_ = most_bytes_ / 16;
 }
 
-// Under a name of its own first, so that nobody ever sees a part of it.
+// Writes a temporary file first and renames it, so that readers never see a partial file.
 Status KernelCache::Write(const std::string& name, const CacheKey& key, std::string_view content) {
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
@@ -163,7 +165,7 @@ Status KernelCache::Write(const std::string& name, const CacheKey& key, std::str
   };
   UniqueFd file = create();
   if (!file.valid() && errno == EEXIST) {
-    // Of a process that had this number before and died.
+    // Left by a dead process with the same pid.
     ::unlinkat(folder_.get(), temporary.c_str(), 0);
     file = create();
   }
@@ -181,7 +183,7 @@ Status KernelCache::Write(const std::string& name, const CacheKey& key, std::str
   return Status::Ok();
 }
 
-// Other processes may do the same: what is gone already does not matter.
+// Other processes may trim at the same time, so missing files are ignored.
 void KernelCache::Trim() {
   const int copy = ::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const folder = copy < 0 ? nullptr : ::fdopendir(copy);
@@ -216,7 +218,7 @@ void KernelCache::Trim() {
   if (total <= most_bytes_) return;
   std::sort(files.begin(), files.end(),
             [](const File& a, const File& b) { return a.used < b.used; });
-  // A little more than needed, so that the next one need not look again.
+  // Removes slightly more than needed, to save trimming at the next store.
   const std::uint64_t wanted = most_bytes_ - most_bytes_ / 8;
   for (const File& file : files) {
     if (total <= wanted) break;

@@ -1,6 +1,6 @@
-// Compiled kernels on disk: small files in a private folder, each named by its
-// key. Several processes may use one folder at once; what is damaged, or might
-// be another user's, is not used. Nothing here knows what the files mean.
+// Compiled kernels on disk: small files in a private folder, each named by its key. Several
+// processes may use one folder at once. Damaged files, and files possibly of another user, are
+// ignored. The cache does not interpret the contents.
 #pragma once
 
 #include <atomic>
@@ -21,25 +21,25 @@ struct CacheKey {
   friend bool operator==(const CacheKey&, const CacheKey&) = default;
 };
 
-// Any thread calls.
+// Threads: any.
 class KernelCache {
  public:
-  // The one that the settings name; null when they say off, or, logged, when the
-  // folder can not be used. The same for each call.
+  // Returns the process's only cache, according to the settings. Returns null if it is off, or if
+  // the folder cannot be used (logged).
   static KernelCache* OfProcess();
 
-  // Uses `folder`, an absolute path, which is made if it is not there. Fails when it
-  // is not a folder of this user alone. Holds at most about `most_bytes`.
+  // Opens `folder`, an absolute path, and creates it if needed. Fails if it is not a private folder
+  // of this user. Keeps at most about `most_bytes`.
   static Result<std::unique_ptr<KernelCache>> Open(const std::string& folder,
                                                    std::uint64_t most_bytes);
 
-  // What was stored under `key`; nullopt when there is nothing, or nothing sound.
+  // Returns the content stored under `key`; nullopt if it is missing or damaged.
   std::optional<std::string> Load(const CacheKey& key);
-  // Stores `content`, whole or not at all. The first failure is logged: kernels are compiled anew
-  // by each process then, and nothing else happens.
-  // When the folder has become too large, what was used least lately goes.
+  // Stores `content` atomically. The first failure is logged. After a failure, each process
+  // compiles kernels anew. If the folder has become too large, removes the least recently used
+  // files.
   void Store(const CacheKey& key, std::string_view content);
-  // How often Load found something.
+  // Number of successful loads.
   std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
  private:
@@ -56,7 +56,7 @@ class KernelCache {
   std::atomic<std::uint64_t> hits_{0};
   std::atomic<bool> failure_told_{false};
   std::mutex trim_mutex_;
-  std::uint64_t until_trim_ = 0;  // Bytes that may be stored before the folder is looked at.
+  std::uint64_t until_trim_ = 0;  // Bytes to be stored before the next trim.
 };
 
 }  // namespace cuspan::softgpu

@@ -6,7 +6,7 @@
 namespace cuspan::softgpu::jit {
 namespace {
 
-// A new member must be written and read below.
+// New members must be written and read below.
 static_assert(sizeof(KernelInfo) == sizeof(std::string) + sizeof(std::vector<KernelParameter>) + 32,
               "KernelInfo has changed: keep WriteInfo and ReadInfo complete");
 static_assert(sizeof(KernelCode) == sizeof(std::string) + 8,
@@ -29,7 +29,7 @@ class Writer {
   std::string bytes_;
 };
 
-// Reads what Writer wrote; after the first failure everything fails.
+// Reads the output of Writer; after the first failure, every read fails.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}

@@ -1,4 +1,4 @@
-// What is kept on disk of a kernel: what a launch needs to know of it, and its code.
+// Disk format of a kernel: the facts needed by a launch, and its code.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace cuspan::softgpu::jit {
 
 std::string WriteInfo(const KernelInfo& info);
-// Nullopt for bytes that are not an information of the kernel `name`.
+// Returns nullopt if the bytes are not the information of kernel `name`.
 std::optional<KernelInfo> ReadInfo(std::string_view bytes, std::string_view name);
 
-// The code of a kernel for some blocks, and how to run it; its entry is not linked.
+// Code of a kernel for some blocks, and its mode of execution; the code is not linked.
 struct KernelCode {
-  bool needs_fibers = false;  // This and the next two: as in CompiledKernel.
+  bool needs_fibers = false;  // See CompiledKernel for these three.
   bool warps = false;
   std::uint32_t frame_bytes = 0;
   std::string object;

@@ -27,7 +27,7 @@ class Hasher {
 
   void Add(const void* data, std::size_t bytes) { XXH3_128bits_update(&state_, data, bytes); }
   void Add(std::uint64_t number) { Add(&number, sizeof number); }
-  // With its length, so that neighbours can not be mistaken for one.
+  // Adds the length, too: adjacent texts must not be confused.
   void Add(std::string_view text) {
     Add(text.size());
     Add(text.data(), text.size());
@@ -41,7 +41,7 @@ class Hasher {
   XXH3_state_t state_;
 };
 
-// The build id of the file that holds this code; empty when it has none.
+// Build id of the file containing this code; empty without one.
 std::string BuildId() {
   struct Search {
     std::uintptr_t inside;
@@ -79,7 +79,7 @@ std::string BuildId() {
   return search.id;
 }
 
-// Everything outside the program that decides what code is made.
+// Everything outside the program affecting the generated code.
 const std::string& Compiler() {
   static const auto* const text = new std::string([] {
     unsigned version[3] = {};
@@ -107,8 +107,8 @@ constexpr std::array<bool, 256> MakeNameCharacters() {
 }
 constexpr auto kNameCharacters = MakeNameCharacters();
 
-// Visits every word of `text` that may name something of the module; words in
-// comments too, which does no harm.
+// Visits every word of `text` possibly naming something in the module. Words in comments are
+// visited, too; this is harmless.
 template <typename Visit>
 void ForEachWord(std::string_view text, Visit visit) {
   const auto is_name = [&](std::size_t i) {
@@ -149,10 +149,10 @@ class KeyMaker {
   void Follow(const ptx::Function& function) {
     const auto text = text_.substr(function.text_begin, function.text_end - function.text_begin);
     hasher_.Add(text);
-    hasher_.Add(function.line);                                         // It stands in messages,
-    if (text.find(".loc") != std::string_view::npos) AddSourceFiles();  // and so do these.
+    hasher_.Add(function.line);                                         // Part of messages.
+    if (text.find(".loc") != std::string_view::npos) AddSourceFiles();  // Part of messages, too.
     if (!function.defined) return;
-    // What an indirect call reaches depends on the whole module.
+    // The targets of indirect calls depend on the whole module.
     if (text.find(".callprototype") != std::string_view::npos ||
         text.find(".calltargets") != std::string_view::npos)
       hasher_.Add(text_);

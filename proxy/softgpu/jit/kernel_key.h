@@ -1,5 +1,4 @@
-// What the code of a kernel depends on, as a key: found by looking at the text,
-// without parsing it.
+// Cache keys of a kernel's code. They are computed by scanning the text, without parsing it.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +10,16 @@
 
 namespace cuspan::softgpu::jit {
 
-// The key of kernel `kernel` (index in module.functions) of the module with this
-// `text`: of its text and line, of all functions that it may reach, of the variables
-// that these name, of the PTX version and of what compiles (our own build, LLVM and
-// this machine's processor).
+// Key of kernel `kernel` (index in module.functions) of the module with this `text`. It covers the
+// kernel's text and line, all reachable functions, and variables named by them. It also covers the
+// PTX version and the compiler (our build, LLVM and this machine's processor).
 CacheKey KeyOfKernel(std::string_view text, const ptx::Module& module, std::uint32_t kernel);
 
-// Another key for each `variant` of what has `key`.
+// Derives a different key from `key` for each `variant`.
 CacheKey KeyOfVariant(const CacheKey& key, std::string_view variant);
 
-// What tells this build from others, in hexadecimal; empty when nothing does: then nothing must be
-// kept.
+// Identifies this build, in hexadecimal. If it is empty, builds cannot be distinguished, and
+// nothing must be cached.
 const std::string& BuildName();
 
 }  // namespace cuspan::softgpu::jit

@@ -13,10 +13,10 @@
 namespace cuspan::softgpu {
 namespace {
 
-// MXCSR's rounding control. (Intel SDM volume 1, 10.2.3)
+// Rounding control of MXCSR. (Intel SDM volume 1, 10.2.3)
 enum class Mode : std::uint32_t { kNearest = 0x0000, kDown = 0x2000, kUp = 0x4000, kZero = 0x6000 };
 
-// Keeps the compiler from computing with `value` before this point or after the next.
+// Prevents the compiler from moving computations with `value` across this point.
 template <typename T>
 void Pin(T& value) {
   if constexpr (std::is_integral_v<T>) {
@@ -67,7 +67,7 @@ T FromSigned(std::int64_t value) {
 template <typename T, Mode mode>
 T FromUnsigned(std::uint64_t value) {
   if (value >> 63 == 0) return FromSigned<T, mode>(static_cast<std::int64_t>(value));
-  // Halved, with the lost bit kept where it still makes the value inexact; doubling is exact.
+  // Converts half the value, with the lost bit kept as a sticky bit; doubling is exact.
   return FromSigned<T, mode>(static_cast<std::int64_t>(value >> 1 | (value & 1))) * 2;
 }
 
@@ -77,8 +77,8 @@ float Exp2(float x) { return std::exp2(x); }
 float Log2(float x) { return std::log2(x); }
 float Tanh(float x) { return std::tanh(x); }
 
-// PTX's fns: the offset-th set bit of `mask` at or above `base` (or below it,
-// for negative offsets); offset 0 asks for bit `base` itself. None: all ones.
+// fns of PTX: the offset-th set bit of `mask` at or above `base` (or below it for negative
+// offsets); offset 0 tests bit `base` itself. Returns all ones without a match.
 std::uint32_t FindNthSet(std::uint32_t mask, std::uint32_t base, std::int32_t offset) {
   constexpr std::uint32_t kNone = 0xffffffff;
   if (base > 31) return kNone;
@@ -90,7 +90,7 @@ std::uint32_t FindNthSet(std::uint32_t mask, std::uint32_t base, std::int32_t of
   return kNone;
 }
 
-// As compiled code calls them. (PTX ISA, ".e4m3", ".e5m2")
+// Conversions called by compiled code. (PTX ISA, ".e4m3", ".e5m2")
 template <typename Format>
 std::uint32_t EncodeByte(float value) {
   return Format::From(value);
@@ -128,7 +128,7 @@ const HelperSymbol kMathSymbols[] = {
     {"cuspan_math_decode_e4m3", AddressOf(&DecodeByte<Float8E4M3>)},
     {"cuspan_math_decode_e5m2", AddressOf(&DecodeByte<Float8E5M2>)},
     {"cuspan_math_find_nth_set", AddressOf(&FindNthSet)},
-    // What LLVM calls by itself for operations that a machine has no instruction for.
+    // Functions called by LLVM itself for operations without a machine instruction.
     {"memcpy", AddressOf(&std::memcpy)},
     {"memmove", AddressOf(&std::memmove)},
     {"memset", AddressOf(&std::memset)},

@@ -1,6 +1,6 @@
-// mbarrier objects: barriers in shared memory that count arrivals and bytes.
-// (PTX ISA, "mbarrier") Only threads of one block use one, and these run one at
-// a time on one worker, so that plain memory accesses do.
+// mbarrier objects: barriers in shared memory counting arrivals and bytes. (PTX ISA, "mbarrier")
+// Only threads of one block use a barrier. They run one at a time on one worker, so plain memory
+// accesses suffice.
 #include <cstdint>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// The 64 bits of the object, which PTX leaves to the implementation.
+// The 64 bits of the object; PTX does not define their layout.
 class Barrier {
  public:
   explicit Barrier(void* memory) : memory_(memory) { std::memcpy(&bits_, memory, sizeof bits_); }
@@ -31,7 +31,7 @@ class Barrier {
     Set(Phase(bits_), Expected(), (Pending(bits_) + 1) & kCountMask, Bytes());
     Store();
   }
-  // Bytes that are still to come in this phase; negative when they came before they were announced.
+  // Adds bytes expected in this phase. The sum is negative if they arrive before being announced.
   void Expect(std::int32_t bytes) {
     Set(Phase(bits_), Expected(), Pending(bits_), Bytes() + bytes);
     Finish();
@@ -45,14 +45,14 @@ class Barrier {
   std::uint32_t Expected() const { return bits_ & kCountMask; }
   std::int32_t Bytes() const {
     const auto raw = static_cast<std::uint32_t>(bits_ >> kBytesShift & kBytesMask);
-    return static_cast<std::int32_t>(raw << 10) >> 10;  // Sign of 22 bits.
+    return static_cast<std::int32_t>(raw << 10) >> 10;  // Sign-extends 22 bits.
   }
   void Set(bool phase, std::uint32_t expected, std::uint32_t pending, std::int32_t bytes) {
     bits_ = std::uint64_t{phase} << 63 |
             std::uint64_t{static_cast<std::uint32_t>(bytes) & kBytesMask} << kBytesShift |
             std::uint64_t{pending} << kPendingShift | expected;
   }
-  // Nothing missing any more: the next phase begins.
+  // Begins the next phase if all arrivals and bytes are complete.
   void Finish() {
     if (Pending(bits_) == 0 && Bytes() == 0) Set(!Phase(bits_), Expected(), Expected(), 0);
     Store();
@@ -65,7 +65,7 @@ class Barrier {
 
 void Init(void* memory, std::uint32_t count) { Barrier(memory).Start(count); }
 
-// These give the state before the arrival, which names the phase to wait for.
+// State before the arrival; it identifies the phase to wait for.
 std::uint64_t Arrive(void* memory, std::uint32_t count) {
   Barrier barrier(memory);
   const std::uint64_t before = barrier.bits();
@@ -86,7 +86,7 @@ void Complete(void* memory, std::uint32_t bytes) {
   Barrier(memory).Expect(-static_cast<std::int32_t>(bytes));
 }
 
-// Is the phase of `state`, or that of the given parity, over?
+// Returns 1 if the phase of `state`, or of the given parity, is over.
 std::uint32_t Test(void* memory, std::uint64_t state) {
   return Barrier::Phase(Barrier(memory).bits()) != Barrier::Phase(state) ? 1 : 0;
 }

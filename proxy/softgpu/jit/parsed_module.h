@@ -1,4 +1,4 @@
-// The text of a PTX module with its index, and the bodies that were parsed so far.
+// Text of a PTX module with its index, and the bodies parsed so far.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace cuspan::softgpu::jit {
 
-// One thread at a time plans; everything else stays as it is from Parse on.
+// Threads: Plan is called by one at a time; everything else is constant after Parse.
 class ParsedModule {
  public:
-  // Indexes `text` (without a trailing NUL). kInvalid, naming the line, for text that is not PTX.
+  // Indexes `text` (without a trailing NUL). Returns kInvalid, naming the line, for invalid PTX.
   static Result<std::unique_ptr<ParsedModule>> Parse(std::shared_ptr<const std::string> text);
   ParsedModule(const ParsedModule&) = delete;
 
   const std::shared_ptr<const std::string>& text() const { return text_; }
   const ptx::Module& module() const { return module_; }
-  // The kernel's index in module().functions; kNotFound when it is not defined.
+  // Returns the kernel's index in module().functions, or kNotFound if it is not defined.
   Result<std::uint32_t> FindKernel(std::string_view name) const;
-  // Parses all bodies, and keeps none. kInvalid, naming the line, for what no version of PTX
-  // allows: a compiler would refuse the whole text. `linked`: nothing is added to it, so its
-  // functions are all there are. Kernels that are PTX and can not be run here are not found.
+  // Parses all bodies, and keeps none. Returns kInvalid, naming the line, for text invalid in every
+  // PTX version: NVIDIA's compiler would refuse it. `linked`: nothing is linked to it later, so all
+  // its functions must be present. Does not detect valid kernels unsupported here.
   Status Check(bool linked);
-  // Parses the kernel and all that it may reach. What it points to lives as long as this object.
+  // Parses the kernel and everything reachable. The plan's pointers are valid as long as this
+  // object.
   Result<analysis::KernelPlan> Plan(std::uint32_t kernel);
 
  private:

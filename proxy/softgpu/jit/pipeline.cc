@@ -12,7 +12,7 @@
 namespace cuspan::softgpu::jit {
 namespace {
 
-// Where a fatal error of LLVM on this thread goes on: LLVM would end the process.
+// Continuation after a fatal LLVM error on this thread; LLVM would end the process.
 struct Rescue {
   std::jmp_buf place;
   char reason[256];
@@ -21,7 +21,7 @@ thread_local Rescue* current_rescue = nullptr;
 
 void OnFatalError(void*, const char* reason, bool) {
   Rescue* const rescue = current_rescue;
-  if (rescue == nullptr) return;  // Not ours: LLVM goes on to end the process.
+  if (rescue == nullptr) return;  // Other thread: LLVM ends the process.
   current_rescue = nullptr;
   std::size_t length = 0;
   while (reason != nullptr && reason[length] != 0 && length + 1 < sizeof rescue->reason) {
@@ -46,8 +46,8 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-// Runs apart from CompileModule so that nothing with a destructor lives in the
-// frame that a rescue returns to; never inlined, for the same reason.
+// Separate from CompileModule, so that the frame resumed by longjmp has no objects with
+// destructors. Never inlined for the same reason.
 [[gnu::noinline]] void CompileInto(llvm::Module* module, llvm::TargetMachine* machine,
                                    bool optimise, std::unique_ptr<llvm::MemoryBuffer>* object,
                                    std::string* problem) {
@@ -83,7 +83,7 @@ Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::
   std::string problem;
   Rescue rescue{};
   if (!CompileWithRescue(module.get(), &machine, optimise, &object, &problem, &rescue)) {
-    (void)module.release();  // In the middle of a pass: not safe to destroy.
+    (void)module.release();  // Unsafe to destroy in the middle of a pass.
     return Status::Internal("{}: LLVM could not compile it: {}", what, rescue.reason);
   }
   if (object == nullptr)

@@ -1,4 +1,4 @@
-// From an LLVM module to machine code.
+// Compilation of an LLVM module to machine code.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -11,9 +11,9 @@
 
 namespace cuspan::softgpu::jit {
 
-// Optimises `module` for `machine` (LLVM's -O2; no fast-math, no contraction) if `optimise`,
-// and makes an object file of it. A fatal error inside LLVM becomes kInternal;
-// what LLVM held then is leaked. `what` names the module in messages.
+// Makes an object file of `module` for `machine`. With `optimise`, uses LLVM's -O2 (no fast-math,
+// no contraction). A fatal error inside LLVM returns kInternal and leaks LLVM's objects. `what`
+// names the module in messages.
 Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::Module> module,
                                                           llvm::TargetMachine& machine,
                                                           bool optimise, std::string_view what);

@@ -35,18 +35,18 @@ namespace {
 using jit::CodeForm;
 using ptx::Space;
 
-// From so many PTX instructions on a kernel has code that is compiled quickly at first. Optimised
-// code for a warp takes about a millisecond an instruction.
+// PTX instructions from which a kernel first gets quickly compiled code. Optimised code for a warp
+// takes about one millisecond per instruction.
 constexpr std::size_t kLargeKernel = 800;
-// Up to so many the proxy compiles itself where there is no compiler.
+// Limit below which the proxy itself compiles a kernel if the compiler process is unavailable.
 constexpr std::size_t kMaxInline = 5000;
 
 const CodeForm kThreadForm{std::nullopt, false, true}, kQuickForm{std::nullopt, false, false};
 
-// How long ago a compilation must have begun to be another run's.
+// Age from which a begun compilation belongs to an earlier run.
 constexpr std::chrono::seconds kOtherRun{60};
 
-// Threads that wait for each other have a stack each.
+// Largest frames of quick code, in bytes. Threads waiting for each other have a stack each.
 constexpr std::size_t kMaxFiberFrames = std::size_t{64} << 10;
 constexpr std::size_t kMaxFrames = kLargestStack / 2;
 
@@ -62,7 +62,7 @@ class LoadedProgram final : public Program {
     if (options_.background != nullptr) options_.background->Forget(this);
   }
 
-  // The first step after construction; nothing else may be called when it fails.
+  // Called first after construction. If it fails, nothing else may be called.
   Status Initialise() {
     for (const auto& variable : module_.variables) {
       const bool is_data = variable.space == Space::kGlobal || variable.space == Space::kConst;
@@ -132,25 +132,24 @@ class LoadedProgram final : public Program {
 
  private:
   struct KernelState {
-    std::uint32_t function = 0;  // In Module::functions.
-    CacheKey key;                // Where there is a cache.
+    std::uint32_t function = 0;  // Index in Module::functions.
+    CacheKey key;                // Set if there is a cache.
     KernelInfo info;
-    std::optional<analysis::KernelPlan> plan;                // Not when the cache had the kernel.
-    std::map<std::string, Result<CompiledKernel>> compiled;  // By the form's name.
-    // What waits for optimised code for one thread, which is being compiled if there is any; each
-    // with the form that is to come then.
+    std::optional<analysis::KernelPlan> plan;                // Unset if info was cached.
+    std::map<std::string, Result<CompiledKernel>> compiled;  // Key: name of the form.
+    // Results waiting for optimised code for one thread, each with the form to compile next. If not
+    // empty, this code is being compiled.
     std::vector<std::pair<CodeForm, std::shared_ptr<LaterCode>>> waiting;
-    std::set<std::string> given_up;  // Names of forms that take too long to compile.
-    // Until then the launch that has begun them waits for the compilations all the same.
+    std::set<std::string> given_up;  // Names of forms taking too long to compile.
+    // Until then, the launch starting the background compilations waits for them.
     std::optional<std::chrono::steady_clock::time_point> waits_until;
   };
 
-  // Blocks of shapes that have the same form share their code: it is all that the code depends on
-  // besides the module.
+  // Block shapes with the same form share their code: code depends only on the form and the module.
   CodeForm FormFor(const BlockShape& shape) const {
     CodeForm form;
     form.check_accesses = options_.check_accesses;
-    // Checks name the thread, so code with checks is for one thread.
+    // Checks report the thread, so checked code is for one thread.
     form.interleaved = options_.interleaved;
     if (form.check_accesses || form.interleaved || options_.model == ExecutionModel::kThread)
       return form;
@@ -171,7 +170,7 @@ class LoadedProgram final : public Program {
     for (const auto& relocation : variable.relocations) {
       const auto function = module_.function_index.find(relocation.symbol);
       if (function != module_.function_index.end()) {
-        // What stands for a function is in this program: its address is known now.
+        // The address identifying a function is in this program, so it is known now.
         const auto address = std::bit_cast<std::uint64_t>(&function_marks_[function->second]);
         std::memcpy(out.initial.data() + relocation.offset, &address, sizeof address);
         continue;
@@ -207,7 +206,7 @@ class LoadedProgram final : public Program {
     return state.get();
   }
 
-  // Takes the kernel's information from the cache, if it is there.
+  // Loads the kernel's information from the cache; returns false if it is missing.
   bool FindInfo(KernelState& state) {
     if (cache_ == nullptr) return false;
     state.key = jit::KeyOfKernel(*parsed_->text(), module_, state.function);
@@ -224,7 +223,7 @@ class LoadedProgram final : public Program {
     return jit::KeyOfVariant(state.key, "code " + form.Name());
   }
 
-  // Parses the kernel and all that it may reach.
+  // Parses the kernel and everything reachable.
   Status Plan(KernelState& state) {
     if (state.plan) return Status::Ok();
     CUSPAN_ASSIGN_OR_RETURN(state.plan, parsed_->Plan(state.function));
@@ -259,7 +258,7 @@ class LoadedProgram final : public Program {
     return info;
   }
 
-  // The kernel's code of that form, compiled at the first call.
+  // Returns the kernel's code of this form; compiles it at the first call.
   const Result<CompiledKernel>& CodeFor(KernelState& state, const CodeForm& form) {
     const auto [place, added] =
         state.compiled.try_emplace(form.Name(), Status::Internal("not compiled"));
@@ -294,14 +293,15 @@ class LoadedProgram final : public Program {
     return linked.ok() ? std::optional(*std::move(linked)) : std::nullopt;
   }
 
-  // For a large kernel, code that is there at once; better code is compiled meanwhile: optimised
-  // code for one thread, then that of `form`. Nullopt when that is not wanted or not possible.
+  // Returns quickly available code for a large kernel, and compiles better code in the background:
+  // optimised code for one thread, then for `form`. Returns nullopt if this is not wanted or not
+  // possible.
   std::optional<CompiledKernel> StartQuickly(KernelState& state, const CodeForm& form) {
     const bool only = options_.tier == CodeTier::kFirst;
     if (!only &&
         (options_.background == nullptr || jit::InstructionCount(*state.plan) < kLargeKernel))
       return std::nullopt;
-    // How much stack that takes is not known before, and its frames are larger.
+    // Recursion needs an unknown amount of stack, and frames of quick code are larger.
     if (jit::IsRecursive(module_, *state.plan)) return std::nullopt;
     const auto thread = form.warps && !only ? ThreadCode(state) : std::nullopt;
     const Result<CompiledKernel> start = thread ? *thread : CodeFor(state, kQuickForm);
@@ -322,7 +322,7 @@ class LoadedProgram final : public Program {
     return started;
   }
 
-  // Whether compiling that takes too long, as this run or an earlier one has found out.
+  // True if this run, or an earlier one, found the compilation to take too long.
   bool IsGivenUp(const KernelState& state, const CodeForm& form) const {
     if (state.given_up.contains(form.Name())) return true;
     return cache_ != nullptr && cache_->Load(GivenUpKey(state, form)).has_value();
@@ -335,7 +335,7 @@ class LoadedProgram final : public Program {
     return jit::KeyOfVariant(state.key, "given up " + form.Name());
   }
 
-  // Optimised code for one thread, if that is there already.
+  // Optimised code for one thread, if already available.
   std::optional<CompiledKernel> ThreadCode(KernelState& state) {
     const auto found = state.compiled.find(kThreadForm.Name());
     if (found != state.compiled.end()) {
@@ -347,8 +347,9 @@ class LoadedProgram final : public Program {
     return kept;
   }
 
-  // Whether an earlier run has begun to compile that, too, and ended before it was there. Then this
-  // one waits, so that the next need not begin again; once, since it may take too long for that.
+  // True if an earlier run began the same compilation, but ended before it was done. Then this run
+  // waits once, so that the next run need not begin again. It waits only once, because the
+  // compilation may take too long.
   bool BegunBefore(const KernelState& state, const CodeForm& form) {
     if (cache_ == nullptr) return false;
     const CacheKey key = jit::KeyOfVariant(state.key, "begun " + form.Name());
@@ -364,14 +365,14 @@ class LoadedProgram final : public Program {
       return false;
     }
     std::memcpy(&begun, bytes->data(), sizeof begun);
-    // The process of another device of this run may have begun it just now.
+    // A process for another device of this run may have begun it just now.
     if (begun == kWaited || now - begun < kOtherRun.count()) return false;
     store(kWaited);
     return true;
   }
 
-  // Has the kernel compiled in `form` in the background, for `later` or for all that waits. False
-  // when that is not possible.
+  // Compiles the kernel in `form` in the background, for `later` or for all waiting launches.
+  // Returns false if this is not possible.
   bool CompileLater(KernelState& state, const CodeForm& form, std::shared_ptr<LaterCode> later) {
     jit::BackgroundCompiler::Job job;
     job.owner = this;
@@ -379,8 +380,8 @@ class LoadedProgram final : public Program {
     job.instructions = jit::InstructionCount(*state.plan);
     if (state.waits_until) job.whom = CompileNotice::For::kProgramAndCache;
     job.done = [this, &state, form, later = std::move(later)](Result<jit::KernelCode> code) {
-      // Without a compiler it is done here, where no launch waits for it; but for what may take
-      // long, since it can not be ended.
+      // Without a compiler process, compiles on this thread, as no launch waits for it. Large
+      // kernels are excluded, because the compilation cannot be stopped.
       if (!code.ok() && code.status().code() == StatusCode::kUnavailable &&
           jit::InstructionCount(*state.plan) < kMaxInline) {
         LogWarn("software GPU: {}; the proxy compiles it itself", code.status().message());
@@ -402,7 +403,7 @@ class LoadedProgram final : public Program {
   void TakeThreadCode(KernelState& state, const Result<CompiledKernel>& code) {
     for (const auto& [form, waiting] : std::exchange(state.waiting, {})) {
       if (code.ok()) waiting->Provide(*code);
-      // What took too long for a thread takes longer for a warp.
+      // If code for a thread takes too long, code for a warp takes even longer.
       const bool goes_on =
           form.warps && code.status().code() != StatusCode::kExhausted && !IsGivenUp(state, form);
       if (!goes_on || !CompileLater(state, form, waiting)) waiting->End();
@@ -424,7 +425,7 @@ class LoadedProgram final : public Program {
     } else {
       LogInfo("software GPU: kernel {} goes on thread by thread: {}", state.info.name,
               code.status().message());
-      // The next run need not find out again.
+      // Stored to save the next run this attempt.
       if (code.status().code() == StatusCode::kUnsupported && cache_ != nullptr) {
         if (const auto thread = cache_->Load(CodeKey(state, kThreadForm)))
           cache_->Store(CodeKey(state, form), *thread);
@@ -450,7 +451,7 @@ class LoadedProgram final : public Program {
                           code.frame_bytes, nullptr};
   }
 
-  // Of a symbol that compiled code names; null when there is none.
+  // Address of a symbol used by compiled code, or null.
   void* AddressOf(std::string_view symbol) {
     if (const auto name = emit::NameOfVariableSymbol(symbol)) {
       const auto found = addresses_.find(*name);
@@ -468,10 +469,10 @@ class LoadedProgram final : public Program {
   const ProgramOptions options_;
   KernelCache* const cache_;
   std::vector<ModuleVariable> variables_;
-  std::vector<char> function_marks_;  // The address of element i stands for function i.
+  std::vector<char> function_marks_;  // Address of element i identifies function i.
 
-  std::condition_variable came_;  // Code from the background.
-  std::mutex mutex_;              // Guards what follows.
+  std::condition_variable came_;  // Background code arrived.
+  std::mutex mutex_;              // Guards the members below.
   std::unordered_map<std::uint32_t, std::unique_ptr<KernelState>> kernels_;
   std::map<std::string, void*, std::less<>> addresses_;
   std::unique_ptr<jit::Linker> linker_;
@@ -496,7 +497,7 @@ ProgramOptions ProgramOptions::OfSettings() {
 
 Result<std::unique_ptr<Program>> Program::Load(std::string ptx, const ProgramOptions& options) {
   ProgramOptions own = options;
-  // Code that can not be told from another build's must not be kept.
+  // Code must not be cached if builds cannot be distinguished.
   if (jit::BuildName().empty()) {
     own.cache = nullptr;
     own.background = nullptr;

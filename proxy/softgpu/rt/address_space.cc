@@ -16,12 +16,12 @@ std::uint64_t Address(const void* pointer) { return reinterpret_cast<std::uint64
 
 constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-// Address space that nobody can touch; 0 when there is none. A hint is kept or refused.
+// Reserves inaccessible address space. Returns 0 on failure, or if `hint` is not free.
 std::uint64_t MapNothing(std::uint64_t bytes, std::uint64_t hint) {
   void* base = mmap(Pointer(hint), bytes, PROT_NONE,
                     kReserved | (hint != 0 ? MAP_FIXED_NOREPLACE : 0), -1, 0);
   if (base == MAP_FAILED) return 0;
-  // Kernels before 4.17 take the address for a mere wish.
+  // Linux before 4.17 treats the address as a mere hint.
   if (hint != 0 && Address(base) != hint) {
     munmap(base, bytes);
     return 0;
@@ -124,7 +124,7 @@ bool AddressSpace::Whole(std::uint64_t address, std::uint64_t bytes, Mappings::i
 
 CUresult AddressSpace::Unmap(std::uint64_t address, std::uint64_t bytes) {
   if (bytes == 0 || !Multiple(bytes) || !Multiple(address)) return CUDA_ERROR_INVALID_VALUE;
-  std::vector<std::shared_ptr<PhysicalAllocation>> freed;  // Let go after the lock.
+  std::vector<std::shared_ptr<PhysicalAllocation>> freed;  // Released after the lock.
   std::unique_lock lock(mutex_);
   if (!Reserved(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   const auto first = mappings_.lower_bound(address);
@@ -156,7 +156,7 @@ CUresult AddressSpace::SetAccess(std::uint64_t address, std::uint64_t bytes, int
     Mapping& own = mapping->second;
     own.readers = read ? own.readers | Bit(device) : own.readers & ~Bit(device);
     own.writers = write ? own.writers | Bit(device) : own.writers & ~Bit(device);
-    // All devices are this process, so the pages allow what any of them may do.
+    // All devices are in this process, so pages have the union of their rights.
     const int protection = (own.readers != 0 ? PROT_READ : 0) | (own.writers != 0 ? PROT_WRITE : 0);
     if (mprotect(Pointer(mapping->first), own.bytes, protection) != 0) {
       return CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,7 +1,6 @@
-// Device addresses of all software GPUs: reserved ranges of the process's
-// address space, memory mapped into them, and what else counts as device
-// memory (module variables). A device address is the host address of the same
-// bytes, so kernels use it as it is.
+// Device addresses of all software GPUs: reserved ranges of the process's address space, memory
+// mapped into them, and other device memory (module variables). A device address is the host
+// address of the same bytes, so kernels use it directly.
 #pragma once
 
 #include <cuda.h>
@@ -18,7 +17,7 @@
 
 namespace cuspan::softgpu {
 
-// Any thread calls. Errors are the driver's.
+// Threads: any. Errors are the driver's.
 class AddressSpace {
  public:
   AddressSpace() = default;
@@ -26,37 +25,37 @@ class AddressSpace {
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  // Reserves `bytes` (a multiple of the granularity) aligned to `alignment` (0
-  // or a power of two), at `hint` if it is not 0 and that range is free, else
-  // anywhere. Nothing may touch the range before something is mapped there.
+  // Reserves `bytes` (a multiple of the granularity), aligned to `alignment` (0 or a power of two).
+  // If `hint` is not 0 and free, reserves there, else anywhere. The range is inaccessible until
+  // memory is mapped.
   CUresult Reserve(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t hint,
                    std::uint64_t* address);
-  // The whole of a reservation in which nothing is mapped.
+  // Frees a whole reservation without mappings.
   CUresult Free(std::uint64_t address, std::uint64_t bytes);
 
-  // Maps all of `memory` at `address`, in reserved space where nothing is
-  // mapped. No device may access it before SetAccess. Parts of an allocation
-  // can not be mapped: CUDA_ERROR_NOT_SUPPORTED, as with the driver.
+  // Maps all of `memory` at `address`, in reserved space without mappings. No device may access it
+  // before SetAccess. Parts of an allocation cannot be mapped: CUDA_ERROR_NOT_SUPPORTED, as with
+  // the driver.
   CUresult Map(std::uint64_t address, std::uint64_t bytes,
                std::shared_ptr<PhysicalAllocation> memory);
-  // Unmaps what is mapped in [address, address + bytes), which must lie in reserved
-  // space and cut no mapping in two.
+  // Unmaps all of [address, address + bytes). The range must be reserved and must not cut a mapping
+  // in two.
   CUresult Unmap(std::uint64_t address, std::uint64_t bytes);
-  // What `device` may do there, for all mappings of the range, which must be whole.
+  // Sets the access rights of `device` for all mappings of the range. They must be whole.
   CUresult SetAccess(std::uint64_t address, std::uint64_t bytes, int device, bool read, bool write);
 
-  // Adds or removes memory that is not mapped by Map but is device memory.
+  // Adds or removes device memory not mapped by Map.
   void AddFixed(std::uint64_t address, std::uint64_t bytes, int device);
   void RemoveFixed(std::uint64_t address);
-  // Memory of the host that all devices may read and write; ends with RemoveFixed.
+  // Adds host memory readable and writable by all devices; removed by RemoveFixed.
   void AddHost(std::uint64_t address, std::uint64_t bytes);
 
-  // Whether all of [address, address + bytes) is device memory that `device` may
-  // read (and write, if `write`).
+  // True if all of [address, address + bytes) is device memory readable by `device` (or writable,
+  // if `write`).
   bool Accessible(std::uint64_t address, std::uint64_t bytes, int device, bool write) const;
-  // For messages: where `address` lies relative to the nearest allocation before it.
+  // Position of `address` relative to the nearest allocation before it, for messages.
   std::string Describe(std::uint64_t address) const;
-  // Whether `address` lies in device memory or in space reserved for it.
+  // True if `address` is in device memory or in space reserved for it.
   bool IsDevice(std::uint64_t address) const;
 
  private:
@@ -67,15 +66,15 @@ class AddressSpace {
   };
   using Mappings = std::map<std::uint64_t, Mapping>;
 
-  // Whether the range lies in one reservation.
+  // True if the range is in one reservation.
   bool Reserved(std::uint64_t address, std::uint64_t bytes) const;
 
-  // The mappings that make up [address, address + bytes) exactly; false if there are none such.
+  // Finds the mappings making up [address, address + bytes) exactly; false without a match.
   bool Whole(std::uint64_t address, std::uint64_t bytes, Mappings::iterator* first,
              Mappings::iterator* last);
 
   mutable std::shared_mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> reservations_;  // Address, bytes.
+  std::map<std::uint64_t, std::uint64_t> reservations_;  // Address to bytes.
   Mappings mappings_;
 };
 

@@ -1,5 +1,5 @@
-// A block's named barriers (bar, barrier): a warp arrives when all its threads
-// that have not exited did, and counts as 32 threads (PTX ISA, "barrier").
+// Named barriers of a block (bar, barrier). A warp arrives when all its threads have arrived or
+// exited. It counts as 32 threads (PTX ISA, "barrier").
 #pragma once
 
 #include <bit>
@@ -12,40 +12,39 @@ namespace cuspan::softgpu {
 
 inline constexpr std::uint32_t kBarriers = 16;
 
-// The state of one barrier between two completions. Knows the block's units by their
-// numbers only; Block makes them wait and wakes them.
+// State of one barrier between two completions. It knows the block's units only by number. Block
+// suspends and wakes them.
 class Barrier {
  public:
-  // What bar.red combines of the arriving threads.
+  // bar.red votes of the arriving threads.
   struct Votes {
-    bool reduces = false;  // It is a bar.red.
+    bool reduces = false;  // True for bar.red.
     std::uint32_t threads = 0, votes = 0;
   };
 
-  // True when the thread or warp arrived already and the barrier has not
-  // completed since: it must not arrive again before that.
+  // True if the thread or warp has arrived and the barrier has not completed since. It must not
+  // arrive again before.
   bool HasArrived(std::uint32_t unit) const { return arrived_.Has(unit); }
-  // Thread `unit` arrives, of a warp whose lanes `alive` have not exited; `threads` is how
-  // many the barrier waits for (0: the block).
+  // Counts the arrival of thread `unit`. `alive`: lanes of its warp not yet exited. `threads`:
+  // number of threads the barrier waits for (0: the block).
   void Arrive(std::uint32_t unit, std::uint32_t alive, std::uint32_t threads, const Votes& votes) {
     Count(threads, votes);
     arrived_.Add(unit);
     if ((alive & ~arrived_.word(unit / 32)) == 0) warps_ |= 1u << unit / 32;
   }
-  // All lanes of `warp` that have not exited arrive.
+  // Counts the arrival of all lanes of `warp` not yet exited.
   void ArriveWarp(std::uint32_t warp, std::uint32_t threads, const Votes& votes) {
     Count(threads, votes);
     arrived_.Add(warp);
     warps_ |= 1u << warp;
   }
-  // A thread of `warp` exited; `alive` are the lanes left. Of warps that are units nothing needs
-  // to be told.
+  // Called when a thread of `warp` has exited; `alive`: lanes left. Not needed if units are warps.
   void ThreadExited(std::uint32_t warp, std::uint32_t alive) {
     const std::uint32_t lanes = arrived_.word(warp);
     if (lanes != 0 && (alive & ~lanes) == 0) warps_ |= 1u << warp;
   }
 
-  // Whether everybody is there. `warps_alive` are the warps with threads left.
+  // True if all have arrived. `warps_alive`: warps with threads left.
   bool Complete(std::uint32_t warps_alive) const {
     if (!in_use_) return false;
     if (threads_ == 0) return (warps_alive & ~warps_) == 0;
@@ -58,7 +57,7 @@ class Barrier {
   void AddWaiter(std::uint32_t unit) { waiters_.Add(unit); }
   const UnitSet& waiters() const { return waiters_; }
   const UnitSet& arrived() const { return arrived_; }
-  // As new.
+  // Restores the initial state.
   void Reset();
 
   std::uint32_t arrived_warps() const { return warps_; }
@@ -77,7 +76,7 @@ class Barrier {
   bool in_use_ = false;
   bool reduces_ = false;
   std::uint32_t threads_ = 0;
-  std::uint32_t warps_ = 0;  // Warps that have arrived.
+  std::uint32_t warps_ = 0;  // Arrived warps.
   std::uint32_t population_ = 0, arrivals_ = 0;
   UnitSet arrived_, waiters_;
 };

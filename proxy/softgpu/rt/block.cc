@@ -16,8 +16,8 @@ constinit thread_local Block* t_running_block = nullptr;
 
 namespace {
 
-constexpr std::size_t kGuardBytes = 4096;  // A page behind shared memory.
-// So many threads before its turn the memory of a thread is asked for, and its stack later.
+constexpr std::size_t kGuardBytes = 4096;  // Page after shared memory.
+// Prefetch distances in threads, for a thread's Fiber and for its stack.
 constexpr std::uint32_t kAhead = 5, kStackAhead = 2;
 
 constexpr std::uint32_t LanesBelow(std::uint32_t count) {
@@ -47,7 +47,7 @@ void Block::Execute(Worker& worker, const Launch& launch, std::uint64_t index, s
 }
 
 bool Block::Resume(Worker&) {
-  // Another block's failure ends this one too.
+  // A failure of another block ends this one too.
   if (!failed_ && launch_->errors->error() == CUDA_SUCCESS && !Run()) return false;
   Finish();
   return true;
@@ -57,7 +57,7 @@ void Block::Finish() {
   if (failed_ && error_ != CUDA_SUCCESS) {
     launch_->errors->Raise(error_, Format("kernel {}: {}", launch_->kernel, message_));
   }
-  // Stacks stay for the launch's next block; what was abandoned on them is overwritten.
+  // Stacks are kept for the launch's next block, overwriting abandoned frames.
   if (sanitizer::kWatchesStacks || failed_) GiveStacks();
 }
 
@@ -106,7 +106,7 @@ bool Block::PrepareLaunch() {
     first_tids_[warp] = {thread % block.x, thread / block.x % block.y, thread / block.x / block.y};
   }
   const std::uint32_t fibers = launch_->compiled.needs_fibers ? units_ : 1;
-  // Some more, so that those ahead can be named without a look.
+  // A few more, so that prefetching needs no bounds check.
   if (fibers_.size() < fibers + kAhead) fibers_.resize(fibers + kAhead);
   if (!PrepareShared()) return false;
   serial_ = launch_->serial;
@@ -121,8 +121,8 @@ void Block::SetIndex(std::uint64_t index) {
   ctaid_[2] = static_cast<std::uint32_t>(index / grid.x / grid.y);
 }
 
-// The block's shared memory ends where an inaccessible page begins, so that a
-// kernel that runs past it faults.
+// Places the block's shared memory before an inaccessible page, so that a kernel running past its
+// end faults.
 bool Block::PrepareShared() {
   const std::size_t bytes =
       std::size_t{launch_->static_shared_bytes} + launch_->dynamic_shared_bytes;
@@ -172,7 +172,7 @@ void Block::FillContext(Fiber& fiber, std::uint32_t unit) {
 void Block::RenewContext(Fiber& fiber) {
   ThreadContext& context = fiber.context;
   std::copy_n(ctaid_, 3, context.ctaid);
-  // What SelectLane changed.
+  // Restores fields changed by SelectLane.
   if (launch_->compiled.warps) context.lane = 0;
   std::copy_n(context.first_tid, 3, context.tid);
 }
@@ -186,7 +186,7 @@ void Block::SelectLane(ThreadContext* context, std::uint32_t lane) const {
   context->tid[2] = thread / block.x / block.y;
 }
 
-// Executes until the block ended (true) or yields.
+// Executes until the block has ended (true) or yields (false).
 bool Block::Run() {
   unsigned turns = 0;
   for (;;) {
@@ -206,7 +206,7 @@ bool Block::Run() {
         yielded_.ForEachWord([this](auto warp, auto lanes) { warps_[warp].GoAll(lanes); });
       ready_.AddAll(yielded_);
       yielded_.Clear();
-      // Turns get the block on; other blocks have theirs now and then.
+      // Interleaved threads make progress. Other blocks run only after this many rounds.
       constexpr unsigned kMaxTurns = 64;
       if (std::exchange(took_turn_, false) && ++turns < kMaxTurns) continue;
       return false;
@@ -236,14 +236,14 @@ void Block::GiveStacks() {
 
 Fiber* Block::PickReady() { return ready_.empty() ? nullptr : &fibers_[PickReadyUnit()]; }
 
-// Of the same warp first: what it touches is still in the cache. There is one.
+// Prefers the current warp: its data is still in the cache. ready_ must not be empty.
 inline std::uint32_t Block::PickReadyUnit() {
   if (launch_->order) [[unlikely]]
     return ready_.TakeAny(Random());
   const std::uint32_t unit = ready_.Take(current_unit_ / kWarpLanes);
   if (launch_->compiled.warps) return unit;
   const Fiber* const next = &fibers_[unit];
-  // Threads that probably follow: each has a stack in another page, which takes time to come.
+  // Prefetches threads likely to follow: each stack is in another page, slow to load.
   const auto* const frame =
       static_cast<const std::uint8_t*>(next[kStackAhead].execution.stack_pointer);
   __builtin_prefetch(frame);
@@ -252,7 +252,7 @@ inline std::uint32_t Block::PickReadyUnit() {
   return unit;
 }
 
-// The context of the next unit to start.
+// Returns the next unit to start, with its context.
 Fiber& Block::NextUnit() {
   Fiber& fiber = fibers_[started_];
   if (started_ == prepared_) {
@@ -285,7 +285,7 @@ void* Block::LoopMain(void* argument) {
   fiber.block->RunLoop(fiber);
 }
 
-// All threads or warps of the blocks up to end_.
+// Runs all threads or warps of the blocks up to end_.
 void Block::RunLoop(Fiber& fiber) {
   ThreadContext& context = fiber.context;
   const KernelEntry entry = launch_->compiled.entry;
@@ -334,7 +334,7 @@ CUSPAN_RT_SWITCHES void* Block::FiberMain(void* argument) {
   for (;;) {
     block.launch_->compiled.entry(&fiber->context);
     block.ThreadEnded(fiber);
-    // This stack serves the next thread, unless one that has a stack can go on.
+    // Reuses this stack for the next thread, unless a thread with a stack can continue.
     if (!block.ready_.empty() || block.started_ == block.units_) break;
     Fiber& next = block.NextUnit();
     std::swap(next.stack, fiber->stack);
@@ -349,14 +349,14 @@ CUSPAN_RT_SWITCHES void* Block::FiberMain(void* argument) {
   return next->execution.stack_pointer;
 }
 
-// Goes on with another thread, for good; `self` ends now unless it is null.
+// Continues with another thread and does not return. `self` ends now, unless it is null.
 void Block::Exit(Fiber* self) {
   if (self != nullptr) ThreadEnded(self);
   if (Fiber* next = PickReady(); next != nullptr) {
     SetCurrent(next, next->unit);
     SwitchAway(next->execution);
   }
-  // Threads not yet started get fresh stacks: frames of this one may be anywhere on its own.
+  // Threads not yet started get other stacks: frames of this one may be anywhere on its own.
   guard().LeaveForGood();
 }
 
@@ -398,8 +398,8 @@ void Block::Suspend(Fiber* self) {
     SwitchToNew(self->execution, next.execution, *next.stack, &FiberMain, &next);
     return;
   }
-  // Run starts another, or ends the block. Not here: that allocates, and this
-  // stack may be about to overflow.
+  // Run starts another thread, or ends the block. Not done here: it allocates, and this stack may
+  // be nearly full.
   guard().Leave(self->execution);
 }
 
@@ -418,7 +418,7 @@ void Block::CheckMeetings(std::uint32_t warp, const Fiber* self) {
       NoteMeeting(warp, lanes);
     Wake(warp, lanes, self);
   }
-  // Those that bring about a meeting go first: others may wait for it elsewhere.
+  // Completed meetings come first: reconverging lanes continue only if no lane runs.
   if (const std::uint32_t lanes = own.TakeReconverged(); lanes != 0) Wake(warp, lanes, self);
 }
 
@@ -450,7 +450,7 @@ void Block::RefuseBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t thre
                  barrier, threads, kBarriers));
 }
 
-// Everybody is there: those who wait can go on, and `self`, if any, goes on at once.
+// Completes a barrier: wakes its waiters; `self`, if any, continues at once.
 void Block::Complete(Barrier& barrier, std::uint32_t number, Fiber* self) {
   barriers_used_ &= ~(1u << number);
   if (races_ != nullptr) [[unlikely]]
@@ -481,7 +481,7 @@ void Block::Generalise(std::uint32_t number) {
 void Block::ArriveBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads) {
   CheckBarrierNumber(self, number, threads);
   Barrier& barrier = barriers_[number];
-  // The barrier has not completed since this thread came to it.
+  // The barrier has not completed since this thread arrived.
   while (barrier.HasArrived(self->unit)) Yield(self);
   if (races_ != nullptr) [[unlikely]]
     NoteArrival(self, number);

@@ -1,4 +1,4 @@
-// What is said when a block fails: where, and why.
+// Messages of a failing block: location and reason.
 #include <signal.h>
 
 #include <bit>
@@ -32,7 +32,7 @@ void Block::HandleFault() {
     return;
   }
   if (current_->stack->InGuard(fault.address)) {
-    // What a GPU says when a thread leaves its stack (observed on an H200).
+    // Same error as a GPU's for a stack overflow (observed on an H200).
     Fail(CUDA_ERROR_ILLEGAL_ADDRESS, Format("{}: its stack of {} bytes overflowed",
                                             Whereabouts(current_), current_->stack->bytes));
     return;
@@ -43,7 +43,7 @@ void Block::HandleFault() {
                      static_cast<const void*>(fault.address)));
 }
 
-// Noted here, on whatever stack, and raised by Resume on the worker's own.
+// Records the error on any stack. Resume raises it on the worker's own.
 void Block::Fail(CUresult error, std::string what) {
   failed_ = true;
   error_ = error;
@@ -66,7 +66,7 @@ std::string Block::Whereabouts(const Fiber* fiber) const {
                 last.tid[0], last.tid[1], last.tid[2]);
 }
 
-// What the threads that are left wait for, when nobody will wake them.
+// Describes the waits of the threads left in a deadlock.
 std::string Block::Waiting() const {
   std::string text = Format("block {}: {} {} wait for what never comes:", index_, alive_,
                             launch_->compiled.warps ? "warps" : "threads");
@@ -91,7 +91,7 @@ std::string Block::Waiting() const {
 
 void Block::Abandon(Fiber* self, CUresult error, std::string what) {
   Fail(error, Format("{}: {}", Where(self), what));
-  std::string().swap(what);  // Nothing unwinds this stack.
+  std::string().swap(what);  // Freed here: this stack is not unwound.
   guard().LeaveForGood();
 }
 

@@ -1,10 +1,9 @@
-// The order of a block's threads where barriers alone do not decide it: CUSPAN_SOFT_SCHEDULE, and
-// the reconvergence of warps.
+// Order of a block's threads beyond barriers: CUSPAN_SOFT_SCHEDULE, and the reconvergence of warps.
 #include "proxy/softgpu/rt/block.h"
 
 namespace cuspan::softgpu {
 
-// The same for each run, and another for each block.
+// Seeds the order: the same in each run, another for each block.
 void Block::BeginOrder(std::uint64_t seed) {
   random_ = seed;
   const std::uint64_t mixed = std::uint64_t{Random()} << 32 | Random();
@@ -26,10 +25,10 @@ std::uint32_t Block::Random() {
 }
 
 void Block::Interleave(Fiber* self) {
-  // Threads in a random order get on at different speeds, too.
+  // Threads in random order also advance at different speeds.
   if (launch_->order && Random() % 4 != 0) return;
   LeaveIfCancelled();
-  // It waits for nothing: who asks which threads of a warp are active still counts it.
+  // Not a wait: activemask of its warp still waits for this thread.
   took_turn_ = true;
   yielded_.Add(self->unit);
   Suspend(self);

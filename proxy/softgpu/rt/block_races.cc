@@ -1,4 +1,4 @@
-// What a block tells of itself where races are looked for.
+// Notifications of a block for race detection.
 #include <cstring>
 
 #include "proxy/softgpu/rt/block.h"
@@ -7,8 +7,7 @@ namespace cuspan::softgpu {
 
 void Block::BeginRaces() {
   if (races_ == nullptr) races_ = std::make_unique<BlockRaces>();
-  // Nothing is there yet, and least of all what the block before it wrote: a write of the same
-  // would be none.
+  // Overwrites data of the previous block: a write of the same value would not count as a write.
   const std::size_t shared_bytes =
       std::size_t{launch_->static_shared_bytes} + launch_->dynamic_shared_bytes;
   std::memset(shared_, 0xa5, shared_bytes);
@@ -27,7 +26,7 @@ void Block::NoteBarrier(const Barrier& barrier, std::uint32_t number, const Fibe
   races_->Settle();
   UnitSet wait = barrier.waiters();
   if (self != nullptr) wait.Add(self->unit);
-  // A barrier of the whole block counts those that have ended as come.
+  // A barrier of the whole block counts exited threads as arrived.
   const bool all = barrier.expected_threads() == 0;
   races_->clocks().Meet(wait, all ? races_->clocks().left() : UnitSet(), number);
 }

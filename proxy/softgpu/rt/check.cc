@@ -1,4 +1,4 @@
-// The checking modes' look at each access of a kernel (CUSPAN_SOFT_CHECK).
+// Checks of each access of a kernel in the checking modes (CUSPAN_SOFT_CHECK).
 #include <cuda.h>
 
 #include "common/format.h"
@@ -18,8 +18,8 @@ bool Within(std::uint64_t address, std::uint64_t bytes, const void* begin, std::
   return offset <= size && bytes <= size - offset;
 }
 
-// Whether the thread may access what is no part of an allocation: its block's shared
-// memory, its stack, where .local memory is, its parameters, what cooperative groups meet by.
+// True if the thread may access it without an allocation: its block's shared memory, its stack with
+// .local memory, its parameters, the workspace of cooperative groups.
 bool IsOwn(const ThreadContext& at, const Fiber& self, std::uint64_t address, std::uint64_t bytes) {
   const Launch& launch = self.block->launch();
   const auto* const low = static_cast<const std::uint8_t*>(self.execution.low);
@@ -33,8 +33,7 @@ bool IsOwn(const ThreadContext& at, const Fiber& self, std::uint64_t address, st
           Within(address, bytes, reinterpret_cast<const void*>(workspace), kWorkspaceBytes));
 }
 
-// Faults where the thread's stack is about to end: now, before locks are held that its end would
-// leave so.
+// Faults if the thread's stack is nearly full: now, because a later fault would leave locks held.
 [[gnu::noinline]] void NeedStack() {
   constexpr std::size_t kNeeded = 16 * 1024;
   constexpr std::size_t kPage = 4096;
@@ -54,12 +53,12 @@ void LookForRace(const ThreadContext& at, const Fiber& self, const void* address
   std::uint64_t offset = place - reinterpret_cast<std::uint64_t>(at.shared);
   if (offset >= at.shared_bytes) {
     const bool in_heap = launch.heap != nullptr && launch.heap->Contains(address, bytes);
-    // Where the blocks of a cooperative launch meet is no memory of the program's.
+    // Strong accesses count everywhere: the workspace of a cooperative launch is not the program's.
     const bool strong = (kind & kCheckStrong) != 0;
     if (!in_heap && !strong && !launch.races->Accessible(place, bytes, writes)) return;
     offset = BlockRaces::kNotShared;
   }
-  // Threads that never wait are not fibers of their own.
+  // Threads never waiting are not fibers of their own.
   races->Access(at.warp * kWarpLanes + at.lane, address, bytes, offset, kind, where);
 }
 
@@ -70,7 +69,7 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
   auto* const self = static_cast<Fiber*>(context->fiber);
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   const bool shared = (kind & kCheckShared) != 0;
-  // Shared addresses are offsets: they are named as the program knows them.
+  // Messages show shared addresses as offsets, like the program.
   const std::uint64_t named =
       shared ? address - reinterpret_cast<std::uint64_t>(context->shared) : address;
   if (alignment > 1 && named % alignment != 0) {

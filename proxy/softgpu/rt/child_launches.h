@@ -1,5 +1,5 @@
-// What the threads of one grid launch (dynamic parallelism). A grid is done when all that it
-// launched is.
+// Launches by the threads of one grid (dynamic parallelism). A grid is done when all its launches
+// are done.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace cuspan::softgpu {
 
-// cudaError_t, of which the device runtime's functions are.
+// cudaSuccess, for functions of the device runtime.
 inline constexpr std::uint32_t kDeviceSuccess = 0;
 
-// A copy, or, with `from` null, a memset: addresses as the kernel gave them.
+// A copy, or a memset if `from` is null. Addresses are as passed by the kernel.
 struct MemoryWork {
   void* to;
   const void* from;
@@ -21,29 +21,28 @@ struct MemoryWork {
   std::size_t bytes;
 };
 
-// Any thread calls. Errors are numbers of cudaError_t.
+// Threads: any. Errors are numbers of cudaError_t.
 class ChildLaunches {
  public:
   virtual ~ChildLaunches() = default;
-  // Memory for the arguments of a launch of the kernel that `kernel` stands for; null, with the
-  // error kept, when there is none or nothing can be launched so. `grid` and `block` are 3 words
-  // each.
+  // Allocates memory for the arguments of a launch. `kernel` identifies the kernel; `grid` and
+  // `block` are 3 words each. If it fails or the launch is invalid, returns null and keeps the
+  // error.
   virtual void* Prepare(const void* kernel, const std::uint32_t* grid, const std::uint32_t* block,
                         std::uint32_t shared_bytes) = 0;
-  // Launches what Prepare returned memory for. What one thread launches in one stream runs in that
-  // order.
+  // Launches with memory returned by Prepare. Launches of one thread in one stream run in order.
   virtual std::uint32_t Launch(const void* arguments, std::uint64_t stream) = 0;
-  // The same for a copy or a memset.
+  // Same for a copy or a memset.
   virtual void AddMemoryWork(const MemoryWork& work) = 0;
-  // Whether a kernel may access that: it is memory that Prepare returned and nobody launched yet.
+  // True if a kernel may access it: memory returned by Prepare and not yet launched.
   virtual bool Contains(const void* memory, std::size_t bytes) const = 0;
-  // The last error; clears it when `take`.
+  // Returns the last error; clears it if `take`.
   virtual std::uint32_t Error(bool take) = 0;
-  // The grid is through: what is to run next before it is done, or null.
+  // Called when the grid has finished. Returns the next task to run before it is done, or null.
   virtual std::unique_ptr<Task> Next() = 0;
 };
 
-// Whether that is part of a text that the device runtime gives kernels.
+// True if it is part of a text passed to kernels by the device runtime.
 bool IsDeviceRuntimeText(const void* memory, std::size_t bytes);
 
 }  // namespace cuspan::softgpu

@@ -1,13 +1,13 @@
-// Where compiled kernels lie in memory, readable in a signal handler: only there
-// may a kernel be stopped from outside, since our own code might hold a lock.
+// Addresses of compiled kernels, readable in a signal handler. A kernel may be stopped from outside
+// only there: our own code might hold a lock.
 #pragma once
 
 #include <cstdint>
 
 namespace cuspan::softgpu {
 
-// One range [begin, end) of compiled code, known while this object lives. When too many
-// live, further ones are not known: such code can not be stopped. Any thread.
+// One range [begin, end) of compiled code, registered during this object's life. If there are too
+// many, further ones are not registered, and their code cannot be stopped. Threads: any.
 class CodeRange {
  public:
   CodeRange(std::uint64_t begin, std::uint64_t end);
@@ -15,11 +15,11 @@ class CodeRange {
   CodeRange(CodeRange&& other) noexcept;
   CodeRange& operator=(CodeRange&&) = delete;
 
-  // Whether `address` lies in a known range. Async-signal-safe.
+  // True if `address` is in a registered range. Async-signal-safe.
   static bool Contains(std::uint64_t address);
 
  private:
-  int slot_;  // -1: not known, or moved from.
+  int slot_;  // -1: not registered, or moved from.
 };
 
 }  // namespace cuspan::softgpu

@@ -1,4 +1,4 @@
-// A kernel's code for some blocks, and how to run it.
+// A kernel's code for some of its blocks, and its execution model.
 #pragma once
 
 #include <atomic>
@@ -16,21 +16,20 @@ struct CompiledKernel {
   KernelEntry entry = nullptr;
   bool needs_fibers = false;
   bool warps = false;             // One call executes a warp, not a thread.
-  std::uint32_t frame_bytes = 0;  // Of all functions, where the code is not optimised; else 0.
-  // What takes its place when it is compiled; null when this is the best that there will be.
+  std::uint32_t frame_bytes = 0;  // Sum of all functions, if not optimised; else 0.
+  // Replacement being compiled; null if this is the best possible code.
   std::shared_ptr<const LaterCode> later;
 
-  // The best code that there is by now.
+  // Returns the best code available now.
   CompiledKernel Best() const;
 };
 
-// Better code that is compiled while a kernel runs already. One thread at a time provides, any
-// thread asks.
+// Better code, compiled while a kernel already runs. Threads: one at a time provides, any reads.
 class LaterCode {
  public:
-  // The best so far, without its `later`; null until there is some. Stays as long as this object.
+  // Returns the best so far, without its `later`; null before the first. Valid until destruction.
   const CompiledKernel* get() const { return best_.load(std::memory_order_acquire); }
-  // Whether no better code will come.
+  // True if no better code will follow.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
   void Provide(const CompiledKernel& code) {
@@ -46,7 +45,7 @@ class LaterCode {
 
 inline CompiledKernel CompiledKernel::Best() const {
   if (later == nullptr) return *this;
-  const bool last = later->ended();  // Before the question: what comes with the end is seen.
+  const bool last = later->ended();  // Read first: code provided before End is not missed.
   const CompiledKernel* const better = later->get();
   CompiledKernel best = better != nullptr ? *better : *this;
   best.later = last ? nullptr : later;

@@ -1,4 +1,4 @@
-// The device runtime: what kernels call to launch kernels and to decide which nodes of their graph
+// Device runtime: functions for kernels to launch kernels and to select the nodes of their graph to
 // run. (CUDA C++ Programming Guide, "CUDA Dynamic Parallelism", "Conditional Graph Nodes"; abi.h)
 #include <cuda.h>
 #include "common/format.h"
@@ -15,10 +15,10 @@ namespace {
 
 // cudaError_t: cudaErrorInvalidValue, cudaErrorMemoryAllocation, cudaErrorNotSupported.
 constexpr std::uint32_t kInvalidValue = 1, kMemoryAllocation = 2, kNotSupported = 801;
-// A stream or event of a kernel; none of the numbers that name default streams.
+// A stream or event of a kernel. Different from all numbers of default streams.
 constexpr std::uintptr_t kHandle = 0x100;
 
-// Those that kernels get from these functions, in the words that the host gets.
+// Errors returned to kernels by these functions, with the host's names and texts.
 struct ErrorText {
   std::uint32_t error;
   char name[40];
@@ -32,7 +32,7 @@ constexpr ErrorText kErrors[] = {
     {65, "cudaErrorLaunchMaxDepthExceeded", "nested launches too deep"},
     {98, "cudaErrorInvalidDeviceFunction", "invalid device function"},
     {801, "cudaErrorNotSupported", "operation not supported"},
-    // Every other number.
+    // Any other number.
     {0, "unrecognized error code", "unrecognized error code"},
 };
 const ErrorText& Find(std::uint32_t error) {
@@ -41,8 +41,8 @@ const ErrorText& Find(std::uint32_t error) {
   return *std::rbegin(kErrors);
 }
 
-// use(ChildLaunches&), on the worker's larger stack and safe from the caller's pointers; `result`
-// stays for a kernel that can launch nothing. `use` must own nothing when it touches them.
+// Calls use(ChildLaunches&) on the worker's larger stack, safe from the caller's bad pointers. If
+// the kernel can launch nothing, returns `result`. `use` must own nothing at these accesses.
 template <typename Result, typename Use>
 Result WithChildren(ThreadContext* context, Result result, Use use) {
   auto* const self = static_cast<Fiber*>(context->fiber);

@@ -12,7 +12,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// As the formats of small_float.h.
+// Same interface as the formats of small_float.h.
 template <typename T, typename Unsigned>
 struct Plain {
   using Bits = Unsigned;
@@ -20,7 +20,7 @@ struct Plain {
   static Bits From(T value) { return std::bit_cast<Bits>(value); }
 };
 
-// A number wins over a NaN.
+// If one operand is NaN, returns the other.
 template <typename T>
 T Least(T x, T y) {
   if constexpr (std::is_floating_point_v<T>) return std::fmin(x, y);

@@ -1,4 +1,4 @@
-// Elements of memory that bulk copies reduce: what they are and what becomes of them.
+// Element types of memory reduced by bulk copies, and their reductions.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace cuspan::softgpu {
 
-// In the order of CUtensorMapDataType.
+// Same order as CUtensorMapDataType.
 enum class Element : std::uint8_t {
   kU8,
   kU16,
@@ -27,14 +27,14 @@ inline constexpr unsigned kElements = 13;
 unsigned BytesOf(Element element);
 inline bool IsFloat(Element element) { return element >= Element::kF16; }
 
-// Of cp.reduce.async.bulk: what an element becomes.
+// Operations of cp.reduce.async.bulk.
 enum class Reduction : std::uint8_t { kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor };
 
-// Whether PTX has the reduction for such elements. (PTX ISA, "cp.reduce.async.bulk")
+// True if PTX has the reduction for these elements. (PTX ISA, "cp.reduce.async.bulk")
 bool MayReduce(Element element, Reduction reduction);
 
-// Reduces `count` elements at `to` by those at `from`, each at once for whoever else reduces it.
-// The reduction is one that the elements have; `to` is aligned for them.
+// Reduces `count` elements at `to` by those at `from`, each atomically. The elements must support
+// the reduction; `to` is aligned for them.
 void Reduce(Element element, Reduction reduction, std::uint8_t* to, const std::uint8_t* from,
             std::size_t count);
 

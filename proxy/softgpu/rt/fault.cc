@@ -19,13 +19,13 @@ namespace {
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 struct sigaction g_previous[NSIG];
 
-// Room for the frame that the kernel writes (3.5 KiB with AVX-512) and our handler.
+// Size for the kernel's signal frame (3.5 KiB with AVX-512) and our handler.
 constexpr std::size_t kSignalStackBytes = 64 * 1024;
 
-// Read in the signal handler, so it must not be allocated at first use there.
+// Read in the signal handler, so it must not be allocated at first use.
 __attribute__((tls_model("initial-exec"))) thread_local FaultGuard* t_guard = nullptr;
 
-// What the process would have done without us.
+// Performs the process's previous action.
 void Chain(int signal, siginfo_t* info, void* context) {
   const struct sigaction& previous = g_previous[signal];
   if (previous.sa_flags & SA_SIGINFO) {
@@ -54,7 +54,7 @@ struct FaultHandler {
     if (signal == kStopSignal) {
       if (!MayStop(guard, static_cast<std::uint64_t>(registers[REG_RIP]))) return;
     } else if (guard == nullptr || !guard->armed_ || info->si_code <= 0) {
-      // Signals that were sent (si_code <= 0) are nobody's fault.
+      // Signals sent by a process (si_code <= 0) are not faults.
       Chain(signal, info, context);
       return;
     }
@@ -64,7 +64,7 @@ struct FaultHandler {
                             guard->thread_.sanitizer_fiber);
     registers[REG_RSP] = reinterpret_cast<greg_t>(guard->thread_.stack_pointer);
     registers[REG_RIP] = reinterpret_cast<greg_t>(&cuspan_rt_resume);
-    registers[REG_EFL] &= ~greg_t{0x400};  // The direction flag, as the ABI wants it.
+    registers[REG_EFL] &= ~greg_t{0x400};  // The direction flag must be clear (ABI).
   }
 };
 

@@ -1,6 +1,6 @@
-// Hardware faults in kernels become errors of a launch, not the end of the
-// process: the signal handler sends the faulting worker back to where it
-// entered the fiber, which is then abandoned.
+// Turns hardware faults in kernels into errors of a launch, instead of ending the process. The
+// signal handler returns the faulting worker to the point of entering the fiber. The fiber is then
+// abandoned.
 #pragma once
 
 #include <signal.h>
@@ -11,8 +11,8 @@
 
 namespace cuspan::softgpu {
 
-// Sent to a thread whose guarded code may have to be stopped. A real-time signal,
-// which nothing else in the proxy uses.
+// Signal sent to a thread to stop its guarded code. A real-time signal, not used elsewhere in the
+// proxy.
 inline const int kStopSignal = SIGRTMAX - 5;
 
 struct Fault {
@@ -21,12 +21,12 @@ struct Fault {
   void* instruction = nullptr;
 };
 
-// Installs the process's handlers, once; later calls do nothing. A signal that
-// no guarded code raised goes to the handler that was there before.
+// Installs the process's handlers once; later calls do nothing. Signals not raised by guarded code
+// go to the previous handler.
 void InstallFaultHandlers();
 
-// Guards the fibers of one thread. The thread makes one and keeps it while it
-// runs fibers; only that thread calls.
+// Guards the fibers of one thread. The thread creates one and keeps it while running fibers.
+// Threads: only this one.
 class FaultGuard {
  public:
   FaultGuard();
@@ -34,20 +34,19 @@ class FaultGuard {
   FaultGuard(const FaultGuard&) = delete;
   FaultGuard& operator=(const FaultGuard&) = delete;
 
-  // Switches from this thread to the fiber `to` and returns when a fiber calls
-  // Leave (true), or when the running fiber faults (false; fault() says how). A
-  // fiber may switch to another in between.
+  // Switches from this thread to the fiber `to`. Returns true when a fiber calls Leave, false when
+  // the running fiber faults (see fault()). Fibers may switch to others in between.
   bool Enter(const Execution& to);
-  // From a fiber: back to the thread. The second form leaves the fiber for good.
+  // Switches from a fiber back to the thread. LeaveForGood ends the fiber.
   void Leave(Execution& from);
   [[noreturn]] void LeaveForGood();
-  // The stack pointer by which Enter goes on.
+  // Stack pointer for continuing Enter.
   void* home() const { return thread_.stack_pointer; }
 
   const Fault& fault() const { return fault_; }
 
-  // What decides whether compiled code that gets kStopSignal is stopped, as if it had
-  // faulted; null: nothing is. Called in the signal handler.
+  // Sets the condition to stop compiled code on kStopSignal, like a fault; null: never. Called in
+  // the signal handler.
   void SetStopCondition(bool (*wanted)(const void*), const void* argument) {
     stop_wanted_ = nullptr;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -56,8 +55,8 @@ class FaultGuard {
     stop_wanted_ = wanted;
   }
 
-  // While one lives, a fault is a defect of ours and not the kernel's: our own
-  // code is running on the fiber, perhaps with a lock.
+  // Marks our own code on a fiber, possibly holding a lock. While one exists, a fault is a defect
+  // of our code and not the kernel's.
   class Exempt {
    public:
     explicit Exempt(FaultGuard& guard) : guard_(guard) { guard_.armed_ = false; }

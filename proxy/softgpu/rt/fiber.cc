@@ -12,7 +12,7 @@ extern "C" void cuspan_rt_start();
 namespace cuspan::softgpu {
 namespace {
 
-// What cuspan_rt_resume pops, lowest address first.
+// Values popped by cuspan_rt_resume, lowest address first.
 struct InitialFrame {
   std::uint64_t r15, r14, r13;
   void* (*r12)(void*);
@@ -38,8 +38,8 @@ Execution Execution::OfThisThread() {
 
 Execution Execution::OnStack(Stack& stack, void* (*entry)(void*), void* argument) {
   if (stack.sanitizer == nullptr) stack.sanitizer = sanitizer::CreateFiber();
-  // After the return into cuspan_rt_start the stack pointer is stack.top, which
-  // is 16-aligned as a call instruction needs it.
+  // After the return to cuspan_rt_start the stack pointer is stack.top, 16-aligned as a call
+  // instruction needs it.
   auto* frame = reinterpret_cast<InitialFrame*>(stack.top - sizeof(InitialFrame));
   *frame = InitialFrame{0, 0, 0, entry, argument, 0, cuspan_rt_start};
   Execution execution;

@@ -1,4 +1,4 @@
-// The conditions of one launch of a graph: its kernels set them (cudaGraphSetConditional), its
+// Conditions of one launch of a graph. Its kernels set them (cudaGraphSetConditional), its
 // conditional nodes read them.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace cuspan::softgpu {
 
-// Any thread calls.
+// Threads: any.
 class GraphConditions {
  public:
   struct Condition {
@@ -18,18 +18,18 @@ class GraphConditions {
     std::uint32_t value;
   };
 
-  // In the order of their handles, each once.
+  // Sorted by handle, without duplicates.
   explicit GraphConditions(std::vector<Condition> conditions)
       : conditions_(std::move(conditions)) {}
 
-  // False when `handle`, which may be any number, is none of these.
+  // Returns false if `handle`, any number, is not among these.
   bool Set(std::uint64_t handle, std::uint32_t value) {
     const auto found = Find(handle);
     if (found == conditions_.end()) return false;
     std::atomic_ref(found->value).store(value, std::memory_order_relaxed);
     return true;
   }
-  // 0 when `handle` is none of these.
+  // Returns 0 if `handle` is not among these.
   std::uint32_t Get(std::uint64_t handle) {
     const auto found = Find(handle);
     return found == conditions_.end()

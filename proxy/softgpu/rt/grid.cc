@@ -15,21 +15,21 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Blocks are taken several at a time, yet so that each worker comes back often
-// enough for even shares.
+// Workers take several blocks at a time, yet return often enough for even shares.
 constexpr std::uint64_t kSharesOfAWorker = 16;
 constexpr std::uint64_t kMaxAtATime = 512;
-// Blocks that suspend may take long, or have to stay resident.
+// Suspending blocks may take long, or have to stay resident.
 constexpr std::uint64_t kMaxSuspending = 8;
 
-// So long before their time, blocks that have a pace may be executed. A worker that sleeps too long
-// does not slow the pace down then, and short blocks need no sleep each.
+// Maximum time that paced blocks may be early. It keeps the pace if a worker oversleeps, and saves
+// short blocks a sleep each.
 constexpr std::chrono::milliseconds kLead{5};
 
 std::uint64_t BlocksAtATime(const Launch& launch, unsigned workers) {
   if (launch.cooperative) return 1;
   std::uint64_t most = launch.compiled.needs_fibers ? kMaxSuspending : kMaxAtATime;
-  // A worker sleeps for these blocks together: not for long, since other tasks need it, too.
+  // A worker sleeps once for all these blocks. The sleep must be short: other tasks need the
+  // worker, too.
   if (launch.pace != nullptr)
     most = std::clamp<std::uint64_t>(launch.pace->UnitsIn(kLead), 1, most);
   return std::clamp<std::uint64_t>(launch.grid.count() / (workers * kSharesOfAWorker), 1, most);
@@ -41,7 +41,7 @@ GridTask::GridTask(Launch launch, int priority, unsigned workers)
     : Task(launch.grid.count(), BlocksAtATime(launch, workers), priority, launch.cooperative),
       launch_(Begun(std::move(launch))) {}
 
-// Of a graph each execution is a launch of its own.
+// Each execution of a graph is a separate launch.
 Launch GridTask::Begun(Launch launch) {
   if (launch.races != nullptr) launch.races = launch.races->Again();
   return Numbered(std::move(launch));
@@ -96,7 +96,7 @@ std::chrono::steady_clock::time_point GridTask::Reserve(std::uint64_t blocks) {
   std::lock_guard lock(reserve_mutex_);
   const auto done = launch_.pace->Reserve(blocks);
   reserved_ += blocks;
-  // The last time is the latest, and waited for in full: the kernel is not done before.
+  // The last time is the latest. It is waited for in full: the kernel must not end before.
   return reserved_ == units() ? done : done - kLead;
 }
 
@@ -105,7 +105,7 @@ Resident* GridTask::Start(Worker& worker, std::uint64_t unit) {
   std::unique_ptr<Block> block = worker.TakeBlock();
   const bool ended = block->Start(worker, Current(), unit);
   if (launch_.pace != nullptr) std::this_thread::sleep_until(wait_until);
-  if (!ended) return block.release();  // Comes back through Release.
+  if (!ended) return block.release();  // Returned through Release.
   worker.GiveBlock(std::move(block));
   return nullptr;
 }

@@ -1,4 +1,4 @@
-// A launch as a task of the worker pool: its blocks are the units.
+// A launch as a task of the worker pool; its units are blocks.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace cuspan::softgpu {
 
 class GridTask : public Task {
  public:
-  // `workers` decides how many blocks a worker takes at a time.
+  // `workers` determines the number of blocks taken at a time.
   GridTask(Launch launch, int priority, unsigned workers);
 
   bool Cancelled() const override;
@@ -29,23 +29,23 @@ class GridTask : public Task {
  private:
   static Launch Begun(Launch launch);
   static Launch Numbered(Launch launch);
-  // With the best code that there is by now.
+  // Returns the launch with the best code available now.
   const Launch& Current();
-  // Called with blocks before they are begun: until when their worker is to wait once it has
-  // executed them. Without a pace there is nothing to wait for.
+  // Called before blocks begin. Returns the time until their worker must wait after executing them.
+  // Without a pace, this time is in the past.
   std::chrono::steady_clock::time_point Reserve(std::uint64_t blocks);
 
   const Launch launch_;
-  // The launch with better code, which may come while it runs.
+  // The launch with better code, perhaps ready only while it runs.
   std::mutex better_mutex_;
   struct Better {
-    const CompiledKernel* code;  // As LaterCode has it.
+    const CompiledKernel* code;  // Owned by LaterCode.
     Launch launch;
   };
-  std::deque<Better> better_;  // Guarded by the mutex; each stays, since blocks may have it.
+  std::deque<Better> better_;  // Guarded by the mutex. Entries stay: blocks may use them.
   std::atomic<const Better*> best_ = nullptr;
-  std::mutex reserve_mutex_;    // Held while time is reserved, so that later calls get later times.
-  std::uint64_t reserved_ = 0;  // How many blocks have theirs; guarded by it.
+  std::mutex reserve_mutex_;    // Held while reserving, so later calls get later times.
+  std::uint64_t reserved_ = 0;  // Blocks with a reserved time; guarded by it.
 };
 
 }  // namespace cuspan::softgpu

@@ -1,5 +1,5 @@
-// What malloc and free called by kernels work on: one heap of a context, whose
-// blocks live until freed or until the context ends.
+// Heap of a context for malloc and free in kernels. Its blocks live until freed or until the
+// context ends.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace cuspan::softgpu {
 
-// Any thread calls.
+// Threads: any.
 class DeviceHeap {
  public:
-  // CU_LIMIT_MALLOC_HEAP_SIZE as CUDA has it by default.
+  // CUDA's default of CU_LIMIT_MALLOC_HEAP_SIZE.
   static constexpr std::size_t kDefaultLimit = std::size_t{8} << 20;
 
   DeviceHeap() = default;
@@ -19,12 +19,12 @@ class DeviceHeap {
   DeviceHeap(const DeviceHeap&) = delete;
   DeviceHeap& operator=(const DeviceHeap&) = delete;
 
-  // 16-aligned memory, or null when `bytes` is 0 or exceeds what the limit leaves.
+  // Returns 16-aligned memory, or null if `bytes` is 0 or exceeds the rest of the limit.
   void* Allocate(std::size_t bytes);
-  // False when `memory` is not a live block of this heap. Null is allowed.
+  // Returns false if `memory` is not a live block of this heap. Null is allowed.
   bool Free(void* memory);
 
-  // Whether all of the range lies in one live block.
+  // True if all of the range is in one live block.
   bool Contains(const void* memory, std::size_t bytes) const;
 
   std::size_t limit() const;

@@ -10,14 +10,14 @@
 
 namespace cuspan::softgpu {
 
-// Why an instruction could not be executed: a driver error and a constant text.
+// Reason for a failed instruction: a driver error and a constant text.
 struct ImageFault {
   CUresult error = CUDA_SUCCESS;
   const char* what = nullptr;
 };
 
-// Executes a packed ImageOperation for the lanes of `mask`; word `i` of a lane is
-// words[i * lanes + lane]. Stops at the first lane that faults.
+// Executes a packed ImageOperation for the lanes of `mask`; word `i` of a lane is words[i * lanes +
+// lane]. Stops at the first faulting lane.
 ImageFault ExecuteImage(std::uint64_t operation, std::uint32_t mask, std::uint32_t* words,
                         std::uint32_t lanes);
 

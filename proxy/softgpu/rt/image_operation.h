@@ -1,5 +1,5 @@
-// Texture and surface instructions as the emitter hands them to the runtime: an
-// operation packed into 64 bits, and words in memory.
+// Texture and surface instructions passed by the emitter to the runtime: an operation packed into
+// 64 bits, and words in memory.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace cuspan::softgpu {
 
 enum class ImageKind : std::uint8_t {
   kTexture,                // tex: a filtered fetch.
-  kGather,                 // tld4: one component of the four texels that a filter would use.
+  kGather,                 // tld4: one component of the four texels of a filter.
   kQuery,                  // txq, suq
   kSurfaceLoad,            // suld.b
   kSurfaceStore,           // sust.b
@@ -33,7 +33,7 @@ enum class ImageQuery : std::uint8_t {
   kSamples
 };
 
-// What a surface access beyond the edge does.
+// Effect of a surface access beyond the edge.
 enum class SurfaceEdge : std::uint8_t { kTrap, kClamp, kZero };
 
 enum class SurfaceReduction : std::uint8_t {
@@ -52,15 +52,16 @@ struct ImageOperation {
   bool float_coordinates = true;
   ImageLevel level = ImageLevel::kBase;
   bool has_offset = false;
-  std::uint8_t component = 0;  // Of kGather.
+  std::uint8_t component = 0;  // kGather only.
   ImageQuery query = ImageQuery::kWidth;
-  bool of_surface = false;  // Of kQuery.
-  bool at_level = false;    // Of kQuery: of the level in word kImageLevelWord.
+  bool of_surface = false;  // kQuery only.
+  bool at_level = false;    // kQuery: of the level in word kImageLevelWord.
   SurfaceEdge edge = SurfaceEdge::kTrap;
-  std::uint8_t element_bytes = 4;  // Of the surface kinds: 1, 2, 4 or 8
-  std::uint8_t elements = 1;       // … and 1, 2 or 4 of them.
-  bool is_signed = false;          // Of kSurfaceStoreFormatted: of integers.
-  bool is_float = false;           // … : of floats.
+  std::uint8_t element_bytes = 4;  // Surface kinds: 1, 2, 4 or 8.
+  std::uint8_t elements = 1;       // Surface kinds: 1, 2 or 4.
+  // kSurfaceStoreFormatted: signed integers. kSurfaceReduce: x in texels (.p), not bytes.
+  bool is_signed = false;
+  bool is_float = false;  // kSurfaceStoreFormatted: floats.
   SurfaceReduction reduction = SurfaceReduction::kAdd;
 
   std::uint64_t Pack() const {
@@ -105,13 +106,13 @@ struct ImageOperation {
   }
 };
 
-// The words of a lane, on entry. On return the results are in words 0 … 3 (0 … 7
-// for elements of 8 bytes, each two words).
+// Words of a lane on entry. On return the results are in words 0 … 3 (0 … 7 for elements of 8
+// bytes, two words each).
 inline constexpr unsigned kImageHandleWord = 0;      // Two words.
 inline constexpr unsigned kImageCoordinateWord = 2;  // Up to four; a layer comes first.
 inline constexpr unsigned kImageLevelWord = 6;       // The level, or both gradients, three each.
 inline constexpr unsigned kImageOffsetWord = 12;     // Three, in texels.
-inline constexpr unsigned kImageDataWord = 6;        // Of surfaces: up to eight.
+inline constexpr unsigned kImageDataWord = 6;        // Surfaces: up to eight.
 inline constexpr unsigned kImageWords = 15;
 
 }  // namespace cuspan::softgpu

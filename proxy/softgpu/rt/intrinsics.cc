@@ -1,4 +1,4 @@
-// The runtime functions of abi.h: each finds its thread and asks the block.
+// Runtime functions of abi.h. Each finds its thread and calls the block.
 #include <cuda.h>
 #include "common/format.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::uint32_t kAllLanes = 0xffffffff;
 
-// Its first member is its context.
+// The context is the first member of Fiber.
 Fiber* Self(ThreadContext* context) { return reinterpret_cast<Fiber*>(context); }
 
 LaneResult Meet(ThreadContext* context, Collective collective, std::uint64_t mode,
@@ -38,7 +38,7 @@ LaneResult Meet(ThreadContext* context, Collective collective, std::uint64_t mod
   return self->block->Meet(self, call);
 }
 
-// Whole texts, so that lines of several workers do not mix.
+// Writes whole texts, so lines of several workers do not mix.
 void WriteOut(std::FILE* file, const std::string& text) {
   static auto* const mutex = new std::mutex;
   std::lock_guard lock(*mutex);
@@ -46,8 +46,8 @@ void WriteOut(std::FILE* file, const std::string& text) {
   std::fflush(file);
 }
 
-// Calls `function()` on the worker's larger stack. A fault in it abandons the
-// stacks without unwinding, so it must own nothing; text goes into block.scratch().
+// Calls `function()` on the worker's larger stack. A fault in it abandons the stacks without
+// unwinding, so it must own nothing. Text goes into block.scratch().
 template <typename Function>
 void CallOutside(Fiber* self, Function function) {
   self->block->CallOutside(
@@ -191,7 +191,7 @@ std::uint32_t cuspan_rt_tensor_copy(ThreadContext* context, std::uint32_t operat
                                     std::uint8_t* shared) {
   const auto offset = static_cast<std::uint64_t>(shared - context->shared);
   const std::uint64_t room = offset < context->shared_bytes ? context->shared_bytes - offset : 0;
-  // Only the checking mode looks at addresses.
+  // Addresses are checked in checking mode only.
   const bool checks = Self(context)->block->launch().addresses != nullptr;
   const TensorCopied copied = CopyTensor(TensorOperation::Unpack(operation), map, words, shared,
                                          room, checks ? context : nullptr);
@@ -224,9 +224,9 @@ void cuspan_rt_interleave(ThreadContext* context) {
 
 void cuspan_rt_exit(ThreadContext* context) { Self(context)->block->Exit(Self(context)); }
 
-// The lanes that are at the same place together: those that come to it before
-// all others of the warp wait, ended or yielded. In a kernel whose threads run
-// one after another each is alone, which CUDA allows at any time.
+// Returns the lanes at the same code location: those arriving before all others of the warp wait,
+// have ended or yielded. In a kernel running its threads in a loop, each lane is alone; CUDA always
+// allows this.
 std::uint32_t cuspan_rt_active_mask(ThreadContext* context) {
   Fiber* self = Self(context);
   if (!self->block->suspends()) return 1u << context->lane;
@@ -253,7 +253,7 @@ std::uint32_t cuspan_rt_vprintf(ThreadContext* context, const char* format, cons
   return static_cast<std::uint32_t>(count);
 }
 
-// The text is CUDA's own, since programs and people look for it.
+// Uses CUDA's own text: programs and people search for it.
 void cuspan_rt_assert_fail(ThreadContext* context, const char* message, const char* file,
                            std::uint32_t line, const char* function, std::uint64_t) {
   Fiber* self = Self(context);

@@ -7,9 +7,9 @@
 namespace cuspan::softgpu {
 namespace {
 
-// For the frames of optimised code, which are larger than on a GPU.
+// Size for frames of optimised code; they are larger than on a GPU.
 constexpr std::size_t kStackBase = 12 * 1024;
-// Kernels that never suspend have one stack for all threads of a block.
+// Kernels without suspension have one stack for all threads of a block.
 constexpr std::size_t kLoopStackBytes = 252 * 1024;
 
 }  // namespace

@@ -11,12 +11,12 @@ namespace cuspan::softgpu {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr unsigned kMaxSide = 32;    // Of m and n.
-constexpr unsigned kMaxDepth = 256;  // Of k.
+constexpr unsigned kMaxSide = 32;    // Maximum of m and n.
+constexpr unsigned kMaxDepth = 256;  // Maximum of k.
 
 float FromHalf(std::uint32_t half) {
-  // Shifted into place the exponent is off by 127 - 15, which a product puts
-  // right, for subnormal numbers too.
+  // After the shift, the exponent is off by 127 - 15. A product corrects this, for subnormal
+  // numbers too.
   const std::uint32_t magnitude = (half & 0x7fff) << 13;
   std::uint32_t bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
   if ((half & 0x7c00) == 0x7c00) bits = magnitude | 0x7f800000;
@@ -41,7 +41,7 @@ double DecodeFloat(MatrixType type, std::uint32_t bits) {
       return FromHalf(bits);
     case MatrixType::kBf16:
       return std::bit_cast<float>(bits << 16);
-    case MatrixType::kTf32:  // The lower digits of the register do not count.
+    case MatrixType::kTf32:  // The lower bits of the register are ignored.
       return std::bit_cast<float>(bits & 0xffffe000);
     case MatrixType::kE4m3:
       return FromE4m3(bits);
@@ -73,9 +73,9 @@ struct Cell {
   unsigned row, column;
 };
 
-// Element `i` of a lane's fragment. A and B go by 32-bit registers (64-bit ones
-// for f64) of `per` elements: the lane's quad gives the row of A or the column of
-// B, its place in the quad which of the consecutive elements along k.
+// Returns the position of element `i` of a lane's fragment. A and B consist of 32-bit registers
+// (64-bit for f64) of `per` elements. The lane's quad gives the row of A or the column of B. Its
+// index in the quad selects the consecutive elements along k.
 Cell CellOfA(const MatrixOperation& op, unsigned lane, unsigned i) {
   if (op.kind == MatrixKind::kMultiplyWmma) {
     const unsigned index = lane * (op.m * op.k / kLanes) + i;
@@ -83,7 +83,7 @@ Cell CellOfA(const MatrixOperation& op, unsigned lane, unsigned i) {
   }
   const unsigned per = std::max(32 / BitsOf(op.a), 1U);
   const unsigned reg = i / per;
-  const unsigned halves = op.m / 8;  // Registers go down the rows first.
+  const unsigned halves = op.m / 8;  // Registers follow the rows first.
   return {lane / 4 + 8 * (reg % halves), reg / halves * 4 * per + lane % 4 * per + i % per};
 }
 
@@ -104,7 +104,7 @@ Cell CellOfC(const MatrixOperation& op, unsigned lane, unsigned i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
 }
 
-// Element `i` of the fragment whose registers begin at `words`, as its bits.
+// Returns the bits of element `i` of the fragment in the registers at `words`.
 std::uint64_t ElementBits(MatrixType type, const std::uint32_t* words, unsigned lane, unsigned i) {
   const unsigned bits = BitsOf(type);
   if (bits == 64)
@@ -129,7 +129,7 @@ void SetElement(MatrixType type, std::uint32_t* words, unsigned lane, unsigned i
   }
 }
 
-// Tiles as plain matrices; B is kept by columns.
+// Tiles as plain matrices; B is stored by columns.
 template <typename T>
 struct Tiles {
   T a[kMaxSide][kMaxDepth];
@@ -158,8 +158,8 @@ std::uint64_t EncodeFloat(MatrixType type, double value) {
   }
 }
 
-// One element of D. Products of the narrow formats are exact in f64 and their
-// sum is rounded once, which is at least as exact as the hardware.
+// Computes one element of D. Products of the narrow formats are exact in f64, and their sum is
+// rounded once. This is at least as exact as the hardware.
 double Dot(const MatrixOperation& op, const double* row, const double* column, double c) {
   double sum = c;
   if (op.a == MatrixType::kF64) {
@@ -193,7 +193,7 @@ std::uint64_t Result(const MatrixOperation& op, std::int64_t value) {
 
 template <typename T>
 void Multiply(const MatrixOperation& op, std::uint32_t* words) {
-  // Not thread-local itself: a library that is loaded late has little room for such.
+  // Allocated: a library loaded late has little space for thread-local variables.
   static thread_local const auto own_tiles = std::make_unique<Tiles<T>>();
   Tiles<T>& tiles = *own_tiles;
   const std::uint32_t* const a = words;
@@ -224,14 +224,14 @@ void Multiply(const MatrixOperation& op, std::uint32_t* words) {
   }
 }
 
-// Where element `i` of an accumulator of m8n8k4 lies in its product of 8 × 8.
+// Returns the position of element `i` of an m8n8k4 accumulator in its product of 8 × 8.
 Cell CellOfQuadC(MatrixType type, unsigned lane, unsigned i) {
   const unsigned lower = lane >= 16 ? 4 : 0;
   if (type == MatrixType::kF16) return {lane % 4 + lower, i};
   return {(lane & 1) + (i & 2) + lower, (i & 4) + (lane & 2) + (i & 1)};
 }
 
-// mma.m8n8k4 of f16: lanes 4q … 4q + 3 and 16 more of each make product q.
+// mma.m8n8k4 of f16: lanes 4q … 4q + 3 and those 16 higher compute product q.
 void MultiplyQuads(const MatrixOperation& op, std::uint32_t* words) {
   double a[8][4], b[8][4], c[8][8];
   std::uint32_t results[8 * kLanes] = {};
@@ -266,7 +266,7 @@ void MultiplyQuads(const MatrixOperation& op, std::uint32_t* words) {
 
 std::uint32_t Half(std::uint32_t word, unsigned index) { return word >> (16 * index) & 0xffff; }
 
-// In a tile of 8 × 8 halves a lane has columns 2 · (lane % 4) and the next of row lane / 4.
+// Tiles have 8 × 8 halves. A lane holds column 2 · (lane % 4) and the next one of row lane / 4.
 void Load(const MatrixOperation& op, std::uint32_t* words) {
   std::uint32_t rows[kLanes][4];
   for (unsigned lane = 0; lane < kLanes; ++lane)
@@ -376,7 +376,7 @@ MatrixOperation MatrixOperation::Unpack(std::uint64_t packed) {
   return op;
 }
 
-// wmma gives f16 fragments of A and B 8 registers whatever their size, and mma.m8n8k4 2.
+// wmma uses 8 registers for f16 fragments of A and B of any size, mma.m8n8k4 uses 2.
 unsigned MatrixOperation::a_words() const {
   if (kind == MatrixKind::kMultiplyQuad) return 2;
   if (kind == MatrixKind::kMultiplyWmma && a == MatrixType::kF16) return 8;

@@ -18,19 +18,19 @@ bool Satisfies(T found, T value, unsigned condition) {
       return (found & value) != 0;
     case CU_STREAM_WAIT_VALUE_NOR:
       return static_cast<T>(~(found | value)) != 0;
-    default:  // CU_STREAM_WAIT_VALUE_GEQ, which is cyclic.
+    default:  // CU_STREAM_WAIT_VALUE_GEQ, a cyclic comparison.
       return static_cast<std::make_signed_t<T>>(static_cast<T>(found - value)) >= 0;
   }
 }
 
-// False while it must wait.
+// Returns false while it must wait.
 template <typename T>
 bool Do(const MemoryOperation& operation) {
   const std::atomic_ref<T> place(*reinterpret_cast<T*>(operation.address));
   const T value = static_cast<T>(operation.value);
   if (operation.wait)
     return Satisfies(place.load(std::memory_order_acquire), value, operation.condition);
-  // What the stream loads next is not older than this store.
+  // Later loads of the stream are not older than this store.
   place.store(value, std::memory_order_seq_cst);
   return true;
 }

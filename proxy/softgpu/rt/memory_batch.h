@@ -1,5 +1,5 @@
-// Waits for values in memory and writes of them, as tasks of the worker pool.
-// (CUDA Driver API, "Stream Memory Operations")
+// Waits for values in memory, and writes of values, as tasks of the worker pool. (CUDA Driver API,
+// "Stream Memory Operations")
 #pragma once
 
 #include <cuda.h>
@@ -15,8 +15,8 @@
 
 namespace cuspan::softgpu {
 
-// Writes `value` to an aligned place of 4 or 8 bytes, or waits until what is there satisfies
-// `condition`, one of CUstreamWaitValue_flags, with it.
+// Writes `value` to an aligned location of 4 or 8 bytes, or waits until its content satisfies
+// `condition`, one of CUstreamWaitValue_flags, with `value`.
 struct MemoryOperation {
   bool wait = false;
   unsigned condition = CU_STREAM_WAIT_VALUE_GEQ;
@@ -25,9 +25,9 @@ struct MemoryOperation {
   std::uint64_t value = 0;
 };
 
-// While it waits, the task stays resident on its worker, which looks again in turn with all others:
-// so such tasks have an engine to themselves. A fault (memory that was unmapped meanwhile) becomes
-// an error of `errors`.
+// A waiting task stays resident on its worker, polled in rotation with all others. These tasks
+// therefore have their own engine. A fault (memory unmapped meanwhile) becomes an error of
+// `errors`.
 class ValueTask : public Task {
  public:
   Engine engine() const override { return Engine::kMemory; }
@@ -37,11 +37,11 @@ class ValueTask : public Task {
  protected:
   ValueTask(std::vector<MemoryOperation> operations, int priority,
             std::shared_ptr<ErrorSink> errors);
-  // Tries operation `next_`, and others, as far as it can; true when nothing is left to do.
+  // Executes operations as far as possible, `next_` being the current one. True when none is left.
   virtual bool Try() = 0;
 
   const std::vector<MemoryOperation> operations_;
-  std::size_t next_ = 0;  // The one that is tried.
+  std::size_t next_ = 0;  // Operation being tried.
 
  private:
   class Rest final : public Resident {
@@ -53,7 +53,7 @@ class ValueTask : public Task {
    private:
     ValueTask* const task_;
   };
-  // Try with a guard.
+  // Calls Try under the fault guard.
   bool Advance(Worker& worker);
 
   const std::shared_ptr<ErrorSink> errors_;
@@ -72,7 +72,7 @@ class MemoryBatchTask final : public ValueTask {
   bool Try() override;
 };
 
-// Waits for the first of several values. *found, which outlives the task, says whose it was.
+// Waits for the first of several values. *found is set to its index and must outlive the task.
 class FirstValueTask final : public ValueTask {
  public:
   FirstValueTask(std::vector<MemoryOperation> waits, int priority,

@@ -13,7 +13,7 @@ std::chrono::steady_clock::time_point Pace::Reserve(std::uint64_t units) {
   if (!limited()) return now;
   const std::chrono::duration<double> needed(static_cast<double>(units) / rate_);
   std::lock_guard lock(mutex_);
-  // Rounded up: a unit may take a nanosecond.
+  // Rounded up: a unit may take less than a nanosecond.
   free_from_ =
       std::max(free_from_, now) + std::chrono::ceil<std::chrono::steady_clock::duration>(needed);
   return free_from_;

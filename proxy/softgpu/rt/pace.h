@@ -1,4 +1,4 @@
-// Work of a device that is kept to a rate.
+// Rate limit for the work of a device.
 #pragma once
 
 #include <chrono>
@@ -7,16 +7,16 @@
 
 namespace cuspan::softgpu {
 
-// Keeps work to a rate: together its units (bytes of copies one way, blocks of kernels) take as
-// long as they need at that rate. Any thread calls.
+// Limits work to a rate: its units (bytes of copies in one direction, blocks of kernels) together
+// take as long as needed at this rate. Threads: any.
 class Pace {
  public:
-  // Units a second; 0: as fast as it goes.
+  // Units per second; 0: unlimited.
   explicit Pace(double units_a_second) : rate_(units_a_second) {}
   bool limited() const { return rate_ != 0; }
-  // How many units `time` is enough for.
+  // Number of units possible in `time`.
   std::uint64_t UnitsIn(std::chrono::duration<double> time) const;
-  // Called with each piece of the work, before it is executed: when it may be done.
+  // Returns the earliest end of a piece of work. Called before its execution.
   std::chrono::steady_clock::time_point Reserve(std::uint64_t units);
 
  private:

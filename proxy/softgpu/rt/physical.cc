@@ -57,8 +57,8 @@ Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::Allocate(std::uint64
                                free_, total_);
     }
     free_ -= bytes;
-    // Charged memory has no place in the file, so the holes hold `bytes` at least.
-    // One hole that is large enough, else as many as it takes.
+    // Charged memory uses no space of the file, so the holes have at least `bytes`. Takes one large
+    // enough, else as many as needed.
     auto hole = std::find_if(holes_.begin(), holes_.end(),
                              [&](const auto& candidate) { return candidate.second >= bytes; });
     if (hole == holes_.end()) hole = holes_.begin();
@@ -78,7 +78,7 @@ Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::AllocateShareable(st
     return Status::Exhausted("software GPU {}: {} bytes requested, {} of {} free", device_, bytes,
                              free(), total_);
   UniqueFd file(memfd_create(kSharedName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Sealed, so that nobody who has it can take pages away from others.
+  // Sealed: no other holder of the file can remove pages.
   if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
     const int reason = errno;
@@ -102,7 +102,7 @@ Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::Import(int fd) {
 }
 
 void PhysicalMemory::Release(const std::vector<PhysicalAllocation::Extent>& extents) {
-  // Pages first, so that whoever gets the extents next finds zeros.
+  // Frees the pages first: the next owner of the extents must read zeros.
   for (const auto& extent : extents) {
     if (fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(extent.offset), static_cast<off_t>(extent.bytes)) != 0) {

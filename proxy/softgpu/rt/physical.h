@@ -1,6 +1,5 @@
-// A device's memory: one file in memory, of which allocations get pieces. The
-// host provides pages when they are touched and takes them back when an
-// allocation is freed.
+// Memory of a device: an in-memory file divided into allocations. The host provides pages on first
+// access, and gets them back when an allocation is freed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ inline constexpr std::uint64_t kMemoryGranularity = std::uint64_t{2} << 20;
 
 class PhysicalMemory;
 
-// A part of a device's memory, given back when destroyed. Contents are zero at first.
+// A part of a device's memory, freed when destroyed. Initially zero.
 class PhysicalAllocation {
  public:
   struct Extent {  // [offset, offset + bytes) of the device's file.
@@ -29,7 +28,7 @@ class PhysicalAllocation {
   PhysicalAllocation(std::shared_ptr<PhysicalMemory> memory, std::uint64_t bytes,
                      std::vector<Extent> extents)
       : memory_(std::move(memory)), bytes_(bytes), extents_(std::move(extents)) {}
-  // With a file of its own, which other processes may have as well. `charged`: counts as this
+  // Allocation with its own file, shareable with other processes. `charged`: counted as this
   // device's memory.
   PhysicalAllocation(std::shared_ptr<PhysicalMemory> memory, std::uint64_t bytes, UniqueFd own_file,
                      bool charged)
@@ -56,22 +55,21 @@ class PhysicalAllocation {
   const bool charged_ = false;
 };
 
-// Any thread calls.
+// Threads: any.
 class PhysicalMemory : public std::enable_shared_from_this<PhysicalMemory> {
  public:
-  // Memory of device `device`; `bytes` is rounded down to the granularity.
-  // Fails with kExhausted when the host gives no file.
+  // Creates the memory of `device`; `bytes` is rounded down to the granularity. kExhausted if the
+  // host provides no file.
   static Result<std::shared_ptr<PhysicalMemory>> Create(int device, std::uint64_t bytes);
 
-  // `bytes` must be a multiple of the granularity. kExhausted when so much is not free.
+  // `bytes` must be a multiple of the granularity. kExhausted if less is free.
   Result<std::shared_ptr<PhysicalAllocation>> Allocate(std::uint64_t bytes);
-  // The same, in a file of its own, which can be given to other processes.
+  // Same, in a file of its own, for sharing with other processes.
   Result<std::shared_ptr<PhysicalAllocation>> AllocateShareable(std::uint64_t bytes);
-  // What AllocateShareable made, in this process or another, by a descriptor of its file; counts
-  // as its maker's memory. kInvalid when `fd` is something else.
+  // Imports memory of AllocateShareable, from this process or another, by its file descriptor. It
+  // counts as memory of its creator. kInvalid for any other `fd`.
   Result<std::shared_ptr<PhysicalAllocation>> Import(int fd);
-  // Memory that does not come from the file (module variables) but counts;
-  // false when so much is not free.
+  // Counts memory outside the file (module variables); false if less is free.
   bool Charge(std::uint64_t bytes);
   void Discharge(std::uint64_t bytes);
 

@@ -14,27 +14,27 @@
 namespace cuspan::softgpu {
 namespace {
 
-// More resident blocks than the first number on one worker rarely help, and each has stacks. Where
-// none of them gets on, they may wait for blocks that have not begun: more are let in then.
-// Programs have at most as many blocks and threads that wait for each other as a GPU has at once;
-// these are bounds of all workers together.
+// Limits of resident blocks. More than kFewResident per worker rarely help, and each has stacks. If
+// none of them progresses, they may wait for blocks not yet begun, so more are admitted. The other
+// two are totals of all workers. Programs have at most as many blocks and threads waiting for each
+// other as fit on a GPU.
 constexpr std::size_t kFewResident = 8, kMaxResident = 2048, kMaxThreads = 132 * 1024;
 constexpr std::chrono::milliseconds kMorePatience{10};
 constexpr std::size_t kMaxUnusedBlocks = 16;
 constexpr std::size_t kGuardedStackBytes = 250 * 1024;
 
-// Rounds over resident units that got nowhere: first give up the core, then sleep.
+// Rounds over resident units without progress: first yield the core, then sleep.
 constexpr unsigned kRoundsBeforeSleep = 200;
 constexpr std::chrono::microseconds kSleep{50};
-// After so long without an end of one that is resident it is said that they keep others out.
+// Time without the end of any resident unit before Stuck reports them as blocking others.
 constexpr std::chrono::seconds kStuckAfter{5};
 
-// How often the clock is looked at where kernels have a limit, and how often a kernel that is
-// to be stopped is sent a signal.
+// Intervals of checking the clock if kernels have a limit, and of signals to a kernel to be
+// stopped.
 constexpr std::chrono::milliseconds kWatchPeriod{200};
 constexpr std::chrono::milliseconds kInterruptPeriod{1};
 
-// Signals meant for the program that loaded us are not for our threads; faults are.
+// Blocks the hosting program's signals on our threads, except faults.
 void BlockSignals() {
   sigset_t signals;
   sigfillset(&signals);
@@ -81,7 +81,7 @@ void Worker::GiveBlock(std::unique_ptr<Block> block) {
   if (unused_blocks_.size() < kMaxUnusedBlocks) unused_blocks_.push_back(std::move(block));
 }
 
-// A worker at work for a task, until this is destroyed.
+// Marks a worker as working for a task, until destroyed.
 class WorkerPool::AtPost {
  public:
   AtPost(Post& post, Worker& worker, const Task& task) : post_(post), worker_(worker) {
@@ -106,7 +106,7 @@ class WorkerPool::AtPost {
 };
 
 WorkerPool::WorkerPool(unsigned threads, std::chrono::seconds limit) : limit_(limit) {
-  // New threads inherit the mask, so no signal finds them unprepared.
+  // New threads inherit the mask, so signals cannot reach them before setup.
   sigset_t before;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   BlockSignals();
@@ -176,7 +176,7 @@ void WorkerPool::Watch() {
     stop_wanted_ = false;
     lock.unlock();
     TellOverdue();
-    // A signal that finds a worker in our own code does nothing, so it is sent again.
+    // Signals have no effect on a worker in our own code, so they are repeated.
     const bool again = InterruptCancelled();
     if (again) std::this_thread::sleep_for(kInterruptPeriod);
     lock.lock();
@@ -207,7 +207,7 @@ void WorkerPool::TellOverdue() {
 
 void WorkerPool::Add(Task& task, std::function<void()> on_finished) {
   task.on_finished_ = std::move(on_finished);
-  // Once it is open, workers may finish the task, which ends its life.
+  // Once it is in open_, workers may finish and destroy the task.
   const bool many_shares = task.units_ > task.units_at_a_time_;
   {
     std::lock_guard lock(mutex_);
@@ -238,7 +238,7 @@ WorkerPool::Share WorkerPool::Take(bool wait, bool full) {
       task->next_ = end;
       open_.erase(found);
       if (end < task->units_) {
-        // Behind the others of its priority: tasks share the workers.
+        // After the others of its priority: tasks share the workers.
         const auto later = std::find_if(open_.begin(), open_.end(), [&](const Task* other) {
           return other->priority_ > task->priority_;
         });
@@ -312,7 +312,7 @@ void WorkerPool::TellStuck(const std::deque<Parked>& parked) {
 }
 
 void WorkerPool::Finish(Task& task, std::uint64_t units) {
-  // Once these units count, another worker may finish the task, which ends its life.
+  // Once these units count, another worker may finish and destroy the task.
   if (!task.repeats_) finished_units_.fetch_add(units, std::memory_order_relaxed);
   const std::uint64_t all = task.units_;
   if (task.finished_.fetch_add(units, std::memory_order_acq_rel) + units != all) return;
@@ -328,8 +328,8 @@ void WorkerPool::Main(Post& post) {
   Worker worker;
   std::deque<Parked> parked;
   unsigned idle_rounds = 0;
-  std::size_t places = kFewResident;                   // For those that are resident.
-  std::chrono::steady_clock::time_point others_since;  // Since when those keep others out.
+  std::size_t places = kFewResident;                   // Maximum of resident units.
+  std::chrono::steady_clock::time_point others_since;  // Start of keeping others out.
   for (;;) {
     if (parked.empty()) places = kFewResident;
     const bool full = parked.size() >= places;

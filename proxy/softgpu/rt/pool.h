@@ -1,10 +1,9 @@
-// The worker threads that execute blocks and copies: one pool for all software
-// GPUs of the process.
+// Worker threads executing blocks and copies: one pool for all software GPUs of the process.
 //
-// A task is a number of units (blocks of a grid, pieces of a copy). Workers
-// take units of the tasks in turn, higher priority first. A unit may stay
-// resident on its worker (a block that spins on something another block must
-// do); the worker then takes more units and resumes the resident ones in turn.
+// A task is a number of units (blocks of a grid, pieces of a copy). Workers take units of all tasks
+// in rotation, higher priority first. A unit may stay resident on its worker (a block spinning on a
+// value of another block). The worker then takes more units and resumes the resident ones in
+// rotation.
 #pragma once
 
 #include <pthread.h>
@@ -28,19 +27,19 @@ namespace cuspan::softgpu {
 class Block;
 class Worker;
 
-// A unit that was begun and is not finished.
+// A unit begun and not yet finished.
 class Resident {
  public:
   virtual ~Resident() = default;
-  // Goes on; true when it finished (or failed).
+  // Continues; true if it has finished (or failed).
   virtual bool Resume(Worker& worker) = 0;
-  // After it finished: the worker may use the object again.
+  // Called after it has finished: the worker may reuse the object.
   virtual void Release(Worker& worker) = 0;
 };
 
 class Task {
  public:
-  // `all_resident`: every unit may be begun however many are resident already.
+  // `all_resident`: every unit may begin, regardless of the number of resident ones.
   Task(std::uint64_t units, std::uint64_t units_at_a_time, int priority, bool all_resident)
       : units_(units),
         units_at_a_time_(units_at_a_time),
@@ -52,28 +51,28 @@ class Task {
 
   // True when the units need not be executed any more.
   virtual bool Cancelled() const = 0;
-  // Begins unit `unit` (below units()); null when it finished, else what is left of it.
+  // Begins unit `unit` (below units()). Returns null if it has finished, else its rest.
   virtual Resident* Start(Worker& worker, std::uint64_t unit) = 0;
-  // Executes the units from `begin` to `end` to their ends, if that is cheaper than one by one;
-  // false when it is not.
+  // Executes the units from `begin` to `end` to completion, if cheaper than one by one. Else
+  // returns false.
   virtual bool Execute(Worker&, std::uint64_t /*begin*/, std::uint64_t /*end*/) { return false; }
-  // Copies have an engine of their own, so that kernels do not hold them up. So have waits for
-  // values in memory, so that none takes the place of what will write the value.
+  // Copies have their own engine, so kernels do not delay them. Waits for values in memory have
+  // one, too, so they never block the writer of the value.
   enum class Engine : std::uint8_t { kCompute, kCopy, kMemory };
   virtual Engine engine() const { return Engine::kCompute; }
-  // It has run for longer than the pool's limit: called until it is cancelled.
+  // Called while it exceeds the pool's limit, until it is cancelled.
   virtual void Overdue(std::chrono::seconds) {}
-  // Units of it that are resident have waited for so long, and other units cannot begin before they
-  // end. Called once.
+  // Called once, after its resident units have waited for `waited` and other units cannot begin
+  // before they end.
   virtual void Stuck(std::chrono::seconds /*waited*/, std::uint64_t /*resident*/) {}
-  // How many threads of the GPU a unit has; at least 1.
+  // Number of GPU threads of a unit; at least 1.
   virtual std::uint64_t threads_of_unit() const { return 1; }
-  // After all units finished: what must be executed, too, before what the task stands for is done.
+  // Returns further work to execute before it counts as done. Called after all units have finished.
   virtual std::unique_ptr<Task> Next() { return nullptr; }
 
   std::uint64_t units() const { return units_; }
-  // It is part of a loop, perhaps an endless one: that its units finish does not mean that work
-  // gets on. Set before it is added.
+  // True if it is part of a possibly endless loop: its finished units are no sign of progress. Set
+  // before it is added.
   bool repeats() const { return repeats_; }
   void SetRepeats() { repeats_ = true; }
 
@@ -81,18 +80,18 @@ class Task {
   friend class WorkerPool;
   const std::uint64_t units_;
   const std::uint64_t units_at_a_time_;
-  const int priority_;  // As in CUDA: lower numbers go first.
+  const int priority_;  // Lower numbers go first, as in CUDA.
   const bool all_resident_;
   bool repeats_ = false;
   // Guarded by the pool's mutex.
   std::uint64_t next_ = 0;
-  std::chrono::steady_clock::time_point begun_{};  // When its first unit was taken.
+  std::chrono::steady_clock::time_point begun_{};  // Time of taking its first unit.
   std::atomic<std::uint64_t> finished_{0};
-  std::atomic<bool> stuck_{false};  // Stuck was called.
+  std::atomic<bool> stuck_{false};  // True once Stuck was called.
   std::function<void()> on_finished_;
 };
 
-// What one worker thread owns. Only its thread calls.
+// Resources of one worker thread. Threads: only this one.
 class Worker {
  public:
   Worker();
@@ -101,11 +100,11 @@ class Worker {
   FaultGuard& guard() { return guard_; }
   StackPool& stacks() { return stacks_; }
 
-  // Calls `function(argument)` on a stack of its own; false when it faulted
-  // (guard().fault() says how) or when there was no memory for the stack.
+  // Calls `function(argument)` on its own stack. False if it faulted (see guard().fault()) or no
+  // memory was left for the stack.
   bool RunGuarded(void (*function)(void*), void* argument);
 
-  // Blocks are large, so finished ones are kept for the next.
+  // Blocks are large, so finished ones are kept for reuse.
   std::unique_ptr<Block> TakeBlock();
   void GiveBlock(std::unique_ptr<Block> block);
 
@@ -117,31 +116,30 @@ class Worker {
 
 class WorkerPool {
  public:
-  // Starts `threads` (at least 1) workers. Tasks that run for longer than `limit` are told so;
-  // 0: never.
+  // Starts `threads` (at least 1) workers. Tasks running longer than `limit` are notified
+  // (Overdue); 0: never.
   explicit WorkerPool(unsigned threads, std::chrono::seconds limit = {});
-  // Waits for what the workers have begun; tasks must be finished.
+  // Waits for units already begun; tasks must be finished.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Executes `task`, then calls `on_finished` on some worker. `task` must live
-  // until that call. A task of 0 units is not allowed.
+  // Executes `task`, then calls `on_finished` on a worker. `task` must live until this call, and
+  // have at least one unit.
   void Add(Task& task, std::function<void()> on_finished);
 
-  // Some task may have been cancelled: compiled code that works for such a task is stopped,
-  // wherever it is. Returns at once.
+  // Stops compiled code of cancelled tasks, wherever it is. Called after some task may have been
+  // cancelled; returns at once.
   void StopCancelled();
 
-  // Counts units that have finished, but for those of tasks that repeat: while it stays, nothing
-  // gets on.
+  // Number of finished units, excluding repeating tasks. A constant value means no progress.
   std::uint64_t finished_units() const { return finished_units_.load(std::memory_order_relaxed); }
 
-  // Fewer than were asked for where the system allows no more; 0: nothing can be done.
+  // Fewer than requested if the system allows no more; 0: nothing can be executed.
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
 
  private:
-  // What a worker works for at this moment.
+  // Current work of a worker.
   struct Post {
     std::mutex mutex;
     const Task* task = nullptr;
@@ -160,20 +158,20 @@ class WorkerPool {
 
   void Main(Post& post);
   void StartWatcher();
-  // The thread that stops what was cancelled, and tells tasks that they are overdue.
+  // Thread stopping cancelled tasks, and notifying overdue tasks.
   void Watch();
-  // True when something that was cancelled runs still.
+  // True if any cancelled task is still running.
   bool InterruptCancelled();
   void TellOverdue();
-  // The next units to execute. Waits for some when `wait`; an empty share (null
-  // task) otherwise or at shutdown. `full`: only tasks with all_resident.
+  // Returns the next units to execute. If `wait`, blocks until there are some. Otherwise, and at
+  // shutdown, returns an empty share (null task). `full`: only tasks with all_resident.
   Share Take(bool wait, bool full);
   void Execute(Worker& worker, Post& post, const Share& share, std::deque<Parked>& parked);
-  // So many units like those of the task may be resident on a worker.
+  // Maximum number of units like this task's resident on a worker.
   std::size_t MostPlaces(const Task& task) const;
-  // Calls Stuck of their tasks, once for each task.
+  // Calls Stuck of their tasks, once per task.
   static void TellStuck(const std::deque<Parked>& parked);
-  // Resumes each once; true when any of them finished.
+  // Resumes each once; true if any has finished.
   bool ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parked);
   void Finish(Task& task, std::uint64_t units);
 
@@ -181,7 +179,7 @@ class WorkerPool {
   std::condition_variable work_;
   std::deque<Task*> open_;                 // Tasks with units left to begin, by priority.
   std::atomic<std::uint64_t> offered_{0};  // open_.size(), readable without the mutex.
-  std::vector<Task*> running_;             // Those not finished.
+  std::vector<Task*> running_;             // Tasks not finished.
   bool stopping_ = false;
   std::atomic<std::uint64_t> finished_units_{0};
 
@@ -190,7 +188,7 @@ class WorkerPool {
   std::condition_variable watch_;
   bool stop_wanted_ = false;
   bool watch_ends_ = false;
-  std::thread watcher_;  // Started when it is first needed.
+  std::thread watcher_;  // Started when first needed.
 
   std::deque<Post> posts_;
   std::vector<std::thread> threads_;

@@ -8,7 +8,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Arguments one after another, each aligned to its size.
+// Reads arguments stored one after another, each aligned to its size.
 class ArgumentReader {
  public:
   explicit ArgumentReader(const void* buffer)
@@ -33,13 +33,13 @@ class ArgumentReader {
 
 // One conversion: % flags width .precision length type.
 struct Conversion {
-  std::string text;  // As printf wants it, with widths filled in and no length.
+  std::string text;  // Format for printf, with widths filled in and no length.
   std::string length;
   char type = '\0';
 };
 
-// Parses the conversion behind a '%'; returns the character after it, or null
-// when the format ends within.
+// Parses the conversion after a '%'. Returns the character after it, or null if the format ends
+// within.
 const char* ParseConversion(const char* at, ArgumentReader& arguments, Conversion* conversion) {
   conversion->text = "%";
   for (; *at != '\0' && std::strchr("-+ #0123456789.*", *at) != nullptr; ++at) {
@@ -128,10 +128,10 @@ void PrintConversion(const Conversion& conversion, ArgumentReader& arguments, st
       Print(conversion.text + 's', string == nullptr ? "(null)" : string, out);
       return;
     }
-    case 'n':  // CUDA takes the argument and does nothing.
+    case 'n':  // CUDA consumes the argument and does nothing.
       arguments.Next<const void*>();
       return;
-    default:  // As CUDA: an unknown conversion is printed as it stands.
+    default:  // Unknown conversions are printed unchanged, as in CUDA.
       *out += conversion.text + conversion.length + conversion.type;
       return;
   }

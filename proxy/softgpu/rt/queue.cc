@@ -50,7 +50,7 @@ void OperationQueue::GoOn(const OperationPtr& operation) {
   if (!BeginTask(operation)) Finish(operation);
 }
 
-// A loop and no recursion: thousands of operations may end one after another.
+// Loops instead of recursing: thousands of operations may end one after another.
 void OperationQueue::Finish(OperationPtr operation) {
   std::vector<OperationPtr> ended = {std::move(operation)};
   while (!ended.empty()) {

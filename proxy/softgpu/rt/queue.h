@@ -1,9 +1,8 @@
-// What a device has been asked to do, and in which order: operations that wait
-// for other operations.
+// Operations of a device and their order: operations wait for other operations.
 //
-// An operation is begun when those it comes after are done. It may carry a task, or several,
-// for the worker pool; without one (an event's record, a wait) it is done as
-// soon as it may begin. Nothing is polled: the end of one begins the next.
+// An operation begins when its predecessors are done. It may carry one or more tasks for the worker
+// pool. Without a task (an event's record, a wait) it is done at once. Nothing is polled: the end
+// of one begins the next.
 #pragma once
 
 #include <atomic>
@@ -18,12 +17,12 @@
 
 namespace cuspan::softgpu {
 
-// Tasks that are to be executed one after another, each found when the one before is through.
+// Tasks executed one after another, each determined when the previous one has finished.
 class TaskSequence {
  public:
   virtual ~TaskSequence() = default;
-  // The next task; null when there are no more. One thread at a time calls, some of them with
-  // locks: what this does must not wait, nor add work.
+  // Returns the next task, or null at the end. Called by one thread at a time, sometimes with locks
+  // held: must not wait, nor add work.
   virtual std::unique_ptr<Task> Next() = 0;
 };
 
@@ -36,15 +35,15 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   bool done() const { return done_.load(std::memory_order_acquire) != 0; }
-  // Sleeps until done.
+  // Blocks until done.
   void Wait() const { done_.wait(0, std::memory_order_acquire); }
-  // When it was done, on the steady clock; only after done().
+  // Time of completion, on the steady clock; only after done().
   std::uint64_t done_nanoseconds() const { return done_nanoseconds_; }
 
  private:
   friend class OperationQueue;
-  std::unique_ptr<Task> task_;           // The one that is executed, or is to be.
-  std::unique_ptr<TaskSequence> tasks_;  // Where more come from; null: there are no more.
+  std::unique_ptr<Task> task_;           // Current or next task.
+  std::unique_ptr<TaskSequence> tasks_;  // Source of more tasks; null: none.
   std::atomic<std::uint32_t> done_{0};
   std::uint64_t done_nanoseconds_ = 0;
   // Guarded by the queue's mutex.
@@ -54,7 +53,7 @@ class Operation {
 
 using OperationPtr = std::shared_ptr<Operation>;
 
-// Any thread calls.
+// Threads: any.
 class OperationQueue {
  public:
   // Copies run on `copies`, memory operations on `memory`, everything else on `pool`.
@@ -62,21 +61,21 @@ class OperationQueue {
       : pool_(pool), copies_(copies), memory_(memory) {}
   explicit OperationQueue(WorkerPool& pool) : OperationQueue(pool, pool, pool) {}
 
-  // `operation` is executed after all of `after` (null entries do not count).
-  // Whoever needs a consistent set of `after` holds a lock of his own meanwhile.
+  // Executes `operation` after all of `after` (null entries are ignored). A caller needing a
+  // consistent `after` holds its own lock meanwhile.
   void Submit(const OperationPtr& operation, std::span<const OperationPtr> after);
 
   WorkerPool& pool() { return pool_; }
-  // As WorkerPool::finished_units, of all that executes.
+  // Sum of WorkerPool::finished_units.
   std::uint64_t finished_units() const {
     return pool_.finished_units() + copies_.finished_units() + memory_.finished_units();
   }
 
  private:
-  // Hands the operation's next task to the pool; false when there is nothing to execute.
+  // Passes the operation's next task to the pool; false if nothing is left to execute.
   bool BeginTask(const OperationPtr& operation);
   WorkerPool& PoolOf(Task::Engine engine) const;
-  // Its task has finished: begins what the task asks for next, or finishes the operation.
+  // Called when its task has finished: begins the next task, or finishes the operation.
   void GoOn(const OperationPtr& operation);
   void Finish(OperationPtr operation);
 

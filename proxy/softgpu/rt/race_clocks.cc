@@ -25,7 +25,7 @@ void RaceClocks::Begin(std::uint32_t threads) {
 
 std::shared_ptr<RaceClocks::Clock> RaceClocks::Join(const UnitSet& threads) const {
   auto clock = std::make_shared<Clock>(now_.size(), 0);
-  const Clock* last = nullptr;  // Most have met the same before.
+  const Clock* last = nullptr;  // Most share one clock.
   threads.ForEach([&](std::uint32_t thread) {
     const Clock* const known = known_[thread].get();
     if (known != nullptr && known != last) Raise(*clock, *known);
@@ -61,7 +61,8 @@ void RaceClocks::Fence(std::uint32_t thread) {
 }
 
 void RaceClocks::Tell(const Clock& what, std::uint64_t place) {
-  // Where too many places have been told of, one stands for all: some races are missed then.
+  // If there are too many places, their clocks are joined into anywhere_; some races are missed
+  // then.
   if (places_.size() >= kMaxPlaces && !places_.contains(place)) {
     auto all = std::make_shared<Clock>(now_.size(), 0);
     if (anywhere_ != nullptr) Raise(*all, *anywhere_);

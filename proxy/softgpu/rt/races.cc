@@ -17,7 +17,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Of launches with more blocks only accesses of the same block are compared.
+// If a launch has more blocks, only accesses of the same block are compared.
 constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 22;
 
 std::uint32_t NextNumber() {
@@ -26,7 +26,7 @@ std::uint32_t NextNumber() {
   return number != 0 ? number : NextNumber();
 }
 
-// The kernel's name as its author wrote it, where that can be told.
+// Returns the kernel's name in the source code, if it can be demangled.
 std::string PlainName(const std::string& kernel) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> plain(
@@ -34,7 +34,7 @@ std::string PlainName(const std::string& kernel) {
   return status == 0 ? plain.get() : kernel;
 }
 
-// "PTX line 12 (file.cu:7): 'st.shared.u32'"
+// Example: "PTX line 12 (file.cu:7): 'st.shared.u32'"
 std::string_view PlaceOf(const RaceAccess& access) {
   const std::string_view where = access.where;
   const std::size_t place = where.find("PTX line");
@@ -117,7 +117,7 @@ void BlockRaces::Access(std::uint32_t thread, const void* address, std::uint64_t
   access.strong = strong;
   access.is_volatile = (kind & kCheckVolatile) != 0;
   access.writes = writes;
-  // An atomic has read what it writes, so that it counts however that turns out.
+  // An atomic also reads the value, so it counts even if it changes nothing.
   if (!writes || strong || bytes > announced_.before.size()) {
     Note(access, at, bytes, shared_offset);
     return;
@@ -151,7 +151,7 @@ void BlockRaces::Settle() {
 void BlockRaces::Note(const RaceAccess& access, std::uint64_t address, std::uint64_t bytes,
                       std::uint64_t shared_offset) {
   const bool shared = shared_offset != kNotShared;
-  // As the program knows it.
+  // Address as seen by the program.
   const std::uint64_t begin = shared ? shared_offset : address;
   const std::uint64_t end = begin + bytes;
   for (std::uint64_t word = begin & ~std::uint64_t{3}; word < end; word += 4) {
@@ -171,7 +171,7 @@ void BlockRaces::Note(const RaceAccess& access, std::uint64_t address, std::uint
 void BlockRaces::Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared) {
   const auto compare = [&](const RaceAccess& before) {
     if (before.launch != access.launch || (before.bytes & access.bytes) == 0) return;
-    // Programs look at what others count up before they count, too: that is meant to be old.
+    // Programs poll counters before their own atomic: a stale value is expected.
     const bool only_looks = (before.strong && !access.writes) || (access.strong && !before.writes);
     const bool both_strong = before.strong && access.strong;
     if (both_strong ? !NeedsLockstep(before, access) : only_looks) return;
@@ -186,7 +186,7 @@ void BlockRaces::Look(RaceCell& cell, const RaceAccess& access, std::uint64_t na
     (access.strong ? cell.strong_write : cell.write) = access;
     return;
   }
-  // The latest reads of two threads: one of them is not the thread that writes next.
+  // Keeps the latest reads of two threads: at least one differs from the next writer.
   const auto same = [&](const RaceAccess& read) {
     return read.thread == access.thread && read.block == access.block;
   };

@@ -1,14 +1,14 @@
-// CUSPAN_SOFT_CHECK=races: accesses of two threads to the same memory of which one writes, and
-// which nothing keeps in order, are reported. What is right on one run by luck is found, too,
-// since not the order of the accesses counts but what orders them.
+// CUSPAN_SOFT_CHECK=races: reports accesses of two threads to the same memory, at least one of them
+// a write, without synchronization between them. The actual order of the accesses does not matter.
+// Races with a correct result by chance are therefore found, too.
 //
-// Within a block barriers, warp-wide operations, atomics and what is volatile order. Between
-// blocks of a launch nobody knows what a fence and an atomic were for, so there two accesses count
-// as unordered only where the first one's block has done nothing since by which it could have
-// told, or the other nothing by which it could have learned. Two atomics, or volatile accesses, are
-// no race, nor one and an ordinary read; nor is a write of what was there already. A volatile write
-// and a volatile read by lanes of one warp are a race if no fence, barrier or other operation
-// orders them: only lock step does then, which CUDA does not promise.
+// Within a block, order comes from barriers, warp-wide operations, atomics and volatile accesses.
+// Between blocks of a launch, the purpose of a fence or an atomic is unknown. Two accesses count as
+// unordered there only in two cases: the first block has made no strong access to global memory
+// since, or the second block has made none at all. Two atomics or volatile accesses are no race,
+// nor is an atomic with an ordinary read, nor a write of an unchanged value. A volatile write and a
+// volatile read by lanes of one warp are a race if no fence, barrier or other operation orders
+// them: CUDA does not promise lock step.
 #pragma once
 
 #include <array>
@@ -31,12 +31,12 @@ class AddressSpace;
 // An access of one thread.
 struct RaceAccess {
   const char* where = nullptr;
-  std::uint32_t launch = 0;  // 0: there was none.
+  std::uint32_t launch = 0;  // 0: no access.
   std::uint32_t block = 0;
-  std::uint32_t time = 0;     // The thread's own.
-  std::uint32_t signals = 0;  // What its block had done by then that could tell others.
+  std::uint32_t time = 0;     // Time of the thread (RaceClocks).
+  std::uint32_t signals = 0;  // Signals of its block so far.
   std::uint16_t thread = 0;
-  std::uint8_t bytes = 0;   // Of the four, one bit each.
+  std::uint8_t bytes = 0;   // One bit for each of the four.
   bool strong : 1 = false;  // An atomic, or volatile.
   bool is_volatile : 1 = false;
   bool writes : 1 = false;
@@ -46,13 +46,13 @@ static_assert(sizeof(RaceAccess) == 32);
 // The latest accesses to four bytes.
 struct RaceCell {
   RaceAccess write, strong_write;
-  std::array<RaceAccess, 2> reads;  // Of two threads.
+  std::array<RaceAccess, 2> reads;  // Reads of two threads.
 };
 
-// What is known of the memory that all blocks share, and what was reported. Any thread calls.
+// Latest accesses to memory shared by all blocks, and the races reported. Threads: any.
 class RaceTable {
  public:
-  // Calls `look(cell)` for the four bytes at `word`, a multiple of 4; no other thread does so then.
+  // Calls `look(cell)` for the four bytes at `word`, a multiple of 4, under a lock.
   template <typename Look>
   void At(std::uint64_t word, Look look) {
     const std::uint64_t page = word / kPageBytes;
@@ -61,8 +61,7 @@ class RaceTable {
     if (part.last_cells == nullptr || part.last_page != page) Find(part, page);
     look((*part.last_cells)[word % kPageBytes / 4]);
   }
-  // Logs what `text()` says of a race, once for each pair of places in the code, in the order of
-  // the accesses.
+  // Logs `text()` for a race, once for each pair of code locations, in the order of the accesses.
   template <typename Text>
   void Report(const char* first, const char* second, Text text) {
     if (IsNew(first, second)) Log(text());
@@ -71,7 +70,7 @@ class RaceTable {
  private:
   static constexpr int kPartBits = 8;
   static constexpr std::uint64_t kPageBytes = 4096;
-  // Of each part: what is known of more memory is forgotten. 1 GB in all.
+  // Maximum of each part. If exceeded, its recorded accesses are dropped. 1 GB in all.
   static constexpr std::size_t kMaxPages = 32;
   static constexpr std::size_t kMaxReports = 100;
   using Cells = std::array<RaceCell, kPageBytes / 4>;
@@ -87,22 +86,22 @@ class RaceTable {
   std::array<Part, std::size_t{1} << kPartBits> parts_;
   std::mutex mutex_;
   std::set<std::pair<std::string, std::string>> reported_;
-  bool told_ = false;  // That there are no more reports.
+  bool told_ = false;  // True once the limit was logged.
 };
 
-// Of one launch: shared by its blocks.
+// Race detection of one launch, shared by its blocks.
 class LaunchRaces {
  public:
-  // Both outlive it. Of memory that a kernel of `device` may not access nothing is looked at.
+  // Both must outlive it. Memory not accessible to kernels of `device` is ignored.
   LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device, std::uint64_t blocks);
 
-  // For another launch of the same.
+  // Creates one for another execution of this launch.
   std::shared_ptr<LaunchRaces> Again() const;
 
   RaceTable& table() { return table_; }
   bool Accessible(std::uint64_t address, std::uint64_t bytes, bool writes) const;
   std::uint32_t number() const { return number_; }
-  // How often a block has done something that other blocks may see in order.
+  // Number of a block's strong accesses to global memory, visible to other blocks in order.
   std::uint32_t Signals(std::uint64_t block) const;
   void AddSignal(std::uint64_t block);
   bool compares_blocks() const { return !signals_.empty(); }
@@ -113,38 +112,38 @@ class LaunchRaces {
   const int device_;
   const std::uint64_t blocks_;
   const std::uint32_t number_;
-  std::vector<std::atomic<std::uint32_t>> signals_;  // By block; empty: there are too many.
+  std::vector<std::atomic<std::uint32_t>> signals_;  // Per block; empty: too many blocks.
 };
 
-// Of one block; its worker calls.
+// Race detection of one block. Threads: only its worker.
 class BlockRaces {
  public:
-  // Where threads of the block are, for messages.
+  // Kernel and dimensions, for messages.
   struct Location {
-    const std::string* kernel;  // As PTX names it.
+    const std::string* kernel;  // Name in PTX.
     std::uint32_t ntid[3];
     std::uint32_t nctaid[3];
     int device;
   };
 
-  // `place` stays what it is for all blocks of the launch.
+  // `place` is the same for all blocks of the launch.
   void Begin(LaunchRaces& launch, std::uint64_t block, std::uint32_t threads,
              std::uint32_t shared_bytes, const Location& place);
 
-  // A thread is about to access `bytes` bytes at `address`, as `kind` says (kCheck… in abi.h); of
-  // shared memory, its offset there is `shared_offset`, else that is kNotShared.
+  // Called before a thread accesses `bytes` bytes at `address`. `kind`: flags kCheck… in abi.h.
+  // `shared_offset`: offset in shared memory, else kNotShared.
   static constexpr std::uint64_t kNotShared = ~std::uint64_t{0};
   void Access(std::uint32_t thread, const void* address, std::uint64_t bytes,
               std::uint64_t shared_offset, std::uint32_t kind, const char* where);
   void Fence(std::uint32_t thread);
-  // New memory of the device's heap: what others did there was with other memory.
+  // Forgets accesses to newly allocated heap memory: they were to an earlier allocation.
   void Forget(const void* address, std::uint64_t bytes);
-  // Before threads wait or end: the write that was announced last has been done.
+  // Called before threads wait or end: the last announced write has been executed.
   void Settle();
   RaceClocks& clocks() { return clocks_; }
 
  private:
-  struct Announced {  // A write, of which only afterwards is known whether it changed anything.
+  struct Announced {  // A write. Only afterwards it is known if it changed anything.
     RaceAccess access;
     const std::uint8_t* address = nullptr;
     std::uint32_t bytes = 0;
@@ -156,8 +155,8 @@ class BlockRaces {
             std::uint64_t shared_offset);
   void Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared);
   bool Ordered(const RaceAccess& before, const RaceAccess& now) const;
-  // True if lanes of one warp pass data by volatile accesses alone, without fences either: that is
-  // right only while they stay together.
+  // True if lanes of one warp communicate by volatile accesses alone, without fences. This is
+  // correct only in lock step.
   bool NeedsLockstep(const RaceAccess& before, const RaceAccess& now) const;
   std::string Text(const RaceAccess& before, const RaceAccess& now, std::uint64_t named,
                    bool shared) const;

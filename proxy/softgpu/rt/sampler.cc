@@ -15,10 +15,10 @@ using Texel = std::array<std::uint32_t, 4>;  // Integers, or the bits of floats.
 float AsFloat(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 std::uint32_t AsBits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-// Filters weigh with 8 digits behind the point.
+// Filter weights have 8 fractional bits.
 float QuantisedFraction(float value) { return std::floor(value * 256.0F + 0.5F) / 256.0F; }
 
-// A coordinate beyond this is taken for this: far outside any image.
+// Limit of coordinates: far outside any image.
 constexpr float kFarthest = 0x1p30F;
 
 float Limited(float coordinate) {
@@ -26,12 +26,12 @@ float Limited(float coordinate) {
   return std::clamp(coordinate, -kFarthest, kFarthest);
 }
 
-// IEC 61966-2-1, decoding.
+// Decoding of IEC 61966-2-1.
 float FromSrgb(float value) {
   return value <= 0.04045F ? value / 12.92F : std::pow((value + 0.055F) / 1.055F, 2.4F);
 }
 
-// A texel as fetches see it: floats where the texture is read as such.
+// Returns a texel as seen by fetches: floats if the texture is read as floats.
 Texel Convert(const ImageObject& texture, const std::uint8_t* at) {
   Texel texel;
   LoadTexel(texture.format, at, texel.data());
@@ -77,7 +77,7 @@ Texel BorderTexel(const ImageObject& texture) {
   return texel;
 }
 
-// The index that addressing makes of `index`; -1 for the border.
+// Applies the addressing mode to `index`; -1: border.
 std::int64_t Address(Addressing mode, std::int64_t index, std::int64_t size) {
   switch (mode) {
     case Addressing::kClamp:
@@ -97,12 +97,12 @@ std::int64_t Address(Addressing mode, std::int64_t index, std::int64_t size) {
   return 0;
 }
 
-// Where a fetch looks: the place in texels, and the slice that layers and faces choose.
+// Location of a fetch: coordinates in texels, and the slice selected by layer and face.
 struct Location {
   unsigned dimensions = 1;
   std::array<float, 3> at = {};
   std::uint32_t slice = 0;
-  bool by_slice = false;  // The third dimension is no coordinate.
+  bool by_slice = false;  // True if the third dimension is no coordinate.
 };
 
 class Level {
@@ -123,7 +123,7 @@ class Level {
   }
 
  private:
-  // Faces of a cube end at their edges.
+  // Faces of a cube are clamped at their edges.
   Addressing Mode(unsigned dimension) const {
     const bool cube =
         texture_.shape == ImageShape::kCube || texture_.shape == ImageShape::kCubeLayered;
@@ -139,7 +139,7 @@ std::uint32_t SizeOf(const Image& image, unsigned dimension) {
   return dimension == 0 ? image.width : dimension == 1 ? image.height : image.depth;
 }
 
-// The texel that a filter begins with, and how far the place is towards the next.
+// First texel of a filter, and the fraction of the distance to the next one.
 struct Footprint {
   std::array<std::int64_t, 3> first = {};
   std::array<float, 3> fraction = {};
@@ -179,15 +179,15 @@ Texel Filter(const Level& level, const Location& location, const Footprint& f) {
       place[i] = f.first[i] + (next ? 1 : 0);
       weight *= next ? f.fraction[i] : 1 - f.fraction[i];
     }
-    if (weight == 0) continue;  // What is not there must not bring an infinity in.
+    if (weight == 0) continue;  // An infinity there must not become a NaN.
     const Texel texel = level.At(place[0], place[1], place[2]);
     for (unsigned c = 0; c < 4; ++c) sum[c] += weight * AsFloat(texel[c]);
   }
   return {AsBits(sum[0]), AsBits(sum[1]), AsBits(sum[2]), AsBits(sum[3])};
 }
 
-// The face of a cube that a direction points to, and the place on it in [0, 1].
-// (PTX ISA, "tex"; the table of faces is that of OpenGL 4.6, 8.13)
+// Face of a cube hit by a direction, and the position on it in [0, 1]. (PTX ISA, "tex"; table of
+// faces from OpenGL 4.6, 8.13)
 struct CubePlace {
   std::uint32_t face;
   float s, t;
@@ -220,7 +220,7 @@ bool IsCube(ImageGeometry geometry) {
   return geometry == ImageGeometry::kCube || geometry == ImageGeometry::kCubeArray;
 }
 
-// The place that the coordinates mean on the level of `image`.
+// Converts the coordinates to a location on the level of `image`.
 Location Locate(const ImageObject& texture, const Image& image, const ImageOperation& operation,
                 const ImageWords& words) {
   Location location;
@@ -270,9 +270,9 @@ std::array<std::int32_t, 3> OffsetOf(const ImageOperation& operation, const Imag
   return offset;
 }
 
-// What an H200 does with a line whose second coordinate, which it lacks, has a border: the line
-// is the only row of a plane, the place lies on that row's edge, and half of what the filter
-// takes comes from beyond it.
+// Reproduces an H200's filter on a line (1D) with border addressing in the missing second
+// dimension. The line is the only row of a plane, and the location is on this row's edge. Half of
+// the weight is therefore border.
 void MixWithBorder(const ImageObject& texture, Texel& texel) {
   const Texel border = BorderTexel(texture);
   for (unsigned c = 0; c < 4; ++c) texel[c] = AsBits((AsFloat(texel[c]) + AsFloat(border[c])) / 2);
@@ -295,7 +295,7 @@ Texel SampleLevel(const ImageObject& texture, std::size_t index, const ImageOper
   return level.At(f.first[0], f.first[1], f.first[2]);
 }
 
-// The level of detail that the instruction asks for.
+// Returns the level of detail requested by the instruction.
 float LevelOf(const ImageObject& texture, const ImageOperation& operation,
               const ImageWords& words) {
   float level = 0;
@@ -338,7 +338,7 @@ void Give(const Texel& texel, ImageWords& words) {
 
 void SampleTexture(const ImageObject& texture, const ImageOperation& operation, ImageWords words) {
   if (texture.shape == ImageShape::kLinear) {
-    // Elements of memory: nothing but the index, and zero outside.
+    // Linear memory: only the index counts; zero outside.
     const auto index =
         operation.float_coordinates
             ? static_cast<std::int64_t>(std::floor(Limited(AsFloat(words[kImageCoordinateWord]))))
@@ -371,7 +371,7 @@ void SampleTexture(const ImageObject& texture, const ImageOperation& operation, 
   Give(texel, words);
 }
 
-// The four texels of a bilinear filter, counter-clockwise from the lower left.
+// Gathers the four texels of a bilinear filter, counter-clockwise from the lower left.
 void GatherTexels(const ImageObject& texture, const ImageOperation& operation, ImageWords words) {
   const Image& image = texture.levels[0];
   const Location location = Locate(texture, image, operation, words);
@@ -385,7 +385,7 @@ void GatherTexels(const ImageObject& texture, const ImageOperation& operation, I
   Give(result, words);
 }
 
-// Data types and orders have the numbers that OpenCL gives them, as PTX says.
+// Data types and orders have OpenCL's numbers, as specified by PTX.
 void QueryImage(const ImageObject& object, const ImageOperation& operation, ImageWords words) {
   const std::size_t level =
       operation.at_level ? std::min<std::size_t>(words[kImageLevelWord], object.levels.size() - 1)

@@ -1,5 +1,4 @@
-// What the address and thread sanitizers must be told about fibers; nothing at
-// all in ordinary builds.
+// Notifies the address and thread sanitizers of fiber switches. Ordinary builds do nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +11,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// For functions in which the running fiber changes: the thread sanitizer must not
-// note their begin with one fiber and their end with another, and the address
-// sanitizer must not keep their variables in a frame that the switch gives up.
+// Attribute of functions switching the running fiber. The thread sanitizer must not record their
+// begin on one fiber and their end on another. The address sanitizer must not keep their variables
+// in a frame abandoned by the switch.
 #if defined(__SANITIZE_THREAD__)
 #define CUSPAN_RT_SWITCHES __attribute__((no_sanitize("thread")))
 #elif defined(__SANITIZE_ADDRESS__)
@@ -25,21 +24,21 @@
 
 namespace cuspan::softgpu::sanitizer {
 
-// Whether it matters to a sanitizer what was left on a stack.
+// True if a sanitizer tracks remains on a stack.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kWatchesStacks = true;
 #else
 inline constexpr bool kWatchesStacks = false;
 #endif
 
-// Forgets what frames left behind on a stack that was abandoned.
+// Clears sanitizer state of frames on an abandoned stack.
 inline void Unpoison([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(memory, bytes);
 #endif
 }
 
-// The thread sanitizer's idea of the running thread, and of a new fiber.
+// Thread sanitizer's handle of the running thread, and of a new fiber.
 inline void* CurrentFiber() {
 #if defined(__SANITIZE_THREAD__)
   return __tsan_get_current_fiber();
@@ -60,7 +59,7 @@ inline void DestroyFiber([[maybe_unused]] void* fiber) {
 #endif
 }
 
-// Around a switch: BeforeSwitch on the old stack, AfterSwitch first thing on the new one.
+// Calls around a switch: BeforeSwitch on the old stack, AfterSwitch first on the new one.
 CUSPAN_RT_SWITCHES inline void BeforeSwitch([[maybe_unused]] void** saved,
                                             [[maybe_unused]] const void* low,
                                             [[maybe_unused]] std::size_t bytes,

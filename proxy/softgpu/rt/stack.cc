@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kSmallestStack = 16 * 1024;
-// Stacks of one arena lie next to each other; so many are mapped at a time.
+// Bytes mapped at a time. Stacks of one arena are adjacent.
 constexpr std::size_t kArenaBytes = std::size_t{2} << 20;
 constexpr std::size_t kStagger = 192;
 
-// An inaccessible page splits a mapping, and the kernel limits a process's
-// mappings; guards may use half of them. Beyond, stacks come without guard.
+// Limits guard pages. Each inaccessible page splits a mapping, and the kernel limits a process's
+// mappings; guards may use half of them. Further stacks have no guard.
 class GuardBudget {
  public:
   static GuardBudget& Get() {
@@ -76,7 +76,7 @@ Stack* StackPool::Take(std::size_t bytes) {
 }
 
 void StackPool::Give(Stack* stack) {
-  // What ran there was mostly abandoned, not unwound.
+  // Frames on it were mostly abandoned, not unwound.
   sanitizer::Unpoison(stack->low, stack->bytes);
   sanitizer::DestroyFiber(stack->sanitizer);
   stack->sanitizer = nullptr;
@@ -104,7 +104,7 @@ bool StackPool::Grow(SizeClass& size_class, std::size_t bytes) {
     arena.stacks.push_back(std::make_unique<Stack>(
         Stack{bottom + kPage, bottom + stride - stagger, bytes, guarded, nullptr}));
   }
-  // The first is taken first, so that neighbours in a block are neighbours in memory.
+  // Stacks are taken from the end: neighbours in a block become neighbours in memory.
   for (std::size_t i = count; i-- > 0;) size_class.unused.push_back(arena.stacks[i].get());
   size_class.arenas.push_back(std::move(arena));
   return true;

@@ -1,8 +1,7 @@
-// Stacks for fibers: pieces of large mappings, each with an inaccessible page
-// below it, kept for reuse. Their tops are staggered, because frames at equal
-// offsets of 1024 stacks would all fall into one set of the first-level cache
-// (measured: three times slower). For the same reason they lie an odd number of
-// pages apart, which spreads them over the sets of the translation buffers.
+// Stacks for fibers: pieces of large mappings, kept for reuse. Each has an inaccessible page below
+// it. Their tops are staggered: otherwise frames at equal offsets of 1024 stacks would fall into
+// one set of the first-level cache (measured: three times slower). For the same reason they are an
+// odd number of pages apart, distributing them over the sets of the TLB.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +15,19 @@ namespace cuspan::softgpu {
 
 struct Stack {
   std::uint8_t* low;  // Lowest usable byte.
-  std::uint8_t* top;  // Where the first frame goes; 16-aligned, staggered.
-  std::size_t bytes;  // From `low` to the end, the stagger included.
-  bool guarded;       // Whether the page below `low` is inaccessible.
+  std::uint8_t* top;  // Start of the first frame; 16-aligned, staggered.
+  std::size_t bytes;  // From `low` to the end, including the stagger.
+  bool guarded;       // True if the page below `low` is inaccessible.
   void* sanitizer;    // The thread sanitizer's fiber of this stack, if any.
 
-  // Whether `address` lies in the guard page, so that touching it meant an overflow.
+  // True if `address` is in the guard page: accessing it was an overflow.
   bool InGuard(const void* address) const;
 };
 
 inline constexpr std::size_t kLargestStack = std::size_t{16} << 20;
 
-// Stacks of one worker thread; only that thread calls. Memory is touched by
-// use only and given back by the destructor.
+// Stacks of one worker thread. Threads: only this one. Memory is touched only by use, and freed by
+// the destructor.
 class StackPool {
  public:
   StackPool() = default;
@@ -36,8 +35,8 @@ class StackPool {
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
 
-  // A stack of at least `bytes` (at most kLargestStack), or null when the
-  // system gives no more memory. Give it back when nothing runs on it.
+  // Returns a stack of at least `bytes` (at most kLargestStack), or null without memory. Given back
+  // once nothing runs on it.
   Stack* Take(std::size_t bytes);
   void Give(Stack* stack);
 

@@ -13,8 +13,8 @@ std::uint64_t NextSetNumber() {
   return next++;
 }
 
-// The calling thread's default streams, by the number of their set. When the
-// thread ends, the sets are the only owners left.
+// Default streams of the calling thread, by set number. After the thread has ended, only the sets
+// own them.
 std::map<std::uint64_t, StreamPtr>& OwnStreams() {
   static thread_local std::map<std::uint64_t, StreamPtr> streams;
   return streams;
@@ -44,7 +44,7 @@ StreamPtr StreamSet::PerThread() {
   if (own == nullptr) {
     own = std::make_shared<Stream>(/*blocking=*/true, 0);
     std::lock_guard lock(mutex_);
-    // Those of threads that have ended.
+    // Removes streams of ended threads.
     std::erase_if(per_thread_, [](const StreamPtr& stream) {
       return stream.use_count() == 1 && Idle(stream->last_);
     });
@@ -105,8 +105,7 @@ void StreamSet::AppendPending(const Stream& stream, std::vector<OperationPtr>* o
   if (!Idle(stream.last_)) operations->push_back(stream.last_);
 }
 
-// The legacy stream is idle when the streams that its next operation would wait
-// for are.
+// The legacy stream is idle only if its next operation would wait for no stream.
 std::vector<OperationPtr> StreamSet::Pending(const Stream& stream) const {
   std::vector<OperationPtr> operations;
   std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
-// Streams and events of one context, with CUDA's rules for the legacy default
-// stream: work in it waits for all work issued before in blocking streams, and
-// work in those waits for what was issued in it before.
+// Streams and events of one context, with CUDA's rules for the legacy default stream. Its work
+// waits for all earlier work in blocking streams. Their work waits for earlier work in the legacy
+// stream.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class Stream {
 
 using StreamPtr = std::shared_ptr<Stream>;
 
-// Marks a place in a stream. Any thread calls.
+// Marks a position in a stream. Threads: any.
 class Event {
  public:
   explicit Event(bool timed) : timed_(timed) {}
   bool timed() const { return timed_; }
-  // The record that counts: the last one; null before the first.
+  // Latest record; null before the first.
   OperationPtr record() const;
   void SetRecord(OperationPtr record);
 
@@ -41,28 +41,28 @@ class Event {
   OperationPtr record_;
 };
 
-// Any thread calls.
+// Threads: any.
 class StreamSet {
  public:
   explicit StreamSet(OperationQueue& queue);
 
   const StreamPtr& legacy() const { return legacy_; }
-  // The calling thread's own default stream.
+  // Returns the calling thread's own default stream.
   StreamPtr PerThread();
   StreamPtr Create(bool blocking, int priority);
-  // The stream takes no more work; what it has goes on.
+  // Removes the stream; its submitted work continues.
   void Destroy(const StreamPtr& stream);
 
-  // Adds an operation behind the stream's work (and `after`, if given).
+  // Adds an operation after the stream's work (and `after`, if given).
   OperationPtr Enqueue(Stream& stream, std::unique_ptr<Task> task, OperationPtr after = nullptr);
   OperationPtr EnqueueSequence(Stream& stream, std::unique_ptr<TaskSequence> tasks,
                                OperationPtr after);
-  // Records `event` behind the stream's work; in one step, so that two threads
-  // that record one event leave it with the later of the two places.
+  // Records `event` after the stream's work. Atomic: if two threads record one event, it keeps the
+  // later position.
   void Record(Stream& stream, Event& event);
 
-  // What must be done for the stream, or for the whole context, to be idle.
-  // Operations that are done are left out.
+  // Returns unfinished operations of the stream, or of the whole context. It is idle when they are
+  // done.
   std::vector<OperationPtr> Pending(const Stream& stream) const;
   std::vector<OperationPtr> Pending() const;
 
@@ -70,7 +70,7 @@ class StreamSet {
   void EnqueueLocked(Stream& stream, const OperationPtr& operation, OperationPtr after);
   void AppendPending(const Stream& stream, std::vector<OperationPtr>* operations) const;
 
-  // All streams but the legacy one.
+  // Visits all streams except the legacy one.
   template <typename Visit>
   void ForEachOther(Visit visit) const {
     for (const auto* list : {&streams_, &per_thread_, &leaving_}) {
@@ -79,12 +79,12 @@ class StreamSet {
   }
 
   OperationQueue& queue_;
-  const std::uint64_t number_;  // Never used again for another set.
+  const std::uint64_t number_;  // Never reused.
   mutable std::mutex mutex_;
   const StreamPtr legacy_;
   std::vector<StreamPtr> streams_;
   std::vector<StreamPtr> per_thread_;
-  // Destroyed while busy: their work still orders the legacy stream's.
+  // Streams destroyed while busy: the legacy stream still waits for their work.
   std::vector<StreamPtr> leaving_;
 };
 

@@ -11,13 +11,13 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Where an access goes; null when it lies outside and nothing is to be done.
+// Address of an access; null if it is outside and must be ignored.
 struct Target {
   std::uint8_t* bytes = nullptr;
   ImageFault fault;
 };
 
-// `unit` is what the first coordinate counts in bytes, `size` what is accessed.
+// `unit`: bytes per step of the first coordinate. `size`: bytes accessed.
 Target Find(const ImageObject& surface, const ImageOperation& operation, const ImageWords& words,
             std::uint32_t unit, std::uint32_t size) {
   const Image& image = surface.levels[0];
@@ -52,7 +52,7 @@ Target Find(const ImageObject& surface, const ImageOperation& operation, const I
           {}};
 }
 
-// An element of sust.p as the surface's format has it.
+// Converts an element of sust.p to the surface's format.
 std::uint32_t Encode(const ImageObject& surface, const ImageOperation& operation,
                      std::uint32_t word) {
   switch (surface.format.channel) {

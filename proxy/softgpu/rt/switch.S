@@ -1,15 +1,14 @@
-// Switching between stacks on x86-64, and where a new stack starts.
+// Switching between stacks on x86-64, and the start of a new stack.
 //
-// Only the registers that the System V ABI lets a callee keep are saved: the
-// switch is a function call for whoever calls it. MXCSR and the x87 control
-// word are the same for all kernels and stay as they are.
+// Only the callee-saved registers of the System V ABI are saved: for its caller, the switch is a
+// function call. MXCSR and the x87 control word are the same for all kernels and stay unchanged.
 
         .text
 
-// void cuspan_rt_switch(void** saved, void* resumed)
-// Saves the caller's registers on its stack and its stack pointer in *saved,
-// then goes on where `resumed` was saved. The processor expects a return to lead
-// behind the last call: where it leads elsewhere a jump is predicted better.
+//   void cuspan_rt_switch(void** saved, void* resumed)
+// Saves the caller's registers on its stack and its stack pointer in *saved, then continues at the
+// position saved in `resumed`. The processor expects a return to lead to the instruction after the
+// last call. If it leads elsewhere, a jump is predicted better.
         .globl cuspan_rt_switch
         .hidden cuspan_rt_switch
         .type cuspan_rt_switch, @function
@@ -38,8 +37,8 @@ cuspan_rt_switch:
         .cfi_endproc
         .size cuspan_rt_switch, . - cuspan_rt_switch
 
-// Goes on where the stack pointer was saved. The fault handler resumes a worker
-// here, having loaded its saved stack pointer.
+// Continues at the position saved in the stack pointer. The fault handler resumes a worker here,
+// after loading its saved stack pointer.
         .globl cuspan_rt_resume
         .hidden cuspan_rt_resume
         .type cuspan_rt_resume, @function
@@ -53,10 +52,10 @@ cuspan_rt_resume:
         ret
         .size cuspan_rt_resume, . - cuspan_rt_resume
 
-// void cuspan_rt_begin(void** saved, void* top, void* (*entry)(void*), void* argument)
-// Saves as cuspan_rt_switch does and calls entry(argument) on the stack that
-// begins at `top`; goes on where what it returns was saved. Calls and returns
-// are paired as in any program, which is what the processor predicts returns by.
+//   void cuspan_rt_begin(void** saved, void* top, void* (*entry)(void*), void* argument)
+// Saves state like cuspan_rt_switch, and calls entry(argument) on the stack beginning at `top`.
+// Then continues at the saved position returned by entry. Calls and returns are paired as in any
+// program, as the processor's return prediction expects.
         .globl cuspan_rt_begin
         .hidden cuspan_rt_begin
         .type cuspan_rt_begin, @function
@@ -80,8 +79,8 @@ cuspan_rt_begin:
         .cfi_endproc
         .size cuspan_rt_begin, . - cuspan_rt_begin
 
-// First code on a new stack: calls r12 with rbx and goes on where what it
-// returns was saved. The end of the line for unwinders and debuggers.
+// First code on a new stack: calls r12 with rbx, then continues at the saved position it returns.
+// Unwinders and debuggers stop here.
         .globl cuspan_rt_start
         .hidden cuspan_rt_start
         .type cuspan_rt_start, @function

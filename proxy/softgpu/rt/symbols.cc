@@ -1,4 +1,4 @@
-// The table by which the JIT finds the runtime functions.
+// Table of the runtime functions for the JIT.
 #include "proxy/softgpu/rt/abi.h"
 
 namespace cuspan::softgpu {

@@ -8,10 +8,10 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr unsigned kSwizzleUnit = 16;         // Bytes: what a swizzle moves.
-constexpr std::uintptr_t kSharedStart = 128;  // What the box in shared memory is aligned to.
+constexpr unsigned kSwizzleUnit = 16;         // Bytes moved together by a swizzle.
+constexpr std::uintptr_t kSharedStart = 128;  // Alignment of the box in shared memory.
 
-// A box that is copied row by row: a row is what is side by side in the innermost dimension.
+// Copies a box row by row. A row consists of adjacent elements in the innermost dimension.
 class BoxCopy {
  public:
   BoxCopy(const TensorOperation& operation, const TensorMap& map, std::uint8_t* shared,
@@ -21,13 +21,13 @@ class BoxCopy {
         element_(static_cast<Element>(map.element)),
         element_bytes_(BytesOf(element_)),
         row_bytes_(map.box[0] * element_bytes_),
-        // A swizzle moves chunks all over its span.
+        // A swizzle moves chunks anywhere in its span.
         pitch_(std::max(row_bytes_, SwizzleSpan(map))),
         checked_(checked),
         shared_(reinterpret_cast<std::uintptr_t>(shared)) {}
 
-  // The next row of the box, which begins at these coordinates. In the first dimension part of it
-  // may lie outside, in the others all of it or nothing.
+  // Copies the next row of the box, beginning at these coordinates. A part of it may be outside in
+  // the first dimension; in the others, all of it or nothing.
   void Row(const std::int64_t* at) {
     const std::uintptr_t row = shared_;
     shared_ += pitch_;
@@ -46,14 +46,14 @@ class BoxCopy {
   std::uint32_t bytes() const { return bytes_; }
 
  private:
-  // The bits of the address above 128 bytes choose between the chunks of the span.
+  // Address bits from 128 bytes up select the chunk in the span.
   std::uint8_t* Swizzled(std::uintptr_t address) const {
     if (const unsigned span = SwizzleSpan(map_); span != 0)
       address ^= address >> 3 & (span - kSwizzleUnit);
     return reinterpret_cast<std::uint8_t*>(address);
   }
 
-  // 16 bytes in shared memory, and those of the tensor's row at `address` from element `first` on.
+  // Copies 16 bytes between shared memory and the tensor's row at `address`, at element `first`.
   void Chunk(std::uint8_t* shared, bool inside, std::uint64_t address, std::int64_t first) const {
     const std::int64_t count = kSwizzleUnit / element_bytes_;
     const std::int64_t end =
@@ -82,7 +82,7 @@ class BoxCopy {
     }
   }
 
-  // Zeros, or the NaN that has all bits but the sign.
+  // Fills with zeros, or with the NaN of all bits except the sign.
   void Fill(std::uint8_t* chunk) const {
     const bool zeros = map_.fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     for (unsigned i = 0; i < kSwizzleUnit; ++i)
@@ -98,7 +98,7 @@ class BoxCopy {
   std::uint32_t bytes_ = 0;
 };
 
-// How many rows the box has.
+// Returns the number of rows of the box.
 std::uint64_t RowsOf(const TensorMap& map) {
   if (map.im2col != 0) return map.box[1];
   std::uint64_t rows = 1;
@@ -106,10 +106,10 @@ std::uint64_t RowsOf(const TensorMap& map) {
   return rows;
 }
 
-// The rows of a box of any rank, the second dimension innermost.
+// Copies the rows of a box of any rank, the second dimension innermost.
 void CopyTile(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) {
   std::int64_t at[kMaxDimensions] = {};
-  unsigned done[kMaxDimensions] = {};  // Of each dimension's box, in elements.
+  unsigned done[kMaxDimensions] = {};  // Elements done in each dimension of the box.
   for (unsigned i = 0; i < map.rank; ++i) at[i] = words[i];
   for (unsigned i = 0; i != map.rank;) {
     copy.Row(at);
@@ -123,8 +123,8 @@ void CopyTile(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) {
   }
 }
 
-// Pixels one after another through the box of pixels of an image, then of the next image; each is
-// read `offsets` away from its place. Behind the channels, the last dimension counts images.
+// Copies pixels in order through the box of pixels of an image, then of the next image. Each is
+// read at its position plus the offsets. The first dimension counts channels, the last images.
 void CopyPixels(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) {
   const unsigned spatial = map.rank - 2U;
   std::int64_t pixel[kMaxDimensions] = {};
@@ -149,7 +149,7 @@ void CopyPixels(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) 
 TensorCopied CopyTensor(const TensorOperation& operation, const void* memory,
                         const std::int32_t* words, std::uint8_t* shared, std::uint64_t room,
                         ThreadContext* checked) {
-  // What a GPU says of a map that it cannot read.
+  // Error of a GPU for an unreadable map.
   constexpr CUresult kNotAllowed = CUDA_ERROR_ILLEGAL_INSTRUCTION;
   TensorMap map;
   std::memcpy(&map, memory, sizeof map);

@@ -13,14 +13,14 @@ namespace cuspan::softgpu {
 
 struct TensorCopied {
   CUresult error = CUDA_SUCCESS;
-  const char* what = nullptr;  // A constant text that says why it failed.
-  std::uint32_t bytes = 0;     // Of the box, what lies outside the tensor included.
+  const char* what = nullptr;  // Reason of the failure, a constant text.
+  std::uint32_t bytes = 0;     // Size of the box, parts outside the tensor included.
 };
 
-// `map` is a tensor map's 128 bytes, which are checked; `shared` is where the box lies, with `room`
-// bytes of the block's shared memory from there on. What lies outside the tensor is filled, or left
-// out where the tensor is written. Global memory that is not there faults; in checking mode
-// `checked` is the thread whose accesses are looked at before, otherwise null.
+// `map`: 128 bytes of a tensor map, checked here. `shared`: start of the box, followed by `room`
+// bytes of the block's shared memory. Parts outside the tensor are filled by loads, and skipped by
+// writes to the tensor. Unmapped global memory faults. `checked`: the thread, if its accesses must
+// be checked first (checking mode); otherwise null.
 TensorCopied CopyTensor(const TensorOperation& operation, const void* map,
                         const std::int32_t* words, std::uint8_t* shared, std::uint64_t room,
                         ThreadContext* checked);

@@ -8,17 +8,17 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr unsigned kRowUnit = 16;  // Bytes: rows in shared memory consist of such.
+constexpr unsigned kRowUnit = 16;  // Bytes: unit of rows in shared memory.
 constexpr unsigned kMaxBox = 256, kMaxPixels = 1024, kMaxStep = 8;
 
-// The numbers that tensormap.replace gives to types. (PTX ISA, "tensormap.replace")
+// Types by their numbers in tensormap.replace. (PTX ISA, "tensormap.replace")
 constexpr Element kElementsOfPtx[] = {
     Element::kU8,   Element::kU16,  Element::kU32,    Element::kS32,    Element::kU64,
     Element::kS64,  Element::kF16,  Element::kF32,    Element::kF32Ftz, Element::kF64,
     Element::kBf16, Element::kTf32, Element::kTf32Ftz};
 constexpr std::uint8_t kNoElement = 0xff;
 
-// What a field has no room for becomes its largest number: as wrong, where a field is too large.
+// Saturates values too large for their field: both are invalid in the same way.
 template <typename T>
 T Narrow(std::uint64_t value) {
   return static_cast<T>(std::min<std::uint64_t>(value, std::numeric_limits<T>::max()));
@@ -37,7 +37,7 @@ bool Replace(TensorMap& map, TensorField field, std::uint32_t ordinal, std::uint
     case TensorField::kBox:
       return Set(map.box, ordinal, value);
     case TensorField::kSize:
-      return Set(map.last, ordinal, static_cast<std::uint32_t>(value - 1));  // 2^32 is given as 0.
+      return Set(map.last, ordinal, static_cast<std::uint32_t>(value - 1));  // 2^32 is passed as 0.
     case TensorField::kStride:
       return Set(map.strides, ordinal, value);
     case TensorField::kStep:
@@ -45,7 +45,7 @@ bool Replace(TensorMap& map, TensorField field, std::uint32_t ordinal, std::uint
     case TensorField::kAddress:
       map.address = value;
       return true;
-    case TensorField::kRank:  // One less is given.
+    case TensorField::kRank:  // Passed as rank - 1.
       map.rank = Narrow<std::uint8_t>(value + 1);
       return true;
     case TensorField::kElement:

@@ -1,6 +1,5 @@
-// Tensor maps in this GPU's own format: the 128 bytes that programs hand to kernels, and what
-// kernels change in them. (CUDA driver API, "Tensor Map Object Management"; PTX ISA,
-// "tensormap.replace")
+// Tensor maps in this GPU's own format: 128 bytes passed by programs to kernels, and changes of
+// them by kernels. (CUDA driver API, "Tensor Map Object Management"; PTX ISA, "tensormap.replace")
 #pragma once
 
 #include <cuda.h>
@@ -15,35 +14,35 @@ namespace cuspan::softgpu {
 inline constexpr unsigned kMaxDimensions = 5;
 
 struct TensorMap {
-  static constexpr std::uint64_t kMagic = 0x3170614d6e6e6554;  // Else it is no map of ours.
+  static constexpr std::uint64_t kMagic = 0x3170614d6e6e6554;  // Any other value: not our map.
 
   std::uint64_t magic = 0;
   std::uint64_t address = 0;
-  std::uint64_t strides[kMaxDimensions - 1] = {};  // Bytes, of the dimensions but the first.
-  std::uint32_t last[kMaxDimensions] = {};         // The largest coordinates.
-  // Elements of each dimension that a copy spans; of im2col the channels, and then the pixels.
+  std::uint64_t strides[kMaxDimensions - 1] = {};  // Bytes, for all dimensions but the first.
+  std::uint32_t last[kMaxDimensions] = {};         // Largest coordinates.
+  // Elements of a copy in each dimension. For im2col: the channels, then the pixels.
   std::uint16_t box[kMaxDimensions] = {};
-  // Of im2col: the corners of the box of pixels, innermost dimension first.
+  // Corners of the box of pixels for im2col, innermost dimension first.
   std::int16_t lower[kMaxDimensions - 2] = {}, upper[kMaxDimensions - 2] = {};
-  std::uint8_t steps[kMaxDimensions] = {};  // A copy takes every so many; not of the first.
+  std::uint8_t steps[kMaxDimensions] = {};  // Element strides of a copy; unused for the first.
   std::uint8_t rank = 0;
-  std::uint8_t element = 0;  // An Element; PTX may have put any number here and below.
+  std::uint8_t element = 0;  // An Element. PTX may set any number here and below.
   std::uint8_t interleave = 0;
   std::uint8_t swizzle = 0;  // CUtensorMapSwizzle
   std::uint8_t atomicity = 0;
   std::uint8_t fill = 0;  // CUtensorMapFloatOOBfill
   std::uint8_t im2col = 0;
 
-  // What keeps copies from using it, a constant text; null when nothing does.
+  // Returns the reason why copies cannot use it, a constant text, or null.
   const char* Problem() const;
 };
 static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 
-// The span within which a swizzle moves chunks, in bytes; 0 without one.
+// Returns the span of the swizzle, in bytes; 0 without one.
 unsigned SwizzleSpan(const TensorMap& map);
 
-// Sets a field of the map at `memory`. Zeros, too, become a map, since kernels make maps by
-// replacing all fields of zeros. False when it is neither, or has no such ordinal.
+// Sets a field of the map at `memory`. Zeros also become a map: kernels make maps by replacing all
+// fields of zeros. False if it is neither, or has no such ordinal.
 bool ReplaceField(void* memory, TensorField field, std::uint32_t ordinal, std::uint64_t value);
 
 }  // namespace cuspan::softgpu

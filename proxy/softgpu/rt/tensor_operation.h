@@ -1,4 +1,4 @@
-// Instructions on tensors as the emitter hands them to the runtime.
+// Tensor instructions passed by the emitter to the runtime.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace cuspan::softgpu {
 
 enum class TensorCopyKind : std::uint8_t { kLoad, kStore, kReduce };
 
-// What an instruction says, as the emitter hands it to the runtime.
+// Operands of an instruction known when it is compiled.
 struct TensorOperation {
   TensorCopyKind kind = TensorCopyKind::kLoad;
   std::uint8_t dimensions = 1;
@@ -26,11 +26,11 @@ struct TensorOperation {
   }
 };
 
-// The words of an instruction: a coordinate for each dimension, then the offsets of the pixels.
+// Words of an instruction: a coordinate for each dimension, then the offsets of the pixels.
 inline constexpr unsigned kTensorOffsetWord = 5;
 inline constexpr unsigned kTensorWords = 8;
 
-// Fields that tensormap.replace sets. Those with an ordinal come first.
+// Fields set by tensormap.replace. Those with an ordinal come first.
 enum class TensorField : std::uint32_t {
   kBox,
   kSize,

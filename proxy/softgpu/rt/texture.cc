@@ -6,8 +6,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Handles carry this tag, a generation and an index, so that a stale or made-up
-// one finds nothing.
+// Handles contain this tag, a generation and an index, so a stale or invented one finds nothing.
 constexpr std::uint64_t kTag = std::uint64_t{0x5009} << 48;
 constexpr int kGenerationShift = 20;
 constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kGenerationShift) - 1;
@@ -41,7 +40,7 @@ bool FormatOf(CUarray_format format, unsigned channels, TexelFormat* out) {
     *out = {channel, static_cast<std::uint8_t>(channels), false};
     return channels == 1 || channels == 2 || channels == 4;
   };
-  // The format itself says how many channels.
+  // The format specifies the number of channels.
   const auto normalised = [&](Channel channel, unsigned has) {
     *out = {channel, static_cast<std::uint8_t>(has), true};
     return channels == has;

@@ -1,6 +1,6 @@
-// Images as kernels see them: textures, which are sampled, and surfaces, which
-// are read and written by texel. (CUDA C++ Programming Guide, "Texture and
-// Surface Memory"; PTX ISA, "Texture Instructions", "Surface Instructions")
+// Images accessed by kernels: textures for sampling, and surfaces for reading and writing by texel.
+// (CUDA C++ Programming Guide, "Texture and Surface Memory"; PTX ISA, "Texture Instructions",
+// "Surface Instructions")
 #pragma once
 
 #include <cuda.h>
@@ -15,13 +15,13 @@
 
 namespace cuspan::softgpu {
 
-// How a channel of a texel is stored.
+// Storage format of a texel's channel.
 enum class Channel : std::uint8_t { kU8, kU16, kU32, kS8, kS16, kS32, kF16, kF32 };
 
 struct TexelFormat {
   Channel channel = Channel::kU8;
   std::uint8_t channels = 1;  // 1, 2 or 4
-  bool normalised = false;    // Integers that always mean [0, 1] or [-1, 1].
+  bool normalised = false;    // Integers always representing [0, 1] or [-1, 1].
 
   std::uint32_t channel_bytes() const;
   std::uint32_t bytes() const { return channel_bytes() * channels; }
@@ -29,10 +29,10 @@ struct TexelFormat {
   bool is_signed() const { return channel >= Channel::kS8 && channel <= Channel::kS32; }
 };
 
-// False for a format that is not implemented (compressed and planar ones).
+// Returns false for formats not implemented (compressed and planar ones).
 bool FormatOf(CUarray_format format, unsigned channels, TexelFormat* out);
 
-// Texels in memory: rows of slices. Layers and the faces of cubes are slices.
+// Texels in memory: slices of rows. Layers and the faces of cubes are slices.
 struct Image {
   std::uint8_t* base = nullptr;
   std::uint32_t width = 1, height = 1, depth = 1;
@@ -57,7 +57,7 @@ enum class ImageShape : std::uint8_t {
 
 enum class Addressing : std::uint8_t { kWrap, kClamp, kMirror, kBorder };
 
-// What a texture or surface object names. Constant once it has a handle.
+// A texture or surface. Constant once it has a handle.
 struct ImageObject {
   std::uint64_t handle = 0;
   bool is_surface = false;
@@ -65,7 +65,7 @@ struct ImageObject {
   TexelFormat format;
   CUarray_format driver_format = CU_AD_FORMAT_UNSIGNED_INT8;
   std::vector<Image> levels;  // Mipmap levels, largest first; a surface has one.
-  // Of textures only.
+  // --- Textures only
   std::array<Addressing, 3> addressing = {};
   bool linear_filter = false;
   bool linear_mipmap = false;
@@ -74,7 +74,7 @@ struct ImageObject {
   bool srgb = false;
   float level_bias = 0, lowest_level = 0, highest_level = 0;
   std::array<float, 4> border = {};
-  // The descriptors it was made from, for those who ask, and what must outlive it.
+  // Descriptors it was created from, for queries, and an owner of its memory.
   CUDA_RESOURCE_DESC resource = {};
   CUDA_TEXTURE_DESC texture = {};
   CUDA_RESOURCE_VIEW_DESC view = {};
@@ -82,16 +82,16 @@ struct ImageObject {
   std::shared_ptr<const void> keep;
 };
 
-// Handles of image objects. Kernels find objects without a lock; objects that were
-// removed live on until the caller of Remove lets go of them. Any thread calls.
+// Handles of image objects. Kernels find objects without a lock. Removed objects live until the
+// caller of Remove releases them. Threads: any.
 class ImageTable {
  public:
-  // Of the process.
+  // Returns the process's table.
   static ImageTable& Get();
 
-  // 0 when there are too many.
+  // Returns 0 if there are too many.
   std::uint64_t Add(std::shared_ptr<ImageObject> object);
-  // Null when there is no such handle.
+  // Returns null for an unknown handle.
   const ImageObject* Find(std::uint64_t handle) const;
   std::shared_ptr<const ImageObject> FindShared(std::uint64_t handle) const;
   std::shared_ptr<const ImageObject> Remove(std::uint64_t handle);
@@ -122,8 +122,8 @@ class ImageTable {
   std::uint64_t generation_ = 0;
 };
 
-// A texel's channels as they are stored, each in 32 bits: integers extended by
-// their sign, f16 as f32 bits; channels that it has not are 0, alpha 1.
+// Loads the channels of a texel, each into 32 bits: integers sign-extended, f16 as f32 bits.
+// Missing channels are 0, alpha 1.
 void LoadTexel(const TexelFormat& format, const std::uint8_t* texel, std::uint32_t out[4]);
 
 }  // namespace cuspan::softgpu

@@ -11,7 +11,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Large enough that handing one to a worker costs nothing beside it.
+// Large enough to make handing a piece to a worker negligible.
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
 std::uint64_t Pieces(std::size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes; }
@@ -51,7 +51,7 @@ struct BoxPiece {
   const BoxSide* target;
   const BoxSide* source;
   std::size_t width, height;
-  std::size_t first, last;  // Rows, counted through all slices.
+  std::size_t first, last;  // Rows, counted across all slices.
 };
 
 std::size_t RowsInPiece(std::size_t width) { return std::max<std::size_t>(1, kPieceBytes / width); }
@@ -118,7 +118,7 @@ Resident* CopyTask::Start(Worker& worker, std::uint64_t unit) {
   return nullptr;
 }
 
-// One row is filled in pieces, several are in pieces of whole rows.
+// One row is divided into pieces; several rows into pieces of whole rows.
 FillTask::FillTask(const Fill& fill, int priority, std::shared_ptr<ErrorSink> errors)
     : Task(fill.rows == 1 ? Pieces(fill.count * fill.width)
                           : PiecesOfRows(fill.rows, fill.count * fill.width),

@@ -12,14 +12,14 @@
 
 namespace cuspan::softgpu {
 
-// Copies `bytes` from `source` to `target`, in pieces on several workers. A
-// fault (memory that was unmapped meanwhile) becomes an error of `errors`.
+// Copies `bytes` from `source` to `target`, in pieces on several workers. A fault (memory unmapped
+// meanwhile) becomes an error of `errors`.
 class CopyTask : public Task {
  public:
-  // `pace`, which must outlive the task, may be null.
+  // `pace` may be null, and must outlive the task.
   CopyTask(void* target, const void* source, std::size_t bytes, int priority,
            std::shared_ptr<ErrorSink> errors, Pace* pace = nullptr);
-  // Copies from bytes of its own.
+  // Copies from its own bytes.
   CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority,
            std::shared_ptr<ErrorSink> errors, Pace* pace = nullptr);
 
@@ -36,7 +36,7 @@ class CopyTask : public Task {
   Pace* const pace_;
 };
 
-// A box of bytes in memory: where it begins, and from row to row and slice to slice.
+// A box of bytes in memory: its start, and the distances between rows and slices.
 struct BoxSide {
   std::uint8_t* base = nullptr;
   std::size_t row_bytes = 0;
@@ -60,13 +60,13 @@ class BoxCopyTask : public Task {
   const BoxSide source_;
   const std::size_t width_;
   const std::size_t height_;
-  const std::size_t rows_;  // Of all slices.
+  const std::size_t rows_;  // Rows of all slices.
   const std::shared_ptr<ErrorSink> errors_;
   const std::shared_ptr<const void> keep_;
 };
 
-// What a fill writes: `rows` rows that begin `pitch` bytes apart (unused if there is one), each of
-// `count` elements of `width` (1, 2 or 4) bytes, each with the low bits of `value`.
+// A fill of `rows` rows, `pitch` bytes apart (unused for one row). Each has `count` elements of
+// `width` (1, 2 or 4) bytes, set to the low bits of `value`.
 struct Fill {
   std::uint64_t target = 0;
   std::size_t pitch = 0;
@@ -76,7 +76,7 @@ struct Fill {
   std::size_t rows = 1;
 };
 
-// Nothing of the fill's sizes may be 0; in pieces on several workers.
+// Fills in pieces on several workers. No size of the fill may be 0.
 class FillTask : public Task {
  public:
   FillTask(const Fill& fill, int priority, std::shared_ptr<ErrorSink> errors);

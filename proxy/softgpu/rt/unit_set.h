@@ -1,6 +1,5 @@
-// A set of a block's units, a bit each: threads, with a word for each warp, or
-// warps, all in the first word. Adding and taking out cost a few instructions
-// however many there are.
+// A set of a block's units, one bit each: threads, with a word for each warp, or warps, all in the
+// first word. Adding and removing take a few instructions for any size.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@ class UnitSet {
   std::uint32_t word(std::uint32_t index) const { return words_[index]; }
 
   void Add(std::uint32_t unit) { AddWord(unit / 32, 1u << unit % 32); }
-  // Units 32·index + i for each bit i of `units`, which is not 0.
+  // Adds unit 32·index + i for each set bit i of `units`, a value other than 0.
   void AddWord(std::uint32_t index, std::uint32_t units) {
     words_[index] |= units;
     used_ |= 1u << index;
@@ -25,7 +24,7 @@ class UnitSet {
     other.ForEachWord([this](std::uint32_t index, std::uint32_t units) { AddWord(index, units); });
   }
 
-  // Takes one out, of word `near` if that has any. The set is not empty.
+  // Removes and returns one, from word `near` if possible. The set must not be empty.
   std::uint32_t Take(std::uint32_t near) {
     if (words_[near] == 0) near = static_cast<std::uint32_t>(std::countr_zero(used_));
     const std::uint32_t units = words_[near];
@@ -34,7 +33,7 @@ class UnitSet {
     return near * 32 + static_cast<std::uint32_t>(std::countr_zero(units));
   }
 
-  // Takes out one that `random` chooses. The set is not empty.
+  // Removes and returns one chosen by `random`. The set must not be empty.
   std::uint32_t TakeAny(std::uint32_t random) {
     const auto choose = [](std::uint32_t bits, std::uint32_t which) {
       for (which %= static_cast<std::uint32_t>(std::popcount(bits)); which != 0; --which)
@@ -53,7 +52,7 @@ class UnitSet {
       words_[static_cast<unsigned>(std::countr_zero(used_))] = 0;
   }
 
-  // Calls `visit(index, units)` for each word that is not 0.
+  // Calls `visit(index, units)` for each nonzero word.
   template <typename Visit>
   void ForEachWord(Visit visit) const {
     for (std::uint32_t left = used_; left != 0; left &= left - 1) {
@@ -61,7 +60,7 @@ class UnitSet {
       visit(index, words_[index]);
     }
   }
-  // Calls `visit(unit)` for each.
+  // Calls `visit(unit)` for each unit.
   template <typename Visit>
   void ForEach(Visit visit) const {
     ForEachWord([&](std::uint32_t index, std::uint32_t units) {
@@ -71,7 +70,7 @@ class UnitSet {
   }
 
  private:
-  std::uint32_t used_ = 0;  // Which words are not 0.
+  std::uint32_t used_ = 0;  // Nonzero words, one bit each.
   std::array<std::uint32_t, 32> words_{};
 };
 

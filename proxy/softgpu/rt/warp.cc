@@ -8,7 +8,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// So often a spinning lane of the warp may yield before those go on that wait for it.
+// Number of yields of a spinning lane before lanes waiting for it continue.
 constexpr std::uint32_t kPatience = 1024;
 
 // Calls `visit(lane)` for each lane of `mask`, lowest first.
@@ -22,7 +22,7 @@ struct Source {
   bool in_range;
 };
 
-// The lane that `lane` reads from (PTX ISA, "shfl.sync").
+// Returns the lane read by `lane` (PTX ISA, "shfl.sync").
 Source ShuffleSource(ShuffleMode mode, std::uint32_t lane, std::uint32_t b, std::uint32_t c) {
   const int offset = static_cast<int>(b & 31);
   const std::uint32_t segment = c >> 8 & 31;
@@ -84,8 +84,8 @@ void Warp::Begin(std::uint32_t existing) {
 
 std::uint32_t Warp::TakeReconverged() {
   if (running_ != 0 || reconverging_ == 0) return 0;
-  // Long loops look like those in which a lane waits for what one of these does: a lock, say. Once
-  // it has turned out to be one, the warps of this launch here do not wait for such lanes any more.
+  // A spinning lane may be in a long loop, or wait for a reconverging lane, e.g. for its lock.
+  // After kPatience yields the latter is assumed, for the rest of the launch.
   if (yielding_ != 0 && patience_used_ < kPatience) {
     ++patience_used_;
     return 0;
@@ -153,7 +153,7 @@ void Warp::Compute(const Meeting& meeting) {
       ForEachLane(lanes, [&](std::uint32_t lane) {
         const Source source =
             ShuffleSource(static_cast<ShuffleMode>(mode), lane, b_[lane], c_[lane]);
-        // Reading a lane that does not take part is undefined; the lane's own value is as good.
+        // Reading a lane outside the collective is undefined; the lane's own value is used.
         const std::uint32_t from = (lanes >> source.lane & 1) != 0 ? source.lane : lane;
         results_[lane] = {static_cast<std::uint32_t>(values_[from]), source.in_range ? 1u : 0u};
       });

@@ -1,6 +1,6 @@
-// What the threads of one warp do together: shuffles, votes, matches,
-// reductions. A collective completes when all lanes of its member mask that
-// have not exited have come to it, from wherever they are in the code.
+// Collective operations of a warp's threads: shuffles, votes, matches, reductions. A collective
+// completes when all lanes of its member mask have arrived or exited. They may arrive from
+// different places in the code.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ enum class Collective : std::uint8_t {
   kActiveMask
 };
 
-// What a lane brings to a collective. Lanes meet when `key` and `mask` agree.
+// Arguments of a lane for a collective. Lanes meet if `key` and `mask` agree.
 struct CollectiveCall {
-  std::uint64_t key;   // Collective, its mode and, for kActiveMask, the place in the code.
-  std::uint32_t mask;  // Member mask; 0 for kActiveMask, which has none.
+  std::uint64_t key;   // Collective, its mode and, for kActiveMask, the code address.
+  std::uint32_t mask;  // Member mask; 0 for kActiveMask.
   std::uint64_t value = 0;
-  std::uint32_t b = 0, c = 0;  // Of a shuffle.
+  std::uint32_t b = 0, c = 0;  // Shuffles only.
 
   static std::uint64_t Key(Collective collective, std::uint64_t mode) {
     return static_cast<std::uint64_t>(collective) | mode << 8;
@@ -34,7 +34,7 @@ struct CollectiveCall {
 
 struct LaneResult {
   std::uint32_t value = 0;
-  std::uint32_t flag = 0;  // A shuffle's in-range, a match's all-equal.
+  std::uint32_t flag = 0;  // Shuffle: in range; match: all equal.
 };
 
 // One step of a reduction, by the operations of cuspan_rt_reduce.
@@ -47,7 +47,7 @@ class Warp {
   void Begin(std::uint32_t existing);
 
   std::uint32_t alive() const { return alive_; }
-  // Lanes that are neither exited nor waiting for anything.
+  // Lanes neither exited nor waiting.
   std::uint32_t running() const { return running_; }
   void Wait(std::uint32_t lane) { running_ &= ~(1u << lane); }
   void GoAll(std::uint32_t lanes) {
@@ -55,27 +55,26 @@ class Warp {
     yielding_ &= ~lanes;
   }
   void Exit(std::uint32_t lane);
-  // `lane` waits for the others at `place` in the code.
+  // Makes `lane` wait for the others at `place` in the code.
   void Reconverge(std::uint32_t lane, std::uint64_t place) {
     Wait(lane);
     places_[lane] = place;
     reconverging_ |= 1u << lane;
   }
-  // `lane` spins: it lets others run, and goes on by itself.
+  // Marks `lane` as spinning: it lets others run, then continues by itself.
   void Yield(std::uint32_t lane) {
     Wait(lane);
     yielding_ |= 1u << lane;
   }
-  // When no lane runs: takes those that wait at the lowest place; 0 when none waits, or when
-  // others spin that may still come to that place.
+  // If no lane runs, removes and returns those waiting at the lowest place. Returns 0 if none
+  // waits, or if spinning lanes may still reach this place.
   std::uint32_t TakeReconverged();
 
-  // `lane` comes to a collective. Returns the lanes for which it is now
-  // complete, the caller among them, or 0: then the lane must wait.
+  // Called when `lane` arrives at a collective. Returns its lanes, including the caller, if it is
+  // now complete. Else returns 0, and the lane must wait.
   std::uint32_t Arrive(std::uint32_t lane, const CollectiveCall& call);
-  // Lanes whose collective became complete because another lane exited or, for
-  // kActiveMask, because no lane runs any more; 0 when there are none. To be
-  // called again until it returns 0.
+  // Returns the lanes of a collective completed by the exit of another lane or, for kActiveMask,
+  // because no lane runs any more. Called repeatedly until it returns 0.
   std::uint32_t TakeCompleted();
 
   const LaneResult& result(std::uint32_t lane) const { return results_[lane]; }
@@ -94,9 +93,9 @@ class Warp {
 
   std::uint32_t alive_ = 0;
   std::uint32_t running_ = 0;
-  std::uint32_t reconverging_ = 0;  // Lanes that wait at `places_`.
+  std::uint32_t reconverging_ = 0;  // Lanes waiting at `places_`.
   std::uint32_t yielding_ = 0;
-  // How often lanes have yielded while others waited for them to reconverge.
+  // Yields of lanes while others waited for them to reconverge.
   std::uint32_t patience_used_ = 0;
   std::array<std::uint64_t, 32> places_;
   std::uint32_t meetings_ = 0;  // Entries of meeting_ in use.
