@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Draws results of cuspan bench bandwidth or cuspan bench allocator as an SVG.
 
-RESULTS are files that --csv or --json of these benchmarks wrote, or files of bench/results; those of one plot are of one
-benchmark. bandwidth: a panel for each direction, kind of memory and placement. allocator: a panel for each figure.
+RESULTS are files written by --csv or --json of these benchmarks, or files of bench/results. All files of a plot must
+be of the same benchmark. bandwidth: a panel for each direction, kind of memory and placement. allocator: a panel for
+each figure.
 """
 import argparse
 import collections
@@ -17,11 +18,11 @@ import subprocess
 import sys
 import textwrap
 
-# Colours that are told apart without red and green.
+# Colours distinguishable without red and green.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
-# What a line is of, by its dashes and points as gnuplot numbers them.
+# Source of a line, as gnuplot's numbers of dashes and points.
 CUSPAN, RAW_MPI, LOCAL = ("1", 7), ("(8,5)", 1), ("(2,4)", 6)
-# Pixels: a panel with its title and labels, what is above the panels, two labels beside each other, a letter.
+# Pixels: a panel with its title and labels, the area above the panels, distance between labels, a letter.
 PANEL = (330, 260)
 MARGINS = (60, 15)
 HEAD = 55
@@ -31,7 +32,7 @@ LETTER = 6.5
 
 
 class Failure(Exception):
-    """What is told the user."""
+    """Error shown to the user."""
 
 
 @dataclasses.dataclass
@@ -55,16 +56,16 @@ class Panel:
     x_label: str
     y_label: str
     lines: list
-    sizes: bool = False  # x is sizes in bytes, on a logarithmic axis.
+    sizes: bool = False  # x: size in bytes, logarithmic axis.
 
 
-# The columns without which there is no plot.
+# Required columns.
 COLUMNS = {
     "bandwidth": ("direction", "memory", "placement", "transfer_bytes", "buffer_bytes", "gbps"),
     "allocator": ("policy", "load", "wait_mean_min", "utilisation_percent", "hosts", "decision_p99_us"),
 }
-TEXT = ("direction", "memory", "placement", "policy")  # The others hold numbers.
-# Of bandwidth; empty where they were not measured, as in older files: raw MPI, the local GPU, the scatter.
+TEXT = ("direction", "memory", "placement", "policy")  # Text columns; all others hold numbers.
+# Optional columns of bandwidth, empty if not measured, as in older files: raw MPI, the local GPU, the scatter.
 REFERENCES = ("mpi_gbps", "local_gbps", "gbps_low", "gbps_high")
 DEVICES = {"soft": "software GPU", "cuda": "GPU", "auto": "GPU or software GPU"}
 
@@ -86,7 +87,7 @@ def read_json(text):
 
 
 def value_of(row, column, at):
-    """The text or number of a column; None where a reference was not measured."""
+    """Text or number of a column. None if a reference was not measured."""
     value = row.get(column)
     if column in REFERENCES and value in (None, ""):
         return None
@@ -103,7 +104,7 @@ def value_of(row, column, at):
 
 
 def parse(text):
-    """The head and the rows of a file's text, the columns that are drawn checked."""
+    """Head and rows of a file's text. Checks the drawn columns."""
     if not text.strip():
         raise Failure("the file is empty; the benchmark that writes it has not ended or has failed")
     head, rows = read_json(text) if text.lstrip().startswith("{") else read_csv(text.splitlines())
@@ -146,7 +147,7 @@ def count_text(one, many):
     return lambda value: f"{value} {one if value == '1' else many}"
 
 
-# What tells the lines of a panel apart; of each only what varies is in the legend.
+# Properties distinguishing the lines of a panel. The legend has only the varying ones.
 VARIANTS = {
     "relay": lambda value: f"over {value.upper()}",
     "transport": lambda value: f"over {value}",
@@ -166,17 +167,17 @@ PLACEMENTS = {"same-node": "one node", "agents": "over agents"}
 
 
 def ordered(known, found):
-    """Those that were found, the known ones first and in their order."""
+    """Entries of `found`: the known ones first, in their order."""
     return [one for one in known if one in found] + sorted(set(found) - set(known))
 
 
 def points_of(rows, column):
-    """(size, value) of the rows that have a value, by size."""
+    """(size, value) of all rows with a value, sorted by size."""
     return sorted((row["transfer_bytes"], row[column]) for row in rows if row[column] is not None)
 
 
 def bandwidth(rows):
-    """Panels and a legend of copies: cuspan, raw MPI and the local GPU against the size of the transfer."""
+    """Panels and legend for copies: cuspan, raw MPI and the local GPU over the transfer size."""
     by_panel = collections.defaultdict(list)
     for row in rows:
         by_panel[row["placement"], row["memory"], row["direction"]].append(row)
@@ -210,14 +211,14 @@ def bandwidth(rows):
                              if row["gbps_low"] is not None and row["gbps_high"] is not None)
             lines += [Line(colour, CUSPAN, points_of(own, "gbps"), scatter),
                       Line(colour, RAW_MPI, points_of(own, "mpi_gbps"))]
-        # The local GPU knows no staging: its points are those of any line.
+        # The local GPU has no staging: any line has its points.
         lines.append(Line("#000000", LOCAL, sorted(dict(points_of(members, "local_gbps")).items())))
         panels.append(Panel(title, "transfer size, bytes", "GB/s", lines, sizes=True))
     return panels, legend, min(3, len({row["direction"] for row in rows}))
 
 
 def allocator(rows):
-    """Panels and a legend of the policies: four figures against the load."""
+    """Panels and legend for the policies: four figures over the load."""
     several = len({row["file"] for row in rows}) > 1
 
     def label(row):
@@ -244,7 +245,7 @@ def style(line):
 
 
 def tics_of(xs, places, text):
-    """A tic at each of `xs`, named where the name before it leaves room; `places` are theirs in pixels."""
+    """A tic at each of `xs`, labelled if there is room after the previous label. `places`: their positions in pixels."""
     tics, last = [], -math.inf
     for x, place in zip(xs, places):
         named = place - last >= TIC
@@ -254,7 +255,7 @@ def tics_of(xs, places, text):
 
 
 def panel_script(panel, left, top, width, height):
-    """One panel; its place is in pixels, from the upper left."""
+    """Script of one panel. Its position is in pixels, from the upper left."""
     lines = [line for line in panel.lines if line.points]
     xs = sorted({x for line in lines for x, _ in line.points})
     low, high = (xs[0] / 1.5, xs[-1] * 1.5) if panel.sizes else (xs[0] - 0.01, xs[-1] + 0.01)
@@ -282,7 +283,7 @@ def panel_script(panel, left, top, width, height):
 
 
 def script_of(panels, legend, columns, title, origins):
-    """What gnuplot is told: the title, where the results come from, the panels in rows, the legend to the right of them."""
+    """Script for gnuplot: the title, the origin of the results, the panels in rows, and the legend to their right."""
     rows = math.ceil(len(panels) / columns)
     beside = 60 + LETTER * max(len(name) for name, _ in legend)
     width = int(columns * PANEL[0] + beside)
@@ -300,7 +301,7 @@ def script_of(panels, legend, columns, title, origins):
     for at, panel in enumerate(panels):
         row, column = divmod(at, columns)
         script += [*panel_script(panel, column * PANEL[0], head + row * PANEL[1], width, height), "unset label"]
-    # The legend: a panel without axes, of lines without points.
+    # Legend: a panel without axes, with lines without points.
     script += ["unset border", "unset tics", "unset title", "unset xlabel", "unset ylabel", "unset logscale",
                "set xrange [0:1]", "set yrange [0:1]", "set tmargin at screen 1", "set bmargin at screen 0",
                f"set key at screen {(columns * PANEL[0] + 5) / width}, screen {1 - (head + 25) / height} left top Left "
@@ -310,7 +311,7 @@ def script_of(panels, legend, columns, title, origins):
 
 
 def origin(head):
-    """Where results come from: the machine, its device, the version, the day, and how often it was measured."""
+    """Origin of the results: machine, device, version, date, and number of rounds."""
     parts = [head.get("machine", "machine not told")]
     device = head.get("device")
     if device is None and "--device soft" in head.get("command", ""):

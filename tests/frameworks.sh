@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# On a machine with an NVIDIA GPU and Python's frameworks: runs the programs of tests/frameworks
-# natively (twice), through cuspan on one node, and over agents (TCP), by turns; compares what they
-# computed, and prints one table of their times. A program whose framework is not installed, or that
-# needs two GPUs where there is one, is skipped, and said so.
+# Runs the programs of tests/frameworks on a machine with an NVIDIA GPU and Python's frameworks:
+# natively (twice), through cuspan on one node, and over agents (TCP), in alternation. Compares the
+# computed results and prints one table of the run times. If a program's framework or a second GPU
+# is missing, the program is skipped with a message.
 #
 #   tests/frameworks.sh [--build FOLDER] [--rounds N] [--only REGEX] [--results FOLDER]
 #
-# FOLDER of the build: build/gpu, where tests/gpu.sh builds. Exit status 1: something failed, or
-# was computed otherwise than natively.
+# --build: build tree of cuspan (default: build/gpu, as built by tests/gpu.sh). Exit status 1:
+# something failed, or a result differs from the native one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/gpu rounds=5 only=. results=
@@ -35,7 +35,7 @@ if [[ -z $results ]]; then
 fi
 mkdir -p "$results"
 
-# What each program needs, as Python imports it.
+# Python module needed by each program.
 declare -A needs=(
   [torch_first]=torch [torch_train]=torch [torch_decode]=torch [torch_compile]=torch
   [torch_two_devices]=torch [torch_ranks]=torch [torch_resnet]=torchvision [transformers_generate]=transformers
@@ -60,7 +60,7 @@ failures=0
 : > "$results/rows"
 for program in "${programs[@]}"; do
   echo "== $program"
-  # Its own start is what this one measures.
+  # This program measures its own start.
   [[ $program == torch_first ]] && fresh=(fresh) || fresh=()
   python3 tests/frameworks/rounds.py "$program" "$rounds" "$cuspan" "$results/rows" "${fresh[@]}" ||
     failures=$((failures + 1))

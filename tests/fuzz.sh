@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the fuzz tests, and kernels made at random, with the address sanitizer for a long time, each
-# time with another seed.
+# Runs the fuzz tests and random kernels with the address sanitizer for a long time, with a new seed
+# in each round.
 #
 #   tests/fuzz.sh HOURS [SEED]   HOURS may be a fraction; SEED is the first one (default: the time)
 #
-# CUSPAN_FUZZ_JOBS says how many run at once; the default is one a processor. What failed is kept in
-# build/fuzz-logs, one log a program and seed, with the command that repeats it. The last line is the
-# summary. The status is 1 when anything failed.
+# CUSPAN_FUZZ_JOBS: number of programs running at once (default: one per processor). Logs of failed
+# programs are kept in build/fuzz-logs, one per program and seed, each with the command to repeat
+# the run. The last line is the summary. Exit status 1: something failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,9 +17,10 @@ fi
 hours=$1
 first_seed=${2:-$(date +%s)}
 jobs=${CUSPAN_FUZZ_JOBS:-$(nproc)}
-# A program that takes longer than this hangs, or is as good as that: the slowest needs some minutes.
+# Time limit of a program, in seconds. The slowest needs some minutes; one exceeding the limit
+# counts as hanging.
 program_seconds=1800
-# Each is compiled twice, which takes seconds with the sanitizer.
+# Number of random kernels per run. Each is compiled twice; with the sanitizer this takes seconds.
 random_kernels=25
 
 step_total=5
@@ -47,7 +48,7 @@ end=$(awk -v now="$started" -v hours="$hours" 'BEGIN { printf "%d", now + hours 
 tally=$(mktemp)
 trap 'rm -f "$tally"; kill $(jobs -p) 2>/dev/null || true' EXIT
 
-# run_program SEED PROGRAM: one line in the tally, "ok" or "failed"; the log stays if it failed.
+# run_program SEED PROGRAM: adds a line to the tally, "ok" or "failed". A failed run keeps its log.
 run_program() {
   local seed=$1 program=$2 log status=0 name
   name=$(basename "$program")
@@ -67,7 +68,7 @@ run_program() {
   echo "      $name failed with status $status at seed $seed: $log"
 }
 
-# worker NUMBER: every jobs-th seed, with all programs, until the time is over.
+# worker NUMBER: runs all programs with every jobs-th seed until the time is over.
 worker() {
   local seed=$((first_seed + $1)) program
   while true; do
@@ -82,7 +83,7 @@ worker() {
 for ((number = 0; number < jobs; ++number)); do worker "$number" & done
 wait
 
-# count PATTERN: how many lines of the tally have it.
+# count PATTERN: number of matching lines in the tally.
 count() { grep -c -- "$1" "$tally" || true; }
 failures=$(count '^failed ')
 echo "fuzz: $(count '') program runs of ${#programs[@]} programs in" \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# On a machine with NVIDIA GPUs: builds, then runs every test program natively and
-# through cuspan (static and shared runtime, shared memory and agents over MPI) and
-# compares; shows that the program itself never opens the driver; runs every form of PTX
-# instructions, with CUSPAN_SOFTGPU=ON on the software GPU too, and random kernels on both; and
-# compares, call by call, what bad input gives.
+# Runs on a machine with NVIDIA GPUs. Builds, runs every test program natively and through cuspan
+# (static and shared runtime, shared memory and agents over MPI), and compares the results. Shows
+# that the program itself never opens the driver. Runs every form of PTX instructions and random
+# kernels; with CUSPAN_SOFTGPU=ON, also on the software GPU. Compares the results of bad input, call
+# by call.
 #
 #   tests/gpu.sh [BUILD_FOLDER]      default build/gpu
 set -euo pipefail

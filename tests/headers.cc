@@ -1,1 +1,1 @@
-// Empty: this target is there for the headers that it precompiles (tests/CMakeLists.txt).
+// Empty source of the target precompiling the headers (tests/CMakeLists.txt).

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Builds the programs of tests/libraries, which use CUDA's math libraries and compilers, and runs them
+# Builds the programs of tests/libraries, using CUDA's math libraries and compilers, and runs them
 # on a GPU natively, on one node and over agents.
 #
 #   tests/libraries.sh build FOLDER [--libraries FOLDER] [--static [--includes FOLDER]]
 #   tests/libraries.sh run FOLDER [--build FOLDER]
 #
-# build: into FOLDER. The libraries are those of --libraries (default: lib64 of the toolkit), linked as
-# shared ones, or with --static as static ones (libcublas_static.a, libcudart_static.a and so on, all of
-# one release; --includes: its headers). A program whose libraries are not there is left out, and said so.
-# run: each program of FOLDER three times. The build of cuspan: build/gpu, where tests/gpu.sh builds.
+# - build: builds into FOLDER. --libraries: folder of the libraries (default: lib64 of the toolkit).
+#   They are linked as shared libraries, or with --static as static ones (libcublas_static.a,
+#   libcudart_static.a and so on, all of one release). --includes: headers of the static libraries.
+#   If a library is missing, its programs are skipped with a message.
+# - run: runs each program of FOLDER three times. --build: build tree of cuspan (default: build/gpu,
+#   as built by tests/gpu.sh).
+#
 # Exit status 1: something failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +22,8 @@ usage() {
   exit 2
 }
 
-# By the beginning of a program's name: the libraries that it names, and what their static forms need.
+# Libraries to link, by the first word of a program's name (libraries_of), and further libraries
+# needed for static linking (needed_by_static).
 libraries_of() {
   case $1 in
     cublaslt_*) echo cublasLt ;;
@@ -52,7 +56,7 @@ needed_by_static() {
   esac
 }
 
-# build_one SOURCE: says what it did.
+# build_one SOURCE: builds a program and prints the outcome.
 build_one() {
   local source=$1 name library libraries file need links=() wanted found
   name=$(basename "${source%.*}")
@@ -61,7 +65,7 @@ build_one() {
   for library in "${wanted[@]}"; do
     if [[ $static == yes ]]; then
       file=${library}_static
-      if [[ $library == cufft ]]; then file+=_nocallback; fi  # The other one has device code to link.
+      if [[ $library == cufft ]]; then file+=_nocallback; fi  # The plain one needs a device link.
       links+=("-l$file")
       file=$folder_of_libraries/lib$file.a
       for need in $(needed_by_static "$library"); do links+=("-l$need"); done
@@ -75,7 +79,7 @@ build_one() {
       return
     fi
   done
-  # These call the driver.
+  # These programs call the driver.
   if [[ $name == nvrtc_* || $name == nvjitlink_* || $name == nvfatbin_* ]]; then links+=(-L"$toolkit/lib64/stubs" -lcuda); fi
   if [[ $static == yes ]]; then
     # shellcheck disable=SC2054  # The commas are the linker's.

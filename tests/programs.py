@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Runs a list of CUDA programs natively and through cuspan, and compares what they do.
+"""Runs a list of CUDA programs natively and through cuspan, and compares their exit statuses and outputs.
 
   tests/programs.py LIST.csv FOLDER… --cuspan build/dev/bin/cuspan --json results.json
 
-LIST.csv names programs in the columns `program` and `small_run` (the command line, whose first word
-is replaced). Each FOLDER holds a binary of each program under its name, built in one way: with the
-static CUDA runtime, say, or the shared one. In every folder each program runs twice natively (what
-differs between the two is its times and addresses) and once through cuspan, in an empty working
-folder, with a time limit. Through cuspan the program has no access to a driver where we are root: its
-device files are hidden in a mount namespace.
+LIST.csv names programs in the columns `program` and `small_run` (the command line; its first word is replaced). Each
+FOLDER holds a binary of each program under its name, built in one way, for example with the static or the shared
+CUDA runtime. In every folder each program runs twice natively and once through cuspan, in an empty working folder,
+with a time limit. The two native runs show the times and addresses differing from run to run.
 
-Every result is written to the JSON file at once; what is there already is not run again, so that a
-run resumes where it stopped, and results of native runs on a machine with a GPU can be brought to
-one without (--no-native) and compared with the software GPU there. The exit status is 1 when a
-program differs.
+Through cuspan, a program has no access to a driver if this script runs as root: its device files are hidden in a
+mount namespace.
+
+Every result is written to the JSON file at once, and results already there are not measured again. An interrupted
+run can therefore be resumed. Native results of a machine with a GPU can also be compared on a machine without one
+(--no-native), with the software GPU. Exit status 1: a program differs.
 """
 import argparse
 import concurrent.futures
@@ -32,10 +32,10 @@ import threading
 import time
 
 NATIVE, AGAIN, CUSPAN = "native", "native again", "cuspan"
-KEPT = 256 * 1024  # Bytes of an output that are kept and compared.
+KEPT = 256 * 1024  # Bytes of an output kept and compared.
 
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b-?(?:nan|inf)\b")
-# A line with one of these tells how long something took.
+# Pattern of lines with a duration or a rate; their numbers are not compared.
 MEASURED = re.compile(r"\btim(?:e|er|es|ing)\b|\d *(?:[num]?s|us|µs|sec\w*|milli\w*|micro\w*)\b|elapsed|second|\w/s(?:ec)?\b|"
                       r"[GMT]?FLOP|bandwidth|throughput|rate\b|\bcycles|speed-?up|faster|latency|perf|"
                       r"GPts|cost\b|free|\bper [num]?s\b", re.IGNORECASE)
@@ -44,14 +44,14 @@ HIDE = ('for file in /dev/nvidia*; do if [ -d "$file" ]; then mount -t tmpfs non
 
 
 def hidden(command):
-    """The command, run where no driver can be reached, if we may hide it."""
+    """The command in a mount namespace without the driver's device files, if this process is root."""
     if os.geteuid() == 0 and shutil.which("unshare") and any(pathlib.Path("/dev").glob("nvidia*")):
         command = ["unshare", "--mount", "sh", "-c", HIDE, "sh", *command]
     return command
 
 
 def run(command, limit):
-    """One run in an empty folder: status (or "timeout"), both outputs, seconds."""
+    """Runs the command once in an empty folder: status (or "timeout"), both outputs, seconds."""
     with tempfile.TemporaryDirectory(prefix="programs-") as folder:
         paths = [pathlib.Path(folder, name) for name in ("out", "err")]
         work = pathlib.Path(folder, "work")
@@ -79,12 +79,12 @@ def run(command, limit):
 
 
 def split(line):
-    """A line without its numbers and with spaces made one, and the numbers."""
+    """The line with "#" for each number and single spaces, and the list of its numbers."""
     return re.sub(r"\s+", " ", NUMBER.sub("#", line)).strip(), NUMBER.findall(line)
 
 
 def different_lines(first, second, given):
-    """Lines of `given` that neither native run explains; [] when all is the same but for measured values."""
+    """Lines of `given` not explained by either native run; [] if only measured values differ."""
     first, second, given = ([line for line in text.splitlines() if line.strip()] for text in (first, second, given))
     one, two, three = ([split(line)[0] for line in lines] for lines in (first, second, given))
     if one != three:
@@ -110,7 +110,7 @@ def different_lines(first, second, given):
 
 
 def compare(native, again, ours):
-    """What differs, as lines for a person; [] when nothing does."""
+    """Differences, as readable lines; [] without a difference."""
     if ours["status"] != native["status"]:
         tail = (ours["err"] + ours["out"]).strip().splitlines()[-4:]
         return [f"status {native['status']} natively, {ours['status']} through cuspan", *tail]
@@ -118,7 +118,7 @@ def compare(native, again, ours):
 
 
 class Results:
-    """The JSON file."""
+    """The JSON file of results."""
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
@@ -167,7 +167,7 @@ def main():
                                                       *hidden(command)]
                 jobs.append((f"{key} {how}", full))
 
-    # Several at a time share the GPU.
+    # Several programs use the GPU at once, without leases.
     os.environ.setdefault("CUSPAN_LEASES", "off")
 
     def work(job):

@@ -1,5 +1,5 @@
-// Speaks to an agent as the client library does, for tests that stand in for a program. What does
-// not go as it should ends the process with status 1 and a line on standard error.
+// Client side of the protocol with an agent, for tests standing in for a program. Any failure or
+// unexpected reply ends the process with status 1 and a line on standard error.
 #pragma once
 
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ inline void Check(bool holds, const char* what) {
   if (!holds) Fail(what);
 }
 
-// The run's, as the launcher tells the program.
+// Secret of the run, set by the launcher in the program's environment.
 inline Key128 Secret() {
   const std::string text = std::getenv("CUSPAN_SECRET");
   Key128 secret{};
@@ -42,7 +42,7 @@ inline Key128 Secret() {
   return secret;
 }
 
-// An opened device, or the answer that says why it is none.
+// An opened device, or the agent's answer with the reason of a refusal.
 struct RawDevice {
   std::uint32_t number = 0;
   DeviceOpened opened;
@@ -67,7 +67,7 @@ class RawClient {
   }
 
   RawDevice Open(std::uint32_t number) { return Open(number, number); }
-  // A context of a device.
+  // Opens a context of a device.
   RawDevice Open(std::uint32_t number, std::uint32_t device_number) {
     Check(socket_.Send(OpenDevice{number, device_number}).ok(), "asking for a device");
     RawDevice device;
@@ -90,7 +90,7 @@ class RawClient {
         "another was closed");
   }
 
-  // The next frame of the channel; none when it is closed.
+  // Waits for the next frame of the channel; none if the channel is closed.
   std::optional<Frame> Next(RawDevice& device) {
     const bool came =
         bell_.Wait([&] { return device.channel->HasFrame() || device.channel->closed(); }, kLimit,

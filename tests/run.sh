@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds cuspan and runs its tests.
 #
-#   tests/run.sh            all tests, and before them the fuzz tests with the address sanitizer
-#   tests/run.sh --all      before them all tests of the parts, with the address and then with the
-#                           thread sanitizer
-#   tests/run.sh --torch    also the tests that need PyTorch, Triton and JAX, 3 GB more of wheels
-#   tests/run.sh --slurm    also the tests that need Slurm, whose packages are installed
+#   tests/run.sh            all tests, after the fuzz tests with the address sanitizer
+#   tests/run.sh --all      first the unit, fuzz, loopback and PTX tests with the address sanitizer,
+#                           then with the thread sanitizer
+#   tests/run.sh --torch    also the tests of PyTorch, Triton and JAX, 3 GB more of wheels
+#   tests/run.sh --slurm    also the tests of Slurm; installs its packages
 #   tests/run.sh --monitoring    the same for Prometheus
-#   tests/run.sh --only OPTIONS  no other tests than those of --torch, --slurm and --monitoring
+#   tests/run.sh --only OPTIONS  only the tests of --torch, --slurm and --monitoring
 #
-# Slurm and Prometheus are hidden from the tests unless their option is given, so that a run is the
-# same wherever they happen to be installed.
+# Without their options, Slurm and Prometheus are hidden from the tests. A run is then the same on
+# machines with and without them.
 #
-# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
+# CTEST_PARALLEL_LEVEL: number of tests running at once (default: one per processor, at most 4).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The presets with a sanitizer. The plain build comes after them, so that the last lines of the output
-# are the summary of the longest run.
+# Presets with a sanitizer. The plain build follows them: the output then ends with the summary of
+# the longest run.
 sanitized_presets=(fuzz)
 with_torch=
 more_packages=()
@@ -97,7 +97,7 @@ build_preset() {
   building cmake --build --preset "$1" --parallel "$(build_jobs)"
 }
 
-# Failed tests of one preset do not keep the others from running.
+# Presets with failed tests. The others still run.
 failed_presets=()
 
 # test_preset PRESET: runs its tests; CTest shows progress and summary.

@@ -1,6 +1,6 @@
-// cuspan bench agents: many agents on one machine, as on as many hosts: how long a run of them
-// takes, and what each has while nothing happens. GPUs do not matter: of one device all agents but
-// one may serve none.
+// cuspan bench agents: many agents on one machine, as if on separate hosts. Measures the duration
+// of a run, and the use of each agent while idle. GPUs do not matter: all agents but one may serve
+// none.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After the start of a run agents look for work for a while before they sleep.
+// After the start of a run, agents poll for a while before they sleep.
 constexpr std::chrono::seconds kSettle{2};
 
 struct Options {
@@ -35,26 +35,26 @@ struct Options {
   int rounds = 3;
   double seconds = 5;
   std::string json_path;
-  bool look = false;  // This is the program of a run.
+  bool look = false;  // Set in the program of a run.
 };
 
-// Of the head agent, and of the other that has most.
+// Results for the head agent ("home") and the worker agent with the highest value ("other").
 struct Row {
   std::string relay;
   int agents = 0;
   double run_seconds = 0;
-  double idle_percent = 0;  // Of a core, all agents together.
+  double idle_percent = 0;  // Percent of a core, sum of all agents.
   double home_bytes = 0;
   double other_bytes = 0;
   double home_sockets = 0;
   double other_sockets = 0;
-  std::optional<double> peer_bytes;  // What the head agent has more for each since the row before.
+  std::optional<double> peer_bytes;  // Head agent's growth per agent since the previous row.
 };
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// As the program of a run, whose agents are below the launcher that is its parent; prints a line:
-// IDLE_PERCENT HOME_BYTES OTHER_BYTES HOME_SOCKETS OTHER_SOCKETS
+// Runs as the program of a run. The agents are descendants of its parent, the launcher. Prints a
+// line: IDLE_PERCENT HOME_BYTES OTHER_BYTES HOME_SOCKETS OTHER_SOCKETS
 Status Look(double seconds) {
   std::this_thread::sleep_for(kSettle);
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<Agent> before, FindAgents(::getppid()));
@@ -86,7 +86,7 @@ Result<Row> Measure(const Options& options, const std::string& folder, RelayKind
   row.relay = NameOf(relay);
   row.agents = agents;
   std::string hosts;
-  // One is the head agent, which serves no device.
+  // One agent is the head agent, without a device.
   for (int i = 1; i < agents; ++i) hosts += Format("{}{}:1", i == 1 ? "" : ",", kThisHost);
   const std::vector<std::string> run = {folder + "/../../bin/cuspan",
                                         "run",

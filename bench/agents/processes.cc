@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 struct Process {
   pid_t parent = -1;
   std::string name;
-  std::uint64_t started = 0;  // In the kernel's ticks.
+  std::uint64_t started = 0;  // Unit: kernel ticks.
 };
 
-// From /proc/PID/stat: PID (NAME) STATE PARENT …, the start is the 22nd field.
+// Reads /proc/PID/stat: PID (NAME) STATE PARENT …; the start time is field 22.
 bool ReadProcess(const fs::path& folder, Process& process) {
   std::ifstream file(folder / "stat");
   std::string line;
@@ -56,7 +56,7 @@ bool IsBelow(const std::map<pid_t, Process>& processes, pid_t pid, pid_t root) {
   return false;
 }
 
-// A process may end meanwhile: then it has nothing.
+// If the process has ended meanwhile, all values are 0.
 Agent Look(pid_t pid) {
   Agent agent{.pid = pid};
   const fs::path folder = fs::path("/proc") / std::to_string(pid);

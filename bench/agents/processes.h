@@ -1,4 +1,4 @@
-// The agents of a run, seen from a process of it: what the kernel tells of each.
+// Agents of a run, as seen by one of its processes, with data from the kernel.
 #pragma once
 
 #include <sys/types.h>
@@ -12,13 +12,13 @@ namespace cuspan::bench::agents {
 
 struct Agent {
   pid_t pid = -1;
-  std::uint64_t processor_nanoseconds = 0;  // Since its start, of all its threads.
-  std::uint64_t private_bytes = 0;          // Memory that it shares with nobody.
-  std::uint64_t sockets = 0;                // Open, of any kind.
+  std::uint64_t processor_nanoseconds = 0;  // All threads, since its start.
+  std::uint64_t private_bytes = 0;          // Memory not shared with others.
+  std::uint64_t sockets = 0;                // Open sockets of any kind.
 };
 
-// Those below the process `root`; the first is the head agent, which has been there longest.
-// kNotFound where there are none.
+// Agents below the process `root`. The first is the head agent, as the oldest one. kNotFound if
+// there are none.
 Result<std::vector<Agent>> FindAgents(pid_t root);
 
 }  // namespace cuspan::bench::agents

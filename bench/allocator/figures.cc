@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSeemsLong = 0.3e-3;
 
-// Of this thread: what other programs take meanwhile is not the policy's.
+// Processor time of this thread. Time of other programs does not count for the policy.
 double ProcessorSeconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -31,8 +31,8 @@ double Quantile(std::vector<double>& values, double part) {
   return values[static_cast<std::size_t>(at)];
 }
 
-// A virtual machine's processor is taken away for milliseconds now and then, which its clock
-// counts: a decision that seems to have taken long is taken again, being the same each time.
+// A virtual machine sometimes loses its processor for milliseconds, and its clock counts them.
+// Decisions are deterministic, so an apparently long one is repeated.
 Decision DecisionTimes::Decide(const GpuPool& pool, const PoolLeases& leases,
                                const AllocationRequest& request) {
   Decision decision;

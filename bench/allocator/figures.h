@@ -1,4 +1,4 @@
-// What the simulations sum up, and how long the decisions take that they ask for.
+// Summary values of the simulations, and times of their decisions.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace cuspan::bench::allocator {
 
-// 0 of no values.
+// 0 if `values` is empty.
 double Mean(const std::vector<double>& values);
 // Reorders the values.
 double Quantile(std::vector<double>& values, double part);
 
 struct DecisionFigures {
   std::uint64_t count = 0;
-  double mean = 0, p99 = 0, max = 0;  // Processor seconds.
+  double mean = 0, p99 = 0, max = 0;  // Seconds of processor time.
 };
 
-// Asks the policy, and measures how long that takes. One thread.
+// Calls the policy and measures the time of each decision. Threads: one.
 class DecisionTimes {
  public:
   Decision Decide(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request);

@@ -1,5 +1,5 @@
-// cuspan bench allocator: what each policy makes of a large simulated cluster, or what its runs
-// gain by sharing GPUs, and how long decisions take.
+// cuspan bench allocator: results of each policy on a large simulated cluster, or gains of sharing
+// GPUs, and times of decisions.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ struct Options {
   bool sharing = false;
   SimulationOptions simulation;
   std::optional<std::uint32_t> requests;
-  std::vector<double> loads;  // None: LoadsOf.
+  std::vector<double> loads;  // Empty: LoadsOf.
   std::vector<std::string> policies = {"first-fit", "local-first", "pack", "spread", "fastest"};
   std::string csv_path;
   std::string json_path;
@@ -50,7 +50,7 @@ constexpr const char* kHeader =
     "                     mean    p99    max                    mean     p95           node     "
     "share\n";
 
-// In the units of the table; the CSV's columns in this order.
+// Units as in the table. The CSV has its columns in this order.
 nlohmann::ordered_json Json(const Outcome& outcome) {
   return {{"load", outcome.load},
           {"policy", PolicyName(outcome.policy)},
@@ -116,7 +116,7 @@ std::string Csv(const Origin& origin, const nlohmann::ordered_json& rows) {
   return CsvHead(origin) + columns + lines;
 }
 
-// `document` is what all rows have in common.
+// `document`: fields common to all rows.
 Status Write(const Options& options, const Origin& origin, nlohmann::ordered_json document,
              nlohmann::ordered_json rows) {
   CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, Csv(origin, rows)));
@@ -127,7 +127,7 @@ Status Write(const Options& options, const Origin& origin, nlohmann::ordered_jso
 }
 
 Status RunSharing(const Options& options, Origin origin) {
-  // Its rows have other columns.
+  // The rows have different columns.
   origin.benchmark = "allocator-sharing";
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
   SharingOptions made;

@@ -19,7 +19,8 @@ constexpr std::uint64_t kBatchGibibytes[] = {8, 16, 32, 64};
 constexpr double kInteractive = 0.6;
 constexpr double kUnknown = 0.1;
 
-// What two runs that take turns do together: `cuspan bench share`, two batch programs.
+// Total throughput of two time-sliced runs, measured by `cuspan bench share` with two batch
+// programs.
 constexpr double kInTurns = 0.98;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -59,7 +60,7 @@ class SharingSimulation {
         const Change change = changes_.top();
         changes_.pop();
         Gpu& gpu = gpus_[change.gpu];
-        // Another run came or went meanwhile.
+        // Stale: another run started or ended meanwhile.
         if (change.serial != gpu.serial) continue;
         GoTo(change.at);
         End(change.gpu);
@@ -73,20 +74,20 @@ class SharingSimulation {
   struct Running {
     std::size_t run;
     double started;
-    double left;  // Seconds of it.
+    double left;  // Seconds of work.
   };
   struct Gpu {
     std::vector<Running> runs;
     GpuRates rates;
     double since = 0;
-    std::uint32_t serial = 0;  // Counts changes.
+    std::uint32_t serial = 0;  // Number of changes.
   };
-  // When the next run of a GPU ends.
+  // End of the next run of a GPU.
   struct Change {
     double at;
     std::uint32_t gpu;
     std::uint32_t serial;
-    bool operator<(const Change& other) const { return at > other.at; }  // The first on top.
+    bool operator<(const Change& other) const { return at > other.at; }  // Earliest on top.
   };
 
   void GoTo(double now) {
@@ -100,7 +101,7 @@ class SharingSimulation {
     return workload_.runs[running.run].interactive ? 1 : gpu.rates.batch;
   }
 
-  // What its runs have done since it changed; behind it come the changes.
+  // Accounts for the work of its runs since the last change. Called before each change.
   void Advance(Gpu& gpu) {
     for (Running& running : gpu.runs) running.left -= (now_ - gpu.since) * RateOf(gpu, running);
     gpu.since = now_;
@@ -131,7 +132,7 @@ class SharingSimulation {
     if (next < kNever) changes_.push({next, number, gpu.serial});
   }
 
-  // The run of which least is left.
+  // Ends the run with the least remaining time.
   void End(std::uint32_t number) {
     Gpu& gpu = gpus_[number];
     const auto time_left = [&](const Running& running) {
@@ -152,14 +153,14 @@ class SharingSimulation {
       slowdowns_.push_back((now_ - ended.started) / run.seconds);
   }
 
-  // As a table of runs that share a GPU has it.
+  // Same rule as in the table of runs sharing a GPU.
   bool HasRoom(const GpuLoad& load, const SharedRun& run, std::uint32_t quota) const {
     if (load.runs == 0) return true;
     return load.runs < leasing_.most_runs && load.promised + quota <= scheduling::kWhole &&
            load.memory_bytes + run.memory_bytes + (load.runs + 1) * context_bytes_ <= kGpuBytes;
   }
 
-  // In the order of arrival: every run waits on all hosts.
+  // Serves in order of arrival: every run waits on all hosts.
   void ServeQueue() {
     while (!waiting_.empty() && !blocked_) {
       const SharedRun& run = workload_.runs[waiting_.front()];
@@ -186,7 +187,7 @@ class SharingSimulation {
     SharingOutcome outcome;
     outcome.leasing = &leasing_;
     outcome.decisions = decisions_.Figures();
-    if (to_ <= from_) return outcome;  // Of too few runs.
+    if (to_ <= from_) return outcome;  // Too few runs.
     const double span = (to_ - from_) * static_cast<double>(gpus_.size());
     outcome.utilisation = busy_seconds_ / span;
     outcome.work = work_seconds_ / span;
@@ -200,15 +201,15 @@ class SharingSimulation {
   const SharedWorkload& workload_;
   const Leasing& leasing_;
   PoolLeases leases_;
-  std::vector<GpuLoad> loads_;  // Also where nobody shares.
+  std::vector<GpuLoad> loads_;  // Also filled without sharing.
   std::vector<Gpu> gpus_;
-  const double from_, to_;  // What is measured.
+  const double from_, to_;  // Measured period.
   const std::uint64_t context_bytes_ = sharing::ContextBytes(kGpuBytes);
   std::queue<std::size_t> waiting_;
-  bool blocked_ = false;  // The first of them has found no room since a run has ended.
+  bool blocked_ = false;  // The first waiting run found no room since a run ended.
   std::priority_queue<Change> changes_;
   double now_ = 0;
-  double busy_ = 0, work_ = 0;  // Of all GPUs, now.
+  double busy_ = 0, work_ = 0;  // Current sum of all GPUs.
   double busy_seconds_ = 0, work_seconds_ = 0;
   std::uint64_t completed_ = 0;
   DecisionTimes decisions_;
@@ -253,16 +254,16 @@ SharedWorkload MakeSharedWorkload(const SharingOptions& options) {
 
 GpuRates RatesOf(std::span<const SharedRun* const> runs, bool pairs) {
   GpuRates rates;
-  double bursts = 0;  // The part of the time that interactive runs need.
+  double bursts = 0;  // Fraction of time needed by interactive runs.
   double batch = 0;
   for (const SharedRun* run : runs) (run->interactive ? bursts : batch) += run->part;
   if (batch == 0) {
     rates.work = rates.busy = std::min(bursts, 1.0);
     return rates;
   }
-  double sum = 1;  // Of the rates of two at the same time.
+  double sum = 1;  // Sum of the rates of two runs executed together.
   if (pairs && runs.size() == 2) sum = scheduling::ExpectedSum({}, runs[0]->kind, runs[1]->kind);
-  double done;  // By the batch runs.
+  double done;  // Rate of all batch runs.
   if (runs.size() == 1)
     done = 1;
   else if (sum <= 1)
@@ -270,7 +271,7 @@ GpuRates RatesOf(std::span<const SharedRun* const> runs, bool pairs) {
   else if (bursts == 0)
     done = sum;
   else
-    // Bursts take 1 / (sum / 2) of their time alone; meanwhile the batch run does sum / 2, too.
+    // Bursts take 2 / sum of their time alone. Meanwhile, the batch run has the rate sum / 2, too.
     done = 1 - bursts / (sum / 2) + bursts;
   rates.batch = done / batch;
   rates.work = done + bursts;

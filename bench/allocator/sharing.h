@@ -1,9 +1,9 @@
-// A cluster whose runs share GPUs, or have them to themselves: what each way of leasing makes of
-// the same runs. Everything comes from a seed; only the times that decisions take are real.
+// Simulation of a cluster with shared or exclusive GPUs: results of each way of leasing for the
+// same runs. Everything is derived from a seed; only the times of decisions are real.
 //
-// Interactive runs use a part of a GPU in bursts, as long as they are there; batch runs use all
-// that they get, until their work is done. What runs do on a GPU that they share is what was
-// measured of two on an H200 (bench/README.md, common/scheduling/pairs.h).
+// Interactive runs use a part of a GPU in bursts, for a fixed time. Batch runs use all they get,
+// until their work is done. Rates of runs sharing a GPU are those measured for two runs on an H200
+// (bench/README.md, common/scheduling/pairs.h).
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ struct SharingOptions {
   std::uint32_t nodes = 1000;
   std::uint32_t gpus_per_node = 8;
   std::uint32_t runs = 40'000;
-  double load = 1;             // Runs at a time, on average, for each GPU, if each had its own.
-  double mean_seconds = 3600;  // Of a run that has a GPU to itself; exponentially distributed.
+  double load = 1;             // Mean number of runs per GPU, if each had its own.
+  double mean_seconds = 3600;  // Time of a run alone on a GPU; exponentially distributed.
   std::uint64_t seed = 1;
 };
 
-// A run of one GPU, the same for every way of leasing.
+// A run with one GPU, identical for every way of leasing.
 struct SharedRun {
   double arrival = 0;
   bool interactive = false;
-  double seconds = 0;  // That it is there, or that its work takes alone.
-  double part = 1;     // Of the GPU's time that it uses: its quota, if it is interactive.
-  std::uint64_t memory_bytes = 0;  // Kept for it.
+  double seconds = 0;              // Interactive: duration. Batch: time of its work alone.
+  double part = 1;                 // Fraction of GPU time used; the quota of an interactive run.
+  std::uint64_t memory_bytes = 0;  // Reserved memory.
   scheduling::Limits kind = scheduling::Limits::kUnknown;
 };
 
@@ -40,40 +40,40 @@ struct SharedWorkload {
   std::vector<SharedRun> runs;
 };
 
-// GPUs of 80 GiB, all alike. Six tenths of the runs are interactive: 5 to 30 % of a GPU, and 4, 8,
-// 16 or 24 GiB. The others are batch runs of 8, 16, 32 or 64 GiB. Compute limits as many as memory;
-// of a tenth nothing is known. They come from machines without GPUs. At the start as many arrive as
-// there are at a time, which may be as long as any: how long a run will take does not depend on how
-// long it is there already.
+// Identical GPUs of 80 GiB. 60% of the runs are interactive, with 5 to 30% of a GPU and 4, 8, 16 or
+// 24 GiB. The others are batch runs of 8, 16, 32 or 64 GiB. 45% are compute-bound, 45%
+// memory-bound, 10% unknown. All come from machines without GPUs. The runs of the steady state
+// arrive at the start. Their times have the same distribution, because an exponential distribution
+// has no memory.
 SharedWorkload MakeSharedWorkload(const SharingOptions& options);
 
 struct Leasing {
   const char* name;
-  std::uint32_t most_runs;  // On a GPU.
-  bool pairs;               // Two at the same time, not in turns.
+  std::uint32_t most_runs;  // Per GPU.
+  bool pairs;               // Two runs execute together, without time slices.
   Policy policy;
 };
 std::span<const Leasing> Leasings();
 
-// What is done on a GPU.
+// Rates of work on a GPU.
 struct GpuRates {
-  double batch = 0;  // By each batch run, of what it does alone.
-  double work = 0;   // By all, of what one that never pauses does alone.
-  double busy = 0;   // The part of the time in which the GPU has work.
+  double batch = 0;  // Each batch run's rate; 1 if alone.
+  double work = 0;   // All runs together; 1 for one always busy.
+  double busy = 0;   // Fraction of time with work on the GPU.
 };
 GpuRates RatesOf(std::span<const SharedRun* const> runs, bool pairs);
 
-// Of the time from the arrival of half of the runs to that of the last; waits and slowdowns are of
-// the runs that arrived in it.
+// Results for the period from the arrival of half of the runs to the last arrival. Waits and
+// slowdowns are those of runs arriving in it.
 struct SharingOutcome {
   const Leasing* leasing = nullptr;
   double load = 0;
   DecisionFigures decisions;
-  double utilisation = 0;              // GpuRates::busy and
-  double work = 0;                     // work, the mean of all GPUs.
+  double utilisation = 0;              // GpuRates::busy, mean of all GPUs.
+  double work = 0;                     // GpuRates::work, mean of all GPUs.
   double wait_mean = 0, wait_p95 = 0;  // Seconds.
   double completed_per_hour = 0;
-  double batch_slowdown = 0;  // Time on the GPU against that alone, mean of the batch runs.
+  double batch_slowdown = 0;  // Time on the GPU relative to alone, mean of batch runs.
 };
 SharingOutcome SimulateSharing(const SharedWorkload& workload, const Leasing& leasing);
 

@@ -27,7 +27,7 @@ struct Size {
 constexpr Size kSizes[] = {{1, 0.5},   {2, 0.2},    {4, 0.15},  {8, 0.1},
                            {16, 0.03}, {32, 0.015}, {64, 0.005}};
 
-// The entry of `entries` at which their shares sum up to a random number.
+// Random entry, with its share as probability. `random`: 0 to 1.
 template <typename Entry, std::size_t N>
 const Entry& Pick(const Entry (&entries)[N], double random) {
   for (const Entry& entry : entries) {
@@ -79,19 +79,18 @@ class Simulation {
   struct Lease {
     double end;
     std::vector<std::uint32_t> gpus;
-    bool operator<(const Lease& other) const { return end > other.end; }  // The first on top.
+    bool operator<(const Lease& other) const { return end > other.end; }  // Earliest on top.
   };
 
-  // The product's order: nobody gets a GPU on a host where one that came earlier waits, and a
-  // request waits on every host that has a GPU which fits it. Here these are all hosts from some
-  // memory on.
+  // The product's order: a request waits on every host with a fitting GPU. Later requests get no
+  // GPU on this host. Here these are all hosts with GPUs from some memory size on.
   void ServeQueue() {
     std::uint64_t closed_from = ~std::uint64_t{0};
     std::fill(leases_.closed.begin(), leases_.closed.end(), 0);
     for (auto at = waiting_.begin(); at != waiting_.end() && closed_from > 0;) {
       AllocationRequest request = workload_.requests[*at].request;
       request.policy = policy_;
-      // Every host that fits it is closed.
+      // All fitting hosts are closed.
       if (request.least_memory_bytes >= closed_from) {
         ++at;
         continue;
@@ -127,7 +126,7 @@ class Simulation {
       if (i + 1 < gpus.size() && host_of_[gpus[i + 1]] == host) continue;
       ++hosts;
       if (home != host) {
-        links_ += 1;  // One network for all GPUs of the request on this host.
+        links_ += 1;  // All GPUs of the request on this host share its network.
         remote_ += on_host;
       }
       on_host = 0;
@@ -157,8 +156,8 @@ class Simulation {
   const Workload& workload_;
   const Policy policy_;
   PoolLeases leases_;
-  std::vector<std::uint32_t> host_of_;  // By GPU.
-  std::list<std::size_t> waiting_;      // Numbers of requests, in the order of arrival.
+  std::vector<std::uint32_t> host_of_;  // Indexed by GPU.
+  std::list<std::size_t> waiting_;      // Indices of requests, in order of arrival.
   std::priority_queue<Lease> running_;
   double now_ = 0;
   std::size_t busy_ = 0;
@@ -174,7 +173,7 @@ Workload MakeWorkload(const SimulationOptions& options) {
   std::mt19937_64 random(options.seed);
   std::uniform_real_distribution<double> part(0, 1);
   Workload workload;
-  std::vector<const Kind*> kinds;  // By node.
+  std::vector<const Kind*> kinds;  // Indexed by node.
   for (std::uint32_t node = 0; node < options.nodes; ++node) {
     const Kind& kind = Pick(kKinds, part(random));
     kinds.push_back(&kind);
@@ -199,7 +198,8 @@ Workload MakeWorkload(const SimulationOptions& options) {
     else if (memory < 0.4)
       made.request.least_memory_bytes = kKinds[1].memory_bytes;
     if (part(random) < 0.7) made.request.home = node(random);
-    // A small cluster may have too few of a kind: nobody waits for what can never be.
+    // A small cluster may have too few GPUs of a kind. The request would never be served, so any
+    // GPU will do.
     const auto fitting = std::count_if(kinds.begin(), kinds.end(), [&made](const Kind* kind) {
       return kind->memory_bytes >= made.request.least_memory_bytes;
     });

@@ -1,4 +1,4 @@
-// cuspan bench apps: small applications from start to end, locally where there is a GPU, over
+// cuspan bench apps: small applications, end to end. Runs them locally if there is a GPU, over
 // agents with and without the pipeline, and on one node.
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -30,13 +30,13 @@ struct Options {
   std::string json_path;
 };
 
-using Work = std::pair<std::string, int>;  // The application and its size.
+using Work = std::pair<std::string, int>;  // Name and size of the application.
 
 struct Place {
   const char* name;
-  std::vector<std::string> words;  // Before the program.
+  std::vector<std::string> words;  // Command before the program.
   bool pipelined = true;
-  bool optional = false;  // Where it can not be had, the results lack it.
+  bool optional = false;  // If it fails, the results omit it.
   std::map<Work, std::vector<double>> seconds;
 };
 

@@ -1,11 +1,10 @@
-// Small applications, timed from start to end: the bytes go to the device, it computes, the
-// results come back. An ordinary CUDA program, which `cuspan bench apps` runs in several places;
-// each argument makes one line of output:
+// Small applications, timed end to end: transfer to the device, computation, transfer back. An
+// ordinary CUDA program, run by `cuspan bench apps` in several placements. Each argument yields one
+// line of output:
 //   matmul:N   the product of two N × N matrices of float
 //   fft:N      N Fourier transforms of 1,024 complex points of double
-//   walk:N     host and kernel change N MiB of managed memory by turns
-//   copies:N   only what a walk moves: N MiB of pinned memory to the device and back, and its
-//   kernel
+//   walk:N     host and kernel alternately change N MiB of managed memory
+//   copies:N   the transfers and kernel of a walk, with N MiB of pinned memory
 //     APPLICATION N SECONDS…
 //
 //   program [--repetitions R] APPLICATION:N…
@@ -52,7 +51,7 @@ __global__ void __launch_bounds__(kTile* kTile)
 constexpr int kLogPoints = 10;
 constexpr int kPoints = 1 << kLogPoints;
 
-// A block transforms kPoints points, in place.
+// Each block transforms kPoints points, in place.
 __global__ void __launch_bounds__(kPoints / 2) Transform(double2* data) {
   __shared__ double2 points[kPoints];
   double2* const own = data + size_t(blockIdx.x) * kPoints;
@@ -95,7 +94,7 @@ struct DeviceArray {
 
 template <typename Run>
 std::vector<double> Time(Run&& run) {
-  run();  // First use.
+  run();  // Warm-up.
   std::vector<double> seconds;
   for (int i = 0; i < repetitions; ++i) {
     const auto start = Clock::now();
@@ -123,7 +122,7 @@ std::vector<double> MatrixProduct(int n, bool* right) {
     CHECK(cudaMemcpyAsync(c.data, dc.data, bytes, cudaMemcpyDeviceToHost));
     CHECK(cudaDeviceSynchronize());
   });
-  // Small whole numbers: exact, in any order of addition.
+  // Small integers: exact in any order of addition.
   double expected = 0;
   for (int k = 0; k < n; ++k)
     expected += a.data[size_t(n - 1) * n + k] * b.data[size_t(k) * n + n / 2];
@@ -136,7 +135,7 @@ std::vector<double> Fourier(int transforms, bool* right) {
   const size_t bytes = count * sizeof(double2);
   HostArray<double2> in(count), out(count);
   DeviceArray<double2> data(count);
-  // A wave of its own number of turns in each: all of its spectrum is one point.
+  // Each transform gets a wave with its own frequency: its spectrum is a single point.
   for (size_t i = 0; i < count; ++i) {
     const double angle =
         2 * M_PI * double((i % kPoints) * (i / kPoints % kPoints) % kPoints) / kPoints;

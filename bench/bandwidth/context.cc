@@ -1,7 +1,7 @@
-// A process that only makes a context on device 0: for what a proxy's memory is compared with.
+// Creates only a context on device 0. Reference for the memory of a proxy.
 //
 //   bench-context LIBRARY      the driver's library, libcuda.so.1
-// Prints "ready", and ends with its standard input.
+// Prints "ready", and exits at the end of its standard input.
 #include <cuda.h>
 #include <dlfcn.h>
 

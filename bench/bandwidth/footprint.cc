@@ -22,10 +22,10 @@
 namespace cuspan::bench::bandwidth {
 namespace {
 
-// All processes of one measurement have it in their environment.
+// Variable in the environment of all processes of a measurement.
 constexpr const char* kMark = "CUSPAN_BENCH_MARK";
 
-// A program that says "ready" when its work is done and then waits for the end of its input.
+// A program printing "ready" when its work is done, then waiting for the end of its input.
 class Holder {
  public:
   static Result<Holder> Start(const std::vector<std::string>& words,
@@ -86,7 +86,7 @@ class Holder {
   UniqueFd output_;
 };
 
-// Zero where the process is gone.
+// 0 if the process has ended.
 std::uint64_t PrivateDirty(const std::string& process) {
   std::ifstream file(Format("/proc/{}/smaps_rollup", process));
   for (std::string word; file >> word;) {
@@ -96,7 +96,7 @@ std::uint64_t PrivateDirty(const std::string& process) {
   return 0;
 }
 
-// The largest of the marked processes of each executable.
+// Maximum per executable among the marked processes.
 std::map<std::string, std::uint64_t> LargestOf(const std::string& mark) {
   std::map<std::string, std::uint64_t> largest;
   const std::string entry = Format("{}={}", kMark, mark);

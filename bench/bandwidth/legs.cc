@@ -21,7 +21,7 @@ namespace {
 using Samples = std::vector<double>;
 using Legs = std::map<std::string, Samples>;
 
-// A file's name that vanishes with its owner.
+// A file name. The file is removed with this object.
 class TemporaryFile {
  public:
   TemporaryFile() {
@@ -43,7 +43,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-// Adds what each leg took of each transfer of so many bytes.
+// Adds the time of each leg for each transfer of `bytes` bytes.
 Status ReadTrace(const std::string& path, std::uint64_t bytes, Legs& legs) {
   std::ifstream file(path);
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
@@ -52,7 +52,8 @@ Status ReadTrace(const std::string& path, std::uint64_t bytes, Legs& legs) {
     std::uint64_t bytes = 0;
     double seconds = 0;
   };
-  // By leg and transfer; several links have their own numbers, but only one copies here.
+  // Key: leg and transfer. Transfer numbers are per connection, but only one connection copies
+  // here.
   std::map<std::pair<std::string, std::uint64_t>, Sum> sums;
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["ph"] != "X" || event["cat"] != "transfer") continue;
@@ -98,7 +99,7 @@ class LegsBench {
   }
 
  private:
-  // The program's samples, in seconds.
+  // Adds the program's samples, in seconds.
   Status RunProgram(const LegsRow& row, bool pipelined, const std::string& trace,
                     Samples& samples) {
     std::vector<std::string> words = {folder_ + "/../../bin/cuspan", "run", "--device",
@@ -116,7 +117,7 @@ class LegsBench {
     environment.Set(settings::kSendsInFlight.name, std::to_string(options_.sends));
     environment.Set(settings::kPipeline.name, pipelined ? "on" : "off");
     if (row.memory == "device") {
-      // Otherwise one device copies to the other by itself.
+      // Otherwise the devices would use peer access.
       environment.Set(settings::kPeerMemory.name, "never");
       if (!environment.Get(settings::kSoftGpus.name))
         environment.Set(settings::kSoftGpus.name, "2");
@@ -151,7 +152,7 @@ class LegsBench {
                   std::to_string(std::min<std::uint64_t>(bytes_, 256 << 20))});
       if (gbps.ok()) network.push_back(static_cast<double>(bytes_) / gbps->front() / 1e9);
     }
-    // Where there is no second device, or no staging, there are no legs.
+    // Without a second device or staging, there are no legs.
     if (pipelined.empty() || not_pipelined.empty() || legs.empty()) return Status::Ok();
     row.pipelined = Median(pipelined);
     row.not_pipelined = Median(not_pipelined);
@@ -162,7 +163,7 @@ class LegsBench {
         seconds = std::min(seconds, Median(network));
       row.legs[name] = seconds;
       row.slowest = std::max(row.slowest, seconds);
-      // What is sent is received at the same time.
+      // Sending and receiving overlap.
       if (name != "network: receive") sum += seconds;
     }
     row.chunk =

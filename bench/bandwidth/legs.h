@@ -1,8 +1,8 @@
-// What the legs of a copy take, each alone, against the copy with all of them at work at once.
+// Times of a copy's legs (such as the network), each alone, compared with the pipelined copy.
 //
-// Alone: the copy is not pipelined, so that each chunk goes leg after leg, and the trace of that
-// run tells how long each leg was at it. The network's leg counts at the rate of raw MPI with the
-// usual window where that is the faster one.
+// Alone: the copy is not pipelined, so each chunk passes one leg after the other. The time of each
+// leg is taken from the trace of this run. The network's leg is instead timed at the rate of raw
+// MPI with the usual window, if this is faster.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace cuspan::bench::bandwidth {
 
-// One copy; seconds, medians.
+// One copy. Medians, in seconds.
 struct LegsRow {
   std::string direction;
   std::string memory;
@@ -25,16 +25,16 @@ struct LegsRow {
   double pipelined = 0;
   double not_pipelined = 0;
   std::map<std::string, double> legs;
-  double slowest = 0;  // Of the legs.
-  double chunk = 0;    // One chunk through all of them.
+  double slowest = 0;  // Slowest leg.
+  double chunk = 0;    // One chunk through all legs.
 
-  // Of what a pipeline may take: 1.1 times the slowest leg and one chunk.
+  // Pipelined time relative to its limit: 1.1 times the slowest leg plus one chunk.
   double ratio() const { return pipelined / (1.1 * slowest + chunk); }
-  // Of the time without a pipeline.
+  // Fraction of time saved by the pipeline.
   double saved() const { return 1 - pipelined / not_pipelined; }
 };
 
-// For the largest transfer and each direction, memory, placement and size of buffers.
+// Measures the largest transfer for each direction, memory, placement and buffer size.
 Result<std::vector<LegsRow>> MeasureLegs(const SweepOptions& options);
 
 std::string LegsTable(const std::vector<LegsRow>& rows);

@@ -1,6 +1,6 @@
-// cuspan bench bandwidth: how fast copies are through cuspan, on one node and
-// over agents, against raw MPI and UCX between the same hosts and against the same
-// program on a GPU of this machine where there is one.
+// cuspan bench bandwidth: bandwidth of copies through cuspan, on one node and over agents. Compares
+// with raw MPI and UCX between the same hosts, and with the same program on a GPU of this machine
+// if there is one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +19,7 @@ struct Files {
   std::string json;
 };
 
-// What is measured.
+// Selected measurements.
 struct Parts {
   bool copies = true;
   bool legs = false;
@@ -32,7 +32,7 @@ Status Run(const SweepOptions& options, const Parts& parts, const Files& files, 
   if (parts.copies) std::fputs(Table(result).c_str(), stdout);
   origin.rounds = options.rounds;
   origin.device = options.device;
-  // Only of this machine it is known here what "auto" takes.
+  // The choice of "auto" is known for this machine only.
   if (parts.copies && options.device == "auto" && options.hosts == "localhost")
     origin.device = result.local ? "cuda" : "soft";
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<LegsRow> legs,

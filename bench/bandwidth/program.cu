@@ -1,16 +1,14 @@
-// How fast copies are. An ordinary CUDA program, which `cuspan bench bandwidth`
-// runs in several places. Each argument names one measurement,
-// DIRECTION:MEMORY:BYTES[:DEVICES], and makes one line of output, the GB/s of
-// every repetition:
+// Bandwidth of copies. An ordinary CUDA program, run by `cuspan bench bandwidth` in several
+// placements. Each argument names one measurement, DIRECTION:MEMORY:BYTES[:DEVICES]. It yields one
+// line of output with the GB/s of every repetition:
 //   DIRECTION MEMORY BYTES DEVICES GBPS…
-// DIRECTION is to-device, from-device, both (at the same time, the sum of both)
-// or device-to-device (from device 0 to 1); MEMORY is pinned or pageable.
-// With several devices all copy at the same time, and their sum is told. A time
-// ends when the bytes are where they belong.
+// DIRECTION is to-device, from-device, both (simultaneous, the sum of both) or device-to-device
+// (from device 0 to 1). MEMORY is pinned or pageable. Several devices copy simultaneously, and the
+// result is their sum. A time ends when all bytes have arrived.
 //
 //   program [--hold] [--repetitions N] [--seconds S] MEASUREMENT…
-// --hold: at its end it prints "ready" and waits for the end of its input.
-// S bounds the time of one measurement, of which there are at least two repetitions.
+//   --hold: finally prints "ready" and waits for the end of its input.
+//   S limits the time of one measurement; there are at least two repetitions.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -34,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 int repetitions = 5;
 double seconds = 1e9;
 
-// Lets several threads start together.
+// Synchronises the start of several threads.
 class Barrier {
  public:
   explicit Barrier(int threads) : threads_(threads) {}
@@ -80,7 +78,7 @@ Measurement Parse(const char* text) {
   return measurement;
 }
 
-// The buffers of one copy; what is larger than ever needed is allocated once.
+// Buffers of one copy, allocated once with the largest size.
 struct Buffers {
   char* host = nullptr;
   char* device = nullptr;
@@ -126,7 +124,7 @@ void Print(const Measurement& measurement, const std::vector<double>& samples) {
   std::fflush(stdout);
 }
 
-// Repeats `copy` on as many threads as there are copies at once.
+// Repeats `copy` on `threads` threads, one per simultaneous copy.
 void Repeat(const Measurement& measurement, int threads,
             const std::function<void(int thread)>& copy) {
   Barrier barrier(threads);
@@ -135,7 +133,7 @@ void Repeat(const Measurement& measurement, int threads,
   const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(seconds));
   const auto body = [&](int thread) {
-    copy(thread);  // Not counted: first use.
+    copy(thread);  // Warm-up, not counted.
     for (int i = 0;; ++i) {
       barrier.Arrive();
       if (thread == 0) more = i < repetitions && (i < 2 || Clock::now() < end);
@@ -179,7 +177,7 @@ void BetweenDevices(const Measurement& measurement) {
     CHECK(cudaMemset(memory[device], device, measurement.bytes));
     CHECK(cudaDeviceSynchronize());
   }
-  // Where they may use each other's memory, as programs that want speed do.
+  // Enables peer access if possible, as programs tuned for speed do.
   for (int device = 0; device < 2; ++device) {
     CHECK(cudaSetDevice(device));
     if (cudaDeviceEnablePeerAccess(1 - device, 0) != cudaSuccess) cudaGetLastError();
@@ -214,7 +212,7 @@ int main(int argc, char** argv) {
   CHECK(cudaGetDeviceCount(&devices));
   for (const Measurement& measurement : measurements) {
     const int needed = measurement.direction == "device-to-device" ? 2 : measurement.devices;
-    if (needed > devices) continue;  // Not here.
+    if (needed > devices) continue;  // Too few devices.
     if (measurement.direction == "device-to-device")
       BetweenDevices(measurement);
     else

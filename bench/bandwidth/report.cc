@@ -26,7 +26,7 @@ nlohmann::json OrNull(const std::optional<double>& value) {
   return value ? nlohmann::json(*value) : nlohmann::json();
 }
 
-// "64K", "1M", …, or the number itself.
+// "64K", "1M", …, or the number.
 std::string SizeText(std::uint64_t bytes) {
   const char* const units[] = {"", "K", "M", "G"};
   int unit = 0;

@@ -1,4 +1,4 @@
-// The results of a sweep as text: a table, CSV and JSON.
+// Results of a sweep as text: a table, CSV and JSON.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace cuspan::bench::bandwidth {
 
 std::string Table(const SweepResult& result);
 std::string Csv(const Origin& origin, const SweepResult& result);
-// An object with an array `results` of objects; figures that are not known are null.
+// An object with an array `results` of objects. Unknown values are null.
 std::string Json(const Origin& origin, const SweepResult& result, const std::vector<LegsRow>& legs,
                  const std::vector<Footprint>& footprints);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Samples = std::vector<double>;
 
-// What the program measures: direction, memory, bytes, devices.
+// Measurement of the program: direction, memory, bytes, devices.
 using Copy = std::tuple<std::string, std::string, std::uint64_t, int>;
 using Copies = std::map<Copy, Samples>;
 
@@ -35,7 +35,7 @@ Status Read(const std::string& text, Copies& copies) {
   return Status::Ok();
 }
 
-// One way to run the program: where, and with which staging.
+// One placement of the program, with its staging settings.
 struct Place {
   std::string name;
   RelayKind relay = RelayKind::kMpi;
@@ -44,14 +44,14 @@ struct Place {
   std::uint64_t sends = 0;
   int lanes = 1;
   bool pipelined = true;
-  std::vector<std::string> words;  // Before the program.
+  std::vector<std::string> words;  // Command before the program.
   Environment environment;
   Copies copies;
 };
 
-// Raw MPI or UCX, as far as they were measured.
+// Samples of raw MPI or UCX; may be incomplete.
 struct Raw {
-  // Way, size of a message, ranks on each side.
+  // Key: mode ("window" or "duplex"), message size, ranks per side.
   using Key = std::tuple<std::string, std::uint64_t, int>;
   std::map<Key, Samples> cached;
   std::map<Key, Samples> memory;
@@ -88,7 +88,7 @@ class Sweeper {
     for (const std::string& direction : options_.directions) {
       for (const std::string& memory : options_.memories) {
         const bool peers = direction == "device-to-device";
-        if (peers && memory != options_.memories.front()) continue;  // No host memory in it.
+        if (peers && memory != options_.memories.front()) continue;  // Independent of host memory.
         for (const std::uint64_t bytes : options_.transfers)
           for (const int proxies : options_.proxies) {
             if (peers && proxies != options_.proxies.front()) continue;
@@ -109,7 +109,7 @@ class Sweeper {
     const std::string cuspan = folder_ + "/../../bin/cuspan";
     for (const std::string& name : options_.placements) {
       for (const std::uint64_t bytes : options_.buffers) {
-        // On one node there are none.
+        // One node has no agents.
         const bool agents = name == "agents";
         const std::vector<int> lanes = agents ? options_.lanes : std::vector{1};
         const std::size_t relays = agents ? options_.relays.size() : 1;
@@ -140,7 +140,7 @@ class Sweeper {
           set(settings::kStagingBuffers, std::to_string(place.buffers));
           set(settings::kSendsInFlight, std::to_string(place.sends));
           set(settings::kPipeline, place.pipelined ? "on" : "off");
-          // More than one software GPU only where more are wanted.
+          // Several software GPUs only if needed.
           const bool peers = std::find(options_.directions.begin(), options_.directions.end(),
                                        "device-to-device") != options_.directions.end();
           const int devices = std::max(
@@ -155,13 +155,13 @@ class Sweeper {
 
   void MeasureLocal(int round) {
     if (options_.device == "soft" || no_local_) return;
-    // The same program with no library of ours: fails where there is no GPU.
+    // Same program without cuspan: fails if there is no GPU.
     const Result<std::string> text = Capture(Words({}), true);
     no_local_ = !text.ok() || !Read(*text, local_).ok();
     if (no_local_ && round == 0) local_.clear();
   }
 
-  // What the place is compared with: all relays that are measured, and MPI always.
+  // Measures the references for a placement: MPI always, and UCX if it is one of the relays.
   void MeasureRaw(const Place& place) {
     for (const RelayKind kind : {RelayKind::kMpi, RelayKind::kUcx}) {
       const bool wanted =
@@ -198,7 +198,7 @@ class Sweeper {
     }
   }
 
-  // Of what was measured of that kind; nothing when nothing was.
+  // Median of the samples of a kind. Empty if there are none.
   std::optional<double> OfRaw(RelayKind kind, std::map<Raw::Key, Samples> Raw::*samples,
                               const Raw::Key& key) const {
     const auto raw = raw_.find(kind);

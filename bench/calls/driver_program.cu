@@ -1,4 +1,4 @@
-// What calls of the CUDA driver API cost, as program.cu for the runtime.
+// Cost of CUDA driver API calls. program.cu does this for the runtime.
 //
 //   driver_program [--rounds N]
 #include <cuda.h>
@@ -82,7 +82,7 @@ void MeasureMemory(CUstream stream) {
               CHECK(cuMemFreeAsync(block, stream));
             },
             [&] { CHECK(cuStreamSynchronize(stream)); }));
-  // One allocation at many places: mapping it costs the same each time.
+  // One allocation, mapped at many addresses: each mapping costs the same.
   constexpr std::size_t kBytes = 2 << 20;
   CUmemAllocationProp place{};
   place.type = CU_MEM_ALLOCATION_TYPE_PINNED;

@@ -1,5 +1,5 @@
-// What it takes from a program's first CUDA call to the end of the first kernel of its device code,
-// which is as large as that of a library: 40 MiB, most of it an initialized table.
+// Time from a program's first CUDA call to the end of its first kernel. Its device code is as large
+// as a library's: 40 MiB, mostly an initialized table.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// In words: nvcc writes each element down, and takes almost twice as long for bytes.
+// Unit: words. nvcc writes each element separately, and needs almost twice the time for bytes.
 constexpr std::size_t kTable = (40 << 20) / sizeof(unsigned long long);
 
 __device__ unsigned long long table[kTable] = {1};

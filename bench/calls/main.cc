@@ -1,5 +1,5 @@
-// cuspan bench calls: what CUDA calls cost through cuspan, against the same
-// program on a GPU of this machine where there is one, and against raw MPI.
+// cuspan bench calls: cost of CUDA calls through cuspan. Compares with the same program on a GPU of
+// this machine if there is one, and with raw MPI.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
@@ -34,7 +34,7 @@ struct Measured {
   double per_second = 0;
 };
 
-// What one run of the program said, by call, threads and devices.
+// Results of one run of the program, by call, threads and devices.
 struct Key {
   std::string call;
   int threads = 1;
@@ -44,9 +44,9 @@ struct Key {
 using Measurements = std::map<Key, Measured>;
 
 struct Placement {
-  std::string name;                // As in the results.
-  std::string relay;               // The same.
-  std::vector<std::string> words;  // Before the program.
+  std::string name;                // Field of the results.
+  std::string relay;               // Field of the results.
+  std::vector<std::string> words;  // Command before the program.
 
   std::string Title() const { return relay.empty() ? name : Format("{}, {}", name, relay); }
 };
@@ -65,7 +65,7 @@ Status Read(const std::string& text, Measurements& measurements, std::vector<Key
   return Status::Ok();
 }
 
-// Everything that is measured in one place, by programs in `folder`.
+// Runs all measurements of one placement, with programs in `folder`.
 Result<Measurements> Measure(const std::vector<std::string>& before, const std::string& folder,
                              const Options& options, std::vector<Key>& order, bool quiet) {
   Measurements measurements;
@@ -85,7 +85,7 @@ Result<Measurements> Measure(const std::vector<std::string>& before, const std::
   };
   CUSPAN_RETURN_IF_ERROR(run({}));
   if (driver) {
-    // The first run brings the device code to the node, which keeps it.
+    // The first run transfers the device code to the node, and the node caches it.
     CUSPAN_RETURN_IF_ERROR(capture("/bench-calls-image-program", {}).status());
     CUSPAN_ASSIGN_OR_RETURN(const std::string text, capture("/bench-calls-image-program", {}));
     CUSPAN_RETURN_IF_ERROR(Read(text, measurements, order));
@@ -98,7 +98,7 @@ Result<Measurements> Measure(const std::vector<std::string>& before, const std::
   return measurements;
 }
 
-// Lines that are no call: what a process of the run uses while nothing happens.
+// Prefix of lines about idle processes of the run instead of calls.
 constexpr std::string_view kIdling = "idle:";
 bool IsIdling(const Key& key) { return key.call.starts_with(kIdling); }
 
@@ -131,7 +131,7 @@ Status Run(const Options& options, const Origin& origin) {
     one_way[relay] = OneWay(folder, relay);
   }
   std::vector<Key> order;
-  // The same program with no library of ours: fails where there is no GPU.
+  // Same program without cuspan: fails if there is no GPU.
   std::optional<Measurements> local;
   if (options.device != "soft") {
     Result<Measurements> measured = Measure({}, folder, options, order, true);

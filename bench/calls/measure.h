@@ -1,7 +1,8 @@
-// How the programs of `cuspan bench calls` measure calls. They print one line for each class:
+// Measurement of calls, for the programs of `cuspan bench calls`. They print one line for each
+// class:
 //   CALL THREADS DEVICES ISSUE_US ROUND_TRIP_US PER_SECOND
-// issue: of one call among many that nobody waits for; round trip: of one call
-// and the wait for it, or of the call itself where it waits; both are medians.
+// Issue: time of one call among many without waiting. Round trip: time of one call and the wait for
+// it, or of the call alone if it blocks. Both are medians.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@ inline double Microseconds(Clock::duration time) {
 }
 
 inline int rounds = 200;
-// Calls between two waits, as a program would make them.
+// Calls between two waits, as in a typical program.
 constexpr int kCallsInARound = 100;
 
 struct Measured {
@@ -29,7 +30,7 @@ struct Measured {
   double per_second = 0;
 };
 
-// `call` is measured; `wait` ends what it began.
+// Measures `call`. `wait` waits for its completion.
 inline Measured Measure(const std::function<void()>& call, const std::function<void()>& wait,
                         int calls_at_once = 1) {
   Measured measured;
@@ -65,7 +66,7 @@ inline void Print(const char* call, int threads, int devices, const Measured& me
   std::fflush(stdout);
 }
 
-// What takes nanoseconds is measured many times between two looks at the clock.
+// Measures calls of nanoseconds: many calls between two reads of the clock.
 inline void MeasureLocal(const char* name, const std::function<void()>& call) {
   constexpr int kAtOnce = 100;
   const auto calls = [&] {

@@ -1,8 +1,7 @@
-// What calls of the CUDA runtime cost the program that makes them. An ordinary
-// CUDA program, which `cuspan bench calls` runs in several places; it prints one
-// line for each class of call (measure.h).
-// The lines whose CALL is idle:PROCESS have, instead of ISSUE_US, the processor time that a process
-// uses while nothing happens, in percent of one core.
+// Cost of CUDA runtime calls for the calling program. An ordinary CUDA program, run by `cuspan
+// bench calls` in several placements. It prints one line for each class of calls (measure.h). In
+// lines with the CALL idle:PROCESS, ISSUE_US is instead the processor time of an idle process, in
+// percent of one core.
 //
 //   program [--rounds N] [--threads T --devices D]
 #include <cuda_runtime.h>
@@ -101,7 +100,7 @@ void MeasureClasses() {
       "event_query", [&] { cudaEventQuery(event); }, nothing);
   measure(
       "stream_query", [&] { cudaStreamQuery(stream); }, nothing);
-  // The same while a kernel runs there. What lets it go is in a stream of its own.
+  // Same, with a kernel running in the stream. A copy in another stream lets the kernel end.
   cudaStream_t other;
   CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
   int* const go_on = reinterpret_cast<int*>(memory);
@@ -114,7 +113,7 @@ void MeasureClasses() {
   CHECK(cudaMemsetAsync(go_on, 1, sizeof *go_on, other));
   CHECK(cudaStreamSynchronize(stream));
   CHECK(cudaStreamDestroy(other));
-  cudaGetLastError();  // Not ready, perhaps.
+  cudaGetLastError();  // Clears cudaErrorNotReady.
   measure(
       "event_create_destroy",
       [] {
@@ -146,7 +145,7 @@ void MeasureClasses() {
   });
 }
 
-// A launch and the wait for it, of a program that did nothing for a while.
+// A launch and the wait for it, after a period without calls.
 void MeasureAfterIdling() {
   std::vector<double> samples;
   for (int i = 0; i < 51; ++i) {
@@ -161,7 +160,7 @@ void MeasureAfterIdling() {
   Print("launch_after_20_ms", 1, 1, measured);
 }
 
-// Nanoseconds of processor time of this process and of each cuspan process on this machine.
+// Processor time in ns of this process and of each cuspan process on this machine.
 std::map<std::string, std::map<std::string, double>> ProcessorTimes() {
   std::map<std::string, std::map<std::string, double>> times;
   std::error_code ignored;
@@ -182,7 +181,7 @@ std::map<std::string, std::map<std::string, double>> ProcessorTimes() {
   return times;
 }
 
-// Of several processes of one name the busiest.
+// If several processes have one name, the busiest counts.
 void MeasureIdling() {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const auto before = ProcessorTimes();
@@ -201,7 +200,7 @@ void MeasureIdling() {
   }
 }
 
-// Launches of several threads, each on a stream of its own.
+// Launches by several threads, each with its own stream.
 void MeasureThreads(int threads, int devices) {
   const int launches = 100 * rounds;
   std::vector<std::thread> workers;

@@ -1,4 +1,4 @@
-// What the CUDA programs of the benchmarks do when a call fails.
+// Error handling of CUDA calls in the benchmarks' programs.
 #pragma once
 
 #include <cuda_runtime.h>

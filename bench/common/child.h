@@ -1,4 +1,4 @@
-// Programs that a benchmark runs and reads.
+// Programs run by a benchmark, with their output.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace cuspan::bench {
 
-// Runs a program and returns what it printed. A failure names the program and
-// how it ended; what it said on stderr goes to the benchmark's own, unless `quiet`. Its
-// environment is the benchmark's own, unless one is given.
+// Runs a program and returns its output. A failure has the program's name and exit status. Its
+// stderr goes to the benchmark's, unless `quiet`. Its environment is the benchmark's, unless one is
+// given.
 Result<std::string> Capture(const std::vector<std::string>& words, bool quiet = false,
                             const Environment* environment = nullptr);
 
-// The folder of this benchmark's executable, PREFIX/lib/cuspan.
+// Folder of this benchmark's executable, PREFIX/lib/cuspan.
 Result<std::string> OwnFolder();
 
 }  // namespace cuspan::bench

@@ -1,4 +1,4 @@
-// What the benchmarks' commands share: options, files of results, exit status.
+// Common parts of the benchmarks' commands: options, result files, exit status.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,21 +14,21 @@ namespace cuspan::bench {
 
 void AddDeviceOption(CLI::App& app, std::string& device);
 void AddTransportOption(CLI::App& app, std::string& transport);
-// What brings messages between agents, each measured in its turn.
+// Relays between agents, measured one after the other.
 void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays);
-// "--csv" or "--json": a file for the results.
+// Option "--csv" or "--json": a file for the results.
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path);
 
-// Reads the command line. Nothing if the command is to go on, else its exit status: the help has
-// been printed, or a line that says what is wrong.
+// Parses the command line. Empty to continue, else the exit status, after the help or an error line
+// was printed.
 std::optional<int> Parse(CLI::App& app, int argc, const char* const* argv);
 
-// Nothing for an empty path.
+// No effect for an empty path.
 Status WriteFile(const std::string& path, const std::string& text);
-// Makes them, empty: a measurement that can not be kept is not begun.
+// Creates empty files, so a measurement fails early if its results cannot be stored.
 Status MakeFiles(std::initializer_list<std::string> paths);
 
-// That of a command whose work ended so; a failure is named on standard error.
+// Exit status of a command with this result. Prints a failure on standard error.
 int ExitStatusOf(const Status& status);
 
 }  // namespace cuspan::bench

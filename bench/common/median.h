@@ -1,11 +1,11 @@
-// The middle of what was measured.
+// Median of measured values.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-// The upper one of two. There is at least one value.
+// Upper of the two middle values. `values` must not be empty.
 inline double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

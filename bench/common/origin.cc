@@ -17,7 +17,7 @@
 namespace cuspan::bench {
 namespace {
 
-// The value of the first line "NAME : VALUE" of a file in /proc; empty where there is none.
+// Value of the first line "NAME : VALUE" of a file in /proc. Empty if there is none.
 std::string FieldOf(const std::filesystem::path& path, std::string_view name) {
   constexpr const char* kBlanks = " \t";
   std::ifstream file(path);
@@ -30,7 +30,7 @@ std::string FieldOf(const std::filesystem::path& path, std::string_view name) {
   return {};
 }
 
-// "2 NVIDIA H200", asked of the driver's files, so that no driver is loaded for it.
+// "2 NVIDIA H200", from the driver's files in /proc, so no driver is loaded.
 std::string Gpus() {
   std::map<std::string, int> models;
   std::error_code error;

@@ -1,4 +1,4 @@
-// Where results come from: the fields at the head of every file of results.
+// Origin of results: fields at the head of every result file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,19 +9,19 @@ namespace cuspan::bench {
 struct Origin {
   std::string benchmark;
   std::string machine;  // Cores, processor, GPUs, kernel.
-  std::string date;     // Of the start, UTC.
+  std::string date;     // Start time, UTC.
   std::string version;
   std::string command;
-  std::string device;  // "cuda" or "soft", "auto" where it is not known here; empty: not told.
-  int rounds = 0;      // Of all measurements; 0: not told.
+  std::string device;  // "cuda" or "soft", "auto" if unknown here; empty: omitted.
+  int rounds = 0;      // Rounds of measurements; 0: omitted.
 };
 
-// That of this process, started as `cuspan bench BENCHMARK ARGUMENTS`.
+// Origin of this process, started as `cuspan bench BENCHMARK ARGUMENTS`.
 Origin OriginOf(const std::string& benchmark, int argc, const char* const* argv);
 
-// Lines "# FIELD: VALUE", to stand before the line of column names.
+// Lines "# FIELD: VALUE", before the line of column names.
 std::string CsvHead(const Origin& origin);
-// An object to which the results are added.
+// Object for the results.
 nlohmann::ordered_json JsonHead(const Origin& origin);
 
 }  // namespace cuspan::bench

@@ -1,4 +1,4 @@
-// Raw MPI and raw UCX between this host and another, to compare with: started as agents of MPI are.
+// Raw MPI and raw UCX between this host and another, for comparison. Started like agents of MPI.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace cuspan::bench {
 
-// Sets, for all that this process starts, what MPI and UCX shall use: tcp, shm (shared memory), ucx
-// (MPI over UCX), or auto (what agents take by themselves). kInvalid for anything else.
+// Sets the transport of MPI and UCX for all processes started by this one: tcp, shm (shared
+// memory), ucx (MPI over UCX), or auto (as agents choose). kInvalid for anything else.
 Status ChooseTransport(const std::string& name);
 
-// Runs raw-mpi or raw-ucx, which lie in `folder`, as so many `ranks` here and as many on `host`
-// with `words` and returns the numbers that it printed. CUSPAN_MPIRUN_ARGS goes to mpirun as for
-// agents.
+// Runs raw-mpi or raw-ucx in `folder` with the arguments `words`, and returns the numbers printed.
+// Starts `ranks` ranks here and as many on `host`. Like agents, passes CUSPAN_MPIRUN_ARGS to
+// mpirun.
 Result<std::vector<double>> RunRaw(const std::string& folder, RelayKind kind,
                                    const std::string& host, int ranks,
                                    const std::vector<std::string>& words);

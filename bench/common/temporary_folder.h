@@ -1,4 +1,4 @@
-// A folder of a benchmark's own.
+// Temporary folder of a benchmark.
 #pragma once
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 
 namespace cuspan::bench {
 
-// Removed with all that is in it.
+// Removed with all its contents.
 class TemporaryFolder {
  public:
-  // In another, for this user alone.
+  // Creates a folder inside `in`, accessible to this user only.
   static Result<TemporaryFolder> Create(const std::filesystem::path& in) {
     std::string path = (in / "cuspan-bench-XXXXXX").string();
     if (::mkdtemp(path.data()) == nullptr)

@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRepetitions = 5;
-constexpr int kFirstRounds = 100;  // These make connections.
+constexpr int kFirstRounds = 100;  // Warm-up: establishes connections.
 
 void Ping(RawLink& link, int rank, std::size_t bytes, int rounds) {
   std::vector<char> buffer(std::max<std::size_t>(bytes, 1));
@@ -47,14 +47,14 @@ struct End {
   int peer;
   bool sending;
   bool receiving;
-  std::size_t bytes;  // Of a message.
+  std::size_t bytes;  // Size of a message.
   std::size_t window;
   std::size_t buffers;
   std::vector<char> outgoing;
   std::vector<char> incoming;
 };
 
-// Moves as many messages, `window` of them under way at a time.
+// Transfers `messages` messages, with `window` of them in flight.
 void Move(RawLink& link, End& end, std::size_t messages) {
   std::size_t sent = 0;
   std::size_t received = 0;
@@ -76,8 +76,8 @@ void Move(RawLink& link, End& end, std::size_t messages) {
   }
 }
 
-// GB/s of all pairs: the ranks of the first half send `messages` each, from as many `buffers`; with
-// `duplex` the others do so, too.
+// GB/s of all pairs. The ranks of the first half each send `messages` messages from `buffers`
+// buffers. With `duplex`, the others do the same.
 double Measure(RawLink& link, int rank, int size, std::size_t bytes, std::size_t window,
                std::size_t messages, std::size_t buffers, bool duplex) {
   const int pairs = size / 2;
@@ -96,10 +96,10 @@ double Measure(RawLink& link, int rank, int size, std::size_t bytes, std::size_t
     AwaitAll(link);
     const auto start = Clock::now();
     Move(link, end, messages);
-    // The senders' clocks stop when the receivers have all.
+    // Senders stop their clocks when the receivers have all messages.
     AwaitAll(link);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    // The first makes connections.
+    // The first repetition establishes connections.
     if (i != 0)
       samples.push_back(static_cast<double>(messages * bytes) * pairs * (duplex ? 2 : 1) / seconds /
                         1e9);

@@ -1,4 +1,4 @@
-// Raw MPI between ranks, to compare with.
+// Raw MPI between ranks, for comparison.
 #include <mpi.h>
 
 #include <vector>
@@ -25,7 +25,7 @@ class MpiLink final : public RawLink {
   }
   bool SendDone(std::size_t slot) override { return Done(sends_[slot]); }
   bool ReceiveDone(std::size_t slot) override { return Done(receives_[slot]); }
-  void Progress() override {}  // Every call of MPI does.
+  void Progress() override {}  // Every MPI call makes progress.
 
  private:
   static bool Done(MPI_Request& request) {

@@ -1,5 +1,5 @@
-// Raw UCX between ranks, to compare with: tagged messages of ucp, a worker a rank. MPI only starts
-// the ranks, and brings their workers' addresses to each other.
+// Raw UCX between ranks, for comparison: tagged messages of ucp, with one worker per rank. MPI only
+// starts the ranks and exchanges the addresses of their workers.
 #include <mpi.h>
 #include <ucp/api/ucp.h>
 
@@ -64,7 +64,7 @@ class UcxLink final : public RawLink {
   void Progress() override { ucp_worker_progress(worker_); }
 
  private:
-  // A rank talks to its pair alone.
+  // A rank communicates only with its pair.
   void Connect() {
     int size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -1,4 +1,4 @@
-// A program that runs beside others, begins when it is told, and says what it measured.
+// A program running beside others. It starts on command and prints its measurements.
 #pragma once
 
 #include <sys/types.h>
@@ -14,26 +14,26 @@
 
 namespace cuspan::bench::share {
 
-// One thread.
+// Threads: one.
 class Actor {
  public:
   static Result<std::unique_ptr<Actor>> Start(const std::vector<std::string>& words,
                                               const Environment& environment);
-  // Ends it, if it still runs.
+  // Kills it, if it is still running.
   ~Actor();
   Actor(const Actor&) = delete;
 
-  // Until it has said that it is ready; kUnavailable if it does not for so long.
+  // Waits until it reports to be ready. kUnavailable after kLongestStart.
   static constexpr std::chrono::milliseconds kLongestStart{120'000};
   Status AwaitReady();
   Status Go();
-  // All that it prints until it ends. A failure says how it ended.
+  // Waits for its end and returns all its output. A failure has its exit status.
   Result<std::string> AwaitEnd();
-  // What it has printed since it was read from last; waits for nothing.
+  // Its output since the last read. Does not block.
   std::string ReadSoFar() const;
-  // Whether it has ended; waits for nothing.
+  // True if it has ended. Does not block.
   bool HasEnded();
-  // Ends it: what it has printed until then.
+  // Kills it and returns its output so far.
   std::string Stop();
 
  private:

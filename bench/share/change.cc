@@ -10,17 +10,17 @@ namespace cuspan::bench::share {
 namespace {
 
 constexpr double kLongMicroseconds = 20'000;
-// A launch that hardly takes time by itself, each time while the other's kernel runs.
+// A very short launch, always during a kernel of the other run.
 constexpr double kSingleMicroseconds = 5;
 constexpr int kGapMs = 3;
 constexpr int kSharedKiB[] = {0, 48, 96, 144, 192};
-// Of a block of 256 threads with few registers each, as the compiler gives them to program.cu.
+// Bytes of registers of a block: 256 threads, with as few registers as compiled for program.cu.
 constexpr double kRegisterBytes = 256 * 16 * 4;
 
 struct Line {
   double slope, at_zero;
 };
-// Least squares.
+// Least-squares fit.
 Line Fit(const std::vector<std::pair<double, double>>& points) {
   double x = 0, y = 0, xx = 0, xy = 0;
   const auto count = static_cast<double>(points.size());
@@ -31,12 +31,12 @@ Line Fit(const std::vector<std::pair<double, double>>& points) {
 
 }  // namespace
 
-// What it takes to have a run leave the GPU in the middle of a kernel, by what its blocks hold: the
-// constants of the reference's formula (common/scheduling/pairs.h), fitted to this GPU. Of the
-// third, by the misses of the kernel that stays, nothing is seen: the GPU changes from one run to
-// the other as a whole, and no kernel stays.
+// Time to remove a run from the GPU in the middle of a kernel, by the state of its blocks. Fits the
+// constants of the reference's formula (common/scheduling/pairs.h) to this GPU. `by_misses`, the
+// constant for L2 misses of a staying kernel, cannot be seen: the GPU switches between runs as a
+// whole, so no kernel stays.
 Status Change(Stage& stage) {
-  if (stage.soft()) return Status::Ok();  // Its processes do not change on anything.
+  if (stage.soft()) return Status::Ok();  // Its processes do not switch on a device.
   const int times = stage.options().bursts * 10;
   const Part single =
       stage.Bursts("single", times, 1, kGapMs, kSingleMicroseconds, 0, {"--priority", "high"});

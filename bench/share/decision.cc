@@ -48,7 +48,7 @@ Status DecideIn(const std::string& folder, Stage& stage) {
 
 }  // namespace
 
-// What it takes to decide whose turn it is, with eight sessions of as many runs.
+// Time to decide on the next time slice, with eight sessions of eight runs.
 Status Decision(Stage& stage) {
   CUSPAN_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                           TemporaryFolder::Create(SettingText(settings::kShareFolder)));

@@ -26,24 +26,24 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kRuns = 4;
 constexpr const char* kMark = "BENCH_SHARE_RUN";
-// It stays for some seconds after an agent has died, and has nothing of the GPU.
+// It remains for some seconds after an agent's death, and does not use the GPU.
 constexpr std::string_view kSweeper = "cuspan-sweeper";
-// Of each program.
+// Parameters of each program.
 constexpr double kKernelMicroseconds = 200;
 constexpr int kPending = 16;
-// Longer than that nobody is waited for: it counts as stuck, or as left.
+// Limit of all waits. After it, a run counts as stuck and a process or file as left.
 constexpr milliseconds kPatience{5'000};
 constexpr milliseconds kPollInterval{2};
-// A kill comes at any time of so long after all have begun.
+// Each kill comes after a random time up to this limit.
 constexpr milliseconds kAnyTime{200};
-// As program.cu has it: shorter times between kernels are not told.
+// Same as in program.cu: shorter times between kernels are not reported.
 constexpr double kShortestMs = 1;
 
 double MillisecondsOf(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-// A run of a program that tells when its kernels end.
+// A run of a program reporting the ends of its kernels.
 class Beating {
  public:
   static Result<std::unique_ptr<Beating>> Start(const Stage& stage, const Part& part, Way way,
@@ -57,26 +57,25 @@ class Beating {
   Status Begin() {
     CUSPAN_RETURN_IF_ERROR(actor_->AwaitReady());
     CUSPAN_RETURN_IF_ERROR(actor_->Go());
-    // Until it has done something.
+    // Waits for its first kernel.
     return AfterOrStuck(Clock::now()).first ? Status::Ok()
                                             : Status::Internal("a run does not begin");
   }
   std::vector<Process> processes() const { return ProcessesWith(Format("{}={}", kMark, mark_)); }
-  // Whether it has a process that has to do with the GPU.
+  // True if it has a process related to the GPU.
   bool IsThere() const {
     const std::vector<Process> all = processes();
     return std::any_of(all.begin(), all.end(),
                        [](const Process& one) { return one.name != kSweeper; });
   }
 
-  // How long after `time` its next kernel ended; false where none has for as long as that is
-  // waited for.
+  // Time (ms) from `time` to the end of its next kernel. False if none ends within kPatience.
   std::pair<bool, double> AfterOrStuck(Clock::time_point time) {
     const auto at = time.time_since_epoch().count();
     for (;; std::this_thread::sleep_for(kPollInterval)) {
       const bool last = Clock::now() - time >= kPatience || actor_->HasEnded();
       text_ += actor_->ReadSoFar();
-      // Each line is a time between the ends of two kernels.
+      // Each line has the ends of two consecutive kernels.
       for (std::size_t end = 0; (end = text_.find('\n')) != std::string::npos;) {
         std::istringstream line(text_.substr(0, end));
         text_.erase(0, end + 1);
@@ -96,7 +95,7 @@ class Beating {
   std::string text_;
 };
 
-// All have it, whichever run they are of.
+// Variable in the environment of the processes of all runs.
 constexpr const char* kMarkOfAll = "BENCH_SHARE_RUNS";
 std::string EntryOfAll(const std::string& folder) { return Format("{}={}", kMarkOfAll, folder); }
 
@@ -146,7 +145,7 @@ class Kills {
     return part;
   }
 
-  // A figure that is to become 0.
+  // Waits until a figure is 0, at most kPatience. Returns its last value.
   template <typename Figure>
   static double Left(const Figure& figure) {
     double left = figure();
@@ -156,7 +155,8 @@ class Kills {
     return left;
   }
 
-  // MiB, as the driver tells a program without cuspan; 0 of a software GPU.
+  // Free memory in MiB, as reported by the driver to a program without cuspan. 0 for a software
+  // GPU.
   Result<double> FreeMemory() const {
     if (stage_.soft()) return 0.0;
     CUSPAN_ASSIGN_OR_RETURN(const std::string text,
@@ -164,7 +164,7 @@ class Kills {
     return std::atof(text.c_str()) / (1 << 20);
   }
 
-  // Until a run that has the GPU to itself has begun (s); it is ended then.
+  // Time (s) until a run with exclusive use of the GPU has begun. The run is then ended.
   Result<double> BeginAlone() {
     const Clock::time_point begin = Clock::now();
     CUSPAN_ASSIGN_OR_RETURN(const std::unique_ptr<Beating> one,
@@ -179,7 +179,7 @@ class Kills {
     return runs_[index]->Begin();
   }
 
-  // Ends one of its processes, if it has one: which.
+  // Kills one of the run's processes, and returns its name. Empty if there is none.
   std::string Kill(std::size_t index) {
     const std::vector<Process> all = runs_[index]->processes();
     if (all.empty()) return "";
@@ -187,14 +187,14 @@ class Kills {
     return ::kill(one.pid, SIGKILL) == 0 ? one.name : "";
   }
 
-  // One process of one run, at any moment; then another run comes in its place.
+  // Kills a random process of a random run at a random time. Starts another run in its place.
   Status KillOne() {
     const std::size_t index = random_() % kRuns;
     std::this_thread::sleep_for(kAnyTime * static_cast<double>(random_()) /
                                 static_cast<double>(std::mt19937::max()));
     const Clock::time_point at = Clock::now();
     std::string name;
-    // One that was found may be gone.
+    // The process found may have ended.
     while ((name = Kill(index)).empty())
       if (Clock::now() - at > kPatience)
         return Status::Internal("a run has no process that could be killed");
@@ -223,19 +223,19 @@ class Kills {
   std::mt19937 random_{4};
   int started_ = 0;
   std::map<std::string, int> killed_;
-  std::vector<double> after_;  // Of each other run, how long after a kill it went on (ms).
+  std::vector<double> after_;  // Time from a kill to each other run's next kernel, ms.
   int others_ended_ = 0;
   double longest_gone_ = 0;
 };
 
 }  // namespace
 
-// Processes of four runs are killed, one after the other, at any moment.
+// Kills processes of four runs, one after the other, at random times.
 Status Faults(Stage& stage) {
   CUSPAN_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                           TemporaryFolder::Create(SettingText(settings::kShareFolder)));
   const Environment before = stage.environment();
-  // Locks and tables of its own: what is left of them is seen.
+  // Separate locks and tables, to see if any are left.
   stage.environment().Set(settings::kLeases.name, "on");
   stage.environment().Set(settings::kLeaseFolder.name, folder.path());
   stage.environment().Set(settings::kShareFolder.name, folder.path());

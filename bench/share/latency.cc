@@ -6,9 +6,9 @@ namespace cuspan::bench::share {
 
 namespace {
 
-// A block on each processor, or on a quarter of them, where eight fill it.
+// A block on every multiprocessor, or on a quarter of them. Eight blocks fill one.
 constexpr double kAllProcessors = 1.0 / 8, kQuarter = 1.0 / 32;
-// By then the proxies have learnt what they need to know.
+// Fraction of samples before the proxies know the kernels' times.
 constexpr double kLearning = 0.2;
 
 std::vector<double> WithoutLearning(std::vector<double> times) {
@@ -19,13 +19,13 @@ std::vector<double> WithoutLearning(std::vector<double> times) {
 
 }  // namespace
 
-// A program of high priority that works in bursts, beside one that always has work.
+// A high-priority program working in bursts, beside a program always busy.
 Status Latency(Stage& stage) {
   struct Case {
     const char* name;
     int kernels, gap;
     double microseconds;
-    double fills;  // Such a part of the GPU.
+    double fills;  // Fraction of the GPU.
   };
   for (const Case& one :
        {Case{"bursts", 40, 40, 250, 1}, Case{"singles", 1, 3, 100, kAllProcessors},
@@ -41,7 +41,7 @@ Status Latency(Stage& stage) {
     stage.Add("alone", one.name, "p99 us", p99);
     const double period = one.gap * 1e-3 + p50 * 1e-6;
     const double took = period * bursts;
-    // The long kernel is of one wave of blocks, or of twenty.
+    // The long kernel has one or twenty waves of blocks.
     for (const auto& [length, waves] :
          {std::pair(200.0, 1), std::pair(20'000.0, 20), std::pair(20'000.0, 1)}) {
       const std::string name = Format("batch {} ms{}", length / 1000,
@@ -52,14 +52,14 @@ Status Latency(Stage& stage) {
       CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> batch_alone,
                               stage.Run({alone_batch}, Way::kAlone));
       const double rate = Rate(ReadProgress(batch_alone[0]), 0.5, stage.options().seconds);
-      // What the bursts leave of the GPU's time: all, for what does not fill it.
+      // Fraction of GPU time left by the bursts. Bursts not filling the GPU leave all of it.
       const double left = 1 - p50 * 1e-6 / period;
       for (const Way way : stage.soft() ? std::vector{Way::kShare}
                                         : std::vector{Way::kPlain, Way::kShare, Way::kPair}) {
         std::vector<std::string> terms = {"--priority", "low"};
-        // Of the processors.
+        // 75% of the multiprocessors.
         if (way == Way::kPair) terms.insert(terms.end(), {"--limit", "75%"});
-        // It is ended with the bursts.
+        // It ends with the bursts.
         const Part batch = stage.Batch(name, length, took * 100 + 60, terms, pending, waves);
         CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> said,
                                 stage.Run({burst, batch}, way, true));

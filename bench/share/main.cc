@@ -1,5 +1,5 @@
-// cuspan bench share: runs that share a GPU, against one alone, and against the driver's own
-// division of a GPU between processes.
+// cuspan bench share: runs sharing a GPU, compared with one alone, and with the driver's own
+// sharing between processes.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -30,7 +30,7 @@ Result<std::unique_ptr<MpsDaemon>> MpsDaemon::Start(Environment& environment) {
 }
 
 MpsDaemon::~MpsDaemon() {
-  // It answers when its server has ended.
+  // It replies after its server has ended.
   static_cast<void>(
       Capture(InShell(folder_.path(), "sh -c 'echo quit | nvidia-cuda-mps-control'")));
 }

@@ -1,4 +1,4 @@
-// NVIDIA's MPS, as one would set it up by hand.
+// NVIDIA's MPS, set up manually.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace cuspan::bench::share {
 
-// A control daemon in a folder of its own, which ends with this.
+// A control daemon in a folder of its own. It ends with this object.
 class MpsDaemon {
  public:
-  // What starts in `environment` from then on is a client of it.
+  // Processes started in `environment` afterwards are its clients.
   static Result<std::unique_ptr<MpsDaemon>> Start(Environment& environment);
   ~MpsDaemon();
   MpsDaemon(const MpsDaemon&) = delete;

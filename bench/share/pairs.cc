@@ -7,17 +7,18 @@
 namespace cuspan::bench::share {
 namespace {
 
-// A kernel of program.cu, with so many blocks on each processor.
+// A kernel of program.cu, with `blocks` blocks per multiprocessor.
 struct Kind {
   const char* kernel;
   int blocks;
 };
-// Limited by arithmetic,
+// Compute-bound.
 constexpr Kind kMultiplies{"multiply", 8}, kFewMultiplies{"multiply", 2}, kIntegers{"integers", 2};
-// and by memory.
+// Memory-bound.
 constexpr Kind kCopies{"copy", 8}, kFewCopies{"copy", 6}, kSums{"sum", 6};
 
-// Together from then on: both have been seen beside each other often enough.
+// Seconds until the decision to run both together: by then they were observed together often
+// enough.
 constexpr double kSettled = 1.5;
 
 class Rates {
@@ -34,7 +35,7 @@ class Rates {
     return alone_[part.name] = rate;
   }
 
-  // The sum of what the kinds do beside each other, each as a part of what it does alone.
+  // Sum of the kinds' rates when run together, each relative to its rate alone.
   Status Together(const std::vector<Kind>& kinds, Way way) {
     const double seconds = stage_.options().seconds + kSettled;
     std::vector<Part> parts;
@@ -61,8 +62,8 @@ class Rates {
 
 }  // namespace
 
-// Two programs at the same time, and three of which two are: under the driver alone, under MPS by
-// hand, in turns, and in pairs.
+// Two programs at the same time, and three with a pair among them: under the driver alone, under
+// manual MPS, time-sliced, and in pairs.
 Status Pairs(Stage& stage) {
   Rates rates(stage);
   const std::vector<Way> ways = stage.soft()
@@ -72,14 +73,14 @@ Status Pairs(Stage& stage) {
        {std::vector{kFewMultiplies, kFewCopies}, std::vector{kMultiplies, kCopies},
         std::vector{kCopies, kCopies}, std::vector{kMultiplies, kMultiplies}})
     for (const Way way : ways) CUSPAN_RETURN_IF_ERROR(rates.Together(kinds, way));
-  // In the order in which they come, the first two would be beside each other to their end.
+  // If programs were paired in order of arrival, the first two would stay paired to their end.
   if (!stage.soft()) CUSPAN_RETURN_IF_ERROR(rates.Together({kCopies, kSums}, Way::kMps));
   for (const Way way : {Way::kShare, Way::kPair})
     CUSPAN_RETURN_IF_ERROR(rates.Together({kCopies, kSums, kFewMultiplies}, way));
   return Status::Ok();
 }
 
-// All pairs of six programs, in turns and in pairs.
+// All pairs of six programs, time-sliced and together.
 Status Matrix(Stage& stage) {
   Rates rates(stage);
   const std::vector<Kind> kinds = {kMultiplies, kFewMultiplies, kIntegers,

@@ -11,7 +11,7 @@
 namespace cuspan::bench::share {
 namespace {
 
-// Entries of an environment end with a zero byte.
+// Entries of an environment are terminated by a zero byte.
 bool Has(const std::string& environment, const std::string& entry) {
   const std::string_view text = environment;
   for (std::size_t at = 0; at < text.size();) {

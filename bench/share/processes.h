@@ -1,4 +1,4 @@
-// The processes of a run, whoever their parents are by now.
+// Processes of a run, regardless of their current parents.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@ struct Process {
   std::string name;  // At most 15 characters.
 };
 
-// Those whose environment this process may read, and that have `entry`, a NAME=VALUE, in their
-// environment; in any order. A process that has ended and was not waited for has none.
+// Processes with `entry`, a NAME=VALUE, in their environment, if this process may read it. In any
+// order. Zombies have no environment.
 std::vector<Process> ProcessesWith(const std::string& entry);
 
 }  // namespace cuspan::bench::share

@@ -1,22 +1,21 @@
-// One of the programs that share a GPU in `cuspan bench share`. Its kernels do a fixed amount of
-// work, so that one which is interrupted takes longer. Says "ready", and begins with a line on
-// standard input.
+// A program sharing a GPU in `cuspan bench share`. Its kernels do a fixed amount of work, so an
+// interrupted one takes longer. Prints "ready", and starts at a line on standard input.
 //
 //   calibrate                                      → NS_FOR_1000_ROUNDS BLOCKS SHARED_KIB
 //   batch SECONDS BLOCKS ROUNDS PENDING KERNEL [KIB]
-//                                                  → a line a tenth of a second: NS KERNELS
+//                                                  → a line per 0.1 s: NS KERNELS
 //   bursts BURSTS KERNELS GAP_MS BLOCKS ROUNDS     → a line each: MICROSECONDS
 //   fills PART ROUNDS                              → SECONDS
-//   beats BLOCKS ROUNDS PENDING                    → lines: FROM TO, until it is ended
+//   beats BLOCKS ROUNDS PENDING                    → lines: FROM TO, until it is killed
 //   free                                           → BYTES
 //
-// A kernel goes through ROUNDS rounds of multiplications (KERNEL multiply), of a fixed number where
-// ROUNDS is 0, or of operations on integers (integers), or moves 1 GiB of memory once (copy, sum).
-// Blocks of `multiply` hold KIB of shared memory. BLOCKS 0: as many as fill the GPU. `fills` has so
-// much of the GPU's memory, and adds one to all of it in each round; it checks what it has at the
-// end. `beats` tells when (ns, of the steady clock) two kernels ended that follow each other: of
-// all that are a millisecond apart or more, and of some of the others. `free` tells of the GPU's
-// memory.
+// KERNEL multiply: ROUNDS rounds of multiplications, or a fixed number if ROUNDS is 0. KERNEL
+// integers: the same with integer operations. KERNEL copy and sum: move 1 GiB of memory once.
+//
+// KIB: shared memory per block of `multiply`. BLOCKS 0: enough to fill the GPU. `fills` allocates
+// PART of the GPU's memory and adds one to all of it in each round. It finally checks the contents.
+// `beats` prints the ends of two consecutive kernels (ns, steady clock), for all pairs at least 1
+// ms apart and some others. `free` prints the GPU's free memory.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +37,7 @@ __global__ void Multiply(float* result, int rounds) {
     a = a * 1.0001F + b;
     b = b * 0.9999F + a;
   }
-  // Never so; else the compiler leaves out all of it.
+  // Never true; otherwise the compiler would remove the loop.
   if (a == 12345.0F && b == 54321.0F) *result = a;
 }
 
@@ -51,7 +50,7 @@ __global__ void Integers(float* result, int rounds) {
   if (a == 12345 && b == 54321) *result = static_cast<float>(a);
 }
 
-// Over all of two arrays, whatever the grid.
+// Processes two arrays completely, with any grid.
 __global__ void Copy(const float4* from, float4* to, std::size_t count) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
@@ -91,9 +90,9 @@ __global__ void CountOthers(const uint4* at, std::size_t count, unsigned expecte
   }
 }
 
-// Rounds of about half a millisecond, two blocks on a processor.
+// About half a millisecond with two blocks per multiprocessor.
 constexpr int kFixedRounds = 50'000;
-// Far more than a GPU's cache has; less where a processor has to move it.
+// Far larger than a GPU's cache. Smaller if the CPU has to move it.
 constexpr std::size_t kArrayBytes = std::size_t{512} << 20, kSmallArrayBytes = std::size_t{8} << 20;
 constexpr std::size_t kSmallGpu = std::size_t{8} << 30;
 
@@ -144,10 +143,10 @@ double MillisecondsOf(int blocks, int rounds) {
 }
 
 void Calibrate() {
-  // The GPU's clock rises while it works.
+  // Work raises the GPU's clock first.
   for (int i = 0; i < 200; ++i) Launch(0, 20'000);
   CHECK(cudaDeviceSynchronize());
-  // What a launch takes by itself falls out of the difference.
+  // The difference removes the launch overhead.
   const double few = MillisecondsOf(0, 20'000), many = MillisecondsOf(0, 220'000);
   int shared_bytes = 0;
   CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
@@ -221,7 +220,7 @@ void Bursts(int bursts, int kernels, int gap, int blocks, int rounds) {
   for (const double one : took) std::printf("%.1f\n", one);
 }
 
-// In pieces, as programs have it. Whether it was right.
+// Allocates in pieces, like typical programs. True if the contents are correct.
 bool Fills(double part, int rounds, std::size_t gpu_bytes) {
   constexpr std::size_t kArrays = 16, kGranularity = std::size_t{2} << 20;
   const std::size_t bytes = static_cast<std::size_t>(static_cast<double>(gpu_bytes) * part) /
@@ -239,7 +238,7 @@ bool Fills(double part, int rounds, std::size_t gpu_bytes) {
   const Clock::time_point begin = Clock::now();
   for (int round = 0; round < rounds; ++round) {
     for (uint4* array : arrays) AddOne<<<g_filling_blocks, kThreads>>>(array, count);
-    // As a program that looks at how far it is.
+    // Like a program checking its progress.
     if (round % 8 == 7) CHECK(cudaDeviceSynchronize());
   }
   CHECK(cudaDeviceSynchronize());

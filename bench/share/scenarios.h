@@ -1,4 +1,4 @@
-// What is measured of runs that share a GPU.
+// Measurements of runs sharing a GPU.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace cuspan::bench::share {
 
 struct Options {
   std::string device = "auto";
-  std::vector<std::string> scenarios;  // By name.
+  std::vector<std::string> scenarios;  // Names of scenarios.
   double seconds = 5;
   int bursts = 100;
   int kills = 200;
@@ -20,19 +20,19 @@ struct Options {
   std::string json_path;
 };
 
-// One figure, of one program in one arrangement.
+// One figure of one program in one arrangement.
 struct Row {
   std::string scenario;
   std::string arrangement;  // alone, plain (processes under the driver alone), mps, share, pair
   std::string program;
-  std::string figure;  // What it is, with its unit.
+  std::string figure;  // Name, with its unit.
   double value = 0;
-  std::optional<double> ratio;  // To the same alone.
+  std::optional<double> ratio;  // Relative to the program alone.
 };
 
 std::vector<std::string> ScenarioNames();
 
-// All scenarios of the options, in their order; tells what it does on standard error.
+// Runs the scenarios of the options in their order. Prints its progress on standard error.
 Result<std::vector<Row>> Measure(const Options& options);
 
 }  // namespace cuspan::bench::share

@@ -12,7 +12,7 @@
 namespace cuspan::bench::share {
 namespace {
 
-// Of the software GPU: a block takes as long as it is told.
+// Software GPU: fixed time of a block.
 constexpr int kSoftBlockMicroseconds = 50;
 
 }  // namespace
@@ -67,7 +67,7 @@ double Percentile(std::vector<double> values, double part) {
 Result<Stage> Stage::Open(const Options& options) {
   Stage stage(options);
   CUSPAN_ASSIGN_OR_RETURN(stage.folder_, OwnFolder());
-  // The programs' kernels are of other lengths each time.
+  // The programs' kernels have a different duration each time.
   stage.environment_.Set(settings::kKernelTimes.name, "off");
   if (stage.soft())
     stage.environment_.Set(settings::kSoftRate.name, std::to_string(kSoftBlockMicroseconds));
@@ -137,14 +137,14 @@ Result<std::vector<std::string>> Stage::Run(const std::vector<Part>& parts, Way 
   return said;
 }
 
-// BLOCKS and ROUNDS of a kernel that takes so long and fills a part of the GPU, or all of it so
-// many times, one after the other.
+// BLOCKS and ROUNDS of a kernel taking `microseconds`. It fills the fraction `fills` of the GPU,
+// with `waves` waves of blocks.
 std::vector<std::string> Stage::Kernel(double microseconds, double fills, int waves) const {
   if (soft())
     return {std::to_string(
                 std::max(1, static_cast<int>(std::lround(microseconds / kSoftBlockMicroseconds)))),
             "1"};
-  // One block a processor has its units to itself, where eight divide them.
+  // A single block has a multiprocessor's units to itself; otherwise eight blocks share them.
   const double rounds = microseconds / waves * 1e6 / nanoseconds_per_1000_ * (fills == 1 ? 1 : 4);
   return {std::to_string(std::max(static_cast<int>(filling_blocks_ * fills * waves), 1)),
           std::to_string(static_cast<int>(rounds))};

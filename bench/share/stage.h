@@ -1,5 +1,5 @@
-// Where programs that share a GPU are measured: they are started beside each other, in several
-// arrangements, and tell how far they have come.
+// Execution of programs sharing a GPU. They are started together in several arrangements and report
+// their progress.
 #pragma once
 
 #include <memory>
@@ -15,67 +15,69 @@
 
 namespace cuspan::bench::share {
 
-// How programs are started.
+// Arrangement of the programs.
 enum class Way { kAlone, kPlain, kMps, kShare, kPair };
-// alone, plain (without cuspan), mps (without cuspan, by a daemon of the benchmark's), share, pair.
+// alone, plain (without cuspan), mps (without cuspan, with a daemon of the benchmark), share, pair.
 const char* NameOf(Way way);
 
-// A program and its terms.
+// A program and its sharing options.
 struct Part {
   std::string name;
   std::vector<std::string> terms;      // Options of `cuspan run --share`.
-  std::vector<std::string> arguments;  // Of the measuring program.
+  std::vector<std::string> arguments;  // Arguments of the measuring program.
 };
 
-// Kernels by time (s), as a batch program tells.
+// Completed kernels over time (s), as printed by a batch program.
 using Progress = std::vector<std::pair<double, double>>;
 Progress ReadProgress(const std::string& text);
-// A second, between two times.
+// Kernels per second between two times.
 double Rate(const Progress& progress, double from, double to);
-// What bursts tell.
+// Output of bursts, in µs.
 std::vector<double> ReadTimes(const std::string& text);
-// By the nearest rank.
+// Nearest-rank percentile.
 double Percentile(std::vector<double> values, double part);
 
 class Stage {
  public:
-  // So many of the batch programs' kernels are launched ahead.
+  // Number of kernels launched ahead by batch programs.
   static constexpr int kPending = 64;
-  static constexpr int kBlocksOfAProcessor = 8;  // As program.cu has them.
+  static constexpr int kBlocksOfAProcessor = 8;  // Same as in program.cu.
 
-  // Finds out how fast the GPU is. `options` outlives it.
+  // Measures the speed of the GPU. `options` must outlive the result.
   static Result<Stage> Open(const Options& options);
 
   const Options& options() const { return *options_; }
-  // Of the GPU, where it is none in software.
+  // Multiprocessors of the GPU. Not valid for a software GPU.
   int processors() const { return filling_blocks_ / kBlocksOfAProcessor; }
-  int shared_kib() const { return shared_kib_; }  // A block can have so much.
+  int shared_kib() const { return shared_kib_; }  // Maximum per block.
   bool soft() const { return options_->device == "soft"; }
   void Begin(const std::string& scenario) { scenario_ = scenario; }
-  // Of the programs that are started from now on.
+  // Environment of programs started from now on.
   Environment& environment() { return environment_; }
   const Environment& environment() const { return environment_; }
 
-  // A program that always has kernels of that length, each of which fills the GPU so many times.
+  // A program always busy with kernels of this duration, each with `waves` waves of blocks filling
+  // the GPU.
   Part Batch(const std::string& name, double microseconds, double seconds,
              std::vector<std::string> terms = {}, int pending = kPending, int waves = 1) const;
-  // One that always has kernels of a kind (program.cu), so many blocks of it on a processor.
+  // A program always busy with kernels of a kind (program.cu), with `on_each` blocks per
+  // multiprocessor.
   Part BatchOf(const std::string& kind, int on_each, double seconds) const;
-  // One that always has a kernel of that length, a block on each processor, which holds so much
-  // shared memory.
+  // A program always busy with a kernel of this duration, with one block per multiprocessor holding
+  // `shared_kib` KiB of shared memory.
   Part Holding(const std::string& name, double microseconds, int shared_kib, double seconds,
                std::vector<std::string> terms) const;
-  // One that has some kernels at a time, each of which fills a part of the GPU, and pauses between
-  // (ms).
+  // A program launching `kernels` kernels at a time, each filling a fraction of the GPU, with
+  // pauses of `gap` ms.
   Part Bursts(const std::string& name, int bursts, int kernels, int gap, double microseconds,
               double fills, std::vector<std::string> terms = {}) const;
 
-  // The command that runs the program where `parts` are beside each other.
+  // Command running the program in an arrangement of `parts` programs.
   std::vector<std::string> Words(const Part& part, Way way, std::size_t parts) const;
-  // Starts it.
+  // Starts this command.
   Result<std::unique_ptr<Actor>> Start(const Part& part, Way way, std::size_t parts,
                                        const Environment& environment) const;
-  // Runs the programs beside each other, until the first of them ends, or all; what each printed.
+  // Runs the programs together until the first one ends, or all. Returns their outputs.
   Result<std::vector<std::string>> Run(const std::vector<Part>& parts, Way way,
                                        bool until_first_ends = false) const;
 
@@ -98,7 +100,7 @@ class Stage {
   std::vector<Row> rows_;
 };
 
-// The scenarios.
+// --- Scenarios
 Status Latency(Stage& stage);
 Status Throughput(Stage& stage);
 Status Fair(Stage& stage);

@@ -6,14 +6,14 @@
 namespace cuspan::bench::share {
 namespace {
 
-// Of the GPU's memory: two of these do not fit.
+// Fraction of the GPU's memory: two of these do not fit.
 constexpr double kPart = 0.6;
-// Enough for how long one takes, which is then set.
+// Enough to measure the time of one round and then set their number.
 constexpr int kFirstRounds = 20;
-// A run keeps the GPU for twenty times as long as it takes to bring its memory there.
+// A run keeps the GPU for twenty times as long as swapping its memory in takes.
 constexpr double kTimesSeconds = 6;
 
-// How long it took (s).
+// Time printed by the program (s).
 double ReadSeconds(const std::string& text) {
   const std::vector<double> times = ReadTimes(text);
   return times.empty() ? 0 : times.front();
@@ -21,7 +21,7 @@ double ReadSeconds(const std::string& text) {
 
 }  // namespace
 
-// Two programs whose memory does not fit together, against one after the other.
+// Two programs exceeding the GPU's memory together, compared with one after the other.
 Status Swap(Stage& stage) {
   if (stage.soft()) stage.environment().Set(settings::kSoftMemory.name, "512M");
   const auto fills = [&](int rounds) {

@@ -20,7 +20,7 @@ Result<double> AloneRate(Stage& stage, double microseconds) {
 
 }  // namespace
 
-// Programs that always have work: what each gets of what it has alone, and the sum.
+// Programs always busy: rate of each relative to its rate alone, and the sum.
 Status Throughput(Stage& stage) {
   CUSPAN_ASSIGN_OR_RETURN(const double short_rate, AloneRate(stage, 200));
   CUSPAN_ASSIGN_OR_RETURN(const double long_rate, AloneRate(stage, 2000));
@@ -44,7 +44,7 @@ Status Throughput(Stage& stage) {
   }
   return Status::Ok();
 }
-// Three programs with quotas, their kernels of very different lengths.
+// Three programs with quotas and very different kernel times.
 Status Fair(Stage& stage) {
   struct Case {
     double microseconds;
@@ -81,7 +81,7 @@ Status Fair(Stage& stage) {
   return Status::Ok();
 }
 
-// What --share costs a run that is alone.
+// Cost of --share for a run alone.
 Status Cost(Stage& stage) {
   for (const double length : {5.0, 100.0, 5000.0}) {
     const std::string name = Format("batch {} ms", length / 1000);

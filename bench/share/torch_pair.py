@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A PyTorch server beside a PyTorch training run on one GPU: latencies of the server's requests, and what the training
-keeps, for each of them alone, as two processes under the driver, under MPS set up by hand, in turns, and in pairs.
+"""A PyTorch server beside a PyTorch training run on one GPU: latencies of the server's requests, and the remaining rate
+of the training. Each runs alone, as two processes under the driver, under manual MPS, time-sliced, and in pairs.
 
-    bench/share/torch_pair.py --cuspan build/release/bin/cuspan [--seconds 20] [--csv FILE]
+bench/share/torch_pair.py --cuspan build/release/bin/cuspan [--seconds 20] [--csv FILE]
 """
 import argparse
 import math
@@ -18,7 +18,7 @@ WARM_UP_S = 3.0
 
 
 def serve(seconds):
-    """A small transformer, a request each 20 ms: prints each latency (ms)."""
+    """A small transformer with a request every 20 ms. Prints the latency of each request (ms)."""
     import torch
     torch.manual_seed(1)
     layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True)
@@ -47,7 +47,7 @@ def serve(seconds):
 
 
 def train(_):
-    """A transformer that keeps the GPU busy: prints how many steps there were after each, until it is ended."""
+    """A transformer keeping the GPU busy. Prints the number of steps after each step, until it is killed."""
     import torch
     torch.manual_seed(2)
     layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, dropout=0)
@@ -78,7 +78,7 @@ def train(_):
 
 
 class Way:
-    """How both are started."""
+    """Start of both programs in one arrangement."""
 
     def __init__(self, name, cuspan, options=None, environment=None):
         self.name, self.cuspan, self.options, self.environment = name, cuspan, options or {}, environment or {}
@@ -93,7 +93,7 @@ class Way:
 
 
 def run(way, roles, seconds):
-    """What the roles print, beside each other; the training ends with the server, or after its time."""
+    """Runs the roles together and returns their results. The training ends with the server, or after its time."""
     actors = {role: way.start(role, seconds) for role in roles}
     for role, actor in actors.items():
         if actor.stdout.readline().strip() != "ready":
@@ -117,7 +117,7 @@ def run(way, roles, seconds):
 
 
 def at(times, part):
-    """Of sorted times, by the nearest rank."""
+    """Nearest-rank quantile of sorted times."""
     return times[max(0, math.ceil(part * len(times)) - 1)]
 
 

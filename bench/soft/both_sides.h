@@ -1,4 +1,4 @@
-// For code that is the same in kernels and in plain C++.
+// Support for code common to kernels and plain C++.
 #pragma once
 
 #ifdef __CUDACC__

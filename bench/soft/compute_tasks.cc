@@ -1,4 +1,4 @@
-// Tasks that are compared with plain C++.
+// Tasks compared with plain C++.
 #include "bench/soft/compute_tasks.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// An array in device memory, which is memory of this process.
+// An array in device memory, accessible to this process.
 template <typename T>
 class Array {
  public:
@@ -27,14 +27,14 @@ class Array {
   }
   T* data() const { return data_; }
   T& operator[](std::size_t i) const { return data_[i]; }
-  // As a kernel's parameter.
+  // Kernel parameter.
   void* parameter() { return &data_; }
 
  private:
   T* data_ = nullptr;
 };
 
-// Shared by all: runs each side under the clock, checks once.
+// Base of all: times each side, and checks the results once.
 class ComputeTask : public Task {
  public:
   ComputeTask(Gpu& gpu, unsigned threads, const char* kernel)
@@ -66,7 +66,7 @@ class ComputeTask : public Task {
   virtual Status Fill() = 0;
   virtual Status Launch() = 0;
   virtual void Compute() = 0;
-  // Whether both sides found the same.
+  // True if both sides have the same results.
   virtual bool Equal() = 0;
 
   Gpu& gpu_;
@@ -105,7 +105,8 @@ class MultiplyTask final : public ComputeTask {
     });
   }
   bool Equal() override {
-    // Elements are at most 1, so 1024 roundings are at most 1024 times half an ulp of 1024.
+    // Elements are at most 1, so the error of 1024 roundings is at most 1024 times half an ulp of
+    // 1024.
     for (std::size_t i = 0; i < kRows * kRows; ++i)
       if (!(std::fabs(on_gpu_[i] - on_host_[i]) <= 0.03f)) return false;
     return true;
@@ -223,7 +224,8 @@ class TransformTask final : public ComputeTask {
     });
   }
   bool Equal() override {
-    // Ten stages, values up to 2 * 1024: each rounds by at most half an ulp of 2048.
+    // Ten stages with values up to 2 * 1024: the rounding error of each is at most half an ulp of
+    // 2048.
     for (std::size_t i = 0; i < kCount; ++i) {
       if (!(std::fabs(on_gpu_[i].x - on_host_[i].x) <= 5e-3f &&
             std::fabs(on_gpu_[i].y - on_host_[i].y) <= 5e-3f))
@@ -246,7 +248,7 @@ class CountStepsTask final : public ComputeTask {
     CUSPAN_RETURN_IF_ERROR(starts_.Allocate(gpu_, kCount));
     for (Array<std::uint32_t>* array : {&on_gpu_, &on_host_})
       CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kCount));
-    // Below 113383 no path passes 2^32.
+    // Starts below 113383 never exceed 2^32.
     for (std::uint32_t i = 0; i < kCount; ++i) starts_[i] = i % 100000 + 1;
     return Status::Ok();
   }
@@ -269,7 +271,7 @@ class CountStepsTask final : public ComputeTask {
   Array<std::uint32_t> starts_, on_gpu_, on_host_;
 };
 
-// Threads that search, each with a stack of its own.
+// Threads searching with a stack each.
 class CountQueensTask final : public ComputeTask {
  public:
   CountQueensTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "count_queens") {}
@@ -288,7 +290,7 @@ class CountQueensTask final : public ComputeTask {
     return gpu_.Run(function_, {(kCount + 127) / 128}, {128}, {&size, on_gpu_.parameter(), &count});
   }
   void Compute() override {
-    // Some find far more than others.
+    // Distributes the work: some starts have far more solutions.
     constexpr std::size_t kTogether = 13;
     InParallel(threads_, kTogether, [&](unsigned, std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < kCount; i += kTogether)
@@ -303,7 +305,7 @@ class CountQueensTask final : public ComputeTask {
   Array<std::uint32_t> on_gpu_, on_host_;
 };
 
-// Threads that interpret programs, each another one.
+// Threads interpreting a different program each.
 class RunMachinesTask final : public ComputeTask {
  public:
   RunMachinesTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "run_machines") {}
@@ -341,7 +343,7 @@ class RunMachinesTask final : public ComputeTask {
   Array<std::uint32_t> on_gpu_, on_host_;
 };
 
-// Systems of equations, each in the registers of a thread.
+// Systems of equations, one in the registers of each thread.
 class SolveSystemsTask final : public ComputeTask {
  public:
   SolveSystemsTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "solve_small") {}
@@ -354,7 +356,7 @@ class SolveSystemsTask final : public ComputeTask {
     CUSPAN_RETURN_IF_ERROR(matrix_.Allocate(gpu_, kSize * kSize * kCount));
     for (Array<float>* array : {&right_, &on_gpu_, &on_host_})
       CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kSize * kCount));
-    // Its diagonal dominates, so that no pivots are needed.
+    // Diagonally dominant, so pivots are not needed.
     for (std::size_t i = 0; i < kSize * kSize * kCount; ++i) {
       const std::size_t element = i / kCount;
       matrix_[i] = static_cast<float>(i * 7919 % 2001) * 1e-3f - 1.0f +
@@ -375,7 +377,7 @@ class SolveSystemsTask final : public ComputeTask {
     });
   }
   bool Equal() override {
-    // Of diagonals of 9 and more and right sides up to 1, results are below 1.
+    // Diagonals are at least 9 and right sides at most 1, so results are below 1.
     for (std::size_t i = 0; i < kSize * kCount; ++i)
       if (!(std::fabs(on_gpu_[i] - on_host_[i]) <= 1e-5f)) return false;
     return true;
@@ -384,7 +386,7 @@ class SolveSystemsTask final : public ComputeTask {
   Array<float> matrix_, right_, on_gpu_, on_host_;
 };
 
-// Fourier transforms of few points, each in the registers of a thread.
+// Fourier transforms of few points, one in the registers of each thread.
 class TransformPointsTask final : public ComputeTask {
  public:
   TransformPointsTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "transform_points") {}
@@ -418,7 +420,7 @@ class TransformPointsTask final : public ComputeTask {
     });
   }
   bool Equal() override {
-    // Five stages, values up to 64: each rounds by at most half an ulp of 64.
+    // Five stages with values up to 64: the rounding error of each is at most half an ulp of 64.
     for (std::size_t i = 0; i < kFloats; ++i)
       if (!(std::fabs(on_gpu_[i] - on_host_[i]) <= 1e-4f)) return false;
     return true;

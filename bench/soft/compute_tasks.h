@@ -1,4 +1,4 @@
-// The tasks that are compared with plain C++.
+// Tasks compared with plain C++.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace cuspan::bench::soft {
 
-// Null when `id` is no such task.
+// Null if `id` is not such a task.
 std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads);
 
 }  // namespace cuspan::bench::soft

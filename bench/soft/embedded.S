@@ -1,4 +1,4 @@
-// The PTX that nvcc made of kernels.cu.
+// PTX of kernels.cu, compiled by nvcc.
         .section .rodata
         .globl  cuspan_bench_ptx
         .globl  cuspan_bench_ptx_end

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-// In embedded.S.
+// Defined in embedded.S.
 extern "C" const char cuspan_bench_ptx[];
 extern "C" const char cuspan_bench_ptx_end[];
 

@@ -1,4 +1,4 @@
-// A software GPU as the benchmark's tasks use it.
+// A software GPU for the benchmark's tasks.
 #pragma once
 
 #include <cuda.h>
@@ -18,18 +18,18 @@ struct Shape {
   unsigned x = 1, y = 1;
 };
 
-// Device 0 with its context current and the benchmark's kernels loaded. One thread calls.
+// Device 0 with its context current and the benchmark's kernels loaded. Threads: one.
 class Gpu {
  public:
-  // Once in a process: settings of the environment hold from then on.
+  // Called once per process: this fixes the settings of the environment.
   static Result<Gpu> Open();
 
-  // Zeroed memory of the device, which a program may also read and write directly, as
-  // the software GPU's memory is the host's; freed when the process ends.
+  // Zeroed device memory. The host may access it directly, because the software GPU's memory is
+  // host memory. Freed at the end of the process.
   Result<CUdeviceptr> Allocate(std::size_t bytes);
-  // kInternal names the call and the driver's error.
+  // On failure, kInternal with the call and the driver's error.
   Result<CUfunction> Function(const char* name);
-  // Launches and waits; `parameters` as for cuLaunchKernel.
+  // Launches and waits. `parameters` as in cuLaunchKernel.
   Status Run(CUfunction function, Shape grid, Shape block, std::vector<void*> parameters,
              bool cooperative = false);
   // Loads another module and unloads it.
@@ -44,7 +44,7 @@ class Gpu {
   CUmodule module_ = nullptr;
 };
 
-// The PTX of kernels.cu, NUL-terminated.
+// PTX of kernels.cu, NUL-terminated.
 std::string_view KernelsPtx();
 
 }  // namespace cuspan::bench::soft

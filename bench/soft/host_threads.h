@@ -7,8 +7,8 @@
 
 namespace cuspan::bench::soft {
 
-// Calls part(thread, begin, end) with equal parts of [0, units) on `threads` threads, the
-// caller's among them, and returns when all have ended.
+// Calls part(thread, begin, end) with equal parts of [0, units) on `threads` threads, including the
+// caller's. Returns when all have ended.
 void InParallel(unsigned threads, std::size_t units,
                 const std::function<void(unsigned, std::size_t, std::size_t)>& part);
 

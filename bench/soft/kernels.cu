@@ -1,5 +1,5 @@
-// The kernels that the benchmark of the software GPU times: CUDA as any user
-// would write it. Plain names, so that the driver's functions find them.
+// Kernels timed by the benchmark of the software GPU: ordinary CUDA code. Their names are not
+// mangled, so the driver's functions find them.
 #include <cstdint>
 
 #include "bench/soft/local_stacks.h"
@@ -31,7 +31,7 @@ __device__ float SumOfWarp(float value) {
   return value;
 }
 
-// The block's sum of `value`, in thread 0.
+// Sum of `value` over the block, in thread 0.
 __device__ float SumOfBlock(float value) {
   __shared__ float sums[32];
   const int lane = threadIdx.x % 32;
@@ -99,19 +99,19 @@ __global__ void transform_1024(const float2* input, const float2* turns, float2*
   for (int i = thread; i < 1024; i += 512) output[blockIdx.x * 1024 + i] = points[i];
 }
 
-// Threads that search, each from a start of its own.
+// Threads searching, each from a different start.
 __global__ void count_queens(int size, uint32_t* ways, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) ways[i] = CountWays(size, i);
 }
 
-// Threads that interpret programs, each another one.
+// Threads interpreting a different program each.
 __global__ void run_machines(const uint8_t* programs, int steps, uint32_t* results, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) results[i] = RunMachine(programs + i * kMachineBytes, steps, i);
 }
 
-// Each thread solves a system in its registers.
+// Each thread solves a system of equations in its registers.
 __global__ void solve_small(const float* matrix, const float* right, float* x, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) SolveSystem<kSmallSystem>(matrix, right, x, count, i);
@@ -127,7 +127,7 @@ __global__ void transform_points(const float* input, const float* turns, float* 
   if (i < count) TransformPoints(input, turns, output, count, i);
 }
 
-// How many steps of Collatz's rule lead from starts[i] to 1.
+// Number of steps of Collatz's rule from starts[i] to 1.
 __global__ void count_steps(const uint32_t* starts, uint32_t* steps, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
@@ -144,7 +144,7 @@ __global__ void meet_often(int times) {
   for (int i = 0; i < times; ++i) __syncthreads();
 }
 
-// Every block waits until all `blocks` blocks run, so that all are resident.
+// Every block waits until all `blocks` blocks run, so all are resident.
 __global__ void be_resident(unsigned* arrived, unsigned blocks) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -155,7 +155,7 @@ __global__ void be_resident(unsigned* arrived, unsigned blocks) {
   __syncthreads();
 }
 
-// A kernel of ordinary size, some 450 instructions, launched once.
+// A kernel of ordinary size, about 450 instructions, launched once.
 __global__ void of_ordinary_size(const float* input, float* output, uint32_t* counts, int count) {
   __shared__ float tile[256];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
-// What is computed with a stack in local memory, for each thread another way: the same code for the
-// kernels and for plain C++.
+// Computations with a stack in local memory, with different control flow in each thread. The code
+// is common to kernels and plain C++.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace cuspan::bench::soft {
 
 enum { kPlacedQueens = 3, kDeepestQueens = 256, kMachineBytes = 256, kMachineStack = 256 };
 
-// How many ways there are to place queens on a board of `size` rows whose first kPlacedQueens rows
-// are given by the digits of `start`.
+// Number of ways to place queens on a board of `size` rows. The digits of `start` give the first
+// kPlacedQueens rows.
 CUSPAN_BENCH_BOTH std::uint32_t CountWays(std::uint32_t size, std::uint32_t start) {
   std::uint32_t columns[kDeepestQueens], left[kDeepestQueens], right[kDeepestQueens],
       open[kDeepestQueens];
@@ -47,7 +47,7 @@ CUSPAN_BENCH_BOTH std::uint32_t CountWays(std::uint32_t size, std::uint32_t star
   return found;
 }
 
-// Runs a program of kMachineBytes bytes, a byte an instruction, for so many steps.
+// Runs a program of kMachineBytes bytes, one per instruction, for `steps` steps.
 CUSPAN_BENCH_BOTH std::uint32_t RunMachine(const std::uint8_t* program, int steps,
                                            std::uint32_t sum) {
   std::uint32_t stack[kMachineStack];

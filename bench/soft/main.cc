@@ -1,4 +1,4 @@
-// cuspan bench soft: what the software GPU's speed is, against plain C++ on the same cores.
+// cuspan bench soft: speed of the software GPU, compared with plain C++ on the same cores.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -112,7 +112,7 @@ Status Check(const Options& options) {
   return Status::Ok();
 }
 
-// Whether every row could be measured.
+// True if every row could be measured.
 Result<bool> Run(const Options& options, const Origin& origin) {
   CUSPAN_RETURN_IF_ERROR(Check(options));
   if (options.list) {

@@ -1,5 +1,5 @@
-// The same algorithms as kernels.cu in plain C++: what the software GPU's times are
-// compared with. Compiled with -O2 and nothing else, whatever the build type.
+// The algorithms of kernels.cu in plain C++, for comparison with the software GPU. Always compiled
+// with only -O2, in all build types.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ struct Complex {
   float x, y;
 };
 
-// All work on the part [begin, end) of the units named, so that threads share the work.
+// All functions process the part [begin, end) of the given units, so threads can share the work.
 
 // c = a * b for n by n matrices, n a multiple of 32; units: rows of tiles of 32 by 32.
 void MultiplyTiles(const float* a, const float* b, float* c, std::size_t n, std::size_t begin,
@@ -23,15 +23,15 @@ float Sum(const float* values, std::size_t begin, std::size_t end);
 // Units: transforms of 1024 points; turns[k] = exp(-2 pi i k / 1024).
 void Transform1024(const Complex* input, const Complex* turns, Complex* output, std::size_t begin,
                    std::size_t end);
-// In how many ways queens can be placed on a board; units: placements of the first rows.
+// Number of ways to place queens on a board; units: placements of the first rows.
 void CountQueens(int size, std::uint32_t* ways, std::size_t begin, std::size_t end);
-// What small programs compute; units: programs.
+// Results of small programs; units: programs.
 void RunMachines(const std::uint8_t* programs, int steps, std::uint32_t* results, std::size_t begin,
                  std::size_t end);
-// Systems of kSmallSystem equations (unrolled.h); units: systems, of `count` in all.
+// Systems of kSmallSystem equations (unrolled.h); units: systems, `count` in total.
 void SolveSmallSystems(const float* matrix, const float* right, float* x, std::size_t count,
                        std::size_t begin, std::size_t end);
-// Transforms of kPointsOfThread points (unrolled.h); units: transforms, of `count` in all.
+// Transforms of kPointsOfThread points (unrolled.h); units: transforms, `count` in total.
 void TransformFewPoints(const float* input, const float* turns, float* output, std::size_t count,
                         std::size_t begin, std::size_t end);
 // Steps of Collatz's rule to 1; units: elements.

@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A row that has taken so long is not repeated again.
+// A row taking longer is not repeated.
 constexpr std::chrono::seconds kPatience{20};
 
 constexpr const char* kVector = "vector";
@@ -34,7 +34,7 @@ std::string CompileTitle(const char* how) {
   return FirstLaunchTitle(TaskId::kFirstLargeLaunch, how);
 }
 
-// The bars hold on a machine with AVX-512.
+// The limits are for a machine with AVX-512.
 constexpr RowSpec kRows[] = {
     {"matmul32", [] { return std::string("matmul 1024^3, tiles of 32 x 32"); }, "x", 1.0, 0.6,
      false},
@@ -138,7 +138,7 @@ class Measurer {
     return server.get();
   }
 
-  // Runs both in turn.
+  // Runs both sides alternately.
   Status Interleave(const Measured& a, const Measured& b, Samples* samples_a, Samples* samples_b) {
     std::vector<double> values[2];
     const Clock::time_point start = Clock::now();
@@ -157,7 +157,7 @@ class Measurer {
   Result<double> Once(const Measured& one) {
     CUSPAN_ASSIGN_OR_RETURN(auto* server, ServerOf(one.server));
     Result<double> value = server->Run(one.task, one.side);
-    if (!value.ok()) servers_.erase(one.server);  // It may have ended: the next row gets another.
+    if (!value.ok()) servers_.erase(one.server);  // It may have ended: the next row starts another.
     return value;
   }
 
@@ -169,11 +169,11 @@ class Measurer {
     return Status::Ok();
   }
 
-  // The host's time is another task's: its process is another, so that neither is prepared
-  // again each time.
+  // Compares with the host's time of another task. The host uses its own process, so tasks are not
+  // prepared again for each repetition.
   Status CompareWith(TaskId host_task, TaskId gpu_task, RowResult& result) {
     ServerOptions host = Common();
-    host.model = "auto";  // The default, spelled out: another key, the same settings.
+    host.model = "auto";  // The default, written out: a different key with the same settings.
     Samples ours, reference;
     CUSPAN_RETURN_IF_ERROR(Interleave({Common(), gpu_task, Side::kGpu},
                                       {host, host_task, Side::kHost}, &ours, &reference));
@@ -198,7 +198,7 @@ class Measurer {
     return Status::Ok();
   }
 
-  // Beside a launch in the first tier's code alone.
+  // Compares with a launch using the first tier's code only.
   Status TieredLaunch(RowResult& result) {
     RowResult first;
     CUSPAN_RETURN_IF_ERROR(FirstLaunch(TaskId::kFirstLargeLaunch, true, kFirst, first));
@@ -207,12 +207,12 @@ class Measurer {
     return FirstLaunch(TaskId::kFirstLargeLaunch, true, "", result);
   }
 
-  // Each in a fresh process; cold ones with an empty folder of compiled kernels.
+  // Each launch uses a new process. Cold ones have an empty folder of compiled kernels.
   Status FirstLaunch(TaskId task, bool cold, const char* tier, RowResult& result) {
     CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder filled,
                             TemporaryFolder::Create(std::filesystem::temp_directory_path()));
     std::vector<double> values;
-    const int unused = cold ? 0 : 1;  // The first fills the folder.
+    const int unused = cold ? 0 : 1;  // The first run fills the folder.
     for (int i = 0; i < options_.repetitions + unused; ++i) {
       CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder empty,
                               TemporaryFolder::Create(std::filesystem::temp_directory_path()));

@@ -1,4 +1,4 @@
-// The rows of the table: what is measured, how it is judged, and the measuring.
+// Rows of the table: their measurement and their verdict.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,9 @@ namespace cuspan::bench::soft {
 struct RowSpec {
   const char* key;
   std::string (*title)();
-  const char* unit;  // Of `measured`, as printed.
+  const char* unit;  // Printed unit of `measured`.
   double must, aim;
-  bool more_is_better;  // Else less is.
+  bool more_is_better;  // Otherwise, less is better.
 };
 
 struct Samples {
@@ -27,11 +27,11 @@ struct Samples {
 
 struct RowResult {
   const RowSpec* spec = nullptr;
-  Status status;                // Why there is no result.
-  double measured = 0;          // In the row's unit; what is judged.
-  std::optional<Samples> ours;  // Seconds, where times are compared.
+  Status status;                // Reason for a missing result.
+  double measured = 0;          // The judged value, in the row's unit.
+  std::optional<Samples> ours;  // Seconds, if times are compared.
   std::optional<Samples> reference;
-  std::string reference_name;  // What `reference` is, when it is not plain C++.
+  std::string reference_name;  // Name of `reference` if it is not plain C++.
 };
 
 enum class Verdict { kAim, kMust, kMissed, kFailed };
@@ -40,15 +40,15 @@ Verdict Judge(const RowResult& result);
 struct MeasureOptions {
   unsigned threads = 1;
   int repetitions = 5;
-  std::vector<std::string> keys;  // Of the rows wanted; empty: all.
+  std::vector<std::string> keys;  // Selected rows; empty: all.
 };
 
 std::span<const RowSpec> AllRows();
-// Whether `key`, as it is given on the command line, is the row's or the part of it before a -.
+// True if `key` from the command line is the row's key, or its part before a "-".
 bool Names(std::string_view key, const RowSpec& row);
 
-// Measures row after row and tells each. Fails when a process or a folder can not be made;
-// failures of a row are in its result.
+// Measures all rows and calls `tell` for each. Fails if a process or a folder cannot be created. A
+// row's failure is in its result.
 Status Measure(const MeasureOptions& options, const std::function<void(const RowResult&)>& tell);
 
 }  // namespace cuspan::bench::soft

@@ -48,7 +48,7 @@ Answer AnswerWith(const Result<double>& result) {
   return answer;
 }
 
-// The life of the process: answers requests until the other end is closed.
+// Main loop of the process: answers requests until the other end is closed.
 class Service {
  public:
   Service(int socket, unsigned threads) : socket_(socket), threads_(threads) {}

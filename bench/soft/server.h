@@ -1,5 +1,5 @@
-// Processes that run tasks: the software GPU takes its settings from the environment
-// once in a process, so each combination of settings has a process of its own.
+// Processes running tasks. The software GPU reads its settings from the environment once per
+// process, so each combination of settings needs its own process.
 #pragma once
 
 #include <sys/types.h>
@@ -24,16 +24,17 @@ struct ServerOptions {
   auto operator<=>(const ServerOptions&) const = default;
 };
 
-// One such process; ended with this object. One thread calls.
+// One process of this kind, ended with this object. Threads: one.
 class Server {
  public:
-  // Forks: to be called while this process has one thread.
+  // Forks. To be called while this process has one thread.
   static Result<std::unique_ptr<Server>> Start(const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Runs a task once, on one side; its first call also prepares it and ends the one before.
+  // Runs a task once, on one side. The first call for a task also prepares it, and ends the
+  // previous task.
   Result<double> Run(TaskId task, Side side);
 
  private:

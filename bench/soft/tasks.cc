@@ -1,4 +1,4 @@
-// Tasks about the software GPU alone: costs of barriers, launches, modules and blocks.
+// Tasks for the software GPU alone: costs of barriers, launches, modules and blocks.
 #include "bench/soft/tasks.h"
 
 #include <unistd.h>
@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kFirstLaunchKernel = "of_ordinary_size";
 constexpr const char* kFirstLargeLaunchKernel = "solve_large";
 
-// Seconds for each barrier of a block of 1024 threads.
+// Seconds per barrier of a block of 1024 threads.
 class BarrierTask final : public Task {
  public:
   explicit BarrierTask(Gpu& gpu) : gpu_(gpu) {}
@@ -38,10 +38,10 @@ class BarrierTask final : public Task {
   CUfunction function_ = nullptr;
 };
 
-// Seconds from asking for a kernel to the end of its first launch; once in a process.
+// Seconds from the look-up of a kernel to the end of its first launch. Once per process.
 class FirstLaunchTask final : public Task {
  public:
-  // `kernel` takes three arrays, the elements of each thread in them at most `each`, and a count.
+  // `kernel` takes three arrays, with at most `each` elements per thread, and a count.
   FirstLaunchTask(Gpu& gpu, const char* kernel, std::size_t each)
       : gpu_(gpu), kernel_(kernel), each_(each) {}
   Status Prepare() override {
@@ -67,7 +67,7 @@ class FirstLaunchTask final : public Task {
   CUdeviceptr arrays_[3] = {};
 };
 
-// A module of `bytes` or little more: all kernels over and over, under new names.
+// A module of `bytes` bytes or slightly more: repeats all kernels under new names.
 std::string LargeModule(std::size_t bytes) {
   const std::string_view text = KernelsPtx();
   const std::size_t first = text.find(".visible .entry");
@@ -75,7 +75,7 @@ std::string LargeModule(std::size_t bytes) {
   const std::string_view kernels = text.substr(first);
   constexpr std::string_view kEntry = ".entry ";
   for (int copy = 0; module.size() < bytes; ++copy) {
-    // Each name stands in its own kernel only, as a whole or before "_param_".
+    // Each name occurs only in its own kernel, as a whole or before "_param_".
     for (std::size_t at = 0; at < kernels.size();) {
       const std::size_t next = kernels.find(".visible .entry", at + 1);
       std::string kernel(kernels.substr(at, next - at));
@@ -119,7 +119,7 @@ Result<double> ResidentBytes() {
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// Bytes for each resident block of 1024 threads; once in a process.
+// Bytes per resident block of 1024 threads. Once per process.
 class ResidentMemoryTask final : public Task {
  public:
   explicit ResidentMemoryTask(Gpu& gpu) : gpu_(gpu) {}
@@ -127,7 +127,7 @@ class ResidentMemoryTask final : public Task {
     CUSPAN_ASSIGN_OR_RETURN(function_, gpu_.Function("be_resident"));
     CUSPAN_ASSIGN_OR_RETURN(CUdeviceptr memory, gpu_.Allocate(sizeof(unsigned)));
     arrived_ = reinterpret_cast<unsigned*>(memory);
-    return Run(1);  // The code, and the first block's memory, are there now.
+    return Run(1);  // Creates the code and the first block's memory.
   }
   Result<double> OnGpu() override {
     constexpr unsigned kBlocks = 7;

@@ -1,5 +1,5 @@
-// What is timed: each task does one thing on the software GPU and, where there is something
-// to compare with, the same in plain C++ with the same number of threads.
+// Timed tasks. Each runs once on the software GPU. If there is a comparison, it does the same in
+// plain C++ with the same number of threads.
 #pragma once
 
 #include <memory>
@@ -32,21 +32,21 @@ enum class TaskId : std::uint32_t {
 class Task {
  public:
   virtual ~Task() = default;
-  // Allocates, computes both sides once and compares the results: kInternal when they
-  // differ. Called once, before the others.
+  // Allocates, computes both sides once, and compares the results: kInternal if they differ. Called
+  // once, before the other functions.
   virtual Status Prepare() { return Status::Ok(); }
-  // Once on the software GPU: seconds, or what the task is about.
+  // Runs once on the software GPU. Returns seconds, or another value measured by the task.
   virtual Result<double> OnGpu() = 0;
-  // Once in plain C++, in seconds.
+  // Runs once in plain C++. Returns seconds.
   virtual Result<double> OnHost() {
     return Status::Unsupported("there is nothing to compare this task with");
   }
 };
 
-// `threads` is what the C++ side uses; the software GPU has been told the same.
+// `threads`: threads of the C++ side, and of the software GPU.
 std::unique_ptr<Task> MakeTask(TaskId id, Gpu& gpu, unsigned threads);
 
-// Instructions of the kernel that kFirstLaunch or kFirstLargeLaunch launches.
+// Number of instructions of the kernel launched by kFirstLaunch or kFirstLargeLaunch.
 int FirstLaunchInstructions(TaskId task);
 
 }  // namespace cuspan::bench::soft

@@ -1,5 +1,5 @@
-// What one thread computes in registers, with all loops unrolled: the same code for the kernels and
-// for plain C++. The elements of problem i lie `count` apart, as kernels read them best.
+// Computations of one thread in registers, with all loops unrolled. The code is common to kernels
+// and plain C++. Elements of problem i are `count` apart, the best layout for kernels.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace cuspan::bench::soft {
 
 inline constexpr int kSmallSystem = 6, kLargeSystem = 16, kPointsOfThread = 32;
 
-// Solves `matrix` x = `right` of kSize equations by elimination without pivots.
+// Solves `matrix` x = `right` with kSize equations by elimination without pivots.
 template <int kSize>
 CUSPAN_BENCH_BOTH void SolveSystem(const float* matrix, const float* right, float* x,
                                    std::size_t count, std::size_t i) {
@@ -43,8 +43,8 @@ CUSPAN_BENCH_BOTH void SolveSystem(const float* matrix, const float* right, floa
   }
 }
 
-// The Fourier transform of kPointsOfThread points (x, y), without putting them in order;
-// turns[2 k] and turns[2 k + 1] are cos and sin of -2 pi k / kPointsOfThread.
+// Fourier transform of kPointsOfThread points (x, y), without reordering them. turns[2 k] and
+// turns[2 k + 1] are cos and sin of -2 pi k / kPointsOfThread.
 CUSPAN_BENCH_BOTH void TransformPoints(const float* input, const float* turns, float* output,
                                        std::size_t count, std::size_t i) {
   float x[kPointsOfThread], y[kPointsOfThread];

@@ -1,5 +1,5 @@
-// After a fault of a kernel: each function of the runtime either reports the fault, whatever it is
-// about, or does its work, since it needs no context.
+// After a fault of a kernel: each function of the runtime either reports the fault, independent of
+// its subject, or works because it needs no context.
 //
 //   after_fault
 #include <cuda_profiler_api.h>
@@ -41,7 +41,7 @@ void Callback(cudaStream_t, cudaError_t, void*) {}
 alignas(4096) char host[8192];
 char registered[4096];
 
-// What was made before the fault.
+// Objects made before the fault.
 struct Objects {
   int* device = nullptr;
   int* other = nullptr;
@@ -93,7 +93,7 @@ struct Objects {
     CHECK(cudaDeviceSynchronize());
   }
 
-  // The parameters of a node that launches Nothing.
+  // Parameters of a node launching Nothing.
   struct Launch {
     Launch() {
       parameters.func = reinterpret_cast<void*>(Nothing);
@@ -340,7 +340,7 @@ void Graphs(const Objects& objects) {
   REPORTS(cudaGraphLaunch(objects.exec, objects.stream));
 }
 
-// What frees reports it as well.
+// Functions freeing objects report it too.
 void Ends(const Objects& objects) {
   WORKS(cudaMemPoolDestroy(objects.pool));
   REPORTS(cudaEventDestroy(objects.unused));

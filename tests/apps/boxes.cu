@@ -1,5 +1,5 @@
 // Copies and sets of rows and planes: pitched memory, boxes inside larger ones, between host and
-// device, pinned or not, and what CUDA refuses.
+// device, pinned or not, and invalid arguments.
 #include <cstring>
 #include <vector>
 
@@ -19,7 +19,7 @@ Byte Pattern(std::size_t x, std::size_t y, std::size_t z, int seed) {
   return static_cast<Byte>(x * 3 + y * 7 + z * 13 + static_cast<std::size_t>(seed));
 }
 
-// Rows of memory with room around a box at (x, y, z).
+// Memory with room around a box at (x, y, z).
 struct Frame {
   std::size_t pitch, height, depth;
   std::size_t bytes() const { return pitch * height * depth; }
@@ -37,7 +37,8 @@ std::vector<Byte> Filled(const Frame& frame, int seed) {
   return bytes;
 }
 
-// Elements of `result` that are neither the box from `source` nor, outside of it, what was there.
+// Number of wrong elements in `result`. Inside the box, `source` is expected, outside of it the
+// earlier contents.
 long Wrong(const std::vector<Byte>& result, const std::vector<Byte>& before, const Frame& to,
            cudaPos at, const std::vector<Byte>& source, const Frame& from, cudaPos start,
            const Box& box) {
@@ -59,7 +60,7 @@ cudaPitchedPtr Pointer(void* memory, const Frame& frame) {
   return make_cudaPitchedPtr(memory, frame.pitch, frame.pitch, frame.height);
 }
 
-// One box to the device, inside it, and back, by 3-D copies.
+// Copies one box to the device, inside it, and back, by 3-D copies.
 void Copy3D(const Frame& host, const Frame& device, cudaPos at, cudaPos start, const Box& box,
             bool pinned, bool asynchronous) {
   const std::vector<Byte> source = Filled(host, 1);
@@ -128,7 +129,7 @@ void Copy3D(const Frame& host, const Frame& device, cudaPos at, cudaPos start, c
   CHECK(cudaFree(other));
 }
 
-// Rows through cudaMallocPitch, and the host's own rows.
+// Copies rows to memory of cudaMallocPitch and back.
 void Copy2D(std::size_t width, std::size_t rows, std::size_t host_pitch) {
   Byte* device = nullptr;
   std::size_t pitch = 0;
@@ -143,7 +144,7 @@ void Copy2D(std::size_t width, std::size_t rows, std::size_t host_pitch) {
   long wrong = Wrong(back, std::vector<Byte>(host.bytes(), 0), host, {0, 0, 0}, source, host,
                      {0, 0, 0}, {width, rows, 1});
   EXPECT(wrong == 0, "%ld bytes of %zu x %zu wrong", wrong, width, rows);
-  // A set leaves what lies between the rows; here, the last byte of each.
+  // A set leaves the bytes between rows unchanged: here, the last byte of each row.
   CHECK(cudaMemset2D(device, pitch, 0x5a, width - 1, rows));
   CHECK(cudaMemcpy2DAsync(back.data(), host_pitch, device, pitch, width, rows,
                           cudaMemcpyDeviceToHost, nullptr));
@@ -195,7 +196,7 @@ void Refused() {
 }
 
 #if CUDART_VERSION >= 12080
-// Runs and boxes that are copied together, with the host's side tight.
+// Runs and boxes copied in batches, without gaps on the host's side.
 void Batches() {
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -205,10 +206,10 @@ void Batches() {
   Byte* device = nullptr;
   CHECK(cudaMalloc(&device, room.bytes() + tight.bytes()));
   CHECK(cudaMemset(device, 0, room.bytes() + tight.bytes()));
-  CHECK(cudaDeviceSynchronize());  // The stream waits for no other.
+  CHECK(cudaDeviceSynchronize());  // The stream is non-blocking.
   Byte* const second = device + room.bytes();
 
-  // A run in two pieces, of which one need not outlive the call.
+  // A run in two pieces. One source need not outlive the call.
   std::vector<Byte> piece(source.begin(), source.begin() + 100);
   void* to[] = {second, second + piece.size()};
   void* from[] = {piece.data(), const_cast<Byte*>(source.data()) + piece.size()};

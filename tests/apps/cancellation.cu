@@ -1,5 +1,5 @@
-// A thread that is cancelled inside a CUDA call leaves it when the call has done its work, and is
-// cancelled at the next cancellation point of its own. What it used stays usable for others.
+// A thread cancelled inside a CUDA call completes the call. It is cancelled at its own next
+// cancellation point. Its streams and memory stay usable for other threads.
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -43,13 +43,13 @@ static void* Thread(void* argument) {
   calling = 1;
   const cudaError_t error = call.call();
   if (error == cudaSuccess) returned = true;
-  while (!cancelled) sched_yield();  // No cancellation point. Main may come late on a busy machine.
+  while (!cancelled) sched_yield();  // No cancellation point. Main may be late on a busy machine.
   pthread_testcancel();
   return argument;
 }
 
-// Cancelled while it waits for what is no CUDA call: a pipe, read through a library that cuspan's
-// own functions may stand in front of.
+// Cancelled during a wait outside CUDA: for a pipe, read through a library possibly preceded by
+// cuspan's own functions.
 static void* Reader(void* argument) {
   char byte = 0;
   calling = 1;

@@ -1,4 +1,4 @@
-// What the programs of this folder share: checking of CUDA calls and of command lines.
+// Common code of this folder's programs: checks of CUDA calls and of command lines.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Ends the program with a message when a CUDA call fails.
+// Ends the program with a message if a CUDA call fails.
 #define CHECK(call)                                                                 \
   do {                                                                              \
     const cudaError_t check_error = (call);                                         \
@@ -18,10 +18,10 @@
     }                                                                               \
   } while (false)
 
-// Ends the program when the launch just made was refused.
+// Ends the program if the last launch was refused.
 #define CHECK_LAUNCH() CHECK(cudaGetLastError())
 
-// Notes a wrong result in the int `failures` and goes on; the arguments are those of printf.
+// Counts a wrong result in the int `failures` and continues. The arguments are those of printf.
 #define EXPECT(condition, ...)                                                      \
   do {                                                                              \
     if (!(condition)) {                                                             \
@@ -32,7 +32,7 @@
     }                                                                               \
   } while (false)
 
-// Argument number `index` as a number from `low` to `high`, or `fallback` when it was not given.
+// Returns argument number `index` as a number from `low` to `high`, or `fallback` if not given.
 inline long NumberArgument(int argc, char** argv, int index, long fallback, long low, long high) {
   if (index >= argc) return fallback;
   char* end = nullptr;
@@ -46,7 +46,7 @@ inline long NumberArgument(int argc, char** argv, int index, long fallback, long
   return value;
 }
 
-// The number of devices; ends the program when there is none.
+// Returns the number of devices. Ends the program if it is 0.
 inline int DeviceCount() {
   int count = 0;
   CHECK(cudaGetDeviceCount(&count));
@@ -57,9 +57,9 @@ inline int DeviceCount() {
   return count;
 }
 
-// "1 device", "2 devices": the second word.
+// Returns the second word of "1 device", "2 devices".
 inline const char* Devices(int count) { return count == 1 ? "device" : "devices"; }
 
-// The last word of each program's line, and its exit status.
+// Return the last word of each program's line, and its exit status.
 inline const char* Verdict(long failures) { return failures == 0 ? "PASS" : "FAIL"; }
 inline int ExitStatus(long failures) { return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE; }

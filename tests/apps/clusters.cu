@@ -1,4 +1,4 @@
-// Launches with attributes: clusters of blocks, where the device has them, and events.
+// Launches with attributes: clusters of blocks, if the device supports them, and events.
 //
 //   clusters
 #include <vector>
@@ -10,7 +10,7 @@ namespace {
 int failures = 0;
 constexpr unsigned kBlocks = 8;
 
-// Each block says how many blocks its cluster has, and its own place in it.
+// Each block reports its cluster's number of blocks, and its own rank in it.
 __global__ void Report(unsigned* sizes, unsigned* ranks) {
   unsigned size = 0, rank = 0;
   asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
@@ -99,7 +99,7 @@ void Clusters() {
   EXPECT(Launch(ConfigOf(&cluster, 1), Report, reports.sizes, reports.ranks) != cudaSuccess,
          "a grid that is no multiple of the cluster");
   static_cast<void>(cudaGetLastError());
-  // Captured, and so a node of a graph.
+  // The captured launch becomes a node of a graph.
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreate(&stream));
   CHECK(cudaMemset(reports.sizes, 0, kBlocks * sizeof(unsigned)));
@@ -120,8 +120,8 @@ void Clusters() {
   CHECK(cudaStreamDestroy(stream));
 }
 
-// More blocks than every device takes need the function's leave, and more than this one takes are
-// refused all the same: by the launch itself, not by what comes later.
+// Cluster sizes beyond the portable maximum need the function's permission. Sizes beyond this
+// device's maximum are refused in any case, by the launch itself and not by a later call.
 void TooLarge() {
   int has_clusters = 0;
   CHECK(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, 0));
@@ -153,7 +153,7 @@ void TooLarge() {
          "asked with a grid of one and a half");
   EXPECT(launch(4, 6, nullptr) == cudaErrorInvalidClusterSize, "a grid of one cluster and a half");
   EXPECT(launch(0, 4, nullptr) == cudaErrorInvalidClusterSize, "a cluster of no blocks");
-  // Nothing of it is left for later.
+  // No error is left for later calls.
   CHECK(cudaDeviceSynchronize());
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreate(&stream));
@@ -171,7 +171,7 @@ void TooLarge() {
   EXPECT(launch(2 * static_cast<unsigned>(value), 4 * static_cast<unsigned>(value), nullptr) ==
              cudaErrorInvalidClusterSize,
          "more blocks than the device takes");
-  // What a kernel was compiled with counts, too.
+  // Cluster sizes compiled into a kernel count too.
   Compiled<<<32, 32>>>();
   EXPECT(cudaGetLastError() == cudaErrorInvalidClusterSize,
          "a kernel compiled with sixteen blocks");
@@ -183,7 +183,7 @@ void TooLarge() {
   CHECK(cudaDeviceSynchronize());
 }
 
-// An event that the launch itself records; another stream waits for it.
+// An event recorded by the launch itself. Another stream waits for it.
 void Events() {
   int* sum = nullptr;
   CHECK(cudaMalloc(&sum, sizeof *sum));

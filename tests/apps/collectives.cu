@@ -1,4 +1,4 @@
-// NCCL by a process that has all devices: a rank on each. Every kind of call for several types and
+// NCCL in one process with all devices: a rank on each. Every kind of call, for several types and
 // sizes, and calls beside kernels, in streams, in groups and in graphs.
 //
 //   collectives [MOST_ELEMENTS [SEED]]
@@ -14,7 +14,7 @@
 
 namespace {
 
-// --- Every kind of call.
+// --- Every kind of call
 template <typename T>
 void Kinds(const Ranks& ranks, Type type, size_t count) {
   const int root = devices - 1;
@@ -62,7 +62,7 @@ void Kinds(const Ranks& ranks, Type type, size_t count) {
   });
   ranks.Wait();
   b.Expect("all-gather", b.receive, count * static_cast<size_t>(devices), gathered);
-  // Each to each by sends and receives.
+  // All-to-all by sends and receives.
   const auto exchanged = [&](int r, size_t i) {
     return static_cast<float>(ValueAt(static_cast<int>(i / count), own(r) + i % count));
   };
@@ -121,7 +121,7 @@ void Factors(const Ranks& ranks, size_t count) {
     float two = 2.F;
     NCCL(Call("ncclRedOpCreatePreMulSum", &op[r], &two, static_cast<int>(kFloat), 1,
               ranks.comms[r]));
-    two = 0.F;  // It was read.
+    two = 0.F;  // Already copied.
     const float three = 3.F;
     CHECK(cudaMalloc(&factor[r], sizeof(float)));
     CHECK(cudaMemcpy(factor[r], &three, sizeof three, cudaMemcpyHostToDevice));
@@ -147,7 +147,7 @@ void Factors(const Ranks& ranks, size_t count) {
   }
 }
 
-// --- Beside kernels.
+// --- Beside kernels
 __global__ void AddOne(float* values, size_t count) {
   const size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
   if (i < count) values[i] += 1.F;
@@ -157,7 +157,7 @@ void AddOneTo(float* values, size_t count, cudaStream_t stream) {
   CHECK_LAUNCH();
 }
 
-// A kernel, a collective, a kernel, again and again.
+// Repeatedly a kernel, a collective, a kernel.
 void InStreams(const Ranks& ranks, size_t count) {
   Buffers<float> b(count);
   constexpr int kRounds = 5;
@@ -179,8 +179,8 @@ void InStreams(const Ranks& ranks, size_t count) {
            [&](int, size_t i) { return Reduced(kMaximum, i) + 2 * kRounds; });
 }
 
-// A group whose calls are in two streams of each device begins when both have come so far, and both
-// go on behind it.
+// A group with calls in two streams of each device begins after earlier work of both streams. Later
+// work of both streams waits for it.
 void TwoStreams(const Ranks& ranks, size_t count) {
   Buffers<float> b(count), c(count);
   std::vector<cudaStream_t> other(devices);
@@ -213,7 +213,7 @@ void TwoStreams(const Ranks& ranks, size_t count) {
            [&](int, size_t i) { return Reduced(kMaximum, i) + 2.F; });
 }
 
-// Streams that get much more than has been done, and are destroyed before it is.
+// Streams with much more work submitted than done, destroyed before its end.
 void ManyBehind(const Ranks& ranks, size_t count) {
   constexpr int kCalls = 100;
   static std::atomic<bool> go;
@@ -231,7 +231,7 @@ void ManyBehind(const Ranks& ranks, size_t count) {
                 ranks.comms[r], streams[r]));
     NCCL(Call("ncclGroupEnd"));
   };
-  // The first ones may connect the ranks, which waits for the devices.
+  // The first calls may connect the ranks and wait for the devices.
   all_reduce(b.send, kMaximum);
   all_reduce(b.send, kSum);
   for (int r = 0; r < devices; ++r) {
@@ -291,7 +291,7 @@ void InGraphs(const Ranks& ranks, size_t count) {
   for (int r = 0; r < devices; ++r) CHECK(cudaGraphExecDestroy(execs[r]));
 }
 
-// Groups of calls of any kinds and sizes, some of which go into a second stream.
+// Groups of calls of any kind and size, some in a second stream.
 class RandomGroups {
  public:
   RandomGroups(const Ranks& ranks, unsigned seed) : ranks_(ranks), random_(seed), others_(devices) {
@@ -330,8 +330,8 @@ class RandomGroups {
   struct One {
     int kind;
     size_t count;
-    int rank;     // The root, or how far each sends.
-    bool second;  // In the second stream.
+    int rank;     // The root, or the distance of sends.
+    bool second;  // Call in the second stream.
     std::unique_ptr<Buffers<int>> buffers;
   };
   size_t Below(size_t limit) { return random_() % limit; }

@@ -1,5 +1,5 @@
-// The life of NCCL's communicators, in a process that has a rank on each device: how they are made,
-// what they say, how they are split, shrunk, finalised and aborted, memory, and wrong arguments.
+// Life cycle of NCCL's communicators, in a process with a rank on each device: creation,
+// properties, splitting, shrinking, finalising and aborting. Also memory and wrong arguments.
 //
 //   communicators
 #include "nccl.h"
@@ -20,7 +20,7 @@ void Facts(const Ranks& ranks) {
 
 void SplitAndShrink(const Ranks& ranks, size_t count) {
   std::vector<Comm> parts(devices);
-  // Backwards, the ranks of even and of odd numbers.
+  // Even and odd ranks, each in reverse order.
   ranks.Group([&](int r) {
     return Call("ncclCommSplit", ranks.comms[r], r % 2, -r, &parts[r],
                 static_cast<Config*>(nullptr));
@@ -45,7 +45,7 @@ void SplitAndShrink(const Ranks& ranks, size_t count) {
     return sum;
   });
   for (int r = 0; r < devices; ++r) NCCL(Call("ncclCommDestroy", parts[r]));
-  // One rank alone, the others in none.
+  // One rank alone, the others in no communicator.
   ranks.Group([&](int r) {
     return Call("ncclCommSplit", ranks.comms[r], r == 0 ? 0 : -1, 0, &parts[r],
                 static_cast<Config*>(nullptr));
@@ -71,7 +71,8 @@ void SplitAndShrink(const Ranks& ranks, size_t count) {
   for (int r = 1; r < devices; ++r) NCCL(Call("ncclCommDestroy", parts[r]));
 }
 
-// One that does not block is in progress until all ranks have come, and can be given up before.
+// A non-blocking initialisation is in progress until all ranks have joined. It can be aborted
+// before.
 void NotBlocking() {
   Id id;
   CHECK(cudaSetDevice(0));
@@ -91,7 +92,7 @@ void NotBlocking() {
   }
   for (int r = 0; r < devices; ++r) NCCL(Call("ncclCommAbort", comms[r]));
   if (devices < 2) return;
-  // The other ranks never come.
+  // The other ranks never join.
   CHECK(cudaSetDevice(0));
   NCCL(Call("ncclGetUniqueId", &id));
   const int result = Call("ncclCommInitRankConfig", &comms[0], devices, id, 0, &config);
@@ -99,12 +100,12 @@ void NotBlocking() {
   NCCL(Call("ncclCommAbort", comms[0]));
 }
 
-// Rank 0 waits for others that never come: its stream goes on when it gives up.
+// Rank 0 waits for ranks never joining its call. Its stream continues after an abort.
 void Abort(size_t count) {
   if (devices < 2) return;
-  auto* const ranks = new Ranks;  // Is not destroyed as others are.
+  auto* const ranks = new Ranks;  // Not destroyed: aborted.
   Buffers<float> b(count);
-  // Once together, so that they are connected.
+  // One common call, to connect the ranks.
   ranks->Group([&](int r) {
     return Call("ncclAllReduce", b.send[r], b.receive[r], count, static_cast<int>(kFloat),
                 static_cast<int>(kSum), ranks->comms[r], ranks->streams[r]);
@@ -140,7 +141,7 @@ void WrongArguments(const Ranks& ranks) {
              kInvalidArgument,
          "no such peer");
   EXPECT(Call("ncclGroupEnd") == kInvalidUsage, "a group that was not started");
-  // A wrong call fails its group, which does nothing.
+  // An invalid call fails its whole group. No call of the group runs.
   NCCL(Call("ncclGroupStart"));
   EXPECT(reduce(99, kSum, comm) == kInvalidArgument, "no such type");
   EXPECT(Call("ncclGroupEnd") == kInvalidArgument, "a group with a wrong call");
@@ -150,12 +151,13 @@ void WrongArguments(const Ranks& ranks) {
   EXPECT(Call("ncclCommInitRank", &made, 1, id, 1) == kInvalidArgument, "rank 1 of 1");
   EXPECT(Call("ncclCommInitRank", &made, 0, id, 0) == kInvalidArgument, "rank 0 of 0");
   EXPECT(Call("ncclGetVersion", static_cast<int*>(nullptr)) == kInvalidArgument, "no place");
-  // It is as it was.
+  // The buffer is still usable.
   std::vector<float> before(16);
   CHECK(cudaMemset(b.receive[0], 0, 16 * sizeof(float)));
 }
 
-// A group that fails gives up what has begun to wait for others; a wrong list makes nothing.
+// A failed group gives up its initialisations in progress. An invalid list of devices creates
+// nothing.
 void FailedBeginnings() {
   Id id;
   CHECK(cudaSetDevice(0));

@@ -1,6 +1,5 @@
-// What a completion promises: when an event, a stream or a device is known to be done, the bytes of
-// every copy to the host that came before it lie in host memory, whichever stream or device one
-// asks.
+// Guarantee of a completion: if an event, a stream or a device is reported as done, host memory has
+// the bytes of every earlier copy to the host. This holds for every stream or device queried.
 //
 //   completions [MEBIBYTES]       size of each copy, default 16
 #include <cstdio>
@@ -16,7 +15,7 @@ __global__ void Fill(unsigned* values, size_t count, unsigned seed) {
     values[i] = seed + static_cast<unsigned>(i);
 }
 
-// How many of the values are not what Fill wrote with `seed`.
+// Number of values different from Fill's with `seed`.
 size_t Wrong(const unsigned* values, size_t count, unsigned seed) {
   size_t wrong = 0;
   for (size_t i = 0; i < count; ++i)
@@ -24,7 +23,7 @@ size_t Wrong(const unsigned* values, size_t count, unsigned seed) {
   return wrong;
 }
 
-// The ways to learn that the copy of one stream is done.
+// Ways to wait for the end of one stream's copy.
 enum class Ask { kEvent, kPolledEvent, kOtherStream, kDevice, kOtherDevice, kLast = kOtherDevice };
 
 void LearnOfTheEnd(Ask ask, cudaEvent_t copied, cudaStream_t other, cudaStream_t far,
@@ -66,7 +65,7 @@ int main(int argc, char** argv) {
   unsigned* host = nullptr;
   CHECK(cudaMallocHost(&host, bytes));
   for (int device = 0; device < devices; ++device) {
-    // The last device asks the first.
+    // The next device, cyclically.
     const int far_device = (device + 1) % devices;
     CHECK(cudaSetDevice(far_device));
     cudaStream_t far;

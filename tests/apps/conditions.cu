@@ -1,4 +1,4 @@
-// Graphs whose course kernels decide: conditional nodes that run a body if, while, or by number.
+// Graphs controlled by kernels: conditional nodes with if, while and switch bodies.
 //
 //   conditions
 #include <vector>
@@ -13,12 +13,12 @@ __global__ void SetTo(cudaGraphConditionalHandle condition, const unsigned* valu
   cudaGraphSetConditional(condition, *value);
 }
 __global__ void AddTo(int* to, int what) { *to += what; }
-// Counts down; the body runs again until it has come to 0.
+// Counts down. The body runs again until the count is 0.
 __global__ void CountDown(cudaGraphConditionalHandle condition, int* left, int* runs) {
   ++*runs;
   cudaGraphSetConditional(condition, --*left > 0 ? 1 : 0);
 }
-// Many threads work, one of them decides. The greatest of the numbers is halved until it is small.
+// Many threads work, one of them decides. All numbers are halved until the first one is below 10.
 __global__ void HalveAll(cudaGraphConditionalHandle condition, int* numbers, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) numbers[i] /= 2;
@@ -31,7 +31,7 @@ __global__ void Refill(cudaGraphConditionalHandle condition, int* left, int coun
 
 __global__ void AddAtomically(int* to, int what) { atomicAdd(to, what); }
 __global__ void CopyOne(int* to, const int* from) { *to = *from; }
-// Takes a while, and so does what comes behind it.
+// Takes some time, to delay later work.
 __global__ void AddSlowly(int* to, int what, long long cycles) {
   const long long start = clock64();
   while (clock64() - start < cycles) {
@@ -130,8 +130,8 @@ void Forget(cudaGraphExec_t exec, cudaGraph_t graph) {
   CHECK(cudaGraphDestroy(graph));
 }
 
-// A loop; the condition has its default value again at each launch. Then other memory is put into
-// the kernel of the body.
+// A loop. At each launch, the condition is reset to its default. Later, the body's kernel is given
+// other memory.
 void While() {
   int* const left = Device(10);
   int* const runs = Device(0);
@@ -150,7 +150,7 @@ void While() {
   Set(left, 3);
   Run(exec);
   EXPECT(Get(left) == 0 && Get(runs) == 13, "%d left after %d runs", Get(left), Get(runs));
-  // Launches one behind the other, not waited for. The body runs once with nothing left.
+  // Several launches without waits between them. The body runs once with nothing left.
   for (int i = 0; i < 5; ++i) CHECK(cudaGraphLaunch(exec, nullptr));
   EXPECT(Get(left) == -5 && Get(runs) == 18, "%d left after %d runs", Get(left), Get(runs));
 
@@ -165,7 +165,7 @@ void While() {
   Run(exec);
   EXPECT(Get(elsewhere) == 0 && Get(left) == -5 && Get(runs) == 25, "%d, %d left after %d runs",
          Get(elsewhere), Get(left), Get(runs));
-  // And the graph's own again.
+  // Then the graph's own parameters again.
   Set(left, 2);
   cudaGraphExecUpdateResultInfo info{};
   CHECK(cudaGraphExecUpdate(exec, graph, &info));
@@ -174,7 +174,7 @@ void While() {
   Forget(exec, graph);
 }
 
-// If, with and without an else; the number is set by a kernel before, in the same launch.
+// If, with and without an else. A kernel before it sets the number in the same launch.
 void IfElse() {
   unsigned* const value = Device(0u);
   int* const sum = Device(0);
@@ -224,8 +224,8 @@ void Switch() {
   Forget(exec, graph);
 }
 
-// A loop in a loop, and a choice in that; one of the conditions belongs to the body. The inner loop
-// ended with its condition at 0, and only a launch sets the default again: so a kernel does.
+// A loop in a loop, and a condition inside. One of the conditions belongs to the body. The inner
+// loop ends with its condition at 0. Only a launch resets it to the default, so a kernel sets it.
 void Nested() {
   int* const outer_left = Device(4);
   int* const inner_left = Device(0);
@@ -252,7 +252,7 @@ void Nested() {
   Forget(exec, graph);
 }
 
-// The default is set at the launch, not each time that the node has its turn.
+// The default is set at the launch, not at each execution of the node.
 void DefaultOnce() {
   int* const outer_left = Device(4);
   int* const outer_runs = Device(0);
@@ -270,7 +270,7 @@ void DefaultOnce() {
   Forget(exec, graph);
 }
 
-// Sets and copies in a body, and more than one thread.
+// Sets and copies in a body, and several threads.
 void Memory() {
   constexpr int kCount = 3000;
   std::vector<int> numbers(kCount);
@@ -306,7 +306,7 @@ void Memory() {
   Forget(exec, graph);
 }
 
-// Captured: copies from and to the host and its functions around a loop that was put in by hand.
+// Captured work: copies from and to the host and host functions, around a loop added explicitly.
 void Captured() {
   int* const left = Device(0);
   int* const runs = Device(0);
@@ -344,7 +344,7 @@ void Captured() {
   cudaGraph_t body = nullptr;
   CHECK(cudaStreamEndCapture(stream, &body));
   EXPECT(body == loop.bodies[0], "the capture was into another graph");
-  // The program has the graph already and need not be told of it.
+  // The program already has the graph, so the end of the capture need not return it.
   cudaGraphNode_t last = nullptr;
   count = 1;
   CHECK(cudaGraphGetNodes(body, &last, &count));
@@ -368,7 +368,7 @@ void Captured() {
   CHECK(cudaStreamDestroy(stream));
 }
 
-// Memory that the host and the device share, written in a body.
+// Memory shared by host and device, written in a body.
 void Managed() {
   int *left = nullptr, *runs = nullptr;
   CHECK(cudaMallocManaged(&left, sizeof *left));
@@ -388,7 +388,7 @@ void Managed() {
   Forget(exec, graph);
 }
 
-// What CUDA refuses. The numbers are those of driver 580 on an H200.
+// Refusals of CUDA. The numbers are those of driver 580 on an H200.
 void Rules() {
   const cudaGraph_t graph = NewGraph();
   cudaGraphConditionalHandle refused = 0;
@@ -413,7 +413,7 @@ void Rules() {
   EXPECT(cudaGraphInstantiate(&exec, graph, 0) == cudaErrorInvalidValue,
          "a condition that no node follows");
   const Conditional loop = AddConditional(graph, {}, condition, cudaGraphCondTypeWhile);
-  expect_refused(condition, cudaGraphCondTypeIf, 1);  // It has its node.
+  expect_refused(condition, cudaGraphCondTypeIf, 1);  // Already has a node.
   EXPECT(cudaGraphDestroy(loop.bodies[0]) == cudaErrorInvalidValue, "a body is the node's");
   int* const left = Device(2);
   int* const runs = Device(0);
@@ -426,7 +426,8 @@ void Rules() {
   const cudaGraph_t parent = NewGraph();
   EXPECT(cudaGraphAddChildGraphNode(&node, parent, nullptr, 0, graph) == cudaErrorNotSupported,
          "a child");
-  // The node made anew, and the graph instantiated again when the first is gone.
+  // The node is created again, and the graph instantiated again after the end of the first
+  // executable graph.
   Run(exec);
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroyNode(loop.node));
@@ -438,7 +439,7 @@ void Rules() {
   EXPECT(Get(runs) == 7, "%d", Get(runs));
   CHECK(cudaGraphDestroy(parent));
   Forget(exec, graph);
-  // A function of the host in a body.
+  // A host function in a body.
   const cudaGraph_t other = NewGraph();
   const Conditional question = AddConditional(other, {}, NewCondition(other), cudaGraphCondTypeIf);
   const cudaHostNodeParams call{[](void*) {}, nullptr};
@@ -448,7 +449,7 @@ void Rules() {
   static_cast<void>(cudaGetLastError());
 }
 
-// A conditional node comes after all that it depends on, however many that are.
+// A conditional node runs after all its dependencies, even many.
 void ManyBefore() {
   constexpr int kMany = 3000;
   int* const sum = Device(0);
@@ -466,7 +467,7 @@ void ManyBefore() {
   Forget(exec, graph);
 }
 
-// A change counts for the launches after it, not for one that is under way.
+// A change applies to later launches, not to a launch in flight.
 void Changed() {
   constexpr long long kCycles = 20'000'000;
   int* const sum = Device(0);
@@ -495,7 +496,7 @@ void Changed() {
   Forget(next, graph);
 }
 
-// The graph's device is the one that it was made for, whatever stream it is launched into.
+// The graph runs on the device of its creation, independent of the launch's stream.
 void OtherDevice() {
   int* const left = Device(3);
   int* const runs = Device(0);

@@ -1,4 +1,5 @@
-// Static objects whose constructors use CUDA before main, and whose destructors use it after.
+// Static objects with CUDA calls in their constructors before main, and in their destructors after
+// it.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -11,7 +12,7 @@ constexpr int kCount = 3000;
 
 int failures_before_main = 0;
 
-// Before the constructors of any object: among the first code of the program.
+// Runs before the constructors of all objects, among the program's first code.
 __attribute__((constructor(101))) void First() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < 1) ++failures_before_main;
@@ -29,7 +30,7 @@ class Table {
     CHECK(cudaEventCreateWithFlags(&used_, cudaEventDisableTiming));
   }
   ~Table() {
-    // The runtime may have gone before: both are right.
+    // The runtime may already be unloaded: both results are right.
     const cudaError_t freed = cudaFree(values_);
     if (freed != cudaSuccess && freed != cudaErrorCudartUnloading) {
       std::fprintf(stderr, "cudaFree in a destructor: %s\n", cudaGetErrorName(freed));
@@ -48,7 +49,7 @@ class Table {
 
 const Table table(100);
 
-// The order of its own: this one is made at its first use, in main.
+// Created at its first use, in main.
 const Table& LaterTable() {
   static const Table later(5000);
   return later;
@@ -59,7 +60,7 @@ __global__ void Add(int* to, const int* from, int count) {
   if (i < count) to[i] += from[i];
 }
 
-// Its own copies on the host, read back before main.
+// Copies on the host, read back before main.
 struct ReadBack {
   std::vector<int> values = std::vector<int>(kCount);
   ReadBack() {

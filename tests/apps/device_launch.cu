@@ -1,6 +1,7 @@
-// Kernels that launch kernels (compiled with -rdc=true): recursion, streams in order, a tail launch
-// after all else, arguments of several sizes, a refused launch, and code in a second file.
-// usage: device_launch [LEVELS]
+// Kernels launching kernels (compiled with -rdc=true): recursion, streams in order, a tail launch
+// after all other work, arguments of several sizes, a refused launch, and code in a second file.
+//
+//   device_launch [LEVELS]
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -18,7 +19,7 @@ struct Wide {
   int add[5];
 };
 
-// The same names as in the other file, for other things.
+// Same names as in the other file, with other meanings.
 __constant__ int own_table[2] = {1, 2};
 __device__ __noinline__ int Own(int number) { return own_table[number & 1]; }
 
@@ -27,7 +28,7 @@ __global__ void BothOwn(int* out) {
       Own(static_cast<int>(threadIdx.x)) + OwnElsewhere(static_cast<int>(threadIdx.x));
 }
 
-// Of the words each grid appends its number to, in the order in which the grids run.
+// Each grid appends its number, so `order` holds the numbers in the order of execution.
 __device__ int order_count;
 __device__ int order[64];
 
@@ -57,7 +58,7 @@ __global__ void InOrder() {
   Append<<<1, 1>>>(3);
 }
 
-// The grid is done when its children are: what the host's stream holds next comes last.
+// A grid ends after its children: the next work in the host's stream comes last.
 __global__ void Nested(int depth) {
   if (depth == 0)
     Append<<<1, 1>>>(7);
@@ -82,13 +83,13 @@ __global__ void TooLarge(int* error) {
   error[1] = static_cast<int>(cudaGetLastError());
 }
 
-// The device runtime's texts are the host's.
+// The device runtime returns the same texts as the host's.
 __global__ void Texts(char* out) {
   const char* const text = cudaGetErrorString(cudaErrorInvalidValue);
   for (int i = 0; i < 64 && (i == 0 || text[i - 1] != 0); ++i) out[i] = text[i];
 }
 
-// Each child adds to what the ones of the launches before left.
+// Each child adds to the count left by earlier launches.
 __global__ void CountChild(int* count) { ++*count; }
 __global__ void CountParent(int* count) { CountChild<<<1, 1>>>(count); }
 
@@ -96,7 +97,7 @@ __global__ void EveryThread(int* data) {
   AddElsewhere<<<1, 1>>>(data + blockIdx.x * blockDim.x + threadIdx.x, threadIdx.x);
 }
 
-// Copies and memsets take part in the order, too.
+// Copies and memsets are ordered too.
 __global__ void CopyBetween(int* data) {
   cudaMemsetAsync(data, 0, 4 * sizeof(int), nullptr);
   AddElsewhere<<<1, 1>>>(data, 5);
@@ -174,7 +175,7 @@ int main(int argc, char** argv) {
   CHECK_LAUNCH();
   CHECK(cudaMemcpy(host.data(), data, 4 * sizeof(int), cudaMemcpyDeviceToHost));
   for (int i = 0; i < 4; ++i) EXPECT(host[i] == 31 + i % 2 * 11, "thread %d got %d", i, host[i]);
-  // Faster than the device runs them.
+  // Launched faster than executed by the device.
   CHECK(cudaMemset(data, 0, sizeof(int)));
   constexpr int kMany = 2000;
   for (int i = 0; i < kMany; ++i) CountParent<<<1, 1>>>(data);

@@ -1,4 +1,4 @@
-// Lists the devices, and checks that the different ways to ask about one agree.
+// Lists the devices, and checks that all ways to query one agree.
 //
 //   device_query
 #include <cstdio>
@@ -16,7 +16,7 @@ int Attribute(cudaDeviceAttr attribute, int device) {
   return value;
 }
 
-// Attributes and the fields of cudaDeviceProp that hold the same fact.
+// Attributes, and the equivalent fields of cudaDeviceProp.
 int CompareWithAttributes(const cudaDeviceProp& properties, int device) {
   const struct {
     const char* name;
@@ -67,7 +67,7 @@ int CompareWithAttributes(const cudaDeviceProp& properties, int device) {
   return failures;
 }
 
-// What holds for every device that CUDA supports.
+// Properties of every device supported by CUDA.
 int CheckPlausible(const cudaDeviceProp& properties) {
   int failures = 0;
   EXPECT(std::strlen(properties.name) > 0, "the device has no name");

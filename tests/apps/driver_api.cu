@@ -1,6 +1,6 @@
-// The CUDA driver API as programs without the runtime use it: contexts, modules from PTX, launches
-// with arguments one by one and in a buffer, memory, copies, sets, streams, events, occupancy and
-// what pointers are.
+// The CUDA driver API in a program without the runtime: contexts, modules from PTX, launches with
+// single arguments and with a buffer, memory, copies, sets, streams, events, occupancy, and
+// attributes of pointers.
 //
 //   driver_api
 #include <cuda.h>
@@ -78,7 +78,7 @@ void CheckContexts(CUdevice device) {
   EXPECT(current == nullptr, "a context is current");
   CUdeviceptr memory = 0;
   EXPECT_RESULT(cuMemAlloc(&memory, 16), CUDA_ERROR_INVALID_CONTEXT);
-  // Pointers are known without a context.
+  // Pointers can be queried without a context.
   unsigned type = 7;
   CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
   void* answer = &type;
@@ -180,7 +180,7 @@ void CheckModule() {
       break;
     }
   }
-  // Arguments that are twice given, none, of no bytes, or of too many.
+  // Arguments given twice, missing, of no bytes, or of too many.
   EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, arguments, extra),
                 CUDA_ERROR_INVALID_VALUE);
   EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr),
@@ -260,7 +260,7 @@ void CheckEvents() {
   DRIVER(cuEventDestroy(end));
 }
 
-// A function by its name, as libraries find theirs.
+// Functions by name, as used by libraries.
 void CheckNames() {
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -268,7 +268,7 @@ void CheckNames() {
   CUdeviceptr memory = 0;
   DRIVER(reinterpret_cast<CUresult (*)(CUdeviceptr*, std::size_t)>(function)(&memory, 256));
   DRIVER(cuMemFree(memory));
-  // The status says what is wrong, and the call is fine (measured natively, driver 580).
+  // The call succeeds, and the status has the problem (measured natively, driver 580).
   const auto refused = [&](const char* name, int version, CUdriverProcAddressQueryResult wanted) {
     DRIVER(cuGetProcAddress(name, &function, version, CU_GET_PROC_ADDRESS_DEFAULT, &status));
     EXPECT(function == nullptr && status == wanted, "%s: status %d", name,
@@ -276,7 +276,7 @@ void CheckNames() {
   };
   refused("cuNoSuchFunction", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   refused("cuLaunchKernelEx", 10000, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-  // A version is asked for by its number, not by a suffix.
+  // A version is requested by its number, not by a suffix.
   refused("cuMemAlloc_v2", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   int driver = 0;
   DRIVER(cuDriverGetVersion(&driver));

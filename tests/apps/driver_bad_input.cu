@@ -1,12 +1,12 @@
-// Bad input to the CUDA driver API: what each call returns, one line each, so that what a GPU's
-// driver says can be compared with what another one says. Each group of calls runs in a process of
-// its own: neither an error that sticks to a context nor a crash takes the others with it.
+// Bad input to the CUDA driver API. Prints the result of each call, one line each, to compare a
+// GPU's driver with another one. Each group of calls runs in a separate process. Sticky errors of a
+// context and crashes do not affect other groups.
 //
 //   driver_bad_input [--fatal] [--find-crashes] [GROUP]
 //
-// --fatal         also makes the calls that end the process with the GPU's driver
-// --find-crashes  where a call ends the process or takes too long, runs its group once more without
-//                 that call, and prints `crash: group: call`
+//   --fatal         also makes calls ending the process with the GPU's driver
+//   --find-crashes  if a call ends the process or takes too long, runs its group once more without
+//                   it, and prints `crash: group: call`
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,8 +52,7 @@ bool with_fatal = false;
 constexpr unsigned kMaxSeconds = 20;
 constexpr int kMaxCalls = 256;
 
-// How far a group has come, which its process leaves behind. Calls have the numbers in which they
-// follow each other.
+// Progress of a group, left behind by its process. Calls are numbered in their order.
 struct Progress {
   volatile int begun;
   volatile int told;
@@ -111,7 +110,7 @@ const Group kGroups[] = {
     {"null handles", NullHandles},
 };
 
-// Runs the group in a child; whether that ended well.
+// Runs the group in a child. Returns true on success.
 bool InChild(const Group& each) {
   std::fflush(stdout);
   progress->begun = 0;
@@ -147,7 +146,8 @@ bool InChild(const Group& each) {
   return false;
 }
 
-// Until all calls are made but those that end the process, if these are to be found.
+// Runs the group. If find_crashes is set, repeats until all calls but those ending the process are
+// made.
 void Run(const Group& each, bool find_crashes) {
   std::memset(progress, 0, sizeof *progress);
   while (!InChild(each) && find_crashes && progress->inside) {
@@ -174,7 +174,7 @@ bool Begin(const char* text) {
 
 void Tell(const char* text, const std::string& result) {
   progress->inside = false;
-  // A group that is run once more told it before.
+  // Already printed by an earlier run of the group.
   if (progress->begun <= progress->told) return;
   progress->told = progress->begun;
   std::printf("%s: %s = %s\n", group, text, result.c_str());

@@ -1,6 +1,6 @@
-// What the driver API does with lists of operations: batches of copies, of prefetches and of
-// discards; and functions of it that few programs use: launches as before CUDA 4, users of
-// contexts, pools by place, and what is asked of arrays, links, textures and the log.
+// Batches in the driver API: of copies, of prefetches and of discards. Also rarely used functions:
+// launches in the form before CUDA 4, use counts of contexts, pools by location, and queries of
+// arrays, links, textures and the log.
 //
 //   driver_batch
 #include <cuda.h>
@@ -52,7 +52,7 @@ CUdeviceptr NewMemory(std::size_t bytes) {
   CUdeviceptr memory = 0;
   DRIVER(cuMemAlloc(&memory, bytes));
   DRIVER(cuMemsetD8(memory, 0, bytes));
-  DRIVER(cuCtxSynchronize());  // Streams that do not block wait for no other.
+  DRIVER(cuCtxSynchronize());  // Non-blocking streams do not wait.
   return memory;
 }
 unsigned char* NewPinned(std::size_t bytes) {
@@ -77,7 +77,7 @@ struct Batch {
   std::vector<std::size_t> first;
 
   Batch() { Group(CU_MEMCPY_SRC_ACCESS_ORDER_STREAM); }
-  // The copies that are added from now on.
+  // Sets the attributes of copies added from now on.
   void Group(CUmemcpySrcAccessOrder order, unsigned flags = 0) {
     if (!first.empty() && first.back() == to.size()) {
       first.pop_back();
@@ -111,7 +111,7 @@ void CheckRuns(CUstream stream) {
     Batch batch;
     batch.Group(CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
     batch.Add(one, At(pageable.data()), kBytes);
-    // Small ones of a stack, which ends with this block.
+    // Small copies from memory freed at the end of this block.
     const std::vector<unsigned char> end = Filled(100, 3);
     batch.Group(CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL,
                 CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
@@ -132,7 +132,7 @@ void CheckRuns(CUstream stream) {
   EXPECT(Holds(three, pageable), "from device to device");
   EXPECT(back == wanted, "to the host");
 
-  // Pinned memory that is read during the call can be written again.
+  // Pinned memory read during the call can be overwritten after it.
   Batch during;
   during.Group(CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
   during.Add(one, At(pinned), kBytes);
@@ -204,7 +204,7 @@ CUDA_MEMCPY3D_BATCH_OP Box(CUdeviceptr to, CUdeviceptr from, CUextent3D extent) 
 }
 
 void CheckBoxes(CUstream stream) {
-  // Two planes of three rows of five bytes, tight on the host and with gaps on the device; and
+  // Two planes of three rows of five bytes, contiguous on the host and with gaps on the device; and
   // elements in the middle of an array.
   const std::vector<unsigned char> bytes = Filled(30, 1);
   std::vector<std::uint32_t> words(16);
@@ -272,7 +272,7 @@ void CheckManaged(CUstream stream) {
   bool same = true;
   for (unsigned i = 0; i < kWords; ++i) same = same && words[i] == static_cast<int>(i);
   EXPECT(same, "after a prefetch");
-  // What was discarded may be written.
+  // Discarded memory may be written.
   DRIVER(cuMemDiscardBatchAsync(ranges, sizes, 1, 0, stream));
   DRIVER(cuMemDiscardAndPrefetchBatchAsync(ranges, sizes, 2, places, first, 2, 0, stream));
   DRIVER(cuMemsetD32Async(memory, 7, kWords, stream));
@@ -333,7 +333,7 @@ void CheckPools() {
                 CUDA_ERROR_INVALID_VALUE);
 }
 
-// What atomic operations go over a link differs; what may be asked does not.
+// Links differ in their atomic operations, but the valid queries are always the same.
 void CheckLinks() {
   const CUatomicOperation operations[] = {CU_ATOMIC_OPERATION_INTEGER_ADD, CU_ATOMIC_OPERATION_CAS};
   unsigned found[2];
@@ -364,7 +364,7 @@ void CheckLog() {
   EXPECT_RESULT(cuLogsCurrent(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
   CUlogIterator now = 0;
   DRIVER(cuLogsCurrent(&now, 0));
-  static char text[25600];  // As much as the driver keeps.
+  static char text[25600];  // The driver's log size.
   std::size_t bytes = sizeof text;
   DRIVER(cuLogsDumpToMemory(&now, text, &bytes, 0));
   EXPECT(bytes == 0, "%zu bytes since now", bytes);
@@ -469,7 +469,7 @@ void CheckLaunches(CUstream stream) {
   DRIVER(cuParamSeti(store, 8, 5));
   DRIVER(cuLaunch(store));
   EXPECT(word(0) == 5, "%u", word(0));
-  // What was said stays.
+  // Earlier settings stay.
   DRIVER(cuParamSeti(store, 8, 40));
   DRIVER(cuLaunchGrid(store, 2, 1));
   EXPECT(word(0) == 40 && word(1) == 41, "%u and %u", word(0), word(1));

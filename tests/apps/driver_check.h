@@ -1,4 +1,4 @@
-// check.h for programs on the driver API.
+// check.h for programs using the driver API.
 #pragma once
 
 #include <cuda.h>
@@ -10,7 +10,7 @@ inline const char* Name(CUresult result) {
   return cuGetErrorName(result, &name) == CUDA_SUCCESS ? name : "?";
 }
 
-// A call that must work: the program can not go on without it.
+// Ends the program if the call fails.
 #define DRIVER(call)                                                                           \
   do {                                                                                         \
     const CUresult driver_result = (call);                                                     \

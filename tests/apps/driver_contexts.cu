@@ -1,5 +1,5 @@
-// Contexts of the driver API: two on one device, each with memory, a module and a stream of its
-// own, the runtime between them, and many threads that push and pop them.
+// Contexts of the driver API: two on one device, each with its own memory, module and stream. Also
+// uses of the runtime between them, and many threads pushing and popping them.
 //
 //   driver_contexts
 #include <cuda.h>
@@ -34,7 +34,7 @@ CUcontext Current() {
   return context;
 }
 
-// What a program has in one context.
+// A program's objects in one context.
 struct Place {
   CUcontext context = nullptr;
   CUmodule module = nullptr;
@@ -62,7 +62,7 @@ Place MakePlace(CUdevice device) {
   return place;
 }
 
-// Adds `value` many times; the context is current meanwhile.
+// Adds `value` many times, each with the context current.
 void Add(const Place& place, unsigned value, int times) {
   for (int i = 0; i < times; ++i) {
     DRIVER(cuCtxPushCurrent(place.context));
@@ -100,7 +100,7 @@ void CheckThreads(const Place& one, const Place& other) {
   EXPECT(second == 2 * kTimes * 1000, "%u", second);
 }
 
-// Each context has its own memory; copies go from one to the other.
+// Each context has its own memory. Copies go from one to the other.
 void CheckMemory(const Place& one, const Place& other) {
   DRIVER(cuCtxPushCurrent(one.context));
   DRIVER(cuMemsetD8(one.memory, 0x5a, kBytes));
@@ -117,7 +117,7 @@ void CheckMemory(const Place& one, const Place& other) {
   DRIVER(cuCtxPopCurrent(nullptr));
 }
 
-// The runtime works in whatever context is current, and in the primary one after cudaSetDevice.
+// The runtime uses the current context, and the primary one after cudaSetDevice.
 void CheckRuntime(const Place& one) {
   DRIVER(cuCtxPushCurrent(one.context));
   void* memory = nullptr;
@@ -133,7 +133,7 @@ void CheckRuntime(const Place& one) {
   CHECK(cudaFree(nullptr));
   EXPECT(Current() != one.context, "the created context is still current");
   CHECK(cudaDeviceReset());
-  // Since CUDA 12 it begins the primary context.
+  // Since CUDA 12, this initialises the primary context.
   CHECK(cudaSetDevice(0));
   unsigned flags = 0;
   int active = 0;
@@ -162,7 +162,7 @@ int main() {
   CheckThreads(one, other);
   CheckMemory(one, other);
   CheckRuntime(one);
-  // What is destroyed takes what it had with it; the other stays.
+  // A destroyed context ends with its objects. The other one stays.
   DRIVER(cuCtxDestroy(one.context));
   EXPECT(Total(other) != 0, "the other context has lost its module");
   DRIVER(cuCtxSetCurrent(other.context));

@@ -1,5 +1,5 @@
-// Graphs, copies of boxes and arrays by the driver API: nodes of each kind, what was instantiated
-// and changed, graphs inside others, and rows that lie a pitch apart.
+// Graphs, copies of boxes, and arrays in the driver API: nodes of each kind, executable graphs and
+// changes to them, child graphs, and rows with a pitch.
 //
 //   driver_graphs
 #include <cuda.h>
@@ -134,8 +134,8 @@ CUgraphNode AddSet(CUgraph graph, CUdeviceptr word, unsigned value, CUcontext co
   return node;
 }
 
-// A graph that was moved into another, which changes as a part of that one (XLA does so), and what
-// can not be done with it.
+// A graph moved into another one. It changes as a part of its parent (XLA does so). Some calls
+// refuse it.
 void CheckInside() {
   CUcontext context = nullptr;
   DRIVER(cuCtxGetCurrent(&context));

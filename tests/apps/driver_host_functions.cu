@@ -1,6 +1,5 @@
-// Which calls a function of the host may make while its stream waits for it. Most are refused;
-// those about streams that were made, and about events, are answered (measured, driver 580,
-// CUDA 13.0).
+// Calls allowed in a host function while its stream waits for it. Most are refused. Calls about
+// created streams and about events succeed (measured, driver 580, CUDA 13.0).
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -94,7 +93,7 @@ const Call kCalls[] = {
     CALL(CUDA_ERROR_NOT_PERMITTED, cudaStreamQuery(o.other)),
     CALL(CUDA_SUCCESS, cudaEventSynchronize(o.event)),
 };
-// Once: they end what others use.
+// Called once: they destroy objects used by others.
 const Call kEnds[] = {
     CALL(CUDA_SUCCESS, cuEventDestroy(o.destroyed_event)),
     CALL(CUDA_SUCCESS, cuStreamDestroy(o.destroyed_stream)),
@@ -120,7 +119,7 @@ void Check(const Objects& objects, const Call& call, bool callback) {
     DRIVER(cuLaunchHostFunc(objects.holding, Make, &visit));
   }
   DRIVER(cuStreamSynchronize(objects.holding));
-  // A function that waits for a stream must not wait for another function.
+  // A host function waiting for a stream must not wait for another host function.
   DRIVER(cuStreamSynchronize(objects.other));
   EXPECT(visit.result == call.expected, "%s in a %s: %d, not %d", call.name,
          callback ? "callback" : "host function", visit.result, call.expected);

@@ -1,5 +1,5 @@
-// Launches that come faster than the device runs them: each runs once, in its stream's order, with
-// its own arguments, and what is wrong with one is wrong with that one only.
+// Launches faster than the device executes them. Each runs once, in its stream's order, with its
+// own arguments. An error of one affects only this one.
 //
 //   driver_launches [LAUNCHES]
 #include <cooperative_groups.h>
@@ -16,7 +16,7 @@ namespace {
 int failures = 0;
 int launches = 0;
 
-// A count that each launch finds where the one before it left it. Behind it: how often not.
+// A count. Each launch expects the value of the launch before it. The next int counts mismatches.
 __global__ void Step(int* count, int expected) {
   if (*count != expected) ++count[1];
   *count = expected + 1;
@@ -50,7 +50,7 @@ __global__ void GridStep(int* count, int expected) {
   *count = expected + 1;
 }
 
-// Needs so many bytes of stack for each level.
+// Needs more than 128 bytes of stack for each level.
 __device__ __noinline__ int Deep(int levels, int seed) {
   volatile int place[32];
   for (int i = 0; i < 32; ++i) place[i] = seed + i;
@@ -69,12 +69,12 @@ __global__ void Compare(const int* a, const int* b, int* different) {
   if (*a != *b) ++*different;
 }
 
-// A count on the device, and how far it should be.
+// A count on the device, and its expected value.
 struct Counter {
   Counter() {
     CHECK(cudaMalloc(&place, 2 * sizeof(int)));
     CHECK(cudaMemset(place, 0, 2 * sizeof(int)));
-    CHECK(cudaDeviceSynchronize());  // No stream of the program's is to come before.
+    CHECK(cudaDeviceSynchronize());  // The program's streams must come after this.
   }
   ~Counter() { CHECK(cudaFree(place)); }
   Counter(const Counter&) = delete;
@@ -109,7 +109,8 @@ void CheckOneStream(cudaStream_t stream, const char* what) {
   counter.Check(what);
 }
 
-// From one thread by turns, the legacy stream behind each of them now and then.
+// Launches from one thread into several streams alternately. Sometimes the legacy stream follows
+// them.
 void CheckSeveralStreams() {
   constexpr int kStreams = 4;
   cudaStream_t streams[kStreams];
@@ -132,7 +133,7 @@ void CheckSeveralStreams() {
   CHECK(cudaFree(different));
 }
 
-// Copies, sets and events between, in runs of launches of any length.
+// Copies, sets and events between series of launches of any length.
 void CheckOtherWorkBetween(cudaStream_t stream) {
   Counter counter;
   cudaStream_t reader;
@@ -168,7 +169,7 @@ void CheckOtherWorkBetween(cudaStream_t stream) {
   CHECK(cudaFreeHost(host));
 }
 
-// Launches that are refused, and such as can be launched in their own way only.
+// Refused launches, and launches with special requirements.
 void CheckUnlikeLaunches(cudaStream_t stream) {
   Counter counter;
   int most_shared = 0;
@@ -207,7 +208,7 @@ void CheckUnlikeLaunches(cudaStream_t stream) {
   counter.Check("unlike launches");
 }
 
-// Modules that go while others' kernels are launched.
+// Modules unloaded while launches of their kernels and others may be in flight.
 void CheckModules(CUstream stream) {
   const std::string text = R"(
 .version 6.0
@@ -264,7 +265,7 @@ int main(int argc, char** argv) {
   CheckOtherWorkBetween(stream);
   CheckUnlikeLaunches(stream);
   CheckModules(stream);
-  // More than a stream lives through, and with a stream of its own each.
+  // Each series of launches has its own stream, destroyed after it.
   for (int i = 0; i < 8; ++i) {
     cudaStream_t own;
     CHECK(cudaStreamCreateWithPriority(&own, cudaStreamNonBlocking, i % 2 == 0 ? -1 : 0));

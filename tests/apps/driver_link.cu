@@ -1,5 +1,5 @@
-// Linking PTX at run time by the driver API: functions and variables that one input has of another,
-// logs, options, and what does not fit together.
+// Linking PTX at run time with the driver API: functions and variables shared between inputs, logs,
+// options, and inputs not fitting together.
 //
 //   driver_link
 #include <cuda.h>
@@ -48,7 +48,7 @@ const std::string kKernel = R"(
 }
 )";
 
-// Has a variable of the same name as the other's own one.
+// Has a variable with the same name as a private one of the other input.
 const std::string kFunction = R"(
 .version 6.0
 .target sm_50
@@ -83,7 +83,7 @@ struct Logs {
   void* values[5] = {info, Number(sizeof info), error, Number(sizeof error), nullptr};
 };
 
-// The kernel of an image makes 3 × i + 100 of i.
+// The image's kernel computes 3 × i + 100 from i.
 void RunImage(const void* image) {
   constexpr unsigned kCount = 32;
   CUmodule module = nullptr;
@@ -119,7 +119,7 @@ void CheckTwoInputs() {
   EXPECT(image != nullptr && bytes != 0, "an image of %zu bytes", bytes);
   EXPECT(std::strlen(logs.error) == 0, "the log of errors: %s", logs.error);
   RunImage(image);
-  // The image is the linker's until it is destroyed, and can be an input of another.
+  // The linker owns the image until its destruction. A copy outlives it.
   const std::vector<char> kept(static_cast<char*>(image), static_cast<char*>(image) + bytes);
   DRIVER(cuLinkDestroy(state));
   RunImage(kept.data());
@@ -148,7 +148,7 @@ void CheckFile() {
   DRIVER(cuLinkComplete(state, &image, &bytes));
   RunImage(image);
   std::remove(path.c_str());
-  // A complete linker takes no input, and does not look for the file.
+  // A completed linker accepts no input, and does not open the file.
   EXPECT_RESULT(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path.c_str(), 0, nullptr, nullptr),
                 CUDA_ERROR_INVALID_VALUE);
   DRIVER(cuLinkDestroy(state));
@@ -158,7 +158,7 @@ void CheckFile() {
   DRIVER(cuLinkDestroy(state));
 }
 
-// What fails says why.
+// Failures have a message.
 void CheckFailures() {
   void* image = nullptr;
   std::size_t bytes = 0;
@@ -196,7 +196,7 @@ void CheckFailures() {
   EXPECT_RESULT(cuLinkCreate(1, &none, &value, &state), CUDA_ERROR_INVALID_VALUE);
 }
 
-// The logs of what is loaded without a linker.
+// Logs of modules loaded without a linker.
 void CheckModuleLogs() {
   Logs logs;
   CUmodule module = nullptr;
@@ -208,7 +208,7 @@ void CheckModuleLogs() {
                                    refused.names, refused.values),
                 CUDA_ERROR_INVALID_PTX);
   EXPECT(std::strlen(refused.error) != 0, "rubbish was refused without a word");
-  // Buffers of no size have room for no log.
+  // Buffers of size 0 receive no log.
   Logs small;
   small.values[1] = small.values[3] = nullptr;
   EXPECT_RESULT(cuModuleLoadDataEx(&module, ".version 6.0\n.target sm_50\nthis is no PTX\n", 5,

@@ -1,5 +1,5 @@
-// Stream memory operations by the driver API: waits of streams for values in memory that kernels,
-// copies and other streams write, batches of them, captures and nodes of graphs.
+// Stream memory operations in the driver API: waits for values written by kernels, copies and other
+// streams. Also batches, captures and nodes of graphs.
 //
 //   driver_memops
 #include <cuda.h>
@@ -62,13 +62,13 @@ CUstreamBatchMemOpParams Write(CUdeviceptr address, cuuint64_t value, bool wide 
   return operation;
 }
 
-// What is used while streams wait is made before: making it may wait for the device.
+// Objects used while streams wait are created before: creation may wait for the device.
 struct Fixture {
   CUstream waiting = nullptr;
   CUstream working = nullptr;
   CUfunction store = nullptr;
-  CUdeviceptr words = 0;     // Device memory,
-  unsigned* host = nullptr;  // and pinned memory that copies come from.
+  CUdeviceptr words = 0;     // Device memory.
+  unsigned* host = nullptr;  // Pinned memory, source of copies.
 
   static constexpr unsigned kWords = 64;
   CUdeviceptr At(unsigned word) const { return words + word * sizeof(unsigned); }
@@ -100,14 +100,14 @@ struct Fixture {
     void* pinned = nullptr;
     DRIVER(cuMemHostAlloc(&pinned, kWords * sizeof(unsigned), 0));
     host = static_cast<unsigned*>(pinned);
-    // The kernel is there before anything waits for it.
+    // Loads the kernel before anything waits for it.
     for (CUstream stream : {waiting, working}) Launch(stream, words, 0);
     DRIVER(cuCtxSynchronize());
     Clear();
   }
 };
 
-// A stream waits until what another one does has written the value.
+// A stream waits until another one's work has written the value.
 void CheckWaits(const Fixture& f) {
   // Another stream's write.
   DRIVER(cuStreamWaitValue32(f.waiting, f.At(0), 5, CU_STREAM_WAIT_VALUE_GEQ));
@@ -192,8 +192,8 @@ void CheckBatch(const Fixture& f, const Abilities& abilities) {
   f.ExpectWord(4, 4);
 }
 
-// Memory of the host by its device pointer. What the host wrote before is there for a wait, and
-// what a stream wrote is there for the host when it has waited.
+// Host memory by its device pointer. A wait sees values written by the host before. After a
+// synchronisation, the host sees values written by the stream.
 void CheckHostMemory(const Fixture& f, void* memory) {
   auto* const flags = static_cast<volatile unsigned*>(memory);
   CUdeviceptr place = 0;
@@ -306,7 +306,7 @@ void CheckNodes(const Fixture& f, CUcontext context) {
   Run(f, exec);
   f.ExpectWord(0, 1);
   f.ExpectWord(1, 2);
-  // Other places and values for what was instantiated,
+  // The executable graph accepts other addresses and values,
   operations[0] = Write(f.At(2), 7);
   operations[1] = Wait(f.At(2), 6, CU_STREAM_WAIT_VALUE_GEQ);
   DRIVER(cuGraphExecBatchMemOpNodeSetParams(exec, first, &parameters));
@@ -323,7 +323,7 @@ void CheckNodes(const Fixture& f, CUcontext context) {
   EXPECT(cuGraphExecBatchMemOpNodeSetParams(exec, first, &parameters) != CUDA_SUCCESS,
          "another count");
   DRIVER(cuGraphExecDestroy(exec));
-  // The graph takes any.
+  // The graph accepts any.
   DRIVER(cuGraphBatchMemOpNodeSetParams(first, &parameters));
   DRIVER(cuGraphBatchMemOpNodeGetParams(first, &told));
   EXPECT(told.count == 1, "%u", told.count);

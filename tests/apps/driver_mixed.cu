@@ -1,5 +1,5 @@
-// The driver API and the runtime in one program: memory, streams, events and kernels of one are the
-// other's, in one thread and in several.
+// The driver API and the runtime in one program: memory, streams, events and kernels of one are
+// usable by the other, in one thread and in several.
 //
 //   driver_mixed
 #include <cuda.h>
@@ -21,7 +21,7 @@ __global__ void AddOne(int* words, int count) {
   if (i < count) words[i] += 1;
 }
 
-// The runtime's memory and kernel in a stream of the driver's, with an event of each.
+// The runtime's memory and kernel in a stream of the driver, with an event of each.
 void CheckOneThread() {
   int* words = nullptr;
   CHECK(cudaMalloc(&words, kCount * sizeof(int)));
@@ -44,7 +44,7 @@ void CheckOneThread() {
   std::vector<int> read(kCount);
   DRIVER(cuMemcpyDtoH(read.data(), reinterpret_cast<CUdeviceptr>(words), kCount * sizeof(int)));
   EXPECT(read.front() == 42 && read.back() == 42, "%d, %d", read.front(), read.back());
-  // The runtime keeps its context, whatever the driver's users do.
+  // The runtime keeps its context, independent of the driver's users.
   DRIVER(cuDevicePrimaryCtxRetain(&context, 0));
   DRIVER(cuDevicePrimaryCtxRelease(0));
   CHECK(cudaMemset(words, 0, kCount * sizeof(int)));
@@ -53,12 +53,12 @@ void CheckOneThread() {
   DRIVER(cuMemFree(reinterpret_cast<CUdeviceptr>(words)));
 }
 
-// A capture that one begins and the other ends.
+// A capture begun by one and ended by the other.
 void CheckCapture() {
   int* words = nullptr;
   CHECK(cudaMalloc(&words, kCount * sizeof(int)));
   CHECK(cudaMemset(words, 0, kCount * sizeof(int)));
-  CHECK(cudaDeviceSynchronize());  // The stream does not wait for the default one.
+  CHECK(cudaDeviceSynchronize());  // The stream is non-blocking.
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   DRIVER(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -82,7 +82,7 @@ void CheckCapture() {
   CHECK(cudaFree(words));
 }
 
-// Each thread has a stack of contexts of its own.
+// Each thread has its own stack of contexts.
 void CheckThreads() {
   CUcontext context = nullptr;
   DRIVER(cuDevicePrimaryCtxRetain(&context, 0));

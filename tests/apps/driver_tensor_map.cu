@@ -1,4 +1,4 @@
-// Tensor maps: kernels that copy boxes of tensors to shared memory and back, on devices of compute
+// Tensor maps: kernels copying boxes of tensors to shared memory and back, on devices of compute
 // capability 9.0 and higher.
 //
 //   driver_tensor_map
@@ -16,19 +16,19 @@ namespace {
 
 int failures = 0;
 
-// --- What the kernels are made of
+// --- Parts of the kernels
 
 __device__ std::uint32_t Shared(const void* address) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(address));
 }
 
 #if __CUDA_ARCH__ >= 900
-// Makes the barrier wait for one arrival, and seen by copies.
+// Initialises the barrier for one arrival, and makes it visible to copies.
 __device__ void Begin(std::uint64_t* barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(Shared(barrier)) : "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Arrives; the phase is over when so many bytes have come.
+// Arrives. The phase ends after the arrival of this number of bytes.
 __device__ void Expect(std::uint64_t* barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(Shared(barrier)),
                "r"(bytes)
@@ -76,7 +76,7 @@ __device__ void Add(const CUtensorMap& map, int x, int y, const void* from) {
       "r"(x), "r"(y), "r"(Shared(from))
       : "memory");
 }
-// What threads have written in shared memory is there for copies.
+// Makes threads' writes to shared memory visible to copies.
 __device__ void BeforeStore() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
@@ -87,7 +87,7 @@ __device__ void WaitForStores() {
 }
 #endif
 
-constexpr int kColumns = 32, kRows = 8;  // Of a tile of words: 128 bytes a row.
+constexpr int kColumns = 32, kRows = 8;  // Words of a tile: 128 bytes a row.
 
 // Each block doubles the numbers of one tile.
 __global__ void Double(const __grid_constant__ CUtensorMap from,
@@ -112,7 +112,7 @@ __global__ void Double(const __grid_constant__ CUtensorMap from,
 #endif
 }
 
-// One box at (x, y), as it lies in shared memory.
+// Copies out one box at (x, y) in its layout in shared memory.
 __global__ void Show(const __grid_constant__ CUtensorMap map, int x, int y, unsigned* out) {
 #if __CUDA_ARCH__ >= 900
   __shared__ alignas(1024) unsigned tile[kRows * kColumns];
@@ -187,7 +187,7 @@ class Words {
   T* memory_ = nullptr;
 };
 
-constexpr int kWidth = 100, kHeight = 37;  // Neither is a multiple of a tile's.
+constexpr int kWidth = 100, kHeight = 37;  // No multiples of a tile's size.
 
 struct MapOptions {
   CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_UINT32;
@@ -225,7 +225,7 @@ void CheckLoadsAndStores() {
     const float wanted = i < numbers.size() ? 2 * numbers[i] : 0;
     EXPECT(got[i] == wanted, "number %zu is %g", i, got[i]);
   }
-  // The same map of another tensor.
+  // The same map for another tensor.
   DRIVER(cuTensorMapReplaceAddress(&target, other.get()));
   Double<<<grid, 64>>>(source, target);
   got = other.Read();
@@ -258,7 +258,7 @@ void CheckOutside() {
   }
 }
 
-// Chunks of 16 bytes change places within a row by the row's number.
+// Chunks of 16 bytes are permuted within a row, depending on the row's number.
 void CheckSwizzle() {
   const Words<unsigned> from(Numbers<unsigned>(kWidth * kHeight));
   const Words<unsigned> out(kRows * kColumns);

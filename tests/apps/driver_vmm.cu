@@ -1,7 +1,6 @@
 // Virtual memory management of the CUDA driver API: reservations larger than the device, mappings
-// that come, go and change places, work across their borders, a vector that grows where it is, as
-// allocators of frameworks have it; memory of one device for another, and of one process for
-// another.
+// created, removed and moved, and work across their borders. Also a vector growing in place, as in
+// allocators of frameworks, and memory of other devices and processes.
 //
 //   driver_vmm
 #include <cuda.h>
@@ -81,8 +80,8 @@ bool HasOnly(CUdeviceptr address, std::size_t count, unsigned value) {
   return true;
 }
 
-// As a pool of a framework: it reserves more than the device has, maps pieces as it needs them,
-// keeps no handles, and gives back pieces in any order.
+// A pool like a framework's: reserves more than the device's memory, maps pieces on demand, keeps
+// no handles, and returns pieces in any order.
 void CheckPool(int device) {
   const std::size_t piece = Granularity(device);
   const std::size_t words = piece / sizeof(unsigned);
@@ -113,7 +112,7 @@ void CheckPool(int device) {
   bool equal = true;
   for (std::size_t i = 0; i < read.size(); ++i) equal = equal && read[i] == data[i] + 3;
   EXPECT(equal, "a kernel across mappings");
-  // Each over a border.
+  // Each across a border.
   DRIVER(cuMemsetD32(at(1) - piece / 2, 77, words));
   DRIVER(cuMemcpyDtoD(at(3) - piece / 2, at(1) - piece / 2, piece));
   EXPECT(HasOnly(at(3) - piece / 2, words, 77), "a set and a copy across mappings");
@@ -131,7 +130,7 @@ void CheckPool(int device) {
   DRIVER(cuMemAddressFree(second_pool, reserved));
 }
 
-// A vector that grows: what it has stays where it is, or moves by being mapped elsewhere.
+// A growing vector: its contents stay, or move to another mapping.
 void CheckGrowth(int device) {
   const std::size_t piece = Granularity(device);
   const std::size_t words = piece / sizeof(unsigned);
@@ -142,7 +141,7 @@ void CheckGrowth(int device) {
   DRIVER(cuMemsetD32(vector, 1, words));
   for (unsigned size = 2; size <= 4; ++size) {
     handles.push_back(Create(piece, device));
-    // In a larger reservation: the bytes are not copied.
+    // Mapped into a larger reservation: the bytes are not copied.
     const CUdeviceptr larger = Reserve(size * piece);
     DRIVER(cuMemUnmap(vector, (size - 1) * piece));
     DRIVER(cuMemAddressFree(vector, (size - 1) * piece));
@@ -225,7 +224,7 @@ void CheckWhatIsTold(int device) {
   DRIVER(cuMemAddressFree(address, 4 * piece));
 }
 
-// Memory of the second device, which the first one uses where it is.
+// Memory of the second device, used by the first one in place.
 void CheckPeer() {
   int count = 0;
   int can = 0;
@@ -294,7 +293,7 @@ void UseDevice(int device) {
 
 constexpr CUmemAllocationHandleType kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-// A descriptor's memory, mapped and with access.
+// Maps a descriptor's memory, with access.
 CUdeviceptr MapFile(int file, std::size_t bytes) {
   CUmemGenericAllocationHandle handle = 0;
   DRIVER(cuMemImportFromShareableHandle(
@@ -312,7 +311,7 @@ void Drop(CUdeviceptr address, std::size_t bytes) {
   DRIVER(cuMemAddressFree(address, bytes));
 }
 
-// The process that has the memory of the other.
+// The process using memory of the other.
 int Import(const End& other) {
   const int file = other.ReceiveFile();
   if (file < 0) return EXIT_SUCCESS;
@@ -324,7 +323,7 @@ int Import(const End& other) {
   DRIVER(cuCtxSynchronize());
   other.Tell();
   Drop(address, piece);
-  // Nothing but the descriptor has this one.
+  // Only the descriptor keeps this memory alive.
   const CUdeviceptr left = MapFile(other.ReceiveFile(), piece);
   EXPECT(HasOnly(left, 100, 13), "what the other process has released");
   Drop(left, piece);
@@ -341,7 +340,7 @@ CUmemGenericAllocationHandle CreateExportable(std::size_t bytes, int* file) {
   return handle;
 }
 
-// Memory lives as long as its last descriptor, and no longer.
+// Memory lives until its last descriptor is closed.
 void CheckLifeOfDescriptors() {
   const std::size_t piece = Granularity(0);
   std::size_t free = 0;

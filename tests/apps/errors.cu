@@ -1,12 +1,12 @@
-// What CUDA answers to wrong calls, how a thread's last error is kept, and what a fault in a kernel
-// does to the rest of the process.
+// Results of invalid calls, a thread's last error, and the effects of a kernel's fault on the rest
+// of the process.
 //
 //   errors [calls|fault|reset]
 //
-// The argument says how far to go: `calls` makes wrong calls only, `fault` (the default) goes on to
-// a kernel that writes to an address that does not exist, `reset` then resets the device and uses
-// it again. The last is more than CUDA promises: its documentation tells the program to end after
-// such a fault, and an H200 with driver 580 answers cudaErrorDevicesUnavailable after the reset.
+// The argument selects the last step. `calls` makes invalid calls only. `fault` (the default) also
+// runs a kernel writing to an unmapped address. `reset` then resets the device and uses it again.
+// CUDA does not guarantee this: its documentation requires the end of the program after a fault
+// like this. An H200 with driver 580 returns cudaErrorDevicesUnavailable after the reset.
 #include <climits>
 #include <cstdint>
 #include <cstdio>
@@ -28,8 +28,8 @@ __global__ void UseShared(int* value) {
 }
 __device__ int device_variable[4];
 
-// Checks the last error after a call that returned `error`: looking at it leaves it, taking it
-// clears it.
+// Checks the last error after a call returning `error`: cudaPeekAtLastError keeps it,
+// cudaGetLastError clears it.
 void CheckLastError(cudaError_t error, const char* call) {
   EXPECT(cudaPeekAtLastError() == error, "%s: wrong last error", call);
   EXPECT(cudaPeekAtLastError() == error, "%s: the look cleared the last error", call);
@@ -37,7 +37,7 @@ void CheckLastError(cudaError_t error, const char* call) {
   EXPECT(cudaGetLastError() == cudaSuccess, "%s: the last error stays", call);
 }
 
-// Checks that a call returned `expected`, and the last error.
+// Checks the call's result, and the last error.
 #define EXPECT_ERROR(expected, call)                                           \
   do {                                                                         \
     const cudaError_t got = (call);                                            \
@@ -45,8 +45,7 @@ void CheckLastError(cudaError_t error, const char* call) {
     CheckLastError(got, #call);                                                \
   } while (false)
 
-// For calls that CUDA's documentation and its runtime 13.0 answer differently (both are named):
-// a program may meet the one or the other.
+// Calls with different results in CUDA's documentation and in its runtime 13.0. Both are accepted.
 #define EXPECT_EITHER(documented, observed, call)                             \
   do {                                                                        \
     const cudaError_t got = (call);                                           \
@@ -55,8 +54,8 @@ void CheckLastError(cudaError_t error, const char* call) {
     CheckLastError(got, #call);                                               \
   } while (false)
 
-// The result of a launch of a shape that the device does not have. A launch has no result of its
-// own: its error is the last error.
+// Result of a launch with a shape not supported by the device. A launch has no result of its own:
+// its error is the last error.
 constexpr cudaError_t kWrongShape =
     CUDART_VERSION < 13000 ? cudaErrorInvalidConfiguration : cudaErrorInvalidValue;
 #define EXPECT_SHAPE_REFUSED(...) EXPECT_ERROR(kWrongShape, (__VA_ARGS__, cudaPeekAtLastError()))
@@ -99,7 +98,7 @@ void WrongMemoryCalls() {
                cudaMemcpy(device, host, 4, static_cast<cudaMemcpyKind>(99)));
   EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpy(nullptr, host, 4, cudaMemcpyHostToDevice));
   EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpy(device, nullptr, 4, cudaMemcpyHostToDevice));
-  // Neither pointer is the device's, though the kind says so.
+  // Neither pointer is a device pointer, contrary to the kind.
   EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpy(host + 8, host, 4, cudaMemcpyDeviceToDevice));
   EXPECT_ERROR(cudaErrorInvalidValue, cudaMemset(nullptr, 0, 4));
   EXPECT_ERROR(cudaErrorInvalidValue, cudaFree(host));
@@ -107,7 +106,7 @@ void WrongMemoryCalls() {
   EXPECT_ERROR(cudaErrorInvalidValue, cudaFreeHost(host));
   EXPECT_ERROR(cudaErrorHostMemoryNotRegistered, cudaHostUnregister(host));
 
-  // These do nothing, and are allowed.
+  // These have no effect, and are allowed.
   CHECK(cudaFree(nullptr));
   CHECK(cudaFreeHost(nullptr));
   CHECK(cudaMemcpy(device, host, 0, cudaMemcpyHostToDevice));
@@ -131,7 +130,7 @@ void OutOfMemory() {
   void* memory = &total;
   EXPECT_ERROR(cudaErrorMemoryAllocation, cudaMalloc(&memory, total + (total / 2)));
   EXPECT_ERROR(cudaErrorMemoryAllocation, cudaMalloc(&memory, SIZE_MAX / 2));
-  // The device is as good as before.
+  // The device still works.
   int* value = nullptr;
   int host = 41;
   CHECK(cudaMalloc(&value, sizeof(int)));
@@ -166,10 +165,10 @@ void WrongLaunches() {
   EXPECT_SHAPE_REFUSED(Increment<<<1, dim3(1, 1, 65)>>>(value));
   EXPECT_SHAPE_REFUSED(Increment<<<dim3(1, 65536), 1>>>(value));
   EXPECT_SHAPE_REFUSED(Increment<<<dim3(1, 1, 65536), 1>>>(value));
-  // More dynamic shared memory than was asked for by attribute.
+  // More dynamic shared memory than allowed by the attribute.
   EXPECT_ERROR(cudaErrorInvalidValue,
                (UseShared<<<1, 1, 64 * 1024>>>(value), cudaPeekAtLastError()));
-  // A node of a graph has no error of its own for shapes.
+  // A node of a graph has no separate error for shapes.
   cudaGraph_t graph = nullptr;
   cudaGraphNode_t node = nullptr;
   void* arguments[] = {&value};
@@ -204,7 +203,7 @@ void WrongLaunches() {
   CHECK(cudaFree(value));
 }
 
-// A capture goes on after a launch that finds no kernel, and ends with one that is refused.
+// A capture continues after a launch without a kernel, and is invalidated by a refused launch.
 void WrongLaunchesInCaptures() {
   static int none = 0;
   int* value = nullptr;
@@ -231,7 +230,7 @@ void WrongLaunchesInCaptures() {
   CHECK(cudaStreamDestroy(stream));
 }
 
-// A success in between does not clear an error; another thread does not see it.
+// A later success does not clear an error. Another thread does not see it.
 void LastErrorBelongsToItsThread() {
   const cudaError_t refused = cudaSetDevice(-1);
   EXPECT(refused == cudaErrorInvalidDevice, "device -1 was answered %s", cudaGetErrorName(refused));
@@ -245,7 +244,7 @@ void LastErrorBelongsToItsThread() {
   EXPECT(cudaGetLastError() == cudaErrorInvalidDevice, "the other thread took this one's error");
 }
 
-// Streams and events belong to a device, and CUDA refuses a record that mixes two.
+// Streams and events belong to a device. CUDA refuses a record mixing two devices.
 void EventOfAnotherDevice() {
   if (DeviceCount() < 2) return;
   cudaStream_t stream = nullptr;
@@ -260,7 +259,7 @@ void EventOfAnotherDevice() {
   CHECK(cudaStreamDestroy(stream));
 }
 
-// Uses the device after a reset: memory, kernels, and variables as they are at load.
+// Uses the device after a reset: memory, kernels, and variables with their initial values.
 void UseAfterReset() {
   int* value = nullptr;
   int host = 6;
@@ -281,7 +280,7 @@ void SetVariable() {
   CHECK(cudaMemcpyToSymbol(device_variable, ones, sizeof(ones)));
 }
 
-// A reset of a healthy device frees what the program has there; the device starts afresh.
+// A reset of a healthy device frees the program's objects there and restores the initial state.
 void ResetHealthyDevice() {
   int* value = nullptr;
   CHECK(cudaMalloc(&value, sizeof(int)));
@@ -290,7 +289,7 @@ void ResetHealthyDevice() {
   UseAfterReset();
 }
 
-// A fault in a kernel is reported by what waits for it, and by every later call on the device.
+// A fault in a kernel is reported by waits for it, and by every later call on the device.
 void Fault() {
   int* value = nullptr;
   CHECK(cudaMalloc(&value, sizeof(int)));
@@ -303,7 +302,7 @@ void Fault() {
   EXPECT(error == cudaErrorIllegalAddress, "then cudaMalloc said %s", cudaGetErrorName(error));
   error = cudaGetLastError();
   EXPECT(error == cudaErrorIllegalAddress, "the last error is %s", cudaGetErrorName(error));
-  // Taking the error does not cure the device.
+  // Reading the error does not repair the device.
   int host = 0;
   error = cudaMemcpy(&host, value, sizeof(int), cudaMemcpyDeviceToHost);
   EXPECT(error == cudaErrorIllegalAddress, "then cudaMemcpy said %s", cudaGetErrorName(error));
@@ -342,7 +341,7 @@ int main(int argc, char** argv) {
   }
   if (reset) {
     CHECK(cudaDeviceReset());
-    (void)cudaGetLastError();  // what the fault left behind in this thread
+    (void)cudaGetLastError();  // left by the fault in this thread
     UseAfterReset();
   }
   std::printf("errors: wrong calls%s%s: %s\n", fault ? ", a fault" : "", reset ? ", a reset" : "",

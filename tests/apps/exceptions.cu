@@ -1,5 +1,5 @@
-// C++ exceptions that pass through code that uses CUDA: what was begun is undone on the way,
-// nothing is lost, and the devices work on.
+// C++ exceptions passing through code with CUDA calls: begun work is undone by unwinding, nothing
+// is lost, and the devices still work.
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -31,7 +31,7 @@ void Try(cudaError_t error) {
 
 int blocks_alive = 0;
 
-// Device memory and a stream that go with their scope.
+// Device memory and a stream, freed at the end of their scope.
 class Block {
  public:
   explicit Block(std::size_t bytes) {
@@ -45,7 +45,7 @@ class Block {
   Block(const Block&) = delete;
   ~Block() {
     --blocks_alive;
-    // Also while an exception is on its way.
+    // Runs during unwinding too.
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
     cudaFree(memory_);
@@ -65,7 +65,7 @@ int Value(int number) {
   return number;
 }
 
-// Fills a block, from so many frames down.
+// Fills a block, from `depth` frames down.
 void Fill(int depth, const Block& block, int number) {
   const Block own(depth * 256 + 16);
   Set<<<1, 1, 0, own.stream()>>>(own.get(), 1, depth);
@@ -102,7 +102,7 @@ int CheckUnwinding() {
     EXPECT(blocks_alive == 1, "%d blocks are alive", blocks_alive);
   }
   failures += Check(block, 7);
-  // A configuration that no launch took is not the next launch's.
+  // A configuration left over from an aborted launch is not used for the next launch.
   Fill(0, block, 8);
   return failures + Check(block, 8);
 }
@@ -123,7 +123,7 @@ int CheckCudaErrors() {
   return failures;
 }
 
-// From another thread, through its end.
+// An exception of another thread, outliving the thread.
 int CheckThreads() {
   int failures = 0;
   const Block block(kCount * sizeof(int));
@@ -149,7 +149,7 @@ int CheckThreads() {
   return failures + Check(block, 9);
 }
 
-// A function of the program that CUDA calls catches what it throws.
+// A host function called by CUDA catches its own exceptions.
 int CheckHostFunction() {
   int failures = 0;
   const Block block(16);

@@ -1,5 +1,6 @@
-// A batch of radix-2 Fourier transforms, forward and back, each device a share of the batch. The
-// first stages of a transform run in shared memory, the others one launch each in global memory.
+// A batch of radix-2 Fourier transforms, forward and back, each device with a share of the batch.
+// The first stages of a transform run in shared memory, the others with one launch each in global
+// memory.
 //
 //   fft [LOG2_POINTS [BATCH]]
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
-// Points that one block transforms in shared memory: 1024 of 8 bytes.
+// Points transformed by one block in shared memory: 1024 of 8 bytes.
 constexpr int kLogBlockPoints = 10;
 constexpr unsigned kThreads = 256;
 
@@ -90,7 +91,7 @@ void Transform(const float2* in, float2* out, int log_points, unsigned batch, Di
   }
 }
 
-// One bin of the transform by its definition, in double.
+// Returns one bin of the transform by its definition, in double.
 std::complex<double> DefinedBin(const float2* signal, int points, int bin) {
   std::complex<double> sum = 0.0;
   for (int i = 0; i < points; ++i) {
@@ -102,13 +103,13 @@ std::complex<double> DefinedBin(const float2* signal, int points, int bin) {
   return sum;
 }
 
-// Checks some bins of one spectrum, and all points of the way there and back.
+// Checks some bins of one spectrum, and all points after both transforms.
 int Compare(const float2* signal, const float2* spectrum, const float2* back, int log_points,
             unsigned number) {
   const int points = 1 << log_points;
   int failures = 0;
-  // Errors of an FFT in float grow with log2(points) times the signal's norm, here about
-  // 0.8 * sqrt(points); the constant leaves room for approximate twiddle factors.
+  // Errors of an FFT in float grow with log2(points) times the signal's norm, here about 0.8 *
+  // sqrt(points). The constant leaves room for approximate twiddle factors.
   const double bin_bound = 4e-7 * (log_points + 1) * std::sqrt(static_cast<double>(points)) + 1e-6;
   const int samples = std::min(points, 16);
   for (int sample = 0; sample < samples; ++sample) {

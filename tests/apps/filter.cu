@@ -1,6 +1,5 @@
-// A filter: writes the lines of its input with the letters a-z in upper case, and says on its
-// standard error how many lines and bytes passed. It passes on what it has got as soon as it has
-// got it, so that it can be used at a terminal.
+// A filter: writes its input with the letters a-z in upper case, and prints the number of lines and
+// bytes to standard error. Input is written out immediately, for use at a terminal.
 //
 //   filter < INPUT > OUTPUT
 #include <unistd.h>
@@ -26,7 +25,7 @@ __global__ void ToUpper(char* text, int length, unsigned* lines) {
   if (threadIdx.x == 0 && ends > 0) atomicAdd(lines, static_cast<unsigned>(ends));
 }
 
-// Reads what there is, at most `capacity` bytes; 0 at the end of the input.
+// Reads the available input, at most `capacity` bytes. Returns 0 at the end of the input.
 size_t Read(char* buffer, size_t capacity) {
   for (;;) {
     const ssize_t length = read(STDIN_FILENO, buffer, capacity);

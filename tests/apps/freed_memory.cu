@@ -1,5 +1,5 @@
-// Freed memory is given out again only when no earlier work uses it: kernels that write late are
-// still running when their block is freed, and what is allocated next must not feel them.
+// Freed memory is reused only after all earlier work using it. Kernels with late writes still run
+// when their block is freed. The next allocation must not be affected.
 #include "check.h"
 
 namespace {
@@ -8,7 +8,7 @@ int failures = 0;
 
 constexpr int kThreads = 256;
 
-// Writes `value` over all of `data`, some time after it began.
+// Writes `value` to all of `data`, some time after its start.
 __global__ void WriteLate(unsigned* data, std::size_t words, unsigned value, int delay) {
   unsigned waited = 1;
   for (int i = 0; i < delay; ++i) waited = waited * 1664525U + 1013904223U;
@@ -28,7 +28,7 @@ __global__ void CountOthers(const unsigned* data, std::size_t words, unsigned va
 
 enum class How { kFree, kFreeAsync };
 
-// Rounds of: allocate, begin a late write, free at once, allocate as much again, fill it.
+// Rounds of: allocate, begin a late write, free at once, allocate the same size, fill it.
 void Rounds(std::size_t bytes, int rounds, How how) {
   cudaStream_t late, fill;
   CHECK(cudaStreamCreateWithFlags(&late, cudaStreamNonBlocking));
@@ -62,7 +62,8 @@ void Rounds(std::size_t bytes, int rounds, How how) {
   CHECK(cudaStreamDestroy(fill));
 }
 
-// All of the device's memory can be had again as soon as it is freed, running kernels or not.
+// All of the device's memory is available again immediately after a free, even with running
+// kernels.
 void AllOfIt() {
   std::size_t free_bytes = 0, total = 0;
   CHECK(cudaMemGetInfo(&free_bytes, &total));

@@ -1,6 +1,5 @@
-// What can be changed in graphs and attached to them: copies of variables, events, attributes of
-// kernels and their arguments in one buffer, graphs inside, objects that a graph keeps, and a
-// drawing.
+// Changes to graphs, and objects attached to them: copies of variables, events, attributes of
+// kernels and their arguments in one buffer, child graphs, user objects, and a drawing.
 //
 //   graph_changes
 #include <atomic>
@@ -27,7 +26,7 @@ __constant__ int factors[kCount];
 
 __global__ void Multiply() { numbers[threadIdx.x] *= factors[threadIdx.x]; }
 __global__ void AddTo(int* to, int what) { *to += what; }
-// Until another stream has written that it may go on.
+// Waits until another stream has set the flag.
 __global__ void Wait(const volatile int* go) {
   while (*go == 0) {
   }
@@ -90,7 +89,7 @@ void Variables() {
   const cudaGraphExec_t exec = NewExec(graph);
   Run(exec);
   ExpectNumbers(out, 10, 2, "as it was made");
-  // The executable graph, and then the graph itself.
+  // First the executable graph, then the graph itself.
   CHECK(cudaGraphExecMemcpyNodeSetParamsToSymbol(exec, fill, numbers, other_in, kBytes, 0,
                                                  cudaMemcpyHostToDevice));
   CHECK(cudaGraphExecMemcpyNodeSetParamsFromSymbol(exec, read, other_out, numbers, kBytes, 0,
@@ -178,8 +177,8 @@ void Attributes() {
   CHECK(cudaGraphDestroy(graph));
 }
 
-// Parameters that were taken from a node are the program's until the node is destroyed, whatever is
-// set meanwhile.
+// Parameters returned for a node stay valid until its destruction, even if others are set
+// meanwhile.
 void Taken() {
   int* sum = nullptr;
   CHECK(cudaMalloc(&sum, sizeof *sum));
@@ -199,7 +198,7 @@ void Taken() {
   CHECK(cudaGraphKernelNodeSetParams(first, &taken));
   *what(taken) = 3;
   CHECK(cudaGraphExecKernelNodeSetParams(exec, first, &taken));
-  // What replaces an argument lies where this was: nothing has used freed memory.
+  // A replaced argument keeps its address: no freed memory is used.
   std::vector<std::vector<char>> others(100, std::vector<char>(4, 'x'));
   CHECK(cudaGraphKernelNodeSetParams(first, &taken));
   CHECK(cudaGraphExecKernelNodeSetParams(exec, second, &of_second));
@@ -238,12 +237,13 @@ void Inside() {
   for (const cudaGraph_t one : {ones, tens, others, graph}) CHECK(cudaGraphDestroy(one));
 }
 
-// An object goes when nobody has it: neither the program, nor a graph, nor a launch that runs.
+// An object is destroyed after its last reference: of the program, of a graph, or of a running
+// launch.
 void Objects() {
   static std::atomic<int> gone{0};
   const auto destroy = [](void* counter) { ++*static_cast<std::atomic<int>*>(counter); };
   const auto expect_gone = [](int count) {
-    // A thread of CUDA's destroys it, some time.
+    // Destroyed by a thread of CUDA, with a delay.
     while (gone.load() < count) std::this_thread::yield();
     EXPECT(gone.load() == count, "%d objects are gone", gone.load());
   };
@@ -253,14 +253,14 @@ void Objects() {
          "no reference");
   EXPECT(cudaUserObjectCreate(&object, &gone, destroy, 1, 0) == cudaErrorInvalidValue, "no flag");
   static_cast<void>(cudaGetLastError());
-  // Of the program alone.
+  // Referenced by the program alone.
   CHECK(cudaUserObjectCreate(&object, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
   CHECK(cudaUserObjectRetain(object, 2));
   CHECK(cudaUserObjectRelease(object, 2));
   EXPECT(gone.load() == 0, "it is still the program's");
   CHECK(cudaUserObjectRelease(object, 1));
   expect_gone(1);
-  // Of a graph, too.
+  // Referenced by a graph too.
   CHECK(cudaUserObjectCreate(&object, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
   cudaGraph_t graph = NewGraph();
   CHECK(cudaGraphRetainUserObject(graph, object, 1, 0));
@@ -269,7 +269,8 @@ void Objects() {
   CHECK(cudaGraphReleaseUserObject(graph, object, 1));
   expect_gone(2);
   CHECK(cudaGraphDestroy(graph));
-  // Of a launch that runs: the graph and what was instantiated of it are gone before.
+  // Referenced by a running launch: the graph and its executable graph are destroyed before its
+  // end.
   int *go = nullptr, *one = nullptr;
   CHECK(cudaMalloc(&go, sizeof *go));
   CHECK(cudaMemset(go, 0, sizeof *go));
@@ -291,7 +292,7 @@ void Objects() {
   CHECK(cudaMemcpyAsync(go, one, sizeof *go, cudaMemcpyHostToDevice, second));
   CHECK(cudaDeviceSynchronize());
   expect_gone(3);
-  // An update brings the objects of the graph that it takes.
+  // An update takes over the objects of the new graph.
   cudaUserObject_t old_one = nullptr, new_one = nullptr;
   CHECK(cudaUserObjectCreate(&old_one, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
   CHECK(cudaUserObjectCreate(&new_one, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
@@ -333,7 +334,7 @@ void Drawing() {
   CHECK(cudaGraphDestroy(graph));
 }
 
-// A kernel's arguments in one buffer, which the node need not keep.
+// A kernel's arguments in one buffer, copied by the node.
 void Buffers() {
   int* word = nullptr;
   CHECK(cudaMalloc(&word, sizeof *word));
@@ -367,11 +368,11 @@ void Buffers() {
   CHECK(cudaFree(word));
 }
 
-// Launched again and again, each time with other work, without waiting in between: each launch does
-// what was asked when it was launched.
+// Launched repeatedly with different work, without waits in between. Each launch uses the
+// parameters at its time.
 void Again() {
   constexpr int kRounds = 20;
-  int* words = nullptr;  // What is added to, and what each round found there.
+  int* words = nullptr;  // The sum, and its value in each round.
   CHECK(cudaMalloc(&words, (1 + kRounds) * sizeof *words));
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -425,13 +426,14 @@ void Again() {
   CHECK(cudaFree(words));
 }
 
-// What was launched runs as it was then, although nothing of it is left by the time.
+// Submitted launches run unchanged, even if the executable graph is changed or destroyed before
+// they run.
 void Leave() {
   constexpr int kNodes = 6;
   int* sum = nullptr;
   CHECK(cudaMalloc(&sum, sizeof *sum));
   CHECK(cudaMemset(sum, 0, sizeof *sum));
-  CHECK(cudaDeviceSynchronize());  // The stream does not wait for it.
+  CHECK(cudaDeviceSynchronize());  // The stream is non-blocking.
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   const cudaGraph_t graph = NewGraph();
@@ -457,7 +459,7 @@ void Leave() {
   parameters.kernelParams = arguments;
   CHECK(cudaGraphExecKernelNodeSetParams(exec, nodes[2], &parameters));
   CHECK(cudaGraphLaunch(exec, stream));
-  // This one is made anew.
+  // This change instantiates it anew.
   CHECK(cudaGraphNodeSetEnabled(exec, nodes[1], 0));
   CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaGraphExecDestroy(exec));
@@ -472,13 +474,13 @@ void Leave() {
   CHECK(cudaFree(sum));
 }
 
-// One exec in streams that follow each other: threads' own ones, and one that is gone.
+// One executable graph in successive streams: the thread's own one, and destroyed ones.
 void InSeveralStreams() {
   constexpr int kNodes = 4, kRounds = 6;
   int* words = nullptr;
   CHECK(cudaMalloc(&words, (kRounds + 1) * sizeof *words));
   CHECK(cudaMemset(words, 0, (kRounds + 1) * sizeof *words));
-  CHECK(cudaDeviceSynchronize());  // The streams do not wait for it.
+  CHECK(cudaDeviceSynchronize());  // The streams are non-blocking.
   const cudaGraph_t graph = NewGraph();
   cudaGraphNode_t nodes[kNodes] = {};
   for (int i = 0; i < kNodes; ++i)

@@ -1,5 +1,5 @@
-// Memory that graphs allocate: again and again in one graph, in branches that run at the same time,
-// beyond the launch and beyond the graph; and what can not be freed.
+// Memory allocated by graphs: repeatedly in one graph, in concurrent branches, beyond the launch
+// and beyond the graph. Also memory impossible to free.
 //
 //   graph_memory [TURNS]
 #include <vector>
@@ -10,7 +10,7 @@
 namespace {
 
 int failures = 0;
-constexpr size_t kLarge = size_t{48} << 20;  // Bytes; some of it is more than a small device has.
+constexpr size_t kLarge = size_t{48} << 20;  // Bytes; several exceed a small device.
 constexpr unsigned kBlocks = 64;
 constexpr unsigned kThreads = 256;
 
@@ -19,7 +19,7 @@ __global__ void Fill(unsigned* values, size_t count, unsigned value) {
   for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step)
     values[i] = value;
 }
-// Adds to *wrong how many are not `value`.
+// Adds to *wrong the number of values different from `value`.
 __global__ void CountOthers(const unsigned* values, size_t count, unsigned value, unsigned* wrong) {
   const size_t step = size_t{gridDim.x} * blockDim.x;
   for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step)
@@ -55,7 +55,7 @@ void LaunchTwice(cudaGraph_t graph, cudaStream_t stream) {
   CHECK(cudaGraphExecDestroy(exec));
 }
 
-// Together more than the device may have, but never more than one piece at a time.
+// Together possibly more than the device's memory, but never more than one piece at a time.
 void Turns(int turns) {
   const Counter counter;
   cudaStream_t stream = NewStream();
@@ -77,7 +77,7 @@ void Turns(int turns) {
   counter.ExpectNone("memory by turns");
 }
 
-// What is freed in one branch may still be in use when the other allocates.
+// Memory freed in one branch may still be in use when the other branch allocates.
 void Branches() {
   const Counter counter;
   cudaStream_t left = NewStream(), right = NewStream();
@@ -119,8 +119,8 @@ cudaMemAllocNodeParams ParametersOf(size_t bytes) {
   return parameters;
 }
 
-// Memory that no node frees is the program's until it frees it; then the graph can be launched
-// again.
+// Memory without a free node belongs to the program. After the program frees it, the graph can be
+// launched again.
 void BeyondTheLaunch() {
   const Counter counter;
   constexpr size_t kCount = 4096;
@@ -145,7 +145,7 @@ void BeyondTheLaunch() {
   EXPECT(Instantiate(&second, graph) == cudaErrorNotSupported,
          "a graph with memory is instantiated twice");
   const auto count_others = [&] {
-    static_cast<void>(cudaGetLastError());  // Of what was refused.
+    static_cast<void>(cudaGetLastError());  // Clears the error of the refusal.
     CountOthers<<<kBlocks, kThreads, 0, stream>>>(static_cast<unsigned*>(parameters.dptr), kCount,
                                                   0x07070707, counter.wrong);
     CHECK_LAUNCH();
@@ -156,7 +156,7 @@ void BeyondTheLaunch() {
     count_others();
     CHECK(cudaFreeAsync(parameters.dptr, stream));
   }
-  // The last launch's is there after the graph.
+  // The last launch's memory outlives the graph.
   CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroy(graph));
@@ -179,7 +179,7 @@ void Refused() {
   EXPECT(
       cudaGraphAddMemFreeNode(&again, graph, &freed, 1, parameters.dptr) == cudaErrorInvalidValue,
       "memory is freed twice in a graph");
-  // What others rely on stays.
+  // Nodes and edges needed by others cannot be removed.
   EXPECT(cudaGraphDestroyNode(freed) != cudaSuccess, "a node that frees memory is destroyed");
   EXPECT(RemoveEdge(graph, allocated, freed) != cudaSuccess, "the order of memory is changed");
   void* other = nullptr;

@@ -1,5 +1,5 @@
-// Graphs: built by hand and captured from streams, launched again and again, changed, copied, with
-// functions of the host, memory of their own and graphs inside.
+// Graphs: built by hand and captured from streams, launched repeatedly, changed and copied. Also
+// with host functions, their own memory and child graphs.
 //
 //   graphs [launches]     default 10
 #include <vector>
@@ -40,7 +40,7 @@ void ExpectAll(const int* device, int expected, const char* what) {
 
 void Increment(void* counter) { ++*static_cast<int*>(counter); }
 
-// Two branches that join, captured over two streams; the launch reads the host's memory each time.
+// Two joined branches, captured over two streams. Each launch reads the host's memory again.
 void Capture(int launches) {
   cudaStream_t first = nullptr, second = nullptr;
   cudaEvent_t fork = nullptr, join = nullptr;
@@ -167,7 +167,7 @@ void ByHand() {
   ExpectAll(copy, 7, "a kernel left out");
   CHECK(cudaGraphNodeSetEnabled(exec, add, 1));
 
-  // The graph itself has kept its own parameters; an update brings them.
+  // The graph itself has kept its own parameters. An update restores them.
   cudaGraphExecUpdateResult result{};
   CHECK(Update(exec, graph, &result));
   EXPECT(result == cudaGraphExecUpdateSuccess, "update says %d", static_cast<int>(result));
@@ -180,14 +180,14 @@ void ByHand() {
          static_cast<int>(result));
   static_cast<void>(cudaGetLastError());
 
-  // A copy has nodes of its own.
+  // A copy has its own nodes.
   cudaGraph_t clone = nullptr;
   CHECK(cudaGraphClone(&clone, graph));
   cudaGraphNode_t same = nullptr;
   CHECK(cudaGraphNodeFindInClone(&same, add, clone));
   EXPECT(same != nullptr && same != add, "the clone shares nodes");
 
-  // A graph inside another, twice.
+  // A child graph, twice.
   cudaGraph_t outer = nullptr;
   CHECK(cudaGraphCreate(&outer, 0));
   cudaGraphNode_t inner[2];
@@ -206,7 +206,7 @@ void ByHand() {
   ExpectAll(copied, 1016, "a graph inside, and a kernel");
   ExpectAll(copy, 16, "the graph inside again");
 
-  // Nodes can go again.
+  // Nodes can be removed.
   cudaGraph_t small = nullptr;
   CHECK(cudaGraphCreate(&small, 0));
   cudaGraphNode_t one = nullptr, two = nullptr;
@@ -224,7 +224,7 @@ void ByHand() {
   for (int* memory : {data, copy, copied}) CHECK(cudaFree(memory));
 }
 
-// Memory that exists in the graph only.
+// Memory existing only in the graph.
 void OwnMemory() {
   int* result = Zeros();
   cudaStream_t stream = nullptr;
@@ -251,7 +251,7 @@ void OwnMemory() {
   CHECK(cudaFree(result));
 }
 
-// What ends a capture, and how it is told.
+// Calls invalidating a capture, and their errors.
 void Refused() {
   cudaStream_t stream = nullptr, other = nullptr;
   cudaEvent_t event = nullptr;
@@ -272,14 +272,14 @@ void Refused() {
   EXPECT(
       cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && graph == nullptr,
       "a capture outlives what it can not hold");
-  // A launch that fails ends it, too.
+  // A failed launch invalidates it too.
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   Add<<<kBlocks, 4096, 0, stream>>>(data, kCount, 1);
   EXPECT(cudaGetLastError() != cudaSuccess, "a launch of 4,096 threads a block");
   EXPECT(
       cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && graph == nullptr,
       "a capture outlives a launch that failed");
-  // One whose arguments are refused leaves it as it was.
+  // A call with invalid arguments leaves it valid.
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   int host = 0;
   EXPECT(cudaMemcpyAsync(data, &host, 4, static_cast<cudaMemcpyKind>(77), stream) ==
@@ -291,7 +291,7 @@ void Refused() {
   EXPECT(cudaFreeAsync(data, stream) == cudaErrorInvalidValue, "memory of no graph is freed");
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphDestroy(graph));
-  // Nobody need ask for the graph.
+  // The graph need not be requested.
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   Add<<<kBlocks, 256, 0, stream>>>(data, kCount, 1);
   CHECK(cudaStreamEndCapture(stream, nullptr));

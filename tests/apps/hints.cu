@@ -1,5 +1,5 @@
-// What a program may tell CUDA about its streams and launches and what changes no result: windows
-// of the cache, ways of waiting, priorities, leave to begin early.
+// Hints to CUDA about streams and launches, without effect on results: access policy windows,
+// synchronization policies, priorities, permission to begin early.
 #include <cstdio>
 
 #include "check.h"
@@ -25,7 +25,7 @@ void StreamAttributes(int* data) {
   window.accessPolicyWindow.hitRatio = 0.5F;
   window.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
   window.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
-  // Not every device has a cache with windows.
+  // Not every device supports access policy windows.
   int most = 0;
   CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxAccessPolicyWindowSize, 0));
   if (most > 0) CHECK(cudaStreamSetAttribute(one, cudaLaunchAttributeAccessPolicyWindow, &window));
@@ -73,7 +73,7 @@ int main() {
   int* data = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void**>(&data), kThreads * sizeof(int)));
   CHECK(cudaMemset(data, 0, kThreads * sizeof(int)));
-  CHECK(cudaDeviceSynchronize());  // Not all streams wait for the default one.
+  CHECK(cudaDeviceSynchronize());  // Some streams are non-blocking.
   StreamAttributes(data);
   LaunchAttributes(data);
   int values[kThreads] = {};

@@ -1,6 +1,6 @@
-// A function that a stream calls ends its thread (pthread_exit). CUDA goes on as if it had never
-// returned: its stream stays where it is, and functions that come later are not called (measured
-// natively, driver 580). What needs none of them works.
+// A host function called by a stream ends its thread (pthread_exit). To CUDA, it never returns: its
+// stream stays blocked, and later host functions are not called (measured natively, driver 580).
+// Other work continues.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ static std::atomic<bool> entered{false};
 static std::atomic<bool> left{false};
 static std::atomic<bool> called{false};
 
-// Says when the thread has been unwound as far as the function's own frame.
+// Reports that the thread has been unwound to the function's own frame.
 struct Leaving {
   ~Leaving() { left = true; }
 };
@@ -35,7 +35,7 @@ int main() {
   CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
   int* place = nullptr;
   CHECK(cudaMalloc(&place, sizeof(int)));
-  // Loads the kernel. Later, its first launch could wait for the stream that stays where it is.
+  // Loads the kernel. Later, its first launch could wait for the blocked stream.
   Store<<<1, 1, 0, other>>>(place, 4);
   CHECK_LAUNCH();
   CHECK(cudaStreamSynchronize(other));
@@ -58,6 +58,6 @@ int main() {
   EXPECT(state == cudaErrorNotReady, "the stream went on: %s", cudaGetErrorName(state));
   std::printf("host_function_ends: %s\n", failures == 0 ? "PASS" : "FAIL");
   std::fflush(stdout);
-  // Ending in good order would wait for the function.
+  // A regular exit would wait for the function.
   _exit(failures == 0 ? 0 : 1);
 }

@@ -1,5 +1,5 @@
-// Functions of the host in a stream's order: they see what was copied before them, what comes
-// behind them waits, streams do not wait for each other's, and a callback gets its stream back.
+// Host functions in a stream's order: they see earlier copies, and later work waits for them.
+// Streams do not wait for each other's functions. A callback receives its stream.
 //
 //   host_functions [rounds]     default 20
 #include <atomic>
@@ -19,7 +19,7 @@ __global__ void Add(int* data, int count, int what) {
   if (i < count) data[i] += what;
 }
 
-// What one round's functions share.
+// Data shared by one round's functions.
 struct Round {
   cudaStream_t stream;
   int* device;
@@ -46,7 +46,7 @@ void CUDART_CB Callback(cudaStream_t stream, cudaError_t status, void* data) {
   round->status = status;
 }
 
-// Kernel, copy to the host, function that reads and changes it, copy back, kernel, callback.
+// Kernel, copy to the host, function reading and changing it, copy back, kernel, callback.
 void Order(cudaStream_t stream, int rounds) {
   Round round{};
   round.stream = stream;
@@ -100,8 +100,8 @@ void WaitFor(void* data) {
   while (!flag->load()) std::this_thread::yield();
 }
 
-// While a function holds its stream, the stream and an event behind it are not ready, and
-// another stream goes on.
+// While a function blocks its stream, the stream and a later event are not ready, and another
+// stream continues.
 void Holding() {
   cudaStream_t held = nullptr, free_stream = nullptr;
   cudaEvent_t behind = nullptr;
@@ -127,7 +127,7 @@ void Holding() {
   CHECK(cudaStreamDestroy(free_stream));
 }
 
-// Functions put into streams by threads that are gone when they run.
+// Functions submitted by threads ended before they run.
 void OfThreadsThatEnd() {
   constexpr int kThreads = 8;
   std::atomic<bool> flag{false};

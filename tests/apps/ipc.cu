@@ -1,4 +1,4 @@
-// Two processes that give each other device memory, events and memory pools of the last device.
+// Two processes sharing device memory, events and memory pools of the last device.
 //
 //   ipc [ELEMENTS]
 #include <unistd.h>
@@ -41,7 +41,7 @@ void Fill(int* device, int count) {
   std::vector<int> values(count);
   for (int i = 0; i < count; ++i) values[i] = i;
   CHECK(cudaMemcpy(device, values.data(), count * sizeof(int), cudaMemcpyHostToDevice));
-  // A copy from pageable memory may still be under way.
+  // A copy from pageable memory may still be in flight.
   CHECK(cudaDeviceSynchronize());
 }
 
@@ -51,7 +51,7 @@ bool Supported() {
   return events != 0;
 }
 
-// --- What the two do
+// --- The two processes
 
 int Give(const End& other, int count) {
   int failures = 0;
@@ -60,7 +60,7 @@ int Give(const End& other, int count) {
   CHECK(cudaStreamCreate(&stream));
   CHECK(cudaEventCreateWithFlags(&filled, cudaEventDisableTiming | cudaEventInterprocess));
   int *before = nullptr, *values = nullptr;
-  CHECK(cudaMalloc(&before, 1000));  // So that the next one begins inside something larger.
+  CHECK(cudaMalloc(&before, 1000));  // Puts the next one inside a larger block.
   CHECK(cudaMalloc(&values, count * sizeof(int)));
   Fill(values, count);
   cudaIpcMemHandle_t memory;
@@ -84,7 +84,7 @@ int Give(const End& other, int count) {
   cudaEvent_t added;
   CHECK(cudaIpcOpenEventHandle(&added, back));
 
-  // There and back, each waiting on its device for the other.
+  // Alternates between the processes, each waiting on its device for the other.
   for (int round = 0; round < 3; ++round) {
     Launch(values, count, 1, stream, 3'000'000);
     CHECK(cudaEventRecord(filled, stream));
@@ -105,7 +105,7 @@ int Give(const End& other, int count) {
   return failures;
 }
 
-// An allocation is as large here as it is there, and ends where it ends there.
+// An allocation has the same size and end in both processes.
 int LookAtWhole(const cudaIpcMemHandle_t& memory) {
   int failures = 0;
   char* whole = nullptr;
@@ -169,7 +169,7 @@ int Take(const End& other, int count) {
   return failures;
 }
 
-// What processes that share a pool call, by the runtime or by the driver.
+// Calls of processes sharing a pool, by the runtime or by the driver.
 struct PoolCalls {
   bool by_driver;
 
@@ -226,7 +226,7 @@ int GivePool(const End& other, int count, const PoolCalls& calls) {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
-  // The last device, which need not be the other's current one.
+  // The last device, possibly not the other process's current one.
   const int device = DeviceCount() - 1;
   CHECK(cudaSetDevice(device));
   properties.location = {cudaMemLocationTypeDevice, device};

@@ -1,5 +1,5 @@
-// What kernels print comes in order with what the program prints, at every kind of waiting; and a
-// failed assertion says where.
+// Kernels' output appears in order with the program's output, at every kind of wait. A failed
+// assertion prints its location.
 //
 //   kernel_output [assert | abort]
 #include <cassert>
@@ -41,7 +41,7 @@ void Print() {
   SayMuch<<<1, 1>>>(2000);
   CHECK(cudaDeviceSynchronize());
   std::printf("program 5: much\n");
-  // Also when the last that was asked of the device is a copy to it.
+  // The same if the last request to the device is a copy to it.
   std::vector<char> bytes(1 << 20, 1);
   char* many = nullptr;
   CHECK(cudaMalloc(&many, bytes.size()));
@@ -52,7 +52,7 @@ void Print() {
   CHECK(cudaDeviceSynchronize());
   std::printf("program 8: copy to the device\n");
   CHECK(cudaFree(many));
-  // Whoever holds the stream's lock may wait for a kernel that prints.
+  // The owner of the stream's lock may wait for a printing kernel.
   flockfile(stdout);
   Say<<<1, 1>>>(5);
   CHECK(cudaDeviceSynchronize());
@@ -76,12 +76,12 @@ int main(int argc, char** argv) {
     Fail<<<1, 4>>>(3);
     const cudaError_t error = cudaDeviceSynchronize();
     std::fprintf(stderr, "program: %s\n", cudaGetErrorName(error));
-    // At once, as programs do that check their calls.
+    // Exits at once, like programs checking their calls.
     std::exit(error == cudaErrorAssert ? 3 : EXIT_FAILURE);
   }
   std::printf("kernel_output: PASS\n");
   if (argc > 1 && std::strcmp(argv[1], "abort") == 0) {
-    // What the kernel prints is flushed, and with it what the program has printed before.
+    // The kernel's output is flushed, together with earlier output of the program.
     Say<<<1, 1>>>(8);
     CHECK(cudaDeviceSynchronize());
     std::abort();

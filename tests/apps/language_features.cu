@@ -29,7 +29,7 @@ struct Settings {
 };
 __device__ Settings settings = {7, 0.125};
 
-// A variable that points at another one.
+// A variable pointing to another one.
 __device__ double* pointer_to_scale = &scale_factor;
 
 __global__ void Polynomial(const float* x, float* y, int count) {
@@ -58,7 +58,7 @@ int CheckVariables() {
   int failures = 0;
   constexpr int kCount = 1000;
   const float host_coefficients[kCoefficients] = {1.0f, -2.0f, 0.5f, 3.0f, -0.25f};
-  // In two pieces, the second at an offset.
+  // Two pieces, the second at an offset.
   CHECK(cudaMemcpyToSymbol(coefficients, host_coefficients, 2 * sizeof(float)));
   CHECK(cudaMemcpyToSymbol(coefficients, host_coefficients + 2, 3 * sizeof(float),
                            2 * sizeof(float), cudaMemcpyHostToDevice));
@@ -112,7 +112,7 @@ int CheckVariables() {
            host_table[i / 8][i % 8]);
   }
 
-  // Address and size of a variable; the address serves like one from cudaMalloc.
+  // Address and size of a variable. The address is usable like one from cudaMalloc.
   void* address = nullptr;
   size_t size = 0;
   CHECK(cudaGetSymbolAddress(&address, table));
@@ -316,7 +316,8 @@ int CheckGrid() {
 
 // --- Shared memory -----------------------------------------------------------------------------
 
-// Reverses count elements in each block by way of dynamic shared memory, and counts in static.
+// Reverses `count` elements in each block with dynamic shared memory, and counts in static shared
+// memory.
 __global__ void ReverseInShared(int* values, int count) {
   extern __shared__ int buffer[];
   __shared__ int moved;
@@ -358,11 +359,11 @@ int CheckReverse(int count, int blocks, int threads) {
 
 int CheckSharedMemory() {
   int failures = CheckReverse(1000, 3, 128);
-  failures += CheckReverse(11 * 1024, 2, 256);  // 44 KiB: allowed without asking
+  failures += CheckReverse(11 * 1024, 2, 256);  // 44 KiB: allowed without an attribute
 
   cudaFuncAttributes attributes;
   CHECK(cudaFuncGetAttributes(&attributes, ReverseInShared));
-  // One int, but what follows it is aligned: an image for a certain GPU may count the padding.
+  // One int, but with alignment: an image for a certain GPU may include the padding.
   EXPECT(attributes.sharedSizeBytes >= sizeof(int) && attributes.sharedSizeBytes <= 128,
          "static shared memory: %zu bytes", attributes.sharedSizeBytes);
   EXPECT(attributes.maxThreadsPerBlock >= 256 && attributes.maxThreadsPerBlock <= 1024,
@@ -370,7 +371,7 @@ int CheckSharedMemory() {
   EXPECT(attributes.numRegs > 0, "numRegs is %d", attributes.numRegs);
   EXPECT(attributes.ptxVersion >= 50, "ptxVersion is %d", attributes.ptxVersion);
 
-  // More than 48 KiB must be asked for; how much there is, the device tells.
+  // More than 48 KiB needs an attribute. The device reports its limit.
   int device = 0;
   int limit = 0;
   CHECK(cudaGetDevice(&device));

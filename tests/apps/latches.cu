@@ -1,9 +1,9 @@
-// Kernels and a host that wait for each other through page-locked memory while both run: a kernel
-// for the host, the host for a kernel, both by turns, and two devices.
+// Kernels and a host waiting for each other through page-locked memory while both run: a kernel for
+// the host, the host for a kernel, both alternately, and two devices.
 //
 //   latches [ROUNDS]
 //
-// Prints what a round trip between the host and a kernel costs.
+// Prints the time of a round trip between the host and a kernel.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -30,14 +30,14 @@ __global__ void Add(int* where, int value) { *where += value; }
 
 __global__ void CopyInt(int* to, const int* from) { *to = *from; }
 
-// Says that it runs, and ends when the host has heard of it.
+// Reports that it runs, and ends after the host's acknowledgement.
 __global__ void Greet(volatile int* greeting, const volatile int* heard) {
   *greeting = 1;
   __threadfence_system();
   Await(heard, 1);
 }
 
-// Answers each of the host's numbers with its double.
+// Returns the double of each of the host's numbers.
 __global__ void Answer(const volatile int* question, volatile int* answer, int rounds) {
   for (int round = 1; round <= rounds; ++round) {
     Await(question, round);
@@ -46,7 +46,7 @@ __global__ void Answer(const volatile int* question, volatile int* answer, int r
   }
 }
 
-// Counts up by turns with another device.
+// Counts up alternately with another device.
 __global__ void TakeTurns(volatile int* mine, const volatile int* other, int lead, int rounds) {
   for (int round = 1; round <= rounds; ++round) {
     if (lead == 0) Await(other, round);
@@ -59,7 +59,7 @@ __global__ void TakeTurns(volatile int* mine, const volatile int* other, int lea
 constexpr int kLetterInts = 1000;
 constexpr int kFarInts = 128 * 1024 / sizeof(int);
 
-// Takes the host's letters, whose flags come first, and answers with letters of its own.
+// Receives the host's messages, with a flag at their start, and replies with messages of its own.
 __global__ void Correspond(const volatile int* letter, volatile int* answer, int rounds) {
   for (int round = 1; round <= rounds; ++round) {
     Await(letter, round);
@@ -81,7 +81,7 @@ const char* Name(Kind kind) {
   return kind == Kind::kAllocated ? "allocated" : kind == Kind::kMapped ? "mapped" : "registered";
 }
 
-// Some ints of page-locked memory, all 0, as the host and as kernels see them.
+// Some ints of page-locked memory, all 0, with their addresses for the host and for kernels.
 class Pinned {
  public:
   Pinned(Kind kind, int count) : kind_(kind) {
@@ -115,7 +115,7 @@ class Pinned {
   int* device_ = nullptr;
 };
 
-// Each way in which a program waits, after it has let the kernel go.
+// All ways to wait, after the program has released the kernel.
 int CheckKernelWaits(Kind kind) {
   int failures = 0;
   Pinned flag(kind, 1);
@@ -168,7 +168,7 @@ int CheckKernelWaits(Kind kind) {
   return failures;
 }
 
-// Many launches behind a kernel that waits for the host, which meanwhile asks for memory.
+// Many launches after a kernel waiting for the host. Meanwhile the host allocates memory.
 int CheckManyBehind(Kind kind) {
   int failures = 0;
   constexpr int kRounds = 5;
@@ -200,7 +200,7 @@ int CheckManyBehind(Kind kind) {
   return failures;
 }
 
-// The host makes no call at all while it waits.
+// The host makes no calls during its wait.
 int CheckHostWaits(Kind kind) {
   Pinned flags(kind, 2);
   Greet<<<1, 1>>>(flags.device(), flags.device() + 1);
@@ -212,7 +212,7 @@ int CheckHostWaits(Kind kind) {
   return 0;
 }
 
-// Another thread lets the kernel go, and makes no call.
+// Another thread releases the kernel, without a CUDA call.
 int CheckThread(Kind kind) {
   Pinned flag(kind, 1);
   std::atomic<bool> launched{false};
@@ -248,7 +248,7 @@ int CheckTurns(Kind kind, int rounds) {
   return failures;
 }
 
-// Flags stand for more than themselves, in memory far from them and near.
+// Flags announce other data, in memory far from them and near.
 int CheckLetters(Kind kind, int rounds) {
   int failures = 0;
   Pinned memory(kind, 2 * kFarInts + kLetterInts + 1);
@@ -276,7 +276,7 @@ int CheckLetters(Kind kind, int rounds) {
   return failures;
 }
 
-// A benchmark fills its stream behind a latch, and lets it go when all is there.
+// A benchmark fills its stream behind a latch, and releases it after all work is submitted.
 int CheckHeldBack(Kind kind) {
   constexpr int kLaunches = 300, kInts = 100'000;
   int failures = 0;
@@ -301,7 +301,7 @@ int CheckHeldBack(Kind kind) {
     CHECK_LAUNCH();
   }
   CHECK(cudaEventRecord(end, held));
-  // What does not wait for it goes on.
+  // Work not waiting for it continues.
   CHECK(cudaMemcpyAsync(device, from, kInts * sizeof(int), cudaMemcpyHostToDevice, other));
   CHECK(cudaMemcpyAsync(to, device, kInts * sizeof(int), cudaMemcpyDeviceToHost, other));
   CHECK(cudaStreamSynchronize(other));
@@ -323,7 +323,7 @@ int CheckHeldBack(Kind kind) {
   return failures;
 }
 
-// One latch holds both devices; work of the second waits for that of the first.
+// One latch holds both devices. Work of the second waits for that of the first.
 int CheckDevices(Kind kind, int rounds) {
   int failures = 0;
   Pinned flag(kind, 1);
@@ -383,7 +383,7 @@ int CheckDevices(Kind kind, int rounds) {
   return failures;
 }
 
-// Kernels are loaded at their first launch, for which a driver may wait until the device is idle.
+// Loads all kernels: at a kernel's first launch, a driver may wait until the device is idle.
 void LoadKernels() {
   Pinned flags(Kind::kAllocated, 3);
   int* const flag = flags.device();

@@ -1,4 +1,4 @@
-// CUDA_LAUNCH_BLOCKING=1: a launch returns when its kernel has ended, and reports the kernel's
+// CUDA_LAUNCH_BLOCKING=1: a launch returns after the end of its kernel, and reports the kernel's
 // error itself. The variable is read when CUDA is initialised, so the program sets it and starts
 // itself again.
 //
@@ -15,7 +15,7 @@ namespace {
 
 int failures = 0;
 
-// Long enough that a launch that does not wait returns before the kernel has ended.
+// Long enough: a launch without a wait returns before the end of the kernel.
 constexpr long long kNanoseconds = 20'000'000;
 
 __device__ long long Now() {
@@ -31,7 +31,7 @@ __global__ void Spin(long long nanoseconds) {
 
 __global__ void Fault(int* nowhere) { *nowhere = 1; }
 
-// The ways to launch a kernel with one argument, of a single thread.
+// The ways to launch a kernel with one argument, with a single thread.
 struct Way {
   const char* name;
   cudaError_t (*launch)(const void* kernel, void** arguments, cudaStream_t stream);
@@ -100,7 +100,7 @@ void CapturesDoNotWait() {
   CHECK(cudaGraphDestroy(graph));
 }
 
-// A fault ends the use of the device, so each launch needs a process of its own.
+// A fault makes the device unusable, so each launch needs a separate process.
 void LaunchReportsFault(const Way& way) {
   int* nowhere = reinterpret_cast<int*>(uintptr_t{16});
   void* arguments[] = {&nowhere};

@@ -1,5 +1,5 @@
-// Device code that the program loads at run time, as fat binaries and as PTX, from memory and from
-// files: cudaLibraryLoadData and what goes with it, on every device.
+// Device code loaded at run time, as fat binaries and as PTX, from memory and from files:
+// cudaLibraryLoadData and related functions, on every device.
 //
 //   libraries
 //
@@ -83,7 +83,7 @@ class Values {
     for (int i = 0; i < kCount; ++i) values[i] = i;
     CHECK(cudaMemcpy(device_, values.data(), kCount * sizeof(int), cudaMemcpyHostToDevice));
   }
-  // How many are not i × factor + bias + offsets[i % 4].
+  // Number of values different from i × factor + bias + offsets[i % 4].
   int Wrong(int factor, int bias, const int (&offsets)[4]) const {
     std::vector<int> values(kCount);
     CHECK(cudaMemcpy(values.data(), device_, kCount * sizeof(int), cudaMemcpyDeviceToHost));
@@ -109,7 +109,7 @@ void Scale(cudaKernel_t kernel, const Values& values) {
                          arguments, 0, nullptr));
 }
 
-// The library's kernels by name and by number, and what is asked about them.
+// The library's kernels by name and by number, and their attributes.
 void TestKernels(cudaLibrary_t library) {
   unsigned count = 0;
   CHECK(cudaLibraryGetKernelCount(&count, library));
@@ -160,7 +160,7 @@ void TestParameters(cudaLibrary_t library) {
   std::size_t size = 0;
   EXPECT_ERROR(cudaFuncGetParamInfo(Function(mixed), 4, &offset, &size), cudaErrorInvalidValue);
 #endif
-  // By the extensible launch, in a stream.
+  // Launched with cudaLaunchKernelExC, in a stream.
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreate(&stream));
   int* out = nullptr;
@@ -238,8 +238,8 @@ int* Managed(cudaLibrary_t library, const char* name) {
   return static_cast<int*>(address);
 }
 
-// Host and kernel use variables at the same time, another one was asked for after a launch, and
-// kernels are launched meanwhile. Where the device lets them.
+// Concurrent use of variables by host and kernel, if supported by the device. One variable is
+// looked up after a launch, and kernels are launched meanwhile.
 void TestManagedConcurrently(const std::string& image, int device) {
   int concurrent = 0;
   CHECK(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, device));
@@ -275,7 +275,7 @@ void TestManagedConcurrently(const std::string& image, int device) {
   CHECK(cudaLibraryUnload(library));
 }
 
-// More dynamic shared memory than a launch may have without asking for it.
+// More dynamic shared memory than allowed without an attribute.
 void TestAttributeForDevice(cudaLibrary_t library, int device) {
   constexpr int kWithoutAsking = 48 * 1024;
   int most = 0;
@@ -330,7 +330,7 @@ void TestGraph(cudaLibrary_t library, int factor) {
   CHECK(cudaGraphDestroy(graph));
 }
 
-// Two libraries whose kernels and variables have the same names are two.
+// Two libraries with the same names of kernels and variables are independent.
 void TestTwo(const std::string& twice, const std::string& thrice) {
   cudaLibrary_t two = nullptr;
   cudaLibrary_t three = nullptr;
@@ -357,7 +357,7 @@ void TestTwo(const std::string& twice, const std::string& thrice) {
   EXPECT(values.Wrong(2, 5, kNoOffsets) == 0, "the third library");
   CHECK(cudaLibraryUnload(again));
   CHECK(cudaLibraryUnload(three));
-  // What is loaded once more starts anew.
+  // A library loaded again has its initial values.
   CHECK(LoadData(&two, twice.data()));
   values.Reset();
   Scale(Kernel(two, "scale"), values);
@@ -365,8 +365,8 @@ void TestTwo(const std::string& twice, const std::string& thrice) {
   CHECK(cudaLibraryUnload(two));
 }
 
-// Damaged code is refused when it is loaded, or, where a driver compiles later, when a kernel of it
-// is wanted.
+// Damaged code is refused when loaded. If a driver compiles later, it is refused when one of its
+// kernels is needed.
 void ExpectDamaged(cudaError_t loaded, cudaLibrary_t library, const char* what) {
   if (loaded == cudaSuccess) {
     cudaKernel_t kernel = nullptr;
@@ -375,7 +375,7 @@ void ExpectDamaged(cudaError_t loaded, cudaLibrary_t library, const char* what) 
       cudaFuncAttributes attributes{};
       loaded = cudaFuncGetAttributes(&attributes, Function(kernel));
     }
-    // Whether there is something to unload is not defined.
+    // It is undefined if the library exists.
     static_cast<void>(cudaLibraryUnload(library));
   }
   EXPECT(loaded != cudaSuccess, "%s was loaded", what);
@@ -401,7 +401,7 @@ class TemporaryFile {
   std::string path_ = (std::filesystem::temp_directory_path() / "libraries.XXXXXX").string();
 };
 
-// Not natively: a driver may hang on some of these.
+// Not run natively: a driver may hang on some of these.
 void TestDamaged(const std::string& image, const std::string& ptx) {
   cudaLibrary_t library = nullptr;
   ExpectDamaged(LoadData(&library, "This is no device code."), library, "a sentence");
@@ -456,7 +456,7 @@ void TestSources(const std::string& image, const std::string& ptx) {
   works(library, "a fat binary in a file");
   CHECK(LoadFile(&library, PathOf("twice.ptx")));
   works(library, "PTX in a file");
-  // The memory may be used for something else at once.
+  // The memory may be reused at once.
   std::string copy = ptx;
   CHECK(LoadData(&library, copy.c_str()));
   std::fill(copy.begin(), copy.end(), 'x');
@@ -479,8 +479,8 @@ int main(int argc, char** argv) {
   const std::string thrice = ReadImage("thrice.fatbin");
   const std::string ptx = ReadImage("twice.ptx");
 
-  // One library on all devices: its kernels are the same, its variables each device's own, but the
-  // managed one.
+  // One library on all devices: the kernels are the same, and each device has its own variables,
+  // except the managed one.
   cudaLibrary_t library = nullptr;
   CHECK(LoadData(&library, thrice.data()));
   const cudaKernel_t scale = Kernel(library, "scale");

@@ -23,8 +23,8 @@ int main() {
     EXPECT(got == wanted, "%s: %s, not %s", what, cudaGetErrorName(got), cudaGetErrorName(wanted));
     cudaGetLastError();
   };
-  // The buffer of printf and the heap have their sizes when a kernel is launched that may use them,
-  // whether it does or not; another size is refused from then on, until the device is reset.
+  // The sizes of printf's buffer and of the heap are fixed at the launch of a kernel able to use
+  // them, used or not. Another size is refused from then on, until a reset of the device.
   const auto set = [](cudaLimit limit) { return cudaDeviceSetLimit(limit, 32 << 20); };
   Nothing<<<1, 1>>>();
   is("the buffer before printing", set(cudaLimitPrintfFifoSize), cudaSuccess);
@@ -38,7 +38,8 @@ int main() {
   is("the buffer after the reset", set(cudaLimitPrintfFifoSize), cudaSuccess);
   is("the heap after the reset", set(cudaLimitMallocHeapSize), cudaSuccess);
   CHECK(cudaDeviceReset());
-  // A thread's stack, the unit of fetching, and the part of the cache that persists have ends.
+  // The stack of a thread, the fetch granularity, and the persisting part of the cache have upper
+  // limits.
   for (const cudaLimit limit :
        {cudaLimitStackSize, cudaLimitMaxL2FetchGranularity, cudaLimitPersistingL2CacheSize}) {
     std::size_t before = 0, after = 0;
@@ -47,7 +48,7 @@ int main() {
     CHECK(cudaDeviceGetLimit(&after, limit));
     EXPECT(after == before, "limit %d became %zu", limit, after);
   }
-  // These are taken as wishes.
+  // These are hints without upper limits.
   for (const cudaLimit limit :
        {cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize, cudaLimitDevRuntimePendingLaunchCount})
     is("a wish of SIZE_MAX", cudaDeviceSetLimit(limit, SIZE_MAX), cudaSuccess);

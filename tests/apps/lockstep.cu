@@ -1,6 +1,6 @@
-// Kernels whose warps exchange data through memory without __syncwarp, as programs from before
-// independent thread scheduling do: GPUs bring the lanes of a warp together again behind a
-// divergent branch. Each result is compared with the host's.
+// Kernels with warps exchanging data through memory without __syncwarp, like programs from before
+// independent thread scheduling. GPUs reconverge the lanes of a warp after a divergent branch. Each
+// result is compared with the host's.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -26,7 +26,8 @@ __global__ void Mirror(int* out, int value) {
   out[threadIdx.y * 8 + threadIdx.x] = cells[threadIdx.y ^ 1][7 - threadIdx.x];
 }
 
-// One value for all lanes is overwritten before all of them have read it.
+// Lanes in turn write one value read by all. Without reconvergence, the next lane would overwrite
+// it before all have read it.
 __global__ void Relay(int* out, int value) {
   extern __shared__ volatile int dynamic[];
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
@@ -110,7 +111,7 @@ __global__ void Skipping(int* out, int value) {
 struct Kernel {
   const char* name;
   void (*launch)(int*, int);
-  // The value that thread `i` writes.
+  // Value written by thread `i`.
   int (*expected)(int i, int value);
 };
 
@@ -165,7 +166,7 @@ const Kernel kKernels[] = {
     {"Skipping", LaunchFlat<Skipping>, SkippingOf},
 };
 
-// Twice, since the second launch finds the shared memory of the first.
+// Runs twice, because the second launch sees the shared memory of the first.
 int CheckKernel(const Kernel& kernel) {
   int failures = 0;
   int* out = nullptr;
@@ -190,8 +191,8 @@ int CheckKernel(const Kernel& kernel) {
 
 constexpr int kRows = 64, kSkipped = 40, kWarps = 8, kCandidates = 256;
 
-// Each warp makes the list of a row's candidates, and empties it 32 entries at a time: the sum of
-// what was taken out goes to `out`, and `counter` counts how often.
+// Each warp lists a row's candidates, and empties the list 32 entries at a time. The sum of removed
+// entries goes to `out`, and `counter` counts the removals.
 __global__ void MakeLists(const int* first, const int* items, int rows, int* out,
                           unsigned* counter) {
   __shared__ int lists[64 * kWarps], skips[64 * kWarps];

@@ -1,6 +1,6 @@
 // Managed memory: allocations, linked structures, __managed__ variables, copies and sets, on all
-// devices in turn. The host touches it only when no kernel runs, so that it is right on devices
-// without concurrent access, too.
+// devices in turn. The host accesses it only while no kernel runs, as needed on devices without
+// concurrent access.
 //
 //   managed [ELEMENTS]
 #include <chrono>
@@ -64,7 +64,7 @@ int CheckTurns(int devices, int count) {
       CHECK_LAUNCH();
       CHECK(cudaDeviceSynchronize());
       expected += 7;
-      // Only some of it is looked at and written each time.
+      // Only some of it is read and written each time.
       const int at = (round * 31 + device * 7) % count;
       EXPECT(values[at] == at + expected, "values[%d] is %d", at, values[at]);
       values[count - 1] += 1;
@@ -141,7 +141,7 @@ int CheckVariables(int devices) {
       EXPECT(wrong == 0, "%d values of g_table are wrong", wrong);
     }
   }
-  // By its address, as any managed memory.
+  // Accessed by its address, like any managed memory.
   AddTo<<<1, 1>>>(&g_counter, 1, 11);
   CHECK_LAUNCH();
   CHECK(cudaDeviceSynchronize());
@@ -168,8 +168,7 @@ int CheckVariables(int devices) {
   return failures;
 }
 
-// A device takes over what another one changed, whose stream still has a function of the host
-// before it.
+// A device takes over memory changed by another one. Host functions delay the streams of both.
 int CheckTakingOver(int devices) {
   int failures = 0;
   int* values = nullptr;
@@ -306,7 +305,7 @@ int main(int argc, char** argv) {
   CHECK(cudaSetDevice(0));
   failures += CheckCopies(count);
   failures += CheckAttributes();
-  // Left to the end of the process.
+  // Freed at the end of the process.
   int* kept = nullptr;
   CHECK(cudaMallocManaged(&kept, 4096));
   kept[0] = 1;

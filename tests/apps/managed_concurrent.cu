@@ -1,6 +1,6 @@
-// Managed memory that host and kernels use at the same time, on devices that say they can
-// (concurrentManagedAccess): atomic operations of both on one word, and kernels and a host that
-// wait for each other, in allocated memory and in __managed__ variables. On other devices by turns
+// Managed memory used by host and kernels at the same time, on devices with
+// concurrentManagedAccess: atomic operations of both on one word, and kernels and a host waiting
+// for each other. Uses allocated memory and __managed__ variables. Other devices run alternately
 // only.
 //
 //   managed_concurrent [ADDITIONS]
@@ -43,7 +43,7 @@ __global__ void Count(Counters* counters, int additions) {
   }
 }
 
-// The variable by its name.
+// Uses the variable by its name.
 __global__ void CountByName(int additions) {
   for (int i = 0; i < additions; ++i) {
     atomicAdd_system(&g_counters.whole, 1);
@@ -79,7 +79,7 @@ std::atomic<T>& Shared(T& value) {
   return reinterpret_cast<std::atomic<T>&>(value);
 }
 
-// What one of the host's turns adds to the counters.
+// Adds once to each counter, for the host.
 void AddOnce(Counters& counters) {
   Shared(counters.whole).fetch_add(1);
   Shared(counters.wide).fetch_add(3);
@@ -88,7 +88,7 @@ void AddOnce(Counters& counters) {
   }
 }
 
-// `kernel()` starts `threads` threads that add `additions` each; the host adds meanwhile.
+// `kernel()` starts `threads` threads with `additions` additions each. The host adds meanwhile.
 template <typename Kernel>
 int CheckCounters(const char* what, Counters& counters, int additions, bool meanwhile,
                   Kernel&& kernel) {

@@ -1,5 +1,5 @@
-// Managed buffers handed to the kernel and to the C library: files, pipes, buffered input and
-// output, before and after kernels have used them. And a program that handles SIGSEGV itself.
+// Managed buffers passed to the kernel and to the C library: files, pipes, buffered input and
+// output, before and after use by kernels. Also a program with its own SIGSEGV handler.
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -96,7 +96,7 @@ int CheckFiles() {
   return failures;
 }
 
-// Through a pipe, by two threads that both start with what a kernel left.
+// Through a pipe, by two threads, both starting with data written by a kernel.
 int CheckPipe() {
   int failures = 0;
   unsigned char* from = nullptr;
@@ -138,14 +138,14 @@ void OnSegv(int, siginfo_t* info, void*) {
   siglongjmp(g_escape, 1);
 }
 
-// True when writing there made the program's own handler run, and named the place.
+// True if a write there ran the program's own handler with this address.
 bool Faults(volatile unsigned char* where) {
   const int before = g_caught;
   if (sigsetjmp(g_escape, 1) == 0) *where = 1;
   return g_caught == before + 1 && g_where == where;
 }
 
-// The program's handler gets its own faults and none of managed memory's.
+// The program's handler receives its own faults, and none of managed memory's.
 int CheckOwnHandler(const char* when) {
   int failures = 0;
   auto* const forbidden = static_cast<unsigned char*>(
@@ -176,14 +176,14 @@ struct sigaction OwnAction() {
 
 int main() {
   DeviceCount();
-  // Installed before CUDA is used …
+  // Installed before the first use of CUDA …
   const struct sigaction own = OwnAction();
   struct sigaction before {};
   sigaction(SIGSEGV, &own, &before);
   int failures = CheckOwnHandler("handler before CUDA");
   failures += CheckFiles();
   failures += CheckPipe();
-  // … and again later, when sigaction must still say what is there.
+  // … and again later. sigaction must still return the program's handler.
   struct sigaction found {};
   sigaction(SIGSEGV, &own, &found);
   EXPECT(found.sa_sigaction == OnSegv, "sigaction does not know the program's handler");

@@ -1,5 +1,5 @@
-// Managed memory of several blocks that may be more than the device has: kernels and the program
-// change all of it by turns, and a block that is freed makes room for the next.
+// Managed memory of several blocks, possibly larger than the device. Kernels and the program change
+// all of it alternately, and a freed block makes room for the next.
 //
 //   managed_large [MIB [BLOCKS]]
 #include <vector>
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   CHECK(cudaDeviceSynchronize());
   for (size_t block = 0; block < blocks; ++block)
     failures += CheckBlock(all[block], count, block, 3);
-  // Device memory is there once blocks are gone.
+  // Device memory is available after the blocks are freed.
   for (unsigned* values : all) CHECK(cudaFree(values));
   unsigned* ordinary = nullptr;
   CHECK(cudaMalloc(&ordinary, count * sizeof(unsigned)));

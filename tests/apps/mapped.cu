@@ -1,4 +1,4 @@
-// Page-locked host memory that kernels use in place: mapped, portable, from cudaMallocHost,
+// Page-locked host memory used by kernels in place: mapped, portable, from cudaMallocHost,
 // registered, on all devices.
 //
 //   mapped [ELEMENTS]
@@ -70,7 +70,7 @@ int CheckKernels(int devices, int count, unsigned flags) {
     CHECK(cudaHostGetDevicePointer(&on_device, a, 0));
     Scale<<<Blocks(count), kThreads>>>(on_device, count, 2);
     CHECK_LAUNCH();
-    // Under unified addressing all such memory is mapped, at its own address.
+    // Unified addressing maps all page-locked memory at its own address.
     Add<<<Blocks(count), kThreads>>>(on_device, b, count);
     CHECK_LAUNCH();
     CHECK(cudaDeviceSynchronize());
@@ -88,7 +88,7 @@ int CheckKernels(int devices, int count, unsigned flags) {
   return failures;
 }
 
-// The host writes one half of a buffer while a kernel may be working on the other.
+// The host writes one half of a buffer while a kernel may be using the other.
 int CheckHalves(int count) {
   int failures = 0;
   float* shared = nullptr;
@@ -109,7 +109,7 @@ int CheckHalves(int count) {
   return failures;
 }
 
-// The host writes bytes while a kernel may be writing those between them.
+// The host writes bytes while a kernel may be writing bytes between them.
 int CheckBytes(int pairs) {
   int failures = 0;
   unsigned char* shared = nullptr;
@@ -121,10 +121,10 @@ int CheckBytes(int pairs) {
   for (int round = 1; round <= 3; ++round) {
     AddToOdd<<<Blocks(pairs), kThreads>>>(shared, pairs, round);
     CHECK_LAUNCH();
-    // Here and there, and some whole stretches.
+    // Writes single bytes, and some contiguous ranges.
     for (int i = 0; i < pairs; ++i)
       if (i % (round + 1) == 0 || i % 1000 > 600) shared[2 * i] += round;
-    // Behind the other kernel, and launched when all that was written.
+    // Runs after the other kernel, launched after all these writes.
     Sum<<<Blocks(pairs), kThreads>>>(sums, shared, pairs);
     CHECK_LAUNCH();
     CHECK(cudaMemcpy(got.data(), sums, pairs * sizeof(int), cudaMemcpyDeviceToHost));
@@ -176,8 +176,7 @@ int CheckCopies(int count) {
   return failures;
 }
 
-// Small results that are copied to such memory, beside others that kernels and the host write
-// there.
+// Small results copied to such memory, beside other bytes written by kernels and the host.
 int CheckResults(int rounds) {
   int failures = 0;
   int* host = nullptr;
@@ -191,7 +190,7 @@ int CheckResults(int rounds) {
     Count<<<1, 1>>>(device, host + 1, host + 2);
     CHECK_LAUNCH();
     CHECK(cudaMemcpyAsync(host, device, sizeof(int), cudaMemcpyDeviceToHost));
-    // In some rounds something else comes between the copy and its use.
+    // Some rounds have other work between the copy and its use.
     if (round % 5 == 2) {
       Count<<<1, 1>>>(device + 1, host + 1, host + 2);
       CHECK_LAUNCH();
@@ -210,7 +209,7 @@ int CheckResults(int rounds) {
   return failures;
 }
 
-// Memory of the program's own, in no way aligned.
+// The program's own memory, not aligned.
 int CheckRegistered(int devices, int count) {
   int failures = 0;
   std::vector<float> around(count + 100, 5);
@@ -230,14 +229,14 @@ int CheckRegistered(int devices, int count) {
     Scale<<<Blocks(count), kThreads>>>(mapped, count, 2);
     CHECK_LAUNCH();
     CHECK(cudaDeviceSynchronize());
-    // The host's part, also between launches that nobody waits for.
+    // Writes of the host, also between launches without a wait.
     for (int i = 0; i < count; i += 3) host[i] += 1;
     Scale<<<Blocks(count / 2), kThreads>>>(mapped, count / 2, 3);
     CHECK_LAUNCH();
     for (int i = count / 2; i < count; ++i) host[i] += 7;
     Add<<<Blocks(count - count / 2), kThreads>>>(middle, middle, count - count / 2);
     CHECK_LAUNCH();
-    // A copy in the same stream is behind them, and so is who waits for it.
+    // A copy in the same stream comes after them, and so does a wait for it.
     CHECK(cudaMemcpy(copy, mapped, bytes, cudaMemcpyDefault));
     int wrong = 0;
     for (int i = 0; i < count; ++i) {
@@ -246,7 +245,7 @@ int CheckRegistered(int devices, int count) {
       wrong += host[i] != expected[i];
     }
     EXPECT(wrong == 0, "%d values are wrong after device %d", wrong, device);
-    // Copies by the program's own pointer.
+    // Copies with the program's own pointer.
     Scale<<<Blocks(count), kThreads>>>(copy, count, 0.25f);
     CHECK_LAUNCH();
     CHECK(cudaMemcpy(host, copy, bytes, cudaMemcpyDeviceToHost));
@@ -315,7 +314,7 @@ int CheckAttributes() {
   return failures;
 }
 
-// Several pieces of the program's memory, made known while a stream waits for the host.
+// Several pieces of the program's memory, mapped while a stream waits for the host.
 int CheckSeveralRegistered(int devices) {
   constexpr int kPieces = 3, kCount = 1 << 19;
   int failures = 0;
@@ -346,8 +345,8 @@ int CheckSeveralRegistered(int devices) {
   return failures;
 }
 
-// All devices write at the same time, side by side; by turns one of them waits for the others and
-// sums what is there.
+// All devices write to neighbouring addresses at the same time. Alternately, one of them waits for
+// the others and sums the values.
 int CheckHandedOn(int devices, int rounds) {
   constexpr int kCount = 3 << 10, kStride = 1 << 10;
   constexpr size_t kBytes = sizeof(int) * kCount * kStride;
@@ -413,7 +412,7 @@ int CheckHandedOn(int devices, int rounds) {
   return failures;
 }
 
-// Sets of page-locked memory that no kernel has used.
+// Sets of page-locked memory not used by kernels.
 int CheckSets(unsigned char* (*allocate)(size_t), void (*release)(unsigned char*)) {
   constexpr int kWidth = 24, kPitch = 32, kRows = 5, kBytes = kPitch * kRows;
   int failures = 0;
@@ -426,7 +425,7 @@ int CheckSets(unsigned char* (*allocate)(size_t), void (*release)(unsigned char*
   unsigned char* bytes = allocate(kBytes);
   CHECK(cudaMemset(bytes, 1, kBytes));
   check(bytes, kPitch, 1);
-  // What the host wrote in between is overwritten, also by the same value.
+  // Bytes written by the host in between are overwritten, even by an equal set.
   bytes = allocate(kBytes);
   for (int round = 0; round < 3; ++round) {
     CHECK(cudaMemset(bytes, 1, kBytes));

@@ -1,4 +1,4 @@
-// Multiplies two square matrices with tiles in shared memory; each device computes a slab of rows.
+// Multiplies two square matrices with tiles in shared memory. Each device computes a slab of rows.
 // Runs once with 16x16 and once with 32x32 tiles.
 //
 //   matmul [SIZE]
@@ -82,7 +82,7 @@ std::vector<float> Run(const std::vector<Slab>& slabs, int n) {
   std::vector<float> c(static_cast<size_t>(n) * n, NAN);
   for (const Slab& slab : slabs) {
     CHECK(cudaSetDevice(slab.device));
-    // NaN in every element: one that no thread writes is then seen as wrong.
+    // NaN in every element: an element not written by any thread counts as wrong.
     CHECK(cudaMemset(slab.c, 0xff, static_cast<size_t>(slab.rows) * n * sizeof(float)));
     Launch<kTile>(slab, n);
   }
@@ -94,7 +94,7 @@ std::vector<float> Run(const std::vector<Slab>& slabs, int n) {
   return c;
 }
 
-// Compares with sums in double; all elements of a small product, some of a large one.
+// Compares with sums in double: all elements of a small product, some of a large one.
 int Compare(const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& c,
             int n, int tile) {
   const int step = n <= 512 ? 1 : n / 61;

@@ -12,7 +12,7 @@
 
 namespace {
 
-// The byte that belongs at `index` in a buffer filled from `seed`; its period is no power of two.
+// Byte at `index` of a buffer filled from `seed`. The period is no power of two.
 __host__ __device__ uint8_t Pattern(size_t index, unsigned seed) {
   return static_cast<uint8_t>((index * 131 + index / 251 + seed * 29) & 0xff);
 }
@@ -21,7 +21,7 @@ void FillHost(uint8_t* data, size_t bytes, unsigned seed) {
   for (size_t i = 0; i < bytes; ++i) data[i] = Pattern(i, seed);
 }
 
-// The index of the first byte that differs from the pattern, or `bytes`.
+// Returns the index of the first byte different from the pattern, or `bytes`.
 size_t FirstDifference(const uint8_t* data, size_t bytes, unsigned seed) {
   for (size_t i = 0; i < bytes; ++i) {
     if (data[i] != Pattern(i, seed)) return i;
@@ -47,7 +47,7 @@ __global__ void InvertBytes(uint8_t* data, size_t bytes) {
 
 unsigned Blocks(size_t bytes) { return static_cast<unsigned>((bytes + 255) / 256); }
 
-// One allocation on the device with guard bytes on both sides of what is used.
+// One allocation on the device with guard bytes on both sides of the used part.
 class Guarded {
  public:
   static constexpr size_t kGuard = 64;
@@ -82,7 +82,7 @@ enum class HostMemory { kPageable, kPinned, kPortable, kRegistered };
 const char* const kHostMemoryNames[] = {"pageable", "cudaMallocHost", "cudaHostAlloc",
                                         "cudaHostRegister"};
 
-// Host memory of one of the kinds; whatever its kind, the program uses it the same way.
+// Host memory of one kind, used the same way for all kinds.
 class HostBuffer {
  public:
   HostBuffer(HostMemory kind, size_t bytes) : kind_(kind) {
@@ -121,7 +121,7 @@ class HostBuffer {
   uint8_t* data_ = nullptr;
 };
 
-// To the device, within it, and back; the kinds by name or left to CUDA.
+// Copies to the device, within it, and back. The direction is given or left to CUDA.
 int RoundTrip(HostMemory kind, size_t bytes, size_t host_offset, size_t device_offset,
               bool default_kind) {
   const unsigned seed = static_cast<unsigned>(bytes + host_offset * 3 + device_offset * 5);
@@ -161,7 +161,7 @@ int RoundTrips(size_t largest) {
     for (const HostMemory kind : {HostMemory::kPageable, HostMemory::kPinned, HostMemory::kPortable,
                                   HostMemory::kRegistered}) {
       ++number;
-      // Large buffers are expensive to check: one kind of memory with each size is enough there.
+      // Large buffers are expensive to check: one kind of memory per size is enough.
       if (bytes > (4 << 20) && kind != HostMemory::kPageable && kind != HostMemory::kPinned)
         continue;
       failures += RoundTrip(kind, bytes, number % 5, number % 7, number % 2 == 0);
@@ -213,7 +213,7 @@ int Fills() {
   std::vector<uint8_t> host(kBytes);
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreate(&stream));
-  // Each fill covers a part of the one before it; only the low byte of the value counts.
+  // Each fill covers a part of the one before it. Only the low byte of the value counts.
   CHECK(cudaMemset(device.data(), 0x111, kBytes));
   CHECK(cudaMemset(device.data() + 1, 0x22, kBytes - 2));
   CHECK(cudaMemsetAsync(device.data() + 1000, -1, 100001, stream));
@@ -267,7 +267,7 @@ int OverlappingCopies(HostMemory kind) {
   return failures;
 }
 
-// The source of an asynchronous copy from pageable memory may be used again at once.
+// The source of an asynchronous copy from pageable memory may be reused at once.
 int PageableSourceIsReusable() {
   constexpr size_t kBytes = 40001;
   constexpr int kCopies = 8;
@@ -291,7 +291,7 @@ int PageableSourceIsReusable() {
   return failures;
 }
 
-// Host to host, and many allocations that come and go.
+// Host-to-host copies, and many allocations and frees.
 int HostCopiesAndAllocations() {
   int failures = 0;
   const HostBuffer pinned(HostMemory::kPinned, 70001);
@@ -330,7 +330,7 @@ int HostCopiesAndAllocations() {
   return failures;
 }
 
-// Where the device can map host memory, kernels read and write it in place.
+// If the device can map host memory, kernels read and write it in place.
 int MappedMemory() {
   int can_map = 0;
   CHECK(cudaDeviceGetAttribute(&can_map, cudaDevAttrCanMapHostMemory, 0));

@@ -1,5 +1,5 @@
-// Memory in a stream's order, and pools: blocks are usable at once and their contents are safe
-// until the stream has passed their free; attributes, pools of one's own, and what CUDA refuses.
+// Stream-ordered memory, and pools: blocks are usable at once, and their contents are safe until
+// the stream has passed their free. Also attributes, the program's own pools, and refusals of CUDA.
 #include <vector>
 
 #include "check.h"
@@ -21,7 +21,7 @@ constexpr int kCount = 40000;
 constexpr int kBlocks = (kCount + 255) / 256;
 constexpr std::size_t kBytes = kCount * sizeof(int);
 
-// Temporary blocks in two streams, allocated, used and freed without the host waiting.
+// Temporary blocks in two streams, allocated, used and freed without a wait on the host.
 void Temporaries(int rounds) {
   cudaStream_t streams[2];
   int* sums[2];
@@ -102,7 +102,7 @@ void OwnPool() {
   CHECK(cudaMemPoolDestroy(pool));
 }
 
-// A pool keeps memory for its next allocations, as far as its threshold says, until it is trimmed.
+// A pool keeps memory for its next allocations, up to its threshold, until it is trimmed.
 void KeptMemory() {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -127,7 +127,7 @@ void KeptMemory() {
   CHECK(cudaMemPoolDestroy(pool));
 }
 
-// Memory of cudaMalloc can be freed in a stream's order, too.
+// Memory of cudaMalloc can be freed in stream order too.
 void OtherMemory() {
   int* values = nullptr;
   CHECK(cudaMalloc(&values, kBytes));
@@ -161,9 +161,9 @@ void CurrentPool() {
   void* block = nullptr;
   CHECK(cudaMallocAsync(&block, 1000, nullptr));
   EXPECT(Number(other, cudaMemPoolAttrUsedMemCurrent) >= 1000, "the current pool is not used");
-  // What came from a pool may be freed by cudaFree, too, once nothing uses it any more. The number
-  // of bytes in use says nothing about it then: a driver goes on counting them (seen on an H200
-  // with driver 580), also after synchronisations.
+  // Memory from a pool may also be freed by cudaFree, after its last use. Then the number of bytes
+  // in use is unreliable: a driver still counts them (seen on an H200 with driver 580), even after
+  // synchronisations.
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaFree(block));
   CHECK(cudaMallocAsync(&block, 1000, nullptr));

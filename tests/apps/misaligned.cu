@@ -1,7 +1,7 @@
-// Accesses at addresses that are no multiple of what is accessed: each ends its kernel with
-// cudaErrorMisalignedAddress, whatever the pattern of the addresses and wherever they point;
-// threads that do not take part may have such addresses. The error may cost the process the device
-// (CUDA: "the process must be terminated and relaunched"), so each such access has its own.
+// Misaligned accesses: each ends its kernel with cudaErrorMisalignedAddress, for any pattern of
+// addresses and any memory. Threads not participating may have misaligned addresses. The error may
+// cost the process the device (CUDA: "the process must be terminated and relaunched"), so each such
+// access has its own process.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,14 +18,14 @@ constexpr int kBytes = 64 * 1024;
 
 enum Pattern { kSame, kNeighbours, kFarApart, kByTable, kOne, kNone };
 enum Operation { kLoad, kStore, kAdd };
-// Local memory is told apart only where accesses are right: a compiler may have put what is there
-// into registers, and then none is wrong.
+// Local memory is used for aligned accesses only. A compiler may put local variables into
+// registers, without misaligned accesses.
 enum Home { kGlobal, kShared, kLocal };
 
 __device__ int Thread() { return static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); }
 
-// Where the thread accesses a T: everybody is off by `shift`, or one of them (kOne), who does not
-// take part in kNone.
+// Offset of the thread's access. All threads are off by `shift`, or only one (kOne). With kNone,
+// this one does not participate.
 template <typename T>
 __device__ long long Place(Pattern pattern, int shift, const int* table) {
   const int thread = Thread();
@@ -121,7 +121,7 @@ void Launch(Home home, Pattern pattern, Operation operation, int shift, dim3 blo
   CHECK_LAUNCH();
 }
 
-// Works.
+// Expects success.
 template <typename T>
 void Right(const char* what, Home home, Pattern pattern, Operation operation, int shift,
            dim3 block = dim3(kThreads)) {
@@ -130,7 +130,7 @@ void Right(const char* what, Home home, Pattern pattern, Operation operation, in
   EXPECT(error == cudaSuccess, "%s, off by %d: %s", what, shift, cudaGetErrorName(error));
 }
 
-// Fails, in a process of its own.
+// Expects failure, in a separate process.
 template <typename T>
 void Wrong(const char* what, Home home, Pattern pattern, Operation operation, int shift,
            dim3 block = dim3(kThreads)) {
@@ -154,7 +154,7 @@ void Wrong(const char* what, Home home, Pattern pattern, Operation operation, in
 
 int main() {
   const dim3 rows(8, 8);
-  // First those with processes of their own: a process that has used CUDA does not fork.
+  // Those with separate processes come first: a process must not fork after using CUDA.
   Wrong<int>("the same int", kGlobal, kSame, kLoad, 2);
   Wrong<double>("neighbouring doubles", kGlobal, kNeighbours, kStore, 4);
   Wrong<float>("rows of floats", kGlobal, kNeighbours, kStore, 2, rows);
@@ -165,7 +165,7 @@ int main() {
   Wrong<float4>("shared by a table", kShared, kByTable, kLoad, 8);
   Wrong<int>("an atomic", kGlobal, kByTable, kAdd, 2);
 
-  // What is aligned, or off in a thread that does not take part, works.
+  // Aligned accesses work, and so do misaligned addresses in a thread not participating.
   memory.Make();
   Right<int>("int", kGlobal, kNeighbours, kStore, 4);
   Right<double>("double", kGlobal, kByTable, kLoad, 8);

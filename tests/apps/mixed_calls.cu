@@ -1,5 +1,5 @@
-// Many calls of many kinds from several threads at once, each with streams, events and memory of
-// its own; everything is counted on the device, and the process must not grow.
+// Many calls of many kinds from several threads at once, each with its own streams, events and
+// memory. The device counts all launches, and the process must not grow.
 //
 //   mixed_calls [THREADS [CALLS_OF_EACH_THREAD]]
 #include <atomic>
@@ -22,7 +22,7 @@ __global__ void Count(unsigned long long* counter) {
 
 constexpr std::size_t kBytes = 4096;
 
-// Of this process, in KiB; 0 where there is no /proc.
+// Resident memory of this process, in KiB; 0 without /proc.
 long ResidentKiB() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -57,7 +57,7 @@ class Caller {
   void Make(long calls) {
     for (long i = 0; i < calls; ++i) One();
   }
-  // Whether the device has counted every launch.
+  // True if the device has counted every launch.
   bool AllCounted() {
     unsigned long long counted = 0;
     for (cudaStream_t stream : streams_) CHECK(cudaStreamSynchronize(stream));
@@ -107,7 +107,8 @@ class Caller {
       Count<<<1, 32, 0, made>>>(counter_);
       CHECK_LAUNCH();
       ++launches_;
-      // Its work goes on after it; the last count asks the streams of this thread alone.
+      // Waits before the destruction, because the last count waits for this thread's own streams
+      // only.
       CHECK(cudaStreamSynchronize(made));
       CHECK(cudaStreamDestroy(made));
     } else if (kind < 248) {
@@ -144,7 +145,7 @@ int main(int argc, char** argv) {
   const int threads = static_cast<int>(NumberArgument(argc, argv, 1, 4, 1, 64));
   const long calls = NumberArgument(argc, argv, 2, 2000, 1, 1000000000);
   const int devices = DeviceCount();
-  // The first part lets everything reach the size that it keeps.
+  // All sizes reach their final value in the first part.
   std::atomic<int> settled{0};
   std::atomic<long> resident{0};
   std::vector<std::thread> workers;

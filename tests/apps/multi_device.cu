@@ -1,6 +1,6 @@
-// A ring over all devices: in each round every device sends what it last received to its right
-// neighbour and adds it to its sum, so that after as many rounds as devices all hold the same
-// totals. Order between devices is kept by events alone; the host only waits at the end.
+// A ring over all devices. In each round, every device sends the values it received last to its
+// right neighbour and adds them to its sum. After one round per device, all hold the same totals.
+// Only events order the devices; the host waits only at the end.
 //
 //   multi_device [ELEMENTS]
 #include <cstdio>
@@ -26,7 +26,7 @@ struct Node {
   int device;
   cudaStream_t stream;
   cudaEvent_t round_done;  // recorded at the end of each round
-  unsigned* carry[2];      // what travels: received in one round, sent on in the next
+  unsigned* carry[2];      // travelling values: received in one round, sent in the next
   unsigned* sum;
 };
 
@@ -73,12 +73,13 @@ void Begin(const std::vector<Node>& nodes, int count) {
 
 void Round(const std::vector<Node>& nodes, int count, int round) {
   const int devices = static_cast<int>(nodes.size());
-  // The waits first: each is for the round before, whose events no one has recorded anew yet.
+  // The waits come first: each is for the round before, with events not yet recorded again.
   for (int device = 0; device < devices; ++device) {
     const Node& left = nodes[(device + devices - 1) % devices];
     const Node& right = nodes[(device + 1) % devices];
     CHECK(cudaSetDevice(device));
-    // The left one must have received what we take, the right one have taken what we overwrite.
+    // The left one must have received our source, and the right one must have taken the values to
+    // be overwritten.
     CHECK(cudaStreamWaitEvent(nodes[device].stream, left.round_done, 0));
     CHECK(cudaStreamWaitEvent(nodes[device].stream, right.round_done, 0));
   }
@@ -118,7 +119,7 @@ int CheckSums(const std::vector<Node>& nodes, int count) {
   return failures;
 }
 
-// The synchronous forms: device 0's values once round the ring, then home.
+// The synchronous forms: device 0's values once around the ring, then back.
 int CheckSynchronousCopies(const std::vector<Node>& nodes, int count) {
   const int devices = static_cast<int>(nodes.size());
   const size_t bytes = count * sizeof(unsigned);
@@ -138,7 +139,7 @@ int CheckSynchronousCopies(const std::vector<Node>& nodes, int count) {
   int failures = 0;
   EXPECT(back == values, "the values changed on their way over %d devices", devices);
 
-  // A copy to itself with the same device named twice.
+  // A copy with the same device as source and destination.
   CHECK(cudaMemcpyPeer(nodes[0].carry[0], 0, nodes[0].sum, 0, bytes));
   CHECK(cudaDeviceSynchronize());
   std::vector<unsigned> sum(count);

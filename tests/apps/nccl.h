@@ -1,4 +1,4 @@
-// NCCL as programs of this folder use it: its functions by name, a communicator with a rank on each
+// NCCL for the programs of this folder: its functions by name, a communicator with a rank on each
 // device, and buffers of known numbers.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 inline long failures = 0;
 
-// --- What nccl.h declares of what is used here: toolkits come without it.
+// --- Declarations of nccl.h used here: toolkits do not contain this header
 using Comm = struct CommOfNccl*;
 struct Id {
   char bytes[128];
@@ -63,7 +63,7 @@ inline const char* LastError() {
     }                                                                                              \
   } while (false)
 
-// --- Elements: small numbers, which all types have exactly, also summed over eight ranks.
+// --- Elements: small numbers, exact in all types, also as sums over eight ranks
 template <typename T>
 T Number(int value) {
   return static_cast<T>(static_cast<float>(value));
@@ -72,7 +72,7 @@ inline int ValueAt(int rank, size_t i) {
   return static_cast<int>((i * 7 + static_cast<size_t>(rank) * 3) % 4);
 }
 
-inline int version = 0;  // NCCL's.
+inline int version = 0;  // NCCL's version.
 inline int devices = 0;
 
 // One rank on each device, each with a stream.
@@ -99,7 +99,7 @@ struct Ranks {
       CHECK(cudaStreamDestroy(streams[rank]));
     }
   }
-  // each(rank) → a result, in one group.
+  // Calls each(rank) for all ranks in one group. Each call returns a result.
   template <typename Each>
   void Group(Each&& each) const {
     NCCL(Call("ncclGroupStart"));
@@ -117,7 +117,7 @@ struct Ranks {
   }
 };
 
-// As many elements on each device, `count` and room for all ranks'.
+// Buffers of `count` elements per rank, for all ranks, on each device.
 template <typename T>
 struct Buffers {
   std::vector<T*> send, receive;
@@ -142,7 +142,7 @@ struct Buffers {
       CHECK(cudaFree(receive[rank]));
     }
   }
-  // wanted(rank, i) → float, or less than -1000: as it was.
+  // wanted(rank, i) returns the expected float, or less than -1000 for any value.
   template <typename Wanted>
   void Expect(const char* what, const std::vector<T*>& where, size_t elements, Wanted&& wanted) {
     for (int rank = 0; rank < devices; ++rank) {

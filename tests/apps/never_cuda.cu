@@ -1,5 +1,5 @@
-// A program with a kernel in it that never makes a CUDA call: it prints its arguments, one a line,
-// and the number of its environment variables.
+// A program with a kernel but without any CUDA call. Prints its arguments, one per line, and the
+// number of its environment variables.
 //
 //   never_cuda [ARGUMENT…]
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Never launched; it makes the compiler register an image at the start of the program.
+// Never launched. Makes the compiler register an image at the start of the program.
 __global__ void Unused(int* value) { *value = 1; }
 
 // Keeps the kernel, and with it the CUDA runtime, in the program.

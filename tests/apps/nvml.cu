@@ -1,5 +1,5 @@
-// NVIDIA's management library beside CUDA: the same devices under the same names, what is in use of
-// their memory, and results for what is wrong.
+// NVIDIA's management library together with CUDA: the same devices with the same names, their
+// memory in use, and results for invalid arguments.
 //
 //   nvml
 #include <cuda.h>
@@ -18,7 +18,7 @@ namespace {
 
 int failures = 0;
 
-// What nvml.h declares of what is used here: toolkits come without it.
+// Declarations of nvml.h used here: toolkits may not contain this header.
 using Device = struct DeviceOfNvml*;
 constexpr int kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3,
               kNotFound = 6, kInsufficientSize = 7;
@@ -36,7 +36,7 @@ struct ProcessInfo {
   unsigned gpu_instance, compute_instance;
 };
 
-// As NCCL and others find it.
+// Loaded as by NCCL and others.
 void* Function(const char* name) {
   static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
   void* const function = library != nullptr ? dlsym(library, name) : nullptr;
@@ -68,7 +68,7 @@ std::string Lower(std::string text) {
   return text;
 }
 
-// The handle of CUDA's device, by its UUID.
+// Returns the handle of CUDA's device, found by its UUID.
 Device CheckNames(int device) {
   cudaDeviceProp properties;
   CHECK(cudaGetDeviceProperties(&properties, device));
@@ -125,12 +125,12 @@ void CheckMemory(int device, Device handle) {
   unsigned count = 64;
   EXPECT(Call("nvmlDeviceGetComputeRunningProcesses_v3", handle, &count, processes) == kSuccess,
          "device %d", device);
-  // In a container NVML tells of no process, or of those of another name space.
+  // NVML in a container reports no process, or those of another namespace.
   EXPECT(count <= 64, "%u", count);
   CHECK(cudaFree(memory));
 }
 
-// What a device does just now may be unknown, but it is said so.
+// Current values may be unavailable, with the matching error.
 void CheckLive(Device handle) {
   unsigned number = 0, pair[2] = {};
   for (const int result : {Call("nvmlDeviceGetTemperature", handle, 0U, &number),

@@ -1,8 +1,8 @@
-// Copies between devices, whose contents kernels write and check: sizes around those of any chunk,
-// odd places, boxes, the order in streams of either device and of a third one, chains over all
-// devices, and many at once in all directions, from several threads, and after a reset.
+// Copies between devices, with contents written and checked by kernels: sizes around those of any
+// chunk, odd addresses, boxes, and order in streams of both devices and of a third one. Also chains
+// over all devices, and many copies in all directions, from several threads, and after a reset.
 //
-//   peer_copies [CHUNK_KIB [CHUNKS [SEED]]]    sizes around one chunk, and around so many
+//   peer_copies [CHUNK_KIB [CHUNKS [SEED]]]    sizes around one chunk, and around CHUNKS chunks
 #include <cstdint>
 #include <random>
 #include <thread>
@@ -41,7 +41,7 @@ __global__ void CountOthers(const unsigned char* bytes, size_t count, unsigned c
     if (bytes[i] != value) atomicAdd(wrong, 1);
 }
 
-// The rows of a pitched box hold the bytes of a packed one that starts at `first`.
+// Counts bytes in rows of a pitched box different from those of a packed one.
 __global__ void CountWrongRows(const unsigned char* bytes, size_t pitch, size_t width, size_t rows,
                                size_t source_pitch, unsigned seed, unsigned* wrong) {
   const size_t step = static_cast<size_t>(gridDim.x) * blockDim.x;
@@ -61,10 +61,10 @@ __global__ void Add(unsigned* values, size_t count, unsigned what) {
 
 constexpr int kBlocks = 64;
 constexpr int kThreads = 256;
-constexpr size_t kMargin = 64;  // Bytes around what is written, that must stay.
+constexpr size_t kMargin = 64;  // Bytes around the target, left unchanged.
 constexpr unsigned char kUntouched = 0xa5;
 
-// Counts wrong bytes; of one device.
+// Counts wrong bytes on one device.
 class Counter {
  public:
   explicit Counter(int device) : device_(device) {
@@ -74,7 +74,7 @@ class Counter {
     CHECK(cudaDeviceSynchronize());
   }
   unsigned* get() const { return wrong_; }
-  // After all that was put into `stream`.
+  // Expects none, after all work submitted to `stream`.
   void Expect(cudaStream_t stream, const char* what, size_t bytes) {
     unsigned wrong = 0;
     CHECK(cudaSetDevice(device_));
@@ -113,7 +113,7 @@ void FreeNode(int device, const Node& node) {
   CHECK(cudaFree(node.memory));
 }
 
-// One size from `from` to `to`, in the order of a stream of `stream_of`.
+// Copies one size from `from` to `to`, in the order of a stream of `stream_of`.
 void OneSize(int from, int to, int stream_of, size_t bytes, size_t offset, unsigned seed) {
   const Node source = MakeNode(from, bytes + offset + 1);
   const Node target = MakeNode(to, bytes + 2 * kMargin);
@@ -126,12 +126,12 @@ void OneSize(int from, int to, int stream_of, size_t bytes, size_t offset, unsig
   CHECK(cudaSetDevice(from));
   Fill<<<kBlocks, kThreads, 0, source.stream>>>(source.memory + offset, bytes, seed);
   CHECK_LAUNCH();
-  // The copy comes after the kernel by its stream's order, or by ours.
+  // The copy follows the kernel by its stream's order, or by this wait.
   if (stream_of != from) CHECK(cudaStreamSynchronize(source.stream));
   CHECK(cudaSetDevice(stream_of));
   CHECK(cudaMemcpyPeerAsync(target.memory + kMargin, to, source.memory + offset, from, bytes,
                             ordering.stream));
-  // And what follows in its stream after the copy: here the source is spoilt.
+  // Work after the copy in its stream follows it too: here it overwrites the source.
   CHECK(cudaSetDevice(from));
   if (stream_of == from) {
     if (bytes != 0) CHECK(cudaMemsetAsync(source.memory + offset, 0, bytes, source.stream));
@@ -184,7 +184,7 @@ void Forms(int from, int to, size_t bytes, unsigned seed) {
     CHECK(cudaSetDevice(from));
     Fill<<<kBlocks, kThreads, 0, source.stream>>>(source.memory, bytes, ++seed);
     CHECK_LAUNCH();
-    // The stream is none that waits for the default stream, in which most forms are.
+    // The stream is non-blocking. Most forms use the default stream, so they need this wait.
     SynchronizeBoth(from, to);
     CHECK(cudaSetDevice(form % 2 == 0 ? from : to));
     switch (form) {
@@ -217,7 +217,7 @@ void Forms(int from, int to, size_t bytes, unsigned seed) {
   FreeNode(to, target);
 }
 
-// Rows that lie apart on both sides.
+// Rows with gaps on both sides.
 void Rows(int from, int to, size_t width, size_t rows, unsigned seed) {
   const size_t source_pitch = width + 5;
   size_t pitch = 0;
@@ -257,8 +257,8 @@ void Rows(int from, int to, size_t width, size_t rows, unsigned seed) {
   FreeNode(from, source);
 }
 
-// A value that goes from device to device, each of which adds to it: no wait on the host, only
-// events between the streams.
+// A value passed from device to device, each adding to it: no wait on the host, only events between
+// the streams.
 void Chain(int devices, int rounds, size_t count) {
   std::vector<Node> nodes;
   std::vector<cudaEvent_t> events(devices);
@@ -278,7 +278,7 @@ void Chain(int devices, int rounds, size_t count) {
                                                    count, step + 1);
     CHECK_LAUNCH();
     sum += step + 1;
-    // In turns in the stream of the source and in that of the target.
+    // Alternates between the source's stream and the target's.
     if (step % 2 == 0) {
       CHECK(cudaMemcpyPeerAsync(nodes[next].memory, next, nodes[at].memory, at,
                                 count * sizeof(unsigned), nodes[at].stream));
@@ -308,8 +308,8 @@ void Chain(int devices, int rounds, size_t count) {
   }
 }
 
-// From every device to every other at once, several times in a row without a wait, in both
-// devices' streams; the later copies overwrite the earlier ones.
+// Copies from every device to every other at once, several times in a row without a wait, in both
+// devices' streams. Later copies overwrite earlier ones.
 void AllAtOnce(int devices, size_t chunk, size_t chunks, unsigned seed) {
   std::minstd_rand random(seed);
   struct Edge {
@@ -355,7 +355,7 @@ void AllAtOnce(int devices, size_t chunk, size_t chunks, unsigned seed) {
   }
 }
 
-// A copy as part of a graph that is launched again and again.
+// A copy in a graph launched repeatedly.
 void InGraph(int from, int to, size_t bytes, unsigned seed) {
   const Node source = MakeNode(from, bytes);
   const Node target = MakeNode(to, bytes);
@@ -385,8 +385,8 @@ void InGraph(int from, int to, size_t bytes, unsigned seed) {
   FreeNode(to, target);
 }
 
-// Several threads put copies into the same two streams, one of each device, in both directions;
-// each has places of its own.
+// Several threads submit copies to the same two streams, one of each device, in both directions.
+// Each thread has its own memory.
 void FromThreads(int from, int to, size_t bytes, unsigned seed) {
   constexpr int kWriters = 4;
   constexpr int kCopies = 12;

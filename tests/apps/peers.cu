@@ -1,5 +1,5 @@
-// Memory of one device used by others: copies of all sizes in all directions, many at once, with
-// no order but that of their streams; and kernels that read and write it, where the devices allow.
+// Memory of one device used by others: copies of all sizes in all directions, many at once, ordered
+// only by their streams. Also kernels reading and writing it, if the devices allow it.
 //
 //   peers [KIB]
 #include <cstdint>
@@ -40,7 +40,8 @@ void ExpectValues(int device, const unsigned* memory, size_t count, unsigned see
   }
 }
 
-// From every device to every other at once: each has a source, and a place for each of the others.
+// Copies from every device to every other at once. Each has a source, and a target for each of the
+// others.
 void AllToAll(int devices, size_t count, bool together) {
   struct Node {
     unsigned* source;
@@ -66,7 +67,7 @@ void AllToAll(int devices, size_t count, bool together) {
   }
   for (int to = 0; to < devices; ++to) {
     for (int from = 0; from < devices; ++from) {
-      // In a stream of the one side or the other.
+      // A stream of one of the two devices.
       const int stream_of = (to + from) % 2 == 0 ? to : from;
       CHECK(cudaSetDevice(stream_of));
       CHECK(cudaMemcpyPeerAsync(nodes[to].received[from], to, nodes[from].source, from, bytes,
@@ -90,8 +91,8 @@ void AllToAll(int devices, size_t count, bool together) {
   }
 }
 
-// A kernel of device `user` reads and writes memory of `owner`, also such as came after access
-// was enabled. False where the devices do not allow it.
+// A kernel of device `user` reads and writes memory of `owner`, even if allocated after access was
+// enabled. False if the devices do not allow it.
 bool KernelsReach(int user, int owner, size_t count) {
   int can = 0;
   CHECK(cudaDeviceCanAccessPeer(&can, user, owner));
@@ -132,7 +133,7 @@ bool KernelsReach(int user, int owner, size_t count) {
   return true;
 }
 
-// The same with the memory of a pool that the user was given.
+// The same with memory of a pool, after granting the user access.
 void KernelsReachPools(int user, int owner, size_t count) {
   const size_t bytes = count * sizeof(unsigned);
   cudaMemPool_t pool = nullptr;
@@ -159,7 +160,7 @@ void KernelsReachPools(int user, int owner, size_t count) {
   CHECK(cudaMemsetAsync(after, 0, bytes, cudaStreamPerThread));
   CHECK(cudaStreamSynchronize(cudaStreamPerThread));
   CHECK(cudaSetDevice(user));
-  // It is another right than that to the other memory of the device.
+  // This access is independent of peer access to the device's other memory.
   CHECK(cudaDeviceEnablePeerAccess(owner, 0));
   CHECK(cudaDeviceDisablePeerAccess(owner));
   AddFrom<<<Blocks(count), 256>>>(after, before, count);
@@ -190,7 +191,7 @@ int main(int argc, char** argv) {
         KernelsReachPools(user, owner, kib * 256);
         ++reached;
       }
-  // Where kernels reached it, copies still do.
+  // After kernels' accesses, copies still work.
   AllToAll(devices, kib * 256, true);
   std::printf("peers: %d %s, %d pairs with access: %s\n", devices, Devices(devices), reached,
               Verdict(failures));

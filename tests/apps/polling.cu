@@ -1,5 +1,5 @@
-// What asking about a stream or an event says, again and again: not ready while something is
-// pending, ready as soon as the program can know by other means that all is done.
+// Results of repeated queries of a stream or an event: not ready while work is pending, ready as
+// soon as the program can know its end by other means.
 #include <atomic>
 #include <thread>
 
@@ -16,7 +16,7 @@ __global__ void WaitFor(const volatile int* flag) {
   }
 }
 
-// Holds a stream until it is let go, by a function of the host.
+// Holds a stream with a host function until released.
 struct Hold {
   std::atomic<bool> begun{false};
   std::atomic<bool> over{false};
@@ -32,7 +32,7 @@ struct Hold {
   }
 };
 
-// Held for as long as it is asked about, then ready some time after.
+// Held during the queries, then ready some time later.
 void HeldStream(cudaStream_t stream, cudaStream_t other, int* value) {
   Hold hold;
   hold.Put(stream);
@@ -78,8 +78,8 @@ const char* const kNames[] = {"its event",
                               "a copy behind it",
                               "a function behind it in another stream"};
 
-// Asked before, so that the answer could be an old one; then the program learns by other means that
-// all is done.
+// Queried before, so that a reply could be outdated. Then the program learns of the end by other
+// means.
 void KnownToBeDone(Way way, cudaStream_t stream, cudaStream_t other, int* value) {
   cudaEvent_t event;
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -130,12 +130,12 @@ void KnownToBeDone(Way way, cudaStream_t stream, cudaStream_t other, int* value)
            kNames[static_cast<int>(way)], cudaGetErrorName(late));
     CHECK(cudaStreamSynchronize(other));
   }
-  cudaGetLastError();  // Not ready, perhaps.
+  cudaGetLastError();  // Not ready, possibly.
   CHECK(cudaEventDestroy(event));
 }
 
-// Whoever waits for a stream does not wait for what the legacy stream was given later, although
-// the stream's next work would.
+// A wait for a stream does not include later work of the legacy stream, although the stream's next
+// work would wait for it.
 void LaterLegacyWork(cudaStream_t other, int* value) {
   cudaStream_t stream;
   CHECK(cudaStreamCreate(&stream));
@@ -152,7 +152,7 @@ void LaterLegacyWork(cudaStream_t other, int* value) {
     WaitFor<<<1, 1>>>(flag);
     CHECK_LAUNCH();
     CHECK(cudaStreamSynchronize(stream));
-    // The first loads the kernel.
+    // The first round loads the kernel.
     const cudaError_t legacy = cudaStreamQuery(nullptr);
     EXPECT(legacy == cudaErrorNotReady || round == 0, "the legacy stream: %s",
            cudaGetErrorName(legacy));
@@ -160,7 +160,7 @@ void LaterLegacyWork(cudaStream_t other, int* value) {
     release();
     CHECK(cudaDeviceSynchronize());
   }
-  // A stream that is destroyed with work in it: all of it is done when the device is.
+  // A stream destroyed with pending work: all of it is done when the device is.
   int before = 0, after = 0;
   CHECK(cudaMemcpy(&before, value, sizeof before, cudaMemcpyDeviceToHost));
   CHECK(cudaMemset(flag, 0, sizeof *flag));
@@ -178,7 +178,7 @@ void LaterLegacyWork(cudaStream_t other, int* value) {
   CHECK(cudaFree(flag));
 }
 
-// One thread asks while another fills the stream and waits for it.
+// One thread queries while another fills the stream and waits for it.
 void Together(cudaStream_t stream, int* value) {
   std::atomic<bool> over{false};
   std::atomic<int> wrong{0};
@@ -209,7 +209,7 @@ int main() {
   CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
   int* value = nullptr;
   CHECK(cudaMalloc(&value, sizeof *value));
-  // Loaded now: where kernels are loaded at their first launch, that may wait for what is held.
+  // Loads the kernel now: at its first launch, loading may wait for held streams.
   Increment<<<1, 1>>>(value);
   CHECK_LAUNCH();
   CHECK(cudaMemset(value, 0, sizeof *value));

@@ -1,5 +1,5 @@
-// Hints about managed memory: prefetching, advice, attachment to streams, and what the program can
-// ask about them. Results are checked; that it gets faster is not.
+// Hints about managed memory: prefetching, advice, attachment to streams, and queries of them.
+// Checks results, not speed.
 #include <cstdio>
 
 #include "check.h"
@@ -94,7 +94,7 @@ int CheckAdvice() {
   return failures;
 }
 
-// Memory of one stream, which the host uses while kernels of another run.
+// Memory of one stream, used by the host while kernels of another stream run.
 int CheckAttachment() {
   int failures = 0;
   int* values = nullptr;

@@ -39,7 +39,7 @@ __device__ T BlockSum(T value) {
   return value;
 }
 
-// Sums with a grid-stride loop; one atomic addition a block.
+// Sums with a grid-stride loop; one atomic addition per block.
 __global__ void Sum(const unsigned* in, size_t count, unsigned long long* sum, float* float_sum) {
   unsigned long long mine = 0;
   float my_float = 0.0f;
@@ -57,8 +57,8 @@ __global__ void Sum(const unsigned* in, size_t count, unsigned long long* sum, f
   }
 }
 
-// Sums in one launch without atomics on the sum: the block that finishes last adds what the
-// others have left in `partial`. `finished` must be 0 and is 0 again afterwards.
+// Sums in one launch without atomics on the sum: the last block adds the values of the others from
+// `partial`. `finished` must be 0 and is 0 again afterwards.
 __global__ void SumByLastBlock(const unsigned* in, size_t count, unsigned long long* partial,
                                unsigned* finished, unsigned long long* sum) {
   __shared__ bool is_last;
@@ -93,8 +93,8 @@ struct Extremes {
   unsigned all_bits_xor;
 };
 
-// The smaller of the two into *target: compare-and-swap on the bits, since CUDA has no atomicMin
-// for double.
+// Stores the smaller of the two in *target: compare-and-swap on the bits, because CUDA has no
+// atomicMin for double.
 __device__ void AtomicMinDouble(double* target, double value) {
   auto* bits = reinterpret_cast<unsigned long long*>(target);
   unsigned long long seen = *bits;
@@ -133,8 +133,8 @@ __global__ void FindExtremes(const unsigned* in, size_t count, Extremes* result)
 
 struct Counts {
   unsigned odd;           // by __ballot_sync and __popc
-  unsigned warps_with;    // warps in which some value is a multiple of 97
-  unsigned warps_all;     // warps in which no value is a multiple of 97
+  unsigned warps_with;    // warps with a multiple of 97
+  unsigned warps_all;     // warps without a multiple of 97
   unsigned odd_by_block;  // by __syncthreads_count
 };
 
@@ -156,11 +156,11 @@ __global__ void Count(const unsigned* in, size_t count, Counts* counts) {
   if (threadIdx.x == 0) atomicAdd(&counts->odd_by_block, static_cast<unsigned>(block_odd));
 }
 
-// Keeps the odd values, in any order: one atomic addition a warp reserves room for its lanes.
+// Keeps the odd values, in any order. One atomic addition per warp reserves room for its lanes.
 __global__ void Compact(const unsigned* in, size_t count, unsigned* out, unsigned* kept) {
   const size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
   if (i >= count || in[i] % 2 == 0) return;
-  // The lanes that are still here; they may be any subset of the warp.
+  // Lanes still active, possibly any subset of the warp.
   const unsigned active = __activemask();
   const int leader = __ffs(active) - 1;
   const int lane = threadIdx.x % kWarp;
@@ -170,7 +170,7 @@ __global__ void Compact(const unsigned* in, size_t count, unsigned* out, unsigne
   out[base + __popc(active & ((1u << lane) - 1))] = in[i];
 }
 
-// A histogram of the low byte: atomics in shared memory, then one a bin in global memory.
+// A histogram of the low byte: atomics in shared memory, then one per bin in global memory.
 __global__ void Histogram(const unsigned* in, size_t count, unsigned* bins) {
   __shared__ unsigned block_bins[kBins];
   for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x) block_bins[bin] = 0;
@@ -202,7 +202,7 @@ __global__ void BlockScan(const unsigned* in, size_t count, unsigned* out) {
   if (i < count) out[i] = value;
 }
 
-// Sums groups of 8 lanes by shuffles of width 8; every lane of a group gets the sum.
+// Sums groups of 8 lanes by shuffles of width 8. Every lane of a group gets the sum.
 __global__ void GroupSums(const unsigned* in, unsigned* out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   unsigned value = in[i];
@@ -378,7 +378,7 @@ int main(int argc, char** argv) {
   unsigned state = 12345;
   for (unsigned& value : in) {
     state = state * 1664525u + 1013904223u;
-    value = (state >> 8) | 0x01000000u;  // one bit set in all, so that their conjunction is not 0
+    value = (state >> 8) | 0x01000000u;  // one common bit set, so the AND of all is not 0
   }
   DeviceArray<unsigned> device_in(in);
   const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);

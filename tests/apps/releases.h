@@ -1,4 +1,4 @@
-// Calls whose arguments are others in CUDA 11, 12 and 13.
+// Calls with different arguments in CUDA 11, 12 and 13.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,10 +1,10 @@
-// A program that resets its device and goes on with it: from the same thread and from others, with
-// everything that it had before gone.
+// A program resetting its device and using it again, from the same thread and from others. All its
+// earlier objects are gone.
 //
 //   resets [ROUNDS [fault]]
 //
-// "fault" asks for more than CUDA promises, which wants the process to be started anew after a
-// fault in a kernel: that a reset makes the device as good as new then, too.
+// "fault" also requires a working device after a fault in a kernel and a reset. CUDA does not
+// guarantee this: it requires a restart of the process.
 #include <cstdint>
 #include <cstring>
 #include <thread>
@@ -27,7 +27,7 @@ __global__ void Add(int* values, int count) {
 
 __global__ void Grow() { ++managed; }
 
-// Uses a little of everything on the current device.
+// Uses several kinds of objects on the current device.
 int Work(int round) {
   int failures = 0;
   int* values = nullptr;
@@ -47,11 +47,11 @@ int Work(int round) {
   long wrong = 0;
   for (const int value : host) wrong += value != round + 3;
   EXPECT(wrong == 0, "%ld values are wrong in round %d", wrong, round);
-  // Not freed, not destroyed: the reset sees to it.
+  // Not freed or destroyed: the reset does it.
   return failures;
 }
 
-// Symbols have their first values again, and managed ones are there for kernels and the host.
+// Symbols have their initial values again, and managed ones are usable by kernels and the host.
 int CheckVariables() {
   int failures = 0;
   int value = 0;
@@ -77,7 +77,7 @@ int CheckGoneHandles() {
   CHECK(cudaDeviceReset());
   EXPECT(cudaFree(values) != cudaSuccess, "memory from before");
   cudaGetLastError();
-  // A new stream is no old one.
+  // A new stream differs from old ones.
   cudaStream_t another;
   CHECK(cudaStreamCreate(&another));
   CHECK(cudaStreamSynchronize(another));
@@ -85,7 +85,7 @@ int CheckGoneHandles() {
   return failures;
 }
 
-// What was taken from pools and by graphs before is gone: as much can be had again, and given back.
+// Earlier memory of pools and graphs is freed: the same amount can be allocated again, and freed.
 int CheckMemoryComesBack() {
   int failures = 0;
   std::size_t free_before = 0, total = 0;
@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s [ROUNDS [fault]]\n", argv[0]);
     return 2;
   }
-  CHECK(cudaDeviceReset());  // Before there is anything.
+  CHECK(cudaDeviceReset());  // Before any object exists.
   int failures = 0;
   for (int round = 0; round < rounds; ++round) {
     failures += Work(round);

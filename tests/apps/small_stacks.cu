@@ -1,9 +1,9 @@
-// CUDA calls in threads with small stacks, as task libraries and fibers have them.
+// CUDA calls in threads with small stacks, like those of task libraries and fibers.
 //
 //   small_stacks [KIB [first]]
 //
-// KIB: of the stack. The calls that are made here need more than 32 natively (driver 580).
-// first: such a thread makes the first CUDA calls of the process, too.
+//   KIB: size of the stack. Natively, these calls need more than 32 (driver 580).
+//   first: a thread of this kind makes also the first CUDA calls of the process.
 #include <pthread.h>
 
 #include <cstring>
@@ -44,7 +44,7 @@ void CallAll() {
   CHECK(cudaDeviceSynchronize());
   Add<<<1, 1, 0, stream>>>(word, 1);
   CHECK_LAUNCH();
-  // A call with <<<…>>> would have the argument on this stack.
+  // A call with <<<…>>> would put the argument on this stack.
   void* arguments[] = {&word, &large};
   for (int i = 0; i < 2; ++i)
     CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(AddLast), 1, 1, arguments, 0, stream));
@@ -69,7 +69,7 @@ void CallAll() {
   CHECK(cudaMemcpyToSymbol(symbol, &value, sizeof value));
   CHECK(cudaMemcpyFromSymbol(&value, symbol, sizeof value));
 
-  // Memory of other kinds.
+  // Other kinds of memory.
   void* memory = nullptr;
   CHECK(cudaMallocAsync(&memory, 4096, stream));
   CHECK(cudaFreeAsync(memory, stream));
@@ -104,7 +104,7 @@ void CallAll() {
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroy(graph));
 
-  // Questions, and errors with their texts.
+  // Queries, and errors with their texts.
   static cudaDeviceProp properties;
   CHECK(cudaGetDeviceProperties(&properties, 0));
   cudaFuncAttributes attributes;

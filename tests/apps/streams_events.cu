@@ -1,5 +1,5 @@
 // Streams and events: copies from pinned memory in several streams, polling, timing, and the order
-// that the legacy default stream keeps with other streams.
+// between the legacy default stream and other streams.
 //
 //   streams_events [STREAMS]
 #include <cstdio>
@@ -13,12 +13,12 @@ constexpr unsigned kBlock = 128;
 constexpr int kCount = 10000;
 constexpr size_t kBytes = kCount * sizeof(unsigned);
 
-// values = other * 3 + add, with some work to make it last.
+// values = other * 3 + add, with additional work to take longer.
 __global__ void Step(unsigned* values, const unsigned* other, int count, unsigned add, int work) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   unsigned value = other[i];
-  // An LCG and its inverse: the value comes back unchanged, which the compiler can not see.
+  // An LCG and its inverse: the value is unchanged, unknown to the compiler.
   for (int k = 0; k < work; ++k) value = value * 1664525u + 1013904223u;
   for (int k = 0; k < work; ++k) value = (value - 1013904223u) * 4276115653u;
   values[i] = value * 3u + add;
@@ -47,7 +47,7 @@ int ExpectAll(const unsigned* device_values, unsigned expected, const char* what
   return failures;
 }
 
-// Copy in, kernel, copy out in each of several streams, all under way together.
+// Copy in, kernel, copy out in each of several streams, all in flight together.
 int SeveralStreams(int number_of_streams) {
   std::vector<cudaStream_t> streams(number_of_streams);
   std::vector<unsigned*> device(number_of_streams);
@@ -85,7 +85,7 @@ int SeveralStreams(int number_of_streams) {
              expected);
     }
   }
-  (void)cudaGetLastError();  // cudaErrorNotReady is no failure, but it may have been noted
+  (void)cudaGetLastError();  // cudaErrorNotReady is no failure, but may be the last error
   for (int s = 0; s < number_of_streams; ++s) {
     CHECK(cudaFree(device[s]));
     CHECK(cudaStreamDestroy(streams[s]));
@@ -94,7 +94,7 @@ int SeveralStreams(int number_of_streams) {
   return failures;
 }
 
-// Times are positive, add up, and refused where CUDA refuses them.
+// Times are positive and additive. Invalid requests are refused.
 int Timing() {
   cudaStream_t stream = nullptr;
   cudaEvent_t start = nullptr;
@@ -154,7 +154,7 @@ int Timing() {
   return failures;
 }
 
-// The legacy default stream waits for all blocking streams, and they for it, with nothing said.
+// The legacy default stream waits for all blocking streams, and they for it, implicitly.
 int LegacyDefaultStream() {
   cudaStream_t first = nullptr;
   cudaStream_t second = nullptr;
@@ -182,7 +182,7 @@ int LegacyDefaultStream() {
   return failures;
 }
 
-// A non-blocking stream has no order with the default stream but the one that events give it.
+// A non-blocking stream is ordered with the default stream only by events.
 int NonBlockingStream() {
   cudaStream_t stream = nullptr;
   cudaEvent_t event = nullptr;
@@ -218,7 +218,7 @@ int NonBlockingStream() {
   return failures;
 }
 
-// A wait is for the record that was the last when the wait was called, whatever comes after.
+// A wait is for the latest record at the time of the call. Later records do not matter.
 int WaitTakesTheLastRecord() {
   cudaStream_t producer = nullptr;
   cudaStream_t consumer = nullptr;
@@ -238,7 +238,7 @@ int WaitTakesTheLastRecord() {
   CHECK(cudaEventRecord(event, consumer));   // the same event again, in the other stream
   CHECK(cudaStreamWaitEvent(producer, event, 0));
   LaunchStep(values, copy, 5, 0, producer);  // 3 * 4 + 5
-  // A stream may be destroyed with work in it: the work still completes.
+  // A stream may be destroyed with pending work: the work still completes.
   CHECK(cudaStreamDestroy(consumer));
   CHECK(cudaEventDestroy(event));
   CHECK(cudaStreamSynchronize(producer));

@@ -1,6 +1,5 @@
-// Arrays, texture objects and surface objects: what is copied in comes out again, and kernels read
-// it by the rules of CUDA's appendix on texture fetching: filters, addressing, layers, cubes,
-// mipmaps.
+// Arrays, texture objects and surface objects: copies return the same contents. Kernels read them
+// by the rules of CUDA's appendix on texture fetching: filters, addressing, layers, cubes, mipmaps.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -84,7 +83,7 @@ std::vector<float> Image() {
   return image;
 }
 
-// Points, linear filtering, and what lies outside.
+// Points, linear filtering, and addresses outside.
 void TwoDimensions() {
   const std::vector<float> image = Image();
   const cudaChannelFormatDesc desc = cudaCreateChannelDesc<float>();
@@ -115,7 +114,7 @@ void TwoDimensions() {
   cudaTextureObject_t texture =
       TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModePoint, false));
   ExpectNear(ReadAt(texture, places), expected, 0, "points");
-  // The nearest texel for what lies outside.
+  // Outside, the nearest texel.
   ExpectNear(ReadAt(texture, {{-3.f, 2.5f}, {100.f, 2.5f}, {4.5f, -1.f}, {4.5f, 99.f}}),
              {Texel(0, 2), Texel(kWidth - 1, 2), Texel(4, 0), Texel(4, kHeight - 1)}, 0, "clamped");
   cudaResourceDesc resource{};
@@ -129,7 +128,7 @@ void TwoDimensions() {
              {0, 0, Texel(3, 2)}, 0, "border");
   CHECK(cudaDestroyTextureObject(texture));
 
-  // Between four texels, at weights that eight bits hold.
+  // Between four texels, with weights representable in eight bits.
   texture = TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModeLinear, false));
   ExpectNear(ReadAt(texture, {{4.75f, 6.5f}, {4.5f, 7.0f}, {5.0f, 8.0f}, {0.25f, 0.5f}}),
              {Texel(4, 6) + 1.f, Texel(4, 6) + 128.f, Texel(4, 7) + 2.f + 128.f, Texel(0, 0)}, 0,
@@ -149,7 +148,7 @@ void TwoDimensions() {
   CHECK(cudaFreeArray(array));
 }
 
-// Small integers as fractions, and as they are.
+// Small integers as fractions, and unchanged.
 __global__ void ReadBytes(cudaTextureObject_t fractions, cudaTextureObject_t bytes, float4* out,
                           uchar4* same) {
   const int i = threadIdx.x;
@@ -189,7 +188,7 @@ void Fractions() {
   CHECK(cudaFreeArray(array));
 }
 
-// Memory as a texture: one run, and rows a pitch apart.
+// Memory as a texture: contiguous, and rows with a pitch.
 __global__ void ReadMemory(cudaTextureObject_t run, cudaTextureObject_t rows, int* one,
                            float* two) {
   one[threadIdx.x] = tex1Dfetch<int>(run, static_cast<int>(threadIdx.x));
@@ -376,7 +375,7 @@ void Surfaces() {
   for (float& value : expected) value *= 2;
   ExpectNear(back, expected, 0, "a surface");
   CHECK(cudaDestroySurfaceObject(surface));
-  // One array to another, of which a part.
+  // A part of one array to another.
   cudaArray_t other = nullptr;
   CHECK(cudaMallocArray(&other, &desc, kWidth, kHeight));
   CHECK(cudaMemcpy2DArrayToArray(other, 4 * sizeof(float), 3, array, 8 * sizeof(float), 5,

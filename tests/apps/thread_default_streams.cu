@@ -1,5 +1,5 @@
-// Compiled with --default-stream per-thread: the default stream of each host thread is a stream of
-// its own, and every call that names no stream uses it.
+// Compiled with --default-stream per-thread: each host thread has a separate default stream, used
+// by every call without a named stream.
 //
 //   thread_default_streams [THREADS [ROUNDS]]
 #include <atomic>
@@ -25,8 +25,8 @@ __global__ void Step(unsigned* values, int count, int row) {
   if (i < count) values[i] = values[i] * 3u + increments[row];
 }
 
-// A thread's rounds, all in its default stream: no stream is named and nothing is synchronised but
-// by the last copy and by its own event.
+// A thread's rounds, all in its default stream. No stream is named. Only the last copy and the
+// thread's own event synchronise.
 int Work(int number, int device, int rounds) {
   CHECK(cudaSetDevice(device));
   unsigned* values = nullptr;
@@ -51,7 +51,7 @@ int Work(int number, int device, int rounds) {
   for (int i = 0; i < kCount && failures < 5; ++i) {
     EXPECT(got[i] == expected, "thread %d, value %d is %u, not %u", number, i, got[i], expected);
   }
-  CHECK(cudaStreamQuery(nullptr));  // of this thread's stream, which the copy has drained
+  CHECK(cudaStreamQuery(nullptr));  // this thread's stream, drained by the copy
   CHECK(cudaEventDestroy(half_way));
   CHECK(cudaFree(values));
   return failures;

@@ -1,5 +1,5 @@
-// Many host threads use CUDA at once: all make their first call together, some share a device,
-// some a buffer, and each has streams of its own.
+// Many host threads using CUDA at once: all make their first call together, some share a device,
+// some a buffer, and each has its own streams.
 //
 //   threads [THREADS [ROUNDS]]
 #include <atomic>
@@ -21,7 +21,7 @@ __global__ void Mix(unsigned* values, int count, unsigned seed, unsigned long lo
   atomicAdd(total, 1ull);
 }
 
-// Lets the threads of a group go on together.
+// Releases the threads of a group together.
 class Gate {
  public:
   explicit Gate(int threads) : waiting_for_(threads) {}
@@ -34,9 +34,9 @@ class Gate {
   std::atomic<int> waiting_for_;
 };
 
-// What the threads of one device share.
+// Data shared by the threads of one device.
 struct Shared {
-  unsigned long long* total;  // on the device; how many values were mixed
+  unsigned long long* total;  // on the device: number of values mixed
 };
 
 enum class StreamKind { kBlocking, kNonBlocking, kPerThread, kLegacy };
@@ -59,7 +59,7 @@ int Work(int number, int device, int rounds, const Shared& shared) {
   CHECK(cudaMallocHost(&pinned, kCount * sizeof(unsigned)));
   int failures = 0;
   for (int round = 0; round < rounds; ++round) {
-    // Memory comes and goes each round, so that threads allocate while others compute.
+    // Memory is allocated and freed each round: threads allocate while others compute.
     CHECK(cudaMalloc(&values, kCount * sizeof(unsigned)));
     const unsigned seed = number * 1000u + round;
     for (int i = 0; i < kCount; ++i) pinned[i] = i + seed;
@@ -142,7 +142,7 @@ int FirstCallsTogether(int threads) {
   return failures;
 }
 
-// A chain over threads: each adds its link in its own stream after the event of the one before.
+// A chain over threads: each adds its link in its own stream, after the event of the one before.
 int EventChain(int threads) {
   CHECK(cudaSetDevice(0));
   unsigned* values = nullptr;
@@ -170,7 +170,7 @@ int EventChain(int threads) {
       CHECK_LAUNCH();
       CHECK(cudaEventRecord(events[number], streams[number]));
       ++turn;
-      // Only now, with the others' work under way, does it wait for its own.
+      // Waits for its own link only now, with the others' work in flight.
       CHECK(cudaEventSynchronize(events[number]));
     });
   }

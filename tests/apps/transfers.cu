@@ -1,7 +1,7 @@
-// Bytes of copies between host and devices: all of them, and in the order of the streams. Sizes
-// around every boundary at which a copy might be cut, odd offsets, page-locked and ordinary
-// memory, both directions at once, many streams and threads; page-locked memory that one copy
-// writes and the next reads; memory that is overwritten as soon as CUDA allows.
+// Bytes of copies between host and devices: complete, and in the order of the streams. Sizes around
+// every boundary between pieces, odd offsets, page-locked and pageable memory, both directions at
+// once, many streams and threads. Also page-locked memory written by one copy and read by the next,
+// and memory overwritten as soon as CUDA allows.
 //
 //   transfers [PIECE_KIB [PIECES]]   sizes around PIECE_KIB and PIECE_KIB × PIECES
 #include <atomic>
@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<long> failures{0};
 
-// Bytes that tell their place and which pattern they belong to.
+// Bytes depending on their position and pattern.
 unsigned char ByteAt(size_t place, unsigned seed) {
   std::uint64_t x = place * 0x9e3779b97f4a7c15u + seed * 0xbf58476d1ce4e5b9u;
   x ^= x >> 29;
@@ -27,7 +27,7 @@ void Fill(unsigned char* bytes, size_t count, unsigned seed) {
   for (size_t i = 0; i < count; ++i) bytes[i] = ByteAt(i, seed);
 }
 
-// Whether `count` bytes are the pattern's from `first` on.
+// Expects `count` bytes of the pattern from `first` on.
 void ExpectPattern(const unsigned char* bytes, size_t first, size_t count, unsigned seed,
                    const char* what) {
   for (size_t i = 0; i < count; ++i) {
@@ -41,7 +41,7 @@ void ExpectPattern(const unsigned char* bytes, size_t first, size_t count, unsig
 
 __global__ void Wait(long long nanoseconds) {
   const long long start = clock64();
-  // About a nanosecond a cycle: long enough for the host to go on first.
+  // About one nanosecond per cycle: long enough for the host to continue first.
   while (clock64() - start < nanoseconds) {
   }
 }
@@ -68,7 +68,7 @@ struct HostBuffer {
   unsigned char* data = nullptr;
 };
 
-// There and back again, with guards around, in every form of call.
+// To the device and back, with guards around, in every form of call.
 void RoundTrips(const std::vector<size_t>& sizes, bool pinned) {
   constexpr size_t kGuard = 64;
   const size_t most = sizes.back() + 2 * kGuard;
@@ -94,7 +94,7 @@ void RoundTrips(const std::vector<size_t>& sizes, bool pinned) {
         CHECK(cudaStreamSynchronize(stream));
       } else {
         CHECK(cudaMemcpy(device + offset, source.data + offset, size, cudaMemcpyHostToDevice));
-        // The source is free again.
+        // The source may be reused.
         std::memset(source.data, 0x11, most);
         CHECK(cudaMemcpy(back.data + offset, device + offset, size, cudaMemcpyDeviceToHost));
       }
@@ -110,8 +110,8 @@ void RoundTrips(const std::vector<size_t>& sizes, bool pinned) {
   CHECK(cudaFree(device));
 }
 
-// Page-locked memory is read when the stream comes to the copy, and by then holds what was put
-// there before in that order.
+// Page-locked memory is read when the stream reaches the copy. At this time, it holds the data of
+// earlier work in this order.
 void ThroughPinnedMemory(size_t bytes) {
   HostBuffer middle(bytes, true);
   HostBuffer result(bytes, true);
@@ -144,7 +144,7 @@ void ThroughPinnedMemory(size_t bytes) {
     CHECK(cudaStreamSynchronize(reading));
     ExpectPattern(result.data, 0, bytes, 1000 + round, "through page-locked memory");
   }
-  // The same where a function of the program writes it.
+  // The same, written by a host function.
   struct Writing {
     unsigned char* bytes;
     size_t count;
@@ -162,7 +162,7 @@ void ThroughPinnedMemory(size_t bytes) {
   CHECK(cudaMemcpyAsync(result.data, second, bytes, cudaMemcpyDeviceToHost, streams[0]));
   CHECK(cudaStreamSynchronize(streams[0]));
   ExpectPattern(result.data, 0, bytes, 2000, "written by a function of the program");
-  // A copy that waits is over when it returns, also when the device was busy before.
+  // A synchronous copy is complete when it returns, even if the device was busy before.
   Fill(middle.data, bytes, 3000);
   Wait<<<1, 1>>>(2'000'000);
   CHECK_LAUNCH();
@@ -176,7 +176,7 @@ void ThroughPinnedMemory(size_t bytes) {
   CHECK(cudaFree(second));
 }
 
-// Every thread has a stream of its own on some device: to the device, a kernel, back.
+// Every thread has its own stream on some device: to the device, a kernel, back.
 void ManyStreams(int devices, size_t bytes, bool pinned) {
   constexpr int kThreads = 6;
   std::vector<std::thread> threads;
@@ -209,7 +209,7 @@ void ManyStreams(int devices, size_t bytes, bool pinned) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Page-locked memory belongs to no device: copies take it whichever is current.
+// Page-locked memory belongs to no device: copies accept it with any current device.
 void WhicheverIsCurrent(int devices, size_t bytes) {
   HostBuffer host(bytes, true);
   HostBuffer back(bytes, true);

@@ -1,4 +1,4 @@
-// A program of two processes, which tell each other of their progress and pass files.
+// A program of two processes, exchanging progress messages and descriptors.
 #pragma once
 
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// One end of the connection between them. What is sent must arrive: the program ends otherwise.
+// One end of the connection between them. If a message is not delivered, the program ends.
 struct End {
   int socket;
 
@@ -41,7 +41,7 @@ struct End {
     std::memcpy(CMSG_DATA(header), &file, sizeof file);
     if (sendmsg(socket, &message, 0) != 1) std::exit(3);
   }
-  // -1 when the other end was closed: it has none to give.
+  // Returns -1 if the other end was closed without sending one.
   int ReceiveFile() const {
     char byte = 0;
     iovec part{&byte, 1};
@@ -59,7 +59,7 @@ struct End {
   }
 };
 
-// Makes the other process, which must be before this one uses CUDA: 0 in that one, as fork has it.
+// Starts the other process, before this one uses CUDA. Returns 0 in the other one, like fork.
 inline pid_t StartOther(End* other) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) std::exit(3);
@@ -70,7 +70,7 @@ inline pid_t StartOther(End* other) {
   return child;
 }
 
-// Waits for the other one's end and says whether it was a success.
+// Waits for the other process's end. True if it was successful.
 inline bool EndsWell(pid_t child) {
   int status = 0;
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;

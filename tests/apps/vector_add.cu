@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
 
   int failures = 0;
   for (size_t i = 0; i < count && failures < 5; ++i) {
-    // One addition of floats is correctly rounded on both sides, so the results are equal.
+    // A single float addition is correctly rounded on both sides, so the results are equal.
     EXPECT(sum[i] == a[i] + b[i], "element %zu is %g", i, sum[i]);
   }
   std::printf("vector_add: %zu elements on %d %s: %s\n", count, devices, Devices(devices),

@@ -2,7 +2,7 @@
 
 import os
 
-# Both of what the software GPU cannot run: machine code, and CUB as CuPy's wheel brings it.
+# The software GPU runs neither machine code nor CUB as contained in CuPy's wheel.
 os.environ.update(CUPY_COMPILE_WITH_PTX="1", CUPY_ACCELERATORS="")
 
 import cupy  # noqa: E402

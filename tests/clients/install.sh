@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Prints a folder for PYTHONPATH with the wheels of a list beside this script; makes it where it is
-# not there.
+# Prints a folder for PYTHONPATH with the wheels of a list beside this script; makes it if missing.
 #
 #   tests/clients/install.sh              those of requirements.txt, some 500 MB of downloads
 #   tests/clients/install.sh torch.txt    some 3 GB
 #   tests/clients/install.sh jax.txt      some 270 MB
 #
-# It lies in the cache, ${XDG_CACHE_HOME:-~/.cache}/cuspan/clients, one folder for each Python and
-# each state of the list.
+# The folder is in the cache, ${XDG_CACHE_HOME:-~/.cache}/cuspan/clients: one per Python version and
+# version of the list.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 list=$here/${1:-requirements.txt}
@@ -22,13 +21,14 @@ if [[ ! -d $folder ]]; then
   mkdir -p "$cache"
   work=$(mktemp -d "$cache/making.XXXXXX")
   trap 'rm -rf "$work"' EXIT
-  # Not into Python's own places: --target leaves the installed packages alone. Nor into pip's cache, a second time.
+  # --target keeps the packages out of Python's own folders. --no-cache-dir avoids a second copy in
+  # pip's cache.
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir \
     --no-deps --only-binary=:all: --target "$work/site" --requirement "$list" >&2 || {
     echo "install: the wheels of $list cannot be installed with python3 -m pip (see above)" >&2
     exit 1
   }
-  # Another run may have been faster.
+  # Another run may have made the folder first.
   mv -T "$work/site" "$folder" 2> /dev/null || [[ -d $folder ]] || {
     echo "install: $folder cannot be made" >&2
     exit 1

@@ -1,5 +1,5 @@
-"""JAX: whether it finds the run's devices, which it looks for by their device files before it asks CUDA, and copies.
-Its kernels come as machine code, which the software GPU refuses by name."""
+"""JAX: finds the run's devices and copies. It looks for their device files before it calls CUDA. The software GPU
+refuses its kernels with a message, since they are machine code."""
 import jax
 import numpy
 from jax_cuda13_plugin import _versions
@@ -13,7 +13,7 @@ for number, part in enumerate(parts):
     assert part.devices() == {devices[number]}
     numpy.testing.assert_array_equal(numpy.asarray(part), x + number)
 numpy.testing.assert_array_equal(numpy.asarray(jax.device_put(parts[0], devices[1])), x)
-# The runtime that its lazy stubs found is that of the release it was built with.
+# The runtime found by its lazy stubs has the release used for its build.
 assert _versions.cuda_runtime_get_version() // 1000 == _versions.cuda_runtime_build_version() // 1000
 try:
     jax.jit(lambda values: values * 2)(parts[0]).block_until_ready()

@@ -1,8 +1,8 @@
-"""The math libraries of the toolkit: what makes a handle, sets and asks its properties, plans, asks for workspace,
-and ends it. None of their kernels runs. One device; most libraries have PTX for compute capability 12.0 alone.
+"""The math libraries of the toolkit: makes a handle, sets and queries properties, plans, asks for workspace sizes, and
+ends it. No kernel runs. One device; most libraries have PTX for compute capability 12.0 only.
 
-Usage: libraries_client.py FOLDER [LIBRARY], FOLDER having one of the libraries at least; those that are not there
-are left out. With LIBRARY, such as libcublas.so.13, a handle of that one is made and ended, and no more.
+Usage: libraries_client.py FOLDER [LIBRARY]. FOLDER has at least one of the libraries; missing ones are left out.
+With LIBRARY, such as libcublas.so.13, only a handle of this library is made and ended.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ FOLDER, START_ONLY = pathlib.Path(sys.argv[1]), sys.argv[2:]
 
 
 def library(name):
-    """A function that calls the library's functions and expects 0; None where the library is not there."""
+    """A function calling the library's functions and expecting result 0; None if the library is missing."""
     path = FOLDER / name
     if not path.exists():
         return None
@@ -54,7 +54,7 @@ def use_curand(call):
         generator = c_void_p()
         call("curandCreateGenerator", byref(generator), kind)
         call("curandSetStream", generator, None)
-        if kind != 141:  # It has no offset.
+        if kind != 141:  # MTGP32 has no offset.
             call("curandSetGeneratorOffset", generator, c_ulonglong(0))
         if kind < 200:
             call("curandSetPseudoRandomGeneratorSeed", generator, c_ulonglong(7))
@@ -78,7 +78,7 @@ def use_cudnn(call):
     call("cudnnCreateFilterDescriptor", byref(filters))
     call("cudnnSetFilter4dDescriptor", filters, 0, 0, 4, 3, 3, 3)
     call("cudnnCreateConvolutionDescriptor", byref(convolution))
-    call("cudnnSetConvolution2dDescriptor", convolution, 1, 1, 1, 1, 1, 1, 1, 0)  # A correlation.
+    call("cudnnSetConvolution2dDescriptor", convolution, 1, 1, 1, 1, 1, 1, 1, 0)  # CUDNN_CROSS_CORRELATION.
     shape = [c_int() for _ in range(4)]
     call("cudnnGetConvolution2dForwardOutputDim", convolution, descriptor, filters, *map(byref, shape))
     assert [length.value for length in shape] == [2, 4, 8, 9]
@@ -126,7 +126,7 @@ def use_cublas_lt(call):
     call("cublasLtMatmulPreferenceCreate", byref(preference))
     most = c_ulonglong(1 << 20)
     call("cublasLtMatmulPreferenceSetAttribute", preference, 1, byref(most), c_size_t(8))  # Workspace, at most.
-    heuristics, found = (c_ulonglong * 12 * 4)(), c_int()  # Of 96 bytes each.
+    heuristics, found = (c_ulonglong * 12 * 4)(), c_int()  # 96 bytes each.
     a, b, c = layouts
     call("cublasLtMatmulAlgoGetHeuristic", handle, operation, a, b, c, c, preference, 4, heuristics, byref(found))
     assert found.value > 0
@@ -150,7 +150,7 @@ def use_cusparse(call):
     assert mode.value == 1
     call("cusparseSetPointerMode", handle, 0)
     matrix, x, y, size = c_void_p(), c_void_p(), c_void_p(), c_size_t()
-    somewhere, one = c_void_p(4096), c_float(1)  # Addresses that nothing reads.
+    somewhere, one = c_void_p(4096), c_float(1)  # Addresses never read.
     index_32 = 2
     call("cusparseCreateCsr", byref(matrix), c_int64(8), c_int64(9), c_int64(10), somewhere, somewhere, somewhere,
          index_32, index_32, 0, REAL_32)
@@ -188,7 +188,7 @@ def use_cusolver(call):
     call("cusolverDnDestroy", handle)
 
 
-# The file, what uses it, and what makes and ends a handle.
+# File, test, and the functions creating and destroying a handle.
 LIBRARIES = (
     ("libcufft.so.12", use_cufft, "cufftCreate", "cufftDestroy"),
     ("libcurand.so.10", use_curand, "curandCreateGenerator", "curandDestroyGenerator"),
@@ -206,7 +206,7 @@ for name, use, create, destroy in LIBRARIES:
         use(call)
     elif name == START_ONLY[0]:
         handle = c_void_p()
-        call(create, byref(handle), 100)  # For cuRAND: its default kind of generator. Others take no second one.
+        call(create, byref(handle), 100)  # cuRAND takes a generator type (default: 100); others ignore it.
         call(destroy, handle)
     else:
         continue

@@ -1,4 +1,4 @@
-"""Notebooks: two kernels at once that use CUDA with CuPy, one of them restarted."""
+"""Notebooks: two kernels using CUDA with CuPy at the same time, one of them restarted."""
 
 import os
 import pathlib
@@ -6,7 +6,7 @@ import sys
 
 import jupyter_client
 
-# Kernels are found by their files, which came with the wheel.
+# Jupyter finds kernels by their files in the wheel's folder.
 share = pathlib.Path(jupyter_client.__file__).parents[1] / "share/jupyter"
 os.environ.update(JUPYTER_PATH=str(share), CUPY_COMPILE_WITH_PTX="1", CUPY_ACCELERATORS="")
 

@@ -3,8 +3,8 @@
 import numpy
 from cuda.bindings._internal import nvjitlink
 
-# nvJitLink, if it is installed, links to machine code, which the software GPU cannot run; without it the PTX
-# is handed to the driver's linker.
+# If nvJitLink is installed, it links to machine code, not supported by the software GPU. Without it, the driver's
+# linker gets the PTX.
 nvjitlink._inspect_function_pointer = lambda name: 0
 
 from numba import cuda, float32  # noqa: E402

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands where Triton calls ptxas: hands the PTX through, which drivers take in place of machine code."""
+"""Replaces ptxas for Triton: passes the PTX through. Drivers accept it in place of machine code."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""tinygrad: products, reductions, and a step of gradient descent that it captures as a graph.
+"""tinygrad: products, reductions, and a step of gradient descent captured as a graph.
 
 Usage: tinygrad_client.py CUDA|CUDA:PTX: compiled by NVRTC, or written as PTX by tinygrad.
 """

@@ -1,8 +1,7 @@
-"""PyTorch without kernels of its own, which the software GPU cannot run: devices, memory, copies, pinned memory,
+"""PyTorch without kernels of its own, since the software GPU cannot run them: devices, memory, copies, pinned memory,
 streams, events, DataLoader with workers, tensors saved, loaded and sent to another process. Two devices.
 
-Usage: torch_client.py native|expandable|async, for PyTorch's allocator: as it comes, with expandable segments, or
-cudaMallocAsync.
+Usage: torch_client.py native|expandable|async: PyTorch's default allocator, expandable segments, or cudaMallocAsync.
 """
 
 import os
@@ -47,7 +46,7 @@ def memory():
         assert False, "more memory than there is"
     except torch.OutOfMemoryError:
         pass
-    torch.cuda.empty_cache()  # The driver's pool may keep what it took before it failed.
+    torch.cuda.empty_cache()  # The driver's pool may keep memory allocated before the failure.
     assert torch.cuda.mem_get_info()[0] == free
     grown = torch.empty(0, dtype=torch.uint8, device="cuda")
     for size in range(1 << 20, 9 << 20, 1 << 20):  # Expandable segments grow in place.
@@ -114,7 +113,7 @@ def receive(tensors, answers):
 
 
 def processes():
-    """A tensor that another process reads and writes in place."""
+    """Another process reads and writes a tensor in place."""
     context = torch.multiprocessing.get_context("spawn")
     tensors, answers = context.Queue(), context.Queue()
     other = context.Process(target=receive, args=(tensors, answers))

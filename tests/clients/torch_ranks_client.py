@@ -1,6 +1,6 @@
-"""PyTorch's collectives on GPUs, by two ranks of torchrun's: what needs no kernels of PyTorch's own.
+"""PyTorch's collectives on GPUs, by two ranks of torchrun. Only collectives without kernels of PyTorch's own.
 
-Started as a program, it is its own torchrun.
+Started as a program, it starts itself with torchrun.
 """
 
 import os
@@ -25,7 +25,7 @@ def check(what, tensor, *values):
 
 def main():
     if "LOCAL_RANK" not in os.environ:
-        # torchrun leaves files behind.
+        # torchrun leaves temporary files.
         environment = dict(os.environ, OMP_NUM_THREADS="1", TMPDIR=os.environ["HOME"])
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__]
         return subprocess.run(command, env=environment, check=False).returncode
@@ -55,7 +55,7 @@ def main():
     else:
         dist.recv(x, 0)
     check("send and receive", x, 7)
-    # Together, in a stream of its own, behind what is there.
+    # Two reductions as one group, in a stream ordered after the current one.
     stream = torch.cuda.Stream()
     a, b = gpu(rank), gpu(rank + 1)
     stream.wait_stream(torch.cuda.current_stream())
@@ -67,7 +67,7 @@ def main():
     torch.cuda.current_stream().wait_stream(stream)
     check("together", a, 1)
     check("together", b, 3)
-    # A communicator of one rank each, split from the first.
+    # Communicators of one rank each, split from the first.
     groups = [dist.new_group([one]) for one in range(RANKS)]
     x = gpu(rank + 1)
     dist.all_reduce(x, group=groups[rank])

@@ -1,5 +1,5 @@
-"""Triton: kernels that it compiles, with masks, reductions, matrix products, atomics, a loop, an autotuned one, and a
-launch of each in a stream of its own on the second device. Its ptxas is ptx_as_machine_code.py.
+"""Triton compiles kernels with masks, reductions, matrix products, atomics and a loop, and an autotuned one. Each is
+also launched in a stream on the second device. Its ptxas is ptx_as_machine_code.py.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Warp: kernels that it compiles, vectors, atomics, a captured graph, copies between devices."""
+"""Warp: compiled kernels, vectors, atomics, a captured graph, copies between devices."""
 
 import numpy
 import warp as wp

@@ -1,4 +1,4 @@
-"""CuPy's module of NCCL: two devices of one process sum an array, and gather what each has."""
+"""CuPy's NCCL module: two devices of one process sum an array and gather their parts."""
 
 import cupy
 from cupy.cuda import nccl

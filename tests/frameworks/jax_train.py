@@ -7,7 +7,7 @@ from jax_model import BATCH, LENGTH, VOCABULARY, make, train
 from report import measure, say_value
 
 step = jax.jit(train)
-# The same loss each time: sums in one order, by implementations that nobody had to measure.
+# Deterministic losses: sums in one order, by implementations chosen without measurements.
 exact_step = jax.jit(train, compiler_options={"xla_gpu_deterministic_ops": True})
 
 key = jax.random.key(0)

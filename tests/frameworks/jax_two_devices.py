@@ -1,5 +1,5 @@
-"""A jitted training step of the transformer of jax_model.py over two devices of one process: the batch is shared out,
-and XLA sums the gradients by NCCL.
+"""A jitted training step of the transformer of jax_model.py on two devices of one process. Each device has a part of
+the batch, and XLA sums the gradients by NCCL.
 """
 
 import jax

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs PyTorch's own tests natively and through cuspan on one node, and says what differs.
+"""Runs PyTorch's own tests natively and through cuspan on one node, and prints the differences.
 
-Usage: pytorch_tests.py FOLDER [options], FOLDER being "test" of PyTorch's sources, of the version that is
-installed or the nearest one.
+Usage: pytorch_tests.py FOLDER [options], FOLDER being "test" of PyTorch's sources, of the installed version or the
+nearest one.
 
-Each case of test_cuda, test_torch, test_nn and test_linalg runs, and those of test_ops and
-inductor/test_torchinductor that pytorch_cases.txt names. Cases of other devices than CUDA's do not. What
-passes natively and not through cuspan runs again both ways, alone, and counts as passed when it then
-does (such cases are named, with their first error); what fails natively then does not count. Exit status 1
-when less than 99 of 100 pass of those that pass natively.
+Runs each case of test_cuda, test_torch, test_nn and test_linalg, and the cases of test_ops and
+inductor/test_torchinductor named by pytorch_cases.txt. Cases of other devices than CUDA's do not run. If a case
+passes natively and fails through cuspan, it runs again both ways, alone. It counts as passed if it then passes;
+these cases are listed with their first error. If it then fails natively, it does not count. Exit status 1: less than
+99 of 100 natively passing cases pass through cuspan.
 
     pytorch_tests.py FOLDER --sample     writes pytorch_cases.txt anew
 """
@@ -43,11 +43,11 @@ PASS, SKIP, FAIL, CRASH, HANG = "pass", "skip", "fail", "crash", "hang"
 Outcome = collections.namedtuple("Outcome", "what seconds reason")
 
 
-# ---- In a worker: one process that loads one module and runs the cases it is told, one by one. ----
+# ---- Worker: a process loading one module and running the requested cases, one by one. ----
 
 
 def case_names(module):
-    """The cases of a module, as Class.test, in the order of its classes."""
+    """Cases of a module, as Class.test, in the order of its classes."""
     import unittest
 
     loader = unittest.TestLoader()
@@ -61,14 +61,14 @@ def run_case(module, name):
     import unittest
 
     class_name, test = name.split(".")
-    # The sample was taken with another GPU, or another PyTorch.
+    # The sample may be from another GPU or another PyTorch.
     if not hasattr(getattr(module, class_name, None), test):
         return SKIP, "there is no such case here"
     result = unittest.TestResult()
     unittest.TestSuite([getattr(module, class_name)(test)]).run(result)
     problems = result.failures + result.errors
     if problems:
-        # PyTorch adds advice behind the error's own line.
+        # PyTorch adds advice after the line of the error.
         errors = re.findall(r"^\w[\w.]*(?:Error|Exception)\b.*", problems[0][1], re.MULTILINE)
         return FAIL, errors[-1] if errors else problems[0][1].strip().splitlines()[-1]
     if result.unexpectedSuccesses:
@@ -79,7 +79,7 @@ def run_case(module, name):
 
 
 def spoiled():
-    """Whether the device accepts nothing more from this process: what comes next would fail, too."""
+    """True if the device rejects all further calls of this process: later cases would fail too."""
     import torch
 
     try:
@@ -90,8 +90,8 @@ def spoiled():
 
 
 class Missing:
-    """Stands for a helper that tests of a later PyTorch import and the installed one has not: false where a
-    condition is asked for, nothing as a decorator. A case that needs it is skipped, or fails both ways."""
+    """Replaces a helper imported by tests of a later PyTorch and missing in the installed one. As a condition it is
+    false, as a decorator it does nothing. A case using it is skipped, or fails both ways."""
 
     def __bool__(self):
         return False
@@ -127,12 +127,12 @@ def load(module_name):
 
 
 def work(module_name):
-    """Answers each line of the standard input, the name of a case, by one line: outcome, reason, and
-    whether the process is of no more use. An empty line is answered by the names of all cases."""
+    """Answers each line of the standard input, the name of a case, by one line: outcome, reason, and "spoiled" if the
+    process cannot run further cases. The answer to an empty line is the names of all cases."""
     questions = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # What tests and their children read,
-    os.dup2(2, 1)  # and print.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # Standard input of tests and their children,
+    os.dup2(2, 1)  # and standard output.
     sys.path.insert(0, os.getcwd())
     sys.path.append(os.path.join(os.getcwd(), module_name.rpartition(".")[0]))
     sys.argv[1:] = []
@@ -147,11 +147,11 @@ def work(module_name):
         print(what, " ".join(reason.split()), lost, sep="\t", file=answers, flush=True)
 
 
-# ---- In the process that was started: workers, and what they say. ----
+# ---- Parent process: workers and their answers. ----
 
 
 class Worker:
-    """One process of a module, run in one way."""
+    """A process running one module natively or through cuspan."""
 
     def __init__(self, way, module, folder, log):
         self.way, self.module = way, module
@@ -163,7 +163,7 @@ class Worker:
         self.started = False
 
     def ask(self, name):
-        """The answer to a line, or of a process that is gone now, CRASH or HANG with a reason."""
+        """The answer to a line. If the process has ended, CRASH or HANG with a reason."""
         try:
             self.process.stdin.write(name + "\n")
             self.process.stdin.flush()
@@ -179,7 +179,7 @@ class Worker:
 
     def lost(self):
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(10)  # For its own exit status.
+            self.process.wait(10)  # Waits for its own exit status.
         self.stop()
         return f"{CRASH}\tthe process ended with {self.process.returncode}"
 
@@ -198,7 +198,7 @@ class Worker:
         self.process.stdout.close()
 
     def finish(self):
-        """Ends the process as a program ends by itself."""
+        """Ends the process by the end of its input; kills it after 60 s."""
         if self.process.stdin.closed:
             return
         with contextlib.suppress(BrokenPipeError):
@@ -216,11 +216,11 @@ class Way:
             os.environ, PYTORCH_TESTING_DEVICE_ONLY_FOR="cuda", PYTHONDONTWRITEBYTECODE="1",
             TORCHINDUCTOR_CACHE_DIR=str(results / f"inductor-{name}"), OMP_NUM_THREADS="1", CUSPAN_LEASES="off",
         )
-        self.outcomes = {}  # By module and name.
+        self.outcomes = {}  # Key: module and name.
         self.file = open(results / f"outcomes-{name}.tsv", "a", encoding="utf-8", buffering=1)
 
     def add(self, module, name, outcome):
-        """Also to a file, where the last line of a case counts."""
+        """Also written to a file. The last line of a case counts."""
         self.outcomes[module, name] = outcome
         self.file.write(f"{module}\t{name}\t{outcome.what}\t{outcome.seconds:.2f}\t{outcome.reason}\n")
 
@@ -255,7 +255,7 @@ class Runner:
         return Outcome(what, time.monotonic() - start, reason)
 
     def serve(self, way, turns, log_name):
-        """Takes turns until none is left; keeps its worker while the module is the same one."""
+        """Runs groups of cases until the queue `turns` is empty; keeps its worker while the module stays the same."""
         worker = None
         with self.log(log_name) as log:
             while time.monotonic() < self.deadline:
@@ -302,7 +302,8 @@ def differing(ways):
 
 
 def report(ways, cases, again):
-    """again: the first outcomes of those that ran again. Prints a table and each difference; returns whether 99 of 100 pass of what passes natively."""
+    """Prints a table and each difference. `again`: first outcomes of the repeated cases. Returns True if 99 of 100
+    natively passing cases pass through cuspan."""
     native, remote = (way.outcomes for way in ways)
     print(f"\n{'module':30}{'cases':>8}{'native':>9}{'cuspan':>9}{'of 100':>9}")
     passed = wanted = 0
@@ -338,7 +339,7 @@ def write_sample(runner, way):
     with open(SAMPLE, "w", encoding="utf-8") as file:
         print(f"# Written by pytorch_tests.py --sample, seed {SEED}.", file=file)
         for module, count in SAMPLED.items():
-            # The classes of devices end with the device's name.
+            # Classes of tests for a device end with its name.
             names = [name for name in runner.names(way, module) if name.split(".")[0].endswith(("CUDA", "GPUTests"))]
             for name in sorted(chooser.sample(names, min(count, len(names)))):
                 print(module, name, file=file)

@@ -1,5 +1,5 @@
-"""What the programs of this folder print, a line each, for rounds.py: "time", the row, seconds; "value", the row,
-a number; "ready", the row, which rounds.py answers. Run by hand they measure each row once.
+"""Output of the programs of this folder for rounds.py, a line each: "time", row, seconds; "value", row, number;
+"ready", row, waiting for an answer of rounds.py. Started by hand, a program measures each row once.
 """
 
 import os
@@ -11,20 +11,20 @@ IN_ROUNDS = "CUSPAN_TEST_ROUNDS" in os.environ  # Set by rounds.py.
 
 
 def say_time(row, seconds):
-    """The time of one unit of the row's work (a step, a token, a launch), in seconds."""
+    """Prints the time of one unit of the row's work (a step, a token, a launch), in seconds."""
     print(f"time\t{row}\t{seconds:.9f}", flush=True)
 
 
 def say_value(row, value):
-    """A result of the row's work: a number. Bit for bit the same natively and through cuspan, or
-    within the spread of the native runs where those differ among each other."""
+    """Prints a result of the row's work: a number. It must be the same bit for bit natively and through cuspan. If the
+    native runs differ, it must be within their spread."""
     print(f"value\t{row}\t{float(value).hex()}", flush=True)
 
 
 def measure(row, unit, wait, units, blocks=3, scale=1):
-    """Says the time of one call of unit(), times `scale`: the median over blocks of `units` calls, after one block
-    that does not count. wait() returns when the device has done everything. Of the same program run in several ways
-    only one measures at a time: each says that it is ready, and measures as often as it is told "go".
+    """Prints the time of one call of unit(), times `scale`: the median of blocks of `units` calls, after one uncounted
+    block. wait() returns when the device has finished all work. If the program runs in several ways at once, only
+    one of these measures at a time: each prints "ready" and measures once per "go" on its input.
     """
 
     def block():

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Runs a program of this folder natively, natively once more, on one node and over agents (TCP): as four processes
-at once, of which one measures at a time, by turns. So start-up and compiling are paid for once, and each round has
-all ways close to each other.
+"""Runs a program of this folder natively, natively again, on one node, and over agents (TCP). The four processes run at
+once and measure alternately, one at a time. Each starts and compiles only once, and the measurements of a round are
+close together in time.
 
 Usage: rounds.py PROGRAM ROUNDS CUSPAN ROWS [fresh]
 
-Where the two native ones compute different things, more of them follow, of which only what they computed counts.
+If the two native processes compute different results, further native ones follow; only their results count.
 
-CUSPAN is the command. What the program prints is added to the file ROWS, for table.py. fresh: each round starts the
-program anew, one way after the other, for one that measures its own start. Exit status 1: a way failed.
+CUSPAN is the command. The program's output is appended to the file ROWS, for table.py. fresh: each round starts the
+program anew, one way after the other, for programs measuring their own start. Exit status 1: one of the processes
+failed.
 """
 
 import collections
@@ -23,13 +24,13 @@ import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 WAYS = ("native", "native again", "one node", "over agents")
-DEVICES = {"torch_two_devices": 2, "torch_ranks": 2, "jax_two_devices": 2, "cupy_ranks": 2}  # Of the others: one.
-MORE_NATIVE = 4  # Further native runs where those two compute different things: how far they lie from each other.
-LIMIT = 300  # Seconds for what a program does between two lines.
+DEVICES = {"torch_two_devices": 2, "torch_ranks": 2, "jax_two_devices": 2, "cupy_ranks": 2}  # Others need one.
+MORE_NATIVE = 4  # Further native runs if the first two compute different results: they show the spread.
+LIMIT = 300  # Seconds between two lines of a program, at most.
 
 
 class Way:
-    """The program, run in one way."""
+    """The program, run in one of these ways."""
 
     def __init__(self, name, program, cuspan, rounds):
         self.name = name
@@ -39,7 +40,7 @@ class Way:
             environment["CUSPAN_TEST_ROUNDS"] = "1"
         if name in ("one node", "over agents"):
             devices = DEVICES.get(program, 1)
-            # Two runs have the GPUs at once.
+            # Two runs use the GPUs at once.
             environment.update(CUSPAN_LEASES="off", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
             command = [cuspan, "run", "--gpus", str(devices), "--device", os.environ.get("CUSPAN_DEVICE", "cuda")]
             if name == "over agents":
@@ -58,10 +59,10 @@ class Way:
         self.lines.put(None)
 
     def line(self):
-        """The parts of the next line that report.py wrote; None at the end, or when none comes."""
+        """The words of the next line written by report.py; None at the end or after a timeout."""
         try:
             while (line := self.lines.get(timeout=LIMIT)) is not None and line[0] not in ("time", "value", "ready"):
-                pass  # Libraries say things, too.
+                pass  # Output of libraries.
             return line
         except queue.Empty:
             self.process.kill()
@@ -73,10 +74,10 @@ class Way:
             self.process.stdin.write(word + "\n")
             self.process.stdin.flush()
         except OSError:
-            pass  # It has ended, which line() tells.
+            pass  # Its end is reported by line().
 
     def end(self):
-        """Why it failed, or None."""
+        """Waits for the end; the reason of a failure, or None."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:
@@ -95,11 +96,11 @@ class Way:
 
 
 class Rows:
-    """The file of what was printed."""
+    """The file of printed rows."""
 
     def __init__(self, path):
         self.file = open(path, "a", encoding="utf-8")
-        self.native = collections.defaultdict(set)  # Values by row.
+        self.native = collections.defaultdict(set)  # Native values by row.
         self.only_values = False
 
     def add(self, way, line):
@@ -113,7 +114,7 @@ class Rows:
 
 
 def until_ready(way, rows):
-    """The row for which the way is ready; None when it has ended. What it says before is kept."""
+    """The next row ready to be measured; None when the process has ended. Records the output before it."""
     while (line := way.line()) is not None:
         if line[0] == "ready":
             return line[1]

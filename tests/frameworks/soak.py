@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""On a machine with NVIDIA GPUs and PyTorch: trains for long over agents (TCP), and kills a proxy in a step.
+"""Trains for long over agents (TCP) on a machine with NVIDIA GPUs and PyTorch, and kills a proxy in a step.
 
-1. torch_soak.py runs natively three times and over agents once. At each checkpoint the memory of the program,
-   the agents and the proxy is noted. The losses must be as natively: bit for bit where all native runs agree,
-   else no further from one of theirs than they lie from each other. From the second checkpoint on no process
-   may grow by more than 8 MiB, and the device's memory not at all.
-2. Five times torch_soak.py runs over agents, and its proxy is killed (SIGKILL) in a step, each time at another
-   moment. The program must end by itself within the heartbeat time, by an exception of Python whose message
-   names the host. (Its batches do not come from pinned memory then: PyTorch ends a process that frees such
-   memory after an error of the device, natively, too: https://github.com/pytorch/pytorch/pull/178154.)
+1. torch_soak.py runs natively three times and over agents once. At each checkpoint the memory of the program, the
+   agents and the proxy is recorded. The losses must equal the native ones bit for bit where all native runs agree.
+   Elsewhere the distance to the nearest native loss must not exceed the spread of the native losses. After the
+   second checkpoint no process may grow by more than 8 MiB, and the device's memory must not grow.
+2. torch_soak.py runs over agents five times, and its proxy is killed (SIGKILL) in a step, each time at another
+   moment. The program must end by itself within the heartbeat time, by a Python exception naming the host. (Its
+   batches do not come from pinned memory then: PyTorch aborts when a process frees pinned memory after a device
+   error, natively too: https://github.com/pytorch/pytorch/pull/178154.)
 
---ranks 2: the same by two processes of torchrun's, with a GPU each. The proxy of one is killed; both end. A last
-   time torchrun may start them again: the training goes on from its checkpoint, to the losses of the native runs.
+--ranks 2: the same by two processes of torchrun, with a GPU each. The proxy of one is killed; both end. In a last
+run torchrun restarts them: the training continues from its checkpoint, with the losses of the native runs.
 
-Exit status 1: something is otherwise.
+Exit status 1: a check failed.
 """
 
 import argparse
@@ -36,12 +36,12 @@ KILLS = 5
 SECONDS_BETWEEN_MOMENTS = 0.004  # A fraction of a step.
 HEARTBEAT_S = 10
 MOST_GROWTH = 8 << 20
-SECONDS_TO_END = 120  # Of a program that should have ended long before.
+SECONDS_TO_END = 120  # Limit for a hanging program.
 NAMES = ("program", "cuspan-agent", "cuspan-proxy")
 
 
 def read(path):
-    """Of what has ended meanwhile, nothing."""
+    """"" if the process has ended meanwhile."""
     try:
         return pathlib.Path(path).read_text(encoding="utf-8")
     except OSError:
@@ -49,7 +49,7 @@ def read(path):
 
 
 def children(pid):
-    """All processes below one, itself too: pid and name."""
+    """The process and all its descendants: pid and name."""
     found = [(pid, read(f"/proc/{pid}/comm").strip())]
     for path in glob.glob(f"/proc/{pid}/task/*/children"):
         for child in read(path).split():
@@ -65,7 +65,7 @@ def resident(pid):
 
 
 def memory(pid):
-    """Resident bytes by what the processes are; agents together."""
+    """Resident bytes by role of the processes; all agents together."""
     sizes = dict.fromkeys(NAMES, 0)
     for process, name in children(pid):
         if name.startswith(("python", "pt_")) or name in sizes:  # PyTorch names some threads.
@@ -84,7 +84,7 @@ class Training:
             os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONDONTWRITEBYTECODE="1",
             OMPI_MCA_btl="tcp,self", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
             CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S),
-            # Else ranks that are started again may take an id of the ranks before them:
+            # Prevents restarted ranks from getting an id of their predecessors:
             # https://github.com/pytorch/pytorch/issues/135712
             TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
         )
@@ -100,7 +100,7 @@ class Training:
         return self
 
     def __exit__(self, *_):
-        """Nothing of it goes on."""
+        """Ends all its processes."""
         self.kill()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -111,7 +111,7 @@ class Training:
         self.errors.close()
 
     def checkpoints(self):
-        """Step, loss, the device's bytes in use, how often the ranks were started again, and memory() of each."""
+        """Step, loss, bytes of the device in use, number of restarts of the ranks, and memory() at each checkpoint."""
         for line in self.process.stdout:
             step, loss, used, restarts = line.split()
             sizes = memory(self.process.pid)
@@ -121,7 +121,7 @@ class Training:
             yield int(step), float.fromhex(loss), int(used), int(restarts), sizes
 
     def kill(self):
-        """All of it, if it still runs: ranks have process groups of their own."""
+        """Kills all descendants of a running process: ranks have process groups of their own."""
         for pid, _ in children(self.process.pid) if self.process.poll() is None else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -139,7 +139,7 @@ def as_natively(loss, native):
 
 
 def soak(run, steps, steps_a_checkpoint, folder, losses):
-    """The problems that were found, after a table. `losses` gets those of the native runs."""
+    """Prints a table; returns the problems. Appends the losses of the native runs to `losses`."""
     for number in range(NATIVE_RUNS):
         with Training([], steps, steps_a_checkpoint, folder) as training:
             losses.append([loss for _, loss, *_ in training.checkpoints()])
@@ -168,7 +168,7 @@ def soak(run, steps, steps_a_checkpoint, folder, losses):
 
 
 def kill_proxy(run, moment, folder):
-    """`moment`: seconds after a checkpoint."""
+    """Kills a proxy `moment` seconds after a checkpoint."""
     with Training(run, 1_000_000, 20, folder, "resident") as training:
         checkpoints = training.checkpoints()
         for _ in range(3):
@@ -181,7 +181,7 @@ def kill_proxy(run, moment, folder):
         os.kill(proxies[-1], signal.SIGKILL)
         start = time.monotonic()
         try:
-            # Not by the pipe's end: a program that hangs holds it.
+            # The pipe's end is no sign of the program's end: a hanging program holds it open.
             status = training.process.wait(SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             return [f"the program still ran {SECONDS_TO_END} s after its proxy was killed\n{training.what_it_said()}"]
@@ -200,10 +200,10 @@ def kill_proxy(run, moment, folder):
 
 
 def restart(run, steps, steps_a_checkpoint, folder, losses):
-    """A proxy is killed behind the first checkpoint, and torchrun starts the ranks again."""
+    """A proxy is killed after the first checkpoint, and torchrun restarts the ranks."""
     problems, said, restarts = [], {}, 0
     with Training(run, steps, steps_a_checkpoint, folder, restarts=1) as training:
-        limit = threading.Timer(SECONDS_TO_END, training.kill)  # Until the ranks go on.
+        limit = threading.Timer(SECONDS_TO_END, training.kill)  # Runs until the ranks continue.
         for step, loss, _, restarts, _ in training.checkpoints():
             first = not said
             said.setdefault(step, []).append(loss)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes one table of what the programs of this folder printed natively and through cuspan.
+"""Makes one table of the native results and those through cuspan, printed by the programs of this folder.
 
 Usage: table.py FILE
 
-A line of FILE: "time" or "value", the way, the row, and the figure, with tabs between. In brackets: the median, over
-the rounds, of the ratio to the native time of the same round; natively once more that shows how much the machine
-itself varies. Exit status 1 when a value is another than natively: where all native runs have the same, it must be
-that one, bit for bit; else it must lie no further from one of theirs than they lie from each other.
+A line of FILE: "time" or "value", the way of running, the row, and the figure, separated by tabs. In brackets: the
+median over the rounds of the ratio to the native time of the same round. The ratio of the second native run shows
+the variation of the machine itself. Exit status 1: a value differs from the native one. If all native runs agree, it
+must be the same bit for bit. Otherwise its distance to the nearest native value must not exceed the spread of the
+native values.
 """
 
 import collections
@@ -37,7 +38,7 @@ def duration(seconds):
 
 
 def cell(native, times):
-    """The median, and that of the ratios of the rounds."""
+    """The median time, and in brackets the median of the rounds' ratios."""
     if not times:
         return "failed"
     if not native:

@@ -1,4 +1,4 @@
-"""From the start of Python to PyTorch's first result."""
+"""Time from the start of Python to PyTorch's first result."""
 
 import time
 
@@ -8,7 +8,7 @@ start = time.clock_gettime(time.CLOCK_BOOTTIME)
 import torch  # noqa: E402
 
 say_value("import torch, first result", (torch.arange(64, device="cuda") * 2).sum().item())
-# Of this process, python3 and all of its imports: field 22 of proc(5)'s stat, in ticks.
+# Start of this process, to include python3 and all imports: field 22 of proc(5)'s stat, in ticks.
 import os  # noqa: E402
 
 with open("/proc/self/stat", encoding="ascii") as stat:

@@ -1,8 +1,8 @@
-"""Training steps of the transformer of torch_model.py by two processes with a device each, whose collectives are
-NCCL's: a copy of the model each (DistributedDataParallel), its parameters shared out (FSDP2), its layers cut in two
-(tensor parallel), and one half of its layers each, as a pipeline of four parts of the batch.
+"""Training steps of the transformer of torch_model.py by two processes with a device each, using NCCL's collectives.
+The ways: a copy of the model each (DistributedDataParallel), sharded parameters (FSDP2), divided layers (tensor
+parallel), and one half of the layers each. The last is a pipeline of four parts of the batch.
 
-Started as a program, it is its own torchrun.
+Started as a program, it starts itself with torchrun.
 """
 
 import os
@@ -54,11 +54,11 @@ class Ranks:
         self.device = torch.device("cuda", self.rank)
         torch.cuda.set_device(self.device)
         dist.init_process_group("cpu:gloo,cuda:nccl", device_id=self.device)
-        # What the ranks tell each other of the measuring goes over the CPU.
+        # Control messages of the measurement between ranks use the CPU.
         self.word = torch.zeros(1, dtype=torch.int64)
 
     def measure(self, row, step):
-        """The first rank measures blocks of steps; the others do as many."""
+        """The first rank measures blocks of steps; the others run the same number."""
 
         def block():
             for _ in range(STEPS):
@@ -82,8 +82,8 @@ class Ranks:
                 torch.cuda.synchronize()
 
     def train(self, row, parameters, gradients):
-        """gradients(tokens): this rank's loss, after its backward passes."""
-        # One parameter after the other: where layers are cut, some are DTensors, and others are not.
+        """gradients(tokens): runs the backward passes and returns this rank's loss."""
+        # One parameter after the other (foreach=False): with divided layers, some are DTensors and others not.
         optimizer = torch.optim.AdamW(parameters, lr=1e-4, foreach=False)
         tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), generator=torch.Generator().manual_seed(0))
         tokens = tokens.to(self.device)
@@ -94,7 +94,7 @@ class Ranks:
             losses.append(gradients(tokens))
             optimizer.step()
 
-        # The same number of steps in each way, before as many as it takes to measure.
+        # The reported loss is from the same number of steps in each way of running; the measured steps follow.
         for _ in range(STEPS):
             step()
         loss = losses[-1].detach().clone()
@@ -181,7 +181,7 @@ class Ranks:
 
 def main():
     if "LOCAL_RANK" not in os.environ:
-        # torchrun gives its processes no input but the first one's own.
+        # torchrun passes the standard input to the first process only.
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__]
         return subprocess.run(command, env=dict(os.environ, OMP_NUM_THREADS="1"), check=False).returncode
     ranks = Ranks()

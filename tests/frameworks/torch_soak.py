@@ -1,13 +1,12 @@
-"""Trains the transformer for long, with a checkpoint at each so many steps.
+"""Trains the transformer for long, with a checkpoint after every STEPS_A_CHECKPOINT steps.
 
 Usage: torch_soak.py STEPS STEPS_A_CHECKPOINT FOLDER pinned|resident
 
-At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use, how often its
-ranks were started again; and waits for a line, or the end of its input: whoever measures it does so meanwhile. The
-last checkpoint is loaded to the device again and compared. Every batch comes from pinned memory, or all are one
-that is resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
-(DistributedDataParallel), and the first one writes. Ranks that torchrun starts again go on from the last
-checkpoint.
+At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device in use, number of restarts of its
+ranks. It then waits for a line or the end of its input; meanwhile soak.py measures its memory. The last checkpoint
+is loaded to the device again and compared. pinned: every batch comes from pinned memory; resident: all use one batch
+in device memory. Under torchrun each rank has a copy of the model and its part of the batch
+(DistributedDataParallel), and the first one writes. Restarted ranks continue from the last checkpoint.
 """
 
 import os
@@ -35,7 +34,7 @@ def main():
     rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)
-    # The same loss each time, where PyTorch has the means.
+    # Deterministic losses, as far as PyTorch supports them.
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.manual_seed(0)
     model = trained = Transformer(LENGTH).to(device)
@@ -69,14 +68,14 @@ def main():
         if ranks > 1:
             dist.all_reduce(total, dist.ReduceOp.AVG)
         if rank == 0:
-            # Whole, whenever the process ends.
+            # The file is always complete, even if the process ends while writing.
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step,
                         "random": torch.get_rng_state()}, checkpoint.with_suffix(".new"))
             checkpoint.with_suffix(".new").replace(checkpoint)
             print(step, total.item().hex(), device_bytes(), restarts, flush=True)
             sys.stdin.readline()
         if ranks > 1:
-            dist.barrier()  # The others would go on, and after the last checkpoint end.
+            dist.barrier()  # Otherwise the others would continue, and end after the last checkpoint.
     if rank == 0:
         saved = torch.load(checkpoint, map_location=device, weights_only=True)["model"]
         for name, value in model.state_dict().items():

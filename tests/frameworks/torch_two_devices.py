@@ -1,5 +1,5 @@
-"""Training steps of the transformer of torch_train.py on two devices: its layers one half each, as a pipeline of
-four parts of the batch, and two copies of it, one half of the batch each.
+"""Training steps of the transformer of torch_train.py on two devices: one half of its layers each, as a pipeline of
+four parts of the batch; and a copy each, with one half of the batch.
 """
 
 import torch
@@ -22,7 +22,7 @@ def synchronize():
 
 
 def train(row, parameters, gradients, update=lambda: None):
-    """gradients(tokens): the loss, after its backward passes; update(): after a step of the parameters."""
+    """gradients(tokens): runs the backward passes, returns the loss; update(): runs after a step of the parameters."""
     optimizer = torch.optim.AdamW(parameters, lr=1e-4)
     tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), generator=torch.Generator().manual_seed(0))
     tokens = tokens.to(FIRST)

@@ -1,5 +1,5 @@
-"""A token of a Llama of the transformers library, batch 1, as generate() makes them: with a KV cache that grows, and
-with a static one, for which generate() compiles the step and captures it as a CUDA graph.
+"""Generates tokens with a Llama of the transformers library, batch 1, by generate(): with a growing KV cache, and with
+a static one. With the static cache, generate() compiles the step and captures it as a CUDA graph.
 """
 
 import torch

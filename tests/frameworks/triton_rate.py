@@ -1,4 +1,4 @@
-"""The rate of launches of a Triton kernel that adds two vectors."""
+"""The rate of launches of a Triton kernel adding two vectors."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-// For the programs that compile device code with NVRTC.
+// Helpers for programs compiling device code with NVRTC.
 #pragma once
 
 #include <nvrtc.h>
@@ -16,7 +16,7 @@ inline std::string Capability() {
   return std::to_string(major * 10 + minor);
 }
 
-// What nvrtcGet… gives of a compiled program.
+// Output of a compiled program, read by a pair of nvrtcGet… functions.
 template <typename GetSize, typename Get>
 std::vector<char> Output(nvrtcProgram program, GetSize get_size, Get get) {
   std::size_t size = 0;
@@ -26,7 +26,7 @@ std::vector<char> Output(nvrtcProgram program, GetSize get_size, Get get) {
   return output;
 }
 
-// A source as NVRTC compiles it with these options.
+// Compiles a source by NVRTC with these options.
 template <typename GetSize, typename Get>
 std::vector<char> Compiled(const char* source, const std::vector<std::string>& options,
                            GetSize get_size, Get get) {

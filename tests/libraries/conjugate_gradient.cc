@@ -14,7 +14,7 @@ struct SparseMatrix {
   std::vector<double> values;
 };
 
-// Each point weighs 4, each of its neighbours in the square -1.
+// Matrix of the five-point stencil: 4 for each point, -1 for each of its neighbours in the square.
 SparseMatrix Poisson() {
   SparseMatrix matrix;
   for (int point = 0; point < kSize; ++point) {
@@ -46,7 +46,7 @@ void Copy(double* to, const double* from) {
   CHECK(cudaMemcpyAsync(to, from, sizeof(double), cudaMemcpyDeviceToDevice));
 }
 
-// A triangular system of one row divides on the device.
+// Divides on the device, as a triangular system of one row.
 void Divide(cublasHandle_t blas, double* quotient, const double* numerator,
             const double* denominator) {
   Copy(quotient, numerator);
@@ -68,7 +68,7 @@ int main() {
   const std::vector<double> solution = RandomVector<double>(kSize), b = Product(a, solution);
   const DeviceVector<int> offsets(a.offsets), columns(a.columns);
   const DeviceVector<double> values(a.values);
-  // From x = 0, the first residual and direction are b.
+  // Since x starts at 0, the first residual and direction are b.
   const DeviceVector<double> x(std::vector<double>(kSize, 0)), residual(b), direction(b);
   const DeviceVector<double> image(kSize);  // of the direction
   const DeviceVector<double> constants(std::vector<double>{0, 1, -1}), scalars(6);

@@ -1,5 +1,5 @@
-// CUB's sorts, scans, reductions, histograms and selections by a whole device, each asked for the
-// size of its temporary memory first.
+// CUB's device-wide sorts, scans, reductions, histograms and selections, each after a query of its
+// temporary memory size.
 #include <cub/cub.cuh>
 
 #include <climits>
@@ -21,7 +21,7 @@ struct IsOdd {
   __host__ __device__ bool operator()(int value) const { return value % 2 != 0; }
 };
 
-// Calls a function without temporary memory, which gives the size, then with that much.
+// Calls a function first without temporary memory, to get the size, then with it.
 #define RUN(function, ...)                                                        \
   do {                                                                            \
     std::size_t run_size = 0;                                                     \

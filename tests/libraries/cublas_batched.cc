@@ -11,7 +11,7 @@ constexpr int kBatch = 7;
 constexpr int kM = 19, kN = 23, kK = 31;  // of the products
 constexpr int kOrder = 24, kRight = 5;    // of the systems of equations
 
-// The addresses of the matrices that lie one after another in `matrices`.
+// Addresses of the matrices stored one after another in `matrices`.
 template <typename T>
 std::vector<T*> Addresses(const DeviceVector<T>& matrices) {
   std::vector<T*> addresses;
@@ -20,7 +20,7 @@ std::vector<T*> Addresses(const DeviceVector<T>& matrices) {
   return addresses;
 }
 
-// left × right, column by column; left is rows × inner, and read as its transpose if so said.
+// left × right, column by column; left is rows × inner. If left_transposed, its transpose is used.
 template <typename T>
 std::vector<double> Product(int rows, int columns, int inner, const T* left, bool left_transposed,
                             const T* right) {
@@ -44,7 +44,7 @@ void CompareProducts(cublasHandle_t handle) {
   const std::vector<float> a = RandomVector(kBatch * kM * kK, 1);
   const std::vector<float> b = RandomVector(kBatch * kK * kN, 2);
   const DeviceVector<float> a_there(a), b_there(b), c_there(kBatch * kM * kN);
-  // Pointers may come in any order: the first result lies last.
+  // Pointers may come in any order: here the first result is the last one in memory.
   std::vector<float*> c_places = Addresses(c_there);
   std::reverse(c_places.begin(), c_places.end());
   const DeviceVector<float*> a_list(Addresses(a_there)), b_list(Addresses(b_there)),
@@ -67,7 +67,7 @@ void CompareProducts(cublasHandle_t handle) {
 
 void CompareSystems(cublasHandle_t handle) {
   std::vector<double> a = RandomVector<double>(kBatch * kOrder * kOrder, 3);
-  // Large elements beside the diagonal, since without exchanges of rows they would harm.
+  // Large elements beside the diagonal: without exchanges of rows, the factors would be inaccurate.
   for (int i = 0; i < kBatch * kOrder; ++i) a[i * kOrder + (i + 1) % kOrder] += 8;
   const std::vector<double> b = RandomVector<double>(kBatch * kOrder * kRight, 4);
   const DeviceVector<double> a_there(a);
@@ -90,7 +90,7 @@ void CompareSystems(cublasHandle_t handle) {
     }
     std::vector<double> product =
         Product(kOrder, kOrder, kOrder, lower.data(), false, upper.data());
-    // Row r was exchanged with the row of its pivot, which counts from 1.
+    // Row r was exchanged with its pivot row; pivots count from 1.
     for (int row = kOrder - 1; row >= 0; --row)
       for (int column = 0; column < kOrder; ++column)
         std::swap(product[column * kOrder + row],

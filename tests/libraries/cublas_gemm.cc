@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kM = 61, kN = 47, kK = 83;
 
-// Column by column, as cuBLAS stores matrices: op(a) is kM × kK, op(b) kK × kN.
+// alpha × op(a) × op(b) + beta × c, column by column as in cuBLAS: op(a) is kM × kK, op(b) kK × kN.
 template <typename T>
 std::vector<double> Product(const std::vector<T>& a, bool a_transposed, const std::vector<T>& b,
                             bool b_transposed, double alpha, double beta, const std::vector<T>& c) {

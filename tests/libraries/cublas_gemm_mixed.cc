@@ -11,10 +11,10 @@
 namespace {
 
 constexpr int kM = 64, kN = 48, kK = 96;
-// Columns of the matrices stand apart in memory; bytes need leading dimensions that 4 divides.
+// Leading dimensions leave gaps between columns; for bytes they must be multiples of 4.
 constexpr int kLdaPlain = kM + 16, kLdaTransposed = kK + 32, kLdb = kK + 16, kLdc = kM + 8;
 
-// Whole numbers up to 100 for the integral types, numbers in -1 … 1 for the others.
+// Whole numbers up to 100 for integral types, numbers in -1 … 1 for others.
 template <typename T>
 std::vector<T> Values(std::size_t size, unsigned seed) {
   std::vector<T> values;
@@ -24,7 +24,7 @@ std::vector<T> Values(std::size_t size, unsigned seed) {
   return values;
 }
 
-// What lies between the columns of c must stay as it was.
+// The gaps between the columns of c must stay unchanged.
 template <typename In, typename Out>
 std::vector<double> Product(const std::vector<In>& a, bool a_transposed, const std::vector<In>& b,
                             double alpha, double beta, const std::vector<Out>& c) {
@@ -47,12 +47,12 @@ std::vector<double> Product(const std::vector<In>& a, bool a_transposed, const s
 template <typename In, typename Out, typename Scale>
 void Compare(cublasHandle_t handle, cudaDataType in_type, cudaDataType out_type,
              cublasComputeType_t compute_type, double tolerance) {
-  // Integral products know no fractions.
+  // Integral products need integral factors.
   const double alpha_value = std::is_integral_v<Scale> ? 1 : 1.5;
   const double beta_value = std::is_integral_v<Scale> ? 1 : -0.5;
   const Scale alpha = static_cast<Scale>(alpha_value), beta = static_cast<Scale>(beta_value);
   for (const bool a_transposed : {false, true}) {
-    // Bytes come only with the first matrix transposed, the form that most GPUs support.
+    // Bytes are tested only with the first matrix transposed, the form supported by most GPUs.
     if (std::is_integral_v<In> && !a_transposed) continue;
     const int lda = a_transposed ? kLdaTransposed : kLdaPlain;
     const std::vector<In> a = Values<In>(lda * (a_transposed ? kM : kK), 1);
@@ -72,7 +72,7 @@ void Compare(cublasHandle_t handle, cudaDataType in_type, cudaDataType out_type,
 int main() {
   cublasHandle_t handle = nullptr;
   CHECK(cublasCreate(&handle));
-  // The tolerance is that of the result's type, or of the type that sums, if that is coarser.
+  // The tolerance follows the coarser of the result's type and the compute type.
   Compare<__half, float, float>(handle, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1e-5);
   Compare<__half, __half, float>(handle, CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F, 2e-3);
   Compare<__half, __half, __half>(handle, CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_16F, 1e-2);

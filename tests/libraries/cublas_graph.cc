@@ -1,4 +1,4 @@
-// A product and an addition captured in a graph, which is launched again with other inputs.
+// A product and an addition captured in a graph, launched again with other inputs.
 #include <cublas_v2.h>
 
 #include "library_check.h"
@@ -12,8 +12,8 @@ struct Buffers {
   DeviceVector<float> a{kN * kN}, b{kN * kN}, c{kN * kN}, y{kN * kN}, factor{1};
 };
 
-// c = a × b, y += factor × c. The factor stands in device memory, since a graph keeps the value of
-// a scalar in host memory as it was at the capture.
+// c = a × b, y += factor × c. The factor is in device memory, since a graph keeps the value of a
+// host scalar from the capture.
 void Enqueue(cublasHandle_t handle, const Buffers& buffers) {
   const float one = 1, zero = 0;
   CHECK(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
@@ -38,8 +38,8 @@ int main() {
   CHECK(cublasCreate(&handle));
   const DeviceVector<char> workspace(kWorkspaceBytes);
   const Buffers buffers;
-  // The workspace comes after the stream, which would take it away, and before the capture, in
-  // which cuBLAS should allocate nothing.
+  // Setting the stream would reset the workspace, so the workspace is set after it. It is set
+  // before the capture, since cuBLAS must not allocate in a capture.
   CHECK(cublasSetStream(handle, stream));
   CHECK(cublasSetWorkspace(handle, workspace.get(), kWorkspaceBytes));
   CHECK(cudaMemsetAsync(buffers.y.get(), 0, buffers.y.size() * sizeof(float), stream));
@@ -47,7 +47,7 @@ int main() {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   std::vector<double> y(kN * kN);
-  // Run 0 is without the graph, so that kernels are loaded before the capture.
+  // Run 0 does not use the graph: it loads the kernels before the capture.
   for (int run = 0; run <= kLaunches; ++run) {
     const std::vector<float> a = RandomVector(kN * kN, 2 * run + 1);
     const std::vector<float> b = RandomVector(kN * kN, 2 * run + 2);

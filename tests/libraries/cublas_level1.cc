@@ -30,7 +30,7 @@ void Compare(cublasHandle_t handle, const Functions<T>& functions, cublasPointer
   const std::vector<T> x_values = RandomVector<T>(kSize * x_stride, 1);
   const std::vector<T> y_values = RandomVector<T>(kSize * y_stride, 2);
   const DeviceVector<T> x_there(x_values), y_there(y_values);
-  // What lies between the elements takes part in no operation, but in the comparisons.
+  // The gaps between elements take part in the comparisons, but in no operation.
   std::vector<double> x(x_values.begin(), x_values.end()), y(y_values.begin(), y_values.end());
 
   double dot = 0, squares = 0, sum = 0;

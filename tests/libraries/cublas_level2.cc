@@ -13,7 +13,7 @@ constexpr int kBelow = 4, kAbove = 2;  // diagonals of the band matrix beside th
 constexpr float kAlpha = 1.5, kBeta = -0.5;
 constexpr double kTolerance = 1e-5;
 
-// alpha × matrix × x + beta × y, where element(row, column) gives the matrix.
+// alpha × matrix × x + beta × y; element(row, column) gives the matrix.
 template <typename Element>
 std::vector<double> Product(int rows, int columns, Element element, double alpha,
                             const std::vector<float>& x, int x_stride, double beta,
@@ -29,7 +29,7 @@ std::vector<double> Product(int rows, int columns, Element element, double alpha
 }
 
 void CompareGeneral(cublasHandle_t handle, bool transposed, bool band) {
-  // A band matrix has its diagonals as rows, the highest first.
+  // A band matrix stores its diagonals as rows, the highest first.
   const int lda = band ? kBelow + kAbove + 2 : kLda;
   const std::vector<float> a = RandomVector(lda * kN, 1);
   const auto element = [&](int row, int column) -> double {
@@ -68,11 +68,11 @@ void CompareGer(cublasHandle_t handle) {
   RequireNear(a_there.Read(), expected, kTolerance);
 }
 
-// The other triangle has different numbers, which must not be read.
+// The other triangle has different numbers and must not be read.
 void CompareTriangle(cublasHandle_t handle, bool upper) {
   const cublasFillMode_t fill = upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
   std::vector<float> a = RandomVector(kLda * kN, 1);
-  // A heavy diagonal, with which the equations have well-defined solutions.
+  // A dominant diagonal, for well-conditioned equations.
   for (float& value : a) value /= 8;
   for (int i = 0; i < kN; ++i) a[i * kLda + i] += 2;
   const std::vector<float> x = RandomVector(kN * kXStride, 2);

@@ -11,8 +11,8 @@ constexpr int kM = 53, kN = 41, kK = 29, kLda = 60;
 constexpr float kAlpha = 1.5, kBeta = -0.5;
 constexpr double kTolerance = 1e-5;
 
-// alpha × left × right + beta × c, column by column; left and right give elements by row and
-// column.
+// alpha × left × right + beta × c, column by column; left(row, column) and right(row, column) give
+// elements.
 template <typename Left, typename Right>
 std::vector<double> Product(int rows, int columns, int inner, Left left, Right right, double alpha,
                             double beta, const std::vector<float>& c) {
@@ -28,7 +28,7 @@ std::vector<double> Product(int rows, int columns, int inner, Left left, Right r
   return product;
 }
 
-// Elements of a matrix, or of its transpose. The matrix must stay.
+// Element access to a matrix, or to its transpose. Keeps a reference to `matrix`.
 auto Elements(const std::vector<float>& matrix, int leading_dimension, bool transposed = false) {
   return [&matrix, leading_dimension, transposed](int row, int column) {
     const int at = transposed ? row * leading_dimension + column : column * leading_dimension + row;
@@ -36,13 +36,13 @@ auto Elements(const std::vector<float>& matrix, int leading_dimension, bool tran
   };
 }
 
-// The triangular or symmetric matrix has other numbers in its other triangle: they are not read.
+// The unused triangle has different numbers and must not be read.
 void CompareSides(cublasHandle_t handle, bool left, bool upper) {
   const cublasSideMode_t side = left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT;
   const cublasFillMode_t fill = upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
   const int order = left ? kM : kN;
   std::vector<float> a = RandomVector(kLda * order, 1);
-  // A heavy diagonal, with which the equations have well-defined solutions.
+  // A dominant diagonal, for well-conditioned equations.
   for (float& value : a) value /= 8;
   for (int i = 0; i < order; ++i) a[i * kLda + i] += 2;
   const std::vector<float> b = RandomVector(kM * kN, 2), c = RandomVector(kM * kN, 3);

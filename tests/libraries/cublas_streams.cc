@@ -1,4 +1,4 @@
-// Four streams, each with a handle and a workspace of its own, whose events order their products.
+// Four streams, each with its own handle and workspace; events order their products.
 #include <cublas_v2.h>
 
 #include "library_check.h"
@@ -32,7 +32,7 @@ struct Lane {
     CHECK(cudaEventCreateWithFlags(&own_ready, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&joint_ready, cudaEventDisableTiming));
     CHECK(cublasCreate(&handle));
-    // The workspace comes second, since a new stream brings the handle's first workspace back.
+    // Setting the stream restores the handle's first workspace, so the workspace is set after it.
     CHECK(cublasSetStream(handle, stream));
     CHECK(cublasSetWorkspace(handle, workspace.get(), kWorkspaceBytes));
   }
@@ -73,8 +73,8 @@ int main() {
   const DeviceVector<float> sum_there(kN * kN);
   const std::size_t bytes = kN * kN * sizeof(float);
   for (int round = 0; round < kRounds; ++round) {
-    // Results become no numbers, so that one that is read too early shows. The streams wait for
-    // nothing that the default stream does, but here all of it is done.
+    // All results become NaN, to detect reads of a result too early. The non-blocking streams do
+    // not wait for the default stream; the memsets are complete here.
     for (const Lane& lane : lanes) {
       CHECK(cudaMemset(lane.own_there.get(), 0xff, bytes));
       CHECK(cudaMemset(lane.joint_there.get(), 0xff, bytes));
@@ -91,7 +91,7 @@ int main() {
       Multiply(lane, lane.own_there, next.own_there, lane.joint_there);
       CHECK(cudaEventRecord(lane.joint_ready, lane.stream));
     }
-    // The last stream adds all up.
+    // The last stream adds all results.
     Lane& last = lanes[kStreams - 1];
     CHECK(cudaMemsetAsync(sum_there.get(), 0, bytes, last.stream));
     for (Lane& lane : lanes) {

@@ -45,12 +45,12 @@ void Compare(cublasLtHandle_t handle, cudaDataType type, bool a_transposed,
   const std::vector<T> a = RandomVector<T>(kM * kK, 1), b = RandomVector<T>(kK * kN, 2);
   const std::vector<T> c = RandomVector<T>(kM * kN, 3);
   std::vector<T> bias = RandomVector<T>(kM, 4);
-  // A bias as large as the sums changes the sign of many.
+  // A bias as large as the sums changes many signs.
   for (T& value : bias) value = static_cast<T>(8 * static_cast<float>(value));
   const DeviceVector<T> a_there(a), b_there(b), c_there(c), bias_there(bias), d_there(kM * kN);
   const DeviceVector<char> workspace(kWorkspaceBytes);
 
-  // This type of computation leaves float as it is; TF32 has one of its own.
+  // This compute type does not round float to TF32.
   cublasLtMatmulDesc_t description = nullptr;
   CHECK(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   Set(description, CUBLASLT_MATMUL_DESC_TRANSA, a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);

@@ -9,11 +9,11 @@
 
 namespace {
 
-// Multiples of 16, which this type needs.
+// Multiples of 16, as required by this type.
 constexpr int kM = 96, kN = 64, kK = 160;
 constexpr std::size_t kWorkspaceBytes = 32 << 20;
 constexpr float kAlpha = 1.5, kBeta = -0.5;
-// Factors by which the matrices are stored larger, to use more of the type's range: it ends at 448.
+// Scales of the stored matrices, for a larger part of the type's range: it ends at 448.
 constexpr float kAStored = 256, kBStored = 128;
 
 template <typename Value>
@@ -51,7 +51,7 @@ int main() {
   CHECK(cublasLtCreate(&handle));
   cublasLtMatmulDesc_t description = nullptr;
   CHECK(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-  // Ada and Hopper take no other form: the first matrix transposed, the second not.
+  // Ada and Hopper support only this form: the first matrix transposed, the second not.
   Set(description, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   Set(description, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
   Set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a_scale_there.get());

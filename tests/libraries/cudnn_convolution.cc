@@ -19,7 +19,7 @@ cudnnTensorDescriptor_t Tensor(int images, int channels, int height, int width) 
   return tensor;
 }
 
-// The best algorithm by cuDNN's heuristic that can run, and the size of its workspace.
+// The first usable algorithm of cuDNN's heuristic, and the size of its workspace.
 template <typename Performance, typename Get, typename Size, typename... Descriptors>
 auto Choose(Get get, Size size, cudnnHandle_t handle, Descriptors... descriptors) {
   std::vector<Performance> offers(10);
@@ -47,7 +47,7 @@ void Compare(cudnnHandle_t handle, int pad_height, int pad_width, int stride_hei
   CHECK(cudnnSetConvolution2dDescriptor(convolution, pad_height, pad_width, stride_height,
                                         stride_width, 1, 1, CUDNN_CROSS_CORRELATION,
                                         CUDNN_DATA_FLOAT));
-  // Other kinds of mathematics may round the inputs to TF32.
+  // Other math types may round the inputs to TF32.
   CHECK(cudnnSetConvolutionMathType(convolution, CUDNN_FMA_MATH));
   int images = 0, channels = 0, height = 0, width = 0;
   CHECK(cudnnGetConvolution2dForwardOutputDim(convolution, x_tensor, filter, &images, &channels,

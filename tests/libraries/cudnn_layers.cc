@@ -64,11 +64,11 @@ void ComparePooling(cudnnHandle_t handle, cudnnTensorDescriptor_t x_tensor,
   CHECK(cudnnDestroyPoolingDescriptor(pooling));
 }
 
-// Over the channels at each place, or over each whole image.
+// Softmax over the channels of each position, or over each whole image.
 void CompareSoftmax(cudnnHandle_t handle, cudnnTensorDescriptor_t tensor,
                     cudnnSoftmaxAlgorithm_t algorithm, bool by_channel) {
   std::vector<float> x = RandomVector(kImages * kVolume, 2);
-  // Without care, the exponential of numbers beyond 88 overflows.
+  // Without subtraction of the maximum, the exponential of numbers above 88 overflows.
   for (float& value : x) value *= algorithm == CUDNN_SOFTMAX_FAST ? 4 : 200;
   const int count = by_channel ? kChannels : kVolume, stride = by_channel ? kPlane : 1;
   std::vector<double> y(x.size());
@@ -89,7 +89,7 @@ void CompareSoftmax(cudnnHandle_t handle, cudnnTensorDescriptor_t tensor,
   RequireNear(y_there.Read(), y, 5e-6);
 }
 
-// Statistics for each channel, or for each place of each channel.
+// Statistics per channel, or per position of each channel.
 void CompareNormalization(cudnnHandle_t handle, cudnnTensorDescriptor_t tensor,
                           cudnnBatchNormMode_t mode) {
   constexpr double kEpsilon = 1e-3;

@@ -12,7 +12,7 @@ void Compare(cufftType type, Execute execute, double tolerance) {
     const std::vector<Complex> signal = RandomComplex<Complex>(length);
     const std::vector<std::complex<double>> spectrum =
         Transform(Widened(signal), {length}, CUFFT_FORWARD);
-    // cuFFT scales in neither direction.
+    // cuFFT does not scale in either direction.
     std::vector<std::complex<double>> signal_times_length = Widened(signal);
     for (std::complex<double>& value : signal_times_length) value *= length;
 
@@ -30,7 +30,8 @@ void Compare(cufftType type, Execute execute, double tolerance) {
     CHECK(execute(plan, in_place.get(), in_place.get(), CUFFT_INVERSE));
     RequireComplexNear(in_place.Read(), signal_times_length, tolerance);
 
-    // An inverse transform that is not the end of a round trip shows a wrong sign in both.
+    // A round trip hides a sign error made in both directions; an inverse transform of the signal
+    // itself shows it.
     const DeviceVector<Complex> inverse(signal);
     CHECK(execute(plan, inverse.get(), inverse.get(), CUFFT_INVERSE));
     RequireComplexNear(inverse.Read(), Transform(Widened(signal), {length}, CUFFT_INVERSE),

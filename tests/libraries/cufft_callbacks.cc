@@ -1,6 +1,6 @@
-// A transform whose input and output pass through callbacks, which NVRTC compiles to LTO IR and
-// cuFFT links with its own code: a window with the program's own weights, and results scaled and
-// stored conjugated.
+// A transform with callbacks for its input and output: a window with the program's own weights, and
+// results scaled and stored conjugated. NVRTC compiles the callbacks to LTO IR; cuFFT links them
+// with its own code.
 #include <cufft.h>
 #include <cufftXt.h>
 

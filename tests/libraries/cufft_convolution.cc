@@ -1,5 +1,5 @@
-// Convolutions of real signals through their spectra, float and double: the product is formed on
-// the host. One plan transforms both signals as a batch.
+// Convolutions of real signals through their spectra, float and double; the host multiplies the
+// spectra. One plan transforms both signals as a batch.
 #include <cufft.h>
 
 #include "fourier_check.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kFirst = 600, kSecond = 401;
 
-// What leaves the end of `length` values comes back at their start.
+// Cyclic: sums beyond the end of `length` values are added at their start.
 std::vector<double> Direct(const std::vector<double>& first, const std::vector<double>& second,
                            int length) {
   std::vector<double> sums(length);
@@ -22,7 +22,8 @@ void Compare(cufftType forward_type, Forward forward, cufftType inverse_type, In
              double tolerance) {
   const std::vector<Real> first = RandomVector<Real>(kFirst, 1);
   const std::vector<Real> second = RandomVector<Real>(kSecond, 2);
-  // 1000 values hold the whole convolution, 1024 have room to spare, 600 make it wrap.
+  // 1000 values hold the whole convolution, 1024 leave spare elements, and with 600 it wraps
+  // around.
   for (int length : {kFirst + kSecond - 1, 1024, kFirst}) {
     std::vector<Real> padded(2 * length);
     std::copy(first.begin(), first.end(), padded.begin());

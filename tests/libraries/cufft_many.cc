@@ -1,13 +1,13 @@
-// Batches with strides and embedded arrays, in two dimensions; and arrays of three dimensions.
+// Batches with strides and embedded arrays, in two dimensions, and three-dimensional arrays.
 #include <cufft.h>
 
 #include "fourier_check.h"
 
 namespace {
 
-// Where cuFFT finds the elements of a batch of two-dimensional arrays.
+// Positions of the elements in a batch of two-dimensional arrays.
 struct Layout {
-  int rows, columns;  // Those of the array that the transformed one is embedded in.
+  int rows, columns;  // Size of the enclosing array.
   int stride, distance;
 };
 
@@ -26,7 +26,7 @@ std::vector<std::complex<double>> Gathered(const std::vector<cufftDoubleComplex>
 
 void CompareLayouts(const Layout& in, const Layout& out) {
   constexpr int kRows = 6, kColumns = 10, kBatches = 3;
-  // The distance is 1 where batches are interleaved, so the arrays' own extent counts too.
+  // Since interleaved batches have a distance of 1, the arrays' own extent counts too.
   const auto elements = [](const Layout& layout) {
     return kBatches * layout.distance + layout.rows * layout.columns * layout.stride;
   };
@@ -61,7 +61,7 @@ void CompareThreeDimensions() {
 }  // namespace
 
 int main() {
-  // Padded rows and gaps between the batches; then batches whose elements alternate.
+  // Padded rows and gaps between the batches; then batches with interleaved elements.
   CompareLayouts({7, 12, 2, 7 * 12 * 2 + 5}, {8, 11, 3, 8 * 11 * 3 + 1});
   CompareLayouts({6, 10, 3, 1}, {6, 10, 3, 1});
   CompareLayouts({6, 10, 3, 1}, {6, 10, 1, 6 * 10});

@@ -1,5 +1,5 @@
-// Transforms of real signals to the half of their spectrum that says all, and back: float and
-// double, one and two dimensions, apart and in place in padded rows.
+// Transforms of real signals to their non-redundant half spectrum and back: float and double, one
+// and two dimensions, out of place and in place in padded rows.
 #include <cufft.h>
 
 #include "fourier_check.h"
@@ -54,7 +54,7 @@ void Compare(cufftType forward_type, Forward forward, cufftType inverse_type, In
     CHECK(inverse(inverse_plan, exact_spectrum.get(), back.get()));
     RequireNear(back.Read(), signal_times_count, tolerance);
 
-    // A row in place has room for its half spectrum: one or two reals more than the signal needs.
+    // A row in place also holds its half spectrum: one or two reals more than the signal needs.
     const DeviceVector<Real> in_place(WithRows(signal, width, 2 * half));
     Complex* const as_complex = reinterpret_cast<Complex*>(in_place.get());
     CHECK(forward(forward_plan, in_place.get(), as_complex));

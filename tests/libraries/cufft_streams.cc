@@ -1,4 +1,4 @@
-// Plans on several streams take turns with one work area.
+// Plans on several streams use one work area in turn.
 #include <cufft.h>
 
 #include <deque>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// One of the plans that share a work area, with a stream and data of its own.
+// A plan sharing the work area, with its own stream and data.
 struct Turn {
   explicit Turn(int length)
       : length(length), signal(RandomComplex<cufftDoubleComplex>(length)), there(signal) {
@@ -44,7 +44,7 @@ int main() {
   CHECK(cudaEventCreateWithFlags(&free_again, cudaEventDisableTiming));
   for (const int direction : {CUFFT_FORWARD, CUFFT_INVERSE}) {
     for (const Turn& turn : turns) {
-      // Each stream waits until the one before it no longer needs the work area.
+      // Each stream waits until the previous one has finished with the work area.
       CHECK(cudaStreamWaitEvent(turn.stream, free_again, 0));
       CHECK(cufftExecZ2Z(turn.plan, turn.there.get(), turn.there.get(), direction));
       CHECK(cudaEventRecord(free_again, turn.stream));

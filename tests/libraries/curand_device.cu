@@ -1,5 +1,5 @@
-// Generators inside kernels, one state for each thread: pi by random points, starts at an offset,
-// and Philox's numbers as its definition gives them.
+// Generators inside kernels, one state per thread: pi by random points, starts at an offset, and
+// Philox's numbers compared with its definition.
 #include <curand_kernel.h>
 
 #include <array>
@@ -65,7 +65,7 @@ void CheckOffsets() {
       REQUIRE(rest[thread * kRest + i] == all[thread * kAll + kOffset + i]);
 }
 
-// Four numbers at a time from a counter: the low half counts them, the high half is the
+// Four numbers at a time from a counter: the low half is their group, the high half the
 // subsequence.
 std::array<std::uint32_t, 4> Philox(std::uint32_t group, std::uint32_t subsequence) {
   std::array<std::uint32_t, 4> value = {group, 0, subsequence, 0};

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kCount = 1 << 20;
 constexpr float kMean = 0.75, kDeviation = 0.5;
 
-// `values` has been made from independent numbers of this mean and variance.
+// Requires the mean of `values`, made from independent numbers of this mean and variance.
 void RequireMean(const std::vector<double>& values, double mean, double variance) {
   double sum = 0;
   for (const double value : values) sum += value;

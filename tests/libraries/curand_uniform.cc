@@ -7,7 +7,7 @@
 namespace {
 
 struct Generator {
-  // MT19937 can't skip numbers, and orders them otherwise on the host.
+  // MT19937 takes no offset, since it cannot skip numbers, and its order differs on the host.
   Generator(curandRngType_t type, bool on_host, unsigned long long seed = 7,
             unsigned long long offset = 0) {
     CHECK(on_host ? curandCreateGeneratorHost(&generator, type)
@@ -30,7 +30,7 @@ std::vector<unsigned> Numbers(const Generator& generator, std::size_t count) {
   return there.Read();
 }
 
-// Uniform values above 0, up to 1.
+// Checks uniform values above 0, up to 1.
 template <typename T, typename Generate>
 void CheckDistribution(const Generator& generator, Generate generate) {
   constexpr std::size_t kCount = 1 << 20;
@@ -40,10 +40,10 @@ void CheckDistribution(const Generator& generator, Generate generate) {
   for (const T value : there.Read()) {
     REQUIRE(value > 0 && value <= 1);
     mean += value / kCount;
-    // 1/2 is known to be the mean.
+    // The known mean is 1/2.
     variance += (value - 0.5) * (value - 0.5) / kCount;
   }
-  // Of such a value the variance is 1/12, and that of its squared distance from 1/2 is 1/180.
+  // The variance of a value is 1/12, and the variance of its squared distance from 1/2 is 1/180.
   REQUIRE(std::abs(mean - 0.5) < 5 * std::sqrt(1.0 / 12 / kCount));
   REQUIRE(std::abs(variance - 1.0 / 12) < 5 * std::sqrt(1.0 / 180 / kCount));
 }

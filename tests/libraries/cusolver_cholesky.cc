@@ -1,4 +1,4 @@
-// Cholesky factors, solutions and inverses by them, and info where there is no such factor.
+// Cholesky factors, solutions and inverses by them, and info for a matrix without a factor.
 #include <cusolverDn.h>
 
 #include "matrix_check.h"
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kSize = 120, kSides = 7;
 
-// Symmetric, with eigenvalues well above 0.
+// A symmetric matrix with eigenvalues well above 0.
 std::vector<double> PositiveDefinite() {
   const std::vector<double> root = RandomVector<double>(kSize * kSize, 1);
   std::vector<double> matrix = Product(root, true, root, kSize, kSize, kSize);
@@ -15,7 +15,7 @@ std::vector<double> PositiveDefinite() {
   return matrix;
 }
 
-// The triangle that `fill` names, with 0 in the other one.
+// The triangle named by `fill`, with 0 in the other one.
 std::vector<double> Triangle(std::vector<double> matrix, cublasFillMode_t fill) {
   for (int column = 0; column < kSize; ++column)
     for (int row = 0; row < kSize; ++row)
@@ -74,8 +74,8 @@ void Compare(cusolverDnHandle_t handle, cublasFillMode_t fill) {
   }
   RequireNear(Product(a, false, inverse, kSize, kSize, kSize), identity, 1e-12);
 
-  // A negative diagonal element makes all leading minors bad that reach it. The one that is told of
-  // must be a bad one: that it is the first is not promised, nor so on an H200.
+  // A negative diagonal element makes all leading submatrices with it indefinite. info must name
+  // one of them, but not necessarily the first: on an H200 it is another.
   for (const int order : {1, 64, 77, kSize}) {
     std::vector<double> indefinite = a;
     indefinite[(order - 1) * (kSize + 1)] = -1;

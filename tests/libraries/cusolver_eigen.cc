@@ -14,7 +14,7 @@ constexpr int kSize = 90;
 constexpr auto kVectors = CUSOLVER_EIG_MODE_VECTOR;
 constexpr auto kLower = CUBLAS_FILL_MODE_LOWER;
 
-// Equal to its conjugate transpose, column by column.
+// A matrix equal to its conjugate transpose, column by column.
 template <typename T>
 std::vector<T> Hermitian() {
   const std::vector<double> real = RandomVector<double>(kSize * kSize, 1);
@@ -34,7 +34,7 @@ std::vector<T> Hermitian() {
   return matrix;
 }
 
-// a·v = v·diag(w), v's columns are orthonormal, and w ascends.
+// Requires: a·v = v·diag(w), v's columns are orthonormal, and w ascends.
 template <typename T>
 void RequireEigen(const std::vector<T>& a, const std::vector<double>& w, const std::vector<T>& v,
                   double tolerance) {
@@ -53,7 +53,7 @@ void RequireEigen(const std::vector<T>& a, const std::vector<double>& w, const s
   }
 }
 
-// The eigenvalues.
+// Returns the eigenvalues.
 std::vector<double> DivideAndConquer(cusolverDnHandle_t handle, const std::vector<double>& a,
                                      cusolverEigMode_t mode) {
   const DeviceVector<double> a_there(a), w(kSize);

@@ -1,4 +1,4 @@
-// The API with 64-bit sizes: Cholesky, LU and eigenvalues in float and double, on its own stream.
+// The API with 64-bit sizes: Cholesky, LU and eigenvalues in float and double, on a stream.
 #include <cusolverDn.h>
 
 #include <type_traits>
@@ -13,7 +13,7 @@ constexpr auto kLower = CUBLAS_FILL_MODE_LOWER;
 template <typename T>
 constexpr cudaDataType kType = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_64F;
 
-// Symmetric, with eigenvalues above 0.
+// A symmetric matrix with eigenvalues above 0.
 template <typename T>
 std::vector<T> RandomMatrix() {
   std::vector<T> matrix = RandomVector<T>(kSize * kSize, 1);
@@ -28,7 +28,7 @@ std::vector<T> RandomMatrix() {
 struct Solver {
   cusolverDnHandle_t handle = nullptr;
   cusolverDnParams_t params = nullptr;
-  cudaStream_t stream = nullptr;  // does not wait for the default stream, which DeviceVector uses
+  cudaStream_t stream = nullptr;  // does not wait for the default stream used by DeviceVector
   const DeviceVector<int> info = DeviceVector<int>(1);
 
   template <typename T>
@@ -45,7 +45,7 @@ struct Solver {
     return values;
   }
 
-  // Gives `function` workspaces of the sizes that it needs, on the device and here, and waits.
+  // Gives `function` workspaces of the required sizes, on the device and the host, and waits.
   template <typename Size, typename Function>
   void Run(Size buffer_size, Function function) {
     std::size_t device_size = 0, host_size = 0;
@@ -77,7 +77,7 @@ struct Solver {
   template <typename T>
   void Lu(cusolverAlgMode_t algorithm, double tolerance) {
     std::vector<T> a = RandomMatrix<T>();
-    std::rotate(a.begin(), a.begin() + 17, a.end());  // large elements leave the diagonal
+    std::rotate(a.begin(), a.begin() + 17, a.end());  // moves large elements off the diagonal
     const std::vector<T> b = RandomVector<T>(kSize * kSize, 2);
     const DeviceVector<T> a_there(a.size()), x(b.size());
     const DeviceVector<int64_t> pivots(kSize);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSize = 150, kSides = 5;
 
-// Well conditioned, and its large elements lie off the diagonal, so that rows are exchanged.
+// Well conditioned, with large elements off the diagonal: LU exchanges rows.
 template <typename T>
 std::vector<T> RandomMatrix() {
   std::vector<T> matrix = RandomVector<T>(kSize * kSize, 1);
@@ -67,7 +67,7 @@ void Compare(cusolverDnHandle_t handle, Size buffer_size, Factorize factorize, S
     RequireNear(Product(a, transposed, x_there.Read(), kSize, kSides, kSize), b, tolerance);
   }
 
-  // The last column stays 0 throughout, so the last diagonal element of U is 0.
+  // The last column stays 0, so the last diagonal element of U is 0.
   std::vector<T> singular = a;
   std::fill(singular.end() - kSize, singular.end(), static_cast<T>(0));
   const DeviceVector<T> singular_there(singular);

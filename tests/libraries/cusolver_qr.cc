@@ -35,7 +35,7 @@ void Compare(cusolverDnHandle_t handle, cublasHandle_t blas) {
                          info.get()));
   REQUIRE(info.Read()[0] == 0);
   std::vector<double> r = FirstRows(a_there.Read(), kColumns);
-  for (int column = 0; column < kColumns; ++column)  // what Q is made of lies below
+  for (int column = 0; column < kColumns; ++column)  // the elements below describe Q
     std::fill(r.begin() + column * kColumns + column + 1, r.begin() + (column + 1) * kColumns, 0.0);
 
   const DeviceVector<double> q_there(a_there.Read());
@@ -55,7 +55,7 @@ void Compare(cusolverDnHandle_t handle, cublasHandle_t blas) {
   const std::vector<double> rotated = b_there.Read();
   RequireNear(FirstRows(rotated, kColumns), Product(q, true, b, kColumns, kSides, kRows),
               kTolerance);
-  for (int side = 0; side < kSides; ++side) {  // for the other rows: Q keeps lengths
+  for (int side = 0; side < kSides; ++side) {  // remaining rows: Q preserves lengths
     double length = 0, rotated_length = 0;
     for (int i = side * kRows; i < (side + 1) * kRows; ++i) {
       length += b[i] * b[i];
@@ -69,7 +69,7 @@ void Compare(cusolverDnHandle_t handle, cublasHandle_t blas) {
                     CUBLAS_DIAG_NON_UNIT, kColumns, kSides, &one, a_there.get(), kRows,
                     b_there.get(), kRows));
   const std::vector<double> x = FirstRows(b_there.Read(), kColumns);
-  // What is left of b is orthogonal to the columns of a.
+  // The residual of b is orthogonal to the columns of a.
   const std::vector<double> fitted = Product(a, false, x, kRows, kSides, kColumns);
   RequireNear(Product(a, true, fitted, kColumns, kSides, kRows),
               Product(a, true, b, kColumns, kSides, kRows), kTolerance);

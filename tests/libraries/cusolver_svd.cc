@@ -10,7 +10,7 @@ namespace {
 constexpr int kRows = 100, kColumns = 60;
 constexpr double kTolerance = 1e-9;
 
-// The columns, of `length` elements each, are orthonormal.
+// Requires orthonormal columns of `length` elements each.
 void RequireOrthonormal(const std::vector<double>& columns, int length) {
   std::vector<double> overlaps, identity;
   for (std::size_t i = 0; i < columns.size(); i += length) {
@@ -24,7 +24,7 @@ void RequireOrthonormal(const std::vector<double>& columns, int length) {
   RequireNear(overlaps, identity, kTolerance);
 }
 
-// u·diag(s)·vᵀ = a; u is kRows × kColumns, v kColumns × kColumns, all column by column.
+// Requires u·diag(s)·vᵀ = a; u is kRows × kColumns, v kColumns × kColumns, all column by column.
 void RequireDecomposed(const std::vector<double>& a, const std::vector<double>& u,
                        const std::vector<double>& s, const std::vector<double>& v) {
   REQUIRE(std::is_sorted(s.begin(), s.end(), std::greater<double>()) && s.back() >= 0);
@@ -38,7 +38,7 @@ void RequireDecomposed(const std::vector<double>& a, const std::vector<double>& 
   RequireNear(product, a, kTolerance);
 }
 
-// The singular values.
+// Returns the singular values.
 std::vector<double> ByQrSteps(cusolverDnHandle_t handle, const std::vector<double>& a) {
   const DeviceVector<double> a_there(a), s(kColumns), u(kRows * kColumns);
   const DeviceVector<double> vt(kColumns * kColumns), real_work(kColumns);
@@ -58,7 +58,7 @@ std::vector<double> ByQrSteps(cusolverDnHandle_t handle, const std::vector<doubl
   return s.Read();
 }
 
-// The singular values; v comes as it is, not transposed.
+// Returns the singular values; gesvdj returns v, not its transpose.
 std::vector<double> ByJacobi(cusolverDnHandle_t handle, const std::vector<double>& a) {
   constexpr int kEconomic = 1;  // no columns of u beyond kColumns
   const DeviceVector<double> a_there(a), s(kColumns), u(kRows * kColumns), v(kColumns * kColumns);

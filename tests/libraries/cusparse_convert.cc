@@ -16,7 +16,7 @@ int At(cusparseOrder_t order, int row, int column) {
   return order == CUSPARSE_ORDER_COL ? column * kRows + row : row * kColumns + column;
 }
 
-// What CSR describes, or, where `transposed`, CSC, stored by `order`.
+// The dense matrix described by CSR, or by CSC if `transposed`, stored by `order`.
 template <typename T>
 std::vector<T> ToDense(const std::vector<int>& offsets, const std::vector<int>& indices,
                        const std::vector<T>& values, cusparseOrder_t order, bool transposed) {
@@ -66,7 +66,7 @@ void Compare(cusparseHandle_t handle, cusparseOrder_t order) {
                                       CUSPARSE_DENSETOSPARSE_ALG_DEFAULT, buffer.get()));
   REQUIRE(ToDense(offsets.Read(), columns.Read(), values.Read(), order, false) == dense);
 
-  // Zeros are written too: the memory held none.
+  // Zeros must be written too: the memory held other values.
   CHECK(cudaMemset(dense_there.get(), 0xff, dense.size() * sizeof(T)));
   CHECK(cusparseSparseToDense_bufferSize(handle, sparse_matrix, dense_matrix,
                                          CUSPARSE_SPARSETODENSE_ALG_DEFAULT, &size));

@@ -1,4 +1,4 @@
-// Products of two CSR matrices in float and double: values, offsets and places of the elements.
+// Products of two CSR matrices in float and double: values, offsets and columns of the elements.
 #include <cusparse.h>
 
 #include <type_traits>
@@ -28,7 +28,7 @@ Pattern RandomPattern(int row_count, int column_count, unsigned seed) {
   return pattern;
 }
 
-// A CSR matrix, here and on the device.
+// A CSR matrix, on the host and on the device.
 template <typename T>
 struct SparseMatrix : Pattern {
   const std::vector<T> values;
@@ -73,7 +73,7 @@ void Compare(cusparseHandle_t handle, double tolerance) {
                    &alpha, a.matrix, b.matrix, &beta, c, kType<T>, CUSPARSE_SPGEMM_DEFAULT, product,
                    buffer...));
   };
-  // Without a buffer, a step gives the size that it needs.
+  // Without a buffer, a step returns the required size.
   std::size_t estimation_size = 0, size = 0;
   step(cusparseSpGEMM_workEstimation, &estimation_size, nullptr);
   const DeviceVector<char> estimation_buffer(std::max<std::size_t>(estimation_size, 1));
@@ -90,7 +90,7 @@ void Compare(cusparseHandle_t handle, double tolerance) {
   CHECK(cusparseCsrSetPointers(c, offsets.get(), columns.get(), values.get()));
   step(cusparseSpGEMM_copy);
 
-  // The order within a row is open.
+  // The order within a row is unspecified.
   const std::vector<int> offsets_found = offsets.Read(), columns_found = columns.Read();
   const std::vector<T> values_found = values.Read();
   REQUIRE(offsets_found.front() == 0 && offsets_found.back() == count);

@@ -8,7 +8,8 @@
 namespace {
 
 constexpr int kRows = 160, kColumns = 120, kWidth = 24;  // a is kRows × kColumns
-constexpr int kPadding = 8;                              // after each row or column of dense ones
+// after each row or column of dense matrices
+constexpr int kPadding = 8;
 constexpr double kAlpha = 1.5, kBeta = -0.5;
 
 template <typename T>
@@ -20,7 +21,7 @@ struct SparseMatrix {
   std::vector<T> values;
 };
 
-// Where a dense matrix has its elements.
+// Positions of the elements of a dense matrix.
 struct Layout {
   int rows, columns;
   cusparseOrder_t order;
@@ -45,7 +46,7 @@ SparseMatrix<T> RandomMatrix() {
   return matrix;
 }
 
-// What the padding holds stays as it is.
+// The padding must stay unchanged.
 template <typename T>
 std::vector<double> Product(const SparseMatrix<T>& a, bool a_transposed, const std::vector<T>& b,
                             const Layout& b_layout, bool b_transposed, const std::vector<T>& c,

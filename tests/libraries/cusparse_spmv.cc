@@ -13,14 +13,14 @@ constexpr double kAlpha = 1.5, kBeta = -0.5;
 template <typename T>
 constexpr cudaDataType kType = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_64F;
 
-// Row by row: CSR has `offsets` in place of `rows`.
+// Elements row by row: COO uses `rows`, CSR `offsets`.
 template <typename T>
 struct SparseMatrix {
   std::vector<int> offsets = {0}, rows, columns;
   std::vector<T> values;
 };
 
-// Row 5 is empty and row 9 is full, so that the rows' work differs.
+// Row 5 is empty and row 9 is full, for different work per row.
 template <typename T>
 SparseMatrix<T> RandomMatrix() {
   SparseMatrix<T> matrix;
@@ -71,7 +71,7 @@ void Multiply(cusparseHandle_t handle, cusparseSpMatDescr_t matrix, const Sparse
   call(cusparseSpMV_bufferSize, &size);
   const DeviceVector<char> buffer(std::max<std::size_t>(size, 1));
   if (preprocess) call(cusparseSpMV_preprocess, buffer.get());
-  for (const unsigned seed : {3, 4}) {  // the preparation serves any vectors
+  for (const unsigned seed : {3, 4}) {  // the preprocessing is valid for any vectors
     const std::vector<T> values = RandomVector<T>(x.size(), seed);
     CHECK(cudaMemcpy(x.get(), values.data(), x.size() * sizeof(T), cudaMemcpyHostToDevice));
     const std::vector<double> expected = Product(a, transposed, values, y.Read());

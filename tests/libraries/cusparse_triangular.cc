@@ -13,7 +13,7 @@ struct SparseMatrix {
   std::vector<double> values;
 };
 
-// The diagonal outweighs the rest of its row and of its column, so that solutions stay small.
+// The diagonal dominates its row and column; solutions therefore stay small.
 SparseMatrix RandomTriangle() {
   SparseMatrix matrix;
   std::mt19937 generator(7);
@@ -31,7 +31,7 @@ SparseMatrix RandomTriangle() {
   return matrix;
 }
 
-// op(a)·x = kAlpha·b, column by column, so x, multiplied back, must give that.
+// Requires op(a)·x = kAlpha·b, column by column, by multiplying x back.
 void RequireSolved(const SparseMatrix& a, cusparseOperation_t operation,
                    const std::vector<double>& x, std::vector<double> b) {
   std::vector<double> product(x.size());

@@ -1,5 +1,5 @@
-// Products of a matrix of half-precision numbers, of which two in four are zero, and a dense one:
-// the matrix pruned by the program, checked and compressed by cuSPARSELt, which then looks for the
+// Products of a half-precision matrix with two zeros in each four elements and a dense one. The
+// matrix is pruned by the program, then checked and compressed by cuSPARSELt, with a search for the
 // fastest algorithm; and pruned by cuSPARSELt.
 #include <cuda_fp16.h>
 #include <cusparseLt.h>
@@ -83,7 +83,7 @@ int main() {
     }
     CHECK(cusparseLtSpMMAPruneCheck(&handle, &product, a_there.get(), valid_there.get(), stream));
     CHECK(cudaStreamSynchronize(stream));
-    REQUIRE(valid_there.Read()[0] == 0);  // 0: as it must be.
+    REQUIRE(valid_there.Read()[0] == 0);  // 0: valid.
     const std::vector<__half> a = a_there.Read();
     RequireTwoInFour(a);
 

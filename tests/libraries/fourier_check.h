@@ -1,4 +1,4 @@
-// For the programs that use cuFFT: complex values, and Fourier transforms by their definition.
+// Helpers for programs using cuFFT: complex values, and Fourier transforms by their definition.
 #pragma once
 
 #include <cufft.h>
@@ -10,7 +10,7 @@
 
 #include "library_check.h"
 
-// Complex stands for cufftComplex or cufftDoubleComplex.
+// Complex: cufftComplex or cufftDoubleComplex.
 
 template <typename Complex>
 std::vector<Complex> RandomComplex(std::size_t size, unsigned seed = 1) {
@@ -40,8 +40,9 @@ std::vector<Complex> Narrowed(const std::vector<std::complex<double>>& values) {
   return narrowed;
 }
 
-// The sums that define the transform, along one axis after another of an array with these sizes
-// whose last index runs fastest. `direction` is CUFFT_FORWARD or CUFFT_INVERSE; nothing is scaled.
+// Computes the transform by its defining sums, along one axis after another of an array with these
+// sizes; the last index runs fastest. `direction` is CUFFT_FORWARD or CUFFT_INVERSE; nothing is
+// scaled.
 inline std::vector<std::complex<double>> Transform(std::vector<std::complex<double>> values,
                                                    const std::vector<int>& sizes, int direction) {
   std::size_t stride = values.size();
@@ -62,7 +63,7 @@ inline std::vector<std::complex<double>> Transform(std::vector<std::complex<doub
   return values;
 }
 
-// As RequireNear, for the real and imaginary parts.
+// Applies RequireNear to the real and imaginary parts.
 template <typename Complex>
 void RequireComplexNear(const std::vector<Complex>& found,
                         const std::vector<std::complex<double>>& expected, double tolerance) {

@@ -1,5 +1,5 @@
-// For the programs of this folder: each uses one of CUDA's libraries as its users do, and compares
-// what it gives with what the processor computes.
+// Helpers for the programs of this folder: each uses one of CUDA's libraries and compares its
+// results with results computed on the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-// Ends the program when a function of the runtime, or of a library whose success is 0, fails.
+// Ends the program if a call of the runtime, or of a library with 0 for success, fails.
 #define CHECK(call)                                                              \
   do {                                                                           \
     if (const auto check_result = (call); static_cast<int>(check_result) != 0) { \
@@ -22,7 +22,7 @@
     }                                                                            \
   } while (false)
 
-// Ends the program when the condition does not hold.
+// Ends the program if the condition does not hold.
 #define REQUIRE(condition)                                                         \
   do {                                                                             \
     if (!(condition)) {                                                            \
@@ -46,7 +46,7 @@ class DeviceVector {
 
   T* get() const { return data_; }
   std::size_t size() const { return size_; }
-  // Waits for the default stream.
+  // Synchronous; waits for the default stream.
   std::vector<T> Read() const {
     std::vector<T> values(size_);
     CHECK(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost));
@@ -58,7 +58,7 @@ class DeviceVector {
   std::size_t size_;
 };
 
-// Values in -1 … 1, the same each time.
+// Values in -1 … 1, reproducible by seed.
 template <typename T = float>
 std::vector<T> RandomVector(std::size_t size, unsigned seed = 1) {
   std::mt19937 generator(seed);
@@ -68,8 +68,8 @@ std::vector<T> RandomVector(std::size_t size, unsigned seed = 1) {
   return values;
 }
 
-// Ends the program where a value lies further than `tolerance` × the largest expected one (or × 1,
-// if that is less) from what is expected, or is no number.
+// Ends the program if a value is NaN or too far from the expected one. The allowed distance is
+// `tolerance` × the largest expected value (at least × 1).
 template <typename T, typename U>
 void RequireNear(const std::vector<T>& found, const std::vector<U>& expected, double tolerance) {
   REQUIRE(found.size() == expected.size());

@@ -1,4 +1,4 @@
-// For the programs that use cuSOLVER: products of dense matrices.
+// Helpers for programs using cuSOLVER: products of dense matrices.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Images and signals by NPP: sums that saturate, box filter, grey values, mirrored images, signals;
-// in one stream of the program's.
+// Images and signals by NPP in one stream: saturating sums, box filter, grey values, mirrored
+// images, signals.
 #include <npp.h>
 
 #include <cstdint>
@@ -34,7 +34,7 @@ Image RandomImage(std::size_t bytes, unsigned seed) {
   return image;
 }
 
-// How NPP rounds is not said: a difference of one grey value is allowed.
+// NPP does not document its rounding: a difference of one grey value is allowed.
 void RequireWithinOne(const Image& found, const std::vector<double>& expected) {
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) REQUIRE(std::abs(found[i] - expected[i]) <= 1);
@@ -72,7 +72,7 @@ void Grey(const NppStreamContext& context) {
   RequireWithinOne(grey.Read(), expected);
 }
 
-// Of the pixels whose neighbours are all in the image.
+// Filters only pixels with all neighbours inside the image.
 void BoxFilter(const NppStreamContext& context) {
   constexpr int kMask = 5, kInnerWidth = kWidth - kMask + 1, kInnerHeight = kHeight - kMask + 1;
   const Image image = RandomImage(kWidth * kHeight, 4);

@@ -1,5 +1,5 @@
-// nvFatbin packs what NVRTC compiled: PTX, machine code, and both beside machine code of another
-// architecture; plain and compressed. The driver takes what is for its device.
+// nvFatbin packs output of NVRTC: PTX, machine code, and both beside machine code of another
+// architecture; plain and compressed. The driver selects the image for its device.
 #include <cuda.h>
 #include <nvFatbin.h>
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-// The factor tells which image was taken.
+// The factor identifies the selected image.
 std::string Source(int factor) {
   return "extern \"C\" __global__ void Scale(const int* x, int* y, int size) {\n"
          "  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
@@ -27,7 +27,7 @@ std::vector<char> MachineCode(int factor, const std::string& capability) {
                   nvrtcGetCUBIN);
 }
 
-// An architecture that is not the device's, nor runs on it.
+// An architecture incompatible with the device.
 std::string OtherCapability() { return Capability()[0] == '8' ? "90" : "80"; }
 
 std::vector<char> Packed(bool with_ptx, bool with_machine_code, bool with_other, bool compressed) {
@@ -75,7 +75,7 @@ void Compare(const std::vector<char>& image, int factor) {
 }  // namespace
 
 int main() {
-  // The runtime's context is the one that the driver's functions then use.
+  // Creates the runtime's context; the driver's functions then use it.
   CHECK(cudaFree(nullptr));
   for (const bool compressed : {false, true}) {
     Compare(Packed(true, false, false, compressed), kPtx);

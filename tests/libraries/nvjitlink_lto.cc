@@ -1,5 +1,5 @@
-// Two sources become LTO IR by NVRTC, and one cubin by nvJitLink: the kernel of one calls a device
-// function of the other and reads its table.
+// NVRTC compiles two sources to LTO IR, and nvJitLink links them to one cubin. The kernel of one
+// calls a device function of the other and reads its table.
 #include <cuda.h>
 #include <nvJitLink.h>
 
@@ -48,7 +48,7 @@ std::vector<char> Linked(const std::vector<std::vector<char>>& parts) {
 }  // namespace
 
 int main() {
-  // The runtime's context is the one that the driver's functions then use.
+  // Creates the runtime's context; the driver's functions then use it.
   CHECK(cudaFree(nullptr));
   const std::vector<char> cubin = Linked({LtoIr(kKernelSource), LtoIr(kFunctionSource)});
   CUmodule module = nullptr;

@@ -1,4 +1,4 @@
-// An image that nvJPEG compresses and decompresses again: its size, and what is left of its values.
+// nvJPEG compresses and decompresses an image: checks the size and the remaining differences.
 #include <nvjpeg.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace {
 constexpr int kWidth = 320, kHeight = 200;
 using Bytes = std::vector<unsigned char>;
 
-// Smooth, as photographs are; red, green and blue of a pixel side by side.
+// A smooth image, like a photograph; red, green and blue of a pixel are adjacent.
 Bytes SmoothImage() {
   Bytes image;
   for (int row = 0; row < kHeight; ++row)

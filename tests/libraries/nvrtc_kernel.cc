@@ -1,5 +1,5 @@
-// NVRTC compiles instances of a kernel template for the device, the driver loads and launches them;
-// and it says on which line a program is wrong.
+// NVRTC compiles instances of a kernel template for the device; the driver loads and launches them.
+// NVRTC also reports the line of an error in a program.
 #include <cuda.h>
 
 #include "compile_check.h"
@@ -53,7 +53,7 @@ void Compare(const char* kernel, int degree, double tolerance) {
   CHECK(cuModuleGetGlobal(&coefficients, &size, module, coefficients_symbol));
   REQUIRE(size == kCoefficients.size() * sizeof(double));
   CHECK(cuMemcpyHtoD(coefficients, kCoefficients.data(), size));
-  // The names live as long as the program.
+  // The lowered names are valid only until the program is destroyed.
   CHECK(nvrtcDestroyProgram(&program));
 
   const std::vector<T> x = RandomVector<T>(1000);
@@ -89,7 +89,7 @@ void CheckError() {
 }  // namespace
 
 int main() {
-  // The runtime's context is the one that the driver's functions then use.
+  // Creates the runtime's context; the driver's functions then use it.
   CHECK(cudaFree(nullptr));
   Compare<float>("Evaluate<float, 3>", 3, 1e-6);
   Compare<double>("Evaluate<double, 7>", 7, 1e-14);

@@ -1,5 +1,4 @@
-// Thrust's sorts, scans and reductions on device vectors, compared with those of the standard
-// library.
+// Thrust's sorts, scans and reductions on device vectors, compared with the standard library's.
 #include <thrust/copy.h>
 #include <thrust/device_vector.h>
 #include <thrust/functional.h>
@@ -31,7 +30,7 @@ std::vector<T> Here(const thrust::device_vector<T>& values) {
   return here;
 }
 
-// Every key occurs often, so that the order of equal keys and their sums matter.
+// Every key occurs often: the order of equal keys and their sums matter.
 std::vector<int> RandomKeys() {
   std::mt19937 generator(5);
   std::vector<int> keys(kCount);

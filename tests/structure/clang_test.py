@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Gates of clang: locks are used as they are annotated (-Wthread-safety), and what clang-tidy checks (.clang-tidy).
+"""Checks by clang: thread-safety annotations of locks (-Wthread-safety) and clang-tidy (.clang-tidy).
 
-The sources of a part are read as one, so that clang sees each header once and not for each source. Sources with
-the same names in their anonymous namespaces can not be read together; they are read apart, which takes longer.
+The sources of a part are compiled as one file: clang then parses each header once, not once per source. Sources with
+the same names in their anonymous namespaces cannot share a file. They are compiled apart, taking longer.
 
 Usage: clang_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS CLANG_TIDY PART|rest
        clang_test.py parts
 
-A part is checked by a run of its own, so that they run at once; "rest" is what is not one part's. "parts" lists them.
+Each part is checked by a test of its own, in parallel with the others. "rest" runs the checks of all parts together;
+"parts" lists the parts.
 """
 import os
 import pathlib
@@ -20,8 +21,8 @@ import unittest
 
 from sources import compile_commands, sources
 
-# What is read as one: these folders with what is below them, but for what belongs to a longer name of another part.
-# The fewer parts, the less often clang reads the libraries' headers. A part has the name of its first folder.
+# Folders compiled as one file, including their subfolders. The longest matching folder decides the part of a source.
+# Fewer parts parse the libraries' headers less often. Each part has the name of its first folder.
 PARTS = (
     ("bench", "common", "launcher", "protocol"),
     ("interpose/calls",),
@@ -31,12 +32,12 @@ PARTS = (
     ("interpose/runtime",),
     ("proxy",),
 )
-# What stands in another target for what others of its part define: read with nothing else.
+# Sources of other targets, defining the same names as sources of their part. They form a part of their own.
 APART = ("launcher/agent/mpi/elsewhere.cc", "launcher/agent/mpi/without_mpi.cc", "launcher/agent/ucx/elsewhere.cc")
 PART_OF_NAME = {**{part[0]: part for part in PARTS}, "apart": APART}
-# With LLVM's headers it would take as long as all others.
+# Left out: with LLVM's headers it would take as long as all other parts.
 LEFT_OUT = "proxy/softgpu"
-# Where every mutex is one of common/mutex.h: of others clang knows nothing.
+# Folders using only the mutexes of common/mutex.h. Others have no annotations for clang.
 ANNOTATED = (
     "bench",
     "common",
@@ -57,7 +58,7 @@ ANNOTATED = (
     "proxy/slicing",
     "proxy/streams",
 )
-ANNOTATED_FILES = "proxy"  # Those of the folder itself.
+ANNOTATED_FILES = "proxy"  # Only files directly in this folder.
 UNANNOTATED = re.compile(r"\bstd::((?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex"
                          r"|lock_guard|scoped_lock|shared_lock)\b")
 FLAG = re.compile(r"-(?:[IDU]|isystem).+|-std=.*")
@@ -66,13 +67,13 @@ BROKEN = "clang-diagnostic-error"
 
 
 def flags_of(command):
-    """The words of a compiler's command that say what the preprocessor sees."""
+    """The options of a compiler command with an effect on the preprocessor."""
     words = shlex.split(re.sub(r"(?<= )(-isystem|-[IDU]) +", r"\1", command))
     return [word for word in words if FLAG.fullmatch(word)]
 
 
 def part_of(name):
-    """The part that a source belongs to; None when it is none of these."""
+    """The part of a source; None outside of all parts."""
     if name in APART:
         return APART
     within = [(folder, part) for part in (*PARTS, (LEFT_OUT,)) for folder in part if name.startswith(folder + "/")]
@@ -81,8 +82,8 @@ def part_of(name):
 
 
 def batches_of(root, entries, wanted=None):
-    """What is read as one: [(flags, names)], of one part or of all. A part is read with the flags of all its sources,
-    but for those that give a macro another value than others do."""
+    """Sources compiled as one file: [(flags, names)], of one part or of all. A part is compiled with the flags of all
+    its sources. Sources giving a macro different values form separate batches."""
     batches = {}
     for entry in entries:
         path = pathlib.Path(entry["file"])
@@ -109,7 +110,7 @@ def count_of(batches):
 
 
 def findings(root, flags, names):
-    """What clang-tidy says of sources that are read as one: (name, line, text, check) each, without repetitions."""
+    """Findings of clang-tidy in sources compiled as one file: (name, line, text, check) each, without repetitions."""
     with tempfile.NamedTemporaryFile("w", suffix=".cc") as together:
         together.writelines(f'#define main main_{number}\n#include "{root / name}"\n#undef main\n'
                             for number, name in enumerate(names))
@@ -125,7 +126,7 @@ def findings(root, flags, names):
 
 
 def problems_of(root, flags, names):
-    """What is wrong with these sources: a line each."""
+    """Problems of these sources: a line each."""
     found = findings(root, flags, names)
     broken = {name for name, _, _, check in found if check.startswith(BROKEN)}
     apart = [name for name in names if name in broken]
@@ -137,7 +138,7 @@ def problems_of(root, flags, names):
 
 
 def all_problems(root, batches):
-    # A header's are found with every folder that includes it.
+    # A problem of a header is found once per part including it.
     return sorted({line for batch in batches for line in problems_of(root, *batch)})
 
 
@@ -171,7 +172,7 @@ class All(unittest.TestCase):
 
 
 class TheTestItself(unittest.TestCase):
-    """It must see what it is there to see."""
+    """Checks that the test finds planted problems."""
 
     COUNTER = """#include "common/mutex.h"
 namespace {{
@@ -198,7 +199,7 @@ std::size_t Length(std::string text) {{
 }}
 """
 
-    # What a thread does: `use` in the loop of a role, in a task of another, and in a function of its own.
+    # Accesses by threads: `use` in the loop of a role, in a task of another, and in a function of its own.
     ROLES = """#include <functional>
 #include "launcher/agent/base/roles.h"
 #include "proxy/streams/roles.h"
@@ -220,7 +221,7 @@ int All() {{ return Loop() + Task()() + Any(); }}
                   ("agent_thread", "worker_thread"))
 
     def found(self, **files):
-        """The checks that something in common/NAME.cc does not pass."""
+        """Names of the checks failed by a source common/NAME.cc."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder).resolve()
             (root / "common").mkdir()

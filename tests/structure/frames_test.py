@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""No function of the library takes much of a thread's stack: programs make CUDA calls in threads with 24 KiB of it.
+"""Limits the stack frames of the library's functions: programs make CUDA calls in threads with 24 KiB of stack.
 
 Usage: frames_test.py LIBCUSPAN OBJDUMP
 """
@@ -9,9 +9,9 @@ import sys
 import unittest
 
 LIBRARY, OBJDUMP = sys.argv.pop(1), sys.argv.pop(1)
-# Bytes. Calls nest ten deep, most of them with frames of some hundred bytes.
+# Bytes. Calls nest ten deep; most frames take some hundred bytes.
 MOST = 2304
-# Functions that no thread of a program enters with a stack of its own choice.
+# Functions never called by program threads with a stack size of their own choice.
 ELSEWHERE = {"cuspan::sharing::ShareFile::FindPath"}
 
 
@@ -24,7 +24,7 @@ class FramesTest(unittest.TestCase):
             if function := re.match(r"[0-9a-f]+ <(.*)>:$", line):
                 name = function[1]
             elif taken := re.search(r"\bsub +\$0x([0-9a-f]+),%rsp", line):
-                # A frame may be taken in steps, a page at a time. A negative number gives back.
+                # A frame may be allocated in steps of a page. A negative number releases stack.
                 number = int(taken[1], 16)
                 frames[name] = frames.get(name, 0) + (number if number < 1 << 63 else 0)
         self.assertGreater(len(frames), 1000, "the disassembly was not understood")

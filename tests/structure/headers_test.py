@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Each header compiles alone, with the flags of a source beside it.
+"""Checks that each header compiles alone, with the flags of a source beside it.
 
-A header that its own source includes before anything else is compiled alone by the build of a developer, which takes
-most of them from this test. That of CI compiles sources together: there names_test.py sees what they live on. Where
-the build has headers precompiled (CUSPAN_PRECOMPILED), they are read that way, in half the time, and nothing is seen of
-them; a build without, such as that of the preset tsan, does.
+If a header is the first include of its own source, a developer's build already compiles it alone. This is the case
+for most headers, and they are left out here. The CI build compiles several sources together; names_test.py finds
+missing includes there. In a build with precompiled headers (CUSPAN_PRECOMPILED), headers are compiled with these, in
+half the time. A missing include of a precompiled header then goes unnoticed, but not in builds without them, such as
+the preset tsan.
 
 Usage: headers_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS
 """
@@ -29,7 +30,7 @@ COMPILED = {pathlib.Path(entry["file"]).resolve() for entry in ENTRIES}
 
 
 def flags_of_folders():
-    """For each folder with C++ sources: the folder to compile in, and the compiler with its flags."""
+    """The folder to compile in and the compiler with its flags, for each folder with C++ sources."""
     flags = {}
     for entry in ENTRIES:
         source = pathlib.Path(entry["file"]).resolve()
@@ -52,7 +53,7 @@ def flags_of_folders():
 
 
 def flags_for(header, flags):
-    """Those of the header's folder, or else of a source of its layer that includes it, or else of the nearest folder."""
+    """The flags of the header's folder, else of a source of its layer including it, else of the nearest folder."""
     if header.parent not in flags:
         layer = ROOT / header.relative_to(ROOT).parts[0]
         line = f'#include "{header.relative_to(ROOT).as_posix()}"'
@@ -69,10 +70,10 @@ def flags_for(header, flags):
 
 
 def problem_of(header, flags):
-    """What the compiler says about a source that includes nothing but the header, twice."""
+    """Messages of the compiler about a source including only the header, twice."""
     directory, command = flags_for(header, flags)
     name = header.relative_to(ROOT).as_posix()
-    # A file, not standard input: there "#pragma once in main file" and others would be warned of.
+    # Standard input would cause warnings such as "#pragma once in main file".
     with tempfile.NamedTemporaryFile("w", suffix=".cc") as source:
         source.write(f'#include "{name}"\n#include "{name}"\n')
         source.flush()
@@ -82,7 +83,7 @@ def problem_of(header, flags):
 
 
 def is_first_in_its_source(header):
-    """Whether the source of the same name is compiled, and includes the header before anything else."""
+    """True if the source of the same name is compiled and includes the header first."""
     source = header.with_suffix(".cc")
     if source not in COMPILED:
         return False

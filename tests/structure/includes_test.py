@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The one-way rule: common <- protocol <- {interpose, proxy, launcher}, and what lives in one folder only.
+"""Checks the direction of includes: common <- protocol <- {interpose, proxy, launcher}, and headers restricted to
+certain folders.
 
 Usage: includes_test.py ROOT_OF_THE_REPOSITORY
 """
@@ -12,7 +13,7 @@ from sources import LAYERS, includes, sources
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 
-# Whose headers a layer may include.
+# Allowed layers of included headers, by layer.
 MAY_INCLUDE = {
     "common": {"common"},
     "protocol": {"common", "protocol"},
@@ -21,8 +22,8 @@ MAY_INCLUDE = {
     "launcher": {"common", "protocol", "launcher"},
 }
 
-# Inside interpose, whose rooms a room may include: client <- calls <- the faces. What enters the
-# process stands alone, and gives the others one header.
+# Allowed folders of included headers inside interpose, by folder: client <- calls <- the API folders. The folder load
+# includes none of them, and they include only its public header.
 ROOMS_OF_INTERPOSE = {
     "client": {"client"},
     "calls": {"client", "calls", "load"},
@@ -35,8 +36,8 @@ ROOMS_OF_INTERPOSE = {
 }
 DOOR_OF_LOAD = "interpose/load/load.h"
 
-# Inside proxy: gpu <- streams <- objects <- bulk, nccl <- sharing <- session <- handlers <- what stands in proxy itself.
-# Beside them are libraries: ptx <- {kernel_class, slicing, softgpu}.
+# The same for proxy: gpu <- streams <- objects <- bulk, nccl <- sharing <- session <- handlers <- files directly in
+# proxy. Libraries beside them: ptx <- {kernel_class, slicing, softgpu}.
 ROOMS_OF_PROXY = {
     "ptx": set(),
     "kernel_class": {"ptx"},
@@ -53,7 +54,7 @@ ROOMS_OF_PROXY = {
     "handlers": {"gpu", "streams", "objects", "bulk", "nccl", "sharing", "session", "kernel_class", "slicing"},
 }
 
-# Inside launcher: text, host, allocator <- run <- batch <- starter <- agent <- metrics, doctor <- command.
+# The same for launcher: text, host, allocator <- run <- batch <- starter <- agent <- metrics, doctor <- command.
 ROOMS_OF_LAUNCHER = {
     "text": set(),
     "host": {"text"},
@@ -68,10 +69,10 @@ ROOMS_OF_LAUNCHER = {
 }
 ROOMS = {"proxy": ROOMS_OF_PROXY, "launcher": ROOMS_OF_LAUNCHER}
 
-# Headers that the build makes.
+# Generated headers.
 GENERATED = (".gen.h", ".pb.h")
 
-# Headers from outside, by the start of their names, and the only folders that may know them.
+# External headers, by the start of their names, and the only folders allowed to include them.
 LIVES_IN = {
     "mpi.h": ("launcher/agent/mpi", "bench", "tests"),
     "ucp/": ("launcher/agent/ucx", "bench/raw"),
@@ -85,7 +86,7 @@ LIVES_IN = {
 
 
 def problems_of(root, path):
-    """What is wrong with the includes of one file: a sentence each."""
+    """Problems of the includes of one file: a sentence each."""
     name = path.relative_to(root).as_posix()
     layer = name.split("/", 1)[0]
     for line, included, quoted in includes(path):
@@ -100,7 +101,7 @@ def problems_of(root, path):
                 yield f"{name}:{line}: {included} is only for interpose/load; others take {DOOR_OF_LOAD}"
         if layer in ROOMS and target == layer:
             room, other = (path_name.split("/")[1] if path_name.count("/") > 1 else None for path_name in (name, included))
-            # What stands in the layer itself is above all rooms.
+            # Files directly in the layer's folder may include from all its folders.
             if room is not None and other != room and other not in ROOMS[layer].get(room, ()):
                 yield f"{name}:{line}: {layer}/{room} must not include {included}"
         if quoted and layer in LAYERS and "/" not in included and not included.endswith(GENERATED):
@@ -131,7 +132,7 @@ class Includes(unittest.TestCase):
 
 
 class TheTestItself(unittest.TestCase):
-    """It must see what it is there to see."""
+    """Checks that the test finds planted problems."""
 
     def found(self, name, text, others=()):
         with tempfile.TemporaryDirectory() as folder:

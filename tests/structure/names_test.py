@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Each file includes, itself or through what it includes, a header that declares what it names.
+"""Checks that each file includes, directly or indirectly, a header declaring each name used.
 
-The compiler sees a missing include only where it compiles a source by itself. The build of CI compiles the sources of
-a target together (CMAKE_UNITY_BUILD), so that one source can live on another's includes. Seen here are the types,
-constants, macros and functions that headers of ours declare outside of classes.
+The compiler notices a missing include only in sources compiled alone. The CI build compiles the sources of a target
+together (CMAKE_UNITY_BUILD), and a source may rely on the includes of another. This test covers types, constants,
+macros and functions declared in our headers outside of classes.
 
 Usage: names_test.py ROOT_OF_THE_REPOSITORY
 """
@@ -19,28 +19,28 @@ from sources import LAYERS, includes, sources
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 
 FOLDERS = (*LAYERS, "bench")
-# From which names are generated, in headers that are not in the repository.
+# Source of generated names; their headers are not in the repository.
 OP_TABLE = "protocol/api/ops.table"
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 INCLUDE_LINE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*", re.MULTILINE)
-# What stands at the beginning of a line is in a namespace, not in a class.
+# Declarations at the beginning of a line belong to a namespace, not to a class.
 DECLARED = re.compile(
     r"^(?:template <.*>\s)?(?:class|struct|union|enum class|enum|using)\s(?:alignas\(\w+\)\s)?(\w+)\b(?!::)"
     r"|^(?:inline |extern |static )*const(?:expr|init)? [\w:<>,* ]+?\b(k[A-Z]\w*)\b"
     r"|^[ \t]*#[ \t]*define (\w+)"
     r"|^(?!return |else |using |#)(?:template <.*>\s)?(?:[\w:<>,&*\[\]]+ )+[&*]?([A-Z]\w*)\(", re.MULTILINE)
-# Members, parameters and variables, too: what may be meant by a name as well.
+# Also members, parameters and variables: a name may refer to them instead.
 KNOWN = re.compile(r"\b(?:enum class|class|struct|union|enum|using|typename|define|case)\s+(\w+)"
                    r"|[\w>&*\])]\s+[&*]*(?:\w+::)*(\w+)\s*[({;=,)\[:]"
                    r"|^\s*(k\w+)\b(?=[,\s=}])|[{,]\s*(k[A-Z]\w*)\b", re.MULTILINE)
-# A name, unless it is a member's or belongs to somebody named before it.
+# A name without qualification: not after "::", "." or "->".
 NAMED = re.compile(r"(?<![\w.:])(?<!->)([A-Za-z_]\w*)\b")
-# Of another namespace, or of none.
+# Names qualified with a foreign namespace.
 FOREIGN = re.compile(r"\b(?:std|llvm|spdlog|fmt|testing|CLI|nlohmann|chrono|this_thread)::[\w:]*")
 
 
 class File:
-    """A file's own declarations, the names that it uses, and the files of the repository that it includes."""
+    """A file's own declarations, the names it uses, and the files of the repository it includes."""
 
     def __init__(self, root, path):
         text = path.read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ class File:
 
 
 def may_include(name, header):
-    """Whether a file's layer may include that of the header."""
+    """True if the file's layer may include the header's layer."""
     layer, other = name.split("/", 1)[0], header.split("/", 1)[0]
     return layer not in LAYERS or other in ("common", "protocol", layer)
 
@@ -73,7 +73,7 @@ def problems(root):
 
     @functools.cache
     def reached(name):
-        """The files that one includes, whichever way."""
+        """Files included by a file, directly or indirectly."""
         found, rest = set(), [name]
         while rest:
             file = files.get(rest.pop())
@@ -107,7 +107,7 @@ class Names(unittest.TestCase):
 
 
 class TheTestItself(unittest.TestCase):
-    """It must see what it is there to see."""
+    """Checks that the test finds planted problems."""
 
     HEADER = """#pragma once
 namespace cuspan {

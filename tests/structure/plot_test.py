@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plots of results: what bench/plot.py draws, what it refuses, and the results that are kept.
+"""Tests of bench/plot.py: its drawings, its refusals, and the results kept in the repository.
 
 Usage: plot_test.py ROOT_OF_THE_REPOSITORY CUSPAN_BENCH_ALLOCATOR
 """
@@ -47,13 +47,13 @@ class PlotTest(unittest.TestCase):
                               capture_output=True, text=True, **options), output
 
     def drawn(self, *files):
-        """The texts of the drawing."""
+        """Texts of the drawing."""
         ended, output = self.plot(*files)
         self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "", ""))
         return re.findall(r"<text>(?:<tspan[^>]*>)?([^<]+)", output.read_text(encoding="utf-8"))
 
     def refused(self, *files, **options):
-        """The line that says why there is no drawing."""
+        """Error message of a refused drawing."""
         ended, output = self.plot(*files, **options)
         self.assertNotEqual(ended.returncode, 0)
         self.assertFalse(output.exists())

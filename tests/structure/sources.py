@@ -1,4 +1,4 @@
-"""What the structure tests know about the repository's files."""
+"""Files and includes of the repository, for the structure tests."""
 import json
 import pathlib
 import re
@@ -17,15 +17,14 @@ def sources(root, folders):
 
 
 def includes(path):
-    """(line number, what is included, whether in quotes) of each include of a file."""
+    """(line number, included name, True if in quotes) of each include of a file."""
     text = path.read_text(encoding="utf-8")
     for match in INCLUDE.finditer(text):
         yield text.count("\n", 0, match.start(2)) + 1, match.group(2), match.group(1) == '"'
 
 
 def compile_commands(path):
-    """The entries of a compile_commands.json. Where sources are compiled together (CMAKE_UNITY_BUILD), each has the
-    command that all have."""
+    """Entries of a compile_commands.json. Sources compiled together (CMAKE_UNITY_BUILD) all have the common command."""
     for entry in json.loads(pathlib.Path(path).read_text(encoding="utf-8")):
         source = pathlib.Path(entry["directory"], entry["file"])
         if source.parent.name != "Unity":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Gates of style: sources as clang-format writes them and of 600 lines at most, scripts without what
-shellcheck warns of, and lists of sources in CMake sorted, one a line.
+"""Checks of style: sources formatted by clang-format, with at most 600 lines; scripts without warnings of
+shellcheck; and sorted lists of sources in CMake files, one source per line.
 
 Usage: style_test.py ROOT_OF_THE_REPOSITORY CLANG_FORMAT SHELLCHECK
 """
@@ -19,7 +19,7 @@ SHELLCHECK = sys.argv.pop(1)
 
 FOLDERS = ("bench", "common", "interpose", "launcher", "protocol", "proxy", "tests")
 FORMATTED = (".c", ".cc", ".cu", ".h")
-# What is longer has usually two subjects.
+# Longer files usually have two subjects.
 MOST_LINES = 600
 SOURCE = re.compile(r"[\w./-]+\.(?:c|cc|cu|S)")
 
@@ -30,7 +30,7 @@ def files_below(root, folders, suffixes):
 
 
 def format_problems(root):
-    """What clang-format would change, a line each."""
+    """Changes proposed by clang-format, a line each."""
     files = files_below(root, FOLDERS, FORMATTED)
     configuration = f"--style=file:{ROOT / '.clang-format'}"
 
@@ -74,7 +74,7 @@ def shell_problems(root):
 
 
 def list_problems(root):
-    """Lists of three and more sources in CMake files that are not sorted, or not one a line."""
+    """Unsorted lists of three or more sources in CMake files, or lists with several sources on a line."""
     problems = []
     for path in sorted(pathlib.Path(root).rglob("CMakeLists.txt")):
         if "build" in path.relative_to(root).parts:
@@ -122,7 +122,7 @@ class Style(unittest.TestCase):
 
 
 class TheTestItself(unittest.TestCase):
-    """It must see what it is there to see."""
+    """Checks that the test finds planted problems."""
 
     def repository(self, name, text):
         folder = tempfile.TemporaryDirectory()

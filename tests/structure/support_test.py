@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the list of entry points says is supported is what the library does, what docs/support.md says, and all that
-libraries and frameworks call.
+"""Checks the list of supported entry points: against the library, against docs/support.md, and against the calls of
+libraries and frameworks.
 
 Usage: support_test.py ROOT_OF_THE_REPOSITORY LIBCUSPAN NM
 """
@@ -20,20 +20,20 @@ LISTS = [ROOT / "interpose" / path
          for path in ("load/runtime_exports.txt", "driver/driver_exports.txt", "nvml/nvml_exports.txt",
                       "nccl/nccl_exports.txt")]
 
-# The functions that 18 libraries and frameworks name (they import them, look them up, or contain the name), and in
-# which of them each was seen called on a GPU.
+# Functions named by 18 libraries and frameworks (imported, looked up, or contained as a string), and the libraries seen
+# calling them on a GPU.
 LIBRARY_CALLS = {"driver": LISTS[1], "nvml": LISTS[2]}
 
 
 def base_of(name):
-    """A function's name without what tells its forms apart."""
+    """The name of a function without the suffixes of its variants."""
     return re.sub(r"(?:_v\d+)?(?:_ptsz|_ptds)?$", "", name)
 
 
 class SupportTest(unittest.TestCase):
     def test_the_library_refuses_what_the_list_says_and_nothing_else(self):
         output = subprocess.run([NM, "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
-        # A definition that only refuses is weak; a real one has taken its place.
+        # Refusing definitions are weak, to be replaced by a real definition.
         weak = {words[2]: words[1] == "W" for words in map(str.split, output.splitlines()) if len(words) == 3}
         for export in sum(map(exports_list.read, LISTS), []):
             with self.subTest(name=export.name):

@@ -1,4 +1,4 @@
-"""Hostile processes beside an honest program: everything at once, as another user and in the run itself."""
+"""Hostile processes beside an honest program: all attacks at once, by another user and within the run."""
 import os
 import pathlib
 import re
@@ -6,15 +6,15 @@ import re
 from hardening_test import NOBODY, attacker
 from harness import SystemTest, own_lines, program
 
-# One agent's memory of its own, at most; what sessions share with it is theirs.
+# Private memory of an agent, at most. Memory shared with sessions does not count.
 MOST_MIB = 256
 MOST_LINES = 100
-# How much longer an honest program may take. A time is nothing to fail by where other work shares the
-# processors: on a quiet machine CUSPAN_TEST_SLOWDOWN=1.2 has it checked.
+# Largest allowed ratio of the honest program's times with and without attacks. By default it is not checked, since
+# other work may use the processors. On a quiet machine CUSPAN_TEST_SLOWDOWN=1.2 checks it.
 MOST_SLOWDOWN = float(os.environ.get("CUSPAN_TEST_SLOWDOWN", "inf"))
 STEPS = 150
-# Pairs of times, alone and beside; the quickest of each count, since other processes of the machine
-# can only add to a time.
+# Pairs of times, without and with attacks. The shortest time of each kind counts, since other processes of the machine
+# only lengthen it.
 PAIRS = 3
 
 IN_THE_RUN = ("junk", "idle", "greets", "joins", "deaf", "scribbles", "shrinks", "forks", "holds")
@@ -26,7 +26,7 @@ class Attack(SystemTest):
         return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:")) / 1024
 
     def steady(self, process):
-        """The time of an honest program in the run, from its own clock."""
+        """The time of an honest program in the run, by its own clock."""
         answer = self.ask(process, "steady")
         if not re.fullmatch(r"\d+\.\d+", answer):
             process.kill()
@@ -34,7 +34,7 @@ class Attack(SystemTest):
         return float(answer)
 
     def through(self, path):
-        # The run's program does as it is told: the honest program, the attackers, their end.
+        # The run's program follows commands: starts the honest program, starts an attacker, ends the attackers.
         script = f"""
             while read order argument; do
               case $order in
@@ -47,7 +47,7 @@ class Attack(SystemTest):
         process = self.start(self.cuspan("run", "--gpus", "2", "--same-node", path, "--", "sh", "-c", script),
                              self.environment(2))
         alone, beside = [], []
-        self.steady(process)  # Kernels are compiled.
+        self.steady(process)  # Warm-up: compiles the kernels.
         for _ in range(PAIRS):
             alone.append(self.steady(process))
             for attack in IN_THE_RUN:

@@ -1,27 +1,26 @@
-// What a hostile or a broken process can do to a run, without end until it is killed. It never
-// trusts what comes back, and goes on after each failure.
+// Attacks of a hostile or broken process on a run, repeated until it is killed. The attacker never
+// trusts replies and continues after each failure.
 //
-// Beside a run, as anybody on the node:
-//   attacker [USER] sockets       connects to every socket of cuspan that /proc/net/unix names,
-//   again
-//                                 and again, and sends what makes no sense
-// As a process of the run's user, that knows its socket:
-//   attacker [USER] idle COUNT    holds COUNT connections that never say what they are
-//   attacker junk                 sends random bytes where a greeting is expected
+// Beside a run, as any user of the node:
+//   attacker [USER] sockets       connects to every socket of cuspan in /proc/net/unix, again and
+//                                 again, and sends malformed data
+// As a process of the run's user, knowing the run's socket:
+//   attacker [USER] idle COUNT    holds COUNT connections without a greeting
+//   attacker junk                 sends random bytes in place of a greeting
 // As a program of the run:
-//   attacker greets               introduces itself and hangs up, again and again
-//   attacker joins                asks to join two devices, without end
-//   attacker deaf                 opens and closes a device, and never reads an answer
-//   attacker scribbles            writes random bytes over all that it shares with the run
-//   attacker shrinks              hands over memory that it then makes shorter
-//   attacker forks                has children that use its connection all at once
+//   attacker greets               introduces itself and closes the connection, again and again
+//   attacker joins                asks to join two devices, again and again
+//   attacker deaf                 opens and closes a device, and never reads a reply
+//   attacker scribbles            writes random bytes over all memory shared with the run
+//   attacker shrinks              passes shared memory and then truncates it
+//   attacker forks                has children using its connection all at once
 //   attacker holds                stops (SIGSTOP) in the middle of its work, with all its devices
 //
-// They rest between their strokes, and have the lowest priority: what is tested is what a stroke
-// does to the run, and not how the kernel shares processors between those who want all of them.
+// The attackers sleep between rounds and have the lowest priority. The test thus measures the
+// effect of an attack on the run, not the kernel's sharing of processors.
 //
-// USER is a number: the process becomes that user first. "ready" on standard output says that it
-// has begun.
+// USER is a number: the process becomes that user first. "ready" on standard output: the attack has
+// begun.
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
@@ -45,7 +44,7 @@
 namespace cuspan {
 namespace {
 
-// After what has the run start proxies.
+// Pause after a round, since some attacks make the run start proxies.
 constexpr useconds_t kRestMicroseconds = 2'000'000;
 
 void Ready() {
@@ -61,7 +60,7 @@ std::vector<std::byte> RandomBytes(std::mt19937_64& random, std::size_t most) {
   return bytes;
 }
 
-// The abstract names of cuspan's sockets on this node, without the leading @.
+// Abstract names of cuspan's sockets on this node, without the leading @.
 std::vector<std::string> Names() {
   std::vector<std::string> names;
   std::ifstream file("/proc/net/unix");
@@ -72,7 +71,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// A socket as a stranger makes it: none of ControlSocket's care.
+// Connects a plain socket, without the checks of ControlSocket.
 UniqueFd ConnectTo(const std::string& name) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
@@ -88,7 +87,7 @@ UniqueFd ConnectTo(const std::string& name) {
   std::mt19937_64 random(1);
   for (;;) {
     const std::vector<std::string> names = Names();
-    // Before a run has begun there are none: then it looks again at once.
+    // Before the run has sockets, polls often for the first.
     if (names.empty()) ::usleep(200);
     for (int round = 0; round < 8; ++round, ::usleep(1'000)) {
       for (const std::string& name : names) {
@@ -108,7 +107,7 @@ UniqueFd ConnectTo(const std::string& name) {
   for (;;) {
     for (UniqueFd& fd : held) {
       char byte = 0;
-      // Those that were hung up come anew.
+      // Reconnects if the agent closed the connection.
       const bool gone = fd.valid() && ::recv(fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
       if (gone || !fd.valid()) fd = ConnectTo(name);
     }
@@ -123,7 +122,7 @@ UniqueFd ConnectTo(const std::string& name) {
   for (;;) {
     if (const UniqueFd fd = ConnectTo(name); fd.valid()) {
       std::vector<std::byte> bytes = RandomBytes(random, 5000);
-      if (random() % 2 == 0) {  // The right beginning of a frame that never comes.
+      if (random() % 2 == 0) {  // Valid header of an incomplete frame.
         FrameHeader header;
         header.op = static_cast<std::uint16_t>(random() % 60);
         header.payload_bytes = static_cast<std::uint32_t>(random() % (2 << 20));
@@ -144,7 +143,7 @@ void Greet() {
   }
 }
 
-// Opens the first two devices; waits for their answers.
+// Opens the first two devices and waits for the replies.
 void OpenTwo(RawClient& client, std::vector<RawDevice>* devices) {
   client.Introduce();
   for (std::uint32_t number = 0; number < 2; ++number) devices->push_back(client.Open(number));
@@ -160,7 +159,7 @@ void JoinWithoutEnd() {
 void OpenAndCloseUnread() {
   RawClient client;
   client.Introduce();
-  // What it is told it does not take: the answers fill its socket.
+  // Never reads: the replies fill its socket.
   while (client.socket().Send(OpenDevice{0}).ok()) {
     ::usleep(500'000);
     if (!client.socket().Send(CloseDevice{0}).ok()) break;
@@ -180,7 +179,7 @@ void Scribble(std::uint64_t seed) {
   struct stat information {};
   Check(::fstat(file.get(), &information) == 0, "fstat");
   const auto bytes = static_cast<std::size_t>(information.st_size);
-  // The rings and their counters come first.
+  // The rings and their counters are at the beginning.
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   Check(memory != MAP_FAILED, "mmap");
   auto* const words = static_cast<std::uint64_t*>(memory);
@@ -193,7 +192,7 @@ void Scribble(std::uint64_t seed) {
   Ready();
 }
 
-// A bell and a shared region that are no sealed memory, or end early.
+// Passes a bell and a shared region in memory without seals, and truncates them.
 void Shrink() {
   for (const bool sealed : {false, true}) {
     const UniqueFd file(::memfd_create("attack", MFD_CLOEXEC | (sealed ? MFD_ALLOW_SEALING : 0U)));
@@ -242,7 +241,7 @@ void Fork() {
   RawClient client;
   std::vector<RawDevice> devices;
   OpenTwo(client, &devices);
-  // A copy that is wanted and never sent, and as many calls as there is room for.
+  // Announces a copy and never sends its data, then fills the channel with calls.
   for (RawDevice& device : devices) {
     device.channel->Post(CopyToDevice{0, device.opened.window.base, 64 << 20, 1});
     FrameHeader header;
@@ -254,14 +253,14 @@ void Fork() {
   for (;;) ::raise(SIGSTOP);
 }
 
-// In a child, since it may end by what it does to itself; again and again.
+// Runs an attack again and again, each time in a child, since the attack may end its process.
 template <typename Attack>
 [[noreturn]] void AgainAndAgain(Attack&& attack) {
   for (std::uint64_t round = 1;; ++round) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      // What the agent hangs up on is what is meant to happen.
+      // Drops messages about closed connections: they are expected.
       ::close(STDERR_FILENO);
       ::open("/dev/null", O_WRONLY);
       attack(round);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares what driver_bad_input printed natively with what it printed through cuspan.
+"""Compares the output of driver_bad_input natively and through cuspan.
 
 Usage: bad_input.py NATIVE THROUGH
 
-Each call must have had the same result. DIFFERENCES are the calls of which cuspan answers otherwise, and why;
-SOFTWARE_DIFFERENCES those in which the software GPU is not what its driver would be on hardware.
+Each call must have the same result. DIFFERENCES lists the calls with other results through cuspan, and the reasons.
+SOFTWARE_DIFFERENCES lists the differences between the software GPU and the driver of a real GPU.
 """
 import collections
 import pathlib
@@ -13,31 +13,31 @@ import sys
 PROGRAM = "driver_bad_input"
 
 DIFFERENCES = {
-    # A fault takes all contexts of a process; here each has a process of its own.
+    # Natively a fault destroys all contexts of the process; cuspan has a process for each.
     "after a fault: cuCtxCreate(&current, nullptr, 0, 0)": "0 CUDA_SUCCESS",
     "after a fault: cuMemAlloc(&more, 4096) #2": "0 CUDA_SUCCESS",
-    # The driver reads a folder as a file of the largest size there is.
+    # The driver treats a folder as a file of the largest possible size.
     'modules: cuModuleLoad(&module, "/")': "304 CUDA_ERROR_OPERATING_SYSTEM",
-    # Taken off its wrapper here, and refused for what is inside.
+    # cuspan unwraps the image and refuses its content.
     "images: cuModuleLoadData(&module, &wrapped)": "209 CUDA_ERROR_NO_BINARY_FOR_GPU",
-    # 2^64 + 4 bytes are 4 for the driver.
+    # The driver reduces 2^64 + 4 bytes to 4.
     "sets: cuMemsetD32(live, 1, ~std::size_t{0} / 4 + 2)": "1 CUDA_ERROR_INVALID_VALUE",
-    # Larger than what is allocated: no use for what a proxy may not read.
+    # Larger than its allocation: useless, since a proxy may not read beyond it.
     "textures: Texture(Linear(memory, 2 << 20))": "1 CUDA_ERROR_INVALID_VALUE",
-    # The driver takes what is no mode; nobody knows for which.
+    # The driver accepts an invalid mode with unknown meaning.
     "streams: cuThreadExchangeStreamCaptureMode(&mode)": "1 CUDA_ERROR_INVALID_VALUE",
 }
 
 SOFTWARE_DIFFERENCES = {
-    # It runs no machine code, whatever the ELF file says.
+    # The software GPU refuses machine code, without parsing the ELF file.
     "images: cuModuleLoadData(&module, header)": "209 CUDA_ERROR_NO_BINARY_FOR_GPU",
-    # It has no clusters.
+    # It does not support clusters.
     "functions: cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 2)":
         "801 CUDA_ERROR_NOT_SUPPORTED",
     # The driver counts these sizes in 32 bits.
     "arrays: Create(16, kHuge, CU_AD_FORMAT_FLOAT, 1)": "1 CUDA_ERROR_INVALID_VALUE",
     "arrays: Create(Shape(16, 16, kHuge))": "1 CUDA_ERROR_INVALID_VALUE",
-    # No texture of nothing.
+    # It refuses empty textures.
     "textures: Texture(Linear(memory, 0))": "1 CUDA_ERROR_INVALID_VALUE",
     "textures: Texture(Linear(memory, 2))": "1 CUDA_ERROR_INVALID_VALUE",
     "textures: Texture(Rows(memory, 0, 16, 512))": "1 CUDA_ERROR_INVALID_VALUE",
@@ -46,7 +46,7 @@ SOFTWARE_DIFFERENCES = {
 
 
 def results(text):
-    """What each call returned; those of the same text after the first one are `text #2`, and so on."""
+    """Results by call. Repeated calls with the same text are named `text #2`, and so on."""
     counts = collections.Counter()
     found = {}
     for line in text.splitlines():
@@ -59,7 +59,7 @@ def results(text):
 
 
 def compare(native, through, known):
-    """A line for each call that has another result than it should have; `known` are the differences to be."""
+    """A line for each call with an unexpected result; `known` are the expected differences."""
     expected, got = results(native), results(through)
     if not expected:
         return ["no call was made natively"]

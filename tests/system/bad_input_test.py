@@ -1,4 +1,4 @@
-"""Bad input to the driver API has the results that an H200 gave natively, and ends nothing."""
+"""Bad input to the driver API has the native results of an H200, and ends no process."""
 import pathlib
 
 import bad_input

@@ -1,14 +1,14 @@
-"""With CUSPAN_BATCH=off a batch job means nothing to a run."""
+"""CUSPAN_BATCH=off: a run ignores the batch job."""
 from harness import SystemTest
 
-FOUND = 1  # By the doctor.
-# One variable marks a job of each; Slurm, PBS, LSF, Grid Engine.
+FOUND = 1  # Exit status of the doctor.
+# Variables of Slurm, PBS, LSF and Grid Engine, set in their jobs.
 MARKS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
 
 
 class Off(SystemTest):
     def check(self, *arguments, status=0):
-        """A command says the same in each job with CUSPAN_BATCH=off as outside of jobs."""
+        """Requires the same output of a command with CUSPAN_BATCH=off in each job as outside of jobs."""
         def said(**job):
             environment = self.environment(CUSPAN_BATCH="off")
             for mark in ("CUSPAN_RELAY", *MARKS):

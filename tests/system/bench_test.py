@@ -1,4 +1,4 @@
-"""What cuspan bench writes, from the measurement to the plot."""
+"""Output of cuspan bench, from the measurement to the plot."""
 import json
 import time
 

@@ -1,4 +1,4 @@
-"""A cluster in a box for system tests: deploy/cluster-in-a-box.sh, one box a test module."""
+"""A cluster in a box for system tests (deploy/cluster-in-a-box.sh), one box per test module."""
 import os
 import pathlib
 import subprocess
@@ -12,8 +12,8 @@ IMPOSSIBLE = 77
 
 
 class Box:
-    """Hosts of network namespaces, n0 … or of these names, with these numbers of software GPUs. Skips where there can
-    be none."""
+    """Hosts in network namespaces, named n0 … or `hosts`, with these numbers of software GPUs. Skips the test if the
+    system does not allow it."""
 
     def __init__(self, devices, hosts=None):
         self.name = "t" + uuid.uuid4().hex[:10]
@@ -33,23 +33,23 @@ class Box:
         return result
 
     def on(self, host, *command):
-        """The command line that runs a command on a host."""
+        """Command line to run a command on a host."""
         return [SCRIPT, "--name", self.name, "run", host, "--", *command]
 
     def stall(self, host, seconds):
-        """Begins a stall; the process ends with it."""
+        """Begins a network stall; the returned process ends with it."""
         process = subprocess.Popen([SCRIPT, "--name", self.name, "stall", host, str(seconds)], stdin=subprocess.DEVNULL)
         wait_until(lambda: "stalled" in self.call("status").stdout, f"{host} is stalled")
         return process
 
     def pids(self, host):
-        """The processes on a host."""
+        """Processes on a host."""
         listed = subprocess.run(["ip", "netns", "pids", f"cuspan-{self.name}-{host}"], capture_output=True, text=True,
                                 check=True)
         return {int(word) for word in listed.stdout.split()}
 
     def sockets(self, host):
-        """The names of cuspan's sockets on a host."""
+        """Names of cuspan's sockets on a host."""
         listed = subprocess.run(["ip", "netns", "exec", f"cuspan-{self.name}-{host}", "cat", "/proc/net/unix"],
                                 capture_output=True, text=True, check=True)
         return [line.split()[-1] for line in listed.stdout.splitlines() if "@cuspan" in line]
@@ -59,12 +59,12 @@ class Box:
 
 
 class BoxTest(SystemTest):
-    """A test in the box of its module, which setUpModule has made."""
+    """A test in the box of its module, made by setUpModule."""
     box = None
 
     def environment(self, devices=1, **more):
         variables = super().environment(devices, **more)
-        # The box says how many devices each host has.
+        # The box sets the number of devices of each host.
         del variables["CUSPAN_SOFT_GPUS"]
         return variables
 
@@ -74,7 +74,7 @@ class BoxTest(SystemTest):
             wait_until(lambda host=host: not self.box.sockets(host), f"no socket is left on {host}")
 
     def run_on(self, host, *arguments, status=0, **more):
-        """cuspan run on a host, to the end."""
+        """Runs cuspan run on a host, to its end."""
         return self.run_command(self.box.on(host, *self.cuspan("run", *arguments)), self.environment(**more),
                                 status=status)
 
@@ -82,6 +82,6 @@ class BoxTest(SystemTest):
         return self.start(self.box.on(host, *self.cuspan("run", *arguments)), self.environment(**more))
 
     def processes_on(self, host, name=None):
-        """This test's processes on a host of the box."""
+        """Processes of this test on a host of the box."""
         there = self.box.pids(host)
         return [(pid, program) for pid, program in self.processes(name) if pid in there]

@@ -1,8 +1,8 @@
-"""Which calls a program waits for."""
+"""Calls with replies awaited by a program."""
 from harness import KINDS, Statistics, SystemTest, program
 
 PATHS = ("auto", "never")
-# Those that load the kernel and get the first memory, and the copy of the result.
+# Calls loading the kernel and getting the first memory, and the copy of the result.
 FIRST_AND_LAST = 20
 
 
@@ -20,7 +20,7 @@ class Calls(SystemTest):
                     self.assertLessEqual(self.run_posts(path, kind, "loop"), 100 + FIRST_AND_LAST)
 
     def test_freed_memory_is_waited_for_where_the_program_could_tell(self):
-        """As cudaFree does: what copies and kernels wrote for the program is there."""
+        """cudaFree waits for copies and kernels: their data in the program's memory is then complete."""
         for path in PATHS:
             for mode in ("copy", "kernel"):
                 with self.subTest(path=path, mode=mode):

@@ -3,8 +3,7 @@
 
 Usage: cases.py list | cases.py run CASE…
 
-A case is MODULE.CLASS.METHOD. The exit status is 77 when all that was run was skipped.
-CUSPAN_BUILD names the build tree whose commands and programs are tested.
+A case is MODULE.CLASS.METHOD. Exit status 77: all cases were skipped. CUSPAN_BUILD names the build tree under test.
 """
 import pathlib
 import sys
@@ -15,7 +14,7 @@ SKIPPED = 77
 
 
 def flat(suite):
-    """The cases inside nested suites."""
+    """Flattens nested suites into their cases."""
     for item in suite:
         if isinstance(item, unittest.TestSuite):
             yield from flat(item)

@@ -14,7 +14,7 @@ LIBRARIES = [library for library in ("libcufft.so.12", "libcurand.so.10", "libcu
                                      "libcublasLt.so.13", "libcusparse.so.12", "libcusolver.so.12")
              if (TOOLKIT / library).exists()]
 NO_LIBRARIES = "the CUDA Toolkit that was found has no math libraries, as the one made of wheels"
-MOST_PTX = "12.0"  # The capability for which most of the libraries have PTX, and no other.
+MOST_PTX = "12.0"  # Most of the libraries have PTX for this capability only.
 
 
 class Clients(SystemTest):
@@ -22,9 +22,9 @@ class Clients(SystemTest):
         site = os.environ.get(wheels)
         if not site:
             self.skipTest(f"CMake's {wheels} does not name what tests/clients/install.sh made")
-        # Packages look beside Python's own and in the toolkit, where the wheels' libraries are not.
+        # The packages search beside Python's own packages and in the toolkit; the wheels' libraries are in neither.
         libraries = ":".join(str(folder) for folder in pathlib.Path(os.environ.get(libraries_of or wheels, site)).glob("nvidia/*/lib"))
-        home = tempfile.TemporaryDirectory()  # For what clients compile and keep.
+        home = tempfile.TemporaryDirectory()  # Caches of the clients.
         self.addCleanup(home.cleanup)
         environment = self.environment(2, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1", HOME=home.name,
                                        XDG_CACHE_HOME=home.name, CUSPAN_SOFT_CAPABILITY=capability, LD_LIBRARY_PATH=libraries,
@@ -83,7 +83,7 @@ class Clients(SystemTest):
 
     @unittest.skipUnless(LIBRARIES, NO_LIBRARIES)
     def test_the_start_of_a_library_waits_for_few_calls(self):
-        used = 0  # Some begin to use the device later.
+        used = 0  # Some open the device late.
         for library in LIBRARIES:
             with self.subTest(library=library):
                 result = self.run_command(

@@ -1,4 +1,4 @@
-"""deploy/cluster-in-a-box.sh itself: several boxes, going up and down, and what it says."""
+"""deploy/cluster-in-a-box.sh itself: several boxes, up and down, and its messages."""
 import os
 import subprocess
 import unittest
@@ -48,13 +48,13 @@ class Script(unittest.TestCase):
         self.assertIn("sudo", text)
 
     def test_two_at_once(self):
-        """They may have the same hosts and addresses, and do not see each other."""
+        """Two boxes may have the same hosts and addresses, and are isolated from each other."""
         for name in (self.first, self.second):
             self.call(name, "up", "--hosts", "2", "--devices", "0,3")
         self.call(self.first, "link", "n1", "down")
         self.assertRegex(self.call(self.first, "status"), r"n1 +10\.77\.0\.2 +down +unlimited +0 +3")
         self.assertRegex(self.call(self.second, "status"), r"n1 +10\.77\.0\.2 +up +unlimited +0 +3")
-        # Nobody listens there; who says so is the host.
+        # The port is closed; the refusal comes from the running host.
         reach = "hostname; exec 3<>/dev/tcp/n1/9 || true"
         self.assertRegex(self.call(self.second, "run", "n0", "--", "bash", "-c", reach), "^n0\n(.|\n)*Connection refused")
         self.call(self.first, "down")
@@ -65,14 +65,14 @@ class Script(unittest.TestCase):
         for _ in range(2):
             self.call(self.first, "up", "--hosts", "web,db")
         self.assertIn("other hosts", self.call(self.first, "up", "--hosts", "3", status=1))
-        # As after a crash in the middle, or a restart of the machine.
+        # A namespace is missing, as after a crash or a restart of the machine.
         subprocess.run(["ip", "netns", "del", f"cuspan-{self.first}-db"], check=True)
         self.call(self.first, "up", "--hosts", "web,db")
         self.assertEqual(self.call(self.first, "run", "db", "hostname"), "db\n")
 
     def test_down_ends_what_runs(self):
         self.call(self.first, "up", "--hosts", "1")
-        # One that does not end when it is asked to.
+        # This process ignores SIGTERM.
         stubborn = subprocess.Popen([SCRIPT, "--name", self.first, "run", "n0", "--", "sh", "-c",
                                      "trap '' TERM; echo there; while :; do sleep 60; done"], stdout=subprocess.PIPE)
         self.addCleanup(stubborn.stdout.close)

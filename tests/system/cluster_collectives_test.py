@@ -1,4 +1,4 @@
-"""NCCL over devices of several hosts: what ranks say to each other passes by the program's host."""
+"""NCCL over devices of several hosts: traffic between ranks does not go through the program's host."""
 import re
 import subprocess
 
@@ -19,7 +19,7 @@ def tearDownModule():
 
 class Collectives(BoxTest):
     def bytes_through(self, host):
-        """What has come to a host over the network."""
+        """Bytes received by a host over the network."""
         name = f"cuspan-{self.box.name}-{host}"
         lines = subprocess.run(["ip", "netns", "exec", name, "cat", "/proc/net/dev"], capture_output=True, text=True,
                                check=True).stdout.splitlines()
@@ -42,12 +42,12 @@ class Collectives(BoxTest):
         result = self.run_on("n0", "--gpus", "2", "--hosts", "n1:1,n2:1", "--", program("reduces", "static"), str(count),
                              str(rounds))
         self.assertIn("PASS", result.stdout)
-        # All of it would be count * rounds * 4 bytes for each device.
+        # Via this host, each device's traffic would be count * rounds * 4 bytes.
         self.assertLess(self.bytes_through("n0") - before, count * rounds)
         self.assert_nothing_left()
 
     def test_ranks_on_two_hosts(self):
-        """Each with devices of its own, made from an id that came over another host."""
+        """Each rank has its own device. The communicator's id comes from another host."""
         result = self.run_on("n0", "--gpus", "3", "--hosts", "n1:1,n2:1,n3:1", "--", program("lost_rank", "shared"), "3", "during")
         heard = re.findall(r"^rank (\d): remote process exited", result.stdout, re.MULTILINE)
         self.assertEqual(sorted(heard), ["0", "1"], result.stdout)

@@ -1,4 +1,4 @@
-"""`cuspan doctor` in a cluster in a box: each fault is planted on a host, and is all that is found."""
+"""`cuspan doctor` in a cluster in a box: each fault is planted on a host and must be the only finding."""
 import ctypes
 import json
 import os
@@ -15,14 +15,14 @@ OTHERS = "n1,n2"
 ADDRESS = {"n0": "10.77.0.1", "n1": "10.77.0.2", "n2": "10.77.0.3"}
 HEALTHY, FOUND = 0, 1
 
-# What refuses to have code changed, for the command behind it. (PR_SET_MDWE, linux/prctl.h)
+# Forbids changes of code (PR_SET_MDWE, linux/prctl.h) and runs the command given by its arguments.
 PROTECT = """\
 import ctypes, os, sys
 if ctypes.CDLL(None, use_errno=True).prctl(65, 1, 0, 0, 0) != 0: sys.exit(f"prctl: {ctypes.get_errno()}")
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 
-# A driver in front of the software GPU's, whose GPUs are in this compute mode and pass for real ones.
+# A driver on top of the software GPU's: reports this compute mode, and its GPUs pass for real ones.
 DRIVER = """\
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
 }
 """
 
-# A clock that is an hour ahead.
+# A clock one hour ahead.
 CLOCK = """\
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -59,8 +59,8 @@ def tearDownModule():
 
 class DoctorTest(BoxTest):
     def there(self, host, text):
-        """A remote shell by which what starts on one host is started by these lines of a shell: they end with
-        'exec "$@"', unless they end it themselves."""
+        """A remote shell starting all processes of one host through these shell lines. 'exec "$@"' follows them, unless
+        they exit themselves."""
         planted = self.folder / "planted"
         planted.write_text(f"{textwrap.dedent(text)}\nexec \"$@\"\n", encoding="utf-8")
         shell = self.folder / "shell"
@@ -73,7 +73,7 @@ class DoctorTest(BoxTest):
         return ["--remote-shell", str(shell)]
 
     def shell(self, text):
-        """A remote shell of its own: $1 is the host, $2 the command; `box` is the box's."""
+        """A remote shell with this script: $1 is the host, $2 the command; `box` is the box's remote shell."""
         shell = self.folder / "shell"
         shell.write_text(f"#!/bin/sh\nbox=/run/cuspan-box/{self.box.name}/remote-shell\n{textwrap.dedent(text)}\n",
                          encoding="utf-8")
@@ -91,7 +91,7 @@ class DoctorTest(BoxTest):
         return report
 
     def finds(self, errors, *arguments, warnings=(), **options):
-        """That these alone are found, as "ID HOST"; the first of them."""
+        """Checks for exactly these findings, as "ID HOST"; returns the first."""
         found = self.doctor(*arguments, status=FOUND if errors else HEALTHY, **options)["findings"]
         expected = [("error", text) for text in errors] + [("warning", text) for text in warnings]
         self.assertEqual(sorted((one["severity"], f"{one['id']} {one['host']}") for one in found), sorted(expected), found)
@@ -100,12 +100,12 @@ class DoctorTest(BoxTest):
         return next(one for one in found if (one["severity"], f"{one['id']} {one['host']}") == expected[0])
 
     def in_space(self, host, *command):
-        """Runs a command of iproute2 in a host's network."""
+        """Runs a command of iproute2 in a host's network namespace."""
         subprocess.run(["ip", "netns", "exec", f"cuspan-{self.box.name}-{host}", *command], check=True,
                        capture_output=True)
 
     def library(self, name, text, *options):
-        """A library of C, or a skip."""
+        """Compiles a shared library of C; skips without a compiler."""
         if shutil.which("cc") is None:
             self.skipTest("there is no C compiler to make the fault with")
         source = self.folder / f"{name}.c"
@@ -137,7 +137,7 @@ class Healthy(DoctorTest):
         self.assert_nothing_left()
 
     def test_nothing_is_started_or_kept(self):
-        """Neither on the hosts, nor below folders that need not be there."""
+        """The doctor leaves no process on the hosts, and creates no missing folders."""
         cache = self.folder / "cache"
         self.doctor(XDG_CACHE_HOME=str(cache), CUSPAN_LEASES="on")
         self.assertFalse(cache.exists())
@@ -152,7 +152,7 @@ class Mpi(DoctorTest):
     def test_no_mpirun(self):
         found = self.finds(["mpirun-missing n0"], MPIRUN="/no/mpirun")
         self.assertIn("MPIRUN", found["action"])
-        # On one host nobody needs it.
+        # mpirun is not needed for a single host.
         self.doctor(hosts="", MPIRUN="/no/mpirun")
 
     def test_mpirun_of_another(self):
@@ -185,7 +185,7 @@ class Ucx(DoctorTest):
             self.skipTest("this build has no UCX")
         fault = self.there("n2", f"mount --bind /dev/null {agent}")
         self.finds(["ucx-missing n2"], "--relay", "ucx", *fault)
-        # Nor is mpirun there needed.
+        # UCX does not need mpirun either.
         self.doctor("--relay", "ucx", MPIRUN="/no/mpirun")
         self.doctor("--relay", "mpi", *fault)
 
@@ -208,7 +208,7 @@ class Shell(DoctorTest):
         self.assertIn("/no/shell", found["message"])
 
     def test_hangs(self):
-        """All others are heard, and it is gone."""
+        """All other hosts answer, and the hanging shell is ended."""
         found = self.finds(["remote-shell-timeout n1"], "--timeout", "8",
                            *self.shell("[ $1 = n1 ] && exec sleep 1000\nexec $box \"$@\""))
         self.assertIn("8 s", found["message"])
@@ -218,7 +218,7 @@ class Shell(DoctorTest):
         self.assertIn("Welcome!", found["message"])
 
     def test_takes_no_input(self):
-        """As mpirun's own way may be: what needs none is looked at."""
+        """mpirun's own remote shell may have no input either: checks without input still run."""
         self.doctor(*self.shell('exec $box "$@" < /dev/null'))
 
 
@@ -229,7 +229,7 @@ class Installation(DoctorTest):
         self.finds(["cuspan-missing n1", "cuspan-missing n2"], "--remote-prefix", "/no/cuspan")
 
     def other(self, text):
-        """Another cuspan on n1."""
+        """Replaces cuspan on n1."""
         other = self.folder / "cuspan"
         other.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         other.chmod(0o755)
@@ -255,9 +255,9 @@ class Installation(DoctorTest):
 
 class Gpus(DoctorTest):
     def driver(self, mode):
-        """Lines that plant a driver whose GPUs are in that compute mode."""
+        """Shell lines planting a driver with GPUs in this compute mode."""
         soft = (build() / "lib/cuspan/soft/libcuda.so.1").read_bytes()
-        # Of another name than the one that takes its place.
+        # The replacement has the original name, so the original gets another.
         (self.folder / "libcudb.so.1").write_bytes(soft.replace(b"libcuda.so.1\0", b"libcudb.so.1\0"))
         self.library("libcuda.so.1", DRIVER, f"-DMODE={mode}", "-Wl,--no-as-needed", self.folder / "libcudb.so.1",
                      f"-Wl,-rpath,{self.folder}")
@@ -271,7 +271,7 @@ class Gpus(DoctorTest):
             self.has_driver = False
         else:
             self.has_driver = True
-        # Where root may not raise the limit, a real GPU's host has that of this machine.
+        # If root may not raise the limit, a host with a real GPU has this machine's limit.
         raised = subprocess.run(["sh", "-c", "ulimit -l unlimited"], capture_output=True, check=False).returncode == 0
         little = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1] < 64 << 20
         self.locked = ["limit-locked-memory n1"] if little and not raised else []
@@ -282,7 +282,7 @@ class Gpus(DoctorTest):
         found = self.finds(["no-gpu n1", "no-gpu n2"], "--device", "cuda")
         self.assertIn("libcuda.so.1", found["message"])
         self.finds([], "--device", "auto", warnings=["software-gpu n1"])
-        # Those of one host are enough.
+        # GPUs on one host are enough.
         self.finds([], "--device", "cuda", *self.there("n1", self.driver(0)), warnings=["no-gpu n2", *self.locked])
         self.finds([], "--device", "auto", *self.there("n1", self.driver(0)), warnings=["software-gpu n2", *self.locked])
 
@@ -304,7 +304,7 @@ class Gpus(DoctorTest):
         self.assertIn("64 KiB", found["message"])
 
     def test_locks(self):
-        """Of a folder in which others may remove them. Software GPUs have none by themselves."""
+        """The folder of locks allows others to remove them. Software GPUs have no locks by default."""
         folder = self.folder / "locks"
         folder.mkdir(mode=0o1777)
         folder.chmod(0o1777)
@@ -319,7 +319,7 @@ class Limits(DoctorTest):
         self.finds([], *self.there("n2", "ulimit -n 500"), warnings=["limit-open-files n2"])
 
     def test_file_sizes(self):
-        # In blocks of half a kilobyte. The software GPU has its memory so, too.
+        # 1 MiB, in blocks of 512 bytes. The software GPU's memory is subject to it too.
         self.finds(["limit-file-size n1"], *self.there("n1", "ulimit -f 2048"), warnings=["software-gpu-missing n1"])
 
     def test_shared_memory(self):
@@ -336,7 +336,7 @@ class Limits(DoctorTest):
         self.finds(["tmpdir-full n1"], "--relay", "mpi", *self.there("n1", full))
         fault = self.there("n1", f"mount -t tmpfs -o ro tmpfs {self.temporary}")
         self.finds(["tmpdir-unusable n1"], "--relay", "mpi", *fault)
-        # MPI makes one that it can make.
+        # MPI creates the missing folder.
         self.doctor("--relay", "mpi", *self.there("n1", f"export TMPDIR={self.folder}/new"))
 
     def test_kernel_cache(self):
@@ -374,7 +374,7 @@ class Links(DoctorTest):
         self.assertIn("Mbit/s", self.finds([], warnings=["link-slow n1"])["message"])
 
     def test_blocked(self):
-        """Between others, one tells at once and one stays silent."""
+        """Packets between the other two hosts are rejected at once, or dropped silently."""
         for kind in ("prohibit", "blackhole"):
             with self.subTest(kind=kind):
                 self.in_space("n1", "ip", "route", "add", kind, ADDRESS["n2"])
@@ -386,9 +386,9 @@ class Links(DoctorTest):
                 self.assertIn("ports", found["action"])
 
     def test_large_packets_are_lost(self):
-        """As by a switch of a smaller MTU that says nothing."""
+        """A switch with a smaller MTU drops large packets silently."""
         switch = ["ip", "-netns", f"cuspan-{self.box.name}", "link", "set", "n1", "mtu"]
-        # What the kernel has not cut yet it would let pass.
+        # Without this, unsegmented packets (GSO) would pass.
         self.addCleanup(self.in_space, "n1", "ip", "link", "set", "eth0", "gso_max_segs", "65535")
         self.in_space("n1", "ip", "link", "set", "eth0", "gso_max_segs", "1")
         self.addCleanup(subprocess.run, [*switch, "1500"], check=True)

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus itself reads them: from exporters on two hosts, and from a run with agents there."""
+"""Metrics scraped by Prometheus itself: from exporters on two hosts, and from a run with agents there."""
 import json
 import pathlib
 import re
@@ -13,7 +13,7 @@ from harness import program, wait_until
 
 DASHBOARD = pathlib.Path(__file__).resolve().parents[2] / "deploy/grafana/cuspan.json"
 RUN, EXPORTER, PROMETHEUS = 9400, 9401, 9090
-# Asks from the host of the box, which alone reaches it.
+# Queries Prometheus from its own host in the box; others cannot reach it.
 ASK = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 
@@ -46,7 +46,7 @@ class Prometheus(BoxTest):
         return super().environment(devices, CUSPAN_LEASES="on", CUSPAN_LEASE_FOLDER=str(leases), **more)
 
     def api(self, path):
-        """What it answers; None while it does not."""
+        """Data of Prometheus's reply; None without a reply."""
         result = self.run_on_host("n0", sys.executable, "-c", ASK, f"http://127.0.0.1:{PROMETHEUS}/api/v1/{path}")
         return json.loads(result.stdout)["data"] if result.returncode == 0 else None
 
@@ -55,7 +55,7 @@ class Prometheus(BoxTest):
                               stdin=subprocess.DEVNULL)
 
     def query(self, expression):
-        """A list of (labels, value)."""
+        """Result of a query, a list of (labels, value)."""
         data = self.api("query?query=" + quote(expression))
         return data and [(one["metric"], float(one["value"][1])) for one in data["result"]]
 
@@ -74,7 +74,7 @@ class Prometheus(BoxTest):
         self.assertEqual({labels["path"] for labels, _ in self.query("cuspan_copied_bytes_total")}, {self.relay})
         self.assertEqual({(labels["program"], value) for labels, value in self.query("sum by (program) (cuspan_run_gpus)")},
                          {("holds", 3)})
-        # More is seen to be done.
+        # Further launches must become visible.
         self.tell(run, "loop 0")
         wait_until(lambda: self.query("sum(rate(cuspan_launches_total[10s])) > 0"), "launches a second")
         self.check_metadata()
@@ -86,7 +86,7 @@ class Prometheus(BoxTest):
         wait_until(lambda: self.query('sum(cuspan_gpus{state="free"})') == [({}, 4)], "all GPUs are free")
 
     def check_metadata(self):
-        """Each metric has a help text, a type, and the unit that its name says."""
+        """Each metric has a help text, a type, and the unit in its name."""
         known = {name: entries[0] for name, entries in self.api("metadata").items() if name.startswith("cuspan_")}
         self.assertGreater(len(known), 20)
         for name, entry in known.items():
@@ -96,7 +96,7 @@ class Prometheus(BoxTest):
             self.assertEqual(entry["unit"], unit.group(1) if unit else "", name)
 
     def check_dashboard(self):
-        """Each of its queries finds something."""
+        """Each query of the dashboard has a result."""
         dashboard = json.loads(DASHBOARD.read_text())
         queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
         self.assertGreater(len(queries), 15)

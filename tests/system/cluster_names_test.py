@@ -1,4 +1,4 @@
-"""Hosts whose names differ only after the first dot, or are the short form of one another: each name is one host."""
+"""Hosts with names equal up to the first dot, or with one name being the short form of another: each is one host."""
 import json
 import unittest
 
@@ -17,7 +17,7 @@ def tearDownModule():
 
 class Names(BoxTest):
     def hosts_of_run(self, host, hosts, devices):
-        """The host of each device of a run that is started on `host`."""
+        """Host of each device of a run started on `host`."""
         result = self.run_on(host, "--hosts", hosts, "--stats", "--", app("multi_device", "shared"))
         self.assertRegex(result.stdout, rf"\b{devices} devices?: PASS")
         self.assertEqual(own_lines(result.stderr), [])
@@ -51,7 +51,7 @@ class Names(BoxTest):
         self.assert_nothing_left()
 
     def test_short_form_of_the_own_name_is_another_host(self):
-        """Open MPI knows it by the first label alone, where no other host has a full name."""
+        """If no other host has a full name, Open MPI compares only the first label."""
         if self.relay == "mpi" and not OF_MPICH:
             result = self.run_on("g.b", "--hosts", "g", "--", app("vector_add", "shared"), status=OWN_FAILURE)
             refused = "Open MPI takes host g for this one, g.b: name it by its full name"
@@ -63,7 +63,7 @@ class Names(BoxTest):
         self.assert_nothing_left()
 
     def test_ranks(self):
-        """The ranks' own mpirun keeps the names, too: the secret of the run goes with them."""
+        """The ranks' own mpirun keeps the names too, since it passes the secret of the run to them."""
         result = self.run_on("n0", "--hosts", "g.a:1,g.b:1", "-np", "2", "--app-hosts", "g.b,g.a", "--", "hostname")
         self.assertEqual(sorted(result.stdout.split()), ["g.a", "g.b"])
         self.assert_nothing_left()

@@ -1,5 +1,6 @@
-"""Runs inside jobs of PBS, Torque and LSF, as their manuals describe them: no such system is here. What starts a process
-on another node is a script that takes the same arguments, and does with input, output and environment as they do."""
+"""Runs inside jobs of PBS, Torque and LSF, emulated after their manuals, since none of them is installed. A script
+starts processes on other nodes. It takes the same arguments as the system's command, and treats input, output and
+environment in the same way."""
 import json
 import os
 
@@ -20,7 +21,7 @@ def tearDownModule():
     BOX.down()
 
 
-# To a node of the job, with the GPUs that the system's own daemon there makes visible.
+# Starts a command on a node of the job, with the GPUs made visible by the system's daemon there.
 REACH = r"""#!/bin/bash
 set -eu
 reach() {
@@ -31,7 +32,7 @@ reach() {
   exec %(script)s --name %(box)s remote-shell "$host" env "${variables[@]}" "$@"
 }
 """
-# tm_spawn: the words are those of execvp, there is no input, and the output is the job's.
+# tm_spawn: passes the words to execvp, without input; the output goes to the job's output.
 OF_PBS = REACH + r"""
 %(usage)s
 grep -qx -- "$host" "$PBS_NODEFILE" || { echo "$0: host \"$host\" is not a node in job <$PBS_JOBID>" >&2; exit 255; }
@@ -39,7 +40,7 @@ reach "$host" "$(printf '%%q ' "$@")" </dev/null >>%(folder)s/job-output 2>&1
 """
 PBS_TMRSH = OF_PBS.replace("%(usage)s", '[[ $1 != -* && $# -ge 2 ]] || exit 255; host=$1; shift')
 PBSDSH = OF_PBS.replace("%(usage)s", '[[ $1 == -h && $# -ge 3 ]] || exit 255; host=$2; shift 2')
-# As rsh and ssh: a shell there reads the words.
+# blaunch: a shell on the node parses the words, as with rsh and ssh.
 BLAUNCH = REACH + r"""
 [[ $1 != -* && $# -ge 2 && -n $LSB_JOBID ]] || exit 255
 host=$1; shift
@@ -69,7 +70,7 @@ class Jobs(BoxTest):
         return str(path)
 
     def in_job(self, host, job, *arguments, status=0, **more):
-        """cuspan on a node, with the variables of a job."""
+        """Runs cuspan on a node, with the variables of a job."""
         variables = {"PATH": f"{self.bin}:{os.environ['PATH']}", "CUSPAN_SOFT_VISIBLE": "chosen", **job}
         words = ["env", *(word for name in NOT_OF_A_JOB for word in ("-u", name)),
                  *(f"{name}={value}" for name, value in variables.items())]
@@ -78,17 +79,17 @@ class Jobs(BoxTest):
         return result
 
     def hosts(self, host, job, *arguments, **more):
-        """Of the devices of a run."""
+        """Hosts of the devices of a run, and the finished process."""
         result = self.in_job(host, job, "devices", "--json", *arguments, **more)
         return [device["host"] for device in json.loads(result.stdout)], result
 
     @staticmethod
     def uuids(result):
-        """Of the output of `cuspan devices --json`: which devices they are."""
+        """UUIDs in the output of `cuspan devices --json`."""
         return [device["uuid"] for device in json.loads(result.stdout)]
 
     def of_node(self, host):
-        """All devices that a node has."""
+        """UUIDs of all devices of a node."""
         return self.uuids(self.in_job(host, {"CUSPAN_SOFT_VISIBLE": "all"}, "devices", "--json"))
 
     def pbs(self, *nodes, **more):
@@ -101,7 +102,7 @@ class Jobs(BoxTest):
         self.assertNotIn("CUDA_VISIBLE_DEVICES", given)
 
     def test_pbs(self):
-        """The command is on a node without GPUs, where PBS makes none visible."""
+        """The command runs on a node without GPUs; PBS makes none visible there."""
         self.launcher("pbs_tmrsh", PBS_TMRSH)
         self.visible(n1="1", n2="0,2")
         job = self.pbs("n0", "n1", "n1", "n2", CUDA_VISIBLE_DEVICES="")
@@ -116,7 +117,7 @@ class Jobs(BoxTest):
         self.assertEqual(self.hosts("n1", self.pbs("n1.box", "n2", CUDA_VISIBLE_DEVICES="1"))[0], ["n1", "n2", "n2"])
 
     def test_torque(self):
-        """Its list says which GPUs, whatever is visible."""
+        """Torque's list of GPUs decides, not the visible ones."""
         self.launcher("pbsdsh", PBSDSH)
         self.visible(n2="0,1,2")
         job = self.pbs("n1", "n2", "n2", PBS_VERSION="TORQUE-6.1.2", CUDA_VISIBLE_DEVICES="1,0",
@@ -146,14 +147,14 @@ class Jobs(BoxTest):
                 self.assert_no_secrets("n2")
 
     def test_where_nothing_says_which_gpus(self):
-        """A line says so, on the node that it is about."""
+        """A line names the node in question."""
         self.launcher("blaunch", BLAUNCH)
         self.visible(n1="0")
         told = {"LSB_JOBID": "7", "LSB_HOSTS": "n1 n2", "CUDA_VISIBLE_DEVICES": "0"}
         limits = "limit them with --hosts HOST:GPUS,… or --gpus N"
         hosts, result = self.hosts("n1", told, "--device", "auto")
         self.assertEqual(hosts, ["n1", "n2", "n2", "n2"])
-        # What Hydra's shell says on the way is not for the user.
+        # Hydra's shell adds lines of its own.
         if not OF_MPICH:
             self.assertIn("cuspan: host n2: CUDA_VISIBLE_DEVICES is not set there, so all GPUs that it lets you open are used: "
                           f"{limits}\n", result.stderr)
@@ -182,7 +183,7 @@ class Jobs(BoxTest):
         self.launcher("pbs_tmrsh", PBS_TMRSH)
         result = self.in_job("n1", job, "run", "--relay", "ucx", "--", "true", status=OWN_FAILURE)
         self.assertIn("--relay ucx needs a remote shell that passes on its input", result.stderr)
-        # A node of the job on which the agent does not start.
+        # The agent does not start on a node of the job.
         result = self.in_job("n1", job, "run", "--remote-prefix", "/nonexistent", "--", "true", status=OWN_FAILURE)
         self.assertIn("/nonexistent", result.stderr)
 

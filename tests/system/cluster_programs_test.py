@@ -1,5 +1,5 @@
-"""Programs on hosts other than the one where the run is started: ranks of an MPI program find the agent of
-their node, and use devices of that node and of all others."""
+"""Programs on hosts other than the run's: ranks of an MPI program find the agent of their node, and use devices of this
+node and of all others."""
 from box import Box, BoxTest
 from harness import Statistics, app, program
 
@@ -28,7 +28,7 @@ class Elsewhere(BoxTest):
         self.assertEqual(statistics.devices(), {0, 1, 2, 3})
         self.assertEqual(statistics.paths(), {self.relay})
         self.assertEqual({row["host"] for row in statistics.rows}, {"n2", "n3"})
-        # A session's number tells its agent: the host where the run was started, and n1.
+        # A session's number contains its agent's rank: 0 for the host of the run, 3 for n1.
         self.assertEqual({int(row["session"]) // 1_000_000 for row in statistics.rows}, {0, 3})
         self.assert_nothing_left()
 

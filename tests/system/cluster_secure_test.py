@@ -1,4 +1,4 @@
-"""--secure: nothing goes from host to host but through WireGuard, which runs in user space here."""
+"""--secure: all traffic between hosts goes through WireGuard, running in user space here."""
 import pathlib
 import shutil
 import subprocess
@@ -8,11 +8,11 @@ import unittest
 from box import SCRIPT, Box, BoxTest
 from harness import OF_MPICH, OWN_FAILURE, app, of_open_mpi
 
-# MPICH cannot be kept to an interface.
+# MPICH cannot be restricted to an interface.
 RELAYS = ("ucx",) if OF_MPICH else ("mpi", "ucx")
 PORT = 51820
-# Prints what crosses the host's cable and is neither WireGuard's nor the kernel's own (ARP, IGMP, ICMPv6): protocol and ports. First a line when
-# it listens; at the end of its input how many packets were WireGuard's.
+# Prints protocol and ports of each IPv4 packet on the host's eth0, except packets of WireGuard and of the kernel itself
+# (IGMP). Prints a first line when it listens, and at the end of its input the number of WireGuard packets.
 SNIFFER = """
 import socket, struct, sys, threading
 raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -59,7 +59,8 @@ def tearDownModule():
 
 
 def connect(box):
-    """A tunnel between each two hosts; their interfaces have names of their own, and their names lead there."""
+    """Connects each two hosts by a tunnel. The tunnels' interfaces have different names on each host, and the hosts'
+    names resolve to the tunnels' addresses."""
     keys = [subprocess.run(["wg", "genkey"], capture_output=True, text=True, check=True).stdout for _ in box.hosts]
     public = [subprocess.run(["wg", "pubkey"], input=key, capture_output=True, text=True, check=True).stdout.strip()
               for key in keys]
@@ -84,14 +85,14 @@ def connect(box):
 
 class Secure(BoxTest):
     def sniff(self):
-        """Begins to look at all hosts' cables."""
+        """Starts to record the packets on the eth0 of all hosts."""
         sniffers = [self.start(self.box.on(host, sys.executable, "-c", SNIFFER)) for host in self.box.hosts]
         for sniffer in sniffers:
             self.assertEqual(self.answer(sniffer), "listens")
         return sniffers
 
     def seen(self, sniffers):
-        """(plain lines, encrypted packets) on each host's cable."""
+        """(unencrypted packets, number of encrypted packets) of each host."""
         found = []
         for sniffer in sniffers:
             status, out, _ = self.ends(sniffer)
@@ -101,7 +102,7 @@ class Secure(BoxTest):
         return found
 
     def use_both(self, relay, *options, **more):
-        """A run that uses GPUs of two other hosts, and copies between them."""
+        """Runs a program on GPUs of two other hosts, with copies between them."""
         run = self.start_on("n0", "--hosts", "n1,n2", "--relay", relay, *options, "--", app("peer_copies", "shared"), **more)
         status, out, err = self.ends(run)
         self.assertEqual((status, "PASS" in out), (0, True), out + err)
@@ -147,9 +148,9 @@ class Secure(BoxTest):
         self.assertIn("host n1 is reached by eth0", result.stderr)
 
     def test_an_agent_that_reaches_others_otherwise_is_refused(self):
-        for address in ("10.78.0.1", "10.78.0.3"):  # The head agent's host, and another one's.
+        for address in ("10.78.0.1", "10.78.0.3"):  # The head agent's host, and another one.
             with self.subTest(address):
-                # By its plain cable.
+                # Routes n1's packets to it around the tunnel.
                 subprocess.run(self.box.on("n1", "ip", "route", "add", f"{address}/32", "dev", "eth0"), check=True)
                 for relay in RELAYS:
                     result = self.run_on("n0", "--hosts", "n1,n2", "--relay", relay, "--secure", ",".join(self.box.tunnels),
@@ -159,7 +160,7 @@ class Secure(BoxTest):
                 subprocess.run(self.box.on("n1", "ip", "route", "del", f"{address}/32", "dev", "eth0"), check=True)
 
     def test_hosts_may_be_named_by_addresses(self):
-        # Their names lead past the tunnels.
+        # The names resolve to addresses outside of the tunnels.
         self.box.use_names("10.77.0.")
         self.addCleanup(self.box.use_names, "10.78.0.")
         shell = self.folder / "shell"

@@ -1,4 +1,4 @@
-"""Runs inside jobs of a real Slurm: its nodes and GPUs, nobody else's, and nothing left behind."""
+"""Runs inside jobs of a real Slurm: they use the job's nodes and GPUs only, and leave nothing behind."""
 import json
 import os
 import pathlib
@@ -32,7 +32,7 @@ def tearDownModule():
 
 
 class SlurmTest(BoxTest):
-    """Each test ends with no job, and with nothing of its own on any host."""
+    """Each test ends without jobs, and without leftovers of its own on any host."""
 
     def setUp(self):
         super().setUp()
@@ -44,7 +44,7 @@ class SlurmTest(BoxTest):
                 if name in more or name.startswith(("CUSPAN_", "OMPI_ALLOW", "HWLOC_")) or name == "MPIRUN"}
 
     def salloc(self, options, *command, status=0, host="n0", alone=True, **more):
-        """Runs a command in a job, to the end; where it is alone nothing is left then."""
+        """Runs a command in a job, to its end. If `alone`, checks that no job and no process is left."""
         line = SLURM.on(host, "salloc", "--quiet", *options, *command, **self.variables(**more))
         result = self.run_command(line, self.environment(), status)
         if alone:
@@ -57,7 +57,7 @@ class SlurmTest(BoxTest):
         return str(script)
 
     def sbatch(self, script, *options, **more):
-        """Submits; the job's id, and the file of its output."""
+        """Submits a script; returns the job's id and the file of its output."""
         output = self.folder / "output"
         line = SLURM.on("n0", "sbatch", "--parsable", f"--output={output}-%j", *options, script, **self.variables(**more))
         job = self.run_command(line, self.environment()).stdout.strip()
@@ -72,13 +72,13 @@ class SlurmTest(BoxTest):
 
     @staticmethod
     def said(output):
-        """What a script has written, without that Slurm had a step wait until the controller knew of another's end."""
+        """Output of a script, without Slurm's lines about steps waiting for the controller."""
         return re.sub(r"^srun: (Job \d+ step creation temporarily disabled|Step created for).*\n", "", output.read_text(),
                       flags=re.MULTILINE)
 
     @staticmethod
     def places(devices):
-        """Of the output of `cuspan devices --json`: where the devices are."""
+        """(host, UUID) of each device in the output of `cuspan devices --json`."""
         return [(device["host"], device["uuid"]) for device in json.loads(devices)]
 
     def cuspan_line(self, *arguments):
@@ -116,7 +116,7 @@ class Jobs(SlurmTest):
                                  ("vector_add: 1048576 elements on 4 devices: PASS\n", ""))
 
     def test_doctor(self):
-        """It asks the nodes of the job, by srun, and their GPUs."""
+        """The doctor uses srun to check the nodes of the job and their GPUs."""
         for relay in ("mpi", "ucx"):
             with self.subTest(relay):
                 result = self.salloc(["--partition=cpu", "--nodes=1", ":", "--partition=gpu", "--nodes=2", "--gres=gpu:2"],
@@ -150,7 +150,7 @@ class Jobs(SlurmTest):
                 self.assert_no_job_left()
 
     def test_ranks_of_an_mpi_program(self):
-        """On the node of the command, or on those that are named, where Open MPI has them started by srun."""
+        """Ranks run on the command's node, or on the named nodes; Open MPI starts these by srun."""
         for name, hosts in (("here", []), ("on both nodes", ["--app-hosts", "n1:2,n2:2"])):
             with self.subTest(name):
                 script = self.batch_script(self.cuspan_line("run", "-np", "4", "--gpus-per-rank", "1", *hosts, "--",
@@ -163,11 +163,11 @@ class Jobs(SlurmTest):
     def test_the_switch_comes_first(self):
         result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:1"], "srun", "--nodes=1", "--ntasks=1",
                              "--gres=none", *self.cuspan("devices", "--json"), CUSPAN_BATCH="off")
-        # All that the node has: Slurm's own limits are what keeps them away, and here are none.
+        # All GPUs of the node: only Slurm's own device limits would hide them, and this cluster has none.
         self.assertEqual([host for host, _ in self.places(result.stdout)], ["n1"] * 2)
 
     def test_named_hosts(self):
-        """From a node of the job and from another one; they have the GPUs of the job, and no others."""
+        """Started on a node of the job or on another one, runs have the GPUs of the job and no others."""
         gpus = ["--partition=gpu", "--nodes=2", "--gres=gpu:1"]
         for options, hosts, places in ((["--partition=cpu", ":", *gpus], "n2,n1:4", ["n2", "n1"]), (gpus, "n2", ["n2"])):
             with self.subTest(options):
@@ -194,7 +194,7 @@ class Jobs(SlurmTest):
         self.assertRegex(result.stderr, "cuspan: Slurm job .*scontrol.*; try again, or set CUSPAN_BATCH=off and ")
 
     def test_tasks_of_an_array(self):
-        """The last one has the array's own id, for which Slurm tells of all."""
+        """The last task has the array's own id; Slurm answers a query of it with all tasks."""
         script = self.batch_script(self.cuspan_line("devices", "--json"), "sleep 2",
                                    options=["--array=0-1 --partition=gpu --gres=gpu:1"])
         line = SLURM.on("n0", "sbatch", "--parsable", f"--output={self.folder}/output-%a", script, **self.variables())
@@ -206,7 +206,7 @@ class Jobs(SlurmTest):
         self.assert_no_job_left()
 
     def test_a_variable_of_the_users_opens_no_other_gpus(self):
-        """In the shell of salloc nothing is Slurm's; on n2 another job has the first GPU."""
+        """CUDA_VISIBLE_DEVICES in salloc's shell is not set by Slurm; on n2 another job has the first GPU."""
         holder, _ = self.sbatch(self.batch_script("sleep 60"), "--partition=gpu", "--nodelist=n2", "--gres=gpu:1")
         wait_until(lambda: "RUNNING" in SLURM.ask("scontrol", "show", "job", holder), SLURM.jobs)
         line = SLURM.on("n2", "salloc", "--quiet", "--partition=gpu", "--nodelist=n2", "--gres=gpu:1",
@@ -218,7 +218,7 @@ class Jobs(SlurmTest):
 
 
 class Ranks(SlurmTest):
-    """Of an MPI program, started by srun."""
+    """Ranks of an MPI program, started by srun."""
     JOB = ("--partition=gpu", "--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--gres=gpu:2")
 
     def setUp(self):
@@ -226,7 +226,7 @@ class Ranks(SlurmTest):
         self.types = SLURM.ask("srun", "--mpi=list").split()
 
     def of_a_job(self, mpi, hosts, *command):
-        """Four ranks with a GPU each, on each of these lists of hosts; they have those of the job in its order."""
+        """Runs four ranks with a GPU each, once per list of hosts. They have the job's GPUs in its order."""
         if mpi not in self.types:
             self.skipTest(f"this Slurm has no {mpi}")
         runs = [self.cuspan_line("run", "-np", "4", "--gpus-per-rank", "1", "--app-mpirun", f"'srun --mpi={mpi}'", *where,
@@ -243,7 +243,7 @@ class Ranks(SlurmTest):
         return said
 
     def test_pmix(self):
-        """Where Slurm places them, on one node, and on two in another order."""
+        """Ranks placed by Slurm, on one node, and on two in another order."""
         hosts = ([], ["--app-hosts", "n1:4"], ["--app-hosts", "n2:1,n1"])
         said = self.of_a_job("pmix", hosts, program("ranks", "shared"), "1")
         self.assertEqual(said.count("world size 4, devices a rank 1, pi 3.1415926536: PASS"), len(hosts), said)
@@ -253,14 +253,15 @@ class Ranks(SlurmTest):
         self.of_a_job("pmi2", ([], ["--app-hosts", "n2:4"]), sys.executable, "-BS", str(rank))
 
     def test_ends(self):
-        """As srun ends: with the code of a rank, or what stands for its signal; and the others with it."""
+        """The run ends with srun's status: the exit status of a rank, or the one for its signal. The other ranks end
+        too."""
         job = ["--partition=gpu", "--nodes=2", "--gres=gpu:1"]
         for end, status in (("exit 7", 7), ("kill -KILL $$", 137)):
             with self.subTest(end):
                 rank = f"[ $SLURM_PROCID = 1 ] && {end}; [ $SLURM_PROCID = 1 ] || exec sleep 1000"
                 self.salloc(job, *self.cuspan("run", "-np", "2", "--app-mpirun", "srun", "--", "sh", "-c", rank),
                             status=max(status, 143))
-        # What is sent to cuspan goes to srun, and from there to the ranks.
+        # cuspan passes signals to srun, and srun to the ranks.
         ready = self.folder / "ready"
         rank = f"trap 'exit 5' USR1; touch {ready}; while :; do sleep 0.1; done"
         run = self.start(SLURM.on("n1", "salloc", "--quiet", "--partition=gpu", "--gres=gpu:1",
@@ -281,7 +282,8 @@ class Ranks(SlurmTest):
 
 class Leases(SlurmTest):
     def test_a_run_outside_has_a_gpu_of_the_job(self):
-        """Slurm and the leases disagree: the job's run waits, fails, or takes others, and says why."""
+        """A run outside of jobs has a GPU given to the job: the job's run waits, fails, or takes others, and prints the
+        reason."""
         leases = {"CUSPAN_LEASES": "on", "CUSPAN_LEASE_FOLDER": str(self.folder)}
         outside = self.start_on("n1", "--gpus", "1", "--", "sh", "-c", "echo here; cat", **leases)
         self.assertEqual(outside.stdout.readline(), "here\n")
@@ -333,7 +335,7 @@ class Sharing(SlurmTest):
         self.assert_no_job_left()
 
     def test_steps_side_by_side(self):
-        """Steps of the job's own start and end while a run has all of its GPUs, and a step with a GPU has that one."""
+        """While a run has all GPUs of the job, other steps of the job start and end; a step with a GPU has this GPU."""
         holds = self.cuspan_line("run", "--", program("holds", "shared"))
         devices = self.cuspan_line("devices", "--json")
         script = self.batch_script(
@@ -377,7 +379,7 @@ class Plugin(SlurmTest):
         self.assertEqual(self.srun("--gres=gpu:2", "--cuspan-gpus=1", "sh", "-c", "exit 7", status=7).stdout, "")
 
     def test_ranks_in_a_script(self):
-        """They belong to the run that starts them, and begin no other."""
+        """The ranks belong to the run starting them, and start no run themselves."""
         if "pmix" not in SLURM.ask("srun", "--mpi=list").split():
             self.skipTest("this Slurm has no pmix")
         script = self.batch_script(self.cuspan_line("run", "-np", "2", "--gpus-per-rank", "1", "--app-mpirun",
@@ -402,7 +404,7 @@ class Plugin(SlurmTest):
 
 class Ends(SlurmTest):
     def start_held(self, *options, relay="mpi", before="true"):
-        """A job whose run has all of its GPUs, after a command; its id."""
+        """Starts a job running `before` and then a run with all GPUs of the job; returns its id."""
         script = self.batch_script(before, self.cuspan_line("run", "--", program("long_kernel", "shared"), "64 64 4") + " < /dev/zero")
         job, output = self.sbatch(script, "--partition=gpu", "--nodes=2", "--gres=gpu:2", *options, CUSPAN_RELAY=relay,
                                   CUSPAN_SOFT_RATE="1000")
@@ -419,13 +421,13 @@ class Ends(SlurmTest):
                 self.assert_no_job_left()
 
     def test_requeued_in_a_kernel(self):
-        """Its run leaves nothing behind, and the job runs again, to the end."""
+        """The run leaves nothing behind, and the job runs again, to its end."""
         again = self.cuspan_line("run", "--", app("vector_add", "shared"))
         job = self.start_held("--requeue", before=f"[ -n \"$SLURM_RESTART_COUNT\" ] && exec {again}")
         SLURM.ask("scontrol", "requeue", job)
         wait_until(lambda: "JobState=PENDING" in SLURM.ask("scontrol", "show", "job", job), "the job waits again")
         self.assert_nothing_left()
-        # Slurm has it wait for two minutes.
+        # Slurm delays requeued jobs by two minutes.
         SLURM.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
         self.wait_for_job(job)
         self.assertEqual((self.folder / f"output-{job}").read_text(), "vector_add: 1048576 elements on 4 devices: PASS\n")
@@ -433,7 +435,7 @@ class Ends(SlurmTest):
 
     def test_time_limit(self):
         job = self.start_held("--time=1")
-        # A minute is the shortest that there is.
+        # The shortest limit is a minute.
         end = time.monotonic() + 2 * DEADLINE_S
         while job in SLURM.jobs() and time.monotonic() < end:
             time.sleep(0.2)
@@ -441,7 +443,7 @@ class Ends(SlurmTest):
         self.assert_no_job_left()
 
     def lose_a_node(self, relay):
-        """A program on n0 with a GPU of n1 and one of n2, of which the latter's slurmd and agent are killed."""
+        """Starts a program on n0 with a GPU each of n1 and n2; kills slurmd and the agent of n2."""
         command = SLURM.on("n0", "salloc", "--quiet", "--no-kill", "--partition=cpu", ":", "--no-kill", "--partition=gpu",
                            "--nodes=2", "--gres=gpu:1", *self.cuspan("run", "--"), program("holds", "shared"),
                            **self.variables(CUSPAN_RELAY=relay))

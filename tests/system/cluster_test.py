@@ -1,7 +1,7 @@
-"""Several hosts: devices of three others at once, copies between nodes, and whatever dies or is cut off.
+"""Several hosts: devices of three others at once, copies between nodes, and failures of processes and links.
 
-With CUSPAN_FAULT_TABLE=FILE each fault appends a line there: what died, what the user saw, the exit
-status, and after how long the devices were free.
+CUSPAN_FAULT_TABLE=FILE: each fault appends a line to the file: the failure, its effect on the user, the exit status,
+and the time until the devices were free.
 """
 import json
 import os
@@ -13,7 +13,7 @@ from harness import DAEMON, OWN_FAILURE, STARTER, Statistics, app, own_lines, pr
 
 LOST = "cudaErrorDevicesUnavailable"
 OTHERS = "n1,n2,n3"
-# For which a host may be silent, where a test cuts it off. Other tests take processors, too: that is not silence.
+# Heartbeat time of tests cutting off a host. It leaves a margin for delays by other tests' load.
 HEARTBEAT_S = 4
 
 
@@ -31,7 +31,7 @@ class Devices(BoxTest):
         return {int(row["device"]): row["host"] for row in statistics.rows}
 
     def test_of_three_hosts_at_once(self):
-        """The program's host has none itself."""
+        """The program's host has no devices."""
         self.run_command(self.box.on("n0", *self.cuspan("devices")), self.environment(), status=OWN_FAILURE)
         listed = json.loads(self.run_command(self.box.on("n0", *self.cuspan("devices", "--json", "--hosts", OTHERS)),
                                              self.environment()).stdout)
@@ -48,7 +48,7 @@ class Devices(BoxTest):
         self.assert_nothing_left()
 
     def test_own_and_others(self):
-        """Hosts share this machine's memory; only what is on the program's host may use it."""
+        """All hosts share this machine's memory, but only processes on the program's host may use it."""
         result = self.run_on("n1", "--hosts", "n2:1,n1:1", "--stats", "--", app("peer_copies", "shared"), "16", "4")
         self.assertIn("2 devices: PASS", result.stdout)
         rows = Statistics(result.stderr).rows
@@ -66,7 +66,7 @@ class Devices(BoxTest):
         result = self.run_on("n0", "--hosts", "n1:1,n3:1", "--", app("latches", "shared"), "10")
         self.assertIn("us for a round trip between two devices through mapped memory", result.stdout)
         self.assertIn("10 rounds, 2 devices: PASS", result.stdout)
-        # The order is not kept of registered memory, nor between the devices; both are said.
+        # The order of accesses is not kept in registered memory, nor between devices; cuspan prints a line for each.
         self.assertEqual([line for line in own_lines(result.stderr) if "in another order" not in line], [])
         self.assert_nothing_left()
 
@@ -81,10 +81,10 @@ class Devices(BoxTest):
 
 
 class Faults(BoxTest):
-    """One thing dies; the rest goes on or ends with a word, and nothing is left."""
+    """If one process or link fails, the rest continues, or ends with a message; nothing is left."""
 
     def hold(self, **more):
-        """A program on n0 that does as it is told, with devices 0 … 5 of n1, n2 and n3; one on each is open."""
+        """Starts `holds` on n0 with devices 0 … 5 of n1, n2 and n3; opens one on each host."""
         process = self.start_on("n0", "--hosts", OTHERS, "--", program("holds", "shared"), **more)
         for device in (0, 2, 4):
             self.assertEqual(self.ask(process, f"use {device}"), "right")
@@ -97,7 +97,7 @@ class Faults(BoxTest):
         return wait_until(lambda: self.processes_on(host, "cuspan-agent"), f"an agent on {host}")[0][0]
 
     def free_after(self, start, hosts):
-        """Waits until no proxy is left on these hosts; the seconds since `start`."""
+        """Waits until no proxy is left on these hosts; returns the seconds since `start`."""
         wait_until(lambda: not any(self.proxies(host) for host in hosts), f"no proxies on {hosts}")
         return time.monotonic() - start
 
@@ -107,7 +107,7 @@ class Faults(BoxTest):
                 table.write(f"{what} | {seen} | {status} | nothing | {free:.2f} s\n")
 
     def line_with(self, errors, *words):
-        """The line of cuspan's own that has all of these words."""
+        """The line of cuspan's own with all these words."""
         found = [line for line in own_lines(errors) if all(word in line for word in words)]
         self.assertTrue(found, f"no line with {words} in:\n{errors}")
         return found[0]
@@ -125,7 +125,7 @@ class Faults(BoxTest):
         self.report("program killed (-9), a kernel running", "its own end", "SIGKILL", free)
 
     def test_one_program_of_a_run_killed(self):
-        """The run goes on, and the dead program's devices are free for the next."""
+        """The run continues, and the dead program's devices are free for the next program."""
         holds = program("holds", "static")
         process = self.start_on("n0", "--hosts", OTHERS, "--", "sh", "-c", f"{holds}; {holds}")
         self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
@@ -157,8 +157,8 @@ class Faults(BoxTest):
         self.report("proxy killed (-9), a call waiting", f"{LOST} for its device; \"{line}\"", status, free)
 
     def test_host_cut_off(self):
-        """Its devices are given up after the heartbeat time, the others work on; what runs there ends by itself, and
-        its leases with it."""
+        """After the heartbeat time, its devices are lost; the others continue. Its processes end by themselves, and
+        their leases with them."""
         leases = {"CUSPAN_LEASES": "on", "CUSPAN_LEASE_FOLDER": str(self.temporary)}
         process = self.hold(CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S), **leases)
         next_run = ("--gpus", "2", "--no-wait", "--", program("ends", "static"), "exit", "0")
@@ -208,7 +208,7 @@ class Faults(BoxTest):
                     f"{status} (the program's)", free)
 
     def test_link_stalled(self):
-        """Shorter than the heartbeat time: nothing but a wait."""
+        """A stall shorter than the heartbeat time only delays calls."""
         process = self.hold()
         stall = self.box.stall("n2", 5)
         self.assertEqual(self.ask(process, "use 0"), "right")
@@ -223,7 +223,7 @@ class Faults(BoxTest):
         self.report("link stalled for 5 s", f"a call that took {waited:.1f} s", status, 0)
 
     def test_agent_killed(self):
-        """MPI ends all agents; with UCX the others go on. The message names the host."""
+        """MPI ends all agents; with UCX the others continue. The message names the host."""
         process = self.hold()
         if self.relay == "ucx":
             return self.other_agents_go_on(process)
@@ -272,7 +272,7 @@ class Faults(BoxTest):
         self.report("mpirun killed (-9)", f"{LOST} for all; \"{line}\"", status, free)
 
     def test_interrupted(self):
-        """Ctrl-C goes to the whole terminal: the program ends of it, and the run with it."""
+        """Ctrl-C sends SIGINT to all processes of the terminal: it ends the program, and thereby the run."""
         process = self.start(["setsid", "--wait", *self.box.on("n0", *self.cuspan("run", "--hosts", OTHERS, "--",
                                                                                   program("holds", "shared")))])
         self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
@@ -293,7 +293,7 @@ class Faults(BoxTest):
         os.kill(self.processes("cuspan")[0][0], signal.SIGKILL)
         self.assertEqual(self.answer(process), LOST)
         free = self.free_after(start, ("n1", "n2", "n3"))
-        # The program ends when it likes; this one does at the first error.
+        # The program decides about its end; this one ends at the first error.
         self.assert_nothing_left()
         self.report("cuspan run killed (-9)", f"the shell's word; the program: {LOST}", "SIGKILL", free)
 
@@ -313,12 +313,12 @@ class Start(BoxTest):
         self.assert_nothing_left()
 
     def test_host_that_is_cut_off(self):
-        """mpirun's way to it fails; the message names it."""
+        """mpirun cannot reach it; the message names it."""
         self.box.call("link", "n3", "down")
         self.addCleanup(self.box.call, "link", "n3", "up")
         process = self.start_on("n0", "--hosts", "n1,n3", "--", "true",
                                 OMPI_MCA_oob_tcp_keepalive_time="1", OMPI_MCA_oob_tcp_keepalive_intvl="1")
-        # The box's remote shell needs no network, but what it starts there does.
+        # The box's remote shell needs no network; the processes started there do.
         wait_until(lambda: self.processes_on("n3"), "a daemon on n3")
         process.terminate()
         self.ends(process)
@@ -327,14 +327,14 @@ class Start(BoxTest):
 
 
 class Allocation(BoxTest):
-    """Many runs at once, and fewer devices than they want."""
+    """Many runs at once, and fewer devices than requested."""
     RUNS = 20
 
     def test_twenty_runs_for_six_devices(self):
-        """All are served, in the order in which they were started, and no device is ever with two."""
+        """All runs get their devices in the order of their start, and no device is leased twice."""
         log = self.folder / "leases"
         variables = self.environment(CUSPAN_LEASES="on", CUSPAN_LEASE_LOG=str(log), CUSPAN_LEASE_FOLDER=str(self.temporary))
-        # Sizes from 1 to 6 that all have to wait for each other.
+        # Sizes from 1 to 6; all runs have to wait for each other.
         sizes = [1 + 5 * number % 6 for number in range(self.RUNS)]
         runs = [self.start(self.box.on("n0", *self.cuspan("run", "--hosts", OTHERS, "--gpus", str(size), "--wait", "--",
                                                           program("ends", "static"), "exit", "0")), variables)
@@ -346,11 +346,11 @@ class Allocation(BoxTest):
         self.assert_nothing_left()
 
     def check(self, text, sizes):
-        """The lease log against what leases are."""
-        holders = {}  # By host and GPU: the run that has it.
-        held = {}     # By run: its GPUs now,
-        most = {}     # and how many it had at most.
-        waiting = {}  # By host: the runs that have arrived there and have not left.
+        """Checks the lease log for consistency."""
+        holders = {}  # Run holding it, by (host, GPU).
+        held = {}     # Current GPUs, by run.
+        most = {}     # Largest number of GPUs, by run.
+        waiting = {}  # Arrived and not yet gone runs, by host.
         for line in text.splitlines():
             words = line.split()
             event, fields = words[1], dict(word.split("=", 1) for word in words[2:])

@@ -1,4 +1,5 @@
-"""Several hosts over UCX: what differs from MPI, and a share of the rest. With SYSTEM_TEST_RELAY=ucx all tests use it."""
+"""Several hosts over UCX: differences from MPI, and a part of the other tests. SYSTEM_TEST_RELAY=ucx runs all tests
+over UCX."""
 import unittest
 
 import cluster_test
@@ -15,7 +16,7 @@ tearDownModule = cluster_test.tearDownModule
 
 
 def share(tests, *names):
-    """A class with these tests of another one."""
+    """A subclass with only these tests of another class."""
     return type(tests.__name__, (tests,), {"relay": "ucx", **{
         name: None for name in unittest.TestLoader().getTestCaseNames(tests) if name not in names}})
 

@@ -1,4 +1,4 @@
-"""Waits of a client for devices of another host end, whatever process of the run is killed or stopped, on any host."""
+"""A client's waits for devices of another host end after any process of the run, on any host, is killed or stopped."""
 import itertools
 import os
 import shutil
@@ -9,7 +9,7 @@ from box import Box, BoxTest
 from harness import DAEMON, STARTER, UCX, program, state_of, wait_until, ways
 
 LOST = "cudaErrorDevicesUnavailable"
-# A wait that lasts longer hangs.
+# A longer wait counts as hanging.
 LIMIT_S = 10
 WAITS = ("room", "slots", "bytes", "event")
 HOW = ((signal.SIGKILL,), (signal.SIGSTOP, signal.SIGKILL))
@@ -28,7 +28,7 @@ class Waits(BoxTest):
     def rounds(self, relay, victims):
         self.relay = relay
         for wait, (number, victim) in itertools.product(WAITS, enumerate(victims)):
-            # Each in both ways, with half of the waits each.
+            # Each victim is killed in both ways, half of the waits with each.
             how = HOW[(number + WAITS.index(wait)) % 2]
             with self.subTest(wait=wait, victim=victim, how=how):
                 self.round(wait, victim, how)
@@ -48,14 +48,14 @@ class Waits(BoxTest):
         self.assertEqual(out, LOST + "\n", err)
         self.assertLess(time.monotonic() - killed, LIMIT_S, err)
         if name == DAEMON:
-            # On its own host nobody is left who could remove Open MPI's files for it.
+            # If all processes on its own host are gone, Open MPI's files remain; the test removes them.
             wait_until(lambda: not self.processes(), "all processes are gone")
             shutil.rmtree(self.temporary)
             self.temporary.mkdir()
         self.assert_nothing_left()
 
     def test_over_mpi(self):
-        """One rank of MPI's that is gone ends all."""
+        """The loss of one MPI rank ends all."""
         self.rounds("mpi", ((STARTER, "n0"), ("cuspan-agent", "n0"), (DAEMON, "n1"), ("cuspan-agent", "n1"),
                             ("cuspan-proxy", "n1"), (DAEMON, "n2"), ("cuspan-agent", "n2")))
 

@@ -1,5 +1,5 @@
-"""NCCL in programs of a run: ranks that are processes, and ranks that are lost. What it computes, the programs of
-tests/apps check."""
+"""NCCL in programs of a run: ranks in processes of their own, and lost ranks. The programs of tests/apps check NCCL's
+results."""
 import json
 import os
 import re
@@ -39,7 +39,7 @@ class Ranks(SystemTest):
         self.assert_nothing_left()
 
     def test_a_device_that_is_lost(self):
-        """All ranks of the process hear of it, those of other devices as well."""
+        """All ranks of the process get the error, those of other devices too."""
         for path in PATHS:
             with self.subTest(path=path):
                 run = self.start(self.cuspan("run", *self.lost_rank(path, "threads")), self.environment(3))

@@ -1,4 +1,4 @@
-"""The commands by themselves: what they say and how they end when something is not as it should be."""
+"""Messages and exit statuses of the commands after errors."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Errors(SystemTest):
-    """One clear line, and the right exit status."""
+    """Each error prints one clear line and has the right exit status."""
 
     def fails(self, command, status, *words, environment=None):
         result = self.run_command(command, environment, status=status)
@@ -55,7 +55,7 @@ class Errors(SystemTest):
 
     def test_unknown_options(self):
         self.fails(self.cuspan("run", "--no-such-option", "--", "/bin/true"), OWN_FAILURE, "--no-such-option")
-        # The value of a known option behind it is not the program.
+        # The value of a known option after it must not become the program.
         self.fails(self.cuspan("run", "--no-such-option", "--gpus", "1", "--", "/bin/true"), OWN_FAILURE,
                    "--no-such-option")
         self.fails(self.cuspan("run", "--device", "abacus", "--", "/bin/true"), OWN_FAILURE, "abacus")
@@ -87,7 +87,7 @@ class Errors(SystemTest):
                    environment=self.environment(MPIRUN="/no/mpirun"))
 
     def mpirun_without_folder(self, times):
-        """An mpirun that at first does as Open MPI's does when another one removes the folder of both."""
+        """An mpirun failing `times` times like Open MPI's after another one has removed their common folder."""
         script = self.folder / "mpirun"
         tries = self.folder / "tries"
         script.write_text(f"""#!/bin/sh
@@ -139,7 +139,7 @@ exit 213
 
 
 class Devices(SystemTest):
-    """cuspan devices, and what programs see."""
+    """Devices listed by cuspan devices and visible to programs."""
 
     def test_table(self):
         lines = self.run_command(self.cuspan("devices"), self.environment(3)).stdout.splitlines()
@@ -190,7 +190,7 @@ class Devices(SystemTest):
 
 
 class Bench(SystemTest):
-    """cuspan bench finds its benchmarks, and the quick start makes them."""
+    """cuspan bench finds its benchmarks, and the quick start builds them."""
 
     def test_lists_all_and_starts_each(self):
         folders = sorted(["plot", *(path.parent.name for path in (ROOT / "bench").glob("*/main.cc"))])

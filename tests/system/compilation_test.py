@@ -1,11 +1,11 @@
-"""The software GPU compiles: large kernels start at once, and what takes long is told."""
+"""Compilation by the software GPU: large kernels start at once, and slow compilations are reported."""
 import json
 
 from harness import DEADLINE_S, SystemTest, program, wait_until
 
 PATHS = {"same-node": "auto", "agents": "never"}
-LIMIT_US = 2e6  # Of a compilation that nothing is said of.
-SLACK_US = 2e5  # What lies so near to it may be told or not.
+LIMIT_US = 2e6  # Longer compilations are reported.
+SLACK_US = 2e5  # Either is accepted this close to the limit.
 
 
 class Compilation(SystemTest):
@@ -14,7 +14,7 @@ class Compilation(SystemTest):
         self.trace = self.folder / "trace.json"
 
     def environment(self, devices=1, **more):
-        """With a cache of its own, which is empty at first."""
+        """Sets a cache of its own, empty at first."""
         return super().environment(devices, CUSPAN_SOFT_CACHE=str(self.folder / "kernels"), **more)
 
     def command(self, *arguments, path="same-node"):
@@ -26,7 +26,7 @@ class Compilation(SystemTest):
         return [event for event in events if event.get("cat") == "compilation"]
 
     def check_what_is_told(self, errors):
-        """Each compilation that takes long has its lines, the others none; and --stats has the time of all."""
+        """Each slow compilation has its lines, others have no line; --stats has the total time."""
         told = errors.count("compiling kernel ")
         found = self.compilations()
         self.assertGreaterEqual(told, sum(event["dur"] > LIMIT_US + SLACK_US for event in found), errors)
@@ -54,7 +54,7 @@ class Compilation(SystemTest):
                 found = self.compilations()
                 self.assertEqual([event["args"]["waited"] for event in found], [True, False, False])
                 self.assertTrue(all("Eliminate" in event["name"] for event in found), found)
-                # The first code is there before the others are begun.
+                # The first code is ready before the other compilations begin.
                 self.assertLessEqual(found[0]["ts"] + found[0]["dur"], found[1]["ts"])
 
     def test_a_run_that_ends_ends_its_compiler(self):

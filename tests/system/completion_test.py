@@ -1,4 +1,4 @@
-"""`cuspan completion`: what real shells make of its scripts."""
+"""`cuspan completion`: its scripts in real shells."""
 import shutil
 import subprocess
 import textwrap
@@ -41,7 +41,7 @@ class Completion(SystemTest):
         self.assertEqual(self.in_bash("cuspan", "run", "--hostfile", "program-"), ["program-here"])
         self.assertEqual(self.in_bash("cuspan", "run", "--gpus", "2", "--sta"), ["--stats"])
         self.assertEqual(self.in_bash("cuspan", "devices", "--j"), ["--json"])
-        # The program's own words are not cuspan's, behind a separator or without.
+        # The program's own words, with or without a separator, are not completed as cuspan's.
         self.assertNotIn("--stats", self.in_bash("cuspan", "run", "--", "cat", "--sta"))
         self.assertNotIn("--stats", self.in_bash("cuspan", "run", "--same-node", "never", "cat", "--sta"))
         self.assertIn("cat", self.in_bash("cuspan", "run", "--gpus", "2", "ca"))

@@ -1,20 +1,20 @@
-"""Whatever dies in the middle of a copy: the errors are CUDA's, nobody waits for ever, nothing is left."""
+"""Processes killed in the middle of a copy: the errors are CUDA's, no wait hangs, nothing is left."""
 import os
 import signal
 
 from harness import SystemTest, own_lines, program, wait_until
 
 LOST = "cudaErrorDevicesUnavailable"
-# One copy of the program then takes 64 s: whatever happens does so in its midst.
+# Makes a copy of the program take 64 s: each failure then happens in the middle of it.
 SLOW = {"CUSPAN_SOFT_COPY_RATE": "0.001"}
-# Where the devices are: on the program's node, there behind agents, or each with an agent of its own.
+# Location of the devices: on the program's node, there behind agents, or each with an agent of its own.
 PLACES = ("here", "agents", "apart")
 COPIES = ("send", "receive", "pass")
 
 
 class CopyFaults(SystemTest):
     def hold(self, place):
-        """A program that does as it is told, with two devices that have no access to each other."""
+        """Starts `holds` with two devices without access to each other."""
         self.kill_leftovers()
         holds = program("holds", "shared")
         more = {**SLOW, "CUSPAN_PEER_MEMORY": "never", "CUSPAN_STAGING_BYTES": "16K"}
@@ -49,7 +49,7 @@ class CopyFaults(SystemTest):
                     yield place, copy
 
     def test_proxy_killed(self):
-        """The device whose copy it is, is lost; the other one works on."""
+        """The device of the killed proxy is lost; the other one continues."""
         for place, copy in self.cases():
             process, proxies = self.both_devices(place)
             self.assertEqual(self.ask(process, f"{copy} 0"), "under way")
@@ -57,7 +57,7 @@ class CopyFaults(SystemTest):
             self.kill(proxies[0])
             self.assertEqual(self.answer(process), LOST)
             self.assertEqual(self.ask(process, "use 0"), LOST)
-            # The neighbour of a copy between the two hears of it, once.
+            # The other device of the copy reports the error once.
             if copy == "pass":
                 self.assertEqual(self.ask(process, "sync 1"), LOST)
             self.assertEqual(self.ask(process, "sync 1"), "cudaSuccess")
@@ -66,7 +66,7 @@ class CopyFaults(SystemTest):
             self.assertTrue(any("device 0" in line for line in own_lines(errors)), errors)
 
     def test_proxy_of_the_target_killed(self):
-        """The stream of the copy goes on without it, and says so once."""
+        """The stream of the copy continues without it, and reports the error once."""
         for place, _ in self.cases(("pass",)):
             process, proxies = self.both_devices(place)
             self.assertEqual(self.ask(process, "pass 0"), "under way")
@@ -79,7 +79,7 @@ class CopyFaults(SystemTest):
             self.finish_well(process)
 
     def test_context_lost(self):
-        """A kernel's fault is its device's; the other end of the copy hears once that there is nobody."""
+        """A kernel's fault affects its own device; the other device of the copy reports the loss once."""
         for place, _ in self.cases(("pass",)):
             for faulty in (0, 1):
                 process, _ = self.both_devices(place)
@@ -102,14 +102,14 @@ class CopyFaults(SystemTest):
             self.assert_nothing_left()
 
     def test_agent_killed(self):
-        """The first agent serves the program: all devices are lost. The last one has a device of its own,
-        where there are several: MPI ends them all."""
+        """The first agent serves the program: its loss costs all devices. If several agents run, the last one has a
+        device of its own; its loss makes MPI end them all."""
         for place, copy in self.cases():
             for which in (0, -1):
                 process, _ = self.both_devices(place)
                 self.assertEqual(self.ask(process, f"{copy} 0"), "under way")
                 if place == "apart":
-                    # It is the program's parent, and takes it along.
+                    # The first agent is the program's parent; the program ends with it.
                     self.kill(self.processes("cuspan-agent")[which][0])
                     self.assertNotEqual(self.ends(process)[0], 0)
                 else:

@@ -1,4 +1,5 @@
-"""Programs under gdb from their first instruction on: it has its breakpoint in the dynamic loader before we come."""
+"""Programs under gdb from their first instruction on: gdb sets its breakpoint in the dynamic loader before cuspan's
+library is loaded."""
 import shutil
 import sys
 import unittest

@@ -51,13 +51,13 @@ class Alone(SystemTest):
             self.assertNotIn("probe", self.run_command(self.cuspan("completion", shell)).stdout)
 
     def test_facts(self):
-        """What one doctor asks another host for: one line, whatever comes after."""
+        """A doctor's query of another host: one line, independent of the further input."""
         for said in ("", "no request\n"):
             with self.subTest(said=said):
                 result = self.run_command(self.cuspan("doctor", "--probe"), input=said)
                 self.assertEqual(len(result.stdout.splitlines()), 1)
                 facts = json.loads(result.stdout)["cuspan_doctor"]
-                # It listens for nobody who has not said by what it would know them.
+                # It does not listen before it has the key to identify its peers.
                 self.assertEqual(facts["places"], [])
         self.assert_nothing_left()
 

@@ -1,4 +1,4 @@
-"""Files of the driver by which programs look for GPUs before they ask CUDA, on a node that has none."""
+"""Files of the driver, used by programs to look for GPUs before they call CUDA, on a node without a driver."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ from harness import SystemTest, app, own_lines
 NODE_HAS_DRIVER = any(os.path.exists(path) for path in ("/dev/nvidia0", "/dev/nvidiactl", "/proc/driver/nvidia"))
 DEVICES = ["/dev/nvidia0", "/dev/nvidia1"]
 FILES = DEVICES + ["/dev/nvidiactl", "/dev/nvidia-uvm"]
-# Each way to ask about a file in C, by its name.
+# All ways to query a file in C, by name.
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -89,7 +89,7 @@ class DriverFiles(SystemTest):
             with self.subTest(way=way):
                 self.run_two(asks, way, "/dev/nvidia0")
         self.assertEqual(self.run_two(asks, "glob", "/dev/nvidia[0-9]*").split(), DEVICES)
-        # Nothing of it outside of a run.
+        # Outside of a run the files do not exist.
         self.run_command([asks, "stat", "/dev/nvidia0"], status=1)
 
     def test_python(self):
@@ -114,7 +114,7 @@ class DriverFiles(SystemTest):
         self.assertEqual([line.split()[-1] for line in text.splitlines() if line.startswith("Device Minor")], ["0", "1"])
         self.assertEqual(self.python("[pathlib.Path('/proc/driver/nvidia/gpus').is_dir(), len(os.listdir('/proc/driver/nvidia/gpus')), "
                                      "len(list(pathlib.Path('/proc/driver/nvidia/gpus').glob('*/information')))]"), [True, 2, 2])
-        # The software GPU has no driver of a release.
+        # The software GPU has no driver version.
         self.run_two("cat", "/proc/driver/nvidia/version", status=1)
 
     def test_no_process_uses_a_device_by_it(self):
@@ -123,7 +123,7 @@ class DriverFiles(SystemTest):
         self.assert_nothing_left()
 
     def test_a_program_that_cannot_be_told(self):
-        """A static one; it hears of it at its end, unless the run used its devices."""
+        """A static program: cuspan prints a message at its end, unless the run used its devices."""
         source = self.folder / "starts.c"
         source.write_text("#include <unistd.h>\nint main(int count, char** words) { return count > 1 ? execv(words[1], words + 1) : 0; }\n",
                           encoding="utf-8")

@@ -1,11 +1,11 @@
-"""A program belongs to its run, whatever the process that started it did to its environment."""
+"""A program belongs to its run after any change to its environment by the process starting it."""
 import os
 import sys
 import unittest
 
 from harness import SystemTest, app, build, own_lines
 
-# How a program of the run starts another one, which prints PASS: {} is that program's path.
+# Ways for a program of the run to start another one; it prints PASS. {} is its path.
 PYTHON = sys.executable
 COMMANDS = {
     "no environment": ["env", "-i", "{}"],
@@ -48,7 +48,7 @@ class Environments(SystemTest):
         shown = self.run_command(self.cuspan("run", "--strict", "--", "env", "-i", "A=1", "env"))
         names = {line.partition("=")[0] for line in shown.stdout.splitlines()}
         self.assertLessEqual({"A", "CUSPAN_STRICT", "CUSPAN_SOCKET", "CUSPAN_SECRET", "LD_PRELOAD", "LD_LIBRARY_PATH"}, names)
-        # Settings that the program's own environment has are the program's.
+        # Settings in the program's own environment are kept.
         shown = self.run_command(self.cuspan("run", "--strict", "--", "env", "-i", "CUSPAN_STRICT=off", "env"))
         self.assertIn("CUSPAN_STRICT=off\n", shown.stdout)
         self.assertNotIn("CUSPAN_STRICT=on\n", shown.stdout)
@@ -64,13 +64,14 @@ class Environments(SystemTest):
         self.assertEqual(self.run_command(self.cuspan("run", "--", PYTHON, "-c", code)).stdout, "A=b\n")
 
     def test_a_process_can_leave_the_run(self):
-        """By an empty CUSPAN_SOCKET: nothing is added then."""
+        """CUSPAN_SOCKET is empty: nothing is added to the environment."""
         shown = self.run_command(self.cuspan("run", "--", "env", "-i", "CUSPAN_SOCKET=", "env"))
         self.assertEqual(shown.stdout, "CUSPAN_SOCKET=\n")
 
 
 class DroppedPreload(SystemTest):
-    """A process without the library, as a static one, starts programs with all of its environment but LD_PRELOAD."""
+    """A process without the library, for example a static one, starts programs with all of its environment except
+    LD_PRELOAD."""
     SOURCE = """
     #include <string.h>
     #include <unistd.h>
@@ -105,7 +106,7 @@ class DroppedPreload(SystemTest):
 
 
 class AddressSanitizer(SystemTest):
-    """Programs of -fsanitize=address, whose runtime wants to be the process's first library."""
+    """Programs compiled with -fsanitize=address; the sanitizer's runtime must be the first library of the process."""
     SOURCE = """
     #include <dlfcn.h>
     #include <stdio.h>

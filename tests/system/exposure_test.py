@@ -1,4 +1,4 @@
-"""Pinned memory that kernels are given, and that they are not; on one node and over agents."""
+"""Pinned memory passed to kernels, or not passed, on one node and over agents."""
 from harness import SystemTest, own_lines, program
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Stands in for nvidia-cuda-mps-control: with -f the daemon, which has a server and ends when it is told to quit;
-otherwise the program that passes a command on to it.
+"""Replaces nvidia-cuda-mps-control. With -f it is the daemon: has a server and ends at the command "quit". Otherwise it
+passes a command to the daemon.
 
-FAKE_MPS_JOURNAL names a file to which a daemon writes a line when it starts, and FAKE_MPS_JOURNAL-ended one to which it
-writes the clients that it was to end. FAKE_MPS: "exits", the daemon ends at
-once; "hangs", it does not answer; "deaf", it does not quit.
+FAKE_MPS_JOURNAL names a file: a daemon writes a line to it when it starts. FAKE_MPS_JOURNAL-ended is a file with the
+clients the daemon was told to end. FAKE_MPS: "exits": the daemon ends at once; "hangs": it does not answer; "deaf":
+it ignores "quit".
 """
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Whatever dies, nothing stays behind and what can go on goes on."""
+"""Killed processes of all kinds: nothing is left, and all others continue if possible."""
 import os
 import pathlib
 import signal
@@ -11,7 +11,7 @@ LOST = "cudaErrorDevicesUnavailable"
 
 class Faults(SystemTest):
     def hold(self, path, devices=1):
-        """A program that does as it is told, under cuspan run, and alone in this test."""
+        """Starts `holds` under cuspan run, as the only run of this test."""
         self.kill_leftovers()
         return self.start(self.cuspan("run", "--gpus", str(devices), "--same-node", path, "--",
                                       program("holds", "shared")), self.environment(devices))
@@ -38,7 +38,7 @@ class Faults(SystemTest):
                 self.assert_nothing_left()
 
     def test_one_program_of_a_script_killed(self):
-        """The run goes on; the dead program's proxies end and its device is free."""
+        """The run continues; the dead program's proxies end and its device is free."""
         for path in PATHS:
             with self.subTest(path=path):
                 script = f"{program('holds', 'static')}; {program('holds', 'static')}"
@@ -57,7 +57,7 @@ class Faults(SystemTest):
                 process = self.hold(path)
                 self.assertEqual(self.ask(process, "loop 0"), "looping")
                 process.kill()
-                # The program lives on without devices, and ends by its own choice.
+                # The program continues without devices, and ends by its own choice.
                 self.assertEqual(process.stdout.readline().strip(), LOST)
                 self.assert_nothing_left()
 
@@ -71,7 +71,7 @@ class Faults(SystemTest):
                 self.assert_nothing_left()
 
     def test_proxy_killed(self):
-        """Its device is lost, at each call from now on; the other works on."""
+        """All further calls of its device fail; the other device continues."""
         for path in PATHS:
             with self.subTest(path=path):
                 process = self.hold(path, devices=2)
@@ -81,7 +81,7 @@ class Faults(SystemTest):
                 self.assertNotIn("device 0", self.ask(process, "explain 1"))
                 os.kill(first, signal.SIGKILL)
                 wait_until(lambda first=first: (first, "cuspan-proxy") not in self.processes(), "the proxy is gone")
-                # Until the agent has noticed, calls may still be taken without an answer.
+                # Until the agent has noticed the loss, asynchronous calls may still succeed.
                 wait_until(lambda process=process: self.ask(process, "sync 0") == LOST, "the device is lost")
                 for _ in range(3):
                     self.assertEqual(self.ask(process, "use 0"), LOST)
@@ -95,7 +95,8 @@ class Faults(SystemTest):
                 self.assert_nothing_left()
 
     def test_launch_on_a_lost_device(self):
-        """A thread hears of the loss from a call that waits, not from a launch, whose error libraries translate."""
+        """Libraries translate errors of a launch. A thread therefore gets the error from a synchronizing call first,
+        not from a launch."""
         for path in PATHS:
             with self.subTest(path=path):
                 process = self.hold(path)
@@ -121,7 +122,7 @@ class Faults(SystemTest):
                 self.assert_nothing_left()
 
     def test_mpirun_killed(self):
-        """It can not tidy up behind itself any more; cuspan does."""
+        """mpirun can no longer remove its files; cuspan does."""
         self.relay = "mpi"
         process = self.hold("never")
         self.assertEqual(self.ask(process, "use 0"), "right")
@@ -138,7 +139,7 @@ class Faults(SystemTest):
         self.assertEqual([name for name in segments if os.path.exists(name)], [])
 
     def test_agent_killed(self):
-        """All devices are lost; the program hears of it, and cuspan says so."""
+        """All devices are lost; the program gets errors, and cuspan prints a message."""
         for path in PATHS:
             with self.subTest(path=path):
                 process = self.hold(path)
@@ -162,7 +163,7 @@ class Faults(SystemTest):
                 self.assert_nothing_left()
 
     def test_an_outsider_is_refused(self):
-        """Who does not know the secret gets no device, and disturbs nobody."""
+        """A process without the secret gets no device, and does not disturb others."""
         result = self.run_command(self.cuspan("run", "--", "sh", "-c",
                                               f"CUSPAN_SECRET=00000000000000000000000000000000 {program('ends', 'shared')}"
                                               f" exit 0; echo $?; {program('ends', 'shared')} exit 0"))
@@ -170,7 +171,7 @@ class Faults(SystemTest):
         self.assertIn("secret", result.stderr)
 
     def test_without_a_run(self):
-        """A program with our library and no agent gets an error, not a hang."""
+        """A program with the library and without an agent gets an error and does not hang."""
         result = self.run_command(self.cuspan("run", "--", "sh", "-c",
                                               f"CUSPAN_SOCKET=cuspan-nobody {program('ends', 'shared')} exit 0"), status=3)
         self.assertIn("cuspan-nobody", result.stderr)

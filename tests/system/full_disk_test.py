@@ -1,4 +1,4 @@
-"""A disk that is full: said once, and nobody's results suffer."""
+"""A full disk is reported once, and does not affect results."""
 import json
 import os
 import subprocess
@@ -18,7 +18,7 @@ class FullDisk(SystemTest):
             self.skipTest(f"a small file system can not be mounted here: {probe.stderr.strip()}")
 
     def with_small(self, size, command):
-        """The command, for which alone `self.small` is a file system of so many bytes."""
+        """The command; only for this command, `self.small` is a file system of `size` bytes."""
         return self.mounted(SMALL, command, size, str(self.small))
 
     def test_of_the_kernel_cache(self):
@@ -46,7 +46,7 @@ class FullDisk(SystemTest):
         self.assert_nothing_left()
 
     def test_of_the_lock_folder(self):
-        """No lease, no run; what to do is said."""
+        """Without a lease the run does not start; the message names a remedy."""
         fill = 'head -c 65536 /dev/zero > "$1/fill" 2>/dev/null; shift; exec "$@"'
         command = self.cuspan("run", "--", "true")
         result = self.run_command(self.with_small("4k", ["sh", "-c", fill, "sh", str(self.small), *command]),

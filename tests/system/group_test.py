@@ -1,4 +1,4 @@
-"""A user of the same group tries to open everything that a run's agents have: memory, files, sockets, descriptors."""
+"""A user of the same group tries to open all resources of a run's agents: memory, files, sockets, descriptors."""
 import contextlib
 import ctypes
 import errno
@@ -14,13 +14,13 @@ from harness import OF_MPICH, SystemTest, build, own_lines, program
 NOBODY = 65534
 IPC_STAT = 2
 SHM_RDONLY = 0o10000
-# What the kernel answers to somebody without the right.
+# Errors of the kernel for missing permissions.
 DENIED = (errno.EACCES, errno.EPERM)
 NAMES = ("cuspan", "cuspan-agent", "cuspan-proxy", "orterun", "orted", "mpiexec", "hydra_pmi_proxy")
 
 
 def segments(pids):
-    """The System V shared memory that these processes have created."""
+    """System V shared memory segments created by these processes."""
     with open("/proc/sysvipc/shm", encoding="utf-8") as table:
         names = table.readline().split()
         rows = [dict(zip(names, line.split())) for line in table]
@@ -28,7 +28,7 @@ def segments(pids):
 
 
 def files(pids, folder):
-    """Paths of the files that these processes share or have open, by name and by descriptor, and all below a folder."""
+    """Paths of files shared or opened by these processes, by name and descriptor, and of all files below a folder."""
     paths = {str(path) for path in folder.rglob("*")}
     for pid in pids:
         paths.update(f"/proc/{pid}/{name}" for name in ("mem", "environ", "maps"))
@@ -44,11 +44,11 @@ def files(pids, folder):
 
 
 def sockets(pids):
-    """Names of the Unix sockets to which these processes listen."""
+    """Names of the listening Unix sockets of these processes."""
     nodes = set()
     for pid in pids:
         for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(FileNotFoundError):  # It has been closed since.
+            with contextlib.suppress(FileNotFoundError):  # Closed meanwhile.
                 nodes.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink(f"/proc/{pid}/fd/{name}")))
     with open("/proc/net/unix", encoding="utf-8") as table:
         rows = [line.split() for line in table][1:]
@@ -57,7 +57,7 @@ def sockets(pids):
 
 
 def opened(memory, paths):
-    """What this process can open of that, as words."""
+    """Resources opened successfully by this process, as texts."""
     library = ctypes.CDLL(None, use_errno=True)
     library.shmat.restype = ctypes.c_void_p
     buffer = ctypes.create_string_buffer(4096)
@@ -80,7 +80,7 @@ def opened(memory, paths):
 
 
 def connected(names):
-    """Connections of this process to these sockets, as many as let it in."""
+    """Successful connections of this process to these sockets."""
     ends = {}
     for name in names:
         ends[name] = socket.socket(socket.AF_UNIX)
@@ -92,7 +92,7 @@ def connected(names):
 
 
 def heard(ends):
-    """What is said to this process until all connections end, but for the reason why they do."""
+    """Data received until all connections are closed, except the reason of the refusal."""
     got = []
     for name, end in ends.items():
         with end, contextlib.suppress(ConnectionError):
@@ -106,13 +106,13 @@ def heard(ends):
 class AnotherMemberOfTheGroup(SystemTest):
     @contextlib.contextmanager
     def member(self, memory, paths, names):
-        """What a user of the group of this process, and of no other, has opened; then, asked again, what it has heard
-        until all sockets are closed."""
+        """Forks a process of another user, only in the group of this process. The first call of the result returns the
+        resources it has opened; the second returns its received data, after all sockets are closed."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
-                # The program ends with its input, whose other end nobody else may have.
+                # The tested program ends at the end of its input, so this process must not hold the other end.
                 os.closerange(3, writing)
                 os.closerange(writing + 1, 4096)
                 os.setgroups([os.getegid()])
@@ -128,11 +128,11 @@ class AnotherMemberOfTheGroup(SystemTest):
         os.waitpid(pid, 0)
 
     def check(self, kinds_of_memory, **environment):
-        """A run whose agents share these kinds of memory."""
+        """Checks a run with agents sharing these kinds of memory."""
         if environment["CUSPAN_RELAY"] == "ucx" and not (build() / "bin/cuspan-agent-ucx").exists():
             self.skipTest("cuspan was built without UCX")
         options = ["--hosts", "localhost:1,localhost:1", "--same-node", "never", "--lanes", "2"]
-        # Nothing that is created may rely on the user's mask.
+        # umask=0: files must not rely on the user's mask.
         process = self.start(self.cuspan("run", *options, "--", program("holds", "shared")),
                              self.environment(2, **environment), umask=0)
         for device in range(2):
@@ -155,7 +155,7 @@ class AnotherMemberOfTheGroup(SystemTest):
         self.assert_nothing_left()
 
     def test_what_is_open_is_found(self):
-        """A segment, a file and a socket that a member of the group may use."""
+        """A segment, a file and a socket open to a member of the group."""
         library = ctypes.CDLL(None, use_errno=True)
         number = library.shmget(0, 4096, 0o1660)
         self.addCleanup(library.shmctl, number, 0, None)

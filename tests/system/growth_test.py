@@ -1,10 +1,11 @@
-"""Nothing grows with the things that a program makes and ends: neither its own memory nor that of proxies and agents.
+"""Memory and other resources do not grow with the objects created and destroyed by a program: neither the program's own
+nor those of proxies and agents.
 
-Each kind of thing is made and ended some thousand times. A leak, however small, grows with each doubling of the
-rounds. All other growth ends: caches fill, and hash tables and buffers reach their size. So a kind passes when one
-doubling brings nothing. On a busy machine, what grows with the longest queue so far takes many rounds to come to its
-end; but its share of a round falls with each doubling, and a leak's does not. Heaps are compared by the bytes that are
-allocated in them.
+Objects of each kind are created and destroyed some thousand times. A leak, however small, grows with each doubling
+of the rounds. All other growth ends: caches fill, and hash tables and buffers reach their size. A kind therefore
+passes if one doubling adds nothing. On a busy machine, memory growing with the longest queue so far needs many
+rounds to reach its end. Its growth per round falls with each doubling; a leak's does not. Heaps are compared by
+allocated bytes.
 """
 import os
 import pathlib
@@ -14,36 +15,37 @@ import time
 
 from harness import SystemTest, build, program
 
-# Rounds of each kind of tests/system/programs/grows.cu in all.
+# Total rounds of each kind of tests/system/programs/grows.cu.
 ROUNDS = int(os.environ.get("GROWTH_ROUNDS", "10000"))
-# Of kinds that take longer, one of so many rounds is done.
+# Divisors of the rounds for slow kinds.
 SLOW = {"arrays": 5, "communicators": 50, "conditional graphs": 10, "contexts": 200, "damaged modules": 4,
         "fat binaries": 10, "graphs": 8, "inter-process": 10, "large modules": 100, "libraries": 5, "linkers": 10,
         "managed allocations": 5, "modules that run": 10, "nvml": 100, "peers": 10, "processes": 20, "resets": 200,
         "threads": 10, "virtual memory": 10}
-# Rounds after which growth can end at all: an agent keeps the reports of 256 processes, a proxy buffers for NCCL.
+# Minimum of rounds, to fill caches: an agent keeps the reports of 256 processes, a proxy buffers for NCCL.
 FEWEST = {"communicators": 800, "processes": 500}
 KINDS = ("allocations", "copies", "damaged modules", "events", "host allocations", "host functions",
          "host registrations", "modules", "pools", "stream allocations", "stream memory operations", "streams")
-# The rounds are doubled so often at most.
+# Doublings of the rounds, at most.
 DOUBLINGS = 9
-# No leak: freed blocks in the cache of a thread, or a connection just before its end.
+# Growth not counted as a leak: freed blocks in the cache of a thread, or a connection just before its end.
 SLACK = {"bytes of heap": 4096, "descriptors": 2, "threads": 2, "mappings": 32, "processes": 0}
-# For each round; a block that is lost has 24 bytes at least. MPI's pools in agents grow with the longest queue so far.
+# Additional growth allowed per round, in bytes; a lost block has at least 24. MPI's pools in agents grow with the
+# longest queue so far.
 SLACK_OF_ROUND = {("program", "bytes of heap"): 4, ("cuspan-proxy", "bytes of heap"): 4,
                   ("cuspan-agent", "bytes of heap"): 16}
 SETTLES_S = 1
 
 
 def of_process(pid):
-    """The numbers that the kernel has of a process."""
+    """Resources of a process, as counted by the kernel."""
     folder = pathlib.Path(f"/proc/{pid}")
     return {"descriptors": len(os.listdir(folder / "fd")), "threads": len(os.listdir(folder / "task")),
             "mappings": len((folder / "maps").read_text(encoding="utf-8").splitlines())}
 
 
 def heap_of(pid):
-    """The bytes that a process of cuspan has allocated, as its heap_service says."""
+    """Bytes allocated by a process of cuspan, reported by its heap_service."""
     with socket.socket(socket.AF_UNIX) as service:
         service.connect(f"\0heap-{pid}")
         text = b""
@@ -54,7 +56,7 @@ def heap_of(pid):
 
 class Growth(SystemTest):
     def held(self, heap):
-        """What all processes of the run hold now, summed over those of a name; `heap` is the program's."""
+        """Resources now held by all processes of the run, summed by process name; `heap` is the program's."""
         held = {("program", "bytes of heap"): heap}
         for pid, name in self.processes():
             numbers = {"processes": 1}
@@ -64,13 +66,13 @@ class Growth(SystemTest):
                 elif name == "grows":
                     numbers.update(of_process(pid))
             except OSError:
-                continue  # It has ended meanwhile.
+                continue  # The process has ended meanwhile.
             for what, number in numbers.items():
                 held[name, what] = held.get((name, what), 0) + number
         return held
 
     def growth(self, before, heap, rounds=0):
-        """What has grown since `before`, in so many rounds, once all has come to rest."""
+        """Growth since `before` in this number of rounds, after it has settled; and the resources held now."""
         end = time.monotonic() + SETTLES_S
         while True:
             after = self.held(heap)
@@ -85,7 +87,7 @@ class Growth(SystemTest):
             return int(self.ask(grows, f"{kind} {count}"))
         done = max(rounds // 8, 4)
         heap = make(done)
-        # A first look, and what has grown when all has come to rest.
+        # Reference values, after the first rounds have settled.
         _, before = self.growth(self.held(heap), heap)
         for _ in range(DOUBLINGS):
             grown, before = self.growth(before, make(done), done)

@@ -1,4 +1,4 @@
-"""What other users, odd limits and odd programs do to a run: nothing, or one clear line."""
+"""Effects of other users, unusual limits and unusual programs on a run: none, or one clear line."""
 import contextlib
 import fcntl
 import os
@@ -22,7 +22,7 @@ def attacker():
 
 class Attacked(SystemTest):
     def attack(self, *arguments, environment=None):
-        """Starts an attack, which goes on until the test ends; returns when it has begun."""
+        """Starts an attack; returns after its first round. It runs until the test ends."""
         process = self.start([attacker(), *arguments], environment)
         self.assertEqual(self.answer(process), "ready")
         return process
@@ -35,7 +35,7 @@ class Attacked(SystemTest):
 @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
 class AnotherUser(Attacked):
     def test_connects_while_runs_start(self):
-        """To the launcher, the agents and the lanes: the run starts, and says little about it."""
+        """Connects to the launcher, the agents and the lanes: the run starts, and prints few lines about it."""
         self.start([attacker(), str(NOBODY), "sockets"])
         for options in (["--same-node", "auto"], ["--same-node", "never"], ["--same-node", "never", "--relay", "mpi", "--lanes", "2"]):
             for _ in range(5):
@@ -48,11 +48,11 @@ class AnotherUser(Attacked):
         self.assert_nothing_left()
 
     def test_connects_without_end(self):
-        """Nobody reads what the run writes about it: its program works on."""
+        """The pipe of the run's messages is full and never read: its program continues."""
         for path in PATHS:
             with self.subTest(path=path):
                 reading, writing = os.pipe()
-                # Full, and never read.
+                # Fills the pipe.
                 fcntl.fcntl(writing, fcntl.F_SETFL, os.O_NONBLOCK)
                 with contextlib.suppress(BlockingIOError):
                     while True:
@@ -67,7 +67,7 @@ class AnotherUser(Attacked):
                 self.attack(str(NOBODY), "sockets")
                 for _ in range(20):
                     self.assertEqual(self.ask(process, "use 0"), "right")
-                # And one that comes new.
+                # The run must also end.
                 process.stdin.close()
                 self.assertEqual(process.wait(), 0)
                 os.close(reading)
@@ -75,7 +75,7 @@ class AnotherUser(Attacked):
                 self.kill_leftovers()
 
     def test_lines_about_it(self):
-        """One a minute at most, however often it connects."""
+        """At most one line a minute, however often it connects."""
         process = self.start(self.cuspan("run", "--", program("holds", "shared")))
         self.assertEqual(self.ask(process, "use 0"), "right")
         self.attack(str(NOBODY), "sockets")
@@ -84,13 +84,13 @@ class AnotherUser(Attacked):
         status, _, errors = self.ends(process)
         self.assertEqual(status, 0)
         about = [line for line in own_lines(errors) if f"to user {NOBODY}" in line]
-        # One of the launcher's, the agent's and the proxy's each.
+        # At most one line each of the launcher, the agent and the proxy.
         self.assertLessEqual(len(about), 3, errors)
         self.assertEqual(own_lines(errors), about)
 
 
 class LimitOfFiles(Attacked):
-    """ulimit -f, which memory that processes share counts against."""
+    """ulimit -f also limits memory shared between processes."""
 
     def limited(self, kib, command):
         bytes_ = kib * 1024
@@ -110,7 +110,8 @@ class LimitOfFiles(Attacked):
         self.assert_nothing_left()
 
     def test_pinned_memory_has_an_end(self):
-        """Of 1 GiB the program may pin half; what is more is CUDA's out of memory, and said."""
+        """A limit of 1 GiB allows half of it for pinned memory. A larger allocation returns CUDA's out of memory, with
+        a message."""
         source = 'int main() { void* p; printf("%d", cudaMallocHost(&p, 700 << 20)); cudaError_t e = ' \
                  'cudaMallocHost(&p, 100 << 20); printf(" %d\\n", e); }'
         built = self.compiled("pins", source)
@@ -142,7 +143,7 @@ class LimitOfFiles(Attacked):
 
 class Descriptors(Attacked):
     def test_more_connections_than_descriptors(self):
-        """Idle ones give way; a program that comes meanwhile is served."""
+        """Idle connections are closed; a new program is served."""
         holds = self.start(["prlimit", "--nofile=64:64", *self.cuspan(
             "run", "--", "sh", "-c", f"{attacker()} idle 100 & read line; {app('vector_add', 'shared')}; kill $!")])
         self.assertEqual(self.answer(holds), "ready")
@@ -153,7 +154,7 @@ class Descriptors(Attacked):
         self.assertEqual(status, 0, errors)
 
     def test_sessions_that_do_not_fit_are_refused(self):
-        """With a number, and what to do; those that have devices keep them."""
+        """The message has the number and a remedy; existing sessions keep their devices."""
         one = program("holds", "shared")
         script = f"exec {one}"
         first = self.start(["prlimit", "--nofile=72:72", *self.cuspan("run", "--gpus", "12", "--", "sh", "-c", script)],
@@ -167,7 +168,7 @@ class Descriptors(Attacked):
         self.assertRegex(errors, r"uses \d+ of 72 file descriptors and needs \d+ more: raise the limit of open files")
 
     def test_sixty_programs_of_eight_devices(self):
-        """The soft limit is raised to the hard one where agents need it; the programs keep their own."""
+        """Agents raise their soft limit to the hard one if needed; the programs keep theirs."""
         if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1 << 14:
             self.skipTest("the hard limit of open files is too low here")
         script = ('for i in $(seq 60); do (ulimit -Sn; exec "$0") & done; wait')
@@ -201,12 +202,12 @@ class FullTemporaryFolder(SystemTest):
 
 
 class BadFrames(Attacked):
-    """A proxy's end of the channel with rubbish in it."""
+    """Invalid frames in the channel of a proxy."""
 
     SLOT, SLOTS = 64, 16384
 
     def spoil(self, pid):
-        """Writes frames that look published, and are none, into all rings that a process reads."""
+        """Fills all rings read by a process with invalid frames marked as published."""
         rubbish = b"".join(struct.pack("<Q", slot + 1) + b"\xa5" * (self.SLOT - 8) for slot in range(self.SLOTS))
         with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
             ranges = [line.split() for line in maps if "/memfd:cuspan-channel" in line]
@@ -246,7 +247,8 @@ class BadFrames(Attacked):
 
 class ProgramsThatCanNotBeEntered(SystemTest):
     def test_static(self):
-        """It is named where it is started; below a script it gets the runtime's own error, and no signal."""
+        """If started directly, it is refused by name. If started by a script, it gets the runtime's own error, and no
+        signal."""
         static = str(build() / "tests/unit/launcher/fully_static")
         result = self.run_command(self.cuspan("run", "--", static), status=NOT_EXECUTABLE)
         self.assertRegex(result.stderr, r"^cuspan: .* is fully statically linked")
@@ -265,14 +267,14 @@ class ProgramsThatCanNotBeEntered(SystemTest):
         self.assertRegex(result.stderr, r"cuspan: .*/setuid has elevated privileges \(setuid\)")
 
     def test_others_are_started(self):
-        """Static programs without device code, scripts, and what is no program at all."""
+        """Static programs without device code, scripts, and other files are started."""
         result = self.run_command(self.cuspan("run", "--", "sh", "-c", "echo $0", "works"))
         self.assertEqual((result.stdout, result.stderr), ("works\n", ""))
 
 
 class Waiting(SystemTest):
     def test_for_a_latch_that_the_device_can_not_see(self):
-        """A kernel that spins on managed memory of another node never sees the host's store: that is said."""
+        """A kernel spinning on managed memory of another node never sees the host's store: cuspan prints a message."""
         process = self.start(self.cuspan("run", "--same-node", "never", "--", program("latch", "shared")))
         line = wait_until(lambda: process.stderr.readline(), "cuspan says what is waited for")
         self.assertRegex(line, r"^cuspan: device 0 .*has been busy for 10 s.*managed memory")

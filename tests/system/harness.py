@@ -1,7 +1,7 @@
-"""What the system tests stand on: running the commands, and seeing what is left of them.
+"""Base of the system tests: runs the commands and checks for leftovers.
 
-Every run gets a mark in its environment, which all of its processes inherit, and a folder of
-its own for temporary files; so each test sees its own leftovers and nobody else's.
+Each test has a mark in its environment, inherited by all its processes, and a folder for temporary files. It
+therefore sees only its own leftovers.
 """
 import contextlib
 import os
@@ -15,21 +15,21 @@ import time
 import unittest
 import uuid
 
-# For what should happen at once; only a broken program comes near it.
+# Limit for events expected at once; only a broken program comes near it.
 DEADLINE_S = 60
 
-# Exit statuses of the commands' own failures, as env, timeout and shells have them.
+# Exit statuses of the commands' own failures, the same as those of env, timeout and shells.
 USAGE, OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 2, 125, 126, 127
 
 KINDS = ("shared", "static")
 MARK = "SYSTEM_TEST_MARK"
 
-# What starts the agents that are ranks of MPI: Open MPI's mpirun, or MPICH's mpiexec in a build with that.
+# Starter of agents as MPI ranks: Open MPI's mpirun, or MPICH's mpiexec in a build with MPICH.
 MPIRUN = os.environ.get("SYSTEM_TEST_MPIRUN", "mpirun")
 OF_MPICH = pathlib.Path(MPIRUN).name.startswith("mpiexec")
-# Its processes' names: on the program's host, and on others.
+# Names of its processes: on the program's host, and on others.
 STARTER, DAEMON = ("mpiexec", "hydra_pmi_proxy") if OF_MPICH else ("orterun", "orted")
-# For a test of what Open MPI's alone does.
+# Decorator for tests of Open MPI only.
 of_open_mpi = unittest.skipIf(OF_MPICH, "the agents' MPI is MPICH")
 
 _DROPPED = re.compile(r"^(CUSPAN_|OMPI_|PMIX_|PRTE_|LD_PRELOAD$|LD_LIBRARY_PATH$|MPIRUN$)")
@@ -40,13 +40,12 @@ def build():
     return pathlib.Path(os.environ["CUSPAN_BUILD"])
 
 
-# How a run reaches its devices: on its own node, and through agents over MPI and over UCX. What --same-node says, and
-# the relay.
+# Ways of a run to its devices, as (--same-node, relay): on its own node, through agents over MPI, and over UCX.
 LOCAL, MPI, UCX = ("auto", "mpi"), ("never", "mpi"), ("never", "ucx")
 
 
 def ways():
-    """Those that this build has."""
+    """Ways supported by this build."""
     return (LOCAL, MPI, UCX) if (build() / "bin/cuspan-agent-ucx").exists() else (LOCAL, MPI)
 
 
@@ -61,8 +60,8 @@ def program(name, kind):
 
 
 def wait_until(condition, what):
-    """Returns what `condition` returns once that is true; after the deadline fails with `what`, a text or
-    a function that makes one."""
+    """Returns the result of `condition` as soon as it is true. After the deadline it fails with `what`, a text or a
+    function returning one."""
     end = time.monotonic() + DEADLINE_S
     while True:
         result = condition()
@@ -74,7 +73,7 @@ def wait_until(condition, what):
 
 
 def state_of(pid):
-    """The state letter of a process (R, S, T, Z …), or None when it is gone."""
+    """The state letter of a process (R, S, T, Z …), or None if it does not exist."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -82,18 +81,19 @@ def state_of(pid):
     return stat.rpartition(")")[2].split()[0]
 
 
-# The time that the software GPU compiles, or that an answer takes, depends on what else the machine does.
+# Lines about slow operations, printed depending on the machine's load: compilations of the software GPU, and slow
+# replies.
 TAKES_LONG = re.compile(r"cuspan: (?:software GPU: (?:compiling kernel .* takes more than|kernel .* took .* to compile)"
                         r"|waiting for (?:the answer of|mpirun to start|the agents on) )")
 
 
 def own_lines(text):
-    """The lines that cuspan wrote itself, but for those that say how long something takes."""
+    """Lines printed by cuspan itself, except those about slow operations."""
     return [line for line in text.splitlines() if line.startswith("cuspan") and not TAKES_LONG.match(line)]
 
 
 class Statistics:
-    """The table of `cuspan run --stats`: a dict a line."""
+    """The table of `cuspan run --stats`: a dict per line."""
 
     def __init__(self, text):
         lines = text.splitlines()
@@ -108,7 +108,7 @@ class Statistics:
         return {row["session"] for row in self.rows}
 
     def devices(self, session=None):
-        """Those of one session, or of all."""
+        """Devices of one session, or of all."""
         return {int(row["device"]) for row in self.rows if session in (None, row["session"])}
 
     def paths(self):
@@ -116,7 +116,7 @@ class Statistics:
 
 
 class SystemTest(unittest.TestCase):
-    """A test with an environment, a folder and processes of its own."""
+    """A test with its own environment, folder and processes."""
     relay = os.environ.get("SYSTEM_TEST_RELAY", "mpi")
 
     def setUp(self):
@@ -129,7 +129,7 @@ class SystemTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def subTest(self, *message, **parameters):  # pylint: disable=invalid-name
-        """As unittest's. A skip in it must leave nothing behind, since the test goes on."""
+        """Like unittest's, but a skip must leave nothing behind, since the test continues."""
         with super().subTest(*message, **parameters):
             try:
                 yield
@@ -137,20 +137,20 @@ class SystemTest(unittest.TestCase):
                 self.assert_nothing_left()
                 raise
 
-    # --- What is run
+    # --- Commands
 
     def environment(self, devices=1, **more):
-        """That of a user who has `devices` software GPUs on each node; with SYSTEM_TEST_DEVICE=cuda, what is there."""
+        """Environment of a user with `devices` software GPUs on each node; with SYSTEM_TEST_DEVICE=cuda, the existing
+        GPUs."""
         variables = {name: value for name, value in os.environ.items() if not _DROPPED.match(name)}
         variables.update({MARK: self.mark, "TMPDIR": str(self.temporary), "CUSPAN_DEVICE": os.environ.get("SYSTEM_TEST_DEVICE", "soft"),
                           "CUSPAN_SOFT_GPUS": str(devices), "CUSPAN_SOFT_MEMORY": "512M",
                           "CUSPAN_KERNEL_TIMES": "off"})
         variables["CUSPAN_RELAY"] = self.relay
-        # For mpirun as a user's shell would have it, where tests run as root.
+        # If tests run as root, mpirun needs these, as in a user's shell.
         variables.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         variables["MPIRUN"] = MPIRUN
-        # What hwloc finds out for each process of MPI, and nobody asks for here: on a virtual machine it takes a
-        # fifth of a second.
+        # Skips components of hwloc, unused here: on a virtual machine they take 0.2 s in each MPI process.
         variables["HWLOC_COMPONENTS"] = "-linuxio,-pci,-x86,-opencl,-gl"
         variables.update(more)
         return variables
@@ -161,7 +161,7 @@ class SystemTest(unittest.TestCase):
 
     @staticmethod
     def mpi_job(*groups):
-        """The command for ranks on this host, in groups: how many, and their command."""
+        """The command for ranks on this host, in groups of (number, command)."""
         words = [MPIRUN, "-bind-to", "none"] if OF_MPICH else [MPIRUN, "--oversubscribe", "--bind-to", "none"]
         for i, (count, command) in enumerate(groups):
             words += [":"] * (i != 0) + ["-n", str(count)]
@@ -170,7 +170,7 @@ class SystemTest(unittest.TestCase):
 
     @classmethod
     def mpirun(cls, devices, path, command):
-        """The plain MPI form: on the agent path one more agent for each device."""
+        """Plain mpirun. On the agent path it starts one more agent per device."""
         agent = str(build() / "bin/cuspan-agent")
         if path == "same-node":
             return cls.mpi_job((1, [agent, "--stats", "--", *command]))
@@ -178,15 +178,16 @@ class SystemTest(unittest.TestCase):
         return cls.mpi_job((1, [*away, "--stats", "--", *command]), (devices, away))
 
     def mounted(self, script, command, *arguments):
-        """The command in a mount namespace of its own. A script of the shell starts it, as "$@" behind `arguments`."""
+        """The command in a mount namespace of its own. A shell script starts it; it gets `arguments` and then the
+        command as "$@"."""
         tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
         if tried.returncode != 0:
             self.skipTest(f"no mount namespace of its own: {tried.stderr.strip()}")
         return ["unshare", "--mount", "sh", "-c", script, "sh", *arguments, *command]
 
     def run_command(self, command, environment=None, status=0, **options):
-        """Runs to the end and checks the exit status, or only that it is a failure's (None); the finished process with
-        its output."""
+        """Runs to the end, checks the exit status (None: any failure), and returns the finished process with its
+        output."""
         options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
         if options["stdin"] is None:
             del options["stdin"]
@@ -203,7 +204,7 @@ class SystemTest(unittest.TestCase):
         return result
 
     def start(self, command, environment=None, **options):
-        """Starts a command with pipes; it ends with the test at the latest."""
+        """Starts a command with pipes; the end of the test ends it."""
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
                    "cwd": self.folder, **options}
         process = subprocess.Popen(command, env=environment or self.environment(), **options)
@@ -212,13 +213,13 @@ class SystemTest(unittest.TestCase):
 
     @staticmethod
     def tell(process, line):
-        """Writes a line to a program that reads its orders from its input; if it has ended, answer() says so."""
+        """Writes a line to the input of a program following commands. If the program has ended, answer() reports it."""
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(line + "\n")
             process.stdin.flush()
 
     def answer(self, process):
-        """The next line that it writes; fails with its last words when it has ended instead."""
+        """Returns the next line of its output. If it has ended, fails with its standard error."""
         line = process.stdout.readline()
         if not line:
             status, _, errors = self.ends(process)
@@ -231,7 +232,7 @@ class SystemTest(unittest.TestCase):
 
     @staticmethod
     def finish(process):
-        """Whatever became of it: closes its pipes and reaps it."""
+        """Kills the process if it still runs, closes its pipes and reaps it."""
         if process.poll() is None:
             process.kill()
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -241,17 +242,17 @@ class SystemTest(unittest.TestCase):
         process.wait()
 
     def ends(self, process):
-        """Waits for the end of a started process; its (status, rest of stdout, rest of stderr)."""
+        """Waits for the end of a started process; returns (status, rest of stdout, rest of stderr)."""
         try:
             out, err = process.communicate(timeout=DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.fail(f"{process.args} still runs after {DEADLINE_S} s")
         return process.returncode, out, err
 
-    # --- What is left
+    # --- Leftovers
 
     def processes(self, name=None):
-        """The living processes of this test in the order of their start, those of one program if named."""
+        """Running processes of this test in the order of their start; of one program if `name` is given."""
         needle = f"{MARK}={self.mark}".encode()
         found = []
         for entry in pathlib.Path("/proc").iterdir():
@@ -263,17 +264,17 @@ class SystemTest(unittest.TestCase):
                 executable = os.readlink(entry / "exe")
                 stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
             except OSError:
-                continue  # It has ended meanwhile, or is not ours.
+                continue  # It has ended, or belongs to another user.
             if state_of(entry.name) in (None, "Z", "X"):
                 continue
-            # Over UCX an agent is another file.
+            # Over UCX the agent is another file.
             if name is None or os.path.basename(executable).removesuffix("-ucx") == name:
                 start = int(stat.rpartition(")")[2].split()[19])
                 found.append((start, int(entry.name), os.path.basename(executable)))
         return [(pid, executable) for _, pid, executable in sorted(found)]
 
     def assert_nothing_left(self):
-        """No process, no file, no shared memory by name."""
+        """Checks that no process and no file is left."""
         wait_until(lambda: not self.processes(), lambda: f"all processes are gone: {self.processes()}")
         wait_until(lambda: not any(self.temporary.rglob("*")),
                    lambda: f"no temporary file is left: {list(self.temporary.rglob('*'))}")

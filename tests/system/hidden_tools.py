@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a command that does not find some tools, as on a machine without them.
+"""Runs a command with some tools hidden, as on a machine without them.
 
 Usage: hidden_tools.py TOOL… -- COMMAND…
 
-Each folder of PATH with one of the tools is replaced by a folder of links to everything else in it.
+Each folder of PATH with one of the tools is replaced by a folder of links to all other files in it.
 """
 import os
 import pathlib
@@ -13,7 +13,8 @@ import tempfile
 
 
 def path_without(tools, folder):
-    """The value of PATH without `tools`; links are made in `folder`, which every user may enter: some tests become one."""
+    """The value of PATH without `tools`. Links are made in `folder`, readable by every user, since some tests change
+    their user."""
     pathlib.Path(folder).chmod(0o755)
     entries = []
     for number, entry in enumerate(os.environ["PATH"].split(os.pathsep)):

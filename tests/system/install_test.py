@@ -1,4 +1,4 @@
-"""Installing: into any prefix, movable, independent of the build tree, and removed again."""
+"""Installation into any prefix: movable, independent of the build tree, and removable."""
 import os
 import pathlib
 import re
@@ -7,7 +7,7 @@ import subprocess
 
 from harness import OWN_FAILURE, Statistics, SystemTest, app, build
 
-# Programs load either name of each.
+# Programs load either name of each library.
 NAMES_OF_THE_DRIVER = [f"lib/cuspan/runtime/{library}.so{version}"
                        for library in ("libcuda", "libnvidia-ml") for version in ("", ".1")]
 VENDOR_NAMES = re.compile(r"^lib(cuda|cudart|nv[a-z]*)(\.|-|$)")
@@ -27,14 +27,14 @@ class Install(SystemTest):
         super().setUp()
         self.prefix = self.folder / "prefix"
         self.manifest = build() / "install_manifest.txt"
-        # What an earlier installation of this build tree wrote there stays as it was.
+        # The manifest of an earlier installation of this build tree is restored.
         before = self.manifest.read_bytes() if self.manifest.exists() else None
         self.addCleanup(lambda: self.manifest.write_bytes(before) if before is not None
                         else self.manifest.unlink(missing_ok=True))
         self.run_command(["cmake", "--install", str(build()), "--prefix", str(self.prefix)])
 
     def hidden(self, command):
-        """The command where the build tree's commands and libraries can not be reached."""
+        """The command with the build tree's commands and libraries hidden."""
         script = (f'mount -t tmpfs none "{build()}/bin" && mount -t tmpfs none "{build()}/lib" && exec "$@"')
         return self.mounted(script, command)
 
@@ -69,7 +69,7 @@ class Install(SystemTest):
         self.assertIn("cuspan-run.1", pages)
 
     def test_names_no_folder_of_the_build(self):
-        """No file asks the dynamic loader to look into the build tree, or in a place that anyone could fill."""
+        """No file has a library path inside the build tree or in a folder writable by others."""
         for path in self.prefix.rglob("*"):
             if path.is_symlink() or not path.is_file() or not is_elf(path):
                 continue
@@ -78,7 +78,7 @@ class Install(SystemTest):
                 for folder in match.group(1).split(":"):
                     if folder.startswith("$ORIGIN"):
                         continue
-                    # The system's MPI may lie where the loader does not search by itself.
+                    # The system's MPI may be outside of the loader's default folders.
                     owner = os.stat(folder)
                     self.assertEqual((owner.st_uid, owner.st_mode & 0o022), (0, 0), f"{path} looks in {folder}")
             self.assertNotIn(str(build()), dynamic)
@@ -96,12 +96,12 @@ class Install(SystemTest):
                      "lib/cuspan/runtime/libcudart.so.11.0", "lib/cuspan/runtime/libcudart.so.12",
                      "lib/cuspan/runtime/libcudart.so.13", *NAMES_OF_THE_DRIVER, "lib/cuspan/soft/libcuda.so.1"):
             self.assertTrue((self.prefix / name).is_file(), name)
-        # Where ldconfig looks there must be nothing that a program could take for the vendor's.
+        # Folders searched by ldconfig must not have files with names of the vendor's libraries.
         for folder in (self.prefix / "bin", self.prefix / "lib"):
             self.assertEqual([path.name for path in folder.iterdir() if VENDOR_NAMES.match(path.name)], [])
 
     def test_each_file_is_in_one_part(self):
-        """Packages are made of the parts: what is in none of them would be in no package."""
+        """Packages are made of the parts: a file outside of all parts would be missing in all packages."""
         parts = {}
         for part in ("cuspan", "software-gpu", "slurm", "benchmarks", "licences"):
             manifest = build() / f"install_manifest_{part}.txt"
@@ -118,7 +118,7 @@ class Install(SystemTest):
                          ["share/man/man1/cuspan-bench.1"])
 
     def test_a_name_that_is_missing_is_not_found_elsewhere(self):
-        """The node's own driver may have the same names: a program would use that one."""
+        """Without this library, a program would load the node's own driver of the same name."""
         for name in NAMES_OF_THE_DRIVER:
             away = self.prefix / name
             kept = away.rename(self.folder / "kept")

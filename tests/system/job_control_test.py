@@ -1,4 +1,4 @@
-"""Job control of a run, row by row as the table in docs/user-guide.md has it."""
+"""Job control of a run: each row of the table in docs/user-guide.md."""
 import os
 import pty
 import select
@@ -10,19 +10,20 @@ from harness import DEADLINE_S, LOCAL, SystemTest, program, state_of, wait_until
 
 
 def stops():
-    """Uses the device, says its number and stops itself; says when it goes on, and ends with a status of its own."""
+    """A script: uses the device, prints its pid and stops itself; prints "on" when it continues, and exits with status
+    5."""
     return f"{program('ends', 'static')} exit 0 && echo $$ && kill -STOP $$; echo on; exit 5"
 
 
 def lives():
-    """The same, but it waits for what others do to it."""
+    """The same, but it waits for a line instead of stopping itself."""
     return f"{program('ends', 'static')} exit 0 && echo $$; read line; echo $line; exit 5"
 
 
 class JobControl(SystemTest):
     def run_as_job(self, script, way=LOCAL, shell=True):
-        """Starts a run as a shell with job control does, in a process group of its own, or where nobody is who could
-        let a job go on: in a session of its own. The run and the number of its program."""
+        """Starts a run as a shell with job control does, in a process group of its own; or, without a shell to continue
+        a stopped job, in a session of its own. Returns the run and the pid of its program."""
         path, self.relay = way
         own = {"process_group": 0} if shell else {"start_new_session": True}
         process = self.start(self.cuspan("run", "--same-node", path, "--", "bash", "-c", script), **own)
@@ -48,10 +49,10 @@ class JobControl(SystemTest):
             with self.subTest(same_node=way[0], relay=way[1]):
                 yield way
 
-    # --- A program that stopped itself, with a shell around the run
+    # --- A program stopped by itself, with a shell around the run
 
     def test_continued_alone(self):
-        """SIGCONT to the program: both go on."""
+        """SIGCONT to the program: both continue."""
         for way in self.each_way():
             process, app = self.run_as_job(stops(), way)
             self.stopped(app, process.pid)
@@ -59,14 +60,14 @@ class JobControl(SystemTest):
             self.ended(process, 5, "on\n")
 
     def test_continued_by_its_launcher(self):
-        """SIGCONT to cuspan: both go on."""
+        """SIGCONT to cuspan: both continue."""
         process, app = self.run_as_job(stops())
         self.stopped(app, process.pid)
         process.send_signal(signal.SIGCONT)
         self.ended(process, 5, "on\n")
 
     def test_continued_as_a_job(self):
-        """SIGCONT to the job, as `fg` and `bg` do."""
+        """SIGCONT to the job, as sent by `fg` and `bg`."""
         process, app = self.run_as_job(stops())
         self.stopped(app, process.pid)
         os.killpg(process.pid, signal.SIGCONT)
@@ -81,7 +82,7 @@ class JobControl(SystemTest):
             self.ended(process, -signal.SIGKILL)
 
     def test_terminated_while_it_is_stopped(self):
-        """SIGTERM and SIGHUP to cuspan: the program goes on to take it, and all ends."""
+        """SIGTERM and SIGHUP to cuspan: the program is continued to handle it, and all ends."""
         for way in self.each_way():
             for number in (signal.SIGTERM, signal.SIGHUP):
                 process, app = self.run_as_job(stops(), way)
@@ -99,10 +100,10 @@ class JobControl(SystemTest):
         self.tell(process, "that was all")
         self.ended(process, 5, "that was all\n")
 
-    # --- Signals that stop
+    # --- Stop signals
 
     def test_the_job_is_stopped(self):
-        """Ctrl-Z, and a program in the background that reads or writes the terminal."""
+        """Ctrl-Z, and a program in the background reading or writing the terminal."""
         for number in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU):
             process, app = self.run_as_job(lives())
             os.killpg(process.pid, number)
@@ -120,7 +121,7 @@ class JobControl(SystemTest):
         self.ended(process, -signal.SIGKILL)
 
     def test_the_launcher_is_told_to_stop(self):
-        """It passes SIGTSTP on, and stops with the program."""
+        """cuspan passes SIGTSTP on, and stops with the program."""
         process, app = self.run_as_job(lives())
         process.send_signal(signal.SIGTSTP)
         self.stopped(app, process.pid)
@@ -129,7 +130,7 @@ class JobControl(SystemTest):
         self.ended(process, 5, "on\n")
 
     def test_a_program_that_does_not_stop(self):
-        """Nor does cuspan, then."""
+        """If the program ignores SIGTSTP, cuspan does not stop either."""
         process, app = self.run_as_job("trap '' TSTP; " + lives())
         os.killpg(process.pid, signal.SIGTSTP)
         process.send_signal(signal.SIGTSTP)
@@ -138,7 +139,7 @@ class JobControl(SystemTest):
         self.assertIsNone(state_of(app))
 
     def test_the_launcher_alone_is_stopped(self):
-        """SIGSTOP cannot be passed on: the program works on, and its end is seen when cuspan goes on."""
+        """SIGSTOP cannot be passed on: the program continues, and its end is reported when cuspan continues."""
         process, app = self.run_as_job(lives())
         process.send_signal(signal.SIGSTOP)
         self.stopped(process.pid)
@@ -148,7 +149,7 @@ class JobControl(SystemTest):
         process.send_signal(signal.SIGCONT)
         self.ended(process, 5)
 
-    # --- Nobody around the run who could let it go on
+    # --- A run without a shell to continue it
 
     def test_without_a_shell_only_the_program_stops(self):
         ends = {"continued": lambda process, app: os.kill(app, signal.SIGCONT),
@@ -199,7 +200,7 @@ class JobControl(SystemTest):
 
 
 class Terminal:
-    """The other end of a terminal."""
+    """Master side of a terminal."""
     def __init__(self, fd):
         self.fd, self.seen = fd, ""
 

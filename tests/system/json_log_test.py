@@ -1,4 +1,4 @@
-"""CUSPAN_LOG_FORMAT=json: each line that cuspan writes is a JSON object, whichever process wrote it."""
+"""CUSPAN_LOG_FORMAT=json: each line printed by cuspan, from any of its processes, is a JSON object."""
 import datetime
 import json
 

@@ -1,4 +1,4 @@
-"""What kernels print: all of it, where it belongs, on the program's node and from others."""
+"""Output printed by kernels: complete and in the right place, for devices of the program's node and of others."""
 import signal
 
 from harness import KINDS, SystemTest, app

@@ -1,6 +1,6 @@
 """Processes of runs are killed at random moments: no run hangs, computes wrong numbers or leaves anything.
 
-KILLS says how many, KILLS_SEED which ones; the seed of a run without is printed.
+KILLS: number of kills; KILLS_SEED: seed of the random choices. Without KILLS_SEED, the seed is printed.
 """
 import os
 import random
@@ -14,9 +14,9 @@ from harness import STARTER, SystemTest, program, wait_until, ways
 KILLS = int(os.environ.get("KILLS", "50"))
 SEED = int(os.environ.get("KILLS_SEED", str(random.SystemRandom().randrange(1 << 32))))
 VICTIMS = ("waits", "cuspan", "cuspan-agent", "cuspan-proxy", STARTER)
-# Of a run on an idle machine, from its start to the midst of its work.
+# Latest kill after a run's start: in the middle of its work on an idle machine.
 LATEST_S = 1.5
-# What a program may take to end: a wait that lasts longer hangs.
+# Time for a program to end; a longer wait counts as hanging.
 LIMIT_S = 10
 
 
@@ -35,7 +35,7 @@ class Kills(SystemTest):
     def round(self, way, moment, choice):
         path, self.relay = way
         self.kill_leftovers()
-        # What one round leaves is that one's failure.
+        # Leftovers of a round must not count in the next one.
         shutil.rmtree(self.temporary)
         self.temporary.mkdir()
         process = self.start(self.cuspan("run", "--same-node", path, "--", program("waits", "static"), "work"))
@@ -48,7 +48,7 @@ class Kills(SystemTest):
             out, err = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             self.fail(f"{name} was killed, and after {LIMIT_S} s there are still {self.processes()}")
-        # It may have ended before it said anything, and by the death of the launcher alone.
+        # The program may have ended before its first line, or only because of the launcher's death.
         self.assertIn([line for line in out.splitlines() if line != "waits"],
                       ([], ["cudaErrorDevicesUnavailable"], ["cudaErrorNoDevice"]), f"{name} was killed; {err}")
         self.assertNotEqual(process.returncode, 1, err)

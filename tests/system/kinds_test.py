@@ -1,9 +1,9 @@
-"""Binaries as they come: how the device code is packed and linked, and where the CUDA runtime is."""
+"""Binaries of all kinds: packing and linking of the device code, and location of the CUDA runtime."""
 import os
 
 from harness import SystemTest, build, own_lines
 
-# Of tests/system/programs/kinds, which says how each is made.
+# Programs of tests/system/programs/kinds; its CMakeLists.txt describes them.
 RUNS = ("plain", "shared", "stripped", "compressed_none", "compressed_size", "compressed_speed", "compressed_balance",
         "compressed_all", "debug", "ptx_only", "several", "relocatable", "relocatable_stripped", "link_time_optimised",
         "per_thread", "needs", "needs_stripped")
@@ -20,7 +20,7 @@ class Kinds(SystemTest):
         self.assertEqual(own_lines(result.stderr), [])
 
     def test_sass_only(self):
-        # A real GPU runs it; the software GPU says why it does not.
+        # A real GPU runs it; the software GPU refuses it with a reason.
         result = self.run_command(self.cuspan("run", "--", kind("sass_only")), status=1)
         self.assertIn("CUDA error 209 (cudaErrorNoKernelImageForDevice)", result.stdout)
         self.assertRegex(result.stderr, "the fat binary holds .* the software GPU runs PTX")

@@ -1,4 +1,4 @@
-"""Bulk between nodes: on several lanes of the agents, and over each of MPI's layers."""
+"""Bulk transfers between nodes: on several lanes of the agents, and over each of MPI's transports."""
 import os
 import pathlib
 import shutil
@@ -22,7 +22,7 @@ def rank_of(pid):
 
 class Lanes(SystemTest):
     def transfers(self, lanes, devices=1, kib=64, buffers=4, **environment):
-        """Every kind of copy, with sizes around the boundaries of small staging buffers."""
+        """Runs every kind of copy, with sizes around the boundaries of small staging buffers."""
         variables = self.environment(devices, CUSPAN_STAGING_BYTES=f"{kib}K", CUSPAN_STAGING_BUFFERS=str(buffers), **environment)
         result = self.run_command(self.cuspan("run", "--same-node", "never", "--lanes", str(lanes), "--stats", "--",
                                               app("transfers", "shared"), str(kib), str(buffers)), variables)
@@ -50,7 +50,7 @@ class Lanes(SystemTest):
         self.transfers(2, CUSPAN_SENDS_IN_FLIGHT="1")
 
     def test_devices_on_several_agents(self):
-        """One agent a device, each with lanes of its own."""
+        """One agent per device, each with its own lanes."""
         result = self.run_command(self.cuspan("run", "--same-node", "never", "--hosts", "localhost,localhost",
                                               "--lanes", "2", "--", app("multi_device", "shared")))
         self.assertIn("PASS", result.stdout)
@@ -63,11 +63,11 @@ class Lanes(SystemTest):
 
 
 class OverUcx(Lanes):
-    """The lanes are threads of the agent."""
+    """Lanes as threads of the agent."""
     relay = "ucx"
 
     def test_an_agent_killed_while_it_copies(self):
-        """Its device is lost; the other goes on, over the same lanes."""
+        """Its device is lost; the other continues, over the same lanes."""
         process = self.start(self.cuspan("run", "--same-node", "never", "--hosts", "localhost,localhost",
                                          "--gpus", "2", "--lanes", "2", "--", program("holds", "shared")))
         for device in "01":
@@ -85,11 +85,11 @@ class OverUcx(Lanes):
 
 
 class Processes(SystemTest):
-    """The lanes are ranks of MPI."""
+    """Lanes as MPI ranks."""
     relay = "mpi"
 
     def test_by_hand(self):
-        """The plain MPI form: all agents, then the lanes of each in the same order."""
+        """Plain mpirun: all agents, then the lanes of each agent in the same order."""
         agent = str(build() / "bin/cuspan-agent")
         away = [agent, "--same-node", "never"]
         result = self.run_command(self.mpi_job((1, [*away, "--", app("vector_add", "shared")]), (1, away), (4, [agent])),
@@ -104,7 +104,7 @@ class Processes(SystemTest):
         self.assertIn("CUSPAN_LANES=2 needs 3 ranks on each host", result.stderr)
 
     def test_a_lane_killed(self):
-        """It ends the job as an agent's death does, in one line; the program hears of it."""
+        """Like an agent's death, it ends the MPI job with one line; the program gets an error."""
         for waiting in (False, True):
             with self.subTest(waiting=waiting):
                 self.kill_leftovers()
@@ -130,7 +130,7 @@ class Processes(SystemTest):
 
 
 class Layers(SystemTest):
-    """Whatever of MPI's point-to-point layers the user names."""
+    """MPI's point-to-point layers, selectable by the user."""
     relay = "mpi"
 
     def transfers(self, needed, lanes, **layers):

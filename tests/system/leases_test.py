@@ -1,4 +1,4 @@
-"""GPUs that several runs want: who gets them, who waits, and what those who wait are told."""
+"""GPUs requested by several runs: their allocation, the queue of waiting runs, and its messages."""
 import collections
 import contextlib
 import fcntl
@@ -19,7 +19,7 @@ INTERRUPTED = -signal.SIGINT
 
 
 class Leases(SystemTest):
-    """On this machine, with software GPUs that runs have for themselves."""
+    """Leases on this machine, with software GPUs not shared between runs."""
 
     def setUp(self):
         super().setUp()
@@ -36,21 +36,21 @@ class Leases(SystemTest):
         return self.cuspan("run", "--same-node", path, *options, "--", *([app] if isinstance(app, str) else app))
 
     def hold(self, *options, devices=1, path="auto"):
-        """A run that has GPUs until its standard input ends."""
+        """Starts a run holding GPUs until its standard input ends."""
         process = self.start(self.run_app(*options, path=path, app=["sh", "-c", "echo here; cat"]),
                              self.environment(devices))
         self.assertEqual(process.stdout.readline().strip(), "here")
         return process
 
     def agents(self):
-        """All agents, without the processes beside them that clear up when they die."""
+        """All agents, without their children for the cleanup after their death."""
         found = [pid for pid, _ in self.processes("cuspan-agent")]
         parents = {pid: int(pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
                    for pid in found}
         return [pid for pid in found if parents[pid] not in found]
 
     def waiting(self):
-        """The tickets of runs that wait."""
+        """Tickets of waiting runs."""
         return [name for name in os.listdir(self.locks) if name.startswith("cuspan-wait-")]
 
     def queue(self, devices=1):
@@ -61,7 +61,7 @@ class Leases(SystemTest):
         wait_until(lambda: not os.listdir(self.locks), lambda: f"no lock is left: {os.listdir(self.locks)}")
 
     def assert_log_is_sound(self):
-        """No GPU had two runs at a time, and nobody was served before one who came earlier and waited."""
+        """Checks that no GPU had two runs at a time, and that no run overtook an earlier waiting one."""
         having, waiting = {}, collections.defaultdict(set)
         for line in self.log.read_text(encoding="utf-8").splitlines():
             match = re.fullmatch(r"\d+\.\d{9} (\w+) host=(\S+) gpu=(\S+) order=(\S+) run=(\S+) user=(\S+)", line)
@@ -104,7 +104,7 @@ class Leases(SystemTest):
 
     @contextlib.contextmanager
     def locked(self, name):
-        """A file in the folder of locks that this process, which is no run, has locked; how messages say so."""
+        """Locks a file in the folder of locks by this process, not a run; yields the description used in messages."""
         path = self.locks / name
         with open(path, "x", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -135,7 +135,7 @@ class Leases(SystemTest):
         self.assert_nothing_left()
 
     def test_a_ticket_that_no_run_has_made(self):
-        """Of a time before this host was started: it is not ahead of all runs."""
+        """A ticket older than the host's boot: it does not precede all runs."""
         with self.locked(f"cuspan-wait-{socket.gethostname()}-{1:016x}-{'ab' * 8}"):
             self.assertEqual(own_lines(self.run_command(self.run_app("--no-wait")).stderr), [])
             self.assertEqual(self.queue(), [])
@@ -154,7 +154,7 @@ class Leases(SystemTest):
 
     def test_what_is_free_is_taken(self):
         first = self.hold("--gpus", "1", devices=3)
-        second = self.hold(devices=3)  # All that are free.
+        second = self.hold(devices=3)  # All free GPUs.
         runs = self.queue(3)
         self.assertEqual([len(run["gpus"]) for run in runs], [1, 2])
         devices = json.loads(self.run_command(self.cuspan("devices", "--json"), self.environment(3)).stdout)
@@ -169,7 +169,7 @@ class Leases(SystemTest):
         self.assert_log_is_sound()
 
     def one_is_killed(self, path, victim):
-        """A run of which a process is killed holds nothing any more, and nothing of it is left."""
+        """A run with a killed process no longer holds GPUs, and leaves nothing."""
         first = self.hold(path=path)
         waiter = self.start(self.run_app(path=path))
         self.assertIn("waiting for", waiter.stderr.readline())
@@ -191,7 +191,7 @@ class Leases(SystemTest):
         self.one_is_killed("never", "cuspan-agent")
 
     def test_killed_with_nobody_to_notice(self):
-        """No file of its locks is left, though nobody looks any more."""
+        """No lock file is left, even without another run to remove it."""
         for path in PATHS:
             with self.subTest(path=path):
                 process = self.hold(path=path)
@@ -224,7 +224,7 @@ class Leases(SystemTest):
         self.assert_nothing_left()
 
     def test_many_at_once(self):
-        """Each gets its GPU, in order, and no GPU has two."""
+        """Each run gets its GPUs, in order, and no GPU has two runs."""
         runs = [self.start(self.run_app("--gpus", str(1 + i % 2)), self.environment(2)) for i in range(6)]
         for process in runs:
             self.assertEqual(self.ends(process)[0], 0)
@@ -237,7 +237,7 @@ class Leases(SystemTest):
         self.run_command(self.run_app("--no-wait"), shared)
         self.run_command(self.run_app("--no-wait"), self.environment(CUSPAN_LEASES="off"))
         self.run_command(self.run_app(), self.environment(CUSPAN_LEASES="maybe"), status=OWN_FAILURE)
-        # Who is there is shown in any case.
+        # cuspan queue shows holders in any case.
         self.assertIn("running", self.run_command(self.cuspan("queue"), shared).stdout)
         self.assertEqual(self.ends(holder)[0], 0)
 
@@ -258,12 +258,12 @@ class Leases(SystemTest):
 
 @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
 class RootlessContainer(SystemTest):
-    """A user namespace in which root has no number, and its folders seem to be the overflow user's."""
+    """A user namespace without a mapping of root: root's folders seem to belong to the overflow user."""
     USER, STRANGER = 4242, 4243
     relay = "mpi"
 
     def contained(self, folder, *options, status=0):
-        """A run there, with its locks in a folder; /run/lock is a new one of root's."""
+        """Runs there with this folder of locks; /run/lock is a new one owned by root."""
         for path in (self.folder, self.temporary):
             os.chown(path, self.USER, self.USER)
             path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Warps whose lanes rely on lock step: the software GPU gives the same right numbers in all of its forms."""
+"""Warps relying on lock-step execution: the software GPU computes the same right numbers in all of its modes."""
 import itertools
 
 from harness import SystemTest, app, own_lines
@@ -31,7 +31,7 @@ class Lockstep(SystemTest):
                 self.run_once("agents", CUSPAN_SOFT_CACHE="off", CUSPAN_SOFT_TIER=tier, CUSPAN_SOFT_MODEL=model)
 
     def test_results_do_not_depend_on_the_cache(self):
-        """It fills from run to run."""
+        """The cache fills from run to run."""
         cache = str(self.folder / "kernels")
         for tier in ("auto", "auto", "first", "auto", "last", "auto"):
             for path in PATHS:

@@ -1,4 +1,4 @@
-"""Manual pages: of every command, with every option, and without warnings."""
+"""Manual pages of every command, with every option, and without warnings."""
 import re
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ HIDDEN = "--manual-page"
 
 class ManPages(SystemTest):
     def commands(self):
-        """All with the name of their page."""
+        """All commands, by the name of their page."""
         listed = self.run_command(self.cuspan("--help")).stdout.split("\nSubcommands:\n")[1].split("\n\n")[0]
         names = re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
         self.assertIn("run", names)

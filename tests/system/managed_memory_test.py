@@ -1,4 +1,4 @@
-"""Managed memory of more than the device has, as CUDA allows on the program's own node."""
+"""Managed memory larger than the device's memory, supported on the program's own node."""
 from harness import SystemTest, app
 
 # The software GPUs of the tests have 512 MiB.

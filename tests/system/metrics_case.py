@@ -32,7 +32,7 @@ def get(connection, path="/metrics", accept="text/plain"):
 
 
 class Samples:
-    """Those of a text."""
+    """Samples of a text of metrics."""
 
     def __init__(self, text):
         self.all = []
@@ -46,11 +46,11 @@ class Samples:
         return {name for name, _, _ in self.all}
 
     def of(self, name, **labels):
-        """(labels, value) of each sample with these labels, among others."""
+        """(labels, value) of each sample of `name` with at least these labels."""
         return [(has, value) for known, has, value in self.all if known == name and labels.items() <= has.items()]
 
     def value(self, name, **labels):
-        """The one there is, or None."""
+        """The value of the only sample, or None without one."""
         found = self.of(name, **labels)
         if len(found) > 1:
             raise AssertionError(f"{name} {labels}: {found}")
@@ -58,7 +58,7 @@ class Samples:
 
 
 def check_by_promtool(text):
-    """Fails with the faults that promtool finds in a text of metrics."""
+    """Fails if promtool finds faults in a text of metrics."""
     result = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     if result.returncode != 0 or result.stdout or result.stderr:
         raise AssertionError(f"{result.returncode}: {result.stdout}{result.stderr}\n{text}")

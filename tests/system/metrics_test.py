@@ -1,4 +1,4 @@
-"""cuspan run --metrics, and cuspan metrics: what Prometheus reads. With Prometheus itself: cluster_metrics_test."""
+"""cuspan run --metrics and cuspan metrics: texts read by Prometheus. cluster_metrics_test uses Prometheus itself."""
 import http.client
 import os
 import shutil
@@ -19,7 +19,7 @@ def free_port():
 
 class MetricsOfRuns(SystemTest):
     def held(self, where, *options, devices=1, **more):
-        """A run of `holds` with metrics at `where`."""
+        """Starts a run of `holds` with metrics at `where`."""
         command = self.cuspan("run", "--metrics", where, *options, "--", program("holds", "shared"))
         return self.start(command, self.environment(devices, **more))
 
@@ -29,7 +29,7 @@ class MetricsOfRuns(SystemTest):
         return text
 
     def device_at_rest(self):
-        """The samples, if the proxy of device 1 has taken all that the program sent."""
+        """The samples, if the proxy of device 1 has received all data sent by the program."""
         samples = Samples(self.scrape())
         return samples if samples.value("cuspan_device_queued_bytes", device="1") == 0 else None
 
@@ -38,7 +38,7 @@ class Run(MetricsOfRuns):
     def test_what_a_program_does(self):
         for same_node in ("auto", "never"):
             with self.subTest(same_node):
-                # What was compiled before would not be compiled again.
+                # A new cache: kernels from an earlier run would not be compiled again.
                 process = self.held(f"unix:{self.folder}/socket", "--same-node", same_node, devices=2,
                                     CUSPAN_SOFT_CACHE=str(self.folder / same_node))
                 self.assertEqual(self.ask(process, "use 1"), "right")
@@ -50,7 +50,7 @@ class Run(MetricsOfRuns):
                 self.assertEqual(before.value("cuspan_device_sessions", device="1"), 1)
                 self.assertEqual(self.ask(process, "use 1"), "right")
                 after = wait_until(self.device_at_rest, "the proxy has taken all")
-                # The same again.
+                # The second call doubles the counters.
                 for name, labels in (("cuspan_launches_total", {"device": "1"}),
                                      ("cuspan_copied_bytes_total", {"device": "1", "direction": "from_device"})):
                     self.assertGreater(before.value(name, **labels), 0)
@@ -72,7 +72,7 @@ class Run(MetricsOfRuns):
                 self.assertFalse((self.folder / "socket").exists())
 
     def test_of_processes_that_have_ended(self):
-        # Each has a session of its own; what they did stays in the sums.
+        # Each process has its own session; the sums include ended sessions.
         process = self.start(self.cuspan("run", "--metrics", f"unix:{self.folder}/socket", "--", "sh", "-c",
                                          f"{app('vector_add', 'shared')}; {app('vector_add', 'static')}; echo done; read end"),
                              self.environment())
@@ -95,7 +95,7 @@ class Run(MetricsOfRuns):
         self.assertEqual(lines[-1], "# EOF")
         self.assertIn("# TYPE cuspan_copied_bytes counter", lines)
         self.assertIn("# UNIT cuspan_copied_bytes bytes", lines)
-        # Each sample stands below its family, and has its name.
+        # Each sample follows the header of its family, and has its name.
         family = None
         for line in lines[:-1]:
             if line.startswith("# TYPE "):
@@ -124,7 +124,7 @@ class Run(MetricsOfRuns):
         def gone():
             samples = Samples(self.scrape())
             return samples if {value for _, value in samples.of("cuspan_agent_up")} == {0} else None
-        # What they told last stays.
+        # The last reported values remain.
         self.assertEqual(wait_until(gone, "the agents are seen to be gone").value("cuspan_launches_total"), launches)
 
     def test_over_tcp_many_at_once(self):
@@ -147,7 +147,7 @@ class Run(MetricsOfRuns):
                 connection.sendall(wrong)
                 said = connection.makefile("rb").read()
                 self.assertTrue(said.startswith(b"HTTP/1.1 " + answer), (wrong[:40], said))
-        # Who says nothing, or never enough, keeps nobody from the end of the run.
+        # A connection with no request or an incomplete one does not delay the end of the run.
         with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)) as slow:
             slow.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
             process.stdin.close()
@@ -165,7 +165,7 @@ class Run(MetricsOfRuns):
         where = f"unix:{self.folder}/socket"
         first = self.held(where)
         self.assertEqual(self.ask(first, "use 0"), "right")
-        # One that is used is not taken away.
+        # A socket in use is not replaced.
         result = self.run_command(self.cuspan("run", "--metrics", where, "--", "true"), status=OWN_FAILURE)
         self.assertIn("Address already in use", result.stderr)
         self.assertEqual(stat.S_IMODE((self.folder / "socket").stat().st_mode), 0o600)
@@ -187,7 +187,7 @@ class Run(MetricsOfRuns):
             self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o644)
             samples = Samples(file.read_text())
             self.assertEqual({has["run"] for _, has, _ in samples.all}, {file.name[7:-5]})
-            # As it was at the end.
+            # Values at the end of the run.
             self.assertEqual(samples.value("cuspan_launches_total"), 1)
 
     def test_what_is_no_plain_file_stays(self):
@@ -216,7 +216,7 @@ class Node(SystemTest):
 
     def setUp(self):
         super().setUp()
-        # Leases are directly in a sticky folder of root.
+        # A folder of leases must be directly in a sticky folder of root.
         self.leases = self.folder / "leases"
         self.leases.mkdir()
         self.leases.chmod(0o1777)
@@ -257,7 +257,7 @@ class Node(SystemTest):
 
 @unittest.skipUnless(shutil.which("promtool"), "no promtool: install prometheus (tests/run.sh --monitoring)")
 class Promtool(MetricsOfRuns):
-    """Prometheus' own check finds no fault in any text."""
+    """promtool finds no fault in any text."""
 
     def test_of_a_run(self):
         process = self.held(f"unix:{self.folder}/socket", "--same-node", "never")

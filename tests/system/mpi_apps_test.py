@@ -1,7 +1,7 @@
-"""The app is an MPI program: its ranks keep their own world and use the run's devices."""
+"""MPI programs: their ranks keep their own MPI_COMM_WORLD and use the run's devices."""
 from harness import NOT_FOUND, OWN_FAILURE, SystemTest, own_lines, program
 
-# As many ranks as are asked for, however few processors there are.
+# Allows more ranks than processors.
 MPIRUN = "mpirun --oversubscribe --bind-to none"
 
 
@@ -56,7 +56,7 @@ class MpiApps(SystemTest):
             self.assertIn("./none", result.stderr)
 
     def test_as_many_devices_as_ranks_need(self):
-        """Of more that are there, the run has no others."""
+        """The run has no more devices than its ranks need, even if the node has more."""
         result = self.run_command(self.cuspan("run", "--dry-run", "-np", "2", "--gpus-per-rank", "1", "--", "true"),
                                   self.environment(4))
         self.assertIn(" --gpus 2", result.stdout)
@@ -69,7 +69,7 @@ class MpiApps(SystemTest):
         self.assertIn("4 ranks with 1 GPUs each need 4 GPUs, but the run has 2", result.stderr)
 
     def test_visible_devices(self):
-        """What the app's own script sets is about the run's devices, as CUDA counts them."""
+        """CUDA_VISIBLE_DEVICES set by the program's script selects from the run's devices, by CUDA's rules."""
         def count(choice):
             script = f"export CUDA_VISIBLE_DEVICES={choice}; exec \"$0\" \"$@\""
             return self.run_command(self.cuspan("run", "--", "bash", "-c", script, program("inspect", "static"),
@@ -80,7 +80,7 @@ class MpiApps(SystemTest):
         self.assertIn("cudaErrorInvalidDevice", count("1,1").stderr)
 
     def test_visible_devices_of_the_node(self):
-        """What is set where cuspan is started is about that node's devices, not the program's."""
+        """CUDA_VISIBLE_DEVICES set at the start of cuspan selects devices of this node, not of the program."""
         result = self.run_command(self.cuspan("run", "--", program("inspect", "static"), "count"),
                                   self.environment(2, CUDA_VISIBLE_DEVICES="7"))
         self.assertEqual(result.stdout.strip(), "2")

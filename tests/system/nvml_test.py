@@ -1,9 +1,9 @@
-"""NVIDIA's management library in a run, apart from CUDA."""
+"""NVIDIA's management library (NVML) in a run, without CUDA."""
 import sys
 
 from harness import SystemTest, build
 
-# Asks NVML of all devices, forks, and uses CUDA in the child, for which the parent has begun none.
+# Queries all devices by NVML, forks, and uses CUDA in the child; the parent has not initialised CUDA.
 PROGRAM = """
 import ctypes, os
 os.environ["CUDA_VISIBLE_DEVICES"] = "1"
@@ -25,7 +25,7 @@ print("after", *map(temperature, range(count.value)))
 assert nvml.nvmlShutdown() == 0
 """
 
-# Forks as often as it can while a thread begins and ends its use of NVML.
+# Forks as often as possible while a thread initialises and shuts down NVML.
 FORKING = """
 import ctypes, os, threading
 nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -58,7 +58,7 @@ class Nvml(SystemTest):
                     self.environment(2))
                 self.assertEqual(result.stdout.splitlines(),
                                  ["devices 2", "before 3 3", "child 3 3", "cuda 0 1", "after 3 3"])
-                # Nobody has used a device.
+                # No process has used a device.
                 self.assertNotIn("cuspan software GPU", result.stderr)
                 self.assert_nothing_left()
 

@@ -1,4 +1,4 @@
-"""Runs where something that Linux mostly has is missing or refused: each is one clear line."""
+"""Runs with a usual feature of Linux missing or refused: each prints one clear line."""
 import ctypes
 import os
 import signal
@@ -9,15 +9,15 @@ import unittest
 from harness import OWN_FAILURE, SystemTest, app, build, own_lines, program
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-# Of x86-64: asm/unistd_64.h.
+# System call numbers of x86-64: asm/unistd_64.h.
 ACCEPT4, PRLIMIT64 = 288, 302
 EPERM = 1
 
 
 def refuse(call):
-    """From now on this process, and all that it starts, has EPERM from a system call: seccomp(2)."""
+    """Makes a system call fail with EPERM in this process and its children: seccomp(2)."""
     library = ctypes.CDLL(None, use_errno=True)
-    # Load the number; if it is that one, refuse, else allow: linux/bpf_common.h, linux/seccomp.h.
+    # Loads the call's number; refuses this one, allows others: linux/bpf_common.h, linux/seccomp.h.
     code = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, call, 0x06, 0, 0, 0x00050000 | EPERM, 0x06, 0, 0, 0x7fff0000)
     buffer = ctypes.create_string_buffer(code)
     filter_ = struct.pack("HxxxxxxP", 4, ctypes.addressof(buffer))
@@ -40,7 +40,7 @@ class OddPlaces(SystemTest):
         self.assertRegex(result.stderr, r"/dev/shm has \d+ KiB free, and UCX needs 8 MiB: free some space there")
 
     def test_a_daemon_after_the_run(self):
-        """Its run is over, whatever it waits for."""
+        """A daemon started by a run is cut off at the run's end, even while it waits."""
         reading, writing = os.pipe()
         out = self.folder / "daemon"
         script = f'"$0" <&{reading} >{out} 2>&1 &'

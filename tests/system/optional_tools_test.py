@@ -1,4 +1,4 @@
-"""The tests pass where a tool that they can do without is not installed."""
+"""The tests pass without their optional tools."""
 import os
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from cases import FOLDER, SKIPPED
 from harness import SystemTest
 from hidden_tools import path_without
 
-# The modules that use a tool.
+# Modules using each tool.
 USERS = {"fish": ["completion_test"], "zsh": ["completion_test"], "groff": ["man_pages_test"],
          "mandoc": ["man_pages_test"], "ompi_info": ["lanes_test.Layers"], "promtool": ["metrics_test"],
          "prometheus": ["cluster_metrics_test"], "srun": ["cluster_slurm_test"], "wg": ["cluster_secure_test"]}

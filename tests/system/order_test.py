@@ -1,11 +1,11 @@
-"""Litmus tests of pinned memory that the host and kernels use at the same time, on one node and over agents."""
+"""Litmus tests of pinned memory used by the host and kernels at the same time, on one node and over agents."""
 import os
 
 from harness import SystemTest, own_lines, program
 
-# Rounds of each thread; the memory models are tested with more on a machine that has the time.
+# Rounds of each thread. Use more on a machine with enough time, to test the memory models.
 ROUNDS = int(os.environ.get("SYSTEM_TEST_ORDER_ROUNDS", "6"))
-# The kernel's threads, and bytes of a payload.
+# Threads of the kernel, and bytes of a payload.
 SHAPES = ((1, 8), (1, 16384), (4, 64), (8, 4096), (32, 64), (64, 8), (64, 256))
 PLACES = {"one node": [], "agents": ["--same-node", "never"],
           "two hosts": ["--hosts", "localhost:1,localhost:1", "--same-node", "never"]}

@@ -1,5 +1,5 @@
-"""Runs that share a GPU in pairs, by NVIDIA's MPS: who starts its server, and that it ends with them. A program stands
-in for NVIDIA's; the GPU is a software GPU whose driver lies where cuspan does not know it, and is taken for NVIDIA's."""
+"""Runs sharing a GPU in pairs, by NVIDIA's MPS: start and end of its server. A program replaces NVIDIA's daemon. The
+GPU is a software GPU; since its driver is in a folder unknown to cuspan, it is taken for NVIDIA's."""
 import contextlib
 import os
 import pathlib
@@ -34,7 +34,7 @@ class Pairs(SharingTest):
         return Counter(self, self.start(self.pair(), self.environment(**more)))
 
     def started(self):
-        """The daemons that were started: their settings."""
+        """Settings of the daemons started so far."""
         return self.journal.read_text(encoding="utf-8").splitlines() if self.journal.exists() else []
 
     def keepers(self):
@@ -42,7 +42,7 @@ class Pairs(SharingTest):
         return [pid for pid, line in lines if b"--keep-pair-server" in line]
 
     def test_runs_have_one_server(self):
-        """Which is started by the first that needs it, belongs to none, and ends with the last."""
+        """The first run needing the server starts it. It belongs to no run, and ends with the last."""
         first = self.counter().go()
         second = self.counter().go()
         first.runs(32), second.runs(32)
@@ -69,8 +69,9 @@ class Pairs(SharingTest):
         self.assert_nothing_left()
 
     def test_killed_processes_leave_nothing(self):
-        """Those of runs and of the server, one kind or all: the next run has a server, and nothing is left."""
-        # The last ones: the daemon, and its server.
+        """Processes of runs and of the server are killed, one kind or all: the next run has a server, and nothing is
+        left."""
+        # python is the daemon, sleep its server.
         for kind in ("keeper", "cuspan-proxy", "cuspan-agent", "cuspan", "counts", "", "python", "sleep"):
             with self.subTest(kind=kind):
                 runs = [self.counter().go() for _ in range(2)]
@@ -80,7 +81,7 @@ class Pairs(SharingTest):
                                                                    if name.startswith(kind)]
                 self.assertTrue(victims)
                 for pid in victims:
-                    # Some end with those that were killed before.
+                    # Some end because of the earlier kills.
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 for run in runs:
@@ -91,19 +92,20 @@ class Pairs(SharingTest):
                 self.assert_nothing_left()
 
     def test_kernels_of_a_run_that_ends_do_not_outlive_it(self):
-        """MPS takes the end of a process with kernels for a fault: it is told to end them first, whatever ends the run."""
+        """MPS treats the end of a process with running kernels as a fault. Therefore each end of a run first asks MPS
+        to end its kernels."""
         ended = self.folder / "journal-ended"
         for kind in ("counts", "cuspan", "cuspan-agent"):
             with self.subTest(kind=kind):
                 ended.unlink(missing_ok=True)
                 stays = self.counter().go()
                 before = {pid for pid, _ in self.processes()}
-                # What it says at its end nobody reads any more.
+                # Its last log lines go to a closed pipe.
                 goes = self.counter(CUSPAN_LOG="info").go()
                 stays.runs(16), goes.runs(16)
                 new = [(pid, name) for pid, name in self.processes() if pid not in before]
                 proxy, = (pid for pid, name in new if name == "cuspan-proxy" and pid not in self.keepers())
-                # The first: the others clear up behind it.
+                # Kills the first process of this kind; the others clean up after it.
                 os.kill(next(pid for pid, name in new if name == kind), signal.SIGKILL)
                 self.finish(goes.process)
                 stays.runs(16)

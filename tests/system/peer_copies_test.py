@@ -1,10 +1,10 @@
-"""Copies between devices that can not have each other's memory: proxy to proxy, never by the program."""
+"""Copies between devices without access to each other's memory: from proxy to proxy, never through the program."""
 import re
 
 from harness import Statistics, SystemTest, app, own_lines
 
-# How the devices are spread: agents of one device each; two on the program's node and two away;
-# all on one node, whose proxies meet there, with and without agents on the way to the program.
+# Placement of the devices. apart: an agent per device; mixed: two on the program's node and two on others; one-node:
+# all on one node with connected proxies, without or with agents on the path to the program.
 SPREADS = ("apart", "mixed", "one-node", "one-node-agents")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -16,7 +16,7 @@ def size(text):
 
 class PeerCopies(SystemTest):
     def spread(self, how, command, **more):
-        """The command under four devices that have no access to each other, and its environment."""
+        """The command with four devices without access to each other, and its environment."""
         if how == "apart":
             return self.mpirun(4, "agents", command), self.environment(1, **more)
         if how == "mixed":
@@ -28,14 +28,14 @@ class PeerCopies(SystemTest):
         return full, self.environment(4, CUSPAN_PEER_MEMORY="never", **more)
 
     def copies(self, how, kind, *arguments, **settings):
-        """Runs the program of all copies; nothing but what it reads itself may come to it."""
+        """Runs the program of all copies; only data it reads itself may be sent to it."""
         command, environment = self.spread(how, [app("peer_copies", kind), *map(str, arguments)], **settings)
         result = self.run_command(command, environment)
         self.assertIn("4 devices: PASS", result.stdout)
         self.assertEqual(own_lines(result.stderr), [], "cuspan has something to say")
         statistics = Statistics(result.stderr)
         self.assertEqual(statistics.devices(), set(range(4)))
-        # The chain's values at the end, and a few counters.
+        # Bytes read by the program: the final values of the chain, and a few counters.
         read = arguments[0] * 1024 // 3 * 4 + 4096 if arguments else 64 * 1024 // 3 * 4 + 4096
         for row in statistics.rows:
             self.assertEqual(size(row["to device"]), 0, row)
@@ -51,7 +51,7 @@ class PeerCopies(SystemTest):
                     self.assert_nothing_left()
 
     def test_sizes_of_buffers(self):
-        """Chunks of the size that the program goes around, from one buffer to many."""
+        """Staging buffers of the chunk size used by the program, from two to many."""
         for buffers, kib in ((2, 16), (3, 64), (16, 256)):
             with self.subTest(buffers=buffers, kib=kib):
                 self.copies("apart", "shared", kib, buffers, CUSPAN_STAGING_BUFFERS=str(buffers),

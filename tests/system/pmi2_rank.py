@@ -1,11 +1,12 @@
-"""A rank that speaks PMI2 as libpmi2 and MPICH do: all tell the first rank which GPU they have, and it writes that."""
+"""A rank using the PMI2 protocol like libpmi2 and MPICH: all ranks send the UUID of their GPU to the first rank, and it
+prints them."""
 import ctypes
 import os
 import socket
 
 
 class Pmi2:
-    """The connection that the starter of the ranks has made."""
+    """The connection made by the starter of the ranks."""
 
     def __init__(self):
         self.socket = socket.socket(fileno=int(os.environ["PMI_FD"]))
@@ -25,7 +26,7 @@ class Pmi2:
 
 
 def own_uuid():
-    """Of the first device; there has to be one."""
+    """UUID of the only device."""
     cuda = ctypes.CDLL("libcuda.so.1")
     count = ctypes.c_int()
     uuid = (ctypes.c_ubyte * 16)()

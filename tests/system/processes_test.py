@@ -1,11 +1,11 @@
-"""What a program's own processes and threads leave, and leave each other."""
+"""Resources left by a program's own processes and threads."""
 import sys
 
 from harness import SystemTest, own_lines, program
 
 RESETS = 28
 
-# Which sockets the child of a process has that came with CUDA.
+# Counts the sockets opened by CUDA in a process and in its child.
 FORKS = """
 import ctypes, os, sys
 def sockets():
@@ -32,7 +32,7 @@ assert cuda.cuInit(0) == 0
 """
 
 
-# As Open MPI's support for CUDA does at its end.
+# Closes the driver library and calls it, like Open MPI's CUDA support at its end.
 CLOSED = """
 import _ctypes, ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -48,13 +48,13 @@ class Processes(SystemTest):
         self.assertEqual(result.stdout, "0 0 1\n")
 
     def test_event_of_a_process_that_ends(self):
-        """Also while nobody has waited for that process: no wait for ever, and the event can be recorded anew."""
+        """A wait for the event ends, even before the process is reaped, and the event can be recorded again."""
         for path in ("auto", "never"):
             with self.subTest(same_node=path):
                 command = self.cuspan("run", "--same-node", path, "--", program("shared_event_ends", "shared"))
                 result = self.run_command(command)
                 self.assertEqual(result.stdout, "PASS\n")
-                # The software GPU may also say what became of the kernel that was running.
+                # The software GPU may also print a line about the running kernel.
                 self.assertRegex(own_lines(result.stderr)[0], "^cuspan: process [0-9]+ exited before an event")
         self.assert_nothing_left()
 
@@ -66,7 +66,7 @@ class Processes(SystemTest):
         self.assert_nothing_left()
 
     def test_many_resets(self):
-        """Threads that used a device long ago do not hold what was reset since."""
+        """Threads with an old use of a device do not keep resources of later resets."""
         for path in ("auto", "never"):
             with self.subTest(same_node=path):
                 command = self.cuspan("run", "--same-node", path, "--", program("resets_often", "shared"), str(RESETS))

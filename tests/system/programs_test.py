@@ -1,28 +1,28 @@
-"""Each program of tests/apps on both paths: by `cuspan run` both kinds of binary, and those that use all
-devices with 1, 2 and 4 of them; by mpirun, where the agents start the program and it does the same, one kind
-with most devices. The two kinds share a run, which starts them one after the other."""
+"""Each program of tests/apps on both paths. By `cuspan run`: both kinds of binary in one run, one after the other;
+programs using all devices with 1, 2 and 4 devices. By mpirun, with agents starting the program: one kind of binary
+with the largest number of devices."""
 import pathlib
 
 from harness import KINDS, Statistics, SystemTest, app, own_lines
 
 APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu"))
-# Smaller than a program's own choice where that takes long on a software GPU; and what a program does not
-# do natively: to go on after a fault, or to load damaged code.
+# Arguments of programs: smaller sizes for long runs on a software GPU, and actions not possible natively (continuing
+# after a fault, loading damaged code).
 ARGUMENTS = {"collectives": ["1001"], "completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
              "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "resets": ["2", "fault"], "small_stacks": ["24", "first"]}
 INPUT = {"filter": "one line\nand another\n"}
-# Those that use every device there is.
+# Programs using all existing devices.
 ALL_DEVICES = {"collectives", "communicators", "completions", "fft", "libraries", "managed", "mapped", "matmul", "multi_device",
                "peer_copies", "peers", "prefetch", "transfers", "vector_add"}
-# And those that use two.
+# Programs using two devices.
 TWO_DEVICES = {"conditions", "driver_vmm", "ipc", "latches"}
 NO_DEVICE = {"never_cuda"}
-# Those that make a device fault, load damaged code, or ask for what the software GPU does not have, of which
-# cuspan says on standard error what it was.
+# Programs causing a device fault, loading damaged code, or using features missing in the software GPU. cuspan prints a
+# line about each.
 FAULTS = {"after_fault", "clusters", "driver_api", "driver_bad_input", "driver_link", "errors", "launch_blocking", "libraries", "misaligned",
           "resets"}
-# Those whose host and kernels, or kernels of two devices, use registered or pinned memory at the same time in ways
-# whose order cuspan does not keep: it says so.
+# Programs with simultaneous accesses to registered or pinned memory, by host and kernels or by kernels of two devices.
+# cuspan does not keep their order, and prints a line about it.
 UNORDERED = {"latches", "mapped"}
 PATHS = ("same-node", "agents")
 
@@ -34,7 +34,7 @@ def numbers_of_devices(name):
 
 
 ONE = 'exec "$@" < input'
-# Each kind of the program with the arguments and the input, and this line between their outputs.
+# Runs each kind of the program with the arguments and the input; this line separates the outputs.
 BETWEEN = "--- the next program"
 BOTH = f"""shared=$1 static=$2
            shift 2
@@ -42,12 +42,12 @@ BOTH = f"""shared=$1 static=$2
 
 
 class Programs(SystemTest):
-    """The methods are made below, one for each combination but the kinds of binary and the number of devices."""
+    """_add_cases() adds a method for each combination of program, path and way to start it."""
 
     def commands(self, name, kinds):
-        """What is run: (kinds, command) each."""
+        """Commands of the runs, as (kinds, command)."""
         arguments = ARGUMENTS.get(name, [])
-        # A run whose device has faulted is none to start another program in.
+        # After a device fault, no other program can start in the run.
         if name in FAULTS or len(kinds) == 1:
             return [((kind,), ["sh", "-c", ONE, "sh", app(name, kind), *arguments]) for kind in kinds]
         return [(KINDS, ["sh", "-c", BOTH, "sh", *(app(name, kind) for kind in KINDS), *arguments])]
@@ -77,7 +77,7 @@ class Programs(SystemTest):
                 self.assertEqual(statistics.devices(session), set(range(devices)))
 
     def check(self, name, path, numbers, kinds, run):
-        """run(command, devices) → (command of the run, environment) of what runs the command."""
+        """run(command, devices) → (command of the run, environment) to run the command."""
         (self.folder / "input").write_text(INPUT.get(name, ""), encoding="utf-8")
         for devices in numbers:
             for kinds, command in self.commands(name, kinds):
@@ -94,7 +94,7 @@ class Programs(SystemTest):
             self.environment(devices)))
 
     def through_mpirun(self, name, path):
-        # On the agent path each agent brings one device.
+        # On the agent path each agent has one device.
         shown = "same-node" if path == "same-node" else "mpi"
         kind = KINDS[APPS.index(name) % len(KINDS)]
         self.check(name, shown, numbers_of_devices(name)[-1:], (kind,), lambda command, devices: (

@@ -1,10 +1,10 @@
-"""Where a Python program waits for its GPUs."""
+"""Source lines of a Python program waiting for its GPUs."""
 import re
 import sys
 
 from harness import SystemTest
 
-# Copies from a device in calls that give up Python's lock, or keep it.
+# Copies from a device by calls releasing Python's lock (GIL), or keeping it.
 PROGRAM = """
 import ctypes, os
 BYTES = 32 << 20
@@ -23,7 +23,7 @@ threads = [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/
 print("samplers", threads.count("cuspan-python\\n"))
 """
 
-# Each of many processes ends while the thread that asks may be asking, one of them after a fork.
+# Ends while the sampling thread may be active, once in a forked child and once in its parent.
 ENDING = """
 import ctypes, os, threading
 cuda = ctypes.CDLL("libcudart.so.13")

@@ -1,4 +1,4 @@
-"""CUSPAN_SOFT_CHECK=races: planted races are found and named, and right programs are left in peace."""
+"""CUSPAN_SOFT_CHECK=races: planted races are found and named, and correct programs cause no report."""
 import collections
 import re
 
@@ -13,7 +13,7 @@ REPORT = re.compile(r"cuspan.*: software GPU 0: kernel (\w+)\(int\*\): race on (
 
 class Races(SystemTest):
     def look(self, check, *arguments, path="same-node", status=0, **more):
-        """Runs the kernels; their names, and what was reported of each."""
+        """Runs the kernels; returns their names and the reports about each."""
         command = self.cuspan("run", "--same-node", PATHS[path], "--", program("races", "shared"), *arguments)
         result = self.run_command(command, self.environment(CUSPAN_SOFT_CHECK=check, **more), status)
         reports = collections.defaultdict(list)
@@ -27,7 +27,7 @@ class Races(SystemTest):
     def test_planted_races_are_found_and_nothing_else(self):
         for path, check in (("same-node", "races"), ("agents", "all")):
             with self.subTest(path=path, check=check):
-                # At this level no line is left out for being like others.
+                # This log level reports all races, without omitting similar lines.
                 names, reports = self.look(check, path=path, CUSPAN_LOG="info")
                 wrong = [name for name in names if name.startswith("wrong_")]
                 self.assertGreaterEqual(len(wrong), 20)
@@ -40,11 +40,11 @@ class Races(SystemTest):
                             of_access = ("ld.",) if access == "read" else ("st.", "atom.", "red.")
                             self.assertTrue(instruction.startswith(of_access), report[0])
                         self.assertEqual(report[2] == "global", "global" in name or "last_block" in name, report[0])
-                        # What was inlined is of another file: atomics of one of CUDA's.
+                        # Inlined code has another file name: atomics come from a header of CUDA.
                         self.assertIn("races.cu", (report[4], report[7]), report[0])
 
     def test_each_kernel_alone_is_found_too(self):
-        """And a few lines of each are said without asking for more."""
+        """A few lines per kernel are also printed at the default log level."""
         for name in ("wrong_write_write", "wrong_single_buffer"):
             _, reports = self.look("races", name)
             self.assertEqual(list(reports), [name])

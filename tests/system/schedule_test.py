@@ -1,4 +1,4 @@
-"""CUSPAN_SOFT_SCHEDULE: in which order the software GPU's threads get on."""
+"""CUSPAN_SOFT_SCHEDULE: order of execution of the software GPU's threads."""
 from harness import SystemTest, app, program
 
 LOCKSTEP = ["256 of 256 threads right", "32 of 32 elements of one warp"]

@@ -1,6 +1,6 @@
 """Many sessions on one host leave nothing behind.
 
-SESSIONS says how many; a few without it.
+SESSIONS: their number; the default is small.
 """
 import os
 import pathlib
@@ -8,12 +8,12 @@ import pathlib
 from harness import DEADLINE_S, SystemTest, program, wait_until
 
 SESSIONS = int(os.environ.get("SESSIONS", "40"))
-# Sessions of one run, which its agent serves one after the other.
+# Sessions of one run, served by its agent one after the other.
 IN_ONE_RUN = max(1, SESSIONS // 2)
 
 
 def of_the_host():
-    """What may grow when something is left: shared memory by name, sockets, System V segments, our files."""
+    """Possible leftovers on the host: named shared memory, sockets, System V segments."""
     sockets = pathlib.Path("/proc/net/unix").read_text(encoding="ascii", errors="replace")
     return {"files in /dev/shm": sorted(entry.name for entry in pathlib.Path("/dev/shm").iterdir()
                                         if "cuspan" in entry.name),
@@ -23,7 +23,7 @@ def of_the_host():
 
 
 class Sessions(SystemTest):
-    """CMake runs it in namespaces of its own, if the system has them: what it finds there is its own."""
+    """If the system supports namespaces, CMake runs this test in its own: it then finds only its own leftovers."""
 
     def check_nothing_left(self, before):
         self.assert_nothing_left()
@@ -38,11 +38,11 @@ class Sessions(SystemTest):
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
 
     def test_of_one_run(self):
-        """The agent's memory, descriptors and threads are after many sessions what they were after few."""
+        """The agent's memory, descriptors and threads are the same after many sessions as after a few."""
         before = of_the_host()
         script = self.folder / "sessions.sh"
-        # The agent is the program's parent's child; both share the run's socket. A program does not
-        # wait for the agent to notice its end, so that each look waits for an agent at rest.
+        # The agent is a child of the program's parent; both share the run's socket. Since a program does not wait for
+        # the agent to notice its end, each query waits until the agent is idle.
         script.write_text(f"""
             agent=$(pgrep -P "$PPID" -x cuspan-agent | head -n 1)
             held() {{ echo $(ls /proc/$agent/fd | wc -l) $(ls /proc/$agent/task | wc -l); }}
@@ -60,6 +60,6 @@ class Sessions(SystemTest):
         first, last = ([int(word) for word in line.split()] for line in result.stdout.splitlines()[-2:])
         for rest, after in ((first[:2], first[2:4]), (last[:2], last[2:4])):
             self.assertEqual(after, rest, "descriptors and threads of the agent")
-        # In KiB; pages touched for the first time are no leak, one a session would be.
+        # Difference in KiB. Pages touched for the first time are no leak; a page per session would be one.
         self.assertLess(last[4] - first[4], max(4096, 4 * IN_ONE_RUN))
         self.check_nothing_left(before)

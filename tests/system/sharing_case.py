@@ -1,4 +1,4 @@
-"""What tests of runs that share a GPU have in common."""
+"""Common parts of the tests of runs sharing a GPU."""
 import os
 import threading
 
@@ -6,7 +6,7 @@ from harness import SystemTest, wait_until
 
 
 class Counter:
-    """A run of the program that counts its kernels."""
+    """A run of the program counts.cu or a similar one, printing a rising number."""
 
     def __init__(self, test, process):
         self.test = test
@@ -29,14 +29,14 @@ class Counter:
                 self.count = int(self.last)
 
     def runs(self, more):
-        """Waits until it has run so many kernels more."""
+        """Waits until it has run `more` further kernels."""
         goal = self.count + more
         wait_until(lambda: self.count >= goal or self.process.poll() is not None,
                    lambda: f"{goal} kernels: {self.count}")
         self.test.assertGreaterEqual(self.count, goal, f"it goes on: {self.last}")
 
     def end(self):
-        """Ends it: all that it launched has run. Returns what was said on standard error."""
+        """Ends the run and checks that all its launches were executed. Returns its standard error."""
         self.process.stdin.close()
         self.reader.join(60)
         status, errors = self.process.wait(60), self.process.stderr.read()
@@ -46,7 +46,7 @@ class Counter:
 
 
 class SharingTest(SystemTest):
-    """With a folder of locks and one of tables that are its own, and kernels of half a millisecond a block."""
+    """Sets folders of locks and tables of its own, and kernels taking half a millisecond per block."""
 
     def setUp(self):
         super().setUp()

@@ -1,6 +1,6 @@
-"""Several runs on one GPU: they take turns as they were promised, and none hurts another. On software GPUs whose kernels
-take a fixed time, long enough that what the processor is busy with hardly counts: so what a run gets shows in how many
-kernels it has run when another has run so many."""
+"""Several runs on one GPU: their time slices have the promised shares, and no run harms another. Kernels of the
+software GPUs take a fixed time, long enough to make other load of the processors insignificant. The numbers of
+kernels run therefore show each run's share."""
 import json
 import os
 import random
@@ -40,7 +40,7 @@ class Sharing(SharingTest):
                 self.assert_nothing_left()
 
     def test_equal_runs_have_equal_parts(self):
-        """Whatever the lengths of their kernels."""
+        """Equal shares, independent of the lengths of the kernels."""
         short, long = self.counter(blocks=4), self.counter(blocks=20)
         short.go(), long.go()
         short.runs(64), long.runs(16)
@@ -103,7 +103,7 @@ class Sharing(SharingTest):
         limited.end()
 
     def test_a_limit_holds_alone(self):
-        """Against a run that is alone as well, on a GPU of its own."""
+        """Compares it with a run alone on another GPU."""
         apart = {"CUSPAN_LEASE_FOLDER": str(self.folder / "more-locks"), "CUSPAN_SHARE_FOLDER": str(self.folder / "more-tables")}
         for folder in apart.values():
             os.mkdir(folder)
@@ -131,7 +131,7 @@ class Sharing(SharingTest):
                 self.assert_nothing_left()
 
     def test_killed_processes_hold_up_nobody(self):
-        """Any process of any run, at any moment: the others go on, and nothing is left."""
+        """Kills any process of any run, at any moment: the others continue, and nothing is left."""
         chance = random.Random(4)
         runs = [self.counter().go() for _ in range(4)]
         for _ in range(12):
@@ -140,7 +140,7 @@ class Sharing(SharingTest):
             others = [run for run in runs if run is not victim]
             wait_until(lambda: chance.random() < 0.1, "a moment")
             kind = chance.choice(("cuspan", "cuspan-agent", "cuspan-proxy", "counts"))
-            # The processes of one run are the descendants of its launcher.
+            # Processes of one run are the descendants of its launcher.
             mine = [pid for pid, _ in self.processes(kind) if pid == victim.process.pid or self.descends(pid, victim.process.pid)]
             if mine:
                 os.kill(mine[0], signal.SIGKILL)
@@ -170,7 +170,7 @@ class Sharing(SharingTest):
         stopped.runs(32), other.runs(32)
         for pid, _ in self.processes("cuspan-proxy")[:1]:
             os.kill(pid, signal.SIGSTOP)
-        # Of one of the two that was.
+        # The stopped proxy belongs to either of the two runs.
         before = stopped.count, other.count
         wait_until(lambda: max(stopped.count - before[0], other.count - before[1]) > 200, "the other goes on")
         for pid, _ in self.processes("cuspan-proxy"):
@@ -218,7 +218,7 @@ class Sharing(SharingTest):
         return [int(word) for word in self.asks(run, "info").split()]
 
     def test_a_memory_cap_holds_to_the_byte(self):
-        """Over all ways to allocate memory of the device, and it is all that the program sees of the GPU."""
+        """The cap covers all ways to allocate device memory, and the program sees it as the GPU's memory."""
         for path in PATHS:
             with self.subTest(path=path):
                 run = self.memory("--memory", "128M", path=path)
@@ -244,10 +244,10 @@ class Sharing(SharingTest):
                 self.assert_nothing_left()
 
     def test_a_long_kernel_is_handed_over_in_slices(self):
-        """While one of high priority is there; and it does what it does as a whole."""
+        """The slices run only beside a run of high priority; the kernel has the same results as unsliced."""
         for path in PATHS:
             with self.subTest(path=path):
-                # 180 ms a launch, of which 4 blocks run at once.
+                # 180 ms per launch; 4 blocks run at once.
                 trace = self.folder / "trace.json"
                 app = [program("long_kernel", "shared"), "6", "5", "12"]
                 low = Counter(self, self.start(self.share("--priority", "low", "--trace", str(trace), path=path, app=app),
@@ -256,7 +256,7 @@ class Sharing(SharingTest):
                 high = self.memory("--priority", "high", path=path)
                 self.assertEqual(self.asks(high, f"take {MIB}"), "taken")
                 self.assertEqual(self.asks(high, "touch"), "touched")
-                # The first ones find the kernel whole, and have it compiled.
+                # The first launches run unsliced and start the compilation of the sliced kernel.
                 low.runs(6)
                 self.assertEqual(self.asks(high, "touch"), "touched")
                 self.ends(high)
@@ -284,7 +284,7 @@ class Sharing(SharingTest):
         self.assert_nothing_left()
 
     def test_a_run_that_ends_keeps_the_times_that_it_has_measured(self):
-        """However short it was: its proxy is not ended before."""
+        """Even a short run writes them: its proxy is not ended before."""
         for path in PATHS:
             with self.subTest(path=path):
                 times = self.folder / f"times-{path}"
@@ -300,7 +300,7 @@ class Sharing(SharingTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
     def test_users_of_a_common_folder_take_turns(self):
-        """A directory that root has made for the members of a group."""
+        """The folder belongs to root and is writable by the members of a group."""
         group = 65534
         os.chown(self.tables, 0, group)
         self.tables.chmod(0o3770)
@@ -322,7 +322,8 @@ class Sharing(SharingTest):
         self.assert_nothing_left()
 
     def test_pairs_are_on_the_gpu_together(self):
-        """When it is known how long their kernels take alone. Software GPUs of two processes do not slow each other down."""
+        """Pairs begin when the run times of their kernels alone are known. Software GPUs of two processes do not slow
+        each other down."""
         for path in PATHS:
             with self.subTest(path=path):
                 runs = [self.counter("--share=pair", path=path).go() for _ in range(2)]
@@ -348,7 +349,7 @@ class Sharing(SharingTest):
         self.assert_nothing_left()
 
     def test_priority_in_pairs(self):
-        """It holds as by turns, unless the less important one is limited to a part of the processors."""
+        """Priorities hold as with time slices, unless the lower one is limited to a part of the multiprocessors."""
         high = self.counter("--share=pair", "--priority", "high").go()
         high.runs(32)
         low = self.counter("--share=pair", "--priority", "low").go()
@@ -405,7 +406,7 @@ class Sharing(SharingTest):
         self.assertIn("CUSPAN_LEASES", result.stderr)
 
     def test_what_lies_in_the_folder_of_the_tables(self):
-        """Garbage that nobody uses is made anew; what is no table of ours is refused in one line."""
+        """An unused damaged table is replaced; other objects of its name are refused in one line."""
         run = self.counter().go()
         name, = os.listdir(self.tables)
         run.end()

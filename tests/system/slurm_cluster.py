@@ -12,19 +12,19 @@ import unittest
 from harness import build, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "scontrol", "squeue", "scancel")
-# As a limit of CPUs only: they share the machine's.
+# Only limits jobs: the hosts share the machine's CPUs.
 CPUS = 8
-# Where the box's hosts are, in the order of their names.
+# Addresses of the box's hosts, in the order of their names.
 ADDRESS = "10.77.0.{}"
-# Of the null device, which anybody may open: Slurm numbers GPUs by their device files.
+# Slurm numbers GPUs by device files: each is a copy of the null device, accessible to all users.
 NULL_DEVICE = os.makedev(1, 3)
 
-# What the box sets for mpirun, which has its own ways in a job.
+# Variables set by the box for mpirun; in a job, mpirun uses Slurm instead.
 NOT_OF_A_JOB = ("OMPI_MCA_plm", "OMPI_MCA_plm_rsh_agent", "HYDRA_LAUNCHER", "HYDRA_LAUNCHER_EXEC")
 
 
 class SlurmCluster:
-    """Partitions `cpu`, of the hosts without GPUs, `gpu`, of the others, and `all`; software GPUs are their GRES."""
+    """Partitions: `cpu`, the hosts without GPUs; `gpu`, the others; and `all`. Software GPUs are their GRES."""
 
     def __init__(self, box, devices):
         missing = [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
@@ -61,9 +61,9 @@ class SlurmCluster:
             partitions["gpu" if gpus else "cpu"].append(host)
             partitions["all"].append(host)
         (folder / "gres.conf").write_text("\n".join(gres) + "\n")
-        # A host of the box has no control groups of its own; with this plugin none are looked for.
+        # A host of the box has no control groups of its own; this plugin does not look for them.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-        # As a site would have it.
+        # Same plugin configuration as on a real site.
         plugin = build() / "lib/cuspan/cuspan-spank.so"
         (folder / "plugstack.conf").write_text(f"optional {plugin}\n" if plugin.exists() else "")
         (folder / "slurm.conf").write_text("\n".join([
@@ -89,7 +89,7 @@ class SlurmCluster:
         self.restore()
 
     def restore(self):
-        """To no jobs, and a slurmd on each host."""
+        """Cancels all jobs and starts missing slurmds."""
         wait_until(lambda: self.try_to_ask("scontrol", "ping").returncode == 0, "slurmctld answers")
         for job in self.jobs():
             self.try_to_ask("scancel", job)
@@ -101,18 +101,18 @@ class SlurmCluster:
 
     def start_daemon(self, host, name, *arguments):
         command = self.box.on(host, name, "-D", "-f", str(self.folder / "slurm.conf"), *arguments)
-        # In a session of its own: what ends the test's ends no daemon first.
+        # A session of its own: signals ending the test's session do not end the daemon first.
         self.daemons[name, host] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                                     stderr=subprocess.DEVNULL, start_new_session=True)
 
     def kill_daemon(self, host, name):
-        """As a crash does."""
+        """Kills it, like a crash."""
         daemon = self.daemons.pop((name, host))
         daemon.kill()
         daemon.wait()
 
     def on(self, host, *command, **variables):
-        """The command line that runs a command on a host as a user of the cluster does."""
+        """Command line to run a command on a host as a user of the cluster."""
         words = ["env", *(f"--unset={name}" for name in NOT_OF_A_JOB), f"SLURM_CONF={self.folder}/slurm.conf",
                  *(f"{name}={value}" for name, value in variables.items())]
         return self.box.on(host, *words, *command)
@@ -122,7 +122,7 @@ class SlurmCluster:
                               stdin=subprocess.DEVNULL)
 
     def ask(self, *command):
-        """What a command prints; on a busy machine the controller may answer at the second time only."""
+        """Output of a command; repeated until it succeeds, since a busy controller may not answer at first."""
         results = []
 
         def answered():
@@ -132,7 +132,7 @@ class SlurmCluster:
         return results[-1].stdout
 
     def states(self):
-        """Of each node, as sinfo has it; none while the controller does not answer."""
+        """State of each node, from sinfo; empty while the controller does not answer."""
         answer = self.try_to_ask("sinfo", "-h", "-p", "all", "-N", "-o", "%N %T").stdout
         return dict(line.split() for line in answer.splitlines())
 

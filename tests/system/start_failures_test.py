@@ -1,4 +1,4 @@
-"""Hosts that cannot be reached: the message names each of them, with its own words, and no other."""
+"""Unreachable hosts: the message names each of them and no other, with its shell's own words."""
 import contextlib
 import itertools
 import os
@@ -7,7 +7,7 @@ import unittest
 
 from harness import OWN_FAILURE, STARTER, SystemTest, build, of_open_mpi, own_lines, wait_until
 
-# Called as ssh is. The hosts fine1 and fine2 are this one.
+# A remote shell, called like ssh. The hosts fine1 and fine2 are this one.
 SHELL = """\
 #!/bin/sh
 while [ $# -gt 0 ]; do case $1 in -*) shift ;; *) break ;; esac; done
@@ -37,7 +37,7 @@ class OverMpi(SystemTest):
         self.shell.chmod(0o755)
 
     def why(self, hosts, shell=None):
-        """The one line of a run with these hosts, none of which is told by the line if it is fine."""
+        """The single error line of a run with these hosts; it must not name a fine host."""
         command = self.cuspan("run", "--remote-shell", shell or str(self.shell), "--hosts", ",".join(hosts), "--", "true")
         result = self.run_command(command, self.environment(CUSPAN_LEASES="off"), status=OWN_FAILURE)
         lines = own_lines(result.stderr)
@@ -61,7 +61,7 @@ class OverMpi(SystemTest):
         self.assertTrue(line.endswith(REFUSING), line)
 
     def test_two_causes(self):
-        """A host that is told of has its own words, whichever was first."""
+        """Each named host has its own error text, independent of the order of failures."""
         line = self.why(["fine1", "refusing", "unknown"])
         said = [(host, words) for host, words in (("unknown", UNKNOWN), ("refusing", REFUSING)) if words in line]
         self.check_both(said, line)
@@ -69,13 +69,13 @@ class OverMpi(SystemTest):
             self.assertRegex(line, rf"host {host} [^;]*: {words.replace('(', '.').replace(')', '.')}")
 
     def check_both(self, said, line):
-        # An mpirun ends with the first failure, and those that it waits for with it.
+        # mpirun ends at the first failure, and the other remote shells with it.
         self.assertTrue(said, line)
 
     WAITED_FOR = " to start the agents on this host, fine1 and silent"
 
     def test_what_is_waited_for(self):
-        """A start that takes long says so; the user may end it."""
+        """A slow start prints a line; the user may end it."""
         process = self.start(self.cuspan("run", "--remote-shell", str(self.shell), "--hosts", "fine1,silent", "--", "true"),
                              self.environment(CUSPAN_LEASES="off"))
         line = process.stderr.readline()
@@ -85,7 +85,7 @@ class OverMpi(SystemTest):
         status, _, errors = self.ends(process)
         self.assertEqual(status, -signal.SIGINT)
         self.assertEqual(own_lines(errors), [])
-        # The shell of that host. An agent of the other, and Open MPI's daemon, end by themselves.
+        # Ends the shell of that host. The other agents and Open MPI's daemon end by themselves.
         for pid, _ in self.processes("sleep"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -100,7 +100,7 @@ class OverMpi(SystemTest):
 
 
 class OverUcx(OverMpi):
-    """The head agent knows which agents have not come."""
+    """The head agent knows the agents missing."""
     relay = "ucx"
     WAITED_FOR = "waiting for the agents on silent"
 
@@ -120,7 +120,7 @@ class OverUcx(OverMpi):
 
 class FewDescriptors(SystemTest):
     def test_is_said(self):
-        """By an mpirun that hangs, and by the agent."""
+        """Reported for a hanging mpirun, and by the agent."""
         command = self.cuspan("run", "--hosts", "localhost:1,localhost:1", "--same-node", "never", "--", "true")
         for relay in ("mpi", "ucx"):
             with self.subTest(relay=relay):
@@ -131,12 +131,12 @@ class FewDescriptors(SystemTest):
 
 class MpirunKilled(SystemTest):
     relay = "mpi"
-    # A folder of shared memory of the run's own, which is listed at its end.
+    # Mounts shared memory for the run alone, and lists it at its end.
     SCRIPT = 'mount -t tmpfs none /dev/shm && { "$@"; status=$?; ls /dev/shm; exit $status; }'
 
     @staticmethod
     def shared_memory(pid):
-        """The files that Open MPI has made where this process is."""
+        """Files made by Open MPI in this process's mount namespace."""
         with contextlib.suppress(OSError):
             return [name for name in os.listdir(f"/proc/{pid}/root/dev/shm") if name.startswith("vader_segment")]
         return []
@@ -144,7 +144,7 @@ class MpirunKilled(SystemTest):
     @of_open_mpi
     @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
     def test_leaves_no_shared_memory(self):
-        """Killed while agents start, whatever they had made by then."""
+        """mpirun is killed at any point of the agents' start."""
         for _ in range(8):
             command = self.cuspan("run", "--hosts", "localhost:1", "--same-node", "never", "--", "sleep", "600")
             process = self.start(self.mounted(self.SCRIPT, command))

@@ -1,9 +1,9 @@
-"""What is not supported: named once, refused, and with --strict the end of the program."""
+"""Unsupported features: named once, refused, and with --strict the end of the program."""
 import json
 
 from harness import KINDS, SystemTest, own_lines, program
 
-# As sysexits.h calls what is unavailable.
+# EX_UNAVAILABLE of sysexits.h.
 UNAVAILABLE = 69
 
 
@@ -30,7 +30,7 @@ class Support(SystemTest):
         self.assert_nothing_left()
 
     def test_a_kernel_refused_at_its_launch(self):
-        """It is compiled then: named once, with its error; a strict run ends before its results are read."""
+        """The launch compiles it: the error is printed once; a strict run ends before its results are read."""
         for path in ("auto", "never"):
             with self.subTest(same_node=path):
                 command = ["--same-node", path, "--", program("refused_kernel", "shared")]

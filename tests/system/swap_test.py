@@ -1,4 +1,4 @@
-"""Runs whose memory does not fit on one GPU together (--memory all): each has what it wrote, in turns."""
+"""Runs with more memory together than one GPU has (--memory all): each keeps its data, in alternation."""
 import os
 import random
 import signal
@@ -8,7 +8,8 @@ from sharing_case import Counter, SharingTest
 
 PATHS = ("auto", "never")
 MIB = 1 << 20
-# Of a GPU with 512 MiB, 480 MiB are for two runs; two of these need much more, or a little.
+# Memory per run, in MiB. Two runs have 480 of the GPU's 512 MiB: twice MUCH is far more than this, twice LITTLE
+# slightly more.
 MUCH, LITTLE = 384, 240
 
 
@@ -31,7 +32,7 @@ class Swap(SharingTest):
         return self.answer(run).strip()
 
     def test_an_idle_run_makes_room(self):
-        """However its memory was made, it is there again when the run wants it."""
+        """Memory allocated in any way is restored when the run needs it."""
         for path in PATHS:
             with self.subTest(path=path):
                 first, second = self.fills(MUCH, path=path), self.fills(MUCH, path=path)
@@ -55,7 +56,7 @@ class Swap(SharingTest):
         self.assert_nothing_left()
 
     def test_a_run_whose_memory_is_kept_is_not_held_up(self):
-        """One with a size of its own takes turns as ever, and those that swap go on beside it."""
+        """A run with a fixed memory size has its time slices as usual, and swapping runs continue beside it."""
         small = Counter(self, self.start(self.share(memory="16M", app=[program("counts", "shared"), "4"])))
         first, second = self.fills(LITTLE), self.fills(LITTLE)
         small.go(), first.go(), second.go()
@@ -79,7 +80,7 @@ class Swap(SharingTest):
         self.assert_nothing_left()
 
     def test_runs_that_are_killed_leave_their_room(self):
-        """At any time, also while memory of them or for them is under way."""
+        """Kills runs at any time, also while memory is swapped out or in for them."""
         chance = random.Random(7)
         stays = self.fills(MUCH).go()
         mine = {one for one, _ in self.processes("fills")}
@@ -92,7 +93,7 @@ class Swap(SharingTest):
             pid = run.pid
             if number % 3:
                 pid, = wait_until(lambda: {one for one, _ in self.processes("fills")} - mine, "it is there")
-            # The first has come back, or goes away, or neither yet.
+            # The first run has resumed, is being swapped out, or neither yet.
             if number % 4 > 1:
                 stays.runs(chance.randrange(1, 4))
             os.kill(pid, signal.SIGKILL)

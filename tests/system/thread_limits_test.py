@@ -1,5 +1,4 @@
-"""A system that allows no further thread, or no further memory, at whatever moment: the run ends with a CUDA error and a
-line, and aborts nothing."""
+"""A thread or memory limit reached at any moment: the run ends with a CUDA error and a line, and nothing aborts."""
 import os
 import re
 import shutil
@@ -8,9 +7,9 @@ import unittest
 
 from harness import SystemTest, app
 
-# A user of whom nobody else has processes.
+# A user without other processes.
 USER = 61234
-# As many as a run of one software GPU needs at most, with two workers.
+# Threads of a run of one software GPU with two workers, at most.
 MOST_THREADS = 48
 ABORTED = re.compile(r"terminate called|std::|Aborted|core dumped")
 

@@ -1,4 +1,4 @@
-"""cuspan top, and how cuspan queue and cuspan devices show runs that share a GPU."""
+"""cuspan top, and the output of cuspan queue and cuspan devices for runs sharing a GPU."""
 import contextlib
 import fcntl
 import json
@@ -12,22 +12,22 @@ from harness import OWN_FAILURE, program, wait_until
 from sharing_case import Counter, SharingTest
 
 PATHS = ("auto", "never")
-# What begins each drawing of the table on a terminal.
+# Begins each drawing of the table on a terminal.
 HOME = "\x1b[H"
 
 
 class Top(SharingTest):
     def counter(self, *options, path="auto", devices=1):
-        """A run that shares its GPU, and uses it."""
+        """Starts a run sharing and using its GPU."""
         command = self.cuspan("run", "--gpus", "1", "--same-node", path, "--share", *options, "--", program("counts", "shared"), "4")
         return Counter(self, self.start(command, self.environment(devices))).go()
 
     def shown(self, command, *options, devices=1):
-        """What the command prints as JSON."""
+        """JSON output of the command."""
         return json.loads(self.run_command(self.cuspan(command, "--json", *options), self.environment(devices)).stdout)
 
     def rows(self, devices=1):
-        """The lines of the table but for its heading."""
+        """Lines of the table, without its heading."""
         heading, *rows = self.run_command(self.cuspan("top"), self.environment(devices)).stdout.splitlines()
         self.assertEqual(heading.split()[:2], ["gpu", "name"])
         return rows
@@ -112,7 +112,7 @@ class Top(SharingTest):
     # --- On a terminal
 
     def on_terminal(self, *options):
-        """Starts it in the foreground of a terminal of its own; its errors come by a pipe."""
+        """Starts it in the foreground of its own terminal, with errors in a pipe."""
         self.master, slave = pty.openpty()
         self.addCleanup(os.close, self.master)
         os.set_blocking(self.master, False)
@@ -128,8 +128,8 @@ class Top(SharingTest):
         return process
 
     def seen(self):
-        """All that the terminal has been told."""
-        with contextlib.suppress(OSError):  # Nothing more, or nobody is at the other end any more.
+        """All output on the terminal so far."""
+        with contextlib.suppress(OSError):  # No more data, or the process has closed the terminal.
             while data := os.read(self.master, 65536):
                 self.screen += data.decode()
         return self.screen

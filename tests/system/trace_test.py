@@ -1,12 +1,12 @@
-"""The timeline of a run: what it says of each chunk is complete, agrees on all legs, and is in order."""
+"""The timeline of a run: its events of each chunk are complete, consistent over all legs, and in order."""
 import collections
 import json
 
 from harness import OWN_FAILURE, SystemTest, app, own_lines, program
 
 MIB = 1 << 20
-INLINE = 4096  # Chunks from the device of no more bytes may go as a frame, which is no leg of its own.
-COPY = 64 * MIB  # Of the program that does as it is told.
+INLINE = 4096  # Smaller chunks from the device may travel in a frame, without a leg of their own.
+COPY = 64 * MIB  # Size of a copy of `holds`.
 TO_DEVICE = ("into staging", "network: send", "network: receive", "copy engine: to device")
 FROM_DEVICE = ("copy engine: from device", "network: send", "network: receive", "out of staging")
 BETWEEN = ("copy engine: to another device", "network: send", "network: receive",
@@ -16,11 +16,12 @@ STAGED = {"into staging": TO_DEVICE, "out of staging": FROM_DEVICE, "copy engine
 
 class Trace(SystemTest):
     def read(self, path):
-        """The file, whose form is checked, as its transfers: {(first leg, session, place, number): {leg: chunks}}."""
+        """Checks the form of the file; returns its events, and its transfers: {(first leg, session, device, number):
+        {leg: chunks}}."""
         trace = json.loads(path.read_text(encoding="utf-8"))
         events = trace["traceEvents"]
         self.assertEqual(trace["otherData"]["dropped"], 0)
-        # Two nodes' clocks are known to half a round trip each, in microseconds as the events are.
+        # Accuracy of the nodes' clocks, half a round trip each, in microseconds like the events.
         self.slack = 0.001 + sum(clock["round_trip_ns"] for clock in trace["otherData"]["clocks"]) / 1000
         named = {event["pid"] for event in events if event["name"] == "process_name" and event["args"]["name"]}
         tracks = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
@@ -34,13 +35,13 @@ class Trace(SystemTest):
             self.assertIn((event["pid"], event["tid"]), tracks)
             self.assertGreaterEqual(event["ts"], 0)
             self.assertGreaterEqual(event["dur"], 0)
-            # In the order of their start, and one after the other, on each track.
+            # Events of a track are ordered by start, and do not overlap.
             track = (event["pid"], event["tid"])
             self.assertGreaterEqual(event["ts"] + 0.0005, free[track], event)
             free[track] = event["ts"] + event["dur"]
             if event["cat"] == "transfer" and event["args"]["transfer"] != 0:
                 args = event["args"]
-                # A copy between devices has one number in the whole session.
+                # A copy between devices has one number in the whole session, without a device.
                 place = None if "another device" in event["name"] or "join" in args else args["device"]
                 legs[event["name"], args["session"], place, args["transfer"]].append(event)
         transfers = {}
@@ -50,7 +51,7 @@ class Trace(SystemTest):
         return events, transfers
 
     def check_transfer(self, first, legs, agents):
-        """All legs have the same chunks, which are one behind the other; returns the bytes."""
+        """Checks that all legs have the same contiguous chunks; returns the bytes."""
         wanted = [leg for leg in STAGED[first] if agents or not leg.startswith("network")]
         small = first == "out of staging" and all(chunk["args"]["bytes"] <= INLINE for chunk in legs[first])
         if small and "network: send" not in legs:
@@ -68,7 +69,7 @@ class Trace(SystemTest):
             inline = set(whole) - set(those) if first == "out of staging" and leg.startswith("network") else set()
             self.assertEqual(sorted([*those, *inline]), whole, leg)
             self.assertTrue(all(size <= INLINE for _, size in inline), leg)
-        # The device's own clock is not compared: how well it is known is the driver's.
+        # The device's clock is not compared: only the driver knows its accuracy.
         for start, sent in begun.get("network: send", {}).items():
             self.assertLessEqual(sent, ended["network: receive"][start] + self.slack)
         return offset
@@ -95,7 +96,7 @@ class Trace(SystemTest):
         self.assertEqual(sum("agent" in name for name in names), 3, names)
         self.assertEqual(sum("holds" in name for name in names), 1, names)
         self.assertEqual(sum("GPU 0 for device" in name for name in names), 2, names)
-        # One clock: all of these hosts have the same.
+        # All these hosts have the same clock.
         clocks = json.loads(path.read_text(encoding="utf-8"))["otherData"]["clocks"]
         self.assertEqual(len(clocks), 2)
         for clock in clocks:
@@ -103,7 +104,7 @@ class Trace(SystemTest):
         self.assert_nothing_left()
 
     def test_programs(self):
-        """Kernels have their names; pieces of every kind of copy agree, here and behind agents."""
+        """Kernels have their names; chunks of every kind of copy agree, on one node and over agents."""
         for same_node, agents in (("auto", False), ("never", True)):
             with self.subTest(same_node=same_node):
                 path = self.folder / f"{same_node}.json"
@@ -118,7 +119,7 @@ class Trace(SystemTest):
                 self.assert_nothing_left()
 
     def test_program_killed(self):
-        """What was recorded until then is there."""
+        """The file has all events recorded until then."""
         path = self.folder / "trace.json"
         script = f"echo send 0 | {program('holds', 'shared')} && kill -9 $$"
         self.run_command(self.cuspan("run", "--same-node", "never", "--trace", str(path), "--", "sh", "-c", script),

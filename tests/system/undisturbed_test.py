@@ -11,10 +11,10 @@ import time
 
 from harness import DEADLINE_S, KINDS, SystemTest, app, own_lines, program, state_of, wait_until
 
-# What a program may see of us, and nothing else.
+# The only changes visible to a program.
 OUR_VARIABLES = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET", "CUSPAN_SECRET"}
 OUR_FIRST_DESCRIPTOR = 500
-# Signals 32 and 33 are the C library's own, which takes them when a process gets its first thread.
+# Signals 32 and 33 are used by the C library once a process has created a thread.
 C_LIBRARY_SIGNALS = 1 << 31 | 1 << 32
 
 
@@ -48,7 +48,7 @@ class Filters(SystemTest):
         result = self.run_command(["bash", "-c", script])
         self.assertEqual(result.stdout, "SOME LINE\n" * 3)
         self.assertEqual(own_lines(result.stderr), [])
-        # Ended by SIGPIPE, as it would be without us.
+        # SIGPIPE ends it, as without cuspan.
         self.assertEqual((self.folder / "status").read_text(), f"status {128 + signal.SIGPIPE}\n")
         self.assert_nothing_left()
 
@@ -58,13 +58,13 @@ class Filters(SystemTest):
         self.assert_nothing_left()
 
     def test_output_in_its_order(self):
-        """Both streams into one pipe: nothing of ours comes between, nothing is held back."""
+        """Both streams in one pipe: cuspan neither adds output nor delays any."""
         run = " ".join(self.cuspan("run", "--", "sh", "-c", "'echo 1; echo 2 >&2; echo 3; echo 4 >&2'"))
         self.assertEqual(self.run_command(["sh", "-c", f"{run} 2>&1"]).stdout, "1\n2\n3\n4\n")
 
 
 class Ends(SystemTest):
-    """However the program ends, cuspan ends so too."""
+    """cuspan ends in the same way as the program."""
 
     def check(self, arguments, status):
         for kind in KINDS:
@@ -116,7 +116,7 @@ class Ends(SystemTest):
 
 
 class Signals(SystemTest):
-    """Signals sent to cuspan are the program's."""
+    """Signals sent to cuspan reach the program."""
 
     def test_they_are_passed_on(self):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
@@ -134,7 +134,7 @@ class Signals(SystemTest):
 
 
 class Sight(SystemTest):
-    """Nothing of ours is visible to the program beyond what is documented."""
+    """Only the documented changes are visible to the program."""
 
     def inspect(self, command):
         seen = {"variable": {}, "descriptor": set(), "signals": set()}
@@ -177,14 +177,14 @@ class Sight(SystemTest):
                     with self.subTest(kind=kind, cuda=cuda, path=path):
                         seen = self.check(lambda command, path=path: self.cuspan("run", "--same-node", path, "--", *command),
                                           kind, cuda)
-                        # The terminal's signals reach it and us alike.
+                        # The terminal's signals reach both the program and cuspan.
                         self.assertEqual((seen["group"], seen["session"]), ("1", "1"))
 
     def test_variables_through_mpirun(self):
         result = self.run_command(self.mpirun(1, "agents", ["env", "-0"]))
         names = {line.partition("=")[0] for line in result.stdout.split("\0") if line}
         self.assertEqual({name for name in names if re.match("OMPI_(?!ALLOW)|PMIX_|PRTE_|ORTE_", name)}, set())
-        # The harness asks for statistics, which sets the last of these.
+        # The harness requests statistics; this sets CUSPAN_STATS.
         self.assertLessEqual({name for name in names if name.startswith("CUSPAN_")},
                              OUR_VARIABLES | set(self.environment()) | {"CUSPAN_STATS"})
 
@@ -196,7 +196,7 @@ class Sight(SystemTest):
         self.assertTrue(variables["LD_LIBRARY_PATH"].endswith(":/nowhere/one:/nowhere/two"))
 
     def test_runs_inside_runs(self):
-        """The inner run has its own devices and nothing of the outer one."""
+        """The inner run has its own devices, and none of the outer run's settings."""
         result = self.run_command(self.cuspan("run", "--", *self.cuspan("run", "--", "env")))
         variables = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
         self.assertEqual(variables["LD_PRELOAD"].count("libcuspan.so"), 1)
@@ -205,7 +205,7 @@ class Sight(SystemTest):
 
 
 class Children(SystemTest):
-    """Programs that start programs."""
+    """Programs starting programs."""
 
     def test_forks_and_waits_for_all(self):
         for kind in KINDS:
@@ -233,9 +233,9 @@ class Children(SystemTest):
         self.assert_nothing_left()
 
     def test_a_background_child_outlives_the_program(self):
-        """As a shell would: the run ends with the program it started; its devices are gone then."""
+        """Like in a shell, the run ends with the program it started; its devices are then gone."""
         result = self.run_command(self.cuspan("run", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"))
-        # It may not have come to its sleep yet.
+        # The child may not be sleeping yet.
         self.assertIn(state_of(int(result.stdout)), ("R", "S", "D"), "a child that is no affair of ours was ended")
         os.kill(int(result.stdout), signal.SIGKILL)
         self.assert_nothing_left()
@@ -256,7 +256,7 @@ class Terminal(SystemTest):
         return self.open_command(program("terminal", "static"), *arguments)
 
     def open_command(self, *command):
-        """Starts a command in the foreground of a terminal of its own, as a terminal window does."""
+        """Starts a command in the foreground of its own terminal, like a terminal window."""
         self.master, slave = pty.openpty()
         self.addCleanup(self.hang_up)
         self.seen = ""
@@ -272,13 +272,13 @@ class Terminal(SystemTest):
         return process
 
     def expect(self, text):
-        """Reads the terminal until `text` has come; what came up to it."""
+        """Reads the terminal until `text` appears; returns the output before it."""
         end = time.monotonic() + DEADLINE_S
         while text not in self.seen:
             ready, _, _ = select.select([self.master], [], [], max(0, end - time.monotonic()))
             try:
                 data = os.read(self.master, 4096) if ready else b""
-            except OSError:  # Nobody is at the other end any more.
+            except OSError:  # The terminal is closed.
                 data = b""
             if not data:
                 self.fail(f"{text!r} never came; what came is {self.seen!r}")
@@ -338,7 +338,7 @@ class Terminal(SystemTest):
         self.assertEqual(self.ended(process), -signal.SIGQUIT)
 
     def test_hang_up(self):
-        """The kernel tells the leader of the session alone, which is the program's part without us."""
+        """The kernel signals only the leader of the session; without cuspan this is the program."""
         process = self.open_command("sh", "-c", "echo ready; exec sleep 600")
         self.expect("ready")
         self.hang_up()
@@ -349,7 +349,7 @@ class Terminal(SystemTest):
         process = self.open()
         self.expect("ready")
         app_pid = wait_until(lambda: self.processes("terminal"), "the program is there")[0][0]
-        # No shell is there that could let cuspan go on: the program stops alone.
+        # Without a shell to continue cuspan, only the program stops.
         os.kill(app_pid, signal.SIGSTOP)
         wait_until(lambda: state_of(app_pid) == "T", "the program is stopped")
         process.send_signal(signal.SIGCONT)

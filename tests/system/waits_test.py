@@ -1,8 +1,8 @@
-"""Every wait of a client ends, whatever process of the run is killed or stopped in its midst.
+"""Every wait of a client ends after any process of the run is killed or stopped during the wait.
 
 The program `waits` waits in one way, for ever or again and again. In each round one process of the run is killed:
-as it is, after it was stopped, or after it was stopped and went on. An open device's proxy is left out where the
-program opens it anew. WAITS_ROUNDS says how many rounds a test has.
+while running, while stopped, or after it was stopped and continued. If the program opens devices again and again,
+their proxies are left out. WAITS_ROUNDS: number of rounds of a test.
 """
 import itertools
 import os
@@ -13,12 +13,12 @@ from harness import LOCAL, MPI, STARTER, UCX, SystemTest, program, state_of, wai
 
 LOST = "cudaErrorDevicesUnavailable"
 ROUNDS = int(os.environ.get("WAITS_ROUNDS", "20"))
-# A wait that lasts longer hangs. Waits of the agents for each other last some seconds at most.
+# A longer wait counts as hanging. Agents wait for each other for some seconds at most.
 LIMIT_S = 10
-# After which a proxy is said not to answer.
+# Seconds until an unresponsive proxy is reported.
 SILENCE_S = 10
 
-# Its processes, by their name and their number in the order of their start.
+# Processes of a run, by name and number in the order of their start.
 VICTIMS = {
     LOCAL: [("waits", 0), ("cuspan", 0), ("cuspan-agent", 0), ("cuspan-proxy", 0)],
     MPI: [("waits", 0), ("cuspan", 0), ("cuspan-agent", 0), ("cuspan-agent", 1), ("cuspan-proxy", 0), (STARTER, 0)],
@@ -44,7 +44,7 @@ class Waits(SystemTest):
                                          wait), self.environment(devices))
         self.assertEqual(self.answer(process), "waits")
         app = self.processes("waits")[0][0]
-        # Some end and start their proxies all the time.
+        # Some programs end and start their proxies all the time.
         pid = wait_until(lambda: self.processes(name)[number:], f"{name} {number} is there")[0][0]
         for signal_number in how:
             os.kill(pid, signal_number)
@@ -56,7 +56,7 @@ class Waits(SystemTest):
         if name == "waits":
             self.assertEqual((process.returncode, out), (-signal.SIGKILL, ""), err)
         else:
-            # A launcher that was killed has ended by that; its program says the same.
+            # Killing the launcher ends it by SIGKILL; its program prints the same error.
             self.assertEqual(out, LOST + "\n", err)
             self.assertEqual(process.returncode, -signal.SIGKILL if name == "cuspan" else 0, err)
         self.assertLess(waited, LIMIT_S, err)
@@ -66,21 +66,21 @@ class Waits(SystemTest):
 
 class Silence(SystemTest):
     def start_waiting(self, wait, way):
-        """A run that waits, and the processes that came with it."""
+        """A waiting run, and the processes started for it."""
         before = self.processes()
-        # A head agent that is stopped is given up by the others, in time.
+        # A long heartbeat time: otherwise the others would give up a stopped head agent.
         environment = self.environment(CUSPAN_RELAY=way[1], CUSPAN_HEARTBEAT_SECONDS="3600")
         process = self.start(self.cuspan("run", "--same-node", way[0], "--", program("waits", "shared"), wait), environment)
         self.assertEqual(self.answer(process), "waits")
         return process, [known for known in self.processes() if known not in before]
 
     def test_a_process_that_is_stopped_is_named(self):
-        """Who waits for one says so after a while, and again when it answers."""
+        """A process waiting for a stopped one prints a line after a while, and again after its answer."""
         stopped = []
         for way in ways():
             for wait, name in (("slots", "cuspan-proxy"), ("event", "cuspan-proxy"), ("bytes", "cuspan-agent")):
                 if (way, name) == (LOCAL, "cuspan-agent"):
-                    continue  # It has no part in what goes on.
+                    continue  # The agent takes no part in this wait.
                 process, own = self.start_waiting(wait, way)
                 pid = next(pid for pid, executable in own if executable.removesuffix("-ucx") == name)
                 os.kill(pid, signal.SIGSTOP)
@@ -111,7 +111,7 @@ class Silence(SystemTest):
 
 
 def test_of(wait, devices, way):
-    """A test of all rounds of one wait on one way to its devices."""
+    """A test of all rounds of one wait on one path to its devices."""
     return lambda self: self.rounds(wait, devices, way)
 
 

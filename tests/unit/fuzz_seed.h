@@ -1,5 +1,5 @@
-// The seeds of tests that try inputs at random. A plain run has the same ones every time, so that
-// what it finds is found again; tests/fuzz.sh sets CUSPAN_FUZZ_SEED, run after run, to try others.
+// Seeds of randomized tests. A plain run always uses the same seeds, so failures are reproducible.
+// tests/fuzz.sh sets CUSPAN_FUZZ_SEED to a new value for each run.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace cuspan {
 
-// The number in an environment variable; `otherwise` where it is not set.
+// Returns the number in an environment variable; `otherwise` if unset.
 inline std::uint64_t FuzzNumber(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// `seed` in a plain run, and for each value of CUSPAN_FUZZ_SEED another one. The factor, 2^64
-// divided by the golden ratio, keeps seeds of different tests and runs apart.
+// Returns `seed` in a plain run, and a different seed for each value of CUSPAN_FUZZ_SEED. The
+// factor, 2^64 divided by the golden ratio, separates the seeds of different tests and runs.
 inline std::uint64_t FuzzSeed(std::uint64_t seed) {
   return seed + FuzzNumber("CUSPAN_FUZZ_SEED", 0) * 0x9e37'79b9'7f4a'7c15;
 }

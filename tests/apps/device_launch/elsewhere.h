@@ -1,4 +1,4 @@
-// Device code that the program device_launch has in another file.
+// Device code of device_launch in another file.
 #pragma once
 
 constexpr int kElsewhere = 10;
@@ -7,5 +7,5 @@ constexpr int kElsewhere = 10;
 __device__ int OneAtLevelZero(int level);
 // *to += number + kElsewhere.
 __global__ void AddElsewhere(int* to, int number);
-// Names that both files have for themselves give different answers.
+// Both files have their own names of this kind. The results differ.
 __device__ int OwnElsewhere(int number);

@@ -1,4 +1,4 @@
-// Arrays, and the textures and surfaces of them.
+// Arrays, and their textures and surfaces.
 #include "group.h"
 
 namespace {

@@ -23,7 +23,7 @@ CUresult LoadLibrary(const void* image) {
   return cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
-// What the first use of a library says.
+// Returns the result of the first use of a library.
 CUresult KernelOf(const void* image) {
   CUlibrary library = nullptr;
   CUkernel kernel = nullptr;
@@ -33,7 +33,7 @@ CUresult KernelOf(const void* image) {
   return result;
 }
 
-// Bytes that look random, none of which ends a text, and then zeros.
+// Pseudorandom bytes without zeros, then zeros.
 struct Noise {
   unsigned char bytes[4096] = {};
   explicit Noise(std::uint32_t begin) {
@@ -120,7 +120,7 @@ void Images() {
   CUmodule module = nullptr;
   BAD(cuModuleLoadFatBinary(&module, noise.bytes));
   BAD(cuModuleLoadFatBinary(&module, "this is no fat binary"));
-  // The heads of a fat binary, of its wrapper and of an ELF file, with nothing behind them.
+  // The headers of a fat binary, of its wrapper and of an ELF file, without contents.
   std::uint32_t empty[1024] = {0xBA55ED50, 0x00100001, 0, 0};
   BAD(cuModuleLoadData(&module, empty));
   BAD(cuModuleLoadFatBinary(&module, empty));

@@ -127,7 +127,7 @@ void DestroyedContext() {
   BAD(cuCtxPushCurrent(destroyed));
   BAD(cuCtxGetId(destroyed, &id));
   BAD(cuCtxGetApiVersion(destroyed, &flags));
-  // Still current where another thread destroyed it.
+  // Destroyed by another thread, still current here.
   CUcontext shared = nullptr;
   DRIVER(cuCtxCreate(&shared, nullptr, 0, 0));
   std::thread([&] { DRIVER(cuCtxDestroy(shared)); }).join();
@@ -184,7 +184,7 @@ void OtherContext() {
   BAD(cuMemsetD8Async(memory, 0, 16, stream));
   BAD(cuMemsetD8(memory, 0, 16));
   BAD(cuMemFree(memory));
-  // Destroyed from here, where it is below the current one.
+  // Destroyed by this thread, below the current one.
   BAD(cuCtxDestroy(first));
   CUcontext current = nullptr;
   BAD(cuCtxPopCurrent(&current));
@@ -221,7 +221,7 @@ void OtherThread() {
     BAD(cuEventQuery(event));
     BAD(cuCtxPopCurrent(&current));
   }).join();
-  // Current here and destroyed by another thread.
+  // Current here, destroyed by another thread.
   std::thread([&] { BAD(cuCtxDestroy(context)); }).join();
   BAD(cuMemAlloc(&memory, 16));
 }

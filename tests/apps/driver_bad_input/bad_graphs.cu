@@ -1,4 +1,4 @@
-// Graphs: their structure, their nodes and what is made of them.
+// Graphs: their structure, their nodes and their executable graphs.
 #include "group.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Null handles, which drivers may take for what they are or not. Each call stands for itself.
+// Null handles. Drivers may interpret them or not. Each call is independent.
 #include "group.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Launches, occupancy, and what a context says after a fault.
+// Launches, occupancy, and results of a context after a fault.
 #include "group.h"
 
 namespace {
@@ -86,7 +86,7 @@ void Launches() {
 void LaunchBuffers() {
   StartContext();
   const CUfunction kernel = LoadCode().kernel;
-  // The kernel has 16 bytes.
+  // The kernel has 16 bytes of parameters.
   struct {
     CUdeviceptr words = 0;
     unsigned count = 0;

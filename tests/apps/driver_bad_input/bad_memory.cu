@@ -17,7 +17,7 @@ CUdeviceptr Allocate() {
 }
 
 CUdeviceptr Freed() {
-  // One that no other allocation shares a block with.
+  // Large, so no other allocation shares a block with it.
   CUdeviceptr memory = 0;
   DRIVER(cuMemAlloc(&memory, 64 << 20));
   DRIVER(cuMemFree(memory));

@@ -1,4 +1,4 @@
-// What is asked of the driver, of devices and of their primary contexts.
+// Requests to the driver, to devices and to their primary contexts.
 #include <string>
 
 #include "group.h"
@@ -85,7 +85,7 @@ void Errors() {
 
 namespace {
 
-// What the status says, where the call is fine.
+// Prints the status of a successful call.
 void TellStatus(const char* name, int version) {
   const std::string text =
       "the status of \"" + std::string(name) + "\" in " + std::to_string(version);
@@ -212,7 +212,7 @@ void PrimaryContexts() {
   DRIVER(cuDevicePrimaryCtxRelease(0));
   CUdeviceptr memory = 0;
   CUdevice device = 0;
-  // Current, but released by all.
+  // Current, but released by all owners.
   BAD(cuMemAlloc(&memory, 16));
   BAD(cuCtxSynchronize());
   BAD(cuCtxGetDevice(&device));

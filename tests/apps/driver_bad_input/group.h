@@ -1,4 +1,4 @@
-// What the groups of driver_bad_input share. Each runs in a process of its own.
+// Common code of driver_bad_input's groups. Each group runs in a separate process.
 #pragma once
 
 #include <cuda.h>
@@ -8,10 +8,10 @@
 
 #include "tests/apps/driver_check.h"
 
-// A call begins: whether it is to be made. It has the seconds of kMaxSeconds until the next one.
+// Begins a call. Returns true if it is to be made. The limit until the next call is kMaxSeconds.
 bool Begin(const char* text);
 
-// It ended: prints `group: text = result`.
+// Ends the call: prints `group: text = result`.
 void Tell(const char* text, const std::string& result);
 void Tell(const char* text, CUresult result);
 
@@ -20,20 +20,20 @@ void Bad(const char* text, Call&& call) {
   if (Begin(text)) Tell(text, call());
 }
 
-// Makes the call, and tells what it returned under the given text, or under the call's own.
+// Makes the call, and prints its result with the given text, or with the call's own.
 #define BAD_AS(text, ...) Bad(text, [&] { return (__VA_ARGS__); })
 #define BAD(...) BAD_AS(#__VA_ARGS__, __VA_ARGS__)
 
-// A call that the GPU's driver does not survive, does not return from, or answers now so and now so
-// from memory that is freed: made only with --fatal.
+// A call made only with --fatal. The GPU's driver crashes, hangs, or reads freed memory with
+// varying results.
 bool WithFatal();
 #define FATAL(...) \
   if (WithFatal()) BAD(__VA_ARGS__)
 
-// Device 0 is there and has no context.
+// Initialises the driver; device 0 exists and has no context.
 void Start();
 
-// As Start, with a new context that is current.
+// The same, with a new current context.
 CUcontext StartContext();
 
 // kernel(.param .u64 words, .param .u32 count, .param .u32 factor), shared memory of 16 bytes, and
@@ -51,7 +51,7 @@ T Rubbish(int number) {
   return static_cast<T>(number);
 }
 
-// One function a group, in the file of its family.
+// One function per group, in the file of its family.
 void BeforeInit();
 void Errors();
 void Names();

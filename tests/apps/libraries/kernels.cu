@@ -1,4 +1,4 @@
-// What libraries.cu loads at run time. FACTOR tells one image from another.
+// Device code loaded by libraries.cu at run time. FACTOR distinguishes the images.
 #ifndef FACTOR
 #define FACTOR 2
 #endif
@@ -28,7 +28,7 @@ __global__ void answer_all(int rounds) {
   }
 }
 
-// The sum of 0 … blockDim.x - 1, by way of dynamic shared memory, of which the last byte is used.
+// Computes the sum of 0 … blockDim.x - 1 in dynamic shared memory, up to its last byte.
 __global__ void sum_in_shared(int* sum, int ints) {
   extern __shared__ int parts[];
   int* const own = parts + ints - blockDim.x;

@@ -1,11 +1,12 @@
-// Does with the first device's memory what its input says, a line each, and answers with a line:
+// Executes commands on the first device's memory, a line each on standard input, and answers with a
+// line:
 //
 //   take BYTES     cudaMalloc: "taken", or the name of the error
 //   create BYTES   cuMemCreate: the same
 //   array WIDTH    cudaMallocArray of rows of WIDTH floats, 1,024 of them: the same
 //   drop           frees all of it: "dropped"
 //   info           "FREE TOTAL" of cudaMemGetInfo, and the device's totalGlobalMem
-//   touch          fills all that was taken, by the device: "touched"
+//   touch          fills all memory of "take", by the device: "touched"
 #include <cuda.h>
 
 #include <cstdio>

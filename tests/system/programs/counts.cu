@@ -1,7 +1,7 @@
-// counts BLOCKS [KERNELS]: launches kernels of so many blocks, 16 at a time, each of which counts
-// itself on the device. Prints how many there were after each 16. After so many kernels, or at the
-// end of its input, it checks the device's count and ends. "fault" in its input: a kernel writes
-// where nothing is.
+// counts BLOCKS [KERNELS]: launches kernels of BLOCKS blocks, 16 at a time; each kernel increments
+// a counter on the device. Prints the number of kernels after each 16. After KERNELS kernels, or at
+// the end of its input, it checks the counter and ends. "fault" in its input: a kernel writes to an
+// invalid address.
 #include <poll.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Uses a device, and then ends in one of the ways in which programs end.
+// Uses a device, and then ends in one of these ways:
 //
 //   ends exit N | _exit N | quick_exit N | abort | segv | kill N | exec | thread N
 
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   const int number = argc > 2 ? std::atoi(argv[2]) : 0;
   std::printf("used\n");
   std::fflush(stdout);
-  // Work that has not been waited for is no reason not to end.
+  // Pending work does not prevent the end.
   int* value = nullptr;
   if (cudaMalloc(&value, sizeof(int)) != cudaSuccess) return 3;
   AddSeven<<<1, 1>>>(value);
@@ -37,12 +37,12 @@ int main(int argc, char** argv) {
     pause();
   }
   if (std::strcmp(how, "exec") == 0) {
-    // The same process becomes a program that uses devices afresh.
+    // The same process becomes a new program using devices.
     execl("/proc/self/exe", argv[0], "exit", argv[2], static_cast<char*>(nullptr));
     return 4;
   }
   if (std::strcmp(how, "thread") == 0) {
-    // Ends while another thread is in the middle of CUDA calls.
+    // Ends while another thread makes CUDA calls.
     std::thread([] {
       for (;;) DeviceWorks();
     }).detach();

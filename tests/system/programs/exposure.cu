@@ -1,10 +1,10 @@
-// Pinned memory that no kernel was given, and some that one was.
+// Pinned memory never passed to a kernel, and pinned memory in use by one.
 //
-//   exposure integers   launches kernels with integers that together look like its address
+//   exposure integers   launches kernels with integers together forming its address
 //   exposure calls      makes system calls into it while a kernel uses it
 //   exposure registered gives kernels the host's address of registered memory
 //
-// Prints for the first whether the memory stayed open for the host, for all launches.
+// "integers" checks after each launch that the host still has access to the memory.
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -48,7 +48,7 @@ __global__ void PutShorts(short a, short b, short c, short d, int* to) { *to = a
 __global__ void PutFloats(float a, float b, int* to) { *to = static_cast<int>(a + b); }
 __global__ void PutWrapped(Wrapped wrapped) { *wrapped.pointer = wrapped.before; }
 
-// The permissions of the page, as the kernel has them: "rw-s".
+// Permissions of the page in /proc/self/maps: "rw-s".
 std::string Permissions(const void* memory) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
   char line[512];
@@ -109,10 +109,10 @@ int Integers() {
   expect_open("four short integers");
   PutFloats<<<1, 1>>>(AsFloat(low), AsFloat(high), device);
   expect_open("two floats");
-  // An address of none of its blocks.
+  // Together these form an address outside of its blocks.
   PutPair<<<1, 1>>>(reinterpret_cast<unsigned*>(device), 1, 1);
   expect_open("two small integers");
-  // A pointer is one wherever it is.
+  // A real pointer inside a struct is still recognized.
   PutWrapped<<<1, 1>>>({42, pinned + 5});
   CHECK_LAUNCH();
   CHECK(cudaDeviceSynchronize());
@@ -124,7 +124,7 @@ int Integers() {
 constexpr size_t kBytes = 300'000;
 constexpr size_t kFirst = 3;  // The buffers are not aligned.
 
-// Waits for each round, adds up the bytes of it, and says so.
+// Waits for each round, adds its bytes, and reports the round as done.
 __global__ void AddUp(const volatile unsigned* round, volatile unsigned* done,
                       const volatile Byte* bytes, unsigned* sums, unsigned rounds) {
   for (unsigned now = 1; now <= rounds; ++now) {
@@ -146,7 +146,7 @@ unsigned SumHere(const Byte* bytes) {
   return sum;
 }
 
-// Fills the buffer in another way each time.
+// Fills the buffer by a different system call for each `way`.
 bool Fill(int way, int from, int to, const std::vector<Byte>& source, Byte* bytes) {
   const auto feed = [&] {
     for (size_t sent = 0; sent < kBytes;) {
@@ -214,7 +214,7 @@ bool Fill(int way, int from, int to, const std::vector<Byte>& source, Byte* byte
   }
 }
 
-// Sends the buffer, and looks at what arrives.
+// Sends the buffer and compares the received data.
 bool Send(int way, int from, int to, const Byte* bytes) {
   std::vector<Byte> arrived(kBytes);
   std::thread reader([&] {

@@ -1,6 +1,6 @@
-// fills MIB: keeps so much memory of the device, made in several ways, in use: round after round
-// kernels add one to a word of each of its pages. Prints how many rounds there were. At the end of
-// its input it checks each of these words.
+// fills MIB: keeps this much device memory, allocated in several ways, in use. In each round,
+// kernels add one to a word of each page. Prints the number of rounds. At the end of its input it
+// checks each of these words.
 #include <cuda.h>
 #include <poll.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ bool Works(CUresult result, const char* what) {
   return false;
 }
 
-// Memory of the driver's, behind addresses that were reserved.
+// Maps driver memory (cuMemCreate) at reserved addresses.
 bool Map(std::size_t bytes, Part* part) {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -74,7 +74,7 @@ bool Map(std::size_t bytes, Part* part) {
 int main(int argc, char** argv) {
   const std::size_t bytes = (argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 64) * kMiB;
   std::vector<Part> parts;
-  // An odd number of pages, a large block, and the rest, by three ways to make memory.
+  // An odd number of pages, a large block, and the rest, allocated in three ways.
   for (const std::size_t size : {17 * kPage, bytes / 2}) {
     void* at = nullptr;
     CHECK(cudaMalloc(&at, size));
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   char order[16] = {};
   if (std::fgets(order, sizeof order, stdin) == nullptr) return 3;
-  // A graph is made of what is there, whenever that is.
+  // Creates and launches a graph, possibly while its memory is swapped out.
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   for (const Part& part : parts) {
     const std::size_t pages = part.bytes / kPage;
     Compare<<<kBlocks, kThreads>>>(part.at, pages, first, wrong);
-    // And the last page as a copy sees it.
+    // Also checks the last page by a copy.
     CHECK(cudaMemcpy(page.data(), part.at + (pages - 1) * kPage, kPage, cudaMemcpyDeviceToHost));
     copied_wrong += page[0] != first + pages - 1;
     first += static_cast<unsigned>(pages);

@@ -1,5 +1,5 @@
-// Forks children that use devices, before and after it does so itself, and waits for all its
-// children until there are none: it must see those that it made and no others.
+// Forks children using devices, before and after it does so itself, and waits for all its children.
+// It must see only the children it forked.
 //
 //   forks [CHILDREN]
 
@@ -15,11 +15,11 @@
 
 namespace {
 
-// The exit status of a child before its parent used CUDA: it has devices of its own.
+// Exit status of a child forked before its parent used CUDA: it has devices of its own.
 int Early(int number) { return DeviceWorks(number) ? 10 + number : 1; }
 
-// And after: a forked child of a process that has used CUDA can not use it (CUDA C++ Programming
-// Guide).
+// Exit status of a child forked after its parent used CUDA: it cannot use CUDA (CUDA C++
+// Programming Guide).
 int Late(int) {
   int count = 0;
   int result = 0;
@@ -27,7 +27,7 @@ int Late(int) {
   return AddSevenOnDevice(1, &result) == cudaErrorInitializationError ? 99 : 1;
 }
 
-// Forks, and counts the exit statuses of all children that there are.
+// Forks, and counts the children by exit status.
 std::map<int, int> ForkAndWait(int children, int (*work)(int)) {
   for (int i = 0; i < children; ++i) {
     const pid_t child = fork();
@@ -47,7 +47,7 @@ std::map<int, int> ForkAndWait(int children, int (*work)(int)) {
 int main(int argc, char** argv) {
   const int children = argc > 1 ? std::atoi(argv[1]) : 4;
   int failures = 0;
-  // To ask for the version is not to use CUDA.
+  // Asking for the version does not initialise CUDA.
   int version = 0;
   if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) {
     std::fprintf(stderr, "forks: no version of the driver\n");

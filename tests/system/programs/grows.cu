@@ -1,6 +1,6 @@
-// Makes and ends things again and again, and says what memory it has in use.
+// Creates and destroys objects again and again, and reports its memory in use.
 //
-//   grows          reads lines "KIND ROUNDS"; does each and answers "BYTES", those of its heap
+//   grows          reads lines "KIND ROUNDS"; does each and answers the bytes of its heap
 //   grows once     a short use of a device
 #include <cuda.h>
 #include <dlfcn.h>
@@ -37,7 +37,7 @@ __global__ void Add(int* to, int what) { *to += what; }
 __global__ void Run(cudaGraphConditionalHandle condition) { cudaGraphSetConditional(condition, 0); }
 __device__ int symbol;
 
-int* shared_word = nullptr;  // Of device 0.
+int* shared_word = nullptr;  // On device 0.
 const char* own_path = nullptr;
 
 // --- Device code
@@ -99,7 +99,7 @@ void Libraries(long) {
   DRIVER(cuLibraryUnload(library));
 }
 
-// As a library of the program that is loaded and unloaded.
+// Registers and unregisters a fat binary, like loading and unloading a library of the program.
 void FatBinaries(long) {
   static const std::vector<unsigned char> container = Container();
   struct {
@@ -420,7 +420,7 @@ struct Export {
   cudaIpcEventHandle_t event;
 };
 
-// Makes an export for each byte that it receives, and ends the one before.
+// Creates an export for each received byte, after destroying the previous one.
 [[noreturn]] void ServeExports(const End& end) {
   void* memory = nullptr;
   cudaEvent_t event = nullptr;

@@ -1,4 +1,4 @@
-// Device code that `grows` loads.
+// Device code loaded by `grows`.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ inline const std::string kPtx = R"(
 }
 )";
 
-// The same as a fat binary of one entry.
+// The same code as a fat binary with one entry.
 inline std::vector<unsigned char> Container() {
   const uint64_t text = (kPtx.size() + 1 + 7) / 8 * 8;
   std::vector<unsigned char> bytes(16 + 64 + text);

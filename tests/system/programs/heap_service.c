@@ -1,5 +1,5 @@
-/* Preloaded into cuspan's own processes: tells whoever connects to the socket @heap-PID in the
- * abstract namespace how many bytes of the heap are in use, in decimal. */
+/* Preloaded into cuspan's own processes: sends the heap bytes in use, in decimal, to each
+ * connection to the abstract socket @heap-PID. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>

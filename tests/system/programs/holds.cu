@@ -1,15 +1,15 @@
-// Does as it is told on its standard input, a line a command, and answers each with a line:
+// Executes commands from its standard input, a line each, and answers each with a line:
 //
 //   use N      a little work on device N; the name of the error, or "right" or "wrong"
 //   sync N     waits for device N; the name of the error
-//   spin N     a kernel that never ends on device N; the name of the error
+//   spin N     a kernel on device N that never ends; the name of the error
 //   query N    asks whether device N's default stream is done; the name of the error
-//   loop N     works on device N until that fails, and ends then
-//   launch N   in a thread of its own, on device N: asks what libraries ask before a launch,
+//   loop N     works on device N until an error, and ends then
+//   launch N   in a thread of its own, on device N: queries like a library before a launch,
 //              launches by the driver's function, waits for the device, and launches again; the
 //              four errors' numbers
-//   explain N  the text, for a person, of the error that a lost device gives
-//   fault N    a kernel on device N that writes where nothing is; the name of the error
+//   explain N  the text, for a person, of the error given by a lost device
+//   fault N    a kernel on device N writing to an invalid address; the name of the error
 //   send N     begins a large copy to device N,
 //   receive N  from it,
 //   pass N     or from it to its neighbour (1 for 0, 0 for 1), in a stream of N's; "under way" when
@@ -52,10 +52,10 @@ const char* StartFault() {
   return cudaGetErrorName(error);
 }
 
-// Long enough, where copies are slow, for whatever is to happen in its midst.
+// Large enough for a fault in the middle, if copies are slow.
 constexpr size_t kCopyBytes = 64 << 20;
 
-// Waits until the byte that a copy writes first is there; in a stream of its own.
+// Waits, on a stream of its own, for the first byte written by a copy.
 cudaError_t FirstByteArrives(const unsigned char* memory) {
   cudaStream_t stream = nullptr;
   unsigned char* byte = nullptr;
@@ -69,7 +69,7 @@ cudaError_t FirstByteArrives(const unsigned char* memory) {
   return error;
 }
 
-// Filled, on the current device.
+// Allocates memory on the current device and fills it.
 cudaError_t MakeMemory(unsigned char** memory, int value) {
   cudaError_t error = cudaMalloc(reinterpret_cast<void**>(memory), kCopyBytes);
   if (error == cudaSuccess) error = cudaMemset(*memory, value, kCopyBytes);
@@ -93,7 +93,7 @@ cudaError_t StartCopy(const char* what, int device) {
     if (error == cudaSuccess) error = cudaSetDevice(1 - device);
     return error == cudaSuccess ? FirstByteArrives(other) : error;
   }
-  // Memory of the program's own, so that it takes part in the copy wherever the device is.
+  // The program's own memory, for its participation in the copy at any location of the device.
   other = static_cast<unsigned char*>(std::malloc(kCopyBytes));
   std::memset(other, sends ? 1 : 0, kCopyBytes);
   error = cudaHostRegister(other, kCopyBytes, cudaHostRegisterDefault);
@@ -119,7 +119,7 @@ const char* StartSpin() {
   return cudaGetErrorName(error);
 }
 
-// The driver's function, which is not linked here.
+// Address of a driver function; the driver is not linked here.
 template <typename Function>
 Function* DriverFunction(const char* name) {
   void* found = nullptr;
@@ -130,7 +130,7 @@ Function* DriverFunction(const char* name) {
 
 __global__ void Nothing() {}
 
-// The kernel is looked up before the thread begins, as libraries do it before they launch.
+// Like libraries, looks up the kernel before the thread begins.
 void LaunchByDriver(int device) {
   static cudaFunction_t kernels[16];
   static auto* const launch = DriverFunction<decltype(cuLaunchKernel)>("cuLaunchKernel");
@@ -180,8 +180,7 @@ int main() {
       std::printf("%s\n", cudaGetErrorName(error));
       continue;
     }
-    // The last error is the thread's, not the device's: what another device left there is done
-    // with.
+    // Clears the thread's last error, possibly left by a command for another device.
     cudaGetLastError();
     if (std::strcmp(command, "use") == 0) {
       std::printf("%s\n", Use());

@@ -1,6 +1,6 @@
-// Writes what a process can see of itself: its variables, open descriptors, signal handling and
-// children; with "cuda" as its argument, after it has used a device. With "count" only how many
-// devices it has.
+// Prints the state of a process visible to itself: its variables, open descriptors, signal handling
+// and children. "cuda": prints it after a use of a device. "count": prints only the number of
+// devices.
 //
 //   inspect [cuda | count]
 
@@ -27,7 +27,7 @@ void WriteDescriptors() {
   closedir(folder);
 }
 
-// The masks of ignored, caught and blocked signals.
+// Prints the masks of ignored, caught and blocked signals.
 void WriteSignals() {
   FILE* status = std::fopen("/proc/self/status", "r");
   if (status == nullptr) return;

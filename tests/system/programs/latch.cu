@@ -1,5 +1,5 @@
-// A kernel that waits for the host to write managed memory, which the host may not touch while the
-// kernel runs. It ends where the device reads the host's own memory.
+// A kernel waits for the host to write managed memory, not allowed while the kernel runs. It ends
+// only if the device reads the host's own memory.
 #include <cstdio>
 
 #include "use_cuda.h"

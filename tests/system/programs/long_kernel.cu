@@ -1,7 +1,7 @@
-// long_kernel X Y Z: launches a kernel with a grid of X x Y x Z blocks again and again, each of
-// whose blocks notes where in the grid it is, with a factor of constant memory that changes from
-// launch to launch, and counts itself in a variable of the module. Checks all of it after each
-// launch and prints how many launches were right. Ends at the end of its input.
+// long_kernel X Y Z: launches a kernel with a grid of X x Y x Z blocks again and again. Each block
+// stores its position in the grid times a factor, and increments a variable of the module. The
+// factor is in constant memory and changes from launch to launch. Checks all results after each
+// launch and prints the number of right launches. Ends at the end of its input.
 #include <poll.h>
 #include <unistd.h>
 

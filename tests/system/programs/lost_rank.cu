@@ -1,8 +1,8 @@
-// Ranks of NCCL's, a process each with a device each, of which the last one is killed at some
-// point. The others must hear of it, and must be able to give up the communicator.
+// NCCL ranks in processes with a device each; the last one is killed at some point. The others must
+// get an error, and must be able to abort the communicator.
 //
-//   lost_rank RANKS first|during|idle|split   where the last one is killed
-//   lost_rank RANKS threads                        one process; rank 0 waits for ever and hears
+//   lost_rank RANKS first|during|idle|split   point of the kill
+//   lost_rank RANKS threads                   one process; rank 0 waits for ever and gets the error
 #include <signal.h>
 
 #include <ctime>
@@ -22,7 +22,7 @@ double Seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// The communicator's asynchronous error, when there is one.
+// Waits for the communicator's asynchronous error.
 int AwaitError(Comm comm) {
   int error = kSuccess;
   while (error == kSuccess || error == kInProgress)
@@ -45,7 +45,7 @@ struct Rank {
     NCCL(Call("ncclAllReduce", static_cast<const void*>(memory), static_cast<void*>(memory),
               kElements, static_cast<int>(kFloat), static_cast<int>(kSum), comm, stream));
   }
-  // What was waited for is given up.
+  // Aborts the communicator and its pending operations.
   void GiveUp() {
     NCCL(Call("ncclCommAbort", comm));
     CHECK(cudaStreamSynchronize(stream));
@@ -79,12 +79,12 @@ int RunRank(int rank, int ranks, const std::string& phase, const End& parent) {
     own.AllReduce();
     CHECK(cudaStreamSynchronize(own.stream));
     parent.Tell();
-    parent.Hear();  // All have done that.
+    parent.Hear();  // All are done.
     at("during");
   }
   if (phase == "idle") {
     if (dies) raise(SIGKILL);
-    // Where nothing waits for the rank, nothing has failed.
+    // Without an operation waiting for the lost rank, there is no error.
     parent.Hear();
     int error = -1;
     NCCL(Call("ncclCommGetAsyncError", own.comm, &error));

@@ -1,5 +1,5 @@
-// Litmus tests of pinned memory that the host and a kernel use at the same time. The memory models
-// of x86-64 and PTX together forbid each outcome that is counted here.
+// Litmus tests of pinned memory used by the host and a kernel at the same time. The memory models
+// of x86-64 and PTX together forbid each outcome counted here.
 //
 //   order NAME THREADS PAYLOAD_BYTES ROUNDS
 //
@@ -46,14 +46,14 @@ void AwaitHere(Word* word, Word value) {
   while (Load(word) < value) std::this_thread::yield();
 }
 
-// Where the words of each thread are, in pinned memory.
+// Positions of each thread's words, in pinned memory.
 struct Places {
   Word* asked;     // Written by the kernel.
   Word* answered;  // Written by the host.
   Word* payload;
   int stride;          // Words between the flags of two threads.
   int payload_stride;  // Words between their payloads.
-  int words;           // Of a payload.
+  int words;           // Words of a payload.
 };
 
 // Each thread asks; the host writes a payload, then an answer.
@@ -68,7 +68,7 @@ __global__ void ToKernel(Places at, Word rounds, unsigned* wrong) {
   }
 }
 
-// The other way round: each thread writes a payload, then an answer.
+// The reverse direction: each thread writes a payload, then an answer.
 __global__ void ToHost(Places at, Word rounds) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
   Word* const payload = at.payload + static_cast<size_t>(thread) * at.payload_stride;
@@ -81,7 +81,8 @@ __global__ void ToHost(Places at, Word rounds) {
   }
 }
 
-// Both store to a word of theirs and load the other's. One of them finds it stored.
+// Each side stores to its own word and loads the other's. At least one of them must see the other's
+// store.
 __global__ void Buffering(Places at, Word rounds, Word* seen) {
   for (Word round = 1; round <= rounds; ++round) {
     Await(at.answered, round);
@@ -93,7 +94,8 @@ __global__ void Buffering(Places at, Word rounds, Word* seen) {
   }
 }
 
-// Both load the other's word, then store to their own: not both find what the other stored after.
+// Each side loads the other's word, then stores to its own. They must not both see the other's
+// later store.
 __global__ void Loads(Places at, Word rounds, Word* seen) {
   for (Word round = 1; round <= rounds; ++round) {
     Await(at.answered, round);
@@ -103,7 +105,7 @@ __global__ void Loads(Places at, Word rounds, Word* seen) {
   }
 }
 
-// A word is never seen to go back.
+// The values of a word must never decrease.
 __global__ void Words(Word* counted, Word* counts, Word rounds, unsigned* wrong) {
   Word last = 0;
   for (Word mine = 1; last < rounds || mine <= rounds; ++mine) {
@@ -142,7 +144,7 @@ class Counter {
 Places NewPlaces(int threads, int words, bool packed) {
   Places at{};
   at.words = words;
-  if (packed) {  // A thread's flags, and its payload behind them.
+  if (packed) {  // Payload between the thread's two flags.
     at.stride = at.payload_stride = words + 2;
     Word* const memory = NewPinned<Word>(static_cast<size_t>(threads) * at.stride);
     at.asked = memory;
@@ -204,7 +206,7 @@ unsigned PassToHost(int threads, int words, Word rounds) {
   return wrong;
 }
 
-// The words of both are in different pages, or in one.
+// The two words are in different pages, or in one.
 unsigned BufferStores(Word rounds, int stride) {
   Places at = NewPlaces(1, 2 * stride, false);
   at.payload_stride = stride;

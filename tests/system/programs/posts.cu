@@ -1,9 +1,9 @@
-// Calls that a program does not wait for, and those for which it does without knowing.
+// Asynchronous calls, and calls with an implicit wait.
 //
-//   posts loop      10,000 times launches, copies from page-locked memory, memsets, events and
-//                   memory that comes and goes; it waits after every 100
-//   posts copy      reads what a copy brought into page-locked memory, after nothing but a cudaFree
-//   posts kernel    the same of what a kernel wrote there
+//   posts loop      10,000 times launches, copies from page-locked memory, memsets, events,
+//                   allocations and frees; it waits after every 100
+//   posts copy      reads page-locked memory written by a copy, after only a cudaFree
+//   posts kernel    the same, written by a kernel
 #include <cstdio>
 #include <cstring>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int kRounds = 10000;
 constexpr int kWords = 1024;
 constexpr std::size_t kBytes = kWords * sizeof(int);
-constexpr long long kSpin = 1 << 20;  // Of the device's clock.
+constexpr long long kSpin = 1 << 20;  // Cycles of the device's clock.
 
 __global__ void Increment(int* value) { ++*value; }
 

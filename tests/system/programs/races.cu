@@ -1,6 +1,6 @@
-// races [NAME]: small kernels, each once, or the one of that name: those called wrong_… have a
-// race, those called right_… none. Prints the name of each before its launch. For the race check
-// of the software GPU, and for that of NVIDIA's tools.
+// races [NAME]: runs small kernels, each once, or only the named one. Kernels named wrong_… have a
+// race, kernels named right_… have none. Prints the name of each before its launch. Tests the race
+// check of the software GPU and NVIDIA's tools.
 #include <cuda/barrier>
 
 #include <cooperative_groups.h>
@@ -14,7 +14,7 @@ namespace cg = cooperative_groups;
 
 constexpr int kThreads = 128, kBlocks = 4;
 
-// All take the same: memory of the device, zeros at first, whose use is their own.
+// All kernels take device memory, zeros at first, for their own use.
 #define KERNEL(name) __global__ void name(int* memory)
 
 // --- Two warps, shared memory
@@ -64,7 +64,7 @@ KERNEL(right_write_after_read) {
   if (blockIdx.x == 0) memory[threadIdx.x] = places[threadIdx.x];
 }
 
-// A reduction whose memory is used again.
+// A reduction reusing its shared memory.
 __device__ int Sum(int value, int* places) {
   for (int step = 16; step != 0; step /= 2) value += __shfl_down_sync(~0u, value, step);
   if (threadIdx.x % 32 == 0) places[threadIdx.x / 32] = value;
@@ -85,7 +85,7 @@ KERNEL(right_reduction_twice) {
   if (blockIdx.x == 0) memory[threadIdx.x] = first + second;
 }
 
-// A tree whose last barrier is left out.
+// A tree reduction without its last barriers (in wrong_tree).
 template <bool kRight>
 __device__ void Tree(int* memory) {
   __shared__ int places[kThreads];
@@ -117,7 +117,7 @@ KERNEL(wrong_part_of_a_warp) {
   __shared__ int places[32];
   if (threadIdx.x >= 32) return;
   places[threadIdx.x] = threadIdx.x + 1;
-  // Only each half waits for itself.
+  // Each half synchronizes only with itself.
   __syncwarp(threadIdx.x < 16 ? 0xffff : 0xffff0000);
   if (blockIdx.x == 0) memory[threadIdx.x] = places[threadIdx.x ^ 16];
 }
@@ -156,12 +156,12 @@ KERNEL(wrong_bytes) {
 }
 KERNEL(right_bytes) {
   __shared__ unsigned char bytes[kThreads];
-  // Neighbours in one word are no race.
+  // Different bytes of a word do not race.
   bytes[threadIdx.x] = static_cast<unsigned char>(threadIdx.x + 1);
   if (blockIdx.x == 0) memory[threadIdx.x] = bytes[threadIdx.x];
 }
 
-// Volatile accesses alone: right only while the warp stays together.
+// Only volatile accesses: right only while the warp runs in lock step.
 KERNEL(wrong_lockstep) {
   __shared__ volatile int places[kThreads];
   places[threadIdx.x] = threadIdx.x + 1;
@@ -285,7 +285,7 @@ KERNEL(wrong_global_of_blocks) {
 KERNEL(right_global_of_blocks) {
   if (threadIdx.x == 0) atomicAdd(memory, blockIdx.x + 1);
 }
-// The last block adds up what all have written.
+// The last block adds the values of all blocks.
 template <bool kRight>
 __device__ void LastBlock(int* memory) {
   __shared__ bool last;
@@ -307,7 +307,7 @@ KERNEL(right_same_value) {
   __shared__ int found;
   if (threadIdx.x == 0) found = 0;
   __syncthreads();
-  // All write the same.
+  // All threads write the same value.
   found = 7;
   memory[0] = 7;
   __syncthreads();
@@ -367,7 +367,7 @@ KERNEL(wrong_single_buffer) {
   }
 }
 
-// Memory of the device's heap, which one thread has after another.
+// Heap memory of the device, used by one thread after another.
 KERNEL(right_heap) {
   for (const size_t bytes : {size_t{64}, size_t{200'000}}) {
     if (bytes > 64 && threadIdx.x != 0) continue;
@@ -436,14 +436,14 @@ const Test kTests[] = {
     {"right_graph", right_global_neighbour},
 };
 
-// In a graph that is launched again.
+// Launches the kernel in a graph, several times.
 void LaunchGraph(void (*kernel)(int*), int* memory) {
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   CHECK(cudaStreamCreate(&stream));
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  // Of two nodes it would be launched one by one.
+  // A graph of two nodes would be launched node by node.
   for (int i = 0; i < 3; ++i) CHECK(cudaMemsetAsync(memory, 0, 4096 * sizeof(int), stream));
   kernel<<<kBlocks, kThreads, 0, stream>>>(memory);
   CHECK(cudaStreamEndCapture(stream, &graph));

@@ -1,8 +1,8 @@
-// An MPI program as people write them: each rank integrates its part of 4 / (1 + x²) over 0 … 1 on
-// a device, and all add up their parts; then each passes what it computed to the next, from and to
-// device memory by way of the host. Says which devices the ranks have as their first.
+// A typical MPI program: each rank integrates its part of 4 / (1 + x²) over 0 … 1 on a device, and
+// all parts are added. Then each rank passes its result to the next, from and to device memory by
+// way of the host. Prints the first device of each rank.
 //
-//   ranks [DEVICES]     how many devices each rank shall see
+//   ranks [DEVICES]     number of devices expected by each rank
 
 #include <mpi.h>
 

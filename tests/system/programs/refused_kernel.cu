@@ -1,10 +1,10 @@
-// Launches a kernel that the software GPU does not run, twice, and goes on.
+// Launches a kernel unsupported by the software GPU, twice, and continues.
 
 #include <cstdio>
 
 #include "use_cuda.h"
 
-// Textures of several samples are a graphics library's: nobody can make one here.
+// Multisample textures come from graphics libraries; CUDA cannot create one.
 __global__ void Refused(int* value) {
   if (*value == 1)
     asm volatile(
@@ -20,7 +20,7 @@ int main() {
   int* value = nullptr;
   if (cudaMalloc(&value, sizeof(int)) != cudaSuccess) return 3;
   for (int i = 0; i < 2; ++i) {
-    // CUDA may say it at the launch, or later.
+    // CUDA may report the error at the launch, or later.
     Refused<<<1, 1>>>(value);
     const cudaError_t at_launch = cudaGetLastError();
     const cudaError_t later = cudaDeviceSynchronize();

@@ -1,5 +1,5 @@
-// Resets its device many times, which another of its threads used each time, and says what the
-// process holds after a few of the resets and after all: mappings, descriptors and KiB of memory.
+// Resets its device many times, after another thread's use each time. Prints the process's
+// mappings, descriptors and KiB of memory after a few of the resets and after all.
 //
 //   resets_often RESETS
 
@@ -24,7 +24,7 @@ constexpr int kFew = 2 * kThreads;
 
 std::mutex mutex;
 std::condition_variable changed;
-int turn = -1;  // Of the thread that uses the device now; -1: none.
+int turn = -1;  // Thread using the device now; -1: none.
 bool over = false;
 
 __global__ void Set(int* value) { *value = 1; }

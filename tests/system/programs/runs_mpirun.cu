@@ -1,4 +1,4 @@
-// Uses a device, runs itself as an MPI job by system(), whose ranks use devices too, and uses its
+// Uses a device, runs itself as an MPI job by system(), with ranks using devices too, and uses its
 // device once more.
 //
 //   runs_mpirun [rank]

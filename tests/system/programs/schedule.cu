@@ -1,7 +1,7 @@
-// schedule: two kernels whose races a GPU hides, since its warps get on at about the same time: a
-// block that adds up twice in the same shared memory without a barrier in between, and several
-// warps that add to the same elements. Prints what the first found, two sums, and how many of the
-// elements of the second have the number of exactly one warp.
+// schedule: two kernels with races hidden by a GPU, since its warps advance at about the same pace.
+// In one, a block adds twice in the same shared memory without a barrier in between. In the other,
+// several warps add to the same elements. Prints the number of threads with both sums right, and
+// the number of elements with the value of exactly one warp.
 #include <cstdio>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// A process records an event that another one has, too, and ends before its device has come to it.
+// A process records an event shared with another process, and ends before its device reaches the
+// event.
 
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -32,7 +33,7 @@ int Record(int socket) {
   return 3;
 }
 
-// A graph's node records it at each launch, when its kernel is through.
+// A node of a graph records the event at each launch, after its kernel.
 int RecordByGraph(cudaEvent_t event) {
   int failures = 0;
   int* until = nullptr;
@@ -72,7 +73,7 @@ int Use(int socket, pid_t recorder) {
   CHECK(cudaIpcOpenEventHandle(&event, handle));
   EXPECT(cudaEventQuery(event) == cudaErrorNotReady, "the kernel before it never ends");
   kill(recorder, SIGKILL);
-  // It has ended, and nobody has waited for it yet.
+  // The process has ended and is not yet reaped.
   siginfo_t ended{};
   if (waitid(P_PID, static_cast<id_t>(recorder), &ended, WEXITED | WNOWAIT) != 0) return 1;
   const cudaError_t waited = cudaEventSynchronize(event);
@@ -80,7 +81,7 @@ int Use(int socket, pid_t recorder) {
          cudaGetErrorName(waited));
   cudaGetLastError();
   waitpid(recorder, nullptr, 0);
-  // A record of this process's own is as good as any.
+  // This process can record the event again.
   CHECK(cudaEventRecord(event));
   CHECK(cudaEventSynchronize(event));
   CHECK(cudaEventQuery(event));

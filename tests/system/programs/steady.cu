@@ -1,5 +1,5 @@
-// steady STEPS: a program that does a little at a time: each step sends some bytes, has a kernel
-// change them, takes them back, checks them, and rests. Prints how many seconds it took.
+// steady STEPS: a program with a little work per step: each step sends some bytes, has a kernel
+// change them, copies them back, checks them, and sleeps. Prints the total seconds.
 #include <unistd.h>
 
 #include <chrono>

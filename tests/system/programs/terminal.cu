@@ -1,5 +1,5 @@
-// For use at a terminal: says whether it is at one, and answers each line with the line's number
-// plus 7, computed by a device. Ctrl-C ends it, or, with "catch", is counted.
+// An interactive program: reports whether it is at a terminal, and answers each line with its
+// number plus 7, computed by a device. Ctrl-C ends it, or, with "catch", is counted.
 //
 //   terminal [catch]
 
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
     struct sigaction action {};
     action.sa_handler = [](int) { interrupts = interrupts + 1; };
     sigaction(SIGINT, &action, nullptr);
-    // Taken only while ppoll waits, so that none comes unseen between a look and a wait.
+    // SIGINT is blocked except in ppoll: one between a check and the wait would be missed.
     sigset_t interrupt;
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);

@@ -1,6 +1,6 @@
-// unrolled [once]: launches a kernel whose body is one long line of code, some 1700 instructions,
-// again and again until the end of its input, and checks that each launch has the same results to
-// the bit; or one of 3700 instructions, once. Prints a line for each launch.
+// unrolled [once]: launches a kernel with some 1700 instructions without branches, again and again
+// until the end of its input. Checks that the results of all launches are equal to the bit. "once":
+// launches a kernel of 3700 instructions, once. Prints a line per launch.
 #include <poll.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 
 #include "check.h"
 
-// Eliminates a matrix in the registers of each thread; element (i, j) of all lies together.
+// Eliminates a matrix in the registers of each thread. Element (i, j) of all threads is contiguous.
 template <int kSize>
 __global__ void Eliminate(const float* input, float* output, int count) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -54,7 +54,7 @@ int Run(bool once) {
     CHECK(cudaMemcpy(output.data(), result, kFloats * sizeof(float), cudaMemcpyDeviceToHost));
     if (launch == 1) {
       first = output;
-      // The product of the factors is the matrix, here its last element.
+      // The product of the factors must be the matrix; this checks its last element.
       double product = 0;
       for (int k = 0; k < kSize; ++k) {
         const double lower =
@@ -73,7 +73,7 @@ int Run(bool once) {
     std::printf("launch %d\n", launch);
     std::fflush(stdout);
     pollfd order{STDIN_FILENO, POLLIN, 0};
-    // A while from launch to launch, so that the processor is free for others.
+    // The pause between launches leaves the processor to others.
     if (once || poll(&order, 1, 20) == 1) return 0;
   }
 }

@@ -1,4 +1,4 @@
-// Asks for what no remote device can do, twice, and goes on.
+// Calls functions unsupported by all remote devices, twice, and continues.
 
 #include <cstdio>
 

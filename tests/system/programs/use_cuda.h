@@ -1,11 +1,11 @@
-// A little work on a device, whose result the caller can check.
+// A little work on a device, with a result for the caller to check.
 #pragma once
 
 #include <cuda_runtime.h>
 
 __global__ void AddSeven(int* value) { *value += 7; }
 
-// Computes value + 7 on the current device; the error of the first call that fails.
+// Computes value + 7 on the current device; returns the first error.
 inline cudaError_t AddSevenOnDevice(int value, int* result) {
   int* device_value = nullptr;
   cudaError_t error = cudaMalloc(&device_value, sizeof(int));
@@ -21,7 +21,7 @@ inline cudaError_t AddSevenOnDevice(int value, int* result) {
   return error != cudaSuccess ? error : freed;
 }
 
-// Whether the current device computes what it should.
+// True if the current device computes the right result.
 inline bool DeviceWorks(int value = 35) {
   int result = 0;
   return AddSevenOnDevice(value, &result) == cudaSuccess && result == value + 7;

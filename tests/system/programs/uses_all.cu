@@ -1,4 +1,4 @@
-// Does a little work on each device; "right" when all results are.
+// Does a little work on each device; prints "right" if all results are.
 #include <cstdio>
 
 #include "use_cuda.h"

@@ -1,19 +1,19 @@
-// Waits for its devices in one way, again and again or for ever, until that fails; then says the
-// error's name and ends with status 0. Says "waits" as soon as it does.
+// Waits for its devices in one way, again and again or for ever, until an error; then prints the
+// error's name and ends with status 0. Prints "waits" as soon as it waits.
 //
 //   waits WAY
 //
-//   room      launches that fill the channel: for room there
+//   room      launches filling the channel: for room there
 //   slots     copies of pageable memory to the device: for staging slots
 //   sender    the same from page-locked memory, asynchronously, by a thread of the client
-//   wanted    a copy behind a kernel that never ends: for the device to want its bytes
+//   wanted    a copy behind a kernel without end: for the device's clear to send
 //   bytes     copies from the device: for their bytes
 //   reply     a synchronisation behind such a kernel: for the answer to a call
 //   event     an event behind such a kernel
-//   pages     managed memory that a kernel writes: for its pages
+//   pages     managed memory written by a kernel: for its pages
 //   open      the device is reset and used anew: for the agent's answers
 //   peer      copies between two devices: for a channel between these, and for its slots
-//   work      copies there, a kernel, copies back: says "wrong" and ends with status 1 where the
+//   work      copies there, a kernel, copies back: prints "wrong" and ends with status 1 if the
 //             numbers are
 
 #include <cstdio>
@@ -53,7 +53,7 @@ void Say(const char* word) {
   std::fflush(stdout);
 }
 
-// Repeats `step` until it fails, and says "waits" before the second time.
+// Repeats `step` until it fails, and prints "waits" after the first time.
 template <typename Step>
 cudaError_t Repeat(Step step) {
   for (unsigned i = 0;; ++i) {

@@ -46,7 +46,7 @@ TEST_F(AvailableMemoryTest, IsWhatTheGroupHasLeftIfThatIsLess) {
   WriteGroup("job/step", "max", "900000", "0");
   WriteGroup("job", "500000", "300000", "100000");
   EXPECT_EQ(AvailableMemory(root_), 300000U);
-  // One that has more than it may.
+  // The step is over its limit.
   WriteGroup("job/step", "1000", "2000", "10");
   EXPECT_EQ(AvailableMemory(root_), 0U);
 }

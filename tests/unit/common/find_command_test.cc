@@ -58,7 +58,7 @@ TEST_F(FindCommandTest, WhyThereIsNone) {
   EXPECT_EQ(FindCommand(folder.string(), "").status().code(), StatusCode::kRefused);
 }
 
-// As root's own folders in PATH are for a user that root becomes.
+// Example: root's folders in PATH after root became another user.
 TEST_F(FindCommandTest, AFolderThatMayNotBeSearchedIsNoReason) {
   Make("closed/tool");
   std::filesystem::permissions(folder / "closed", std::filesystem::perms{});
@@ -80,7 +80,7 @@ TEST_F(FindCommandTest, TheControlOfMpsIsThatOfTheSettingOrOfThePath) {
   EXPECT_EQ(*FindMpsControl(), usual);
   ::setenv(settings::kMpsControl.name, own.c_str(), 1);
   EXPECT_EQ(*FindMpsControl(), own);
-  // Not only where PATH leads.
+  // Also in /usr/bin, not only in PATH.
   ::setenv(settings::kMpsControl.name, "env", 1);
   EXPECT_EQ(*FindMpsControl(), "/usr/bin/env");
   ::setenv(settings::kMpsControl.name, "no-such-program", 1);

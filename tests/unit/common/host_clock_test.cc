@@ -21,7 +21,7 @@ TEST(HostClock, OffsetsAreRead) {
   EXPECT_EQ(NamespaceOffset("monotonic", "monotonic"), 0);
 }
 
-// The first call is the child's: before it no offset is kept.
+// The clock caches its offset. The first call is in the child, inside the namespace.
 TEST(HostClock, IsTheHostsInATimeNamespace) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

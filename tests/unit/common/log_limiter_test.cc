@@ -52,7 +52,7 @@ TEST(LogLimiter, KindsWithoutEndAreBounded) {
   for (int kind = 0; kind < 100'000; ++kind)
     written += Written(limiter, std::to_string(kind), 1, kStart);
   EXPECT_EQ(written, static_cast<int>(LogLimiter::kMaxKinds) + LogLimiter::kBurst);
-  // Those that have not been heard of for long make room.
+  // Kinds not used for a long time make room.
   EXPECT_EQ(Written(limiter, "new", 1000, kStart + hours(1)), LogLimiter::kBurst);
 }
 

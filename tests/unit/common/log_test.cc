@@ -1,4 +1,4 @@
-// Lines on standard error: seen in a child whose standard error is the test's.
+// Tests lines on standard error, in a child writing to the test's descriptor.
 #include "common/log.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The exit status of a child that does `body` with that standard error.
+// Returns the exit status of a child running `body` with this standard error.
 int StatusOf(int standard_error, const std::function<void()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -67,7 +67,7 @@ TEST(Log, LinesThatAreAlikeAreCounted) {
   ::close(ends[0]);
 }
 
-// Of a pipe and of a socket that nobody reads.
+// A pipe and a socket without a reader.
 TEST(Log, ServicesDoNotWaitForAReader) {
   for (const bool socket : {false, true}) {
     int ends[2];
@@ -102,7 +102,7 @@ TEST(Log, WhatWasLeftOutIsSaid) {
     LogError("first");
     LogError("second");
     static_cast<void>(::write(go[1], "x", 1));
-    // Until the parent has read, and seen it, and ends this.
+    // Repeats until the parent has read it and kills this process.
     for (int i = 0;; ++i, ::usleep(1000)) LogPassedOn(Format("third, for the {}th time\n", i));
   }
   ::close(ends[1]);

@@ -10,7 +10,7 @@
 namespace cuspan {
 namespace {
 
-// A child that waits for signals; killed and taken at the latest by the destructor.
+// A child waiting for signals. The destructor kills and reaps it at the latest.
 class Child {
  public:
   Child() : pid_(::fork()) {
@@ -23,7 +23,7 @@ class Child {
   Child(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Sends the signal, and returns when waitid(2) with `options` has seen its effect.
+  // Sends the signal. Returns once waitid(2) with `options` reports its effect.
   void Send(int number, int options) const {
     ::kill(pid_, number);
     siginfo_t information{};
@@ -41,7 +41,7 @@ class Child {
   pid_t pid_;
 };
 
-// Numbers of processes end before it.
+// Above the largest possible process id.
 constexpr pid_t kNobody = 0x7ffffff0;
 
 TEST(ProcessState, IsStoppedUntilItGoesOn) {

@@ -13,7 +13,7 @@ namespace {
 constexpr Setting kNumber{"CUSPAN_TEST_NUMBER", "16", "a number"};
 constexpr std::uint64_t kAny = ~std::uint64_t{0};
 
-// Sets the variable for the length of a test.
+// Sets the variable for one test.
 class Settings : public testing::Test {
  protected:
   void TearDown() override { ::unsetenv(kNumber.name); }
@@ -43,7 +43,7 @@ TEST(AllSettings, HoldEachDeclaredOne) {
   }
 }
 
-// The ranges are those of the settings' help.
+// Ranges as in the settings' help.
 TEST(AllSettings, DefaultsLieWithinTheirRanges) {
   EXPECT_TRUE(SettingNumber(settings::kStagingBuffers, 2, 64).ok());
   EXPECT_TRUE(SettingBytes(settings::kStagingBytes, 4 << 10, 64 << 20).ok());
@@ -77,7 +77,7 @@ TEST_F(Settings, NumbersThatAreNoneAreRefused) {
     const Result<std::uint64_t> number = SettingNumber(kNumber, 1, 64);
     ASSERT_FALSE(number.ok()) << text;
     EXPECT_EQ(number.status().code(), StatusCode::kInvalid);
-    // Names the variable, its value and the range.
+    // The message names the variable, its value and the range.
     EXPECT_THAT(number.status().message(),
                 testing::AllOf(testing::HasSubstr(kNumber.name), testing::HasSubstr(text),
                                testing::HasSubstr("1"), testing::HasSubstr("64")));

@@ -21,7 +21,7 @@ UniqueFd Memory(std::size_t bytes) {
   return *std::move(fd);
 }
 
-// Whether the page that holds `address` is mapped at all.
+// True if the page of `address` is mapped.
 bool IsMapped(const std::byte* address) {
   unsigned char resident = 0;
   return ::mincore(const_cast<std::byte*>(address), kPage, &resident) == 0;
@@ -36,7 +36,7 @@ TEST(CreateSharedMemory, HasExactlyTheSizeAskedFor) {
   }
 }
 
-// ulimit -f: the kernel's own answer is a signal that ends the process.
+// Without a check of ulimit -f the kernel would kill the process by a signal.
 TEST(CreateSharedMemory, BeyondTheLimitOfFilesItIsAnError) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -106,7 +106,7 @@ TEST(Mapping, FailsWhenTheMemoryIsShorter) {
   EXPECT_FALSE(Mapping::MapTwice(fd.get(), 0, 3 * kPage).ok());
 }
 
-// Sizes that come from a peer may be chosen so that their sum wraps around.
+// Sizes received from a peer may have a sum wrapping around.
 TEST(Mapping, FailsWhenOffsetAndLengthWrapAround) {
   const UniqueFd fd = Memory(2 * kPage);
   EXPECT_FALSE(Mapping::Map(fd.get(), ~std::size_t{0} - kPage + 1, 2 * kPage).ok());
@@ -120,7 +120,7 @@ TEST(Mapping, FailsForWhatIsNoMemory) {
   EXPECT_FALSE(Mapping::Map(-1, 0, kPage).ok());
 }
 
-// Else a peer could shorten it later, and our accesses would fault.
+// A peer could shorten it later, and accesses would fault.
 TEST(Mapping, RefusesMemoryThatCanBeShortened) {
   const UniqueFd open(::memfd_create("cuspan-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(open.get(), 2 * kPage), 0);
@@ -152,7 +152,7 @@ TEST(Mapping, MapTwiceContinuesAtTheStart) {
   std::byte* over_the_end = twice->data() + 2 * kPage - 4;
   std::memcpy(over_the_end, kText, sizeof kText);
   EXPECT_EQ(std::memcmp(twice->data(), kText + 4, sizeof kText - 4), 0);
-  // And it is the range asked for.
+  // It is the requested range.
   const Result<Mapping> plain = Mapping::Map(fd.get(), kPage, 2 * kPage);
   ASSERT_TRUE(plain.ok());
   EXPECT_EQ(std::memcmp(plain->data() + 2 * kPage - 4, kText, 4), 0);

@@ -1,4 +1,4 @@
-// Threads where the system allows no further one.
+// Tests threads if the system allows no more.
 #include "common/start_thread.h"
 
 #include <gtest/gtest.h>
@@ -20,14 +20,14 @@ TEST(StartThread, RunsWhatItIsGiven) {
   EXPECT_EQ(run, 1);
 }
 
-// In a process that may have no more memory, so that there is none for a stack.
+// The process may allocate no more memory, so none for a stack.
 TEST(StartThread, SaysWhatIsMissing) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     const rlimit none{1 << 20, 1 << 20};
     ::setrlimit(RLIMIT_AS, &none);
-    // Stacks of threads that have ended may be there still.
+    // Cached stacks of ended threads may still be available.
     for (int i = 0; i < 1000; ++i) {
       Result<std::thread> thread = StartThread("test", [] { ::pause(); });
       if (thread.ok()) {

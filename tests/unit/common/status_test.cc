@@ -65,7 +65,7 @@ TEST(Result, GivesUpAValueThatOnlyMoves) {
   EXPECT_EQ(*moved, 7);
 }
 
-// A failure can be a Result's value type too: it is told by its place, not by its type.
+// A value may contain a failure. It is not the Result's own.
 TEST(Result, OfAStatusKeepsValueAndFailureApart) {
   const Result<std::pair<int, Status>> result = std::pair(1, Status::Invalid("inner"));
   EXPECT_TRUE(result.ok());

@@ -1,17 +1,16 @@
-// Stands in for a program that uses CUDA in the launcher's tests: it speaks the
-// protocol as the client library does. Ends with 0 when all went as it should, else
-// says on stderr what did not and ends with 1.
+// Stands in for a CUDA program in the launcher's tests, with the client library's protocol. Exits
+// with 0 on success. Otherwise it prints the failure to stderr and exits with 1.
 //
-// fake_client work BYTES   uses every device: calls, posted ops in order, copies both ways
-// fake_client crash        kills the proxy of device 0; the other devices go on
-// fake_client reset        closes each device and opens it anew
-// fake_client stall        leaves device 0's replies unread while device 1 works
-// fake_client hello WHAT   introduces itself wrongly: secret, hash, bell, op, garbage
-// fake_client joins        joins two devices without end, until the agent hangs up
-// fake_client contexts     opens contexts of device 0 until there are no addresses for more
-// fake_client fail         opens a device whose proxy refuses it
-// fake_client count N      expects N devices
-// fake_client linger       opens all devices and stays until the agent has gone
+//   fake_client work BYTES   uses every device: calls, posted ops in order, copies both ways
+//   fake_client crash        kills the proxy of device 0; the other devices still work
+//   fake_client reset        closes each device and opens it anew
+//   fake_client stall        leaves device 0's replies unread while device 1 works
+//   fake_client hello WHAT   introduces itself wrongly: secret, hash, bell, op, garbage
+//   fake_client joins        joins two devices without end, until the agent hangs up
+//   fake_client contexts     opens contexts of device 0 until the addresses are exhausted
+//   fake_client fail         opens a device refused by its proxy
+//   fake_client count N      expects N devices
+//   fake_client linger       opens all devices and stays until the agent has gone
 #include <poll.h>
 #include <unistd.h>
 
@@ -31,7 +30,7 @@ using Device = RawDevice;
 
 class Client : public RawClient {
  public:
-  // The number, host and path of a device, by a call that its proxy answers.
+  // Checks that the device's proxy answers a call, with the device's own window.
   void CheckCall(Device& device) {
     const MemoryInfo::Reply info = Call(device, MemoryInfo{});
     Check(info.total == device.opened.window.base && info.free == device.opened.window.bytes,
@@ -123,7 +122,7 @@ void Reset(Client& client) {
 void Stall(Client& client) {
   std::vector<Device> devices = OpenAll(client);
   Check(devices.size() >= 2, "two devices are needed");
-  // Far more replies than the rings and the agents hold: most wait in the proxy.
+  // Far more replies than the capacity of the rings and agents: most wait in the proxy.
   constexpr std::uint32_t kCalls = 200'000;
   std::uint32_t asked = 0;
   FrameHeader header;
@@ -139,7 +138,7 @@ void Stall(Client& client) {
     }
   }
   client.Work(devices[1], 8 << 20);
-  // And all of them are there when they are read at last.
+  // All of them arrive when read later.
   for (std::uint32_t i = 0; i < asked; ++i) {
     const std::optional<Frame> frame = client.Next(devices[0]);
     Check(frame && frame->header.request == i + 1, "a reply is missing");
@@ -169,7 +168,7 @@ void Contexts(Client& client) {
   devices.back() = client.Open(1'000'000, 0);
   Check(devices.back().opened.result == 0, "no room after one was closed");
   client.Work(devices.back(), 100'000);
-  // A primary context is that of its own device.
+  // A primary context has the number of its own device.
   client.Close(devices.front());
   Check(client.socket().Send(OpenDevice{0, 1}).ok(), "asking for a device");
   Check(!client.socket().Receive(kLimit, "an answer").ok(), "the session goes on");
@@ -181,7 +180,7 @@ void Joins(Client& client) {
     if (!client.socket().Send(JoinDevices{join, 0, 1}).ok()) break;
   }
   Check(!client.socket().Receive(kLimit, "an answer").ok(), "the session goes on");
-  // The agent does, too.
+  // The agent still works.
   Client good;
   for (Device& device : OpenAll(good)) good.Work(device, 0);
 }
@@ -206,7 +205,7 @@ void WrongHello(const std::string& what) {
   const Result<Welcome> welcome = client.socket().Expect<Welcome>(kLimit);
   Check(!welcome.ok(), "a wrong hello was welcome");
   std::printf("%s\n", welcome.status().message().c_str());
-  // The agent goes on.
+  // The agent still works.
   Client good;
   good.Introduce();
 }

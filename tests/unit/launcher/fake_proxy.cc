@@ -1,11 +1,11 @@
-// Stands in for cuspan-proxy in the launcher's tests: it speaks the protocol with
-// agents and clients, and has no device. Reads FAKE_GPUS (how many devices the
-// driver "cuda" has; none: it does not work) and FAKE_SOFT (the same of "soft").
+// Stands in for cuspan-proxy in the launcher's tests: it has the protocol with agents and clients,
+// but no device. Reads FAKE_GPUS (number of devices of the driver "cuda"; by default 0, a driver
+// not working), FAKE_SOFT (the same for "soft"; by default 1) and FAKE_RESULT (error of every
+// start).
 //
-// What it answers to: MemoryInfo with total = its window's base; DeviceSynchronize with
-// the chunks it has sent; LimitGet with the posted frames it has seen; Memset by
-// crashing when its value is 0xdead; CopyToDevice by taking the chunks;
-// CopyFromDevice by sending back the bytes it has, in chunks.
+// Replies: MemoryInfo with total = its window's base; DeviceSynchronize with the number of chunks
+// sent; LimitGet with the number of posted frames received. A Memset with value 0xdead crashes it.
+// CopyToDevice receives the chunks; CopyFromDevice sends the stored bytes back, in chunks.
 #include <signal.h>
 #include <unistd.h>
 
@@ -123,7 +123,7 @@ class Server {
   }
 
   void SendChunks() {
-    // A copy from the device comes after the one to it, whose chunks may come after the op.
+    // A copy from the device follows the one to it. Chunks of the latter may arrive after the op.
     while (!to_send_.empty() && missing_ == 0) {
       const std::optional<std::uint32_t> slot = channel_.TryTakeSlot();
       if (!slot) return;
@@ -140,7 +140,7 @@ class Server {
   const AddressWindow window_;
   const WaitStages stages_ = WaitStages::ForThisMachine();
   std::vector<std::byte> memory_;
-  std::uint64_t missing_ = 0;  // Bytes of the copy to the device.
+  std::uint64_t missing_ = 0;  // Missing bytes of the copy to the device.
   std::vector<Chunk> to_send_;
   std::uint64_t posted_ = 0;
   std::uint64_t chunks_sent_ = 0;
@@ -165,7 +165,7 @@ int Run(int fd) {
   if (!channel.ok()) return 1;
   if (start->shared_file) UniqueFd(socket.TakeFd());
   if (start->trace) UniqueFd(socket.TakeFd());
-  // As a proxy of a run that shares its GPU.
+  // Slot for a proxy of a run sharing its GPU.
   std::unique_ptr<ShareSlot> seat;
   if (start->share) {
     Result<std::unique_ptr<ShareSlot>> taken =

@@ -1,5 +1,5 @@
-// Linked with the C library: nothing can be loaded into it. Prints the error of its first call, and
-// ends with status 1 when there is one.
+// Linked with the static C library, so nothing can be loaded into it. Prints the error of its first
+// call and exits with status 1 on error.
 #include <cstdio>
 
 __global__ void Nothing() {}

@@ -1,4 +1,4 @@
-// cuspan-proxy as an agent starts it: a process with one end of a socket pair.
+// Tests cuspan-proxy as started by an agent: a process with one end of a socket pair.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -18,7 +18,7 @@
 namespace cuspan {
 namespace {
 
-// Where the thread sanitizer leaves room for mappings, there is none at the usual address.
+// The thread sanitizer allows no mappings at the usual address.
 #if defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kWindow = 0x10'0000'0000;
 #else
@@ -56,7 +56,7 @@ class ProcessTest : public ::testing::Test {
       ::waitpid(pid, nullptr, 0);
     }
   }
-  // Waits for the process to end; its exit status, or -1 when a signal ended it.
+  // Waits for the process to end. Returns its exit status, or -1 if a signal killed it.
   int Exit() {
     int status = 0;
     ::waitpid(pid, &status, 0);
@@ -72,8 +72,8 @@ class ProcessTest : public ::testing::Test {
     start.window = {kWindow, std::uint64_t{1} << 32, std::uint64_t{1} << 36};
     return start;
   }
-  // Sends the start with a channel and both bells, of which this process keeps its side, and the
-  // table of the GPU if the start says so.
+  // Sends the start with a channel, both bells, and the GPU's table if the start asks for it. This
+  // process keeps the client's side.
   ProxyReady SendStart(const ProxyStart& start, int table = -1) {
     UniqueFd memory = Must(Channel::Create({}));
     Bell proxys = Must(Bell::Create());
@@ -135,7 +135,7 @@ TEST_F(ProcessTest, AStartWithoutASecretIsRefused) {
   EXPECT_EQ(Exit(), 1);
 }
 
-// It needs no driver, and no device that it could open.
+// An observer needs no driver and no device.
 TEST_F(ProcessTest, AnObserverAnswersAndDoesNothingElse) {
   ProxyStart start = Start("/nowhere/libcuda.so.1");
   start.observe = true;
@@ -244,14 +244,14 @@ TEST_F(SoftwareProcessTest, AWindowThatIsTakenIsReplacedByTheNext) {
   GTEST_SKIP() << "the thread sanitizer ends a process that asks for such an address";
 #endif
   ProxyStart start = Start("soft");
-  start.window.base = 0x1000'0000'0000'0000;          // No address of any process: never to be had.
+  start.window.base = 0x1000'0000'0000'0000;          // Outside the address space of any process.
   start.window.stride = kWindow - start.window.base;  // Modulo 2^64.
   const ProxyReady ready = SendStart(start);
   ASSERT_EQ(ready.result, 0) << ready.message;
   EXPECT_EQ(ready.window.base, kWindow);
 }
 
-// Of a run that shares its GPU in pairs.
+// A run sharing its GPU in pairs.
 class PairProcessTest : public ProcessTest {
  protected:
   void SetUp() override {
@@ -296,7 +296,7 @@ class PairProcessTest : public ProcessTest {
       if (entry.path().filename().string().starts_with("cuspan-pair-")) ++count;
     return count;
   }
-  // The software GPU by its file, as if it were another driver's.
+  // The software GPU by its file, as if it were another driver.
   static std::string OtherDriver() {
     return (std::filesystem::path(CUSPAN_TEST_PROXY).parent_path() / "soft/libcuda.so.1").string();
   }
@@ -321,7 +321,7 @@ TEST_F(PairProcessTest, WithoutMpsItSaysWhatToDo) {
   EXPECT_THAT(ready.message, testing::AllOf(HasSubstr("/nowhere/mps-control"), HasSubstr("install"),
                                             HasSubstr("use --share")));
   EXPECT_EQ(Exit(), 1);
-  // As the end of the run does.
+  // The end of the run does the same.
   PairFolder::RemoveUnused(folder);
 }
 

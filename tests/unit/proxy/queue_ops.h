@@ -1,4 +1,4 @@
-// Ops that are numbers, written down when they are handed over.
+// Ops identified by numbers, logged when they are submitted.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct QueueLog {
   std::vector<int> submitted;
   std::vector<int> dropped;
   int kept = 0;
-  std::vector<std::size_t> offered;  // The sizes of batches.
+  std::vector<std::size_t> offered;  // Sizes of batches.
   bool refuse_batches = false;
 };
 
@@ -36,7 +36,7 @@ struct PlainOp final : StreamOp {
   int number;
 };
 
-// Begins and is then held, as a copy from the host is until its last chunk has come.
+// Begins and is then held, like a copy from the host before its last chunk has arrived.
 struct HeldOp final : StreamOp {
   HeldOp(QueueLog& log, int number) : log(&log), number(number) {}
   SubmitResult Submit() override {
@@ -49,7 +49,7 @@ struct HeldOp final : StreamOp {
   int number;
 };
 
-// Opens a dependency, as the record of an event does.
+// Fulfils a dependency, like the record of an event.
 struct OpeningOp final : StreamOp {
   OpeningOp(StreamQueues& queues, QueueLog& log, int number, std::shared_ptr<Dependency> dependency)
       : queues(&queues), log(&log), number(number), dependency(std::move(dependency)) {}
@@ -65,7 +65,7 @@ struct OpeningOp final : StreamOp {
   std::shared_ptr<Dependency> dependency;
 };
 
-// One that is handed over with up to three neighbours, as launches are.
+// An op submitted with up to three neighbours, like launches.
 struct BatchOp final : StreamOp {
   BatchOp(QueueLog& log, int number, bool waits) : log(&log), number(number), waits(waits) {}
   SubmitResult Submit() override {

@@ -1,4 +1,4 @@
-// Random frames: a proxy survives any, and ends with a reason or not at all.
+// Sends random frames. A proxy survives all of them, and ends with a reason or not at all.
 #include <deque>
 #include <random>
 #include <vector>
@@ -14,7 +14,7 @@ using Random = std::mt19937_64;
 
 std::uint64_t Below(Random& random, std::uint64_t limit) { return random() % limit; }
 
-// Numbers that are near something: handles in use, addresses in the window, limits.
+// Returns numbers near valid values: handles in use, addresses in the window, limits.
 std::uint64_t Number(Random& random) {
   switch (Below(random, 14)) {
     case 0:
@@ -44,8 +44,7 @@ std::uint64_t Number(Random& random) {
   }
 }
 
-// Fills in every field of any op. What fields of kind bytes point to lies in `data`, each in one of
-// its own.
+// Fills in every field of any op. Each field of kind bytes gets its own element of `data`.
 struct Filler {
   Random& random;
   std::deque<std::vector<std::byte>>& data;
@@ -66,14 +65,14 @@ struct Filler {
     } else if constexpr (requires { T::VisitFields(field, *this); }) {
       T::VisitFields(field, *this);
     } else {
-      // A list, if it has not got its size already.
+      // A list or an array; only a list is resized.
       if constexpr (requires { field.resize(0); }) field.resize(Below(random, 4));
       for (auto& element : field) (*this)(element);
     }
   }
 };
 
-// What a client may send.
+// Ops allowed from a client.
 std::vector<Op> ClientOps() {
   std::vector<Op> ops;
   for (unsigned number = 0; number <= 0xffff; ++number) {
@@ -86,7 +85,7 @@ std::vector<Op> ClientOps() {
   return ops;
 }
 
-// A frame of `op` with random fields, or with a flipped byte.
+// Posts a frame of `op` with random fields, or with a flipped bit.
 void PostRandom(TestClient& client, Random& random, Op op, bool flip) {
   WithOp(op, [&]<typename T>() {
     T message;
@@ -98,7 +97,7 @@ void PostRandom(TestClient& client, Random& random, Op op, bool flip) {
     if (flip) frame[Below(random, frame.size())] ^= static_cast<std::byte>(1U << Below(random, 8));
     FrameHeader header;
     std::memcpy(&header, frame.data(), sizeof header);
-    // Never waits: a session that has ended makes no room.
+    // Never blocks: an ended session makes no room.
     client.channel().TryPost(header, Bytes(frame).subspan(sizeof header));
   });
 }
@@ -110,7 +109,7 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   FakeGpu gpu;
   Loopback loopback(gpu.driver());
   TestClient& client = loopback.client();
-  // Something for the random handles to hit: 101 … 111.
+  // Creates objects with the handles 101 … 111, hit by random handles.
   loopback.Map();
   const std::uint64_t module = loopback.LoadModule(AnyImage());
   loopback.FindKernel(module, "add");
@@ -137,7 +136,7 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, FuzzTest, ::testing::Range<std::uint64_t>(1, 201));
 
-// The ops that leave a session alive, in random order: it ends when it is told to.
+// Posts valid ops in random order. The session ends when asked to.
 TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
   Random random(FuzzSeed(GetParam()));
   FakeGpu gpu;

@@ -1,4 +1,5 @@
-// Frames that no honest client sends: each ends the session, with a reason, and does nothing else.
+// Sends frames no correct client sends. Each ends the session with a reason, and has no other
+// effect.
 #include <functional>
 #include <limits>
 
@@ -12,7 +13,7 @@ using ::testing::HasSubstr;
 struct Malformed {
   const char* name;
   std::function<void(ServerTest&, Loopback&, TestClient&)> send;
-  const char* reason;  // Part of what the session's end says.
+  const char* reason;  // Part of the session's error message.
 };
 
 void PrintTo(const Malformed& malformed, std::ostream* out) { *out << malformed.name; }
@@ -27,7 +28,7 @@ FrameHeader HeaderOf(const T& op) {
   return header;
 }
 
-// Posts `op` under a header that `spoil` changed.
+// Posts `op` with a header changed by `spoil`.
 template <typename T>
 void PostSpoiled(TestClient& client, const T& op, const std::function<void(FrameHeader&)>& spoil) {
   FrameHeader header = HeaderOf(op);
@@ -192,7 +193,7 @@ const Malformed kMalformed[] = {
      "malformed Signal"},
     {"InnerLength",
      [](Test&, Loopback&, TestClient& client) {
-       // The bytes' own length is longer than the frame.
+       // The length field of the bytes exceeds the frame.
        const std::uint64_t fields[] = {0, kWindow, 0xffff'ffff};
        FrameHeader header = HeaderOf(CopyToDeviceInline{});
        header.payload_bytes = 20;

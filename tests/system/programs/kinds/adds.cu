@@ -1,4 +1,4 @@
-// A library that uses a device, and has kernels and variables of its own.
+// A library using a device, with its own kernels and variables.
 #include "adds.h"
 
 #include <cuda_runtime.h>

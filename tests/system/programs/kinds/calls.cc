@@ -1,4 +1,4 @@
-// Calls the library half: linked in, needed or loaded while it runs.
+// Calls the library half: linked in, as a needed library, or loaded at run time.
 //
 //   calls | loads LIBRARY…
 #include <cstdio>
@@ -10,7 +10,7 @@
 
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    // Twice: what is unloaded takes its kernels along.
+    // Twice: unloading the library removes its kernels.
     for (int round = 0; round < 2; ++round) {
       void* const library = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
       if (library == nullptr) {

@@ -1,5 +1,5 @@
-// The last error is each runtime's own: that of the program, and that of each library that has one
-// linked into it (measured natively, driver 580, CUDA 13.0).
+// Each runtime has its own last error: the program's, and the one of each library linked with a
+// runtime (measured natively, driver 580, CUDA 13.0).
 //
 //   last_errors LIBRARY     made of this file, with AS_LIBRARY
 #include <cuda_runtime.h>

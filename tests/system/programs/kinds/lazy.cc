@@ -1,15 +1,15 @@
-// A program that reaches the runtime as XLA and TensorFlow do: by functions of the runtime's names
-// that only jump through a table, which dlsym fills.
+// A program calling the runtime like XLA and TensorFlow: through functions with the runtime's
+// names. They only jump through a table filled by dlsym.
 //
-//   lazy NAME RELEASE     NAME: of the runtime to load; RELEASE: as cudaRuntimeGetVersion is to
-//   answer
+//   lazy NAME RELEASE     NAME: runtime to load; RELEASE: expected result of
+//                         cudaRuntimeGetVersion
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-// Some that only one release has: the list is of all of them.
+// Functions of all releases; some exist only in one.
 #define STUBS(stub)                                                                      \
   stub(0, __cudaRegisterFatBinary) stub(1, cudaGetDeviceProperties)                      \
       stub(2, cudaGetDeviceProperties_v2) stub(3, cudaRuntimeGetVersion)                 \

@@ -27,7 +27,7 @@ TEST(EffectivePriorityTest, OneAloneHasItsStaticPriority) {
   EXPECT_DOUBLE_EQ(effective[0], 3);
 }
 
-// However much one has had, its step of priority holds.
+// A higher priority prevails over any GPU time used before.
 TEST(EffectivePriorityTest, GpuTimeDecidesBetweenEqualsOnly) {
   const std::array<Claim, 2> claims = {Claim{.priority = 1, .gpu_time = 1e9}, Claim{}};
   std::array<double, 2> effective{};

@@ -1,4 +1,4 @@
-// Which runs use the GPU at the same time, on a clock of the test's own.
+// Tests the choice of runs using the GPU together, on a simulated clock.
 #include "common/scheduling/pairs.h"
 
 #include <gtest/gtest.h>
@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// A GPU on which runs of a kind go at a rate that depends on the kind of the one beside them.
+// A simulated GPU. The rate of a run depends on its kind and on the kind of its partner.
 class PairedGpu {
  public:
-  // Limited by arithmetic; by memory; by memory, and with no room for another's blocks.
+  // Compute-bound; memory-bound; memory-bound and leaving no room for other blocks.
   enum Kind { kF, kC, kW };
   struct Run {
     Kind kind;
-    double left = 0;    // Work on the GPU and in its queue (ns of its time alone).
-    double done = 0;    // In all.
-    double shared = 0;  // How long it was on the GPU beside another,
-    double on_gpu = 0;  // and in all.
+    double left = 0;    // Work queued and on the GPU (ns alone).
+    double done = 0;    // Total (ns alone).
+    double shared = 0;  // Time on the GPU with a partner (ns).
+    double on_gpu = 0;  // Total time on the GPU (ns).
     bool wants = true;
     bool was_open = false;
   };
@@ -40,7 +40,7 @@ class PairedGpu {
     return number;
   }
   static double RateBeside(Kind own, Kind other) {
-    // As measured on an H200 (copies of 8 blocks on a processor beside multiplications of 2).
+    // Measured on an H200: copies with 8 blocks per SM beside multiplications with 2.
     if (own == kW && other == kF) return 0.56;
     if (own == kF && other == kW) return 0.25;
     if (own == kW || other == kW) return 0.51;
@@ -92,9 +92,9 @@ class PairedGpu {
   std::vector<Run> runs;
   std::uint64_t now = 1'000 * kMs;
   std::uint64_t next = 0;
-  // Decisions are made all the time, also after a gate was opened and before work has begun.
+  // True if decisions are made at each step, also between opening a gate and the start of work.
   bool late = false;
-  // What is done of a kernel is seen when it ends (ns).
+  // Length of a kernel (ns). Its work counts as done when it ends.
   std::uint64_t longest_kernel = 0;
 };
 
@@ -113,7 +113,7 @@ TEST(PairsTest, WhatLosesTogetherTakesTurns) {
   const double before = gpu.Done();
   gpu.Advance(2'000 * kMs);
   EXPECT_GT(gpu.Done() - before, 0.98 * 2'000 * kMs) << "once that is known";
-  // It is tried again later: programs come to other kernels.
+  // The pair is tried again later: programs change their kernels.
   gpu.Advance(10'000 * kMs);
   gpu.runs[0].kind = PairedGpu::kF;
   gpu.Advance(12'000 * kMs);
@@ -136,7 +136,7 @@ TEST(PairsTest, WhatIsNotKnownIsLearntInTurns) {
 
 TEST(PairsTest, OfThreeTheBestPairIsTogetherAndNoneStarves) {
   PairedGpu gpu;
-  // Both of memory came first: first come, first served would keep them together.
+  // Both memory-bound runs are added first: first come, first served would keep them together.
   gpu.Add(PairedGpu::kC), gpu.Add(PairedGpu::kC);
   gpu.Advance(100 * kMs);
   gpu.Add(PairedGpu::kF);
@@ -145,12 +145,12 @@ TEST(PairsTest, OfThreeTheBestPairIsTogetherAndNoneStarves) {
   std::vector<double> done;
   for (const PairedGpu::Run& run : gpu.runs) done.push_back(run.done);
   gpu.Advance(3'000 * kMs);
-  // In the order in which they came: 0.8 of the time for the two, at their rates.
+  // First come, first served: the two would get 0.8 of the time, at their rates.
   EXPECT_GT(gpu.Done() - before, 1.1 * 3'000 * kMs);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(gpu.runs[i].done - done[i], 0.2 * 3'000 * kMs) << i;
 }
 
-// What goes well with one that waits does not go with one that it loses beside.
+// A run does not share the GPU with a bad partner while its good partner waits.
 TEST(PairsTest, OneOfThreeIsAloneIfTheOthersAreBetterTogether) {
   for (const bool late : {false, true}) {
     PairedGpu gpu;
@@ -164,7 +164,7 @@ TEST(PairsTest, OneOfThreeIsAloneIfTheOthersAreBetterTogether) {
     const std::vector<PairedGpu::Run> before = gpu.runs;
     const double done = gpu.Done();
     gpu.Advance(3'000 * kMs);
-    // A third of the time for the first, two thirds at 1.3 for the others.
+    // The first has a third of the time, the others two thirds at 1.3.
     EXPECT_GT(gpu.Done() - done, 1.17 * 3'000 * kMs) << late;
     EXPECT_NEAR(gpu.runs[alone].done - before[alone].done, 1'000 * kMs, 60 * kMs) << late;
     for (const std::uint32_t one : {c, f})
@@ -183,13 +183,13 @@ TEST(PairsTest, WhoComesToAPairThatIsKnownIsTried) {
   EXPECT_NEAR(gpu.turns.RecordOf(c, late).sum, 1.3, 0.05);
 }
 
-// A kernel that is longer than a turn ends in one of several samples.
+// Kernels longer than a time slice end in only some of the samples.
 TEST(PairsTest, LongKernelsAreJudgedOverSeveralTurns) {
   PairedGpu gpu;
   gpu.longest_kernel = 25 * kMs;
   gpu.Add(PairedGpu::kC), gpu.Add(PairedGpu::kF), gpu.Add(PairedGpu::kF);
   gpu.Advance(10'000 * kMs);
-  // Not for losers: of one sample or the other it ends in none, or in both.
+  // Neither pair counts as slower, though a sample may see both kernels end, or no end.
   EXPECT_GT(gpu.turns.RecordOf(0, 1).sum, 1.05);
   EXPECT_GT(gpu.turns.RecordOf(0, 2).sum, 1.05);
 }
@@ -217,7 +217,7 @@ TEST(PairsTest, WhoComesBackFindsItsGateOpen) {
   gpu.Advance(50 * kMs);
   EXPECT_TRUE(gpu.turns.runs[0].open);
   EXPECT_TRUE(gpu.turns.runs[1].open);
-  // Unless another goes on the GPU in its place.
+  // Unless another run uses the GPU instead.
   gpu.Add(PairedGpu::kC);
   gpu.Advance(50 * kMs);
   EXPECT_TRUE(gpu.turns.runs[2].open);
@@ -256,16 +256,16 @@ TEST(PairsTest, ExpectationsAreThoseOfTheKindUntilThereAreSamples) {
 }
 
 TEST(PairsTest, AChangePaysWhenItsGainIsMoreThanItsCost) {
-  // 1.3 in place of 1.0 over 10 ms, of which 1 ms goes to the change: 0.5 of work is lost in that,
-  // and 0.3 gained in each of the others.
+  // 1.3 instead of 1.0 over 10 ms. The change takes 1 ms and loses 0.5 ms of work; each other ms
+  // gains 0.3 ms.
   EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Limits::kUnknown}), 9e6 * 0.3 - 0.5e6, 1);
   EXPECT_LT(GainOf({0.5, 1.0, 1.3, 10e6, 7e6, Limits::kUnknown}), 0);
   EXPECT_LT(GainOf({0.5, 1.0, 1.0, 10e6, 1e6, Limits::kUnknown}), 0);
-  // A run that memory limits loses while the other's state is moved.
+  // A memory-bound run loses while the other's state is moved.
   EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Limits::kUnknown}) -
                   GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Limits::kMemory}),
               0.17 * 0.5e6, 1);
-  // Never more than what is left.
+  // Never more than the rest.
   EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 1e6, 9e6, Limits::kUnknown}), -0.5e6, 1);
 }
 

@@ -1,4 +1,4 @@
-// Whose turn the GPU is, on a clock of the test's own.
+// Tests the assignment of time slices, on a simulated clock.
 #include "common/scheduling/time_slices.h"
 
 #include <gtest/gtest.h>
@@ -15,21 +15,21 @@ constexpr std::uint64_t kMicrosecond = 1'000;
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// A GPU that runs one kernel at a time, and runs with kernels of one length each.
+// A simulated GPU running one kernel at a time. All kernels of a run have the same length.
 class Simulation {
  public:
   struct Run {
-    std::uint64_t kernel = 0;    // How long one takes.
-    std::uint64_t backlog = 0;   // How many wait.
-    std::uint64_t left = 0;      // Of the one that is on the GPU; 0: none is.
-    std::uint64_t gpu_time = 0;  // What it had,
-    std::uint64_t busy = 0;      // and for how long it had some of it.
-    std::uint64_t arrived = 0;   // When the backlog began,
-    std::uint64_t finished = 0;  // and when it was empty.
+    std::uint64_t kernel = 0;    // Length of a kernel.
+    std::uint64_t backlog = 0;   // Number of waiting kernels.
+    std::uint64_t left = 0;      // Rest of the running kernel; 0: not running.
+    std::uint64_t gpu_time = 0;  // GPU time used.
+    std::uint64_t busy = 0;      // Time with a kernel on the GPU.
+    std::uint64_t arrived = 0;   // Start of the backlog.
+    std::uint64_t finished = 0;  // End of the backlog.
     std::uint64_t first_began = 0;
-    std::uint64_t swap = 0;  // Bringing its memory there takes so long; 0: it is always there.
+    std::uint64_t swap = 0;  // Time to swap its memory in; 0: always resident.
     bool swapping = false;
-    std::uint64_t swaps = 0;  // How often that was done.
+    std::uint64_t swaps = 0;  // Number of swaps.
   };
 
   std::uint32_t Add(const SharingRun& terms, std::uint64_t kernel) {
@@ -49,7 +49,7 @@ class Simulation {
     run.backlog += kernels;
     Decide();
   }
-  // In steps of `step`, so long.
+  // Simulates `time` in steps of `step`.
   void Advance(std::uint64_t time, std::uint64_t step = 20 * kMicrosecond) {
     for (const std::uint64_t end = now + time; now < end;) {
       Step(step);
@@ -82,8 +82,8 @@ class Simulation {
   std::uint64_t next = kNever;
   std::uint64_t decisions = 0;
   bool changed = false;
-  std::uint32_t stopped = kNobody;   // Does nothing.
-  std::uint32_t resident = kNobody;  // Whose memory is there, of those for which there is no room.
+  std::uint32_t stopped = kNobody;   // A run making no progress.
+  std::uint32_t resident = kNobody;  // The run with its memory on the GPU, among runs with `swap`.
 
  private:
   void Step(std::uint64_t step) {
@@ -151,7 +151,7 @@ TEST(TimeSlicesTest, EqualRunsHaveEqualParts) {
     EXPECT_NEAR(ShareOf(simulation, i, 0, 5 * kSecond), 1.0 / 3, 0.02) << i;
 }
 
-// SHARING 3.6: quotas within three points over any five seconds, whatever the kernels' lengths.
+// SHARING 3.6: quotas within three points over any five seconds, for kernels of any length.
 TEST(TimeSlicesTest, PartsAreWhatRunsHadOfTheTimeLately) {
   Simulation simulation;
   const std::uint32_t a = simulation.Add({}, kMillisecond);
@@ -160,19 +160,19 @@ TEST(TimeSlicesTest, PartsAreWhatRunsHadOfTheTimeLately) {
   simulation.Give(b, 1'000'000);
   simulation.Advance(3 * kSecond);
   for (const std::uint32_t run : {a, b}) {
-    // What was before they came does not count.
+    // The time before their start does not count.
     EXPECT_NEAR(simulation.slices.runs[run].now.Value(), 0.5, 0.05);
     EXPECT_NEAR(simulation.slices.runs[run].lately.Value(), 0.5, 0.05);
   }
   simulation.Advance(30 * kSecond);
-  // One has nothing to do any more.
+  // One becomes idle.
   simulation.runs[b].backlog = 0;
   simulation.Advance(3 * kSecond);
   EXPECT_GT(simulation.slices.runs[a].now.Value(), 0.9);
   EXPECT_LT(simulation.slices.runs[b].now.Value(), 0.05);
   EXPECT_GT(simulation.slices.runs[b].lately.Value(), 0.3);
   EXPECT_LT(simulation.slices.runs[b].lately.Value(), 0.45);
-  // Nobody decides while nothing happens, and the time counts all the same.
+  // While all are idle no decision is made, but the time counts.
   simulation.runs[a].backlog = 0;
   simulation.Advance(2 * kMillisecond);
   simulation.now += 100 * kSecond;
@@ -186,7 +186,7 @@ TEST(TimeSlicesTest, QuotasHoldOverAnyFiveSeconds) {
   const std::uint64_t kernels[] = {20 * kMicrosecond, kMillisecond, 20 * kMillisecond};
   for (int i = 0; i < 3; ++i)
     simulation.Give(simulation.Add(Terms(0, quotas[i]), kernels[i]), kMany);
-  std::vector<std::vector<std::uint64_t>> had;  // By second.
+  std::vector<std::vector<std::uint64_t>> had;  // GPU times, per second.
   for (int second = 0; second <= 12; ++second) {
     std::vector<std::uint64_t> now;
     for (const auto& run : simulation.runs) now.push_back(run.gpu_time);
@@ -222,7 +222,7 @@ TEST(TimeSlicesTest, HighPriorityTakesTheGpuAtOnce) {
     simulation.Advance(11 * kMillisecond);
     const Simulation::Run& run = simulation.runs[urgent];
     ASSERT_EQ(run.backlog + run.left, 0U) << burst;
-    // Its own 9.6 ms, and what was on the GPU when it came.
+    // Its own 9.6 ms, and the kernel running at its arrival.
     EXPECT_LE(run.finished - began, 9600 * kMicrosecond + 240 * kMicrosecond) << burst;
   }
   EXPECT_EQ(simulation.slices.runs[batch].preempted, 20U);
@@ -248,8 +248,8 @@ TEST(TimeSlicesTest, LowPriorityHasItsQuota) {
   EXPECT_LE(ShareOf(simulation, low, 0, 5 * kSecond), 0.24);
 }
 
-// A run that waits for its results between its kernels gives its turn away each time, and has its
-// quota all the same.
+// A run waiting for results between its kernels gives up its time slice each time. It still has its
+// quota.
 TEST(TimeSlicesTest, ARunThatPausesHasItsQuota) {
   Simulation simulation;
   const std::uint32_t pausing = simulation.Add(Terms(0, 600), 200 * kMicrosecond);
@@ -308,11 +308,11 @@ TEST(TimeSlicesTest, NobodyLooksAllTheTimeWhileARunHasHadItsLimit) {
   simulation.Advance(kSecond);
   const std::uint64_t before = simulation.decisions;
   simulation.Advance(kSecond);
-  // With each kernel that begins or ends, and now and then.
+  // At the start and end of each kernel, and rarely in between.
   EXPECT_LE(simulation.decisions - before, 2200U);
 }
 
-// What one had while nobody else was there, or wanted anything, is not held against it.
+// GPU time used while no other run was present or active does not count against a run.
 TEST(TimeSlicesTest, TimeAloneIsNotPaidBackWhenBothPause) {
   Simulation simulation;
   const std::uint32_t old_one = simulation.Add(Terms(0), kMillisecond);
@@ -345,7 +345,7 @@ TEST(TimeSlicesTest, WhoIsStoppedInItsTurnLosesIt) {
   EXPECT_TRUE(simulation.slices.runs[stopped].open) << "it is back";
 }
 
-// What it did not want is not saved up: who was here meanwhile has its part from the beginning.
+// Idle time earns no credit: the run present meanwhile keeps its share from the start.
 TEST(TimeSlicesTest, ARunThatComesBackHasNoCredit) {
   Simulation simulation;
   const std::uint32_t busy = simulation.Add(Terms(0), kMillisecond);
@@ -366,7 +366,7 @@ TEST(TimeSlicesTest, AKernelThatDoesNotEndHoldsUpNobody) {
   simulation.Advance(kMillisecond);
   simulation.Give(other, kMany);
   simulation.Advance(5 * kSecond);
-  // The driver gives each half as long as both are there.
+  // While both are on the GPU, the driver gives each half.
   EXPECT_GE(ShareOf(simulation, other, 0, 5 * kSecond), 0.4);
 }
 
@@ -382,7 +382,7 @@ TEST(TimeSlicesTest, WhoIsGoneHoldsUpNobody) {
   EXPECT_TRUE(simulation.slices.runs[other].open);
 }
 
-// A run's process may be nicer than others'.
+// The niceness of a run's process counts, too.
 TEST(TimeSlicesTest, TheNicenessOfTheProcessCounts) {
   Simulation simulation;
   SharingRun nice = Terms(0);
@@ -395,7 +395,7 @@ TEST(TimeSlicesTest, TheNicenessOfTheProcessCounts) {
   EXPECT_TRUE(simulation.slices.runs[urgent].open);
 }
 
-// Two for whose memory there is not room at once.
+// Two runs; the GPU has room for the memory of one.
 TEST(TimeSlicesTest, MemoryIsBroughtSeldom) {
   Simulation simulation;
   for (int i = 0; i < 2; ++i) {
@@ -420,7 +420,7 @@ TEST(TimeSlicesTest, WhoseMemoryIsThereHasItsTurnsMeanwhile) {
   simulation.Give(small, kMany);
   simulation.Advance(5 * kSecond, 100 * kMicrosecond);
   std::uint64_t before = simulation.runs[small].gpu_time;
-  // In each half second, though the others change places every two.
+  // Holds in every half second, though the others are swapped every two seconds.
   for (int i = 0; i < 20; ++i) {
     simulation.Advance(500 * kMillisecond, 100 * kMicrosecond);
     EXPECT_GE(ShareOf(simulation, small, before, 500 * kMillisecond), 0.25);
@@ -474,7 +474,7 @@ TEST(TimeSlicesTest, AThousandArrivalsAreAllServed) {
   EXPECT_EQ(simulation.slices.waiting, 0U);
 }
 
-// The table lies in memory that others can write.
+// The table is in memory writable by others.
 TEST(TimeSlicesTest, GarbageEndsNothing) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 2000; ++round) {

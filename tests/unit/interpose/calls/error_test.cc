@@ -1,5 +1,5 @@
-// Errors with two exits, and their table against NVIDIA's own header. (That of the runtime's names
-// is compared in runtime/error_test.cc.)
+// Errors converted to results of the runtime and of the driver, and their table against NVIDIA's
+// own header. (runtime/error_test.cc compares the runtime's names.)
 #include "interpose/calls/error.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which launches CUDA refuses, and how. Limits are those of an H200.
+// Launches refused by CUDA, and their errors. The limits are those of an H200.
 #include "interpose/calls/launch_limits.h"
 
 #include <gtest/gtest.h>
@@ -61,8 +61,8 @@ TEST(LaunchLimits, RefuseSharedMemoryThatTheKernelDoesNotHave) {
   EXPECT_EQ(Check(1, 1, std::numeric_limits<std::size_t>::max()), cudaErrorInvalidValue);
 }
 
-// As measured on an H200: __launch_bounds__(256) with 512 threads, and 214
-// registers in each of 1024 threads.
+// Measured on an H200: __launch_bounds__(256) with 512 threads, and 214 registers in each of 1024
+// threads.
 TEST(LaunchLimits, RefuseMoreThreadsThanTheKernelCanHave) {
   EXPECT_EQ(Check(1, 512, 0, Kernel(256, 8, 49152)), cudaErrorInvalidValue);
   EXPECT_EQ(Check(1, 1024, 0, Kernel(256, 214, 49152)), cudaErrorLaunchOutOfResources);

@@ -1,4 +1,4 @@
-// The three forms that cudaDeviceGetByPCIBusId documents.
+// The three forms documented for cudaDeviceGetByPCIBusId.
 #include "interpose/calls/pci_bus_id.h"
 
 #include <gtest/gtest.h>

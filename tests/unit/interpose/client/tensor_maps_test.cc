@@ -7,7 +7,7 @@
 namespace cuspan {
 namespace {
 
-// A driver whose maps hold how many it has made.
+// A fake driver. Each map holds the number of maps made so far.
 class TensorMapsTest : public ::testing::Test {
  protected:
   template <typename Op>

@@ -1,5 +1,5 @@
-# The code that runs before the C library is set up may use no other symbols
-# than its own and what the dynamic loader provides.
+# Code running before the C library is set up may use only its own symbols and those of the dynamic
+# loader.
 string(REPLACE ":" ";" OBJECTS "${OBJECTS}")
 execute_process(COMMAND ${NM} --demangle ${OBJECTS} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 if(symbols MATCHES "_GLOBAL__sub_I_[^\n]+")

@@ -1,6 +1,5 @@
-"""Checks that our libraries export every name of their lists, and, with the
-toolkit that the lists were made from, that the lists hold every name that the
-vendor's libraries export."""
+"""Checks our libraries for every name of their lists. If the toolkit is the one used for the lists, also checks the
+lists for every name exported by NVIDIA's libraries."""
 
 import glob
 import subprocess

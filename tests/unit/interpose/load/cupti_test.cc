@@ -32,7 +32,7 @@ TEST(Cupti, FunctionsAndVersionAreFound) {
   EXPECT_EQ(ListCupti(image, entries, 2), 2U);
 }
 
-// A library without the function has no version, and nothing is told of one.
+// A library without the function has no version, and no functions to redirect are listed.
 TEST(Cupti, OtherLibrariesHaveNone) {
   const std::vector<std::uint8_t> file = ReadFile(VICTIMS);
   ElfImage image;

@@ -18,7 +18,7 @@ namespace {
 
 TargetList targets;
 
-// Uses everything there is on some bytes; what comes out does not matter.
+// Calls all functions on the bytes. The results do not matter.
 void Explore(Bytes bytes) {
   ElfImage image;
   if (image.Parse(bytes) != ElfImage::Verdict::kUsable) return;

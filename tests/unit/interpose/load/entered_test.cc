@@ -1,4 +1,4 @@
-// What is remembered of programs and libraries with a CUDA runtime of their own.
+// Records of programs and libraries with a CUDA runtime linked in.
 #include "interpose/load/entered.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace cuspan::load {
 namespace {
 
-// Far from each other and from all that is really loaded.
+// Addresses far from each other and from all objects really loaded.
 constexpr std::uint64_t kBias = 0x1000'0000;
 constexpr std::uint64_t kStep = 0x100'0000;
 
@@ -30,7 +30,7 @@ class EnteredObjects : public testing::Test {
   int ReleaseAt(std::size_t object) const {
     return LinkedRuntimeRelease(reinterpret_cast<const void*>(BiasOf(object) + dynamic));
   }
-  // The loader's list holds these, each loaded with its own bias.
+  // Walks a loader's list with these objects, each loaded at its own bias.
   void Walk(const std::vector<std::size_t>& loaded) const {
     BeginWalk();
     for (const std::size_t object : loaded) Meet(BiasOf(object) + dynamic);
@@ -54,7 +54,8 @@ TEST_F(EnteredObjects, EachKeepsItsRelease) {
   EXPECT_EQ(ReleaseAt(1), 12);
 }
 
-// Each has a last error of its own, also one that is loaded where another was.
+// Each runtime has its own identity (for last errors), even if loaded at the address of an earlier
+// one.
 TEST_F(EnteredObjects, EachRuntimeIsAnotherOne) {
   const auto runtime_at = [this](std::size_t object) {
     return LinkedRuntime(reinterpret_cast<const void*>(BiasOf(object) + dynamic));
@@ -73,7 +74,7 @@ TEST_F(EnteredObjects, EachRuntimeIsAnotherOne) {
   EXPECT_NE(runtime_at(0), first);
 }
 
-// Something without such a runtime may be loaded where it was.
+// An object without a runtime may be loaded at the same address.
 TEST_F(EnteredObjects, WhatWasUnloadedIsForgotten) {
   RememberRelease(image, BiasOf(0), 11);
   RememberRelease(image, BiasOf(1), 12);
@@ -102,7 +103,7 @@ TEST_F(EnteredObjects, MoreThanFitAreOfNoRelease) {
   }
   EXPECT_EQ(ReleaseAt(0), 11);
   EXPECT_EQ(ReleaseAt(299), 0);
-  // Room that comes free is used again.
+  // Free slots are reused.
   loaded.erase(loaded.begin());
   Walk(loaded);
   RememberRelease(image, BiasOf(299), 12);

@@ -1,5 +1,5 @@
-// Real programs, made by nvcc, with a library of ours preloaded whose functions
-// say what is called: their calls must arrive, by whatever way they are linked.
+// Real programs, built by nvcc, with our library preloaded. Its functions print the calls received:
+// all calls must arrive, for every way of linking.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -92,12 +92,12 @@ TEST(Entering, LibrariesLoadedByThreadsAndInAnotherNameSpace) {
   const Outcome outcome = RunShell(Entered(LOADS_IN_THREADS + arguments));
   std::filesystem::remove_all(folder);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  // 20 rounds in each thread, and one in a name space of its own.
+  // 20 rounds in each thread, and one in a separate linker namespace.
   EXPECT_EQ(Count(outcome.output, kLaunch), 20u * kThreads + 1) << outcome.output;
 }
 
 TEST(Entering, LibraryAskedForByTheRuntimesFileName) {
-  // No toolkit on the path: the file names must be met by ours.
+  // No toolkit on the path: the file names must resolve to ours.
   ExpectEntered(RunShell(Entered(PROGRAMS "/vadd_shared", "LD_LIBRARY_PATH=" FAKE_RUNTIME " ")));
 }
 
@@ -111,7 +111,7 @@ TEST(Entering, ProgramWithAnotherNameInItsArguments) {
 }
 
 TEST(Entering, ProgramWhoseFileIsGone) {
-  // Executed from memory: the file has no path at all.
+  // Executed from memory: the file has no path.
   const int memory = memfd_create("program", 0);
   ASSERT_GE(memory, 0);
   const int program = open(PROGRAMS "/vadd_static", O_RDONLY);
@@ -182,7 +182,7 @@ TEST(Entering, RefusedBySystemPolicyIsSaidAndHarmless) {
                         "/vadd_static (mprotect: error 13)"));
   EXPECT_THAT(refused.output, HasSubstr("nvcc -cudart shared"));
   EXPECT_THAT(refused.output, Not(HasSubstr("fake:")));
-  // What needs no patching goes on working.
+  // Programs without need for patching still work.
   ExpectEntered(RunShell(Entered(DENIES_NEW_CODE " " PROGRAMS "/vadd_shared")));
 }
 

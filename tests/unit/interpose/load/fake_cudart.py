@@ -1,10 +1,10 @@
-"""Writes the assembly of a make-believe CUDA runtime, for finding its functions in a stripped file.
+"""Writes the assembly of a fake CUDA runtime, for the search for functions in a stripped file.
 
   fake_cudart.py EXPORTS.txt OUTPUT.S [pointers] [release11] [seed=N] [DEFECT]
 
-Its functions are those of EXPORTS.txt in a random order, each with as much code as it is known by. With `pointers` they
-refer to pointers to their names, as before CUDA 12.8; with `release11` it has the functions without a
-name that CUDA 11 has. A DEFECT is something that no runtime has (see the calls of defect()).
+Its functions are those of EXPORTS.txt in a random order. Each has just the code needed to recognise it. With
+`pointers` they refer to pointers to their names, as before CUDA 12.8. With `release11` the runtime has the unnamed
+functions of CUDA 11. A DEFECT occurs in no real runtime (see the calls of defect()).
 """
 
 import random
@@ -91,7 +91,7 @@ for name in behind:
 function("constant", "movl $36, %eax", "ret")
 for name in names[half:]:
     named(name)
-# Outside the runtime: names in messages.
+# Functions outside the runtime with the same names in messages.
 function("outsider", "pushq %rbp", refer("cudaMalloc"), "call outsider", "popq %rbp", "ret")
 function("other_outsider", "pushq %rbp", refer("cudaFree"), refer("cudaMalloc"), "popq %rbp", "ret")
 if defect("claimed"):

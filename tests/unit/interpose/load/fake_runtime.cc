@@ -1,5 +1,5 @@
-// A runtime face that only says what is called, to see that the calls of real
-// programs arrive. Kernels are known by the address of their stub.
+// A fake runtime: prints each call, to check the arrival of real programs' calls. Kernels are known
+// by the address of their stub.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 #include "interpose/load/load.h"
 
-// The fake driver's answer to every call: says why a runtime came here, if that is known.
+// The fake driver's reply to every call. Prints why the runtime was not redirected, if known.
 extern "C" int cuspan_fake_driver_refuse(const char*) {
   static const bool said = [] {
     if (const char* const warning = cuspan::AnyLoadWarning())
@@ -26,7 +26,7 @@ extern "C" int cuspan_fake_driver_refuse(const char*) {
 namespace {
 
 constexpr int kKernels = 256;
-std::mutex mutex;  // Of the list of kernels.
+std::mutex mutex;  // Guards the list of kernels.
 struct Kernel {
   const void* stub;
   const char* name;

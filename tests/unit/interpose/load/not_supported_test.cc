@@ -1,4 +1,4 @@
-// Entry points of the runtime that are not supported, called as programs call them.
+// Unsupported entry points of the runtime, called by real programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -27,7 +27,7 @@ using Function = int (*)();
 int Replacement() { return 1000; }
 int OtherReplacement() { return 2000; }
 
-// A library with functions to overwrite, loaded anew for each test.
+// A library of functions to overwrite, loaded anew for each test.
 class Patching : public testing::Test {
  protected:
   Patching() : file_(ReadFile(VICTIMS)), descriptor_(fileno(OpenFile())) {
@@ -136,7 +136,7 @@ TEST_F(Patching, RefusesAddressesOutsideCode) {
   EXPECT_EQ(Patch({data}).verdict, PatchVerdict::kNoCode);
 }
 
-// Memory that was not executable never becomes so.
+// Forbids making memory executable later.
 bool DenyNewCode() {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -197,7 +197,7 @@ bool Padding(const std::string& code, std::size_t length) {
   return IsPadding({reinterpret_cast<const std::uint8_t*>(code.data()), code.size()}, length);
 }
 
-// The no-operations of one to eleven bytes, as in the processor's manual and the assembler.
+// No-operations of one to eleven bytes, from the processor's manual and the assembler.
 TEST(IsPadding, KnowsEveryLengthOfNop) {
   using namespace std::string_literals;
   const std::string nops[] = {"\x90"s,

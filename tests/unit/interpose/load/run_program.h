@@ -1,4 +1,4 @@
-// Running programs as a user would, with some variables set.
+// Runs programs as a user would, with some variables set.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,11 +8,11 @@
 #include <string>
 
 struct Outcome {
-  int status = -1;  // The exit status; 128 + N for signal N, as shells say it.
+  int status = -1;  // Exit status; 128 + N for signal N, like in shells.
   std::string output;
 };
 
-// Runs a shell command line; standard output and error come back together.
+// Runs a shell command line. Returns standard output and error together.
 inline Outcome RunShell(const std::string& command) {
   Outcome outcome;
   std::FILE* const pipe = popen(("exec 2>&1; " + command).c_str(), "r");
@@ -29,9 +29,9 @@ inline Outcome RunShell(const std::string& command) {
   return outcome;
 }
 
-// The line before a command that has `library` preloaded, in a build with
-// sanitizers behind their runtime, which the library needs. What the programs do
-// without sanitizers in them is not judged.
+// Returns the prefix of a command with `library` preloaded. In builds with sanitizers, their
+// runtime comes first, because the library needs it. Programs built without sanitizers are not
+// checked.
 inline std::string Preload(const std::string& library) {
   const std::string runtime = SANITIZER_RUNTIME;
   const std::string before = runtime.empty() ? "" : "$(c++ -print-file-name=" + runtime + "):";

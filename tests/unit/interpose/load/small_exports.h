@@ -1,4 +1,4 @@
-// A table of some functions of the CUDA runtime, for tests of the parts that take one.
+// Table of some functions of the CUDA runtime, for tests of parts with a table as a parameter.
 #pragma once
 
 #include <iterator>

@@ -8,7 +8,7 @@
 #include "tests/unit/interpose/load/small_exports.h"
 #include "tests/unit/interpose/load/test_files.h"
 
-// What the functions of the generated table do.
+// Implementation of all functions in the generated table.
 extern "C" int cuspan_load_test_refuse(const char* /*name*/) { return 801; }
 
 namespace cuspan::load {
@@ -26,7 +26,7 @@ TEST(ExportTable, FindsEachNameAndNoOther) {
 }
 
 TEST(ExportTable, AnswersForTheRuntimeByTheNamesItHas) {
-  // The last is as tools that gather a program's libraries name them.
+  // The last form is the name used by tools for bundling a program's libraries.
   for (const char* name :
        {"libcudart.so.11.0", "libcudart.so.13", "libcudart-c64a25f3.so.12.3.101"}) {
     EXPECT_EQ(ReplacementsFor(name).entries, RuntimeExports().entries) << name;
@@ -85,7 +85,7 @@ TEST(Warning, IsOneLineOfBoundedLength) {
   EXPECT_LT(std::string(warning.text()).size(), 1100u);
 }
 
-// What one walk over `maps` has not seen before.
+// Returns the objects of `maps` not seen by an earlier walk.
 std::vector<const link_map*> Walk(ObjectList* list, const std::vector<link_map*>& maps) {
   std::vector<const link_map*> fresh;
   list->Begin();
@@ -108,7 +108,7 @@ TEST(ObjectList, TellsNewObjectsFromOldOnes) {
   EXPECT_TRUE(Walk(&list, {at(0), at(1), at(2)}).empty());
   EXPECT_EQ(Walk(&list, {at(0), at(2), at(3)}), (std::vector<const link_map*>{at(3)}));
   EXPECT_EQ(Walk(&list, {at(0), at(1), at(2), at(3)}), (std::vector<const link_map*>{at(1)}));
-  maps[3].l_ld = &dynamic[1];  // Another object at the same place.
+  maps[3].l_ld = &dynamic[1];  // Another object at the same address.
   EXPECT_EQ(Walk(&list, {at(0), at(1), at(2), at(3)}), (std::vector<const link_map*>{at(3)}));
   Maps all;
   for (link_map& map : maps) all.push_back(&map);

@@ -70,7 +70,7 @@ TEST(StaticCudartSearch, SaysWhichStrippedOnesItDoesNotUnderstand) {
   const ExportTable all = RuntimeExports();
   EXPECT_EQ(Find(PROGRAMS "/vadd_stripped_damaged", true, all).finding, Finding::kStripped);
   EXPECT_EQ(Find(PROGRAMS "/libvadd_stripped_damaged.so", false, all).finding, Finding::kStripped);
-  // Nothing tells for certain that it is a program for CUDA.
+  // The file does not prove to be a CUDA program.
   EXPECT_EQ(Find(PROGRAMS "/devices_stripped_damaged", true, all).finding, Finding::kNone);
 }
 

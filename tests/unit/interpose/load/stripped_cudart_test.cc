@@ -21,7 +21,7 @@ const char* NameOf(const Target& target) {
   return RuntimeExports().entries[target.export_index].name;
 }
 
-// What the symbols of a file tell that was not stripped.
+// Returns the functions found by the symbols of a file not stripped.
 std::vector<Target> BySymbols(const std::string& path) {
   const std::vector<std::uint8_t> file = ReadFile(path);
   ElfImage image;
@@ -29,7 +29,7 @@ std::vector<Target> BySymbols(const std::string& path) {
   EXPECT_EQ(FindStaticCudart(image, RuntimeExports(), true, &code_targets).finding, Finding::kFound)
       << path;
   std::vector<Target> found(code_targets.targets, code_targets.targets + code_targets.count);
-  // A function that does nothing, and can not be told from others.
+  // An empty function, indistinguishable from others.
   std::erase_if(found, [](const Target& target) {
     return std::string_view(NameOf(target)) == "__cudaGetProcAddress";
   });
@@ -68,8 +68,8 @@ TEST_P(StrippedCudart, IsWhatTheSymbolsTell) {
              BySymbols(folder + GetParam().with_symbols));
 }
 
-// The runtime of the toolkit in programs and libraries, and make-believe ones that refer to names
-// by either way, in other orders, of other releases, at relocated and fixed addresses.
+// The toolkit's runtime in programs and libraries, and fake ones. The fake ones differ in the way
+// to refer to names, order, release, and relocated or fixed addresses.
 INSTANTIATE_TEST_SUITE_P(
     Files, StrippedCudart,
     testing::Values(Pair{"vadd_static", "vadd_stripped"}, Pair{"vadd_fixed", "vadd_fixed_stripped"},
@@ -119,11 +119,11 @@ TEST(StrippedCudartSearch, NothingIsTakenForWhatItIsNot) {
     if (found.empty()) continue;
     std::vector<Target> others = known;
     std::erase_if(others, [&](const Target& target) { return target.address == changed.address; });
-    // One without a name may still be told by what is around it.
+    // An unnamed function may still be identified by its neighbours.
     ExpectSame(found, found.size() == known.size() ? known : others);
     without_one += found.size() == others.size() ? 1 : 0;
   }
-  EXPECT_GT(without_one, known.size() - 20);  // Around the others all is arranged.
+  EXPECT_GT(without_one, known.size() - 20);  // The others' neighbours are unique.
 }
 
 TEST(StrippedCudartSearch, NeedsNoSectionHeaders) {

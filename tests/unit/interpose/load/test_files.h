@@ -13,7 +13,7 @@
 
 namespace cuspan::load {
 
-// A whole file, in a block of exactly its size, so that sanitizers see every step outside.
+// Returns a whole file in a block of exactly its size, so sanitizers detect every access beyond it.
 inline std::vector<std::uint8_t> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;

@@ -48,7 +48,7 @@ TEST(VendorLibrary, FunctionsLeadToOursOrRefuse) {
   }
   EXPECT_EQ(counts, 1);
   EXPECT_EQ(inits, 1);
-  // Without a table all refuse: nothing is the library's own.
+  // Without a table all functions are refused: none remains the library's own.
   EXPECT_EQ(
       ListVendorLibrary(VendorLibrary::kNvml, Parsed(file), {nullptr, 0}, entries, kRoomForNvml),
       3U);

@@ -14,7 +14,7 @@ class CaptureTest : public LoopbackTest {
                     cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
     ASSERT_CUDA(cudaStreamBeginCapture(stream, mode));
   }
-  // Ends it and makes what it captured executable.
+  // Ends the capture and instantiates its graph.
   static cudaGraphExec_t End(cudaStream_t stream) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
@@ -23,7 +23,7 @@ class CaptureTest : public LoopbackTest {
     EXPECT_CUDA(cudaGraphDestroy(graph));
     return exec;
   }
-  // Ends one that can not be ended well.
+  // Ends a capture with an error.
   static void ExpectEnd(cudaStream_t stream, cudaError_t error) {
     cudaGraph_t graph = reinterpret_cast<cudaGraph_t>(1);
     EXPECT_EQ(cudaStreamEndCapture(stream, &graph), error);
@@ -39,7 +39,7 @@ class CaptureTest : public LoopbackTest {
   }
 };
 
-// A launch that finds no kernel is not part of the capture, which goes on.
+// A launch without a kernel is not part of the capture. The capture continues.
 TEST_F(CaptureTest, KernelsThatAreNotThereLeaveIt) {
   cudaStream_t stream = NewStream();
   int none = 0;
@@ -55,7 +55,7 @@ TEST_F(CaptureTest, KernelsThatAreNotThereLeaveIt) {
   EXPECT_CUDA(cudaGraphExecDestroy(exec));
 }
 
-// There is no graph to launch: as work that no graph can hold.
+// A launch of no graph counts as work unsupported in a capture.
 TEST_F(CaptureTest, LaunchesOfNoGraphEndIt) {
   cudaStream_t stream = NewStream();
   EXPECT_CUDA_ERROR(cudaGraphLaunch(nullptr, stream), cudaErrorInvalidValue);
@@ -180,7 +180,7 @@ TEST_F(CaptureTest, EndsInTheThreadThatItBeganIn) {
     EXPECT_CUDA_ERROR(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureWrongThread);
   }).get();
   EXPECT_CUDA(cudaGraphExecDestroy(End(stream)));
-  // But for a relaxed one.
+  // Exception: a relaxed capture.
   Begin(stream, cudaStreamCaptureModeRelaxed);
   std::async(std::launch::async, [&] { EXPECT_CUDA(cudaGraphExecDestroy(End(stream))); }).get();
 }
@@ -205,7 +205,7 @@ TEST_F(CaptureTest, TheThreadsOwnStreamCaptures) {
   EXPECT_EQ(Read(words, 1).front(), 2U);
 }
 
-// A capture does nothing that could be waited for: who waits ends it.
+// Captured work does not run, so a wait for it invalidates the capture.
 TEST_F(CaptureTest, WaitingEndsIt) {
   cudaEvent_t event = NewEvent();
   const std::function<cudaError_t(cudaStream_t)> waits[] = {
@@ -242,7 +242,7 @@ TEST_F(CaptureTest, TheLegacyStreamWouldWaitForIt) {
   EXPECT_CUDA_ERROR(cudaMemcpy(&word, words, 4, cudaMemcpyDeviceToHost),
                     cudaErrorStreamCaptureImplicit);
   ExpectEnd(blocking, cudaErrorStreamCaptureInvalidated);
-  // But not for a stream that does not keep order with it.
+  // It does not wait for a non-blocking stream.
   cudaStream_t free = NewStream(cudaStreamNonBlocking);
   Begin(free);
   EXPECT_CUDA(Add(words, 1, 1, nullptr));
@@ -250,7 +250,7 @@ TEST_F(CaptureTest, TheLegacyStreamWouldWaitForIt) {
   EXPECT_EQ(Read(words, 1).front(), 1U);
 }
 
-// As the capture asks of threads, and as they have it.
+// The capture's mode and the thread's own mode decide.
 TEST_F(CaptureTest, UnsafeCallsAreRefused) {
   void* memory = nullptr;
   void* more = nullptr;
@@ -279,7 +279,7 @@ TEST_F(CaptureTest, UnsafeCallsAreRefused) {
   EXPECT_CUDA(cudaGraphExecDestroy(End(stream)));
 }
 
-// Also in a thread's own default stream, which the legacy stream would wait for.
+// The same in the thread's own default stream, a blocking stream for the legacy stream.
 TEST_F(CaptureTest, WhatIsRefusedIsSoInTheThreadsOwnStream) {
   void* memory = nullptr;
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {

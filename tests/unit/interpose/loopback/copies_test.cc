@@ -1,4 +1,4 @@
-// Copies of runs of bytes between the program's memory and devices, through the whole client.
+// Copies of contiguous bytes between the program's memory and devices, through the whole client.
 #include <future>
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// Around the slots of staging memory, which have 4096 bytes and are four.
+// Sizes around the limits of staging memory: four slots of 4096 bytes.
 constexpr std::size_t kSizes[] = {1, 3, 4095, 4096, 4097, 16'383, 16'384, 16'385, 100'000, 1 << 20};
 
 class CopiesTest : public LoopbackTest {
@@ -83,7 +83,7 @@ TEST_F(CopiesTest, PageableMemoryIsTheProgramsAgainWhenAnAsynchronousCopyReturns
     std::byte* const memory = NewBytes(bytes);
     ASSERT_CUDA(cudaMemcpyAsync(memory, buffer.data(), bytes, cudaMemcpyHostToDevice, stream));
     std::fill(buffer.begin(), buffer.end(), std::byte{0xee});
-    // To pageable memory it returns when the bytes are there.
+    // A copy to pageable memory returns after its bytes arrived.
     ASSERT_CUDA(cudaMemcpyAsync(buffer.data(), memory, bytes, cudaMemcpyDeviceToHost, stream));
     EXPECT_EQ(buffer, sent);
     EXPECT_CUDA(cudaFree(memory));
@@ -130,7 +130,7 @@ TEST_F(CopiesTest, OneStreamIsInOrder) {
   }
 }
 
-// The copy to the device reads what the copy to the host, before it in the stream, has written.
+// The copy to the device reads the bytes written by the copy to the host before it in the stream.
 TEST_F(CopiesTest, PinnedMemoryIsReadWhenTheStreamHasComeSoFar) {
   cudaStream_t stream = NewStream();
   for (const std::size_t words : {1UL, 1000UL, 100'000UL}) {
@@ -258,7 +258,7 @@ TEST_F(CopiesTest, CopyHeldBackInOneStreamHoldsNoOther) {
   EXPECT_CUDA(cudaFreeHost(here));
 }
 
-// The same with a copy of more bytes than staging memory has, behind work that takes long.
+// The same with a copy larger than staging memory, after long work.
 TEST_F(CopiesTest, LongCopyHeldBackInOneStreamHoldsNoOther) {
   GTEST_SKIP() << "the chunks of one copy take all slots of the channel, and keep them until the "
                   "device has done what is before them in their stream";

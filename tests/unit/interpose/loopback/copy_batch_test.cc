@@ -1,4 +1,4 @@
-// Copies that are asked for together, and copies with attributes.
+// Batches of copies, and copies with attributes.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/unit/interpose/loopback/loopback.h"
 
-// Of later releases of CUDA 13 than the header's.
+// Declared in CUDA 13 releases after this header.
 extern "C" cudaError_t cudaMemcpyWithAttributesAsync(void* destination, const void* source,
                                                      std::size_t bytes, cudaMemcpyAttributes* how,
                                                      cudaStream_t stream);
@@ -18,7 +18,7 @@ extern "C" cudaError_t cudaMemcpy3DWithAttributesAsync(cudaMemcpy3DBatchOp* copy
 namespace cuspan {
 namespace {
 
-// Several of whatever the client goes by; inline copies are smaller.
+// Several pages, blocks and slots. Inline copies are smaller.
 constexpr std::size_t kBytes = 100'000;
 constexpr std::size_t kNone = SIZE_MAX;
 
@@ -28,7 +28,7 @@ cudaMemcpyAttributes How(cudaMemcpySrcAccessOrder order) {
   return attributes;
 }
 
-// A batch as the program describes it.
+// A batch in the form of the program's arguments.
 struct Batch {
   std::vector<void*> to;
   std::vector<const void*> from;
@@ -73,7 +73,7 @@ class CopyBatchTest : public LoopbackTest {
     EXPECT_CUDA(cudaMemcpy(read.data(), memory, bytes, cudaMemcpyDeviceToHost));
     return read;
   }
-  // The form of CUDA 12.8, which tells of the copy that failed.
+  // The form of CUDA 12.8, with a parameter for the index of the failed copy.
   template <typename Function>
   static Function* FormOf12(const char* name) {
     void* function = nullptr;
@@ -161,7 +161,7 @@ TEST_F(CopyBatchTest, WhatMakesNoBatchIsRefused) {
   cudaStream_t stream = NewStream();
   std::byte* const memory = NewMemory();
   const std::vector<std::byte> sent = Filled(64, 1);
-  // `change` is one mistake.
+  // `change` makes one argument invalid.
   const auto refuses = [&](auto&& change) {
     Batch batch;
     for (const std::size_t at : {0, 64, 128}) batch.Add(memory + at, sent.data(), sent.size());
@@ -239,7 +239,7 @@ TEST_F(CopyBatchTest, TheCopyThatFailsIsNamed) {
   EXPECT_EQ(failed, kNone);
 }
 
-// As an H100 does it, driver 580.
+// Measured on an H100, driver 580.
 TEST_F(CopyBatchTest, ACaptureGoesOnWithoutABatch) {
   cudaStream_t stream = NewStream();
   std::byte* const memory = NewMemory();
@@ -256,7 +256,8 @@ TEST_F(CopyBatchTest, ACaptureGoesOnWithoutABatch) {
 
 TEST_F(CopyBatchTest, BoxesAreCopiedTogether) {
   cudaStream_t stream = NewStream();
-  // Two planes of three rows of five bytes, tight here and with gaps there.
+  // Two planes of three rows of five bytes, contiguous in the program's memory, with gaps on the
+  // device.
   const std::vector<std::byte> sent = Filled(30, 1);
   std::byte* const memory = NewMemory();
   std::byte* const tight = NewMemory();
@@ -280,7 +281,7 @@ TEST_F(CopyBatchTest, BoxesAreCopiedTogether) {
   EXPECT_EQ(there[5], std::byte{0});
 }
 
-// What arrays hold the fake GPU does not know: only that the copies come to it.
+// The fake GPU stores no contents of arrays. It only logs the copies.
 TEST_F(CopyBatchTest, ArraysAreCopiedInTheirElements) {
   cudaStream_t stream = NewStream();
   const cudaChannelFormatDesc format =

@@ -4,7 +4,7 @@
 namespace cuspan {
 namespace {
 
-// Rows of `width` bytes that lie `pitch` apart.
+// Rows of `width` bytes, `pitch` apart.
 struct Rows {
   std::size_t pitch;
   std::size_t width;
@@ -40,7 +40,7 @@ class CopyBoxesTest : public LoopbackTest {
   }
 };
 
-// With rows that are smaller and larger than a slot of staging memory, and of no gaps.
+// Rows smaller and larger than a slot of staging memory, and rows without gaps.
 constexpr Rows kShapes[] = {{16, 3, 5}, {200, 128, 300}, {8192, 5001, 20}, {64, 64, 1000}};
 
 TEST_F(CopyBoxesTest, RowsArriveAndGapsStay) {
@@ -148,7 +148,7 @@ TEST_F(CopyBoxesTest, RowsLongerThanTheirPitchAreRefused) {
 TEST_F(CopyBoxesTest, RowsBeyondAnAllocationAreRefusedAndNothingIsCopied) {
   std::byte* const memory = NewGap(1000);
   std::vector<std::byte> here(4096);
-  // The last row ends at 9 × 100 + 50 from the start: that of the second call a byte too late.
+  // The last row ends at 9 × 100 + 50 from the start: in the second call one byte too late.
   EXPECT_CUDA(cudaMemcpy2D(memory + 50, 100, here.data(), 100, 50, 10, cudaMemcpyHostToDevice));
   ASSERT_CUDA(cudaMemset(memory, static_cast<int>(kGap), 1000));
   EXPECT_CUDA_ERROR(
@@ -170,7 +170,7 @@ TEST_F(CopyBoxesTest, BadDirectionsOfRowsAreRefused) {
                     cudaErrorInvalidValue);
 }
 
-// A box of 5 × 4 × 3 bytes out of the middle of one of 16 × 8 × 6, into one of 32 × 10 × 5.
+// A box of 5 × 4 × 3 bytes from the middle of a 16 × 8 × 6 box, into a 32 × 10 × 5 box.
 TEST_F(CopyBoxesTest, BoxesKeepTheirShape) {
   std::vector<std::byte> sent(16 * 8 * 6);
   for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i % 251);
@@ -225,7 +225,7 @@ TEST_F(CopyBoxesTest, BoxesBeyondAnAllocationAreRefused) {
   EXPECT_EQ(ReadBytes(memory, 16 * 8 * 4), std::vector<std::byte>(16 * 8 * 4, kGap));
 }
 
-// What arrays hold the fake GPU does not know: only that the copies come to it.
+// The fake GPU stores no contents of arrays. It only logs the copies.
 TEST_F(CopyBoxesTest, RowsOfArraysAreCheckedAndHandedOver) {
   const cudaChannelFormatDesc words =
       cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);

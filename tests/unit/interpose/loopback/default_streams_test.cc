@@ -1,10 +1,10 @@
-// The legacy default stream, which keeps order with the blocking streams of its device, and those
-// that each thread has for itself.
+// The legacy default stream, ordered with the blocking streams of its device, and the default
+// streams per thread.
 #include <future>
 
 #include "tests/unit/interpose/loopback/loopback.h"
 
-// What nvcc's --default-stream per-thread makes of the names without _ptsz and _ptds.
+// nvcc's --default-stream per-thread replaces names by those with _ptsz and _ptds.
 extern "C" {
 cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
@@ -157,7 +157,7 @@ TEST_F(DefaultStreamsTest, FunctionsOfThePerThreadKindUseTheThreadsOwn) {
   EXPECT_EQ(two[1], 0x01010101U);
 }
 
-// With the name that says so they use the legacy stream all the same.
+// If named by cudaStreamLegacy, they use the legacy stream.
 TEST_F(DefaultStreamsTest, FunctionsOfThePerThreadKindTakeTheLegacyStreamByName) {
   std::uint32_t* const words = NewWords(1);
   Hold(cudaStreamLegacy);
@@ -167,7 +167,7 @@ TEST_F(DefaultStreamsTest, FunctionsOfThePerThreadKindTakeTheLegacyStreamByName)
   EXPECT_CUDA(cudaStreamQuery(NewStream()));
 }
 
-// One thread's have one name on all devices.
+// A thread's default streams have the same handle on all devices.
 TEST_F(DefaultStreamsTest, AThreadHasOneOnEachDevice) {
   Hold(cudaStreamPerThread);
   ASSERT_CUDA(Launch("nothing", cudaStreamPerThread));

@@ -1,4 +1,4 @@
-// The devices themselves: choosing, describing, resetting and losing them.
+// Devices: selection, properties, reset and loss.
 #include <gmock/gmock.h>
 
 #include <future>
@@ -204,17 +204,17 @@ TEST_F(DevicesTest, ALostOneSaysSoUntilItIsReset) {
   const char* of_driver = nullptr;
   EXPECT_EQ(cuGetErrorString(CUDA_ERROR_DEVICE_UNAVAILABLE, &of_driver), CUDA_SUCCESS);
   EXPECT_STREQ(of_driver, text);
-  // The other one goes on.
+  // The other device still works.
   ASSERT_CUDA(cudaSetDevice(1));
   ExpectWorks();
   ASSERT_CUDA(cudaSetDevice(0));
   ASSERT_CUDA(cudaDeviceReset());
   ExpectWorks();
   EXPECT_STREQ(cudaGetErrorString(lost), "CUDA-capable device(s) is/are busy or unavailable");
-  EXPECT_THAT(text, HasSubstr("device 0"));  // What was asked for earlier stays.
+  EXPECT_THAT(text, HasSubstr("device 0"));  // Strings returned earlier stay valid.
 }
 
-// Also by calls that need not ask the device.
+// Calls without a request to the device fail too.
 TEST_F(DevicesTest, ALostOneIsLostFromTheFirstErrorOn) {
   static_cast<void>(NewWords(1));
   LoseProxy(0);
@@ -240,7 +240,7 @@ TEST_F(DevicesTest, WhoWaitsForALostOneIsTold) {
   LoseProxy(0);
   EXPECT_NE(for_stream.get(), cudaSuccess);
   EXPECT_NE(for_event.get(), cudaSuccess);
-  // And what waits on another device goes on.
+  // A stream of another device, waiting for the event, continues.
   EXPECT_CUDA(cudaStreamSynchronize(other));
 }
 

@@ -1,5 +1,5 @@
-// What the driver's functions answer to arguments that make no sense, where CUDA's text leaves it
-// open or says otherwise: measured natively, driver 580.
+// The driver's results for invalid arguments, if CUDA's documentation leaves them open or differs.
+// Measured natively, driver 580.
 #include <cuda.h>
 
 #include <thread>
@@ -33,7 +33,7 @@ class DriverArgumentsTest : public LoopbackTest {
   static void InNewThread(Use&& use) {
     std::thread(use).join();
   }
-  // Of the kernel, on no words.
+  // Launches the kernel on no words.
   CUresult Launch(CUstream where, void** extra = nullptr, bool with_arguments = true) {
     unsigned count = 0;
     unsigned value = 1;
@@ -56,7 +56,7 @@ class DriverArgumentsTest : public LoopbackTest {
   CUevent event = nullptr;
 };
 
-// What a call names has a context, whichever the thread has.
+// A handle implies its context, independent of the thread's current one.
 TEST_F(DriverArgumentsTest, AThreadWithoutAContextUsesThatOfWhatItNames) {
   InNewThread([&] {
     CUfunction found = nullptr;
@@ -154,7 +154,7 @@ TEST_F(DriverArgumentsTest, Launches) {
   void* nothing[] = {CU_LAUNCH_PARAM_END};
   EXPECT_EQ(Launch(nullptr, nothing), CUDA_SUCCESS);
   EXPECT_EQ(Launch(nullptr, nothing, false), CUDA_ERROR_INVALID_VALUE);
-  // The kernel has 16 bytes.
+  // The kernel has 16 bytes of parameters.
   EXPECT_EQ(LaunchBuffer(0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(LaunchBuffer(12), CUDA_SUCCESS);
   EXPECT_EQ(LaunchBuffer(16), CUDA_SUCCESS);

@@ -1,6 +1,6 @@
-// Functions of both faces that say what there is, or that there is nothing: pools by place,
-// connections, arrays, textures, the log; users of contexts; and launches as they were before
-// CUDA 4. Where CUDA's text leaves it open, an H100 answered so, driver 580.
+// Query functions of both faces, also with empty results: pools by location, connections, arrays,
+// textures, the log. Also use counts of contexts, and launches in the form before CUDA 4. If CUDA's
+// documentation leaves a result open, it was measured on an H100, driver 580.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <cuda.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 #include "tests/unit/interpose/loopback/loopback.h"
 
-// Of later releases of CUDA 13 than the header's.
+// Declared in CUDA 13 releases after this header.
 extern "C" cudaError_t cudaFuncGetParamCount(const void* function, std::size_t* count);
 
 namespace cuspan {
@@ -61,8 +61,8 @@ TEST_F(DriverQueriesTest, PlacesHavePools) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
-// A name is followed by zeros, up to byte 64 or the end of the room; a bus id by nothing, and what
-// there is room for is written of one that is too long.
+// A name is padded with zeros up to byte 64 or the end of the buffer. A bus id has no padding. If
+// it is too long, it is truncated.
 TEST_F(DriverQueriesTest, TextsFillTheirBuffersAsTheDriversDo) {
   std::array<char, 100> text{};
   for (const int length : {1, 4, 20, 64, 100}) {
@@ -82,7 +82,7 @@ TEST_F(DriverQueriesTest, TextsFillTheirBuffersAsTheDriversDo) {
   EXPECT_EQ(text[13], 'x');
 }
 
-// Each attribute is written with the size that the driver gives it: yes and no are an int.
+// Each attribute is written with the size used by the driver: booleans have the size of an int.
 TEST_F(DriverQueriesTest, PointerAttributesHaveTheirSizes) {
   CUdeviceptr device = 0;
   CUdeviceptr pooled = 0;
@@ -125,10 +125,10 @@ TEST_F(DriverQueriesTest, PointerAttributesHaveTheirSizes) {
       EXPECT_EQ(written(), 4) << flag;
     }
   }
-  // Device memory has no address for the host, and says so.
+  // Device memory has no address for the host: this is an error.
   EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_HOST_POINTER, device), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(number(), 0U);
-  // It is part of what is mapped.
+  // The mapping contains the block.
   EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, device + 999), CUDA_SUCCESS);
   EXPECT_LE(number(), device);
   const std::uint64_t base = number();
@@ -143,7 +143,7 @@ TEST_F(DriverQueriesTest, PointerAttributesHaveTheirSizes) {
   EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
   EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pooled), CUDA_SUCCESS);
   EXPECT_EQ(number(), reinterpret_cast<std::uintptr_t>(pool));
-  // What the program registered has its range.
+  // Registered memory has its range.
   EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, registered + 100), CUDA_SUCCESS);
   EXPECT_EQ(number(), registered);
   EXPECT_EQ(get(CU_POINTER_ATTRIBUTE_RANGE_SIZE, registered + 100), CUDA_SUCCESS);
@@ -154,7 +154,7 @@ TEST_F(DriverQueriesTest, PointerAttributesHaveTheirSizes) {
   EXPECT_EQ(cuMemFree(device), CUDA_SUCCESS);
 }
 
-// A thread asks again and again; what it was told may have ended in another thread.
+// A thread caches replies. Another thread may free the cached block.
 TEST_F(DriverQueriesTest, PointersAreOfBlocksAsTheyAreNow) {
   const auto bytes_at = [](CUdeviceptr pointer) {
     std::size_t bytes = 0;
@@ -180,7 +180,7 @@ TEST_F(DriverQueriesTest, PointersAreOfBlocksAsTheyAreNow) {
   EXPECT_EQ(bytes_at(second), 5000);
   CUdeviceptr third = 0;
   ASSERT_EQ(cuMemAlloc(&third, 600), CUDA_SUCCESS);
-  EXPECT_EQ(third, first);  // It fits best.
+  EXPECT_EQ(third, first);  // Best fit.
   EXPECT_EQ(bytes_at(third), 600);
   EXPECT_EQ(bytes_at(third + 700), 0);
   EXPECT_CUDA(cudaDeviceReset());

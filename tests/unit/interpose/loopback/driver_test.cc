@@ -1,4 +1,4 @@
-// The driver's functions beside the runtime's: contexts, and what both know of each other.
+// Driver functions together with runtime functions: contexts, and the state shared by both.
 #include <cuda.h>
 
 #include <thread>
@@ -8,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// The runtime has made no context current in the threads of these tests before they do.
+// At their start, the threads of these tests have no current context by the runtime.
 class DriverTest : public LoopbackTest {
  protected:
   template <typename Use>
@@ -111,7 +111,7 @@ TEST_F(DriverTest, HandlesThatAreNoneAreRefused) {
   EXPECT_EQ(cuDevicePrimaryCtxRetain(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-// What belongs to a created context is its own, and goes with it.
+// A created context's objects are its own, and end with it.
 TEST_F(DriverTest, ACreatedContextHasALifeOfItsOwn) {
   InNewThread([] {
     const CUcontext primary = Primary(0);
@@ -133,7 +133,7 @@ TEST_F(DriverTest, ACreatedContextHasALifeOfItsOwn) {
     EXPECT_EQ(cuCtxGetId(primary, &ids[1]), CUDA_SUCCESS);
     EXPECT_NE(ids[0], ids[1]);
 
-    // Memory of both at a time; each is read and freed from anywhere.
+    // Memory of both contexts at the same time. Each is read and freed from any context.
     CUdeviceptr mine = 0;
     EXPECT_EQ(cuMemAlloc(&mine, 64), CUDA_SUCCESS);
     CUcontext owner = nullptr;
@@ -162,7 +162,7 @@ TEST_F(DriverTest, ACreatedContextHasALifeOfItsOwn) {
     EXPECT_EQ(cuStreamGetCtx(stream, &of_stream), CUDA_SUCCESS);
     EXPECT_EQ(of_stream, created);
 
-    // A reset of the device is one of its primary context.
+    // A reset of the device resets its primary context only.
     EXPECT_EQ(cuCtxSetCurrent(created), CUDA_SUCCESS);
     EXPECT_CUDA(cudaDeviceReset());
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
@@ -178,7 +178,7 @@ TEST_F(DriverTest, ACreatedContextHasALifeOfItsOwn) {
   });
 }
 
-// It stays where other contexts lie on it.
+// It stays in the stack below other contexts.
 TEST_F(DriverTest, AContextIsDestroyedBelowAnother) {
   InNewThread([] {
     const CUcontext primary = Primary(1);
@@ -220,7 +220,7 @@ TEST_F(DriverTest, FreedHandlesAreRefused) {
   EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
 }
 
-// By their places in tables without names, as cuBLAS calls them.
+// Called by index in undocumented tables, as cuBLAS does.
 TEST_F(DriverTest, PrivateTablesTellOfContextsAndStreams) {
   constexpr CUuuid kThread{{0x42, '\xd8', 0x5a, '\x81', 0x23, '\xf6', '\xcb', 0x47, '\x82', '\x98',
                             '\xf6', '\xe7', '\x8a', 0x3a, '\xec', '\xdc'}};

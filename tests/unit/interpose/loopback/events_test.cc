@@ -1,4 +1,4 @@
-// Events: records of them, and who waits for those.
+// Events: records, and waits for them.
 #include <future>
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -16,7 +16,7 @@ TEST_F(EventsTest, AreReachedWhenTheStreamHasComeSoFar) {
   ASSERT_CUDA(cudaEventRecord(event, stream));
   EXPECT_CUDA_ERROR(cudaEventQuery(event), cudaErrorNotReady);
   EXPECT_CUDA(cudaPeekAtLastError());
-  // What comes behind the record does not matter.
+  // Work after the record does not matter.
   ASSERT_CUDA(Launch("nothing", stream));
   ASSERT_TRUE(gpu().WaitForLog("nothing " + std::to_string(NumberOf(stream)), 3));
   Let(stream);
@@ -86,7 +86,7 @@ TEST_F(EventsTest, AStreamWaitsForAnother) {
   EXPECT_EQ(ReadWord(words, second), 0x01010102U);
 }
 
-// What is recorded later does not matter to who waits already.
+// A later record does not change waits issued earlier.
 TEST_F(EventsTest, AStreamWaitsForTheRecordThatWasThere) {
   std::uint32_t* const words = NewWords(1);
   cudaStream_t first = NewStream();
@@ -136,7 +136,7 @@ TEST_F(EventsTest, DevicesTakeTurns) {
     events[device] = NewEvent(cudaEventDisableTiming);
     words[device] = NewWords(1);
   }
-  // Each adds to what it gets from the other.
+  // Each device adds to the value received from the other.
   for (int turn = 0; turn < kTurns; ++turn) {
     const int device = turn % 2;
     const int other = 1 - device;
@@ -243,7 +243,7 @@ TEST_F(EventsTest, WrongFlagsAreRefused) {
   cudaEvent_t event = nullptr;
   EXPECT_CUDA_ERROR(cudaEventCreate(nullptr), cudaErrorInvalidValue);
   EXPECT_CUDA_ERROR(cudaEventCreateWithFlags(&event, 0x80), cudaErrorInvalidValue);
-  // Those that processes share must not take times.
+  // Interprocess events must disable timing.
   EXPECT_CUDA_ERROR(cudaEventCreateWithFlags(&event, cudaEventInterprocess), cudaErrorInvalidValue);
   EXPECT_CUDA_ERROR(cudaEventRecordWithFlags(NewEvent(), NewStream(), 0x80), cudaErrorInvalidValue);
 }

@@ -1,5 +1,6 @@
-// After a fault of a kernel: the calls that report it, whatever they are about, and those that work
-// all the same, as an H200 with runtime 13.0 and driver 580 answered each. A reset ends it.
+// After a kernel's fault: calls reporting it, independent of their subject, and calls still
+// working. Each result was measured on an H200 with runtime 13.0 and driver 580. A reset ends the
+// fault.
 #include <cudaProfiler.h>
 #include <cuda_profiler_api.h>
 
@@ -63,7 +64,7 @@ TEST_F(FaultsTest, MemoryReportsThem) {
   EXPECT_FAULT(cudaFree(reinterpret_cast<void*>(0x1234)));
   EXPECT_FAULT(cudaFree(device_));
   EXPECT_FAULT(cudaFreeHost(nullptr));
-  // It is free all the same.
+  // The memory is freed nevertheless.
   EXPECT_FAULT(cudaFreeHost(pinned_));
   pinned_ = nullptr;
 }
@@ -135,12 +136,12 @@ TEST_F(FaultsTest, QueriesThatNeedNoContextWork) {
   EXPECT_CUDA(cudaGraphCreate(&graph, 0));
   EXPECT_CUDA(cudaGraphAddEmptyNode(&node, graph, nullptr, 0));
   EXPECT_CUDA(cudaGraphDestroy(graph));
-  // Wrong arguments come first in some.
+  // Invalid arguments take precedence in some calls.
   EXPECT_CUDA_ERROR(cudaSetDevice(99), cudaErrorInvalidDevice);
   EXPECT_CUDA_ERROR(cudaMalloc(static_cast<void**>(nullptr), 16), cudaErrorInvalidValue);
 }
 
-// A call that does not report the fault does not take its place as the last error either.
+// A call not reporting the fault does not replace the last error either.
 TEST_F(FaultsTest, TheLastErrorIsThatOfTheLastCallThatFailed) {
   int value = 0;
   EXPECT_FAULT(cudaDeviceSynchronize());
@@ -149,7 +150,7 @@ TEST_F(FaultsTest, TheLastErrorIsThatOfTheLastCallThatFailed) {
   EXPECT_FAULT(cudaGetLastError());
   EXPECT_CUDA(cudaGetLastError());
   EXPECT_FAULT(cudaDeviceSynchronize());
-  // A reset leaves it.
+  // A reset keeps the last error.
   EXPECT_CUDA(cudaDeviceReset());
   EXPECT_FAULT(cudaGetLastError());
   EXPECT_CUDA(cudaGetLastError());

@@ -1,4 +1,4 @@
-// What is made of graphs to launch them, and what is changed in it.
+// Executable graphs, and changes to them.
 #include "tests/unit/interpose/loopback/graphs_fixture.h"
 
 namespace cuspan {
@@ -45,7 +45,7 @@ TEST_F(GraphExecsTest, NodesAreChangedFromTheNextLaunchOn) {
   EXPECT_EQ(Read(elsewhere, 1).front(), 17U);
 }
 
-// The kernel is not there any more, and nothing of another one takes its place.
+// The kernel is unloaded, and no other kernel is launched instead.
 TEST_F(GraphExecsTest, AKernelOfAnUnloadedLibraryIsNotLaunched) {
   cudaLibrary_t library = nullptr;
   ASSERT_CUDA(cudaLibraryLoadData(&library, ".version 8.0\n.target sm_80\n.address_size 64\n",
@@ -155,7 +155,7 @@ TEST_F(GraphExecsTest, DoNotTakeTheWorkOfAnother) {
   AddNode(words, 1, 1, {AddNode(words, 1, 1)});
   EXPECT_CUDA_ERROR(cudaGraphExecUpdate(exec, graph, &info), cudaErrorGraphExecUpdateFailure);
   EXPECT_EQ(info.result, cudaGraphExecUpdateErrorNodeTypeChanged);
-  // It is what it was.
+  // The executable graph is unchanged.
   ASSERT_CUDA(cudaGraphLaunch(exec, stream));
   EXPECT_EQ(Read(words, 1).front(), 6U);
 }
@@ -193,7 +193,8 @@ TEST_F(GraphExecsTest, KernelsOfTwoDevicesAreInOne) {
   EXPECT_EQ(Read(second, 1).front(), 4U);
 }
 
-// What the program still reaches of a graph inside is changed in the exec alone.
+// Nodes of child graphs, as far as the program has handles of them, are changed in the executable
+// graph only.
 TEST_F(GraphExecsTest, NodesOfGraphsInsideAreChanged) {
   std::uint32_t* const words = NewWords(2);
   cudaGraph_t copied = nullptr;
@@ -267,7 +268,7 @@ TEST_F(GraphExecsTest, AGraphInsideIsNoOthers) {
   parameters.type = cudaGraphNodeTypeGraph;
   parameters.graph.graph = moved;
   parameters.graph.ownership = cudaGraphChildGraphOwnershipMove;
-  // Not into itself, nor into what is inside it.
+  // A graph cannot be moved into itself or into its own child graphs.
   EXPECT_CUDA_ERROR(cudaGraphAddNode(&node, moved, nullptr, nullptr, 0, &parameters),
                     cudaErrorInvalidValue);
   ASSERT_CUDA(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters));

@@ -1,4 +1,4 @@
-// Memory that graphs allocate and free.
+// Memory allocated and freed by graphs.
 #include "tests/unit/interpose/loopback/graphs_fixture.h"
 
 namespace cuspan {
@@ -96,7 +96,7 @@ TEST_F(GraphMemoryTest, IsTheProgramsUntilItIsFreedAlsoWithoutTheGraph) {
   EXPECT_EQ(used, before);
 }
 
-// Programs free it without knowing whether there is any (Warp does).
+// Programs free it without checking if it is allocated (Warp does).
 TEST_F(GraphMemoryTest, IsNoOtherMemorySoonWhenTheGraphIsGone) {
   std::uint32_t* memory = nullptr;
   AllocateNode(1000, &memory);

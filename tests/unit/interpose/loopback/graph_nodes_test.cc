@@ -1,9 +1,9 @@
-// What nodes of graphs tell of themselves, and the two ways in which kernels have their arguments.
+// Parameters returned for nodes of graphs, and the two forms of kernel arguments.
 #include <cuda.h>
 
 #include "tests/unit/interpose/loopback/graphs_fixture.h"
 
-// Of later releases of CUDA 13 than the header's.
+// Declared in CUDA 13 releases after this header.
 extern "C" {
 cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node, cudaGraphNodeParams* parameters);
 cudaError_t cudaGraphGetId(cudaGraph_t graph, unsigned* id);
@@ -41,7 +41,7 @@ TEST_F(GraphNodesTest, KernelsTakeTheirArgumentsFromABuffer) {
   parameters.extra = extra;
   cudaGraphNode_t node = nullptr;
   ASSERT_CUDA(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
-  arguments.value = 100;  // The node has its own.
+  arguments.value = 100;  // The node has its own copy.
   Run();
   EXPECT_EQ(Read(words, 2), (std::vector<std::uint32_t>{5, 5}));
   ASSERT_CUDA(cudaGraphKernelNodeSetParams(node, &parameters));

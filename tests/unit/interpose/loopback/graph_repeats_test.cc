@@ -1,4 +1,4 @@
-// Graphs that are launched more than once, which the device gets as a whole.
+// Graphs launched more than once. The device gets these as a whole.
 #include <algorithm>
 
 #include "tests/unit/interpose/loopback/graphs_fixture.h"
@@ -8,7 +8,8 @@ namespace {
 
 class GraphRepeatsTest : public GraphsFixture {
  protected:
-  // A chain of nodes that add `value` to the first word, behind `before`; the last one.
+  // Adds a chain of nodes after `before`, each adding `value` to the first word. Returns the last
+  // node.
   cudaGraphNode_t AddChain(std::uint32_t* words, std::size_t count, std::uint32_t value,
                            const Nodes& before = {}) {
     cudaGraphNode_t last = AddNode(words, 1, value, before);
@@ -25,7 +26,7 @@ class GraphRepeatsTest : public GraphsFixture {
     for (std::size_t i = 0; i < times; ++i) ASSERT_CUDA(cudaGraphLaunch(exec, stream));
     ASSERT_CUDA(cudaStreamSynchronize(stream));
   }
-  // How many launches of graphs the device's driver was asked for.
+  // Returns the number of graph launches in the log of the device's driver.
   long Graphs() {
     const auto log = gpu().Log();
     return std::count_if(log.begin(), log.end(),

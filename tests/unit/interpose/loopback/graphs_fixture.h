@@ -1,4 +1,4 @@
-// A graph, and the nodes that tests put into it.
+// A graph, and functions to add nodes to it.
 #pragma once
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -12,7 +12,7 @@ class GraphsFixture : public LoopbackTest {
   GraphsFixture() { EXPECT_CUDA(cudaGraphCreate(&graph, 0)); }
   ~GraphsFixture() override { EXPECT_CUDA(cudaGraphDestroy(graph)); }
 
-  // Adds nodes to `graph` that come after `before`.
+  // Add nodes to `graph`, after the nodes of `before`.
   cudaGraphNode_t AddNode(std::uint32_t* words, std::uint32_t count, std::uint32_t value,
                           const Nodes& before = {}) {
     AddKernel kernel(Kernel("add"), words, count, value);
@@ -38,7 +38,7 @@ class GraphsFixture : public LoopbackTest {
     EXPECT_CUDA(cudaGraphInstantiate(&exec, graph, flags));
     return exec;
   }
-  // Launches what it is now, once, and waits for it.
+  // Launches the current graph once and waits for its end.
   void Run() const {
     cudaGraphExec_t exec = Instantiate();
     EXPECT_CUDA(cudaGraphLaunch(exec, stream));
@@ -46,7 +46,7 @@ class GraphsFixture : public LoopbackTest {
     EXPECT_CUDA(cudaGraphExecDestroy(exec));
   }
 
-  // The parameters of a node that launches "add".
+  // Parameters of a node launching "add".
   struct AddKernel {
     AddKernel(const void* function, std::uint32_t* words, std::uint32_t count, std::uint32_t value)
         : words(words), count(count), value(value) {

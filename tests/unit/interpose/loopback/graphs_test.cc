@@ -1,4 +1,4 @@
-// Graphs that the program builds node by node.
+// Graphs built node by node.
 #include "tests/unit/interpose/loopback/graphs_fixture.h"
 
 namespace cuspan {
@@ -8,7 +8,7 @@ using GraphsTest = GraphsFixture;
 
 TEST_F(GraphsTest, NodesRunInTheOrderOfTheirEdges) {
   std::uint32_t* const words = NewWords(2);
-  // The copy is made first and comes last.
+  // The copy is added first and runs last.
   cudaGraphNode_t copy = nullptr;
   ASSERT_CUDA(cudaGraphAddMemcpyNode1D(&copy, graph, nullptr, 0, words + 1, words, 4,
                                        cudaMemcpyDeviceToDevice));
@@ -101,7 +101,7 @@ TEST_F(GraphsTest, ChildGraphsAreCopies) {
   cudaGraphNode_t second = nullptr;
   ASSERT_CUDA(cudaGraphAddChildGraphNode(&first, graph, nullptr, 0, inner));
   ASSERT_CUDA(cudaGraphAddChildGraphNode(&second, graph, &first, 1, inner));
-  // What becomes of it now does not matter.
+  // Later changes of the original have no effect.
   std::swap(graph, inner);
   AddNode(words, 1, 1000);
   std::swap(graph, inner);
@@ -165,7 +165,8 @@ TEST_F(GraphsTest, TellTheirNodesAndEdges) {
   EXPECT_EQ(count, 2U);
 }
 
-// A list needs an array with room, or none; the data of edges needs the nodes beside it.
+// A list needs an array with enough elements, or null. Edge data needs the arrays of nodes beside
+// it.
 TEST_F(GraphsTest, ArraysWithoutRoomAreRefused) {
   cudaGraphNode_t first = EmptyNode();
   cudaGraphNode_t second = EmptyNode({first});

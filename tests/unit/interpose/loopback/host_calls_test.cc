@@ -1,4 +1,4 @@
-// Functions of the program that run in a stream's order.
+// Host functions in the order of a stream.
 #include <future>
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// What a function of the program is given, and what it leaves.
+// A host function with its data and results.
 struct Call {
   std::function<void()> body;
   static void Run(void* call) { static_cast<Call*>(call)->body(); }
@@ -127,7 +127,7 @@ TEST_F(HostCallsTest, EventsBehindThemAreReachedAfterThem) {
   EXPECT_CUDA(cudaEventSynchronize(event));
 }
 
-// What a callback was called with.
+// Arguments received by a callback.
 struct Called {
   std::atomic<int> times = 0;
   cudaStream_t stream = nullptr;
@@ -150,7 +150,7 @@ TEST_F(HostCallsTest, CallbacksGetTheStreamAndItsState) {
   EXPECT_EQ(called.status, cudaSuccess);
 }
 
-// Once the device has failed callbacks are called, with the error, and functions are not.
+// After a fault of the device, callbacks are called with the error. Host functions are not called.
 TEST_F(HostCallsTest, OnlyCallbacksHearOfAFault) {
   static Called called;  // May be called while the test ends.
   called.times = 0;
@@ -164,7 +164,7 @@ TEST_F(HostCallsTest, OnlyCallbacksHearOfAFault) {
   Let(stream);
   EXPECT_CUDA_ERROR(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
   ASSERT_CUDA(cudaDeviceReset());
-  // Both are behind each other on the thread that runs them.
+  // Both come after the earlier ones on the thread of the callbacks.
   Called last;
   cudaStream_t after = NewStream();
   ASSERT_CUDA(cudaStreamAddCallback(after, &Called::Back, &last, 0));

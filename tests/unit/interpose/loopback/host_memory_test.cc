@@ -65,7 +65,7 @@ TEST_F(HostMemoryTest, RegisteredMemoryIsPageLocked) {
   EXPECT_CUDA(cudaPointerGetAttributes(&attributes, &words[5]));
   EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
 
-  // Copies of it do not wait.
+  // Copies from it return at once.
   std::uint32_t* const there = NewWords(words.size());
   cudaStream_t stream = NewStream();
   Hold(stream);
@@ -108,7 +108,7 @@ TEST_F(HostMemoryTest, OnlyMemoryOfTheProgramIsRegistered) {
   EXPECT_CUDA(cudaFreeHost(pinned));
 }
 
-// Pinning needs the permission that devices get: to write, or to read where they only read.
+// Pinning needs the access granted to devices: writable, or readable if devices only read.
 TEST_F(HostMemoryTest, OnlyMemoryThatTheProgramMayUseIsRegistered) {
   constexpr std::size_t kBytes = std::size_t{4} * 4096;
   void* const memory =
@@ -133,7 +133,7 @@ TEST_F(HostMemoryTest, OnlyMemoryThatTheProgramMayUseIsRegistered) {
   expect(cudaErrorInvalidValue, cudaErrorInvalidValue);
   ::munmap(memory, kBytes);
 
-  // Another process's memory, which this one may only read.
+  // Another process's memory, read-only in this one.
   const int file = ::memfd_create("shared", MFD_CLOEXEC);
   ASSERT_EQ(::ftruncate(file, kBytes), 0);
   void* const theirs = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0);
@@ -145,7 +145,7 @@ TEST_F(HostMemoryTest, OnlyMemoryThatTheProgramMayUseIsRegistered) {
   EXPECT_EQ(flags, unsigned{cudaHostRegisterMapped});
   EXPECT_CUDA(cudaHostUnregister(theirs));
   ::munmap(theirs, kBytes);
-  // Nothing is behind its end.
+  // The mapping extends beyond the end of the file.
   void* const longer = ::mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   EXPECT_CUDA_ERROR(cudaHostRegister(longer, 2 * kBytes, 0), cudaErrorInvalidValue);
   ::munmap(longer, 2 * kBytes);

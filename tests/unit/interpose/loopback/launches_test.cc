@@ -1,4 +1,4 @@
-// Launches, and the errors that come of them.
+// Launches, and their errors.
 #include <future>
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -11,7 +11,7 @@ class LaunchesTest : public LoopbackTest {
   cudaError_t LaunchShaped(dim3 grid, dim3 block, std::size_t shared = 0) {
     return cudaLaunchKernel(Kernel("nothing"), grid, block, nullptr, shared, nullptr);
   }
-  // A device that works as it should.
+  // Expects a working device.
   void ExpectWorks() {
     std::uint32_t* const words = NewWords(10);
     EXPECT_CUDA(Add(words, 10, 3, nullptr));
@@ -36,7 +36,7 @@ TEST_F(LaunchesTest, ArgumentsAreTakenWhenTheLaunchReturns) {
   EXPECT_EQ(Read(words, 4), (std::vector<std::uint32_t>{1, 2, 3, 4}));
 }
 
-// Each way to launch refuses a shape that the device does not have, with the error of runtime 13.
+// Each launch function refuses a shape beyond the device's limits, with the error of runtime 13.
 TEST_F(LaunchesTest, WrongShapesAreRefused) {
   EXPECT_CUDA(LaunchShaped({1024, 1, 1}, {1024, 1, 1}));
   cudaStream_t stream = NewStream();
@@ -68,7 +68,7 @@ TEST_F(LaunchesTest, WrongShapesAreRefused) {
     cudaGraphNode_t made = nullptr;
     EXPECT_CUDA_ERROR(cudaGraphAddKernelNode(&made, graph, nullptr, 0, &node),
                       cudaErrorInvalidValue);
-    // In a capture, too, which it ends.
+    // The same in a capture. It invalidates the capture.
     cudaGraph_t captured = nullptr;
     ASSERT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     EXPECT_CUDA_ERROR(cudaLaunchKernel(Kernel("nothing"), grid, block, nullptr, shared, stream),
@@ -95,7 +95,7 @@ TEST_F(LaunchesTest, FunctionsThatAreNoneAreRefused) {
   ExpectWorks();
 }
 
-// The launch itself may not know yet: then a later call of the thread tells, once.
+// The launch itself may succeed. In this case a later call of the thread returns the error, once.
 TEST_F(LaunchesTest, ARefusedLaunchIsTold) {
   const cudaError_t launched = Launch("refused", nullptr);
   const cudaError_t later = cudaDeviceSynchronize();
@@ -142,7 +142,7 @@ TEST_F(LaunchesTest, AFaultStaysUntilTheDeviceIsReset) {
   ASSERT_CUDA(Launch("nothing", stream));
   static_cast<void>(Launch("faults", stream));
   EXPECT_CUDA_ERROR(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
-  // All calls tell of it from now on, and whoever takes the last error gets it again.
+  // All later calls return the fault, and reading the last error does not clear it.
   void* memory = nullptr;
   std::uint32_t word = 0;
   EXPECT_CUDA_ERROR(cudaGetLastError(), cudaErrorIllegalAddress);
@@ -202,7 +202,7 @@ TEST_F(LaunchesTest, TheLastErrorIsTheThreadsOwnAndStaysUntilItIsTaken) {
   EXPECT_CUDA_ERROR(cudaPeekAtLastError(), cudaErrorInvalidValue);
   EXPECT_CUDA_ERROR(cudaPeekAtLastError(), cudaErrorInvalidValue);
   std::async(std::launch::async, [] { EXPECT_CUDA(cudaPeekAtLastError()); }).get();
-  // The last one counts.
+  // The latest error counts.
   EXPECT_CUDA_ERROR(cudaSetDevice(99), cudaErrorInvalidDevice);
   EXPECT_CUDA_ERROR(cudaGetLastError(), cudaErrorInvalidDevice);
   EXPECT_CUDA(cudaGetLastError());

@@ -1,5 +1,5 @@
 // Linking device code at run time, and the options of the driver's compiler. The fake GPU's linker
-// makes an image of its inputs, one behind the other, and writes into both logs what it was given.
+// concatenates its inputs to an image, and writes its parameters into both logs.
 #include <cuda.h>
 
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kPtx[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
-// Both logs and an option that returns a number.
+// Both logs, and an option with a returned number.
 struct Logs {
   static constexpr unsigned kCount = 6;
   char info[64] = "unchanged";
@@ -30,7 +30,7 @@ struct Logs {
 
 class LinkerTest : public LoopbackTest {
  protected:
-  // The device's context becomes current.
+  // Makes the device's context current.
   LinkerTest() { EXPECT_CUDA(cudaFree(nullptr)); }
   static CUlinkState New() {
     CUlinkState state = nullptr;
@@ -50,7 +50,7 @@ class LinkerTest : public LoopbackTest {
   }
 };
 
-// As the driver, which reads a library's code when something in it is used, and a module's at once.
+// The driver reads a library's code at the first use of its contents, a module's code at once.
 TEST_F(LinkerTest, LibrariesReportInvalidCodeWhenItIsUsed) {
   CUlibrary library = nullptr;
   CUkernel kernel = nullptr;
@@ -120,7 +120,7 @@ TEST_F(LinkerTest, ACompleteOneTakesNoInput) {
   EXPECT_EQ(Add(state, "all of it"), CUDA_SUCCESS);
   EXPECT_EQ(Complete(state), "all of it");
   EXPECT_EQ(Add(state, "too late"), CUDA_ERROR_INVALID_VALUE);
-  // It does not look for the file.
+  // The file is not opened.
   EXPECT_EQ(cuLinkAddFile(state, CU_JIT_INPUT_PTX, "/no/such/file", 0, nullptr, nullptr),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(Complete(state), "all of it");
@@ -178,7 +178,7 @@ TEST_F(LinkerTest, ABufferWithoutRoomStaysAsItIs) {
   logs.values[0] = nullptr;
   logs.values[1] = Logs::Number(sizeof logs.info);
   EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, Logs::kCount, logs.names, logs.values), CUDA_SUCCESS);
-  // A log of which not even the size is given.
+  // A log without even a size.
   EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, 1, logs.names, logs.values), CUDA_SUCCESS);
 }
 

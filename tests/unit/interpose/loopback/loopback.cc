@@ -11,7 +11,7 @@
 namespace cuspan {
 namespace {
 
-// Where the thread sanitizer leaves room for mappings, there is none at the usual address.
+// The thread sanitizer leaves no room for mappings at the usual address.
 #if defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kWindow = 0x10'0000'0000;
 #else
@@ -28,7 +28,7 @@ T Must(Result<T> result) {
 
 Bell Another(const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); }
 
-// Little staging, so that small copies take many chunks and run out of slots.
+// Small staging memory, so small copies take many chunks and exhaust the slots.
 ChannelLayout SmallLayout() {
   ChannelLayout layout;
   layout.ring_slots = 4096;
@@ -37,7 +37,7 @@ ChannelLayout SmallLayout() {
   return layout;
 }
 
-// A proxy that is a thread.
+// A proxy running in a thread.
 class Proxy {
  public:
   Proxy(const proxy::Driver& driver, UniqueFd channel, const Bell& client,
@@ -48,7 +48,7 @@ class Proxy {
     const std::uint64_t base = kWindow + request.context * kWindowBytes;
     device_.emplace(Must(proxy::Device::Open(
         driver, 0, {base, kWindowBytes, LoopbackTest::kDevices * kWindowBytes})));
-    // No file: this is another node, as far as the client knows.
+    // No file: to the client, the proxy is on another node.
     if (request.shared.bytes != 0) {
       const Status reserved = device_->ReserveShared(request.shared, UniqueFd(), 0);
       EXPECT_TRUE(reserved.ok()) << reserved.message();
@@ -61,7 +61,7 @@ class Proxy {
         const Status ended = proxy::Serve(session);
         EXPECT_TRUE(ended.ok()) << ended.message();
       }
-      device_.reset();  // With its context, which is this thread's.
+      device_.reset();  // Destroys its context, current in this thread.
     });
   }
   ~Proxy() {
@@ -93,7 +93,7 @@ class Proxy {
   std::thread thread_;
 };
 
-// In the place of the agent.
+// Stands in for the agent.
 class Opener : public DeviceOpener {
  public:
   explicit Opener(Bell client) : client_(std::move(client)) {}
@@ -146,14 +146,14 @@ class Opener : public DeviceOpener {
     proxies_.at(static_cast<std::uint32_t>(device))->Lose("the test ended it");
   }
 
-  proxy::FakeGpu* gpu = nullptr;  // Of the running test.
+  proxy::FakeGpu* gpu = nullptr;  // GPU of the running test.
 
  private:
   struct Joined {
     std::array<std::uint32_t, 2> contexts;
-    std::unique_ptr<Channel> channel;  // To close it, as the agent does.
+    std::unique_ptr<Channel> channel;  // Closed by this class, as by an agent.
   };
-  // Those that still have a context's end are told.
+  // Notifies the remaining ends of joined channels.
   void EndJoins(std::uint32_t context) {
     std::erase_if(joins_, [&](const Joined& joined) {
       if (joined.contexts[0] != context && joined.contexts[1] != context) return false;
@@ -169,7 +169,7 @@ class Opener : public DeviceOpener {
   Bell bell_ = Must(Bell::Create());
   std::mutex mutex_;
   std::vector<Joined> joins_;
-  std::map<std::uint32_t, std::unique_ptr<Proxy>> proxies_;  // By the numbers of contexts.
+  std::map<std::uint32_t, std::unique_ptr<Proxy>> proxies_;  // Keyed by number of context.
 };
 
 DeviceDescription Description(int device) {
@@ -206,7 +206,7 @@ DeviceDescription Description(int device) {
   return description;
 }
 
-// The one session of the process.
+// The only session of the process.
 struct Started {
   Opener* opener;
   Session* session;
@@ -300,7 +300,7 @@ Session& LoopbackTest::session() { return *TheSession().session; }
 
 const void* LoopbackTest::Kernel(const char* name) {
   if (library_ == nullptr) {
-    // What the client takes for PTX; the fake GPU's modules all hold the same.
+    // PTX to the client. All modules of the fake GPU have the same contents.
     constexpr const char* kImage = ".version 8.0\n.target sm_80\n.address_size 64\n";
     EXPECT_CUDA(cudaLibraryLoadData(&library_, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0));
   }

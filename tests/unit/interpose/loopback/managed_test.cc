@@ -1,15 +1,16 @@
-// Managed memory: what the program and its devices have written is everyone's when CUDA says so.
+// Managed memory: writes of the program and its devices become visible to all when CUDA guarantees
+// it.
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
 namespace {
 
-// Several of whatever the client goes by: pages, blocks, slots of staging memory.
+// Several pages, blocks and slots of staging memory.
 constexpr std::uint32_t kWords = 1 << 18;
 
 class ManagedTest : public LoopbackTest {
  protected:
-  // All 0.
+  // Returns zeroed memory.
   static std::uint32_t* NewManaged(std::size_t words) {
     void* memory = nullptr;
     EXPECT_CUDA(cudaMallocManaged(&memory, words * sizeof(std::uint32_t), cudaMemAttachGlobal));
@@ -32,7 +33,7 @@ TEST_F(ManagedTest, KernelsSeeWhatTheProgramWroteAndTheProgramWhatTheyWrote) {
   EXPECT_CUDA(cudaFree(words));
 }
 
-// The program touches a word here and there between launches, all of which change everything.
+// The program accesses single words between launches. Every launch changes all words.
 TEST_F(ManagedTest, PartsAreExchanged) {
   std::uint32_t* const words = NewManaged(kWords);
   std::vector<std::uint32_t> expected(kWords);
@@ -49,7 +50,7 @@ TEST_F(ManagedTest, PartsAreExchanged) {
   EXPECT_CUDA(cudaFree(words));
 }
 
-// Neighbours in one page, one written by the program and one by a kernel, in turns.
+// Neighbours in one page, one written by the program and one by a kernel, alternately.
 TEST_F(ManagedTest, NeighboursDoNotOverwriteEachOther) {
   std::uint32_t* const words = NewManaged(2);
   for (std::uint32_t round = 1; round <= 20; ++round) {
@@ -214,7 +215,7 @@ TEST_F(ManagedTest, OnlyManagedMemoryIsPrefetchedAndAdvisedAbout) {
   EXPECT_CUDA(cudaFree(words));
 }
 
-// Launches do not wait, whatever memory there was before.
+// Launches do not wait, even if managed memory existed before.
 TEST_F(ManagedTest, DevicesWorkByThemselvesAgainWhenItWasFreed) {
   std::uint32_t* const words = NewManaged(kWords);
   ASSERT_CUDA(Add(words, kWords, 1, nullptr));
@@ -227,7 +228,7 @@ TEST_F(ManagedTest, DevicesWorkByThemselvesAgainWhenItWasFreed) {
   EXPECT_CUDA(cudaDeviceSynchronize());
 }
 
-// What the program has stays when a device goes; what the device alone had is gone.
+// The program's copy survives the loss of a device. Bytes only on the device are lost.
 TEST_F(ManagedTest, OutlivesItsDevices) {
   std::uint32_t* const words = NewManaged(kWords);
   for (std::uint32_t i = 0; i < kWords; ++i) words[i] = i;
@@ -243,7 +244,7 @@ TEST_F(ManagedTest, OutlivesItsDevices) {
   EXPECT_CUDA(cudaFree(words));
 }
 
-// Ranges that are prefetched and discarded together.
+// Ranges prefetched and discarded together.
 TEST_F(ManagedTest, BatchesOfRangesArePrefetched) {
   std::uint32_t* const words = NewManaged(kWords);
   cudaStream_t stream = NewStream();
@@ -263,7 +264,7 @@ TEST_F(ManagedTest, BatchesOfRangesArePrefetched) {
   ASSERT_CUDA(cudaStreamSynchronize(stream));
   ExpectCounted(words, 1);
 
-  // What is discarded can be written again.
+  // Discarded ranges are writable again.
   ASSERT_CUDA(cudaMemDiscardBatchAsync(ranges, sizes, 2, 0, stream));
   ASSERT_CUDA(cudaMemDiscardAndPrefetchBatchAsync(ranges, sizes, 2, places, first, 1, 0, stream));
   ASSERT_CUDA(cudaStreamSynchronize(stream));
@@ -274,7 +275,7 @@ TEST_F(ManagedTest, BatchesOfRangesArePrefetched) {
   EXPECT_CUDA(cudaFree(words));
 }
 
-// As an H100 answers, driver 580.
+// Measured on an H100, driver 580.
 TEST_F(ManagedTest, WhatMakesNoBatchOfRangesIsRefused) {
   std::uint32_t* const words = NewManaged(kWords);
   cudaStream_t stream = NewStream();

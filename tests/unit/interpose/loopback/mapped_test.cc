@@ -1,4 +1,4 @@
-// Page-locked memory of the program that kernels use.
+// Page-locked memory of the program used by kernels.
 #include <algorithm>
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -61,7 +61,8 @@ TEST_F(MappedTest, SaysSo) {
   EXPECT_CUDA(cudaFreeHost(words));
 }
 
-// With one address space any page-locked memory that CUDA allocated is the devices', too.
+// Devices can access any page-locked memory allocated by CUDA, because the address space is
+// unified.
 TEST_F(MappedTest, KernelsUseWhatWasNotAskedToBeMapped) {
   void* memory = nullptr;
   ASSERT_CUDA(cudaMallocHost(&memory, 40'000));
@@ -73,7 +74,7 @@ TEST_F(MappedTest, KernelsUseWhatWasNotAskedToBeMapped) {
   EXPECT_CUDA(cudaFreeHost(memory));
 }
 
-// The program writes some words while a kernel may be writing those between them.
+// The program writes some words while a kernel may be writing words between them.
 TEST_F(MappedTest, ScatteredWordsGoTogetherAndAlone) {
   constexpr std::uint32_t kWords = 20'000;
   std::uint32_t* const words = NewMapped(kWords);
@@ -92,7 +93,7 @@ TEST_F(MappedTest, ScatteredWordsGoTogetherAndAlone) {
     ASSERT_CUDA(cudaStreamSynchronize(stream));
     for (std::uint32_t i = 0; i < kWords; ++i) ASSERT_EQ(words[i], expected[i]) << i;
   }
-  // Without a kernel beside them they need not arrive one by one.
+  // Without a concurrent kernel they need not arrive one by one.
   for (std::uint32_t i = 0; i < kWords; i += 1000) expected[i] = ++words[i];
   ASSERT_CUDA(Add(words + 1, 1, 0, stream));
   ASSERT_CUDA(cudaStreamSynchronize(stream));
@@ -100,7 +101,7 @@ TEST_F(MappedTest, ScatteredWordsGoTogetherAndAlone) {
   EXPECT_CUDA(cudaFreeHost(words));
 }
 
-// What a host has written reaches a kernel beside one that runs until it is let.
+// Words written by the host reach a kernel beside another, held kernel.
 TEST_F(MappedTest, ScatteredWordsPassAKernelThatRuns) {
   std::uint32_t* const words = NewMapped(100);
   std::fill_n(words, 100, 0);

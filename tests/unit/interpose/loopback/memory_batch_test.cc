@@ -39,7 +39,7 @@ class MemoryBatchTest : public LoopbackTest {
     return cuStreamBatchMemOp(stream, static_cast<unsigned>(operations.size()), operations.data(),
                               0);
   }
-  // With the operations of the test, which a node does not need any longer.
+  // Refers to `operations`. A node keeps its own copy.
   static CUDA_BATCH_MEM_OP_NODE_PARAMS Parameters(Operations& operations) {
     return {nullptr, static_cast<unsigned>(operations.size()), operations.data(), 0};
   }
@@ -111,7 +111,7 @@ TEST_F(MemoryBatchTest, MappedMemoryOfTheHostIsAPlaceAsAnyOther) {
   EXPECT_EQ(flag[1], 9U);
   EXPECT_CUDA(cudaFreeHost(flag));
 
-  // What is registered has an address of its own for devices.
+  // Registered memory has a separate address for devices.
   std::vector<std::uint32_t> own(1024, 3);
   ASSERT_CUDA(cudaHostRegister(own.data(), own.size() * 4, cudaHostRegisterMapped));
   std::uint32_t* place = nullptr;
@@ -171,7 +171,7 @@ TEST_F(MemoryBatchTest, WhatTheDeviceCanNotDoIsNotSupported) {
   EXPECT_EQ(Batch(nullptr, {flush}), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-// The form before CUDA 11.7, which programs find by its version.
+// The form before CUDA 11.7, found by programs by its version.
 TEST_F(MemoryBatchTest, TheFirstFormKnowsWritesWithoutABarrier) {
   std::uint32_t* const words = NewWords(1);
   using WriteValue = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
@@ -226,13 +226,13 @@ TEST_F(MemoryBatchTest, ANodeTellsAndTakesItsOperations) {
   EXPECT_EQ(told.paramArray[0].operation, CU_STREAM_MEM_OP_WRITE_VALUE_32);
   EXPECT_EQ(told.paramArray[0].writeValue.address, At(words));
   EXPECT_EQ(told.paramArray[0].writeValue.value, 1U);
-  // Before it is instantiated, all of it may change.
+  // Before instantiation, all parameters may change.
   Operations two{Write(words, 2), Write(words + 1, 3)};
   const auto parameters = Parameters(two);
   ASSERT_EQ(cuGraphBatchMemOpNodeSetParams(node, &parameters), CUDA_SUCCESS);
   RunAndDestroy(Instantiate());
   EXPECT_EQ(Read(words, 2), (std::vector<std::uint32_t>{2, 3}));
-  // What was taken is still the program's.
+  // Returned parameters still belong to the program.
   told.paramArray[0].writeValue.value = 7;
   for (int i = 0; i < 2; ++i) ASSERT_EQ(cuGraphBatchMemOpNodeSetParams(node, &told), CUDA_SUCCESS);
   RunAndDestroy(Instantiate());
@@ -297,7 +297,7 @@ TEST_F(MemoryBatchTest, AWaitOfOneBranchGetsItsValueFromAnother) {
   EXPECT_EQ(Read(words, 3), (std::vector<std::uint32_t>{1, 2, 3}));
 }
 
-// Each of the waits comes first in one of the two graphs.
+// Each wait is first in one of the two graphs.
 TEST_F(MemoryBatchTest, WhatFollowsAWaitMakesTheValueOfAnother) {
   for (const bool first : {true, false}) {
     SCOPED_TRACE(first);
@@ -336,7 +336,7 @@ TEST_F(MemoryBatchTest, AWaitInAGraphInsideHoldsUpNoOtherBranch) {
   EXPECT_EQ(cuGraphDestroy(inside), CUDA_SUCCESS);
 }
 
-// The kernels behind the two waits go to the same other device.
+// The kernels after the two waits run on the same other device.
 TEST_F(MemoryBatchTest, WaitsHoldUpNoOtherBranchOnAnotherDevice) {
   std::uint32_t* const words = NewWords(2);
   ASSERT_CUDA(cudaSetDevice(1));
@@ -395,7 +395,8 @@ TEST_F(MemoryBatchTest, ANodeOfAnotherDeviceRunsThere) {
   EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
 }
 
-// Where the device decides what comes next, it gets these, too.
+// Graphs with conditional nodes run on the device as a whole. These nodes are supported there too,
+// except in bodies.
 TEST_F(MemoryBatchTest, AGraphWithConditionsHasThemButInBodies) {
   std::uint32_t* const words = NewWords(1);
   CUgraphNodeParams parameters{};

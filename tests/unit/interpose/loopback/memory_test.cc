@@ -6,7 +6,7 @@
 namespace cuspan {
 namespace {
 
-// More than the fake GPU gives at a time.
+// More than the fake GPU's limit for one allocation.
 constexpr std::size_t kTooMuch = 100 << 20;
 
 class MemoryTest : public LoopbackTest {
@@ -72,7 +72,7 @@ TEST_F(MemoryTest, OnlyWhatWasAllocatedIsFreed) {
   EXPECT_CUDA_ERROR(cudaFree(words), cudaErrorInvalidValue);
 }
 
-// Nobody is given memory that work may still use; whether cudaFree waits for it is not said.
+// Memory in use by pending work is not reused. cudaFree may wait for this work or not.
 TEST_F(MemoryTest, FreedMemoryIsNotGivenOutBeforeTheDeviceIsDoneWithIt) {
   cudaStream_t held = NewStream();
   cudaStream_t other = NewStream();
@@ -89,7 +89,7 @@ TEST_F(MemoryTest, FreedMemoryIsNotGivenOutBeforeTheDeviceIsDoneWithIt) {
     }
     EXPECT_CUDA(cudaStreamSynchronize(other));
   });
-  // Who waits for the held stream has an event recorded there.
+  // A wait for the held stream records an event in it.
   const std::string waits = "record " + std::to_string(NumberOf(held));
   const auto count = [&] {
     const std::vector<std::string> log = gpu().Log();
@@ -104,7 +104,7 @@ TEST_F(MemoryTest, FreedMemoryIsNotGivenOutBeforeTheDeviceIsDoneWithIt) {
     EXPECT_EQ(Read(words, 1000), std::vector<std::uint32_t>(1000));
 }
 
-// The program takes more in all than the device has, and never more at a time.
+// The program allocates more than the device's memory in total, but never at the same time.
 TEST_F(MemoryTest, FreedMemoryComesBack) {
   for (int i = 0; i < 200; ++i) {
     void* memory = nullptr;

@@ -1,4 +1,4 @@
-// NVML over the session's devices, as the fake GPU's node would tell of them.
+// NVML over the session's devices, with values from the fake GPU's node.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using cuspan::nvml::ProcessInfoV1;
 using cuspan::nvml::Temperature;
 using cuspan::nvml::Utilization;
 
-// As NVML's header declares them.
+// Declared as in NVML's header.
 extern "C" {
 int nvmlInit_v2();
 int nvmlInitWithFlags(unsigned flags);
@@ -60,7 +60,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// The observers of a node: each answers what the test has prepared.
+// The observers of a node. Each returns the reply prepared by the test.
 class Node : public DeviceOpener {
  public:
   explicit Node(const Bell& client) : client_fd_(::dup(client.fd())) {}
@@ -97,7 +97,7 @@ class Node : public DeviceOpener {
   void Lose(std::uint32_t device) { observers_.at(device)->channel->Close(true); }
   int opened() const { return opened_; }
 
-  // To be set between questions.
+  // Set between requests only.
   bool refuse = false;
   NvmlAnswer answer;
   std::vector<NvmlAsk> asked;
@@ -129,8 +129,8 @@ class Node : public DeviceOpener {
   int opened_ = 0;
 };
 
-// Two software GPUs as the session has them, a GPU and a part of one on another node, and the first
-// of the session's devices as a GPU.
+// Two software GPUs of the session, a GPU and a MIG part of one on another node, and the session's
+// first device as a GPU.
 class NvmlTest : public LoopbackTest {
  protected:
   static constexpr unsigned kGpu = 2, kPart = 3, kUsedGpu = 4;
@@ -240,7 +240,7 @@ TEST_F(NvmlTest, PciInfoInAllForms) {
   EXPECT_EQ(info.bus, 0xC1U);
   EXPECT_EQ(info.device, 2U);
   EXPECT_EQ(info.pci_device_id, 0x233010deU);
-  // The form before has no room for the last member.
+  // The earlier form has no last member.
   std::memset(&info, 0x55, sizeof info);
   ASSERT_EQ(nvmlDeviceGetPciInfo_v2(At(kGpu), &info), nvml::kSuccess);
   EXPECT_STREQ(info.bus_id_legacy, "0001:C1:02.0");
@@ -258,7 +258,7 @@ TEST_F(NvmlTest, TheSystem) {
   char text[80];
   EXPECT_EQ(nvmlSystemGetCudaDriverVersion_v2(&version), nvml::kSuccess);
   EXPECT_EQ(version, 12080);
-  // No node has told one.
+  // No node has reported one.
   EXPECT_EQ(nvmlSystemGetDriverVersion(text, sizeof text), nvml::kNotSupported);
   ConfComputeSettings settings{};
   EXPECT_EQ(nvmlSystemGetConfComputeSettings(&settings), nvml::kVersionMismatch);
@@ -292,14 +292,14 @@ TEST_F(NvmlTest, LiveValuesAreAskedOfTheNode) {
   EXPECT_EQ(percent.gpu, 93U);
   EXPECT_EQ(percent.memory, 17U);
   EXPECT_EQ(node().opened(), 1);
-  // What the node refuses leaves the caller's memory alone, and so does an answer that is none.
+  // If the node refuses a request or sends an invalid reply, the caller's memory stays unchanged.
   node().answer = {nvml::kNotSupported, {}};
   EXPECT_EQ(nvmlDeviceGetTemperature(At(0), 0, &celsius), nvml::kNotSupported);
   EXPECT_EQ(celsius, 41U);
   EXPECT_EQ(node().opened(), 2);
   node().answer = {nvml::kSuccess, {1, 2, 3}};
   EXPECT_EQ(nvmlDeviceGetPowerUsage(At(kGpu), &celsius), nvml::kUnknown);
-  // No CUDA context came of all this.
+  // All this creates no CUDA context.
   EXPECT_EQ(session().devices().Opened(0), nullptr);
 }
 
@@ -400,7 +400,8 @@ TEST_F(NvmlTest, MemoryOfGpusIsAskedOfTheNode) {
 
 TEST_F(NvmlTest, ConnectionsAreThoseThatTheProgramHas) {
   int status = -1;
-  // Software GPUs of one node; what the node says of real ones; nothing between nodes.
+  // Software GPUs of one node are connected. The node reports real ones. Between nodes there is no
+  // connection.
   EXPECT_EQ(nvmlDeviceGetP2PStatus(At(0), At(1), nvml::kPeerRead, &status), nvml::kSuccess);
   EXPECT_EQ(status, nvml::kPeerOk);
   node().answer = {nvml::kSuccess, {2}};

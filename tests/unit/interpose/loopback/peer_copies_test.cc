@@ -1,4 +1,4 @@
-// Copies between two devices that do not have each other's memory.
+// Copies between two devices without access to each other's memory.
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
@@ -6,7 +6,7 @@ namespace {
 
 class PeerCopiesTest : public LoopbackTest {
  protected:
-  // Of one device, which is current afterwards.
+  // Makes `device` current, and allocates there.
   static std::uint32_t* NewWordsOn(int device, std::size_t count) {
     EXPECT_CUDA(cudaSetDevice(device));
     return NewWords(count);
@@ -179,7 +179,7 @@ TEST_F(PeerCopiesTest, ADeviceThatWasResetCopiesAgain) {
   }
 }
 
-// Who waits for a copy whose other side is gone must not wait for ever.
+// A wait for a copy with a lost peer must end.
 TEST_F(PeerCopiesTest, ACopyOfALostDeviceEnds) {
   std::uint32_t* const here = NewCount(0, 50'000);
   cudaStream_t source = NewStream();

@@ -1,4 +1,4 @@
-// Memory in a stream's order, and the pools that it comes from.
+// Stream-ordered memory, and its pools.
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
@@ -117,7 +117,7 @@ TEST_F(PoolsTest, CountWhatIsInUse) {
 
 TEST_F(PoolsTest, KeepMemoryUpToTheirThreshold) {
   cudaMemPool_t pool = NewPool();
-  // In units of 32 MiB.
+  // Memory is kept in units of 32 MiB.
   for (const auto& [threshold, kept] : {std::pair<std::uint64_t, std::uint64_t>{0, 0},
                                         {~0ULL, 32U << 20},
                                         {1U << 20, 0},
@@ -231,7 +231,7 @@ TEST_F(PoolsTest, DevicesTakeFromTheirCurrentPool) {
   ASSERT_CUDA(cudaMallocAsync(&memory, 1 << 20, nullptr));
   EXPECT_EQ(Get(pool, cudaMemPoolAttrUsedMemCurrent), 1U << 20);
   EXPECT_CUDA(cudaFreeAsync(memory, nullptr));
-  // With its end the default one is current again.
+  // After its end, the default pool is current again.
   ASSERT_CUDA(cudaMemPoolDestroy(pool));
   ASSERT_CUDA(cudaDeviceGetMemPool(&current, 0));
   EXPECT_EQ(current, usual);

@@ -1,4 +1,4 @@
-// Memory that is set to a value.
+// Memory set to a value.
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {

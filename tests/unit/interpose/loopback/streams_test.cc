@@ -1,4 +1,4 @@
-// Streams: what they are, what is pending in them, and their ends.
+// Streams: properties, pending work, and destruction.
 #include <future>
 
 #include "tests/unit/interpose/loopback/loopback.h"
@@ -8,7 +8,7 @@ namespace {
 
 using StreamsTest = LoopbackTest;
 
-// Was one, of another process.
+// A plausible stale handle, for instance of another process.
 const cudaStream_t kNoStream = reinterpret_cast<cudaStream_t>(0x123456);
 
 TEST_F(StreamsTest, SayHowTheyWereMade) {
@@ -72,7 +72,7 @@ TEST_F(StreamsTest, QueryTellsWhetherWorkIsPending) {
   EXPECT_CUDA(cudaStreamQuery(stream));
   ASSERT_CUDA(Launch("nothing", stream));
   EXPECT_CUDA_ERROR(cudaStreamQuery(stream), cudaErrorNotReady);
-  // That is an answer, no error.
+  // cudaErrorNotReady is a result, not an error.
   EXPECT_CUDA(cudaPeekAtLastError());
   Let(stream);
   EXPECT_CUDA(cudaStreamSynchronize(stream));
@@ -181,7 +181,7 @@ TEST_F(StreamsTest, KernelsRunInStreamsOfTheCurrentDeviceOnly) {
   EXPECT_CUDA_ERROR(Launch("nothing", stream), cudaErrorInvalidResourceHandle);
 }
 
-// Copies go by their pointers, in the order of whatever stream.
+// Copies follow their pointers, in the order of any stream.
 TEST_F(StreamsTest, CopiesMayUseStreamsOfOtherDevices) {
   std::uint32_t* const words = NewWords(1);
   ASSERT_CUDA(cudaSetDevice(1));
@@ -209,12 +209,13 @@ TEST_F(StreamsTest, ManyComeAndGo) {
   EXPECT_EQ(Read(words, 1), std::vector<std::uint32_t>{300});
 }
 
-// How often the device was asked whether a stream is at its end.
+// Returns the number of requests to the device for the end of a stream.
 std::uint64_t Waits(Session& session) {
   return session.devices().Opened(0)->channel().statistics().ops[StreamSynchronize::kIndex].load();
 }
 
-// A copy to pageable memory returns when its bytes are there: then the stream is at its end.
+// A copy to pageable memory returns when its bytes have arrived. At this time, the stream's work is
+// done.
 TEST_F(StreamsTest, BehindACopyThatWasWaitedForNobodyIsAsked) {
   std::uint32_t* const words = NewWords(1);
   std::uint32_t word = 0;

@@ -1,4 +1,4 @@
-// Memory on which synchronous operations wait for the device: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
+// Memory with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: synchronous operations on it wait for the device.
 #include <cuda.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class SynchronousMemoryTest : public LoopbackTest {
               CUDA_SUCCESS);
     return synchronous;
   }
-  // Whether `call`, which sets something, returns though the legacy stream does not get on.
+  // True if `call`, a memset, returns while the legacy stream is held.
   template <typename Call>
   bool ReturnsWhileHeld(Call&& call) {
     Hold(nullptr);
@@ -58,7 +58,7 @@ TEST_F(SynchronousMemoryTest, ItIsOfAllocations) {
   EXPECT_FALSE(Get(others));
   EXPECT_EQ(Set(words, 0), CUDA_SUCCESS);
   EXPECT_FALSE(Get(words));
-  // It goes with its allocation.
+  // The attribute ends with its allocation.
   EXPECT_EQ(Set(words, 1), CUDA_SUCCESS);
   EXPECT_CUDA(cudaFree(words));
   EXPECT_CUDA(cudaDeviceSynchronize());

@@ -1,4 +1,5 @@
-// Tensor maps: what is refused here, what the device's driver makes, and how often it is asked.
+// Tensor maps: arguments refused by the client, maps made by the device's driver, and the number of
+// requests to it.
 #include <algorithm>
 #include <cstdlib>
 
@@ -7,7 +8,7 @@
 namespace cuspan {
 namespace {
 
-// The arguments of a tensor of two dimensions, all of them allowed.
+// Valid arguments of a two-dimensional tensor.
 struct Tiled {
   CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   cuuint32_t rank = 2;
@@ -56,7 +57,7 @@ class TensorMapsTest : public LoopbackTest {
     const auto log = gpu().Log();
     return std::count(log.begin(), log.end(), "tensor map");
   }
-  // change(arguments) makes arguments that CUDA does not allow, and this says which code it gives.
+  // Returns the error code for arguments made invalid by change(arguments).
   template <typename Arguments = Tiled, typename Change>
   static CUresult With(Change&& change) {
     Arguments arguments;
@@ -66,7 +67,7 @@ class TensorMapsTest : public LoopbackTest {
   }
 };
 
-// Kernels find it by the map alone. So large that it shares no piece with other memory.
+// Kernels find the memory by the map alone. Its size ensures separate pieces from other memory.
 TEST_F(TensorMapsTest, PinnedMemoryBecomesTheDevices) {
   for (const bool replaced : {false, true}) {
     void* memory = nullptr;
@@ -103,7 +104,7 @@ TEST_F(TensorMapsTest, TheDriverIsAskedOnce) {
   ASSERT_EQ(other.Encode(&second), CUDA_SUCCESS);
   EXPECT_EQ(second.opaque[0], 0x20000U);
   EXPECT_EQ(Asked(), 2);
-  // Another device may want another format.
+  // Another device may need another format.
   ASSERT_CUDA(cudaSetDevice(1));
   ASSERT_CUDA(cudaFree(nullptr));
   ASSERT_EQ(arguments.Encode(&second), CUDA_SUCCESS);
@@ -131,7 +132,7 @@ TEST_F(TensorMapsTest, ReplacesTheAddress) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
-// Kernels find registered memory elsewhere than the program has it.
+// Kernels use another address of registered memory than the program.
 TEST_F(TensorMapsTest, HoldsTheAddressThatTheDeviceSees) {
   constexpr std::size_t kBytes = 64 << 10;
   std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(4096, kBytes), &std::free);

@@ -1,4 +1,4 @@
-// Memory that the program manages by itself: cuMemAddressReserve, cuMemCreate, cuMemMap.
+// Memory managed by the program: cuMemAddressReserve, cuMemCreate, cuMemMap.
 #include <cuda.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class VirtualMemoryTest : public LoopbackTest {
  protected:
   VirtualMemoryTest() {
     EXPECT_EQ(cuInit(0), CUDA_SUCCESS);
-    // What is created may be so without asking.
+    // Enough free memory to create allocations without a request.
     gpu().HaveFree(std::uint64_t{1} << 30);
   }
   ~VirtualMemoryTest() override {
@@ -51,7 +51,7 @@ class VirtualMemoryTest : public LoopbackTest {
     const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags};
     return cuMemSetAccess(address, bytes, &access, 1);
   }
-  // Memory of so many pieces, each of an allocation that nobody has a handle of.
+  // Returns memory of `count` pieces, each of an allocation with its handle released.
   CUdeviceptr Pieces(std::size_t count) {
     const CUdeviceptr address = Reserve(count * kPiece);
     for (std::size_t i = 0; i < count; ++i) {
@@ -82,7 +82,7 @@ TEST_F(VirtualMemoryTest, WorkSpansMappings) {
   EXPECT_CUDA(Add(WordsAt(address), static_cast<std::uint32_t>(words), 1, nullptr));
   for (std::uint32_t& word : data) ++word;
   EXPECT_EQ(Read(WordsAt(address), words), data);
-  // Over one border each: a set, a copy on the device, rows, a few bytes.
+  // Operations across one border each: a set, a copy on the device, rows, a few bytes.
   EXPECT_EQ(cuMemsetD32(address + kPiece - 8, 77, 4), CUDA_SUCCESS);
   EXPECT_CUDA(cudaMemcpy(WordsAt(address) + 2 * kWordsOfPiece - 2,
                          WordsAt(address) + kWordsOfPiece - 2, 16, cudaMemcpyDeviceToDevice));
@@ -114,7 +114,7 @@ TEST_F(VirtualMemoryTest, AnAllocationKeepsItsBytesWhereverItIsMapped) {
   EXPECT_EQ(Logged("release"), 0U);
   EXPECT_EQ(cuMemUnmap(address + 2 * kPiece, kPiece), CUDA_SUCCESS);
   EXPECT_CUDA(cudaDeviceSynchronize());
-  EXPECT_EQ(cuMemGetInfo(nullptr, nullptr), CUDA_SUCCESS);  // The worker has come so far.
+  EXPECT_EQ(cuMemGetInfo(nullptr, nullptr), CUDA_SUCCESS);  // Waits for the worker.
   EXPECT_EQ(Logged("release"), 1U);
 }
 
@@ -281,7 +281,7 @@ TEST_F(VirtualMemoryTest, WhatTheDeviceDoesNotHaveIsRefusedAtOnce) {
   gpu().Refuse("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(TryCreate(kPiece, &handle), CUDA_ERROR_OUT_OF_MEMORY);
   gpu().Refuse("cuMemCreate", CUDA_SUCCESS);
-  // A device that has little left is asked each time.
+  // If little memory is left, each creation is a request to the device.
   gpu().HaveFree(4 * kPiece);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(cuMemRelease(Create()), CUDA_SUCCESS);
   gpu().Refuse("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY);
@@ -290,7 +290,7 @@ TEST_F(VirtualMemoryTest, WhatTheDeviceDoesNotHaveIsRefusedAtOnce) {
   EXPECT_CUDA(cudaDeviceSynchronize());
 }
 
-// What was freed and is kept for the program is memory, too.
+// Freed memory cached for the program is available too.
 TEST_F(VirtualMemoryTest, IdleMemoryIsGivenBackForIt) {
   void* memory = nullptr;
   EXPECT_CUDA(cudaMalloc(&memory, 4096));
@@ -342,7 +342,7 @@ TEST_F(VirtualMemoryTest, HandlesAndMappingsOutliveTheContext) {
   EXPECT_EQ(Read(WordsAt(address), kWordsOfPiece), std::vector<std::uint32_t>(kWordsOfPiece, 9));
 }
 
-// Contexts share what is mapped: the one that has the other side of a copy, too, needs no help.
+// Contexts share mapped memory. A context with both ends of a copy executes it alone.
 TEST_F(VirtualMemoryTest, ACopyIsMadeByTheContextThatHasBothSides) {
   const CUdeviceptr address = Pieces(1);
   CUcontext other = nullptr;
@@ -352,7 +352,7 @@ TEST_F(VirtualMemoryTest, ACopyIsMadeByTheContextThatHasBothSides) {
   CUcontext popped = nullptr;
   ASSERT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
   const auto connection = session().addresses().ConnectionOf(WordsAt(theirs));
-  // The proxies of these tests do not reach each other; as if they had.
+  // The proxies of these tests do not share memory. This registers the mapping as if they did.
   connection->memory().AddMapped({address, kPiece}, true);
   connection->memory().SetMappedAccess(address, true);
   for (const bool to_mapped : {true, false}) {
@@ -380,7 +380,7 @@ TEST_F(VirtualMemoryTest, PartsOfOneReservationBelongToDifferentDevices) {
   }
   EXPECT_CUDA(cudaMemcpyPeer(WordsAt(address) + 4, 0, WordsAt(address + kPiece), 1, 16));
   EXPECT_EQ(Read(WordsAt(address) + 3, 6), (std::vector<std::uint32_t>{1, 2, 2, 2, 2, 1}));
-  // A copy goes over the border of what one device has.
+  // A copy across the border between two devices.
   EXPECT_EQ(cuMemcpyHtoD(address + kPiece - 4, "1234567", 8), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemUnmap(address, 2 * kPiece), CUDA_SUCCESS);
 }

@@ -38,7 +38,8 @@ TEST(DriverFiles, DevicesOfTheRunAndNoOthers) {
   EXPECT_EQ(FindDriverFile("/dev/nvidia0", {}).kind, Kind::kNone);
 }
 
-// Readers of the version look for "Kernel Module", two blanks and the release before a blank.
+// Readers of the version search for "Kernel Module", two blanks, and the release followed by a
+// blank.
 TEST(DriverFiles, VersionOfTheDriver) {
   const auto devices = Devices("580.65.06");
   const DriverFile version = FindDriverFile("/proc/driver/nvidia/version", devices);

@@ -1,4 +1,4 @@
-// What nvcc's code does around <<<…>>>.
+// Calls made by nvcc's code around <<<…>>>.
 #include <gtest/gtest.h>
 
 #include <thread>

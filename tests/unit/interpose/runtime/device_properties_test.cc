@@ -1,4 +1,4 @@
-// Properties against the attributes that they are documented to hold.
+// Properties against the attributes documented for them.
 #include "interpose/runtime/device_properties.h"
 #include "interpose/calls/attributes.h"
 
@@ -12,7 +12,7 @@
 namespace cuspan {
 namespace {
 
-// Every attribute has a value of its own.
+// Returns a device with a distinct value for each attribute.
 DeviceDescription Numbered() {
   DeviceDescription device;
   device.name = "a device";
@@ -82,7 +82,7 @@ TEST(DeviceProperties, AreTheAttributes) {
   }
 }
 
-// What the device's host offers to its own programs is not offered to those of another.
+// Features offered only to programs on the device's own host are hidden from others.
 TEST(DeviceProperties, PromiseNothingThatIsNotKept) {
   const DeviceDescription device = Numbered();
   const cudaDeviceProp p = MakeProperties(device);

@@ -1,5 +1,5 @@
-// A program that was not started by `cuspan run` has no devices, and its wrong
-// calls are told apart from that.
+// A program started without `cuspan run` has no devices. Its invalid calls still return their own
+// errors.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The test is entered by nobody, so interpose/load is not linked in.
+// The test is not entered, so interpose/load is not linked in.
 #include "interpose/load/load.h"
 
 namespace cuspan {

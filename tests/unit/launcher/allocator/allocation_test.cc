@@ -1,4 +1,4 @@
-// How a run comes to its GPUs, against a store that does what a test says.
+// Allocation of GPUs to a run, with a store controlled by the test.
 #include "launcher/allocator/allocation.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Writes down what it is asked.
+// Records its calls.
 class FakeStore : public LeaseStore {
  public:
   void Enter(std::uint32_t host, const std::vector<std::string>& gpus) override {
@@ -40,7 +40,7 @@ class FakeStore : public LeaseStore {
   std::vector<std::string> asked_;
 };
 
-// Two hosts, n0 with g0 and g1, n1 with g2.
+// Returns a plan for two hosts: n0 with g0 and g1, n1 with g2.
 AllocationPlan PlanFor(std::uint32_t number) {
   AllocationPlan plan;
   plan.pool.AddHost({{}, {}});
@@ -78,7 +78,7 @@ TEST(Allocation, TakesWhatIsFreeAndSettles) {
   allocation.Start();
   EXPECT_THAT(store.Asked(), ElementsAre("enter 0 g0 g1", "enter 1 g2"));
   allocation.TakeView(0, ViewOf());
-  EXPECT_THAT(store.Asked(), IsEmpty());  // Not before all have said what they have.
+  EXPECT_THAT(store.Asked(), IsEmpty());  // Waits for the views of all hosts.
   allocation.TakeView(1, ViewOf());
   EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1", "take 1 g2"));
   allocation.TakeAnswer(0, {store.attempt, true, ""});
@@ -115,7 +115,7 @@ TEST(Allocation, SaysWhereRunsHaveWhatSlurmGaveToItsJob) {
   EXPECT_THAT(disagreement(ViewOf(), ViewOf({"g2"}, {of_another})), HasSubstr("is of job 11"));
   EXPECT_THAT(disagreement(ViewOf({"g1"}, {outside}), ViewOf({"g2"}, {of_another})),
               HasSubstr("(and so for 1 more)"));
-  // Runs of one job share what it has.
+  // Runs of one job share its GPUs.
   EXPECT_EQ(disagreement(ViewOf({"g1"}, {inside}), ViewOf()), "");
   plan.job.clear();
   EXPECT_EQ(disagreement(ViewOf({"g1"}, {outside}), ViewOf()), "");
@@ -134,13 +134,13 @@ TEST(Allocation, GivesBackWhatItHasWhenAnotherHostRefuses) {
   allocation.TakeAnswer(0, {store.attempt, true, ""});
   EXPECT_THAT(store.Asked(), ElementsAre("give back 0"));
   const std::uint32_t before = store.attempt;
-  // What the other host says next decides how it goes on.
+  // The next view of the other host decides.
   allocation.TakeView(1, ViewOf({"g2"}));
   EXPECT_TRUE(allocation.waiting());
   EXPECT_THAT(store.Asked(), IsEmpty());
   allocation.TakeView(1, ViewOf());
   EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1", "take 1 g2"));
-  // Answers to what was asked before mean nothing.
+  // Replies to earlier requests are ignored.
   allocation.TakeAnswer(0, {before, false, ""});
   allocation.TakeAnswer(0, {store.attempt, true, ""});
   allocation.TakeAnswer(1, {store.attempt, true, ""});
@@ -189,7 +189,7 @@ TEST(Allocation, NamesAllWhoShareWhatItWants) {
   EXPECT_EQ(allocation.WaitedFor(),
             "1 GPU of n0, n1: held by run run3 of alice (train) on n0, run run4 of alice (train) "
             "on n0, run run5 of alice (train) on n0, n1, 1 more runs (2 runs share it already)");
-  // Of those that share a GPU with room nothing is waited for.
+  // A run sharing a GPU with room is not waited for.
   allocation.TakeView(0, ViewOf({"g1"}, {TicketOf(3, false, {"g0"}), TicketOf(5, false, {"g1"})}));
   EXPECT_EQ(store.Asked().back(), "take 0 g0");
 }
@@ -202,7 +202,7 @@ SharingRun RunOnGpu(std::uint32_t quota, std::uint64_t memory, scheduling::Limit
   return run;
 }
 
-// What it asks for when n0 shares these GPUs, and n1 has nothing.
+// Returns the last request if n0 shares these GPUs and n1 has none free.
 std::vector<std::string> TakenOf(const AllocationPlan& plan, std::vector<SharedGpu> shared) {
   FakeStore store;
   Allocation allocation(plan, store);
@@ -226,7 +226,7 @@ TEST(Allocation, OfGpusThatAreSharedItTakesTheLeastUsed) {
   const SharingRun promised = RunOnGpu(200, 0, Limits::kUnknown);
   EXPECT_THAT(TakenOf(plan, {{"n0", "g0", {promised}}, {"n0", "g1", {run}}}),
               ElementsAre("take 0 g1"));
-  // What is kept counts as what is taken.
+  // Reserved memory counts like used memory.
   SharingRun kept = run;
   kept.terms.memory = 60 << 20;
   const SharingRun taken = RunOnGpu(0, 70 << 20, Limits::kUnknown);
@@ -234,7 +234,7 @@ TEST(Allocation, OfGpusThatAreSharedItTakesTheLeastUsed) {
               ElementsAre("take 0 g0"));
   EXPECT_THAT(TakenOf(plan, {{"n0", "g0", {taken}}, {"n0", "g1", {kept}}}),
               ElementsAre("take 0 g1"));
-  // What is not in the plan, or makes no sense.
+  // GPUs outside the plan, and invalid values.
   SharingRun odd = RunOnGpu(~0U, ~std::uint64_t{0}, static_cast<Limits>(99));
   EXPECT_THAT(TakenOf(plan, {{"n0", "g2", {run}}, {"n0", "", {run}}, {"n0", "g0", {odd, odd}}}),
               ElementsAre("take 0 g1"));
@@ -287,7 +287,7 @@ TEST(Allocation, AHostWithNothingForTheRunIsNotHeldUp) {
   Allocation allocation(plan, store);
   allocation.Start();
   EXPECT_THAT(store.Asked(), ElementsAre("enter 1 g2"));
-  allocation.TakeView(0, ViewOf());  // Not asked.
+  allocation.TakeView(0, ViewOf());  // Not requested.
   allocation.TakeView(7, ViewOf());
   allocation.TakeView(1, ViewOf());
   EXPECT_THAT(store.Asked(), ElementsAre("take 1 g2"));
@@ -310,7 +310,7 @@ TEST(Allocation, AProblemOfAHostEndsIt) {
   allocation.Start();
   allocation.TakeView(0, ViewOf());
   allocation.TakeView(1, ViewOf());
-  allocation.TakeAnswer(0, {store.attempt, false, "no room"});  // Not asked there.
+  allocation.TakeAnswer(0, {store.attempt, false, "no room"});  // No request there.
   EXPECT_FALSE(allocation.done());
   allocation.TakeAnswer(1, {store.attempt, false, "no room"});
   ASSERT_TRUE(allocation.done());

@@ -13,7 +13,7 @@ TEST(FolderTrust, IsInRootAndTheUser) {
   EXPECT_TRUE(HasTrustedOwner("/srv/locks", 0, kUser, first));
   EXPECT_TRUE(HasTrustedOwner("/srv/locks", kUser, kUser, first));
   EXPECT_FALSE(HasTrustedOwner("/srv/locks", kStranger, kUser, first));
-  // Here that is somebody.
+  // Here the overflow id is a real user.
   EXPECT_FALSE(HasTrustedOwner("/tmp", kOverflow, kUser, first));
 }
 

@@ -1,4 +1,4 @@
-// Node locks of several runs in folders of the test's own.
+// Node locks of several runs, in folders of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -77,7 +77,8 @@ class NodeLocksTest : public testing::Test {
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
   std::string Lease(const std::string& gpu) const { return Path(LeasePrefix(kLockHost) + gpu); }
 
-  // Runs `work` in a process of its own, which then waits to be killed; its id once that is done.
+  // Runs `work` in a separate process. Returns its id once `work` is done. The process then waits
+  // to be killed.
   pid_t Holder(const std::function<bool()>& work) {
     int ready[2];
     EXPECT_EQ(::pipe(ready), 0);
@@ -100,7 +101,7 @@ class NodeLocksTest : public testing::Test {
   }
 
   std::string folder_;
-  std::string shares_;  // For the tables of shared GPUs.
+  std::string shares_;  // Tables of shared GPUs.
 };
 
 }  // namespace cuspan

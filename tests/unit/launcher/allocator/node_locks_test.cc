@@ -1,4 +1,4 @@
-// Node locks: between runs, across deaths, and in a folder where others put what they like.
+// Node locks: between runs, after deaths, and in a folder with foreign files.
 #include "launcher/allocator/node_locks.h"
 
 #include <fcntl.h>
@@ -55,7 +55,7 @@ TEST_F(NodeLocksTest, TheEarlierRunIsServedFirst) {
   NodeLocks earlier = Entered(1);
   EXPECT_EQ(Take(later, {"g0"}), Outcome::kRefused);
   EXPECT_EQ(Take(earlier, {"g0"}), Outcome::kDone);
-  // It still waits: elsewhere it may be refused, and come back here.
+  // It still waits: after a refusal elsewhere it may retry here.
   EXPECT_EQ(Take(later, {"g1"}), Outcome::kRefused);
   ASSERT_TRUE(earlier.Settle().ok());
   EXPECT_EQ(Take(later, {"g1"}), Outcome::kDone);
@@ -78,7 +78,7 @@ TEST_F(NodeLocksTest, WhatIsGivenBackIsFreeAndThePlaceKept) {
   first.GiveBack();
   EXPECT_THAT(Look(second).held, IsEmpty());
   EXPECT_EQ(Take(second, {"g0"}), Outcome::kRefused);
-  ASSERT_TRUE(first.Settle().ok());  // With nothing: it leaves.
+  ASSERT_TRUE(first.Settle().ok());  // Without GPUs: it leaves the queue.
   EXPECT_THAT(Look(second).tickets, IsEmpty());
   EXPECT_EQ(Take(second, {"g0"}), Outcome::kDone);
 }
@@ -120,7 +120,7 @@ TEST_F(NodeLocksTest, AKilledRunHoldsNothingAndLeavesNothing) {
 TEST_F(NodeLocksTest, AGpuIsNotFreeWhileAChildHasItsLock) {
   int hold[2];
   ASSERT_EQ(::pipe(hold), 0);
-  // As a proxy inherits it from its agent, which is then killed.
+  // Case: a proxy has inherited the lock from its killed agent.
   const pid_t agent = Holder([&] {
     static NodeLocks locks = Open();
     if (!locks.Enter(LockTicket(1)).ok() || Take(locks, {"g0"}) != Outcome::kDone) return false;
@@ -151,11 +151,11 @@ TEST_F(NodeLocksTest, TheSweeperRemovesWhatAKilledAgentLeaves) {
       static NodeLocks locks = Open();
       if (!locks.Enter(LockTicket(killed ? 2 : 1)).ok() || Take(locks, {"g0"}) != Outcome::kDone)
         return false;
-      if (!killed) sweeper.reset();  // As where all ends in good order, which this does not.
+      if (!killed) sweeper.reset();  // Disables the sweeper, like a regular end.
       return true;
     });
     Kill(agent);
-    // The test's own time-out is the limit.
+    // No limit but the test's own time-out.
     while (killed && !Files().empty()) ::usleep(1000);
     EXPECT_EQ(Files().empty(), killed);
   }
@@ -163,7 +163,8 @@ TEST_F(NodeLocksTest, TheSweeperRemovesWhatAKilledAgentLeaves) {
 }
 
 TEST_F(NodeLocksTest, RunsThatRaceNeverHaveOneGpuTogether) {
-  // Each counts up a number in a file while it has the GPU; a lost count is a lease given twice.
+  // Each process increments a number in a file while holding the GPU. A lost increment proves a
+  // lease granted twice.
   constexpr int kProcesses = 4;
   constexpr int kRounds = 25;
   const std::string counter = Path("counter");
@@ -201,7 +202,7 @@ TEST_F(NodeLocksTest, RunsThatRaceNeverHaveOneGpuTogether) {
   EXPECT_THAT(Files(), ElementsAre("counter"));
 }
 
-// --- What others may have put there.
+// --- Foreign files in the folder
 
 TEST_F(NodeLocksTest, LinksAreNotFollowed) {
   const std::string victim = Path("victim");
@@ -231,7 +232,7 @@ TEST_F(NodeLocksTest, PipesAndFoldersAreRefused) {
     ASSERT_FALSE(taken.ok());
     EXPECT_THAT(taken.status().message(), HasSubstr("not a regular file"));
   }
-  // Where a ticket would be, they are nobody's ticket.
+  // A pipe with the name of a ticket is ignored.
   ASSERT_EQ(::mkfifo(Path(TicketName([] {
                        LeaseTicket ticket = LockTicket(0);
                        ticket.host = kLockHost;
@@ -314,7 +315,7 @@ TEST_F(NodeLocksTest, AFolderWhereOthersCouldRemoveFilesIsRefused) {
 }
 
 TEST_F(NodeLocksTest, AFullDiskIsSaidClearly) {
-  // A file system of one page, in a mount namespace that ends with the process.
+  // A file system of one page, in a mount namespace of this process.
   const pid_t child = ::fork();
   if (child == 0) {
     if (::unshare(CLONE_NEWNS) != 0 ||
@@ -395,7 +396,7 @@ TEST(TicketText, ComesBackAsItWas) {
   ReadTicketText(TicketText(ticket), read);
   EXPECT_EQ(read.job, "12");
   EXPECT_EQ(read.gpus, ticket.gpus);
-  // What is no job is left out, and taken from nobody.
+  // An invalid job is not written, and not accepted when read.
   ticket.job = "1\n2";
   ReadTicketText(TicketText(ticket), read);
   EXPECT_EQ(read.job, "");
@@ -417,7 +418,7 @@ TEST_F(NodeLocksTest, ATimeThatNoRunHasIsRefusedAndNotSeen) {
   for (const std::uint64_t order : {std::uint64_t{99}, ~std::uint64_t{0} - 0xa000}) {
     EXPECT_FALSE(times.Allow(order));
     EXPECT_EQ(own->Enter(LockTicket(order)).status().code(), StatusCode::kInvalid);
-    // One that somebody else has made is ahead of nobody.
+    // A ticket of this kind made by another process is ignored.
     const NodeLocks made = Entered(order);
     EXPECT_TRUE(Look(*own).tickets.empty());
   }

@@ -1,5 +1,5 @@
-// The policies, against what each promises: properties over random pools, and the best choice of
-// all as found by trying every one.
+// The policies, compared with their guarantees: properties over random pools, and the best of all
+// choices.
 #include "launcher/allocator/policy.h"
 
 #include <gmock/gmock.h>
@@ -153,14 +153,14 @@ TEST(ParsePolicy, ReadsEveryNameAndNothingElse) {
   EXPECT_FALSE(ParsePolicy("Pack").ok());
 }
 
-// --- Random cases.
+// --- Random cases
 
-// What a policy wants least of: compared from the front.
+// Returns the values minimized by a policy, the most important first.
 std::vector<double> Cost(const PoolCase& made, const std::vector<std::uint32_t>& gpus) {
   const auto by_host = ByHost(made.pool, gpus);
   const auto home = made.request.home ? by_host.find(*made.request.home) : by_host.end();
   const double own = home == by_host.end() ? 0 : home->second;
-  // Free GPUs that the request could have had of each of its hosts: least of the fullest first.
+  // Free GPUs available to the request on each used host, ascending: fuller hosts come first.
   std::vector<double> fullness;
   for (const auto& [host, count] : by_host) {
     double free = 0;

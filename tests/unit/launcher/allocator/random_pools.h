@@ -1,4 +1,4 @@
-// Small pools of all kinds, and what a request may have of them: for tests that try every choice.
+// Random small pools, and the choices allowed for a request: for tests of every choice.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ inline PoolCase RandomPoolCase(std::mt19937& random, std::uint32_t most_hosts,
   return made;
 }
 
-// Of the GPUs that are chosen, by host.
+// Returns the number of chosen GPUs by host.
 inline std::map<std::uint32_t, std::uint32_t> ByHost(const GpuPool& pool,
                                                      const std::vector<std::uint32_t>& gpus) {
   std::map<std::uint32_t, std::uint32_t> counts;
@@ -56,7 +56,7 @@ inline std::map<std::uint32_t, std::uint32_t> ByHost(const GpuPool& pool,
   return counts;
 }
 
-// Whether a request may have these GPUs, as of now or, `ever`, if all were free.
+// True if a request may have these GPUs: now or, with `ever`, if all were free.
 inline bool MayHave(const PoolCase& made, const std::vector<std::uint32_t>& gpus, bool ever) {
   for (const std::uint32_t gpu : gpus) {
     if (!Fits(made.pool.gpus[gpu], made.request)) return false;
@@ -69,7 +69,7 @@ inline bool MayHave(const PoolCase& made, const std::vector<std::uint32_t>& gpus
   return true;
 }
 
-// Calls `look` with each choice of as many GPUs as the request wants.
+// Calls `look` with each choice of the requested number of GPUs.
 inline void ForEachChoice(const PoolCase& made,
                           const std::function<void(const std::vector<std::uint32_t>&)>& look) {
   const auto all = static_cast<std::uint32_t>(made.pool.gpus.size());

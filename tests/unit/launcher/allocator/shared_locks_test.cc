@@ -1,4 +1,4 @@
-// GPUs that runs share: who comes in beside whom, and what is left behind.
+// GPUs shared by runs: admission of runs, and cleanup after them.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ ShareTerms Pairs(std::uint32_t most_runs) {
 
 class SharedLocksTest : public NodeLocksTest {
  protected:
-  // A run that has the GPUs, and waits for nothing more.
+  // Returns a run holding the GPUs, with no wait left.
   NodeLocks Having(std::uint64_t order, const ShareTerms& terms,
                    const std::vector<std::string>& gpus = {"g0"}) {
     NodeLocks locks = Entered(order, terms);
@@ -45,7 +45,7 @@ class SharedLocksTest : public NodeLocksTest {
     EXPECT_TRUE(locks.Settle().ok());
     return locks;
   }
-  // The same in a process of its own.
+  // The same in a separate process.
   pid_t HoldingProcess(std::uint64_t order, const ShareTerms& terms) {
     return Holder([&] {
       static std::optional<NodeLocks> locks;
@@ -53,7 +53,7 @@ class SharedLocksTest : public NodeLocksTest {
       return locks->LeaseFd("g0") >= 0;
     });
   }
-  // What who only looks is told of a GPU.
+  // Runs of a GPU visible to an observer without a ticket.
   std::vector<std::string> SharedWithAll(const std::string& gpu) {
     NodeLocks locks = Open();
     const NodeView view = Look(locks, {gpu});
@@ -62,7 +62,7 @@ class SharedLocksTest : public NodeLocksTest {
       for (const SharingRun& run : shared.runs) runs.push_back(run.run);
     return runs;
   }
-  // The runs in a GPU's table.
+  // Returns the runs in a GPU's table.
   std::vector<std::string> Sharers(const std::string& gpu) {
     Result<ShareTable> table = ShareTable::Open(shares_, kLockHost, gpu);
     if (!table.ok()) return {};
@@ -121,7 +121,7 @@ TEST_F(SharedLocksTest, RunsThatShareAndRunsThatDoNotWaitForEachOther) {
   NodeLocks other = Entered(3);
   EXPECT_THAT(Look(other).held, ElementsAre("g0"));
   EXPECT_EQ(Take(other, {"g0"}), Outcome::kRefused);
-  // Who came later does not overtake it, though there is room.
+  // A later run does not overtake it, in spite of free room.
   NodeLocks later = Entered(4, Sharing());
   EXPECT_EQ(Take(later, {"g0"}), Outcome::kRefused);
   sharing.Leave();
@@ -258,7 +258,7 @@ TEST_F(SharedLocksTest, WhereAllWereKilledNothingIsLeft) {
 TEST_F(SharedLocksTest, AGpuIsNotFreeWhileAChildHasItsLock) {
   int hold[2];
   ASSERT_EQ(::pipe(hold), 0);
-  // As a proxy inherits it from its agent, which is then killed.
+  // Case: a proxy has inherited the lock from its killed agent.
   const pid_t agent = Holder([&] {
     static std::optional<NodeLocks> locks;
     locks.emplace(Having(1, Sharing()));
@@ -297,7 +297,7 @@ TEST_F(SharedLocksTest, AnotherUsersRunsAreWaitedFor) {
   EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
 }
 
-// As an administrator makes it for the members of a group.
+// A folder made by an administrator for the members of a group.
 TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
   ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
@@ -305,7 +305,7 @@ TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
   ASSERT_EQ(::chmod(shares_.c_str(), 03770), 0);
   const auto as_another = [&](uid_t user, std::uint64_t order) {
     return Holder([&, user, order] {
-      // Whatever it is.
+      // Any umask must work.
       ::umask(0777);
       if (::setgid(65534) != 0 || ::setuid(user) != 0) return false;
       static std::optional<NodeLocks> locks;
@@ -314,7 +314,7 @@ TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
     });
   };
   const pid_t other = as_another(65534, 1);
-  // Root may open what others may not.
+  // Root may open files closed to others.
   Kill(as_another(65533, 6));
   {
     NodeLocks sharing = Entered(2, Sharing(4));
@@ -322,7 +322,7 @@ TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
     EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
     ASSERT_TRUE(sharing.Settle().ok());
     EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(1).run, LockTicket(2).run));
-    // Kernels of two users are never on a GPU together.
+    // Kernels of two users never run on a GPU at the same time.
     NodeLocks pairs = Entered(3, Pairs(3));
     EXPECT_THAT(Look(pairs).held, ElementsAre("g0"));
     EXPECT_EQ(Take(pairs, {"g0"}), Outcome::kRefused);
@@ -339,7 +339,7 @@ TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-// Only one that root made for a group is.
+// Only a folder made by root for a group is common.
 TEST_F(SharedLocksTest, NoOtherFolderIsCommon) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
   ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
@@ -358,7 +358,7 @@ TEST_F(SharedLocksTest, NoOtherFolderIsCommon) {
   }
 }
 
-// What others could have opened is no table of the group's.
+// A table accessible to others is not accepted as the group's.
 TEST_F(SharedLocksTest, ACommonTableThatOthersMayOpenIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a common folder";
   ASSERT_EQ(::chown(shares_.c_str(), 0, 65534), 0);
@@ -370,7 +370,7 @@ TEST_F(SharedLocksTest, ACommonTableThatOthersMayOpenIsRefused) {
   Result<Outcome> taken = sharing.Take({"g0"});
   ASSERT_FALSE(taken.ok());
   EXPECT_THAT(taken.status().message(), HasSubstr(table));
-  // One of another group, as who is no member would have made it.
+  // A table of another group, made by a non-member.
   ASSERT_EQ(::fchmod(file, 0660), 0);
   ASSERT_EQ(::fchown(file, 0, 4242), 0);
   taken = sharing.Take({"g0"});
@@ -403,7 +403,7 @@ TEST_F(SharedLocksTest, AFolderForTablesThatIsNotThereIsSaid) {
 TEST_F(SharedLocksTest, RunsThatRaceAreNeverTooManyAndLeaveNothing) {
   constexpr int kProcesses = 4;
   constexpr int kRounds = 25;
-  // How much of the GPU is used: half of it by one that shares it with one other.
+  // Used part of the GPU in halves. A run sharing it with one other uses one half.
   void* const memory = ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -422,7 +422,7 @@ TEST_F(SharedLocksTest, RunsThatRaceAreNeverTooManyAndLeaveNothing) {
         ::sched_yield();
       for (;;) {
         const Result<Outcome> taken = locks->Take({"g0"});
-        // On a machine with too much to do, one who changes the table looks as if it were stopped.
+        // On an overloaded machine, a process changing the table may look stopped.
         if (!taken.ok() && taken.status().code() != StatusCode::kUnavailable) ::_exit(2);
         if (taken.ok() && *taken == Outcome::kDone) break;
         ::sched_yield();

@@ -1,4 +1,4 @@
-// The policies for a run that shares its GPUs: what each makes of GPUs that others use already.
+// Policies for a sharing run: their choice among GPUs in use by others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr std::uint64_t kSharedGpuBytes = std::uint64_t{80} << 30;
 constexpr Policy kSharingPolicies[] = {Policy::kLocalFirst, Policy::kPack, Policy::kSpread,
                                        Policy::kFastest, Policy::kPair};
 
-// Hosts with so many GPUs, all alike, of which nobody uses one.
+// Returns hosts with `counts` identical, unused GPUs.
 PoolCase SharedPool(const std::vector<std::uint32_t>& counts, Policy policy,
                     std::uint32_t number = 1) {
   PoolCase made;
@@ -45,7 +45,7 @@ std::vector<std::uint32_t> ChosenOf(const PoolCase& made) {
   return Decide(made.pool, made.leases, made.request).gpus;
 }
 
-// The order in which runs of one GPU take them, if each has all of its.
+// Returns the order of GPUs taken by one-GPU runs, each without sharing.
 std::vector<std::uint32_t> OrderOf(PoolCase made) {
   std::vector<std::uint32_t> order;
   for (;;) {
@@ -56,7 +56,7 @@ std::vector<std::uint32_t> OrderOf(PoolCase made) {
   }
 }
 
-// On one host, and each on its own.
+// Returns two pools: all GPUs on one host, and each on its own host.
 std::vector<PoolCase> WithLoads(const std::vector<GpuLoad>& loads, Policy policy) {
   std::vector<PoolCase> cases = {SharedPool({static_cast<std::uint32_t>(loads.size())}, policy),
                                  SharedPool(std::vector<std::uint32_t>(loads.size(), 1), policy)};
@@ -83,7 +83,7 @@ TEST(SharingPolicy, MemoryThatIsFreeIsThatOfTheGpuWithoutWhatIsTaken) {
   made.pool.gpus[1].memory_bytes *= 2;
   made.leases.loads = {LoadOf(1, 0, 30), LoadOf(1, 0, 60)};
   EXPECT_THAT(ChosenOf(made), ElementsAre(1));
-  // More than there is.
+  // More than the GPU's memory.
   made.leases.loads[1].memory_bytes = ~std::uint64_t{0};
   EXPECT_THAT(ChosenOf(made), ElementsAre(0));
 }
@@ -108,24 +108,24 @@ TEST(SharingPolicy, TheFirstFitIsTheFirst) {
 }
 
 TEST(SharingPolicy, WhatAPolicyPromisesComesBeforeThat) {
-  // Own host, though shared.
+  // Own host, although shared.
   PoolCase local = SharedPool({1, 1}, Policy::kLocalFirst);
   local.leases.loads[1] = LoadOf(1);
   local.request.home = 1;
   EXPECT_THAT(ChosenOf(local), ElementsAre(1));
-  // Fewest hosts, though shared.
+  // Fewest hosts, although shared.
   for (const Policy policy : {Policy::kLocalFirst, Policy::kPack}) {
     PoolCase few = SharedPool({1, 2, 1}, policy, 2);
     few.leases.loads[1] = few.leases.loads[2] = LoadOf(policy == Policy::kPack ? 0 : 1);
     EXPECT_THAT(ChosenOf(few), ElementsAre(1, 2)) << PolicyName(policy);
   }
-  // The fastest, though shared; among those of other hosts one that nobody uses.
+  // The fastest, although shared. Among those of other hosts, an unused one.
   PoolCase fast = SharedPool({1, 1, 1}, Policy::kFastest);
   fast.pool.gpus[1].speed = fast.pool.gpus[2].speed = 2;
   fast.leases.loads[1] = LoadOf(1);
   fast.request.home = 1;
   EXPECT_THAT(OrderOf(fast), ElementsAre(2, 1, 0));
-  // Few of one host, though shared.
+  // Few per host, although shared.
   PoolCase spread = SharedPool({2, 1}, Policy::kSpread, 2);
   spread.leases.loads[2] = LoadOf(1);
   EXPECT_THAT(ChosenOf(spread), ElementsAre(0, 2));
@@ -135,7 +135,7 @@ TEST(SharingPolicy, OfManyTheMostUsedIsAsLittleUsedAsTheHostsAllow) {
   PoolCase made = SharedPool({2, 2, 2, 2}, Policy::kLocalFirst, 3);
   made.leases.loads = {LoadOf(2), LoadOf(2), LoadOf(1), LoadOf(1),
                        LoadOf(0), LoadOf(0), LoadOf(3), LoadOf(0)};
-  // Two hosts it takes: the free ones, and the one beside.
+  // It needs two hosts: the free GPUs of one, and the free GPU of another.
   EXPECT_THAT(ChosenOf(made), ElementsAre(4, 5, 7));
   made.request.number = 4;
   EXPECT_THAT(ChosenOf(made), ElementsAre(2, 3, 4, 5));
@@ -148,7 +148,7 @@ TEST(SharingPolicy, SpreadTakesTheLeastUsedOfEachHost) {
   EXPECT_THAT(ChosenOf(made), ElementsAre(1, 3, 7, 8));
 }
 
-// --- Pairs.
+// --- Pairs
 
 TEST(PairPolicy, PrefersARunThatComplementsThisOne) {
   const GpuLoad compute = LoadOf(1, 0, 0, Limits::kCompute);
@@ -160,7 +160,7 @@ TEST(PairPolicy, PrefersARunThatComplementsThisOne) {
     EXPECT_THAT(OrderOf(made), ElementsAre(4, 3, 2, 1, 0));
     made.request.kind = Limits::kMemory;
     EXPECT_THAT(OrderOf(made), ElementsAre(1, 3, 2, 4, 0));
-    // Of whom nothing is known all are as good.
+    // Runs of unknown kind are all equal.
     made.request.kind = Limits::kUnknown;
     EXPECT_THAT(OrderOf(made), ElementsAre(1, 3, 4, 2, 0));
   }
@@ -193,15 +193,15 @@ TEST(PairPolicy, IsLocalFirstWhereNobodyShares) {
   EXPECT_THAT(ChosenOf(made), ElementsAre(1, 2));
 }
 
-// --- Random cases.
+// --- Random cases
 
-// What a policy wants least of: compared from the front.
+// Returns the values minimized by a policy, the most important first.
 std::vector<std::uint64_t> SharingCost(const PoolCase& made,
                                        const std::vector<std::uint32_t>& gpus) {
   const auto by_host = ByHost(made.pool, gpus);
   const auto home = made.request.home ? by_host.find(*made.request.home) : by_host.end();
   const std::uint64_t away = gpus.size() - (home == by_host.end() ? 0 : home->second);
-  // Of those that are not on the own host, where that is first.
+  // The maximum excludes GPUs on the own host, if the policy prefers this host.
   std::uint64_t worst = 0, runs = 0, speed = 0;
   std::vector<std::uint64_t> classes(kPairClasses);
   const auto own = [&](std::uint32_t gpu) {

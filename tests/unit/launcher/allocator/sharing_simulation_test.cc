@@ -1,5 +1,5 @@
-// The simulation behind `cuspan bench allocator --sharing`: what runs do on a GPU that they share,
-// and what the figures have to satisfy.
+// The simulation behind `cuspan bench allocator --sharing`: progress of runs on a shared GPU, and
+// invariants of the figures.
 #include <gtest/gtest.h>
 
 #include "bench/allocator/sharing.h"
@@ -48,7 +48,7 @@ TEST(SharedRates, APairDoesWhatItsKindsAllow) {
   const double sum = scheduling::ExpectedSum({}, Limits::kCompute, Limits::kMemory);
   EXPECT_DOUBLE_EQ(Rates({Batch(Limits::kCompute), Batch(Limits::kMemory)}, true).batch, sum / 2);
   EXPECT_DOUBLE_EQ(Rates({Batch(Limits::kCompute), Batch(Limits::kMemory)}, true).work, sum);
-  // What is worse than turns takes turns.
+  // A pair slower than time slices is time-sliced.
   EXPECT_DOUBLE_EQ(Rates({Batch(Limits::kMemory), Batch(Limits::kMemory)}, true).batch, 0.49);
   EXPECT_DOUBLE_EQ(Rates({Batch(), Batch(Limits::kMemory)}, true).batch, 0.49);
   const GpuRates beside = Rates({Batch(Limits::kCompute), Interactive(0.2, Limits::kMemory)}, true);

@@ -1,4 +1,4 @@
-// The simulation behind `cuspan bench allocator`: what its figures have to satisfy.
+// The simulation behind `cuspan bench allocator`: invariants of its figures.
 #include "bench/allocator/simulation.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A folder with files, which goes with it.
+// A folder with files, removed by the destructor.
 class Folder {
  public:
   Folder() {
@@ -72,7 +72,7 @@ TEST(BatchJob, AWrongSwitchIsNamed) {
   }
 }
 
-// As OpenPBS writes it for -l select=1:ncpus=2:mpiprocs=2+2:ncpus=1.
+// Written by OpenPBS for -l select=1:ncpus=2:mpiprocs=2+2:ncpus=1.
 TEST(PbsJob, NodesAreThoseOfTheFileOnce) {
   const Folder folder;
   const Result<ListedJob> job =
@@ -99,7 +99,7 @@ TEST(PbsJob, TorqueListsGpus) {
   EXPECT_THAT(job->launchers, ElementsAre("pbs_tmrsh", "pbsdsh"));
 }
 
-// Torque sets the variable in jobs that asked for no GPUs, too.
+// Torque sets the variable even in jobs without GPUs.
 TEST(PbsJob, AMissingListOfGpusTellsNothing) {
   const Folder folder;
   const std::string nodes = folder.Write("nodes", "n1\n");
@@ -185,7 +185,7 @@ TEST(LsfJob, WrongListsAreNamed) {
   EXPECT_EQ(ReadLsfJob(Environment({"LSB_JOBID=7"})).status().code(), StatusCode::kNotFound);
 }
 
-// What UseListedJob makes of a job, on node n0 where the launchers are, or are not.
+// Result of UseListedJob for a job, on node n0, with or without launchers.
 struct UsedList {
   Status status;
   ClusterOptions options;
@@ -238,7 +238,7 @@ TEST(ListedRun, SaysWhereNothingTellsTheGpus) {
   EXPECT_EQ(used.said,
             "cuspan: PBS job 12: nothing says which GPUs it has, so all that its nodes let you "
             "open are used: limit them with --hosts HOST:GPUS,… or --gpus N\n");
-  // Once is enough.
+  // One message is enough.
   EXPECT_EQ(used.options.remote_shell, "/p/cuspan-job-shell n0,n1 pbs_tmrsh --");
   ClusterOptions soft;
   soft.device = "soft";
@@ -267,14 +267,14 @@ TEST(ListedRun, OpensNoGpuThatTheJobDoesNotHave) {
 TEST(ListedRun, WithoutGpusSaysWhatToDo) {
   ListedJob job = Job({{"n0", {}}});
   job.request = "-l select=N:ngpus=N";
-  // So PBS sets it in a job that asked for none.
+  // PBS sets it to this value in jobs without GPUs.
   const UsedList used = UseList(job, {"CUDA_VISIBLE_DEVICES="});
   EXPECT_EQ(used.status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(used.status.message(), HasSubstr("has no GPUs: ask for some (-l select=N:ngpus=N)"));
   ClusterOptions soft;
   soft.device = "soft";
   EXPECT_TRUE(UseList(job, {"CUDA_VISIBLE_DEVICES="}, soft).status.ok());
-  // The program may be on a node that has none of those of the job.
+  // The program may run on a node without GPUs of the job.
   job.nodes.push_back({"n1", {}});
   EXPECT_THAT(UseList(job, {"CUDA_VISIBLE_DEVICES="}).Hosts(),
               ElementsAre(std::pair("n1", kAllDevices)));
@@ -299,7 +299,7 @@ TEST(ListedRun, ANamedRemoteShellStays) {
   const UsedList used = UseList(Job({{"n1", {}}}), {}, options, {});
   ASSERT_TRUE(used.status.ok()) << used.status.message();
   EXPECT_EQ(used.options.remote_shell, "ssh -v");
-  // It could open other GPUs than those of the list.
+  // It could open GPUs outside the list.
   EXPECT_EQ(UseList(Job({{"n1", {2}}}), {}, options, {}).options.remote_shell,
             "/p/cuspan-job-shell n1=2 ssh -v --");
 }

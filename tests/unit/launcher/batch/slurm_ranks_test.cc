@@ -80,7 +80,7 @@ TEST(SlurmRanks, OptionsOfTheJobAndOtherRanksAreNotTheirs) {
   StripForRanks(environment);
   EXPECT_THAT(environment.entries(), ElementsAre("SLURM_JOB_ID=7", "SLURM_MPI_TYPE=pmix",
                                                  "SLURM_CPU_BIND=none", "PATH=/bin"));
-  // Of the step around are its own ways.
+  // Variables of the surrounding step are removed too.
   in_step.Set("SLURM_STEP_ID", "0");
   in_step.Set("PMIX_RANK", "0");
   StripForRanks(in_step);

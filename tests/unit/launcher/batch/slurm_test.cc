@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Of Slurm 22.05.
+// Output of Slurm 22.05.
 constexpr const char* kOneComponent = R"(JobId=8 JobName=wrap
    UserId=root(0) GroupId=root(0) MCS_label=N/A
    NumNodes=2 NumCPUs=2 NumTasks=2 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
@@ -67,7 +67,7 @@ TEST(SlurmJob, WhatNamesNoNodesIsNone) {
   EXPECT_FALSE(Parse("slurm_load_jobs error").ok());
 }
 
-// For the id of an array's last task, which is the array's, Slurm tells of all tasks.
+// An array's last task has the array's id. For this id, Slurm reports all tasks.
 TEST(SlurmJob, OtherTasksOfAnArrayAreOtherJobs) {
   constexpr const char* kArray = R"(JobId=8 ArrayJobId=8 ArrayTaskId=1 JobName=script
      Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:1)
@@ -88,7 +88,7 @@ TEST(SlurmJob, SettingsAreLists) {
   EXPECT_TRUE(SlurmSetting(kText, "Gres").empty());
 }
 
-// A scontrol of the test's own, first in PATH.
+// A fake scontrol, first in PATH.
 class FakeScontrol {
  public:
   explicit FakeScontrol(const std::string& script) {
@@ -111,7 +111,7 @@ class FakeScontrol {
 };
 
 TEST(SlurmCommands, OneThatHangsIsGivenUp) {
-  // What it has started keeps its output open.
+  // A child process keeps its output open.
   const FakeScontrol scontrol("sleep 1000 & wait");
   const Result<SlurmJob> job =
       AskSlurm(Environment({"SLURM_JOB_ID=7"}), std::chrono::milliseconds(100));
@@ -140,7 +140,7 @@ TEST(SlurmCommands, SayWhatTheyHaveAgainstTheQuestion) {
   EXPECT_THAT(job->nodes, ElementsAre(SlurmNode{"n1", 0, 2, {0, 1}}));
 }
 
-// What UseSlurmJob makes of a job.
+// Result of UseSlurmJob for a job.
 struct Used {
   Status status;
   ClusterOptions options;
@@ -176,7 +176,7 @@ TEST(SlurmRun, KnowsItsOwnNode) {
   EXPECT_EQ(outside.environment.Get("CUDA_VISIBLE_DEVICES"), "1,3");
   EXPECT_THAT(Hosts(Use(job, {}, {}, "n1")),
               ElementsAre(std::pair("n0", 2u), std::pair("localhost", 2u)));
-  // A node may have another name than its host.
+  // The node's name may differ from the host's.
   EXPECT_EQ(OwnNodeName(Environment({"SLURMD_NODENAME=n1"})), "n1");
 }
 
@@ -191,7 +191,7 @@ TEST(SlurmRun, OpensNoGpuThatTheJobDoesNotHave) {
   EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=0,1"}), "1,3");
   EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=GPU-01234567"}), "1,3");
   EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=3", "CUSPAN_BATCH=job"}), "1,3");
-  // Where Slurm keeps the process from others, it counts from 0.
+  // If Slurm restricts the process to its GPUs, they are numbered from 0.
   job.constrains = true;
   EXPECT_EQ(visible({"SLURMD_NODENAME=n0", "CUDA_VISIBLE_DEVICES=0,1"}), "0,1");
   EXPECT_EQ(visible({"CUDA_VISIBLE_DEVICES=0,1"}), "1,3");
@@ -206,7 +206,7 @@ TEST(SlurmRun, AStepHasItsOwnGpus) {
   std::vector<std::string> whole = step;
   whole.emplace_back("CUSPAN_BATCH=job");
   EXPECT_THAT(Hosts(Use(job, whole)), all);
-  // What is left of the step of another job counts nothing; the script of a job is no step.
+  // Variables left over from another job's step are ignored. The script of a job is no step.
   EXPECT_THAT(Hosts(Use(job, {"SLURM_STEP_ID=4", "SLURM_STEP_GPUS=0"})), all);
   EXPECT_THAT(Hosts(Use(job, {"SLURM_STEP_ID=4294967290", "SLURM_STEP_GPUS=1,3"})), all);
 }
@@ -246,7 +246,7 @@ TEST(SlurmRun, NamedHostsHaveTheGpusOfTheJob) {
   EXPECT_THAT(Hosts(used), ElementsAre(std::pair("n1", 2u), std::pair("localhost", 1u)));
   EXPECT_EQ(used.environment.Get("CUDA_VISIBLE_DEVICES"), "1,3");
   EXPECT_THAT(used.options.remote_shell, HasSubstr("cuspan-slurm-shell"));
-  // One that is named several times has no more.
+  // A host named several times gets no more.
   EXPECT_THAT(Hosts(named({{"n1", 1}, {"n1", kAllDevices}, {"n1", 4}})),
               ElementsAre(std::pair("n1", 1u), std::pair("n1", 1u)));
   EXPECT_EQ(named({{"n1", 1}, {"n7", 1}}).status.message(),

@@ -30,7 +30,7 @@ std::string Content(const std::filesystem::path& path) {
   return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
-// The processes whose environment has the marker.
+// Returns the processes with the marker in their environment.
 std::vector<pid_t> ProcessesWith(const std::string& marker) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -50,7 +50,7 @@ Command::Command(const std::vector<std::string>& words,
   Environment environment = Environment::OfThisProcess();
   for (const auto& [name, value] : variables) environment.Set(name, value);
   environment.Set(marker_.substr(0, marker_.find('=')), marker_.substr(marker_.find('=') + 1));
-  // A sanitizer's runtime comes behind the library that cuspan preloads.
+  // Sanitizers accept a library preloaded by cuspan before their runtime.
   environment.Set("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0");
 
   int out[2];
@@ -126,7 +126,7 @@ Outcome Command::Wait() {
 }
 
 void Command::WaitAllGone() {
-  // The test's own time-out is the limit.
+  // No limit but the test's own time-out.
   while (!ProcessesWith(marker_).empty()) ::usleep(1000);
 }
 

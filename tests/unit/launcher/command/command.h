@@ -1,4 +1,4 @@
-// Runs a command to its end and keeps what it wrote: for tests of executables.
+// Runs a command to its end and records its output, for tests of executables.
 #pragma once
 
 #include <sys/types.h>
@@ -10,14 +10,14 @@
 namespace cuspan::test {
 
 struct Outcome {
-  int exit_status = -1;  // -1 when a signal ended it.
+  int exit_status = -1;  // -1 if ended by a signal.
   int signal = 0;
   std::string out;
   std::string err;
 };
 
-// A started command. Its environment is ours and `variables`, and a marker by
-// which all processes that stem from it can be found.
+// A started command. Its environment is ours, `variables`, and a marker to find all its
+// descendants.
 class Command {
  public:
   explicit Command(const std::vector<std::string>& words,
@@ -27,12 +27,12 @@ class Command {
   Command(const Command&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Reads standard output until `text` has come; false when it ends before.
+  // Reads standard output until `text` has arrived. False if it ends before.
   bool WaitFor(const std::string& text);
   Outcome Wait();
-  // A process that stems from the command and has exactly this command line; it must be there.
+  // Returns the descendant with exactly this command line. It must exist.
   pid_t FindDescendant(const std::vector<std::string>& words) const;
-  // Waits until no process that stems from the command is left.
+  // Waits until all descendants have ended.
   void WaitAllGone();
 
  private:
@@ -53,7 +53,7 @@ inline Outcome RunCommand(const std::vector<std::string>& words,
   return outcome;
 }
 
-// How many lines a text has.
+// Returns the number of lines.
 std::size_t CountLines(const std::string& text);
 
 }  // namespace cuspan::test

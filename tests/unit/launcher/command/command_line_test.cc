@@ -1,4 +1,4 @@
-// The command lines of `cuspan` and `cuspan-agent` that start nothing: help, mistakes, lists.
+// Command lines of `cuspan` and `cuspan-agent` without a start of anything: help, mistakes, lists.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST(CuspanAgent, HelpShowsWhatAUserSets) {
     EXPECT_THAT(help.out, Not(HasSubstr(option)));
 }
 
-// A command line of which cuspan can do nothing: one line, with the commands that there are.
+// A command line without a valid command prints one line, with all commands.
 TEST(CuspanCommand, WithoutACommandItNamesThem) {
   const char* all =
       "run, devices, queue, top, metrics, doctor, support, bench, completion, version";
@@ -116,7 +116,7 @@ TEST(CuspanCommand, WhatACommandDoesNotTakeIsNamed) {
   }
 }
 
-// --- cuspan bench: the programs of that name that are installed.
+// --- cuspan bench: the installed programs of this name
 
 TEST(CuspanBench, ListsAndRunsWhatIsInstalled) {
   const Outcome none = RunCommand({kCommand, "bench"});

@@ -1,5 +1,5 @@
-// `cuspan` and `cuspan-agent` from outside, in an installation whose proxy and
-// client library are stand-ins (fake_proxy.cc, fake_client.cc).
+// `cuspan` and `cuspan-agent` from outside, in an installation with stand-ins for the proxy and the
+// client library (fake_proxy.cc, fake_client.cc).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ Outcome RunApp(const Words& options, const Words& app, const Variables& variable
                     variables, input);
 }
 
-// The ways in which a program and its devices are joined.
+// The kinds of connection between a program and its devices.
 struct Path {
   const char* name;
   Words options;
@@ -134,7 +134,7 @@ TEST_P(EveryPath, StatisticsNameThePath) {
   const Outcome outcome =
       cuspan::RunApp(options, {kClient, "work", "100000"}, GetParam().variables);
   EXPECT_EQ(outcome.exit_status, 0);
-  // A head, and for each device its row, what it was posted and what was waited for.
+  // A header, and for each device its row, posted operations, and operations waited for.
   EXPECT_EQ(CountLines(outcome.err), 1U + 3U * static_cast<std::size_t>(GetParam().devices))
       << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("device 0, posted: Memset 20000"));
@@ -161,7 +161,7 @@ TEST_P(EveryPath, TwoProcessesUseTheSameDevices) {
   EXPECT_EQ(CountLines(outcome.out), 2 * static_cast<std::size_t>(GetParam().devices));
 }
 
-// --- Exit statuses, each with exactly one line.
+// --- Exit statuses, each with exactly one line
 
 struct Failing {
   const char* name;
@@ -251,7 +251,7 @@ TEST(CuspanRun, AProgramThatCannotBeExecutedIsOneLine) {
     ::chmod(path.c_str(), 0755);
     return RunApp({}, {path});
   };
-  // Of another machine: no shell reads it.
+  // A binary for another machine: not passed to a shell.
   const Outcome binary = run(std::string("\x7f"
                                          "ELF\x02\x01\x01\0\n",
                                          9) +
@@ -262,7 +262,7 @@ TEST(CuspanRun, AProgramThatCannotBeExecutedIsOneLine) {
   const Outcome script = run("#!/no/such/interpreter\n");
   EXPECT_EQ(script.exit_status, 126);
   EXPECT_THAT(script.err, HasSubstr("its interpreter /no/such/interpreter is not there"));
-  // Without a first line of that kind it is the shell's, with its arguments.
+  // A file without "#!" is run by the shell, with its arguments.
   const Outcome lines = run("echo \"$0 has $#\"\n");
   EXPECT_EQ(lines.exit_status, 0) << lines.err;
   EXPECT_EQ(lines.out, path + " has 0\n");
@@ -290,7 +290,7 @@ TEST(CuspanRun, TakesTheDriverWhereItWorks) {
   EXPECT_THAT(outcome.err, IsEmpty());
 }
 
-// --- The app is undisturbed.
+// --- The program is undisturbed
 
 TEST(CuspanRun, EndsAsTheProgramEnds) {
   EXPECT_EQ(RunApp({}, {"/bin/true"}).exit_status, 0);
@@ -318,7 +318,7 @@ TEST(CuspanRun, TheProgramHasNoFurtherDescriptorsOrChildren) {
 TEST(CuspanRun, TheProgramHasTheSignalsOfItsParent) {
   const Words program = {"grep", "-E", "Sig(Blk|Ign|Cgt)", "/proc/self/status"};
   EXPECT_EQ(RunApp({}, program).out, RunCommand(program).out);
-  // And so it is under nohup, which ignores a signal for its program.
+  // The same under nohup, with a signal ignored for its program.
   EXPECT_EQ(RunCommand(Join({"nohup", kCuspan, "run", "--device", "soft", "--"}, program)).out,
             RunCommand(Join({"nohup"}, program)).out);
 }
@@ -374,7 +374,7 @@ TEST(CuspanRun, AnMpiJobMayConsistOfRuns) {
 }
 
 TEST(CuspanRun, PassesSignalsOn) {
-  // Not with bash's `read -t` on a process substitution, during which bash may lose a signal.
+  // Does not use bash's `read -t` on a process substitution: bash may lose a signal during it.
   Command command({kCuspan, "run", "--device", "soft", "--", "sh", "-c",
                    "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done"});
   ASSERT_TRUE(command.WaitFor("ready"));
@@ -396,7 +396,7 @@ TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
   Command command({kCuspan, "run", "--device", "soft", "--same-node", "never", "--", "sh", "-c",
                    kClient + " linger; exit 6"});
   ASSERT_TRUE(command.WaitFor("ready"));
-  // The agent that serves the device; the head agent has --serve 0.
+  // The agent serving the device. The head agent has --serve 0.
   ::kill(command.FindDescendant({kAgent, "--serve", "all"}), SIGKILL);
   const Outcome outcome = command.Wait();
   EXPECT_EQ(outcome.exit_status, 6);
@@ -406,16 +406,16 @@ TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
 }
 
 TEST(CuspanRun, NoSecretIsOnACommandLine) {
-  const Outcome outcome = RunApp(
-      {"--same-node", "never"},
-      // The pattern comes by a descriptor: on grep's own command line it would be found there.
-      {"sh", "-c",
-       "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -f /dev/fd/3 3<<EOF\n"
-       "$CUSPAN_SECRET\nEOF\n"});
+  const Outcome outcome =
+      RunApp({"--same-node", "never"},
+             // The pattern is passed by a descriptor: grep would find it on its own command line.
+             {"sh", "-c",
+              "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -f /dev/fd/3 3<<EOF\n"
+              "$CUSPAN_SECRET\nEOF\n"});
   EXPECT_EQ(outcome.out, "0\n");
 }
 
-// --- Clients that the agent must not trust.
+// --- Untrusted clients
 
 class WrongHello : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
@@ -436,14 +436,14 @@ TEST_P(WrongHello, IsRefusedWithTheReason) {
   EXPECT_EQ(CountLines(outcome.err), 1U);
 }
 
-// --- cuspan devices and the plain mpirun form.
+// --- cuspan devices and the plain mpirun form
 
 TEST(CuspanDevices, ListsWhatARunWouldHave) {
   const Outcome outcome =
       RunCommand({kCuspan, "devices", "--hosts", "localhost:2,localhost:1", "--same-node", "never"},
                  {{"FAKE_GPUS", "3"}});
   EXPECT_EQ(outcome.exit_status, 0);
-  // Both agents see the same GPUs: each counts once.
+  // Both agents see the same GPUs. Each GPU counts once.
   EXPECT_EQ(CountLines(outcome.out), 4U) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("Fake GPU"));
   EXPECT_THAT(outcome.err, IsEmpty());
@@ -495,8 +495,8 @@ TEST(PlainMpirun, ARankOnTheSameNodeIsNotUsedTwice) {
 }
 
 TEST(PlainMpirun, PassesInputStatusAndACleanEnvironment) {
-  // Permission to run as root, how MPI is to share memory and which networks it takes (kMpirun) are
-  // the user's own to give, and stay.
+  // Variables set by the user stay: permission to run as root, MPI's way of sharing memory, and its
+  // networks (kMpirun).
   const Outcome outcome =
       PlainForm({},
                 {"sh", "-c",

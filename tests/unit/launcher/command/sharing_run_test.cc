@@ -1,4 +1,4 @@
-// `cuspan run --share` from outside: several runs at once on the devices of the stand-in proxy.
+// `cuspan run --share` from outside: several concurrent runs on the devices of the stand-in proxy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ class SharingRun : public testing::Test {
     more.insert(variables_.begin(), variables_.end());
     return test::RunCommand(CommandOf(options, {kSharingClient, "work", "100000"}), more);
   }
-  // A run that has its devices until it is killed.
+  // Returns a run holding its devices until killed.
   std::unique_ptr<test::Command> Hold(const std::vector<std::string>& options,
                                       std::map<std::string, std::string> more = {}) {
     more.insert(variables_.begin(), variables_.end());
@@ -95,7 +95,7 @@ TEST_F(SharingRun, AgentsOfAllKindsShare) {
   const test::Outcome second = Run({"--share", "--no-wait", "--same-node", "never"}, two);
   EXPECT_EQ(second.exit_status, 0) << second.err;
   EXPECT_EQ(test::CountLines(second.out), 2U);
-  // The agent of the second device is not the one that has taken it.
+  // The second device's agent differs from the agent holding its lease.
   const test::Outcome several = Run(
       {"--share", "--no-wait", "--same-node", "never", "--hosts", "localhost:1,localhost:1"}, two);
   EXPECT_EQ(several.exit_status, 0) << several.err;
@@ -149,7 +149,7 @@ TEST_F(SharingRun, TheNicenessOfTheLauncherIsTold) {
               HasSubstr("--share --priority=10 --process-niceness=" + std::to_string(niceness)));
 }
 
-// --- What is refused, with one line each.
+// --- Refusals, with one line each
 
 struct RefusedSharing {
   const char* name;

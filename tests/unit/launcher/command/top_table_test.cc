@@ -35,7 +35,7 @@ SharingRun TopRun(const std::string& run) {
   return made;
 }
 
-// So many GPUs of a host, which nobody has.
+// Returns `number` unused GPUs of a host.
 RunReady TopGpus(std::uint32_t number) {
   RunReady found;
   for (std::uint32_t i = 0; i < number; ++i) {
@@ -73,7 +73,7 @@ std::vector<std::string> TopLines(const std::string& text) {
   return lines;
 }
 
-// The cells of each line but the first; two blanks are between them.
+// Returns the cells of each line but the first. Two blanks separate cells.
 std::vector<std::vector<std::string>> TopRows(const RunReady& found) {
   std::vector<std::vector<std::string>> rows;
   for (const std::string& line : TopLines(TopTable(found))) {
@@ -237,7 +237,7 @@ TEST(TopJson, HasNumbers) {
 
 TEST(TopJson, IsAListWithoutGpus) { EXPECT_EQ(TopJson({}), "[]\n"); }
 
-// Whatever other processes write where runs say what they are.
+// Garbage written by other processes into the descriptions of runs.
 TEST(TopGarbage, IsShownAndHarmsNothing) {
   SharingRun run = TopRun("\x1b[2J\xff\n");
   run.user = std::string(1000, '\a');

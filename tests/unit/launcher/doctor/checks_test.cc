@@ -14,13 +14,13 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr std::uint64_t kGiB = 1 << 30;
-// As waitpid tells an exit.
+// An exit status in the format of waitpid.
 constexpr int Exited(int status) { return status << 8; }
 
 GpuFacts Real() { return {"NVIDIA H100", false, 0, 12040}; }
 GpuFacts Software() { return {"cuspan software GPU", true, 0, 13000}; }
 
-// Of a host that has all that a run needs.
+// Facts of a host without problems.
 HostFacts Healthy() {
   HostFacts facts;
   facts.host = "a";
@@ -40,7 +40,7 @@ HostFacts Healthy() {
   return facts;
 }
 
-// Two hosts, of whom the first is where the run would start.
+// Two hosts. The run would start on the first one.
 class ChecksTest : public ::testing::Test {
  protected:
   ChecksTest() {
@@ -61,7 +61,7 @@ class ChecksTest : public ::testing::Test {
   Visit& other() { return visits_[1]; }
   HostFacts& there() { return *visits_[1].facts; }
 
-  // "ID HOST", with a ? behind a warning.
+  // Returns "ID HOST" of all findings, with a ? after warnings.
   std::vector<std::string> Found() const {
     std::vector<std::string> ids;
     for (const Finding& finding : CheckAll(needs_, visits_)) {
@@ -117,7 +117,7 @@ TEST_F(ChecksTest, TheOwnHostThatDoesNotAnswer) {
 
 TEST_F(ChecksTest, OtherVersions) {
   there().version = "1.2.4";
-  // Of which nothing else is known.
+  // Other facts of this host are unknown.
   there().gpus.clear();
   EXPECT_THAT(Found(), ElementsAre("cuspan-version b"));
   EXPECT_THAT(Message(), HasSubstr("1.2.4"));
@@ -135,7 +135,7 @@ TEST_F(ChecksTest, Mpi) {
   EXPECT_THAT(Found(), ElementsAre("mpirun-unknown a?", "mpi-daemon-missing b"));
   own().facts->mpirun.clear();
   there().mpi_daemon = "/usr/bin/orted";
-  // Nobody starts one there.
+  // mpirun is not started there.
   there().mpirun.clear();
   there().mpirun_kind.clear();
   EXPECT_THAT(Found(), ElementsAre("mpirun-missing a"));
@@ -156,7 +156,7 @@ TEST_F(ChecksTest, Ucx) {
 TEST_F(ChecksTest, Programs) {
   there().agent_problem = "libmpi.so.40: cannot open shared object file";
   EXPECT_THAT(Found(), ElementsAre("agent-not-starting b"));
-  // Which is why.
+  // This problem is the cause.
   there().install_problem = "/opt/bin/cuspan-agent is missing";
   EXPECT_THAT(Found(), ElementsAre("cuspan-incomplete b"));
 }
@@ -255,13 +255,13 @@ TEST_F(ChecksTest, ThreadsAndAddresses) {
 }
 
 TEST_F(ChecksTest, MemoryForTheChannels) {
-  // Its two GPUs.
+  // Enough for its two GPUs.
   there().memory_bytes = (2 * 34 + 64) << 20;
   EXPECT_THAT(Found(), IsEmpty());
   there().memory_bytes -= 1;
   EXPECT_THAT(Found(), ElementsAre("memory-low b"));
   there().memory_bytes += 1;
-  // And those of all hosts.
+  // Enough for the GPUs of all hosts.
   own().facts->memory_bytes = (4 * 34 + 64) << 20;
   EXPECT_THAT(Found(), IsEmpty());
   own().facts->memory_bytes -= 1;
@@ -337,7 +337,7 @@ TEST_F(ChecksTest, Links) {
   other().measured = link;
   other().measured->peer_mtu = 1500;
   EXPECT_THAT(Found(), ElementsAre("mtu-differs b?"));
-  // Where one end does not know it, there is nothing to compare.
+  // If one end does not know its MTU, it is not compared.
   other().measured->peer_mtu = 0;
   EXPECT_THAT(Found(), IsEmpty());
 

@@ -1,4 +1,4 @@
-// What passes between a doctor and its probes.
+// Messages between a doctor and its probes.
 #include "launcher/doctor/probe.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST(DoctorFacts, MeaninglessVariablesAreNamed) {
 class DoctorListener : public ::testing::Test {
  protected:
   DoctorListener() : passwords_(*RandomPasswords()), listener_(*Listener::Open(passwords_)) {
-    // A host may have a loopback alone.
+    // A host may have only a loopback interface.
     const std::string place = listener_->places().empty() ? "" : listener_->places().front();
     target_ = {"n1", {place}, passwords_};
   }
@@ -114,7 +114,7 @@ TEST(DoctorChild, IsHeardAndEnded) {
   EXPECT_EQ(WEXITSTATUS(*child->Wait(Soon())), 3);
   EXPECT_EQ(child->errors(), "bad\n");
 
-  // What it has started goes with it, whatever that holds open.
+  // Its descendants end with it, in spite of open descriptors.
   Result<Child> stubborn =
       Child::Start({"sh", "-c", "trap '' TERM; sleep 1000 & echo $!; wait"}, environment);
   ASSERT_TRUE(stubborn.ok());

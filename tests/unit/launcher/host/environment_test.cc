@@ -66,7 +66,7 @@ TEST(StripOuterRun, RestoresTheEnvironmentBeforeARun) {
   environment.Set(RunKey::kVariable, Key().Text());
   StripOuterRun(environment);
   std::vector<std::string> after = before;
-  after.push_back("CUSPAN_SOCKET=");  // It says: in no run.
+  after.push_back("CUSPAN_SOCKET=");  // Marks: in no run.
   EXPECT_EQ(environment.entries(), after);
 
   Environment empty;

@@ -75,7 +75,7 @@ TEST_F(ProgramCheck, DamagedFilesAreRead) {
   }
 }
 
-// The start of a program for AArch64.
+// Returns the header of a program for AArch64.
 std::string OfAnotherMachine() {
   std::string header(
       "\x7f"

@@ -1,4 +1,4 @@
-// What the families hold, and how they are written.
+// Contents of the metric families, and their text format.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ TEST(Exposition, WhoNamesOpenMetricsGetsIt) {
   EXPECT_EQ(ChooseFormat(""), MetricsFormat::kText);
 }
 
-// The only sample of that name with that label; 0 samples or several fail.
+// Returns the only sample with this name and label. Fails for 0 or several samples.
 double Value(const Families& families, const std::string& name, const std::string& label = {},
              const std::string& value = {}) {
   std::vector<double> found;
@@ -87,7 +87,7 @@ TEST(RunFamilies, SayWhatEachAgentToldAndWhoIsGone) {
   use.ops = {{static_cast<std::uint16_t>(Op::kLaunch), 5},
              {static_cast<std::uint16_t>(Op::kGraphLaunch), 2},
              {static_cast<std::uint16_t>(Op::kMemoryInfo), 4},
-             {65'000, 9}};  // No op.
+             {65'000, 9}};  // Unknown op.
   use.bytes_to_device = 4096;
   use.collectives = {{0, 7, 8}, {1'000'000, 1, 1}};
   home.metrics.devices = {{0, true, 1, 64, use}, {77, false, 0, 0, {}}};
@@ -105,10 +105,10 @@ TEST(RunFamilies, SayWhatEachAgentToldAndWhoIsGone) {
   EXPECT_EQ(Value(families, "cuspan_ops_total", "class", "waited_for"), 4);
   EXPECT_EQ(Value(families, "cuspan_run_start_time_seconds"), 2);
   EXPECT_EQ(Value(families, "cuspan_collectives_total"), 7);
-  // Of a device that the run does not have there is no host.
+  // A device missing in the run has no host.
   EXPECT_EQ(Value(families, "cuspan_device_sessions", "host", ""), 0);
   EXPECT_EQ(Value(families, "cuspan_device_sessions", "path", "ucx"), 1);
-  // One that is gone has not answered.
+  // An agent gone has no response time.
   for (const prometheus::MetricFamily& family : families)
     EXPECT_NE(family.name, "cuspan_agent_response_seconds");
 }

@@ -65,7 +65,7 @@ TEST(GpuRequest, RefusesWhatMeansNothingAndNamesTheOption) {
   EXPECT_THAT(refused(&GpuRequestTexts::policy, "best"), HasSubstr("--policy"));
 }
 
-// The request of a run that shares its GPUs, or why it is none.
+// Options of a run sharing its GPUs.
 GpuRequestTexts SharingTexts() {
   GpuRequestTexts texts;
   texts.share = "true";

@@ -38,7 +38,7 @@ TEST(SecureNetwork, TheKernelTellsWhatIsWireGuard) {
   EXPECT_TRUE(Encrypts("wg0", automatic, folder));
   EXPECT_FALSE(Encrypts("eth0", automatic, folder));
   EXPECT_FALSE(Encrypts("none", automatic, folder));
-  // The user's word comes first.
+  // The user's choice has precedence.
   const SecurePolicy named{true, {"eth0"}};
   EXPECT_TRUE(Encrypts("eth0", named, folder));
   EXPECT_FALSE(Encrypts("wg0", named, folder));
@@ -69,7 +69,7 @@ TEST(SecureNetwork, AgentsAreToldTheAddresses) {
 }
 
 TEST(SecureNetwork, OneOfThisHostsAddressesIsEnough) {
-  // The other one is of nobody, or of a network that does not encrypt.
+  // The other address belongs to no host, or to a network without encryption.
   const Result<std::set<std::string>> interfaces =
       SecureInterfaces({{"127.0.0.1", "192.0.2.1"}}, {true, {"none"}});
   ASSERT_TRUE(interfaces.ok()) << interfaces.status().message();

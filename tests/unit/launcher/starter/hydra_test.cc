@@ -81,7 +81,7 @@ TEST(HydraSettings, ARemoteShellMayHaveOptions) {
   }
 }
 
-// The outputs are those of MPICH 4.0.2.
+// The outputs are from MPICH 4.0.2.
 
 TEST(HydraExplain, NamesTheHostWhoseAgentDied) {
   const std::string_view box =
@@ -105,7 +105,7 @@ TEST(HydraExplain, NamesTheHostThatSshCouldNotReach) {
             "known");
 }
 
-// Hydra itself goes on.
+// Hydra itself does not end.
 TEST(HydraExplain, EndsWithoutAHostOrAnAgent) {
   for (const char* const line :
        {"me@n1: Permission denied (publickey).", "Host key verification failed.",

@@ -46,7 +46,7 @@ TEST(OpenMpiSettings, AreKeptToTheNetworksThatEncrypt) {
                            "OMPI_MCA_oob_tcp_if_include=eth0"});
   ASSERT_TRUE(OpenMpi().Confine(environment, {"10.8.0.0/24", "10.9.0.0/24"}, {}).ok());
   EXPECT_EQ(environment.Get("OMPI_MCA_btl"), "tcp,vader,self");
-  // Also in a job of a batch system.
+  // Needed in a batch system's job too.
   EXPECT_EQ(environment.Get("OMPI_MCA_plm"), "rsh");
   EXPECT_EQ(environment.Get("OMPI_MCA_plm_rsh_disable_qrsh"), "1");
   for (const char* name : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
@@ -177,7 +177,7 @@ TEST(OpenMpiSettings, InASlurmJobThatCountsForNothingHostsAreReachedBySsh) {
   EXPECT_FALSE(off.Get("OMPI_MCA_plm_rsh_agent"));
 }
 
-// The outputs are those of Open MPI 4.1.4.
+// The outputs are from Open MPI 4.1.4.
 
 TEST(OpenMpiExplain, NamesTheHostThatSshCouldNotReach) {
   const std::string output =
@@ -216,7 +216,7 @@ TEST(OpenMpiExplain, HasTheWordsOfAShellThatNamesNoHost) {
               HasSubstr("a host cannot be reached: sh: 1: orted: not found; cuspan doctor"));
 }
 
-// It hangs then.
+// Open MPI hangs in this case.
 TEST(OpenMpiExplain, NamesTheLimitOfOpenFiles) {
   const std::string output =
       "[n1:10] [[27892,0],0] ORTE_ERROR_LOG: The system limit on number of pipes a process can "

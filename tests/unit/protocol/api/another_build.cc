@@ -1,6 +1,6 @@
 #include "tests/unit/protocol/api/another_build.h"
 
-// Its types have our names: they get a namespace of their own.
+// The other build's types have the same names, so they get their own namespace.
 #define cuspan cuspan_of_another_build
 #include "ops.gen.h"
 #undef cuspan

@@ -1,4 +1,4 @@
-// The op table's hash of a build whose table differs in the type of one field of one struct.
+// Op table hash of another build. One field of one struct has another type in its table.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ TEST(BoxTest, CountsBytes) {
   EXPECT_EQ(PackedBytes({10, 20, 3}), 600U);
   EXPECT_EQ(PackedBytes({0, 20, 3}), 0U);
   EXPECT_EQ(PackedBytes({1ULL << 40, 1ULL << 20, 16}), std::nullopt);
-  // From the first to the last byte: no pitch behind the last row.
+  // First to last byte: no pitch after the last row.
   EXPECT_EQ(SpannedBytes({10, 1, 1}, 64, 9), 10U);
   EXPECT_EQ(SpannedBytes({10, 4, 1}, 64, 9), 3U * 64 + 10);
   EXPECT_EQ(SpannedBytes({10, 4, 2}, 64, 9), (9U + 3) * 64 + 10);
@@ -19,7 +19,8 @@ TEST(BoxTest, CountsBytes) {
   EXPECT_EQ(SpannedBytes({10, 1, 3}, 1, ~0ULL), std::nullopt);
 }
 
-// Every range of a small box: its pieces hold each byte of the range once, at its place.
+// Tests every range of a small box. Its pieces contain each byte of the range once, in its
+// position.
 TEST(BoxTest, PiecesAreTheRange) {
   const BoxExtent box{5, 4, 3};
   constexpr std::uint64_t kBytes = 60;

@@ -9,7 +9,7 @@ namespace {
 
 using testing_messages::Encoded;
 
-// Bytes from numbers, for wire forms written by hand.
+// Makes bytes from numbers, for wire forms written by hand.
 std::vector<std::byte> Wire(std::initializer_list<int> numbers) {
   std::vector<std::byte> bytes;
   for (const int number : numbers) bytes.push_back(static_cast<std::byte>(number));
@@ -59,7 +59,7 @@ TEST(Codec, BytesPointIntoTheFrame) {
   EXPECT_EQ(view.size(), 2U);
 }
 
-// A count that promises more than there is must fail, and before memory is taken for it.
+// A count larger than the input must fail before memory is allocated for it.
 TEST(Codec, CountsThatLieAreRefused) {
   const auto refused = []<typename T>(T, std::vector<std::byte> bytes) {
     T value;
@@ -73,14 +73,14 @@ TEST(Codec, CountsThatLieAreRefused) {
     EXPECT_TRUE(refused(std::vector<std::string>(), huge));
     EXPECT_TRUE(refused(std::vector<DeviceDescription>(), huge));
   }
-  // One more, and one fewer, than there are.
+  // One more and one less than the contents.
   EXPECT_TRUE(refused(std::string(), Wire({3, 0, 0, 0, 'a', 'b'})));
   EXPECT_TRUE(refused(std::string(), Wire({1, 0, 0, 0, 'a', 'b'})));
   EXPECT_TRUE(refused(std::vector<std::uint32_t>(), Wire({2, 0, 0, 0, 1, 0, 0, 0})));
   EXPECT_TRUE(refused(std::vector<std::uint32_t>(), Wire({0, 0, 0, 0, 1, 0, 0, 0})));
-  // As many elements as bytes, which passes a check of the count alone.
+  // The count equals the number of bytes: a check of the count alone would accept this.
   EXPECT_TRUE(refused(std::vector<std::uint64_t>(), Wire({8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})));
-  // The lie is inside an element.
+  // The wrong count is inside an element.
   EXPECT_TRUE(refused(std::vector<std::string>(),
                       Wire({2, 0, 0, 0, 1, 0, 0, 0, 'a', 0xff, 0xff, 0xff, 0xff})));
 }
@@ -92,7 +92,7 @@ TEST(Decoder, GivesZerosAfterAReadPastTheEnd) {
   Codec<std::uint32_t>::Decode(decoder, number);
   EXPECT_FALSE(decoder.ok());
   EXPECT_EQ(number, 0U);
-  // And it stays so, though one byte would still fit.
+  // The decoder keeps failing, though one byte would still fit.
   std::uint8_t byte = 77;
   Codec<std::uint8_t>::Decode(decoder, byte);
   EXPECT_EQ(byte, 0U);

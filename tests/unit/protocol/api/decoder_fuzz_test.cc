@@ -1,6 +1,6 @@
-// Decoders of every op over bytes that no honest peer sends. What is asserted:
-// no crash, no read outside (the sanitizer presets look), views within the
-// input, and that whatever is accepted is written again as the same bytes.
+// Feeds the decoders of all ops with bytes no correct peer sends. There must be no crash, no read
+// outside the input (checked by the sanitizer presets) and no view outside of it. Accepted input
+// must be encoded to the same bytes again.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -30,7 +30,7 @@ TEST(DecoderFuzz, RandomBytes) {
   ForEachMessage([&random](const Message& type, const std::string& name) {
     for (int round = 0; round < 500; ++round) {
       std::vector<std::byte> bytes(random() % 200);
-      // Small numbers are likelier to be taken for counts.
+      // Small numbers are more often valid counts.
       const bool small = random() % 2 == 0;
       for (std::byte& b : bytes)
         b = static_cast<std::byte>(small && random() % 4 != 0 ? random() % 3 : random());

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The op table's generator: what it makes of a good table, and that it names the row that is wrong.
+"""Tests the op table's generator: its output for a good table, and errors naming the wrong row.
 
 Usage: generate_ops_test.py FOLDER_OF_THE_GENERATOR
 """
@@ -53,7 +53,7 @@ class GenerateOps(unittest.TestCase):
         return re.search(r"kOpTableHash = (0x[0-9a-f]{16});", self.header(table)).group(1)
 
     def assert_refused(self, table, line, *words):
-        """The run fails, names the line and says `words`; it neither crashes nor leaves a header."""
+        """Checks for a failure naming the line and containing `words`, without a crash or a header."""
         result = self.generate(table)
         self.assertNotEqual(result.returncode, 0, f"accepted: {table!r}")
         self.assertNotIn("Traceback", result.stderr)
@@ -103,7 +103,7 @@ class GenerateOps(unittest.TestCase):
         for before, after in (("301 Ping", "302 Ping"), ("Ping", "Pong"), ("posted", "push"),
                               ("host:str", "host:bytes"), ("host:str", "label:str"), ("on:bool", "on:u8"),
                               ("301 Ping    call     -> result:i32\n", ""),
-                              # And each change of a struct that a row only names.
+                              # Each change of a struct used by a row counts.
                               ("y:u32=1", "y:u64=1"), ("y:u32=1", "z:u32=1"), ("y:u32=1", "y:u32=1 z:u32=1"),
                               (" y:u32=1", ""), ("x:u32=1 y:u32=1", "y:u32=1 x:u32=1"), ("u8[16]", "u8[8]"),
                               ("Size", "Extent")):

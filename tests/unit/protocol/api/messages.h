@@ -1,5 +1,5 @@
-// Every message of the op table behind one interface, filled with random values and compared field
-// by field, without the help of the codecs under test.
+// One interface to every message of the op table. Messages are filled with random values and
+// compared by field, without the codecs under test.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace cuspan::testing_messages {
 
-// Random numbers, and the bytes that fields of type Bytes point at.
+// Random numbers, and storage for fields of type Bytes.
 class RandomSource {
  public:
   explicit RandomSource(std::uint64_t seed) : random_(seed) {}
   std::uint64_t operator()() { return random_(); }
   std::size_t Below(std::size_t limit) { return random_() % limit; }
-  // Stays as long as this does.
+  // Valid as long as this object.
   std::vector<std::byte>& Keep(std::size_t bytes) { return bytes_.emplace_back(bytes); }
 
  private:
@@ -34,25 +34,25 @@ class RandomSource {
 class Message {
  public:
   virtual ~Message() = default;
-  // Another one of this type, with its default value.
+  // Creates a message of this type with default values.
   virtual std::unique_ptr<Message> New() const = 0;
   virtual void Fill(RandomSource& random) = 0;
   virtual std::size_t EncodedSize() const = 0;
   virtual bool EncodeInto(std::span<std::byte> bytes) const = 0;
   virtual bool DecodeFrom(Bytes bytes) = 0;
-  // What tells two values apart.
+  // The value as text, for comparisons.
   virtual std::string Described() const = 0;
-  // Whether each field of type Bytes is empty or lies inside `input`.
+  // True if each field of type Bytes is empty or inside `input`.
   virtual bool ViewsAreInside(Bytes input) const = 0;
 
-  // Empty when that fails.
+  // Empty on failure.
   std::vector<std::byte> Encoded() const;
 };
 
-// Has ParseMessage take a frame for a message of its own op, if it has one, and forgets the result.
+// Calls ParseMessage for the message of the frame's op, if any, and ignores the result.
 void ParseAnything(const Frame& frame);
 
-// For each message of the table and each reply, by name.
+// Calls `use` for each message of the table and each reply.
 void ForEachMessage(const std::function<void(const Message& type, const std::string& name)>& use);
 
 template <typename T>

@@ -1,5 +1,5 @@
-// Every message of the op table with random contents: comes back as it was, whole or not at all,
-// and is written nowhere else.
+// Encodes and decodes every message of the op table with random contents. Values come back
+// unchanged or fail as a whole, and writes stay within the buffer.
 #include <gtest/gtest.h>
 
 #include "tests/unit/fuzz_seed.h"
@@ -14,7 +14,7 @@ using testing_messages::RandomSource;
 
 constexpr int kRandomValues = 20;
 
-// The default value of each message, and random ones.
+// Calls `use` for the default value and random values of each message.
 void ForEachValue(std::uint64_t seed,
                   const std::function<void(const Message& value, const std::string& name,
                                            RandomSource& random)>& use) {
@@ -33,7 +33,7 @@ TEST(MessagesFuzz, EveryMessageComesBackAsItWas) {
                [](const Message& original, const std::string& name, RandomSource& random) {
                  const std::vector<std::byte> bytes = original.Encoded();
                  const std::unique_ptr<Message> decoded = original.New();
-                 decoded->Fill(random);  // What was there before must not shine through.
+                 decoded->Fill(random);  // Old values must be overwritten.
                  ASSERT_TRUE(decoded->DecodeFrom(bytes)) << name;
                  EXPECT_EQ(decoded->Described(), original.Described()) << name;
                });
@@ -43,7 +43,7 @@ TEST(MessagesFuzz, EveryMessageRefusesToBeCutShort) {
   ForEachValue(FuzzSeed(41), [](const Message& original, const std::string& name, RandomSource&) {
     const std::vector<std::byte> bytes = original.Encoded();
     for (std::size_t length = 0; length < bytes.size(); ++length) {
-      // In memory of its own, so that a sanitizer sees a read past its end.
+      // A separate allocation lets a sanitizer detect reads past its end.
       const std::vector<std::byte> cut(bytes.begin(),
                                        bytes.begin() + static_cast<std::ptrdiff_t>(length));
       ASSERT_FALSE(original.New()->DecodeFrom(cut)) << name << " of " << length << " bytes";

@@ -48,7 +48,7 @@ TEST(Ops, ZeroIsNone) {
   EXPECT_FALSE(WithOp(static_cast<Op>(0), []<typename T>() {}));
 }
 
-// Numbers are stable for ever. This pins one or two of each group; a new row needs no change here.
+// Op numbers never change. This checks one or two of each group; a new row needs no change here.
 TEST(Ops, NumbersStayWhatTheyWere) {
   EXPECT_EQ(static_cast<int>(Op::kClientHello), 1);
   EXPECT_EQ(static_cast<int>(Op::kRefused), 3);
@@ -72,7 +72,7 @@ TEST(Ops, ClassesSayWhoWaits) {
   EXPECT_EQ(Chunk::kClass, OpClass::kChunk);
 }
 
-// The caller of any call learns its driver result from the reply's first field.
+// The first field of each call's reply is the driver's result.
 TEST(Ops, EachReplyStartsWithTheResult) {
   for (unsigned number = 0; number < 65536; ++number) {
     WithOp(static_cast<Op>(number), [&]<typename T>() {

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Waits that sleep as soon as they can: the path in which wake-ups can be lost.
+// Waits sleeping as soon as possible: on this path wake-ups can be lost.
 constexpr WaitStages kSleepAtOnce{std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)};
 constexpr WaitStages kSpin{std::chrono::hours(1), std::chrono::hours(1)};
 constexpr WaitStages kYield{std::chrono::nanoseconds(0), std::chrono::hours(1)};
@@ -67,7 +67,7 @@ TEST(Bell, WorksWithoutItsDescriptor) {
   waiter.join();
 }
 
-// Two threads play ball: each wake-up that is lost would end the test by time-out.
+// Two threads alternate. A lost wake-up ends the test by time-out.
 TEST(Bell, LosesNoWakeUpBetweenTwoThreads) {
   constexpr std::uint64_t kTurns = 20000;
   Bell bells[2] = {NewBell(), NewBell()};
@@ -88,7 +88,7 @@ TEST(Bell, LosesNoWakeUpBetweenTwoThreads) {
   second.join();
 }
 
-// Several threads sleep at one bell, each for something of its own.
+// Several threads sleep at one bell, each waiting for its own data.
 TEST(Bell, LosesNoWakeUpAmongSeveralSleepers) {
   constexpr std::size_t kSleepers = 4;
   constexpr std::uint64_t kRounds = 5000;
@@ -128,7 +128,8 @@ TEST(Bell, ANapEndsByItself) {
   bell.Nap([] { return true; }, milliseconds(5));
 }
 
-// One naps while another is there for its work, and has to be back when that one has gone.
+// A thread is in a back-off sleep while another serves its work. It must be awake once the other
+// has stopped.
 TEST(Bell, LosesNoWakeUpOfOneThatNaps) {
   constexpr std::uint64_t kRounds = 5000;
   Bell bell = NewBell();
@@ -191,7 +192,7 @@ TEST(Bell, OpenRefusesWhatIsNoBell) {
       << "its owner could shorten it and we would crash";
 }
 
-// A peer may write anything there: at worst somebody wakes for nothing.
+// A peer may write anything there. At worst a thread wakes up spuriously.
 TEST(Bell, SurvivesGarbageInItsMemory) {
   Bell bell = NewBell();
   const Mapping mapping = *Mapping::Map(bell.fd(), 0, 64);

@@ -1,4 +1,4 @@
-// Attaching to memory that is no channel, or one whose header lies.
+// Tests attaching to other memory, and to channels with a wrong header.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 namespace cuspan {
 namespace {
 
-// What stands first in a channel's memory; Channel keeps the rest to itself.
+// Start of a channel's memory; the rest is private to Channel.
 struct Prefix {
   std::uint64_t magic;
   ChannelLayout layout;
@@ -25,10 +25,10 @@ Prefix PrefixOf(int fd) {
 
 std::size_t SizeOf(int fd) { return static_cast<std::size_t>(::lseek(fd, 0, SEEK_END)); }
 
-// The memory of a good channel.
+// Memory of a valid channel.
 UniqueFd GoodMemory() { return *Channel::Create(kSmallLayout); }
 
-// Memory of `bytes` that starts with `prefix`.
+// Memory of `bytes` starting with `prefix`.
 UniqueFd MemoryWith(const Prefix& prefix, std::size_t bytes) {
   UniqueFd fd = *CreateSharedMemory("cuspan-test", bytes);
   EXPECT_EQ(::pwrite(fd.get(), &prefix, std::min(sizeof prefix, bytes), 0),
@@ -93,18 +93,18 @@ TEST(ChannelAttach, RefusesAnotherMagic) {
 
 const ChannelLayout kImpossible[] = {
     {0, 4, 4096},              // no ring
-    {1, 4, 4096},              // a ring in which no frame fits
-    {1024, 4, 4096},           // nor two of the largest
-    {2047, 4, 4096},           // no power of two
+    {1, 4, 4096},              // too small for a frame
+    {1024, 4, 4096},           // too small for two of the largest
+    {2047, 4, 4096},           // not a power of two
     {3072, 4, 4096},           //
     {1U << 31, 4, 4096},       // 128 GiB
     {2048, 0, 4096},           // no slot
-    {2048, 65, 4096},          // more than a word has bits
+    {2048, 65, 4096},          // more than the bits of a word
     {2048, ~0U, 4096},         //
     {2048, 4, 0},              // empty slots
-    {2048, 4, 4095},           // no whole page
+    {2048, 4, 4095},           // not a whole page
     {2048, 4, 4097},           //
-    {2048, 64, 1ULL << 58},    // 64 × this is 2^64: a sum that wraps around
+    {2048, 64, 1ULL << 58},    // 64 × this is 2^64: the sum wraps around
     {2048, 64, ~0ULL - 4095},  //
     {2048, 2, 1ULL << 63},     //
 };
@@ -142,7 +142,7 @@ TEST(ChannelAttach, SurvivesRandomLayouts) {
     prefix.layout.staging_bytes = random() % 2 == 0 ? std::uint64_t{1} << random() % 64 : random();
     const Status status = Attach(MemoryWith(prefix, SizeOf(memory.get())));
     if (!status.ok()) continue;
-    // Only what lies within the memory may pass.
+    // Accepted layouts fit the memory.
     EXPECT_LE(2 * (prefix.layout.ring_slots * kSlotBytes +
                    prefix.layout.staging_slots * prefix.layout.staging_bytes),
               SizeOf(memory.get()));

@@ -20,7 +20,7 @@ DeviceOutput Output(const std::vector<std::byte>& data) {
   return message;
 }
 
-// Payload bytes of the largest DeviceOutput: behind the header come its flag and the count.
+// Payload bytes of the largest DeviceOutput: its flag and the count follow the header.
 constexpr std::size_t kLargestOutput =
     kMaxFrameBytes - sizeof(FrameHeader) - sizeof(std::uint8_t) - sizeof(std::uint32_t);
 
@@ -67,7 +67,7 @@ TEST(Channel, TellsWhenTheReceiverHasTakenAFrame) {
   for (int i = 1; i <= 1000; ++i) {
     ends.client->Post(ModuleUnload{});
     ends.client->AwaitTaken(ends.client->Post(ModuleUnload{}), kForEver);
-    // One that is alone may still be there.
+    // The last frame may still be in the ring.
     EXPECT_GE(taken, 2 * i - 1);
   }
   ends.client->Close(false);
@@ -125,7 +125,7 @@ TEST(Channel, CarriesTheLargestFrameAndNoLarger) {
   EXPECT_FALSE(ends.proxy->HasFrame());
 }
 
-// --- Frames that are passed on
+// --- Relayed frames
 
 TEST(Channel, TryPostPassesAFrameOnAsItIs) {
   ChannelEnds ends;
@@ -149,7 +149,7 @@ TEST(Channel, TryPostAnswersInsteadOfWaiting) {
   while (ends.client->TryPost(header, {})) {
   }
   EXPECT_FALSE(ends.client->HasRoom(sizeof header));
-  // All that was taken is there.
+  // All accepted frames are in the ring.
   std::size_t taken = 0;
   while (ends.proxy->Peek()->has_value()) {
     ends.proxy->Pop();
@@ -269,7 +269,7 @@ TEST(Channel, ClosesForBothSides) {
 
 TEST(Channel, WaitsEndWhenTheirSideGivesUp) {
   ChannelEnds ends;
-  // Nobody receives: the ring has no more room, and the area no more slots.
+  // Without a receiver, the ring and the staging slots fill up.
   while (ends.client->HasRoom(sizeof(FrameHeader) + kMaxInlineBytes))
     ends.client->Post(Output(std::vector<std::byte>(kMaxInlineBytes)));
   while (ends.client->TryTakeSlot()) {
@@ -282,10 +282,10 @@ TEST(Channel, WaitsEndWhenTheirSideGivesUp) {
   posts.join();
   takes.join();
   awaits.join();
-  // And those to come.
+  // Later waits end as well.
   EXPECT_EQ(ends.client->Post(Output(std::vector<std::byte>(kLargestOutput))), 0U);
   EXPECT_FALSE(ends.client->TakeSlot());
-  // The other side is not told.
+  // The other side is not notified.
   EXPECT_FALSE(ends.proxy->closed());
 }
 
@@ -321,7 +321,7 @@ TEST(Channel, AReasonBehindTheEndIsNotHeard) {
   EXPECT_EQ(lost.client->end_reason(), "");
 }
 
-// A proxy's last word must arrive though it closes behind it.
+// A proxy's last frame must arrive, though the proxy closes the channel afterwards.
 TEST(Channel, FramesPostedBeforeTheEndCanBeRead) {
   ChannelEnds ends;
   DeviceFault fault;
@@ -360,7 +360,7 @@ TEST(ChannelLayout, ComesFromTheSettings) {
   EXPECT_EQ(layout->staging_slots, 3U);
   EXPECT_EQ(layout->staging_bytes, 64U << 10);
   EXPECT_TRUE(Channel::Create(*layout).ok());
-  // No whole number of pages: rounded up, since slots are made of pages.
+  // Rounded up, since slots consist of whole pages.
   ::setenv(settings::kStagingBytes.name, "5000", 1);
   layout = ChannelLayout::FromSettings();
   ASSERT_TRUE(layout.ok());
@@ -383,7 +383,7 @@ TEST(Channel, TheReceiverSetsTheSendersPace) {
   const auto layout_bytes = static_cast<std::uint32_t>(ends.client->layout().staging_bytes);
   EXPECT_EQ(ends.client->MostChunkBytes(), layout_bytes);
   ends.proxy->SetPace({1024, 2});
-  // A page at least.
+  // At least a page.
   EXPECT_EQ(ends.client->MostChunkBytes(), std::min(layout_bytes, 4096U));
   EXPECT_EQ(ends.proxy->MostChunkBytes(), layout_bytes) << "the other direction has its own";
   const std::optional<std::uint32_t> first = ends.client->TryTakeSlot();
@@ -401,7 +401,7 @@ TEST(Channel, TheReceiverSetsTheSendersPace) {
   EXPECT_FALSE(ends.client->TryTakeSlot());
 }
 
-// How a copy of so many bytes is cut, in KiB.
+// Chunk sizes of a copy of `bytes`, in KiB.
 std::vector<std::uint64_t> ChunksOf(const Channel& channel, std::uint64_t bytes) {
   std::vector<std::uint64_t> chunks;
   for (std::uint64_t offset = 0; offset < bytes; offset += chunks.back() << 10)

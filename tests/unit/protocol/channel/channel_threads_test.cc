@@ -1,5 +1,5 @@
-// Channels under several threads and in two processes: nothing is lost, twice or
-// out of order, and whoever waits is woken.
+// Tests channels with several threads and between two processes: no frame is lost, duplicated or
+// out of order, and every waiter is woken.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,12 +112,12 @@ TEST(ChannelThreads, CloseWakesEveryWaiter) {
                                                  WaitStages::ForThisMachine()));
       });
     }
-    // The proxy's reader.
+    // The reader of the proxy.
     waiters.emplace_back([&] {
       ++waiting;
       while (NextFrame(*ends.proxy)) {
         if (ends.proxy->closed()) break;
-        // Keeps the ring full: what it reads stays there.
+        // Keeps the ring full: frames are read, but not removed.
         ends.proxy->own_bell().Wait([&] { return ends.proxy->closed(); }, kForEver,
                                     WaitStages::ForThisMachine());
       }
@@ -140,7 +140,7 @@ TEST(ChannelThreads, NoSlotIsEverHeldTwice) {
         const std::optional<std::uint32_t> slot = ends.client->TakeSlot();
         ASSERT_TRUE(slot);
         ASSERT_EQ(holders[*slot].fetch_add(1), 0) << "slot " << *slot;
-        if (i % 7 == 0) {  // Changed its mind.
+        if (i % 7 == 0) {  // Returned unused.
           holders[*slot].fetch_sub(1);
           ends.client->ReturnSlot(*slot);
           continue;
@@ -175,7 +175,7 @@ TEST(ChannelThreads, NoSlotIsEverHeldTwice) {
   EXPECT_EQ(free, kSmallLayout.staging_slots);
 }
 
-// Answers calls until it is told to end; what a proxy does.
+// Acts as a proxy: answers calls until the channel is closed.
 int Answer(Channel& channel) {
   while (const std::optional<Frame> frame = NextFrame(channel)) {
     const std::uint32_t request = frame->header.request;
@@ -247,7 +247,7 @@ TEST(ChannelThreads, TwoProcessesTalk) {
   EXPECT_EQ(status, 0);
 }
 
-// The peer dies with a frame half written; its parent closes the channel for it.
+// The peer dies after writing half a frame, and its parent closes the channel.
 TEST(ChannelThreads, AWaiterLeavesWhenAThirdPartyClosesTheChannel) {
   ChannelEnds ends;
   const std::unique_ptr<Channel> agent =

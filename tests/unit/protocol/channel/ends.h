@@ -11,10 +11,10 @@
 
 namespace cuspan {
 
-// Limits of waits that end at once unless something is broken: then CTest's time-out tells.
+// Limit of waits ending at once. If something is broken, CTest's time-out ends the test.
 inline constexpr std::chrono::hours kForEver{1};
 
-// Not called as what agents have: two functions of one name would be one for the linker.
+// Its name differs from the agents' function: the linker merges inline functions of one name.
 inline UniqueFd AnotherFd(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 inline Bell NewBell() {
@@ -23,14 +23,14 @@ inline Bell NewBell() {
   return *std::move(bell);
 }
 
-// The same bell, as another process has it.
+// The same bell, opened as in another process.
 inline Bell OtherEnd(const Bell& bell) {
   Result<Bell> other = Bell::Open(AnotherFd(bell.fd()));
   EXPECT_TRUE(other.ok()) << other.status().message();
   return *std::move(other);
 }
 
-// The smallest ring that can hold two of the largest frames.
+// The smallest ring for two of the largest frames.
 inline constexpr ChannelLayout kSmallLayout{2048, 4, 4096};
 
 struct ChannelEnds {
@@ -56,7 +56,7 @@ struct ChannelEnds {
   std::unique_ptr<Channel> proxy;
 };
 
-// Waits for the next frame of `channel`; nothing when it is closed and all frames were taken.
+// Waits for the next frame of `channel`. Nothing if it is closed and all frames were taken.
 inline std::optional<Frame> NextFrame(Channel& channel) {
   for (;;) {
     Result<std::optional<Frame>> frame = channel.Peek();

@@ -1,4 +1,4 @@
-// Who comes in by a listening socket, and who does not.
+// Tests the acceptance and refusal of connections at a listening socket.
 #include "protocol/channel/reception.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ ControlSocket Connected(const std::string& address) {
   return *std::move(socket);
 }
 
-// The next arrival, however long it takes to come.
+// Waits for the next arrival without a limit.
 Reception::Arrival Await(Reception& reception) {
   for (;;) {
     if (std::optional<Reception::Arrival> arrival = reception.Next()) return *std::move(arrival);
@@ -44,13 +44,13 @@ Reception::Arrival Await(Reception& reception) {
   }
 }
 
-// Handles what is there now; nobody arrives.
+// Handles all pending events; there must be no arrival.
 void Settle(Reception& reception) {
   pollfd waited{reception.fd(), POLLIN, 0};
   while (::poll(&waited, 1, 0) == 1) EXPECT_FALSE(reception.Next());
 }
 
-// Whether the other side hangs up on the socket, having said nothing.
+// True if the other side closes the socket without sending a message.
 bool IsHungUp(ControlSocket& socket) {
   return socket.Receive(minutes(1), "the end").status().message() ==
          "the other side closed the connection";
@@ -83,7 +83,7 @@ TEST(Reception, WhoIsSilentDoesNotKeepOthersWaiting) {
   ControlSocket client = Connected(address);
   ASSERT_TRUE(client.Send(Refused{"here"}).ok());
   EXPECT_EQ(NumberOf(Await(reception)), "here");
-  // One that comes to speak at last, too.
+  // A silent process may still send its message later.
   ASSERT_TRUE(silent[3].Send(Refused{"late"}).ok());
   EXPECT_EQ(NumberOf(Await(reception)), "late");
 }
@@ -106,7 +106,7 @@ TEST(Reception, WhoSpokeIsHeardHoweverLate) {
   Reception reception = Listening(address);
   ControlSocket client = Connected(address);
   Settle(reception);
-  // This process has no time for anybody until the limit has passed: only then is the message sent.
+  // This process is busy until the limit has passed; the message is sent after that.
   ::poll(nullptr, 0, static_cast<int>(Reception::kProofLimit.count()) + 100);
   ASSERT_TRUE(client.Send(Refused{"here"}).ok());
   EXPECT_EQ(NumberOf(Await(reception)), "here");
@@ -145,7 +145,7 @@ TEST(Reception, ARefusalIsRead) {
   EXPECT_EQ(client.Expect<RunEnd>(minutes(1)).status().message(), "not you");
 }
 
-// The exit status of a child that does `body`.
+// Returns the exit status of a child running `body`.
 int StatusOfChild(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(body());
@@ -154,13 +154,13 @@ int StatusOfChild(const std::function<int()>& body) {
   return status;
 }
 
-// In a child, which alone has the limit.
+// Only the child has the limit.
 TEST(Reception, WithoutDescriptorsWhoComesIsToldWhy) {
   const auto body = [] {
     const std::string address = NewReceptionAddress();
     Reception reception = Listening(address);
     ControlSocket client = Connected(address);
-    // All that are left.
+    // Uses all remaining descriptors.
     const rlimit limit{64, 64};
     ::setrlimit(RLIMIT_NOFILE, &limit);
     std::vector<UniqueFd> taken;
@@ -169,7 +169,7 @@ TEST(Reception, WithoutDescriptorsWhoComesIsToldWhy) {
     Settle(reception);
     const Status told = client.Expect<RunEnd>(minutes(1)).status();
     if (told.message().find("ulimit -n") == std::string::npos) return 2;
-    // And with one more again, others come in.
+    // Once descriptors are free again, connections are accepted.
     taken.resize(taken.size() - 3);
     ControlSocket next = Connected(address);
     if (!next.Send(RunEnd{}).ok()) return 3;

@@ -1,5 +1,5 @@
-// A consumer over memory in which its peer writes anything at any time: it never
-// crashes, never hands out a frame outside the ring, and never goes on for ever.
+// Tests a consumer while its peer writes arbitrary data to the memory at any time. It never
+// crashes, never returns a frame outside the ring, and always terminates.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,7 @@
 namespace cuspan {
 namespace {
 
-// Takes what looks like frames until there is none or one is refused; returns how many.
+// Takes all apparent frames until one is refused or the ring is empty; returns their number.
 int TakeAll(RingConsumer& consumer, const RingMemory& memory) {
   int taken = 0;
   for (; taken < 100000; ++taken) {
@@ -32,7 +32,7 @@ int TakeAll(RingConsumer& consumer, const RingMemory& memory) {
   return taken;
 }
 
-// Fills the ring with random bytes, among which some slots look like published frames.
+// Fills the ring with random bytes. Some slots look like published frames.
 void Scribble(RingMemory& memory, std::mt19937_64& random, int honesty) {
   for (std::uint64_t slot = 0; slot < memory.slot_count; ++slot) {
     std::byte* at = memory.mapping.data() + slot * kSlotBytes;
@@ -91,7 +91,7 @@ TEST(RingFuzz, MemoryThatChangesWhileItIsRead) {
   vandal.join();
 }
 
-// A producer whose peer lies about what it gave back stays inside the ring.
+// A producer stays inside the ring, even if its peer reports a wrong number of released slots.
 TEST(RingFuzz, ProducerWithARandomReleaseCount) {
   std::mt19937_64 random(FuzzSeed(43));
   RingMemory memory;

@@ -1,4 +1,4 @@
-// A ring's memory without a channel around it.
+// Memory of a ring without a channel.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace cuspan {
 
-// The smallest ring that can hold two of the largest frames.
+// The smallest ring for two of the largest frames.
 inline constexpr std::uint64_t kRingSlots = 2048;
 
 struct RingMemory {

@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::size_t kHeader = sizeof(FrameHeader);
 
-// A byte that depends on its place and on its frame.
+// Returns a byte depending on its position and on its frame.
 std::byte Pattern(std::uint64_t frame, std::size_t place) {
   return static_cast<std::byte>(frame * 31 + place * 7);
 }
 
-// Posts frame number `number` of `bytes`; false when there is no room.
+// Posts frame number `number` of `bytes`; false if the ring is full.
 bool Post(RingProducer& producer, std::uint32_t number, std::size_t bytes) {
   const std::optional<RingProducer::Reservation> room = producer.TryReserve(bytes);
   if (!room) return false;
@@ -31,7 +31,7 @@ bool Post(RingProducer& producer, std::uint32_t number, std::size_t bytes) {
   return true;
 }
 
-// Takes a frame, which must be frame number `number` of `bytes`.
+// Takes the next frame, and expects frame number `number` of `bytes`.
 void ExpectNext(RingConsumer& consumer, std::uint32_t number, std::size_t bytes) {
   ASSERT_TRUE(consumer.HasFrame());
   const Result<std::optional<Frame>> frame = consumer.Peek();
@@ -102,8 +102,8 @@ TEST(Ring, PeekShowsTheSameFrameUntilPop) {
   EXPECT_EQ((**consumer.Peek()).header.request, 2U);
 }
 
-// Each size meets the end of the ring somewhere: a frame that runs over it is contiguous all the
-// same.
+// Frames of each size reach the end of the ring somewhere. Across the end, they are still
+// contiguous.
 TEST(Ring, CarriesFramesOfAllSizesOverItsEnd) {
   RingMemory memory;
   RingProducer producer = memory.Producer();
@@ -138,7 +138,7 @@ TEST(Ring, IsFullWhenItIsFull) {
   while (Post(producer, posted + 1, kHeader)) ++posted;
   EXPECT_EQ(posted, kRingSlots);
   EXPECT_FALSE(producer.HasRoom(kHeader));
-  // A refused frame leaves no trace.
+  // A refused frame has no effect.
   EXPECT_FALSE(producer.TryReserve(kMaxFrameBytes));
   EXPECT_FALSE(producer.TryReserve(kHeader));
   for (std::uint32_t number = 1; number <= posted; ++number) ExpectNext(consumer, number, kHeader);
@@ -172,14 +172,14 @@ TEST(Ring, TellsTheConsumerOnceThatSomebodyWaitsForRoom) {
   EXPECT_FALSE(consumer.PublishReleased());
 }
 
-// What old frames contained is never taken for a new one.
+// Contents of old frames are never taken for a new frame.
 TEST(Ring, OldContentsNeverLookPublished) {
   RingMemory memory;
   RingProducer producer = memory.Producer();
   RingConsumer consumer = memory.Consumer();
   std::uint32_t number = 0;
   for (int round = 0; round < 200; ++round) {
-    // Contents that would publish the coming slots, wherever a slot begins.
+    // If read as slot headers, these contents would publish later slots.
     const std::optional<RingProducer::Reservation> room = producer.TryReserve(kMaxFrameBytes);
     ASSERT_TRUE(room);
     FrameHeader header;
@@ -195,7 +195,7 @@ TEST(Ring, OldContentsNeverLookPublished) {
     consumer.Pop();
     consumer.PublishReleased();
     EXPECT_FALSE(consumer.HasFrame());
-    // The next frame takes many slots and is not published: none of them may show.
+    // The next frame is reserved, but not published: the consumer must see nothing.
     const std::optional<RingProducer::Reservation> silent = producer.TryReserve(kHeader);
     ASSERT_TRUE(silent);
     EXPECT_FALSE(consumer.HasFrame());
@@ -226,7 +226,7 @@ TEST(Ring, RefusesAFrameThatNoHonestProducerWrites) {
   }
 }
 
-// With a large ring the bytes would be there; a frame is still at most kMaxFrameBytes.
+// A large ring has room for these bytes, but a frame has at most kMaxFrameBytes.
 TEST(Ring, RefusesAFrameThatIsTooLarge) {
   RingMemory memory(16 * kRingSlots);
   RingProducer producer = memory.Producer();
@@ -276,12 +276,12 @@ TEST(Ring, ManyProducersLoseNothingAndKeepTheirOrder) {
   EXPECT_FALSE(consumer.HasFrame());
 }
 
-// While one thread posts and another takes, a ring with room never says that it has none.
+// While one thread posts and another takes, a ring with room never reports that it is full.
 TEST(Ring, NeverSaysFullWhenItIsNot) {
   constexpr std::uint32_t kThreads = 3;
   constexpr std::uint32_t kFrames = 30000;
   RingMemory memory;
-  std::atomic<std::uint32_t> in_ring = 0;  // Frames of one slot; bounded below the ring's size.
+  std::atomic<std::uint32_t> in_ring = 0;  // Frames of one slot; less than the ring's size.
   std::vector<std::thread> threads;
   for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&] {

@@ -1,4 +1,4 @@
-// A peer that sends anything: the receiver answers with messages or a failure.
+// A peer sends random bytes. The receiver returns messages or an error.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -31,7 +31,7 @@ TEST(SocketFuzz, RandomBytesAndDamagedFrames) {
     { const ControlSocket gone = std::move(pair->first); }
     for (;;) {
       const Result<std::optional<ControlSocket::Message>> message = pair->second.TryReceive();
-      if (!message.ok()) break;  // At the latest the end of the stream.
+      if (!message.ok()) break;  // At the latest at the end of the stream.
       if (!message->has_value()) continue;
       const Frame& frame = (*message)->frame;
       EXPECT_EQ(frame.payload.size(), frame.header.payload_bytes);

@@ -36,7 +36,7 @@ std::pair<ControlSocket, ControlSocket> NewPair() {
   return *std::move(pair);
 }
 
-// Waits for the connection that is on its way.
+// Waits for a pending connection.
 Result<ControlSocket> Accept(ControlListener& listener) {
   pollfd waited{listener.fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&waited, 1, -1), 1);
@@ -47,7 +47,7 @@ Result<ControlSocket> Accept(ControlListener& listener) {
   return ControlSocket(std::move(**fd));
 }
 
-// Sends bytes of our choice, in parts that the receiver sees one by one at worst.
+// Sends raw bytes. The receiver may see the parts of a message separately.
 void SendRaw(const ControlSocket& socket, Bytes bytes) {
   ASSERT_EQ(::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(bytes.size()));
@@ -135,14 +135,14 @@ TEST(ControlSocket, PutsMessagesTogetherFromSingleBytes) {
   }
 }
 
-// --- What goes wrong
+// --- Errors
 
 TEST(ControlSocket, ReceiveGivesUpAndNamesWhatItWaitedFor) {
   auto [a, b] = NewPair();
   const Result<ControlSocket::Message> message = b.Receive(milliseconds(5), "Welcome");
   EXPECT_EQ(message.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(message.status().message(), HasSubstr("Welcome"));
-  // Half a message is none.
+  // Half a message does not count.
   const std::vector<std::byte> frame = MakeFrame(Sample("half"));
   SendRaw(a, Bytes(frame).first(frame.size() - 1));
   EXPECT_EQ(b.Receive(milliseconds(5), "RemoteLost").status().code(), StatusCode::kUnavailable);
@@ -169,7 +169,7 @@ TEST(ControlSocket, NoticesTheEndWithinAMessage) {
   EXPECT_EQ(b.Receive(minutes(1), "RemoteLost").status().code(), StatusCode::kUnavailable);
 }
 
-// And no SIGPIPE, which would end the program.
+// There is no SIGPIPE to end the program, either.
 TEST(ControlSocket, SendingToNobodyIsUnavailable) {
   auto [a, b] = NewPair();
   { const ControlSocket gone = std::move(b); }
@@ -184,11 +184,11 @@ TEST(ControlSocket, APeerThatReadsNothingIsGivenUp) {
   EXPECT_EQ(sent.code(), StatusCode::kUnavailable);
 }
 
-// A second for all of a message, not for each part of it.
+// The limit is one second for the whole message, not for each part.
 TEST(ControlSocket, APeerThatReadsALittleAtATimeIsGivenUp) {
   auto [a, b] = NewPair();
   std::atomic<bool> over = false;
-  // Each part would have given it more time.
+  // A limit per part would never expire.
   std::thread reader([&, fd = b.fd()] {
     std::byte part[2048];
     while (!over) {
@@ -205,13 +205,13 @@ TEST(ControlSocket, WhatIsPostedToAPeerThatDoesNotReadIsKept) {
   auto [a, b] = NewPair();
   std::size_t posted = 0;
   while (a.kept() < 3) {
-    // Closed here as soon as it is posted.
+    // This descriptor is closed as soon as it is posted.
     const UniqueFd memory = *CreateSharedMemory("cuspan-test", posted + 1);
     const int fds[] = {memory.get()};
     ASSERT_TRUE(a.Post(Sample(Format("{}{}", posted, std::string(50'000, '.'))), fds).ok());
     ++posted;
   }
-  // Everything comes in order, each with its descriptor, as the peer makes room.
+  // Once the peer reads, all messages arrive in order, each with its descriptor.
   for (std::size_t number = 0; number < posted; ++number) {
     Result<std::optional<ControlSocket::Message>> message = b.TryReceive();
     while (message.ok() && !message->has_value()) {
@@ -254,7 +254,7 @@ TEST(ControlSocket, ExpectRefusesAnotherMessage) {
               testing::AllOf(HasSubstr("Welcome"), HasSubstr("RemoteLost")));
 }
 
-// A header alone tells: waiting for the rest of what a false length promises could take for ever.
+// The header is enough: waiting for the contents of a wrong length could take for ever.
 TEST(ControlSocket, RefusesEachWrongHeaderAtOnce) {
   const std::pair<std::size_t, int> wrong[] = {{0, 0xff}, {1, 0xff}, {2, 9},     {3, 0x80},
                                                {6, 1},    {7, 1},    {10, 0x11}, {11, 1}};
@@ -328,7 +328,7 @@ TEST(ControlSocket, DescriptorsThatNobodyTakesAreClosed) {
     ASSERT_TRUE(a.Send(Sample("x"), std::array{write_end.get()}).ok());
     ASSERT_TRUE(b.Expect<RemoteLost>(minutes(1)).ok());
   }
-  // The pipe is at its end when nobody holds its writing side.
+  // The pipe ends when all descriptors of its write end are closed.
   char byte = 0;
   EXPECT_EQ(::read(read_end, &byte, 1), 0);
   ::close(read_end);
@@ -364,7 +364,7 @@ TEST(ControlListener, AcceptsWhoConnects) {
   EXPECT_EQ(client->Expect<RemoteLost>(minutes(1))->reason, "to the client");
 }
 
-// The program around us may count on getting the lowest free number.
+// The program may rely on getting the lowest free number.
 TEST(ControlSocket, ConnectedDescriptorsAreOutOfTheWay) {
   const std::string address = NewAddress();
   const Result<ControlListener> listener = ControlListener::Listen(address);
@@ -397,7 +397,7 @@ TEST(ControlSocket, ConnectingToNobodySaysWho) {
   EXPECT_THAT(client.status().message(), HasSubstr(address));
 }
 
-// As that of a stopped agent, whose queue of newcomers is full.
+// Example: a stopped agent with a full queue of connections.
 TEST(ControlSocket, WaitsForAListenerThatTakesNobodyForSoLong) {
   const std::string address = NewAddress();
   const Result<ControlListener> listener = ControlListener::Listen(address);
@@ -423,7 +423,7 @@ TEST(ControlSocket, RefusesAddressesThatAreNone) {
   }
 }
 
-// The longest address that fits a sockaddr_un.
+// The longest address fitting a sockaddr_un.
 TEST(ControlSocket, TakesTheLongestAddress) {
   std::string address = NewAddress();
   address.resize(sizeof(sockaddr_un::sun_path) - 1, 'a');
@@ -445,7 +445,7 @@ TEST(ControlListener, RefusesAnotherUser) {
     if (::setuid(65534) != 0) ::_exit(2);
     const Result<ControlSocket> socket = ControlSocket::Connect(address);
     char byte = 0;
-    static_cast<void>(::read(hold[0], &byte, 1));  // Until the parent has looked.
+    static_cast<void>(::read(hold[0], &byte, 1));  // Until the parent has checked.
     ::_exit(socket.status().code() == StatusCode::kRefused ? 0 : 1);
   }
   EXPECT_EQ(Accept(*listener).status().code(), StatusCode::kRefused);

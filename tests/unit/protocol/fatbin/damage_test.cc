@@ -1,5 +1,5 @@
-// Fat binaries that are cut or changed: an error or a list whose every span
-// lies inside the input, never a read outside it (run this under the asan preset).
+// Reads truncated and changed fat binaries. The result is an error or a list of spans inside the
+// input. Reads stay inside the input (checked under the asan preset).
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,7 +13,7 @@
 namespace cuspan::fatbin {
 namespace {
 
-// Reads and decodes an exactly sized copy, so that a sanitizer sees any byte too far.
+// Reads and decodes a copy of the exact size. Thus a sanitizer detects any byte too far.
 bool ReadsSafely(const std::uint8_t* data, std::size_t size) {
   std::unique_ptr<std::uint8_t[]> copy(new std::uint8_t[size]);
   std::copy(data, data + size, copy.get());
@@ -48,7 +48,7 @@ TEST(DamageTest, EveryBitOfTheHeadersMayFlip) {
     const auto bytes = ReadSample(name);
     auto container = ReadContainer(bytes);
     ASSERT_TRUE(container.ok());
-    // The container's header, then each entry's.
+    // Header of the container, then of each entry.
     std::vector<std::pair<std::size_t, std::size_t>> headers = {{0, 16}};
     std::size_t at = 16;
     for (const Entry& entry : container->entries) {

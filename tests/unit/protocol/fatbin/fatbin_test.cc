@@ -145,7 +145,7 @@ TEST(FatbinTest, ReadsWrappers) {
   EXPECT_EQ(read->container, bytes.data());
   EXPECT_TRUE(read->objects.empty());
 
-  // Version 2, as relocatable code has it.
+  // Version 2, used for relocatable code.
   const void* objects[] = {bytes.data() + 8, bytes.data() + 16, nullptr};
   WrapperBytes two{kWrapperMagic, 2, bytes.data(), objects};
   read = ReadWrapper(&two);
@@ -153,7 +153,7 @@ TEST(FatbinTest, ReadsWrappers) {
   EXPECT_EQ(read->version, 2u);
   EXPECT_THAT(read->objects, testing::ElementsAre(objects[0], objects[1]));
 
-  // Version 1 has no list, whatever stands in that field.
+  // Version 1 has no list; the field is ignored.
   two.version = 1;
   read = ReadWrapper(&two);
   ASSERT_TRUE(read.ok());

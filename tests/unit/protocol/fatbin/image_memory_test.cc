@@ -1,5 +1,5 @@
-// Images in a program's memory, which CUDA is told no size of: damaged ones, and ones that end
-// where memory ends.
+// Tests images in a program's memory, passed to CUDA without a size: damaged images, and images at
+// the end of readable memory.
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ using Image = std::vector<std::uint8_t>;
 
 constexpr std::size_t kPage = 4096;
 
-// Bytes whose end is the end of readable memory.
+// Bytes ending at the end of readable memory.
 class AtTheEnd {
  public:
   explicit AtTheEnd(std::span<const std::uint8_t> bytes)
@@ -47,14 +47,14 @@ class AtTheEnd {
   std::uint8_t* data_ = nullptr;
 };
 
-// Reads all that ImageBytes says can be read.
+// Reads all bytes reported by ImageBytes.
 unsigned Sum(const void* image, std::uint64_t bytes) {
   unsigned sum = 0;
   for (std::uint64_t i = 0; i < bytes; ++i) sum += static_cast<const std::uint8_t*>(image)[i];
   return sum;
 }
 
-// Returns if nothing outside of readable memory is touched.
+// Reads the image; crashes on access to unreadable memory.
 bool Look(const std::uint8_t* image) {
   if (KindOf(image, IsReadable) == ImageKind::kWrapper) {
     const Result<Wrapper> wrapper = ReadWrapper(image, IsReadable);
@@ -136,7 +136,7 @@ TEST(ImageMemory, DamagedWrappersAreRefused) {
   };
   wrapper.container = container.data();
   EXPECT_TRUE(look());
-  // A list without an end.
+  // A list without an end mark.
   const AtTheEnd list(Image(3 * sizeof(void*), 0xff));
   wrapper.objects = reinterpret_cast<const void* const*>(list.data());
   EXPECT_FALSE(look());
@@ -149,7 +149,7 @@ TEST(ImageMemory, DamagedWrappersAreRefused) {
   EXPECT_FALSE(look());
 }
 
-// Any damage, most of it where an image says of itself what it is.
+// Random damage, most of it in the headers.
 TEST(ImageMemory, RandomDamageIsSurvived) {
   std::mt19937_64 random(FuzzSeed(61));
   const Image images[] = {ReadSample("default"), SampleCubin(), SamplePtx()};

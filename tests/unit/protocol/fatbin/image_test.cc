@@ -1,5 +1,5 @@
-// What an image says of its own size: exact for whole ones, an error for cut and changed ones, and
-// never a read outside (run this under the asan preset).
+// Tests the size derived from an image: exact for whole images, an error for truncated and changed
+// ones. Reads stay inside the image (checked under the asan preset).
 #include "protocol/fatbin/image.h"
 
 #include <elf.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Image = std::vector<std::uint8_t>;
 
-// An exactly sized copy, so that a sanitizer sees any byte too far.
+// A copy of the exact size, so a sanitizer detects any byte too far.
 class Copy {
  public:
   explicit Copy(std::span<const std::uint8_t> bytes)
@@ -39,7 +39,7 @@ class Copy {
 
 Image Text(std::string_view text) { return {text.begin(), text.end()}; }
 
-// The machine code that nvcc stored in a sample.
+// Machine code stored by nvcc in a sample.
 Image Cubin() {
   const Image fatbin = ReadSample("none");
   const Result<Container> container = ReadContainer(fatbin);
@@ -56,7 +56,7 @@ TEST(ImageTest, TellsKindsByTheirFirstBytes) {
   EXPECT_EQ(KindOf(".version 8.0"), ImageKind::kText);
   const std::uint32_t wrapper = kWrapperMagic;
   EXPECT_EQ(KindOf(&wrapper), ImageKind::kWrapper);
-  // Nothing behind the end is looked at.
+  // Nothing after the end is read.
   for (const Image& whole : {ReadSample("default"), Cubin()}) {
     for (std::size_t size = 0; size < 4; ++size) {
       const Copy cut{std::span(whole).first(size)};
@@ -92,7 +92,7 @@ TEST(ImageTest, ATextEndsWithItsNul) {
 TEST(ImageTest, EveryTruncationIsAnError) {
   for (const Image& image : {ReadSample("default"), Cubin()}) {
     const std::uint64_t whole = *ImageBytes(image.data());
-    // Less than a magic number is a text, which has no end.
+    // Less than a magic number counts as text; its end is missing.
     for (std::size_t size = 0; size < whole; ++size) {
       const Copy cut{std::span(image).first(size)};
       ASSERT_FALSE(cut.Check().ok()) << "cut to " << size;
@@ -112,7 +112,7 @@ TEST(ImageTest, DamagedTablesStayInside) {
   const auto size = static_cast<std::uint32_t>(image.size());
   for (int round = 0; round < 20000; ++round) {
     Image damaged = image;
-    // The header and the section table, where all offsets are.
+    // The header and the section table contain all offsets.
     Elf64_Ehdr header;
     std::memcpy(&header, image.data(), sizeof header);
     const bool in_header = round % 2 == 0;

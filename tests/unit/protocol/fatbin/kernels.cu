@@ -1,4 +1,4 @@
-// Compiled by nvcc into the fat binaries that the tests read.
+// Compiled by nvcc into the fat binaries of the tests.
 __constant__ float factor[4] = {1, 2, 3, 4};
 __device__ int counter = 7;
 

@@ -21,7 +21,7 @@ Entry Find(const Container& container, Kind kind) {
 }
 
 TEST(PayloadTest, EveryCompressModeHoldsTheSameText) {
-  // What nvcc stores uncompressed is the reference.
+  // The reference is uncompressed output of nvcc.
   const auto plain_bytes = ReadSample("none");
   auto plain = DecodePtx(Find(*ReadContainer(plain_bytes), Kind::kPtx));
   ASSERT_TRUE(plain.ok()) << plain.status().message();
@@ -99,7 +99,7 @@ TEST(NamesTest, MayBeInWhatCanNotBeLookedAt) {
   EXPECT_FALSE(MayName(std::span(large).first(kMaxSearchedBytes), "vprintf"));
 }
 
-// Bytes that nobody would look at in time, or that would need as much stack as they are deep.
+// Searching these would take too long, or too much stack because of their nesting.
 TEST(NamesTest, LookAtNoMoreThanTheyMay) {
   const auto sample = ReadSample("none");
   const std::span<const std::byte> whole = std::as_bytes(std::span(sample));

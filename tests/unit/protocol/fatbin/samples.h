@@ -1,4 +1,4 @@
-// The fat binaries that nvcc made for these tests.
+// Fat binaries made by nvcc for these tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Interrupts for tests.
+// Creates interrupts for tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 namespace cuspan::net {
 namespace {
 
-// NCCL_SOCKET_IFNAME for one test.
+// Sets NCCL_SOCKET_IFNAME for one test.
 class Interfaces {
  public:
   explicit Interfaces(const char* names) { setenv("NCCL_SOCKET_IFNAME", names, 1); }
@@ -31,7 +31,7 @@ TEST(Network, TheNamedInterfaceIsTaken) {
 TEST(Network, ExcludedInterfacesAreNotTaken) {
   for (const char* const names : {"^lo", "^=lo", "^l"}) {
     const Interfaces interfaces(names);
-    // A host may have no other.
+    // A host may have no other interface.
     const Result<Listener> listener = Listener::Open(1);
     EXPECT_TRUE(!listener.ok() || !IsLoopback(listener->address())) << names;
   }

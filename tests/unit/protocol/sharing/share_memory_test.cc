@@ -1,4 +1,4 @@
-// What each run of a shared GPU may have of its memory.
+// Tests the memory limits of runs sharing a GPU.
 #include "protocol/sharing/share_memory.h"
 
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST_F(ShareMemoryTest, WhatIsKeptForARunIsNoOthers) {
   ASSERT_TRUE(Join(capped, "1", 40 * kGiB).ok());
   ASSERT_TRUE(Join(open, "2", 0).ok());
   const Session a = Begin(capped, "1"), b = Begin(open, "2");
-  // What the contexts of both need is kept, too.
+  // Memory for both contexts is reserved, too.
   EXPECT_EQ(b.memory->Look().left, 22 * kGiB);
   EXPECT_FALSE(b.memory->Take(22 * kGiB + 1));
   EXPECT_TRUE(b.memory->Take(22 * kGiB));
@@ -190,7 +190,7 @@ TEST_F(ShareMemoryTest, WhoOnlyLooksTakesNothing) {
   EXPECT_EQ(runs->front().terms.memory, kGiB);
 }
 
-// --- Runs whose memory may be brought to the host.
+// --- Runs with swappable memory
 
 TEST_F(ShareMemoryTest, ARunThatSwapsMayHaveAllButContextsAndCaps) {
   ShareTable first = Table(), second = Table(), third = Table();
@@ -231,7 +231,7 @@ TEST_F(ShareMemoryTest, OthersAreAskedForWhatLacks) {
   EXPECT_EQ(more.seat->evict(), 0U) << "nothing lacks any more";
   EXPECT_NE(b.seat->rings(), rings);
   EXPECT_TRUE(b.memory->HasRoom());
-  // And the other way round.
+  // The same in the other direction.
   a.memory->SetOut(0);
   EXPECT_FALSE(a.memory->HasRoom());
   EXPECT_EQ(b.seat->evict(), 10 * kGiB);

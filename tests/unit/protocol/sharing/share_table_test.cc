@@ -1,5 +1,4 @@
-// The table of the runs that share a GPU: who may come in, who is let go, and what is left of those
-// that were killed.
+// Tests the table of runs sharing a GPU: joining, opening of gates, and remains of killed runs.
 #include "protocol/sharing/share_table.h"
 
 #include <fcntl.h>
@@ -153,7 +152,7 @@ TEST_F(ShareTableTest, OneHasTheTurnAndTheOtherGetsIt) {
   EXPECT_TRUE(a->some_wait());
   const std::uint32_t rings = b->rings();
   a->SetIdle(ShareSlot::Now());
-  // Whoever decides wakes the other.
+  // The deciding process wakes the other.
   const std::uint64_t since = ShareSlot::Now();
   while (!b->open() && ShareSlot::Now() - since < 1'000'000'000) ASSERT_TRUE(a->Decide().ok());
   EXPECT_TRUE(b->open());
@@ -177,7 +176,7 @@ TEST_F(ShareTableTest, HighPriorityIsLetGoAtOnce) {
   EXPECT_FALSE(batch->open());
 }
 
-// Of a run with several processes on the GPU all may go when one may.
+// If one process of a run may use the GPU, all its processes may.
 TEST_F(ShareTableTest, TheSessionsOfARunAreOne) {
   ShareTable first = Table(), second = Table();
   ASSERT_TRUE(first.JoinRun("1", "u", "p", Terms()).ok());
@@ -190,7 +189,7 @@ TEST_F(ShareTableTest, TheSessionsOfARunAreOne) {
 
 class Child {
  public:
-  // Runs `what` in a process of its own until it is killed.
+  // Calls `what` in a child process. The child lives until it is killed.
   template <typename What>
   explicit Child(What what) {
     int ends[2];
@@ -222,7 +221,7 @@ TEST_F(ShareTableTest, AKilledRunLeavesNothingAndTheOtherGoesOn) {
   ShareTable table = Table();
   ASSERT_TRUE(table.JoinRun("1", "u", "p", Terms(0, 0, 2)).ok());
   const auto seat = Seat(table, "1");
-  // No destructor runs in it.
+  // Destructors do not run in the child.
   Child other([&] {
     auto* theirs = new ShareTable(Table());
     if (!theirs->JoinRun("2", "u", "p", Terms(-10, 0, 2)).ok()) ::_exit(1);
@@ -244,7 +243,7 @@ TEST_F(ShareTableTest, AKilledRunLeavesNothingAndTheOtherGoesOn) {
   EXPECT_TRUE(Table().MayJoin(Terms(0, 0, 2)).ok());
 }
 
-// Whatever moment it is, the next one finds a table that it can use.
+// After a kill at any moment, the next process finds a usable table.
 TEST_F(ShareTableTest, KillsAtAnyMomentHurtNobody) {
   ShareTable table = Table();
   ASSERT_TRUE(table.JoinRun("1", "u", "p", Terms(0, 0, 4)).ok());
@@ -283,7 +282,7 @@ TEST_F(ShareTableTest, AStoppedProcessDoesNotHoldUpTheOthersForEver) {
   ShareTable table = Table();
   ASSERT_TRUE(table.JoinRun("1", "u", "p", Terms()).ok());
   const auto seat = Seat(table, "1");
-  // It has the right to change the table, and does nothing.
+  // This process holds the table's lock and does nothing.
   Child stopped([&] {
     const int fd = ::open(Path().c_str(), O_RDWR);
     struct flock lock {};

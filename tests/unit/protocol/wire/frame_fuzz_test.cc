@@ -1,5 +1,5 @@
-// ParseFrame over bytes that no honest peer sends: it never crashes, never reads
-// outside (the sanitizer presets look), and what it accepts is as frame.h says.
+// Calls ParseFrame with bytes no correct peer sends. It never crashes and never reads outside the
+// input (checked by the sanitizer presets). Accepted frames are as described in frame.h.
 #include <gtest/gtest.h>
 
 #include <random>

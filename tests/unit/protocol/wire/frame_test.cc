@@ -16,7 +16,7 @@ std::vector<std::byte> Sample() {
   return MakeFrame(message, 5, 6);
 }
 
-// The sample with one byte of its header replaced.
+// The sample, with one byte of its header replaced.
 std::vector<std::byte> SampleWith(std::size_t offset, int value) {
   std::vector<std::byte> frame = Sample();
   frame[offset] = static_cast<std::byte>(value);
@@ -51,8 +51,8 @@ TEST(Frame, MayBeFollowedByOtherBytes) {
   EXPECT_EQ(frame->payload.size(), whole - sizeof(FrameHeader));
 }
 
-// The wire form, byte by byte, as frame.h draws it and the codecs write it: two
-// versions of cuspan that disagree here must have different frame versions.
+// The wire form by byte, as drawn in frame.h and written by the codecs. If two versions of cuspan
+// differ here, their frame versions must differ.
 TEST(Frame, IsWrittenAsTheFormatSays) {
   const std::byte arguments[] = {std::byte{0xaa}, std::byte{0xbb}};
   Launch launch;
@@ -143,7 +143,7 @@ TEST(Frame, RefusesALengthBeyondTheLimitThoughTheBytesAreThere) {
 TEST(Frame, RefusesHalfAHeader) {
   const std::vector<std::byte> frame = Sample();
   for (std::size_t length = 0; length < frame.size(); ++length) {
-    // In memory of its own, so that a sanitizer sees a read past its end.
+    // A separate allocation lets a sanitizer detect reads past its end.
     const std::vector<std::byte> cut(frame.begin(),
                                      frame.begin() + static_cast<std::ptrdiff_t>(length));
     EXPECT_EQ(Parse(cut).code(), StatusCode::kInvalid) << length;
@@ -196,10 +196,10 @@ TEST(ParseMessage, UnknownOpsHaveAFrameAndNoMessage) {
   EXPECT_FALSE(ParseMessage<GraphClear>(*frame).ok());
 }
 
-// --- What the limits promise
+// --- Guarantees of the limits
 
 TEST(Limits, ALaunchWithAllArgumentsFitsAFrame) {
-  const std::vector<std::byte> arguments(32764);  // CUDA's limit of kernel parameters.
+  const std::vector<std::byte> arguments(32764);  // CUDA's limit of kernel parameters (bytes).
   Launch launch;
   launch.arguments = arguments;
   EXPECT_LE(MakeFrame(launch).size(), kMaxFrameBytes);

@@ -1,4 +1,5 @@
-// Copies between devices through the channel of two proxies, of which the test is the other one.
+// Tests copies between devices through the channel of two proxies. The test acts as the other
+// proxy.
 #include <random>
 
 #include "tests/unit/proxy/loopback/server_fixture.h"
@@ -14,7 +15,7 @@ constexpr std::chrono::seconds kPatience{30};
 
 class PeerCopiesTest : public ServerTest {
  protected:
-  // A run of bytes, as both ops have it.
+  // Location of contiguous bytes, as used by both ops.
   static BoxLocation At(std::uint64_t address) {
     BoxLocation place;
     place.address = address;
@@ -31,7 +32,7 @@ class PeerCopiesTest : public ServerTest {
     client.Post(PeerReceive{stream, kJoin, transfer, At(address), Run(bytes)}, 5);
   }
 
-  // The next message of the session to the other proxy.
+  // Returns the next message from the session to the other proxy.
   template <typename T>
   T Next() {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -50,7 +51,7 @@ class PeerCopiesTest : public ServerTest {
     ADD_FAILURE() << "no " << OpName(T::kOp) << " comes";
     return {};
   }
-  // Nothing has come from it, though it has handled all that the client sent.
+  // True if the session has sent nothing after handling all frames of the client.
   bool Silent() {
     EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
     return !peer->HasFrame();
@@ -95,7 +96,7 @@ TEST_F(PeerCopiesTest, TheReceiverAsksWhenItsDeviceHasComeToTheCopy) {
   EXPECT_TRUE(Silent()) << "work before it is pending";
   gpu.Let(1);
   EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
-  // What follows in the stream waits for all of it.
+  // Later work of the stream waits for the whole copy.
   PostAdd(stream, block, 1, 8);
   for (std::size_t offset = 0; offset < bytes.size(); offset += 4096)
     SendChunk(1, offset,
@@ -134,7 +135,7 @@ TEST_F(PeerCopiesTest, TheSenderSendsWhenItIsAskedAndItsStreamWaitsForTheEnd) {
 TEST_F(PeerCopiesTest, AStreamWhoseOrderDoesNotCountGoesOnWhenAllIsSent) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
-  // The question may overtake the op.
+  // Clear to send may arrive before the op.
   peer->Post(PeerClearToSend{1});
   PostSend(stream, 1, block + 64, 100, false);
   PostAdd(stream, block, 1, 8);
@@ -171,7 +172,7 @@ TEST_F(PeerCopiesTest, AFailureElsewhereEndsTheCopyAndNotTheDevice) {
   EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
   SendChunk(1, 0, Pattern(4096, 1));
   peer->Post(PeerEnd{1, CUDA_ERROR_ILLEGAL_ADDRESS});
-  // And one that failed before it was announced.
+  // Failures may also arrive before clear to send.
   peer->Post(PeerEnd{2, CUDA_ERROR_INVALID_VALUE});
   PostSend(stream, 3, block, 100, true);
   peer->Post(PeerEnd{3, CUDA_ERROR_LAUNCH_FAILED});
@@ -179,7 +180,7 @@ TEST_F(PeerCopiesTest, AFailureElsewhereEndsTheCopyAndNotTheDevice) {
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
   ExpectFailures(
       {CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_DEVICE_UNAVAILABLE});
-  // Late chunks of what has failed are nobody's.
+  // Late chunks of failed copies are ignored.
   SendChunk(1, 4096, Pattern(100, 1));
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(peer->TakeSlot().has_value()) << "every slot came back";
 }
@@ -213,7 +214,7 @@ TEST_F(PeerCopiesTest, TheOtherProxysEndEndsItsCopies) {
   EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
   peer->Close(true);
   ASSERT_TRUE(AwaitFailures(2));
-  // And of those that come later.
+  // Later copies fail, too.
   PostReceive(stream, 3, block, 100);
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
   ExpectFailures({CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_DEVICE_UNAVAILABLE,
@@ -241,7 +242,7 @@ TEST_F(PeerCopiesTest, NonsenseEndsTheJoinAndNothingElse) {
   const std::uint64_t stream = loopback.NewStream();
   PostReceive(stream, 1, block, 3 * 4096);
   EXPECT_EQ(Next<PeerClearToSend>().transfer, 1U);
-  SendChunk(1, 4096, Pattern(4096, 1));  // Not the first one.
+  SendChunk(1, 4096, Pattern(4096, 1));  // Not the first chunk.
   EXPECT_TRUE(AwaitClosed());
   ASSERT_TRUE(AwaitFailures(1));
   PostAdd(stream, block, 1, 8);
@@ -286,7 +287,7 @@ TEST_F(PeerCopiesTest, AnyMessagesAreSurvived) {
   }
 }
 
-// The worker waits for the channel while all that it would be given to is about to go.
+// The worker waits for the channel while the session's state is about to be destroyed.
 TEST_F(PeerCopiesTest, AChannelMayComeWhileTheSessionEnds) {
   client.Ask(PeerJoin{kJoin + 1});
   client.channel().Close(false);

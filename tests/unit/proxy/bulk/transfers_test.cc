@@ -1,4 +1,4 @@
-// The bytes of large copies: chunks, and the slots that they lie in.
+// Tests the contents of large copies: chunks and their slots.
 #include <algorithm>
 
 #include "tests/unit/proxy/loopback/server_fixture.h"
@@ -24,7 +24,7 @@ TEST_F(OrderTest, ChunksAreSubmittedAsTheyComeAndSlotsGoBackWhenTheDeviceHasRead
     const std::optional<std::uint32_t> slot = client.channel().TakeSlot();
     ASSERT_TRUE(slot.has_value());
     std::memcpy(client.channel().OutgoingSlot(*slot), bytes.data() + i * 4096, 4096);
-    client.Post(Chunk{1, bytes.size() + (3 - i) * 4096, 4096, *slot});  // Any order will do.
+    client.Post(Chunk{1, bytes.size() + (3 - i) * 4096, 4096, *slot});  // Any order is allowed.
   }
   const std::vector<std::byte> copied = Read(stream, block, 2 * bytes.size());
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), copied.begin()));
@@ -64,7 +64,7 @@ TEST_F(OrderTest, ASmallCopyFromTheDeviceNeedsNoSlot) {
   EXPECT_GE(told.chunks[0].slot, client.channel().layout().staging_slots);
 }
 
-// Frames that lie next to each other are one message between nodes.
+// Adjacent frames travel between nodes in one message.
 TEST_F(OrderTest, TheEndOfACopyFromTheDeviceIsItsStreamsWhereNothingFollows) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
@@ -80,7 +80,7 @@ TEST_F(OrderTest, TheEndOfACopyFromTheDeviceIsItsStreamsWhereNothingFollows) {
   const std::size_t asked = Count(gpu.Log(), "asked 1");
   const std::uint32_t request = client.Ask(StreamSynchronize{stream});
   ASSERT_TRUE(gpu.WaitForLog("add 1", 2));
-  gpu.LetNext(1, 2);  // The copy, and the record behind it.
+  gpu.LetNext(1, 2);  // The copy and its record.
   ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 2; }));
   ASSERT_TRUE(gpu.WaitForLog("asked 1", asked + 1));
   EXPECT_EQ(word, 5U);
@@ -93,15 +93,15 @@ TEST_F(OrderTest, ACopyFromTheDeviceThatWaitsForSlotsHoldsItsStreamOnly) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
   const std::uint64_t other = loopback.NewStream();
-  add();  // Before the client stops to listen.
+  add();  // Before the client stops receiving.
   client.HoldChunks(true);
   std::vector<std::byte> place(8 * 4096);
   client.ReceiveTo(1, place.data());
-  gpu.Hold(1);  // A chunk that is alone would need no slot.
+  gpu.Hold(1);  // A single pending chunk would need no slot.
   client.Post(CopyFromDevice{stream, block, place.size(), 1});
   ASSERT_TRUE(gpu.WaitForLog("from-device 1", 4));
   gpu.Let(1);
-  client.Post(Memset{stream, block, 1, 1, place.size()});  // Must not be seen by the copy.
+  client.Post(Memset{stream, block, 1, 1, place.size()});  // The copy must not see this.
   PostAdd(other, block + (1 << 19), 1, 1);
   ASSERT_TRUE(gpu.WaitForLog("add 2"));
   EXPECT_EQ(Count(gpu.Log(), "from-device 1"), 4U);

@@ -1,5 +1,5 @@
-// Whole sessions over drivers as they are: the software GPU where it is built,
-// NVIDIA's where there is a GPU. The kernels are nvcc's fat binary.
+// Tests whole sessions with real drivers: the software GPU if it is built, and NVIDIA's driver if
+// there is a GPU. The kernels are a fat binary of nvcc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ Bytes BytesOf(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-// Arguments one behind the other.
+// Packs the arguments one after the other.
 template <typename... T>
 std::vector<std::byte> Arguments(const T&... values) {
   std::vector<std::byte> bytes;
@@ -125,7 +125,7 @@ TEST_P(DriverTest, VectorAddition) {
   EXPECT_TRUE(session->End().ok());
 }
 
-// Every second and third byte, and whole words, over what is there.
+// Overwrites every second and third byte, and whole words.
 TEST_P(DriverTest, PatchesWriteWhatTheirMasksSay) {
   const std::uint64_t block = session->Map(64 << 20);
   const std::uint64_t stream = session->NewStream(CU_STREAM_NON_BLOCKING);
@@ -142,7 +142,7 @@ TEST_P(DriverTest, PatchesWriteWhatTheirMasksSay) {
   }
   client().Post(PatchMemory{stream, block, BytesOf(mask), BytesOf(data)});
   EXPECT_EQ(Receive<std::uint8_t>(stream, block, expected.size()), expected);
-  // A short one.
+  // A short patch.
   data = {1, 2, 3, 4, 5, 6, 7, 8};
   mask = {0x81};
   expected[kBytes] = 1;
@@ -235,8 +235,7 @@ TEST_P(DriverTest, EventsOrderStreamsAndMeasureTime) {
   EXPECT_TRUE(client().Await([](const Told& told) { return told.reached.size() == 2; }));
 }
 
-// Large inline copies behind work that has not run: the receiving thread must not wait for the
-// device.
+// Large inline copies after pending work: the receiving thread must not wait for the device.
 TEST_P(DriverTest, InlineCopiesOfTheLargestSize) {
   const std::uint64_t block = session->Map(64 << 20);
   const std::uint64_t stream = session->NewStream();

@@ -1,5 +1,5 @@
-// Stands in for libnvidia-ml.so.1: knows GPU-01000000-… with 5 bytes free, and the part of a GPU
-// MIG-02000000-… with 3. The first is at 41 degrees, and tells other things that tests ask for.
+// Replaces libnvidia-ml.so.1. It has GPU-01000000-… with 5 bytes free and the MIG device
+// MIG-02000000-… with 3. The GPU reports 41 degrees, and further values used by tests.
 #include <cstring>
 #include <string>
 

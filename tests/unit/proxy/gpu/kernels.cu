@@ -1,4 +1,4 @@
-// Kernels for sessions over a real driver or the software GPU.
+// Kernels for sessions with a real driver or the software GPU.
 __device__ int offset = 1000;
 
 extern "C" __global__ void vector_add(const float* a, const float* b, float* sum, int count) {

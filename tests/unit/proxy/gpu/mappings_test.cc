@@ -1,4 +1,4 @@
-// What a proxy has of the client's shared region.
+// Tests a proxy's mappings of the client's shared region.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kHalf = 4 << 20;
 constexpr std::uint64_t kPiece = 2 << 20;
-// Amid addresses that nobody has: which there are differs with the sanitizers.
+// Amid unused addresses. They differ between sanitizers.
 const std::uint64_t kBase = [] {
   constexpr std::uint64_t kRoom = std::uint64_t{64} << 30;
   void* const room =
@@ -39,7 +39,7 @@ class SharedRegionTest : public ::testing::Test {
   std::unique_ptr<Device> device_;
 };
 
-// Addresses of this process that somebody else has.
+// Addresses of this process occupied by another mapping.
 class Taken {
  public:
   explicit Taken(std::uint64_t address)

@@ -42,20 +42,20 @@ TEST(NvmlDevice, QuestionsOfAllForms) {
 }
 
 TEST(NvmlDevice, WhatCanNotBeAnswered) {
-  // The library's own results, without values.
+  // Errors of the library itself, without values.
   EXPECT_EQ(Ask("nvmlDeviceGetTemperature", {9}).result, nvml::kInvalidArgument);
   EXPECT_TRUE(Ask("nvmlDeviceGetTemperature", {9}).values.empty());
   EXPECT_EQ(Ask("nvmlDeviceGetTemperature", {0}, 2).result, nvml::kNotSupported);
   EXPECT_EQ(Ask("nvmlDeviceGetFieldValues", {82, 0}).result, nvml::kNotSupported);
-  // No such question, whether the library has the function or not.
+  // Not a supported question, even if the library has the function.
   EXPECT_EQ(Ask("nvmlShutdown", {}).result, nvml::kFunctionNotFound);
   EXPECT_EQ(Ask("", {}).result, nvml::kFunctionNotFound);
-  // A question of which this library knows nothing.
+  // A question unknown to this library.
   EXPECT_EQ(Ask("nvmlDeviceGetPowerUsage", {}).result, nvml::kFunctionNotFound);
-  // A device that it does not know, as it knows no software GPU.
+  // A device unknown to it, like a software GPU.
   EXPECT_EQ(Ask("nvmlDeviceGetTemperature", {0}, 77).result, nvml::kNotSupported);
   EXPECT_EQ(Ask("nvmlDeviceGetP2PStatus", {2, 77, 0, 0, 0}).result, nvml::kNotFound);
-  // As many arguments as the function takes.
+  // Wrong number of arguments.
   EXPECT_EQ(Ask("nvmlDeviceGetTemperature", {}).result, nvml::kInvalidArgument);
   EXPECT_EQ(Ask("nvmlDeviceGetTemperature", {0, 0}).result, nvml::kInvalidArgument);
   EXPECT_EQ(Ask("nvmlDeviceGetFieldValues", {83}).result, nvml::kInvalidArgument);

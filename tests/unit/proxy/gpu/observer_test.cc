@@ -18,7 +18,7 @@ T Must(Result<T> result) {
   return std::move(*result);
 }
 
-// An observer of the fake NVML's first device, in a thread, and its client's end of the channel.
+// An observer of the fake NVML's first device, in a thread, and the client's end of its channel.
 class Observer : public ::testing::Test {
  protected:
   Observer() {
@@ -69,7 +69,7 @@ TEST_F(Observer, AnswersUntilTheChannelIsClosed) {
   EXPECT_TRUE(Ended().ok());
 }
 
-// It is no proxy that does work.
+// An observer does no GPU work.
 TEST_F(Observer, EndsWithWhateverElseComes) {
   client_->Post(MemoryMap{0x1000, 0x1000}, 1);
   const Status ended = Ended();

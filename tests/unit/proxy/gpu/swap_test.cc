@@ -1,4 +1,4 @@
-// Device memory that is swapped out and back, over drivers as they are.
+// Tests swapping device memory out and in, with real drivers.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -68,7 +68,7 @@ TEST_P(SwapTest, MemoryIsGivenBackAndComesBackWithItsContent) {
   ASSERT_EQ(mappings_->Map(b, kSwapPiece), CUDA_SUCCESS);
   Fill(a, 1), Fill(b, -7);
   const std::uint64_t free = Free();
-  // What was saved before is not taken for what is there now.
+  // A later swap-out must save the current content, not keep an older copy.
   for (int round = 0; round < 3; ++round) {
     ASSERT_EQ(mappings_->SwapOut(kAll), CUDA_SUCCESS);
     EXPECT_EQ(mappings_->swapped_bytes(), 2 * kSwapPiece);
@@ -94,7 +94,7 @@ TEST_P(SwapTest, OnlySoMuchGoesAsIsWanted) {
   ASSERT_EQ(mappings_->SwapIn(), CUDA_SUCCESS);
   for (const std::uint64_t piece : {0, 1, 2})
     ExpectFilled(a + piece * kSwapPiece, static_cast<int>(piece));
-  // Unmapped as it was mapped, whatever it is made of.
+  // Memory is unmapped in the size it was mapped, regardless of its pieces.
   EXPECT_EQ(mappings_->Unmap(a, kSwapPiece), CUDA_ERROR_INVALID_VALUE);
   ASSERT_EQ(mappings_->SwapOut(kSwapPiece), CUDA_SUCCESS);
   const std::uint64_t free = Free();
@@ -137,7 +137,7 @@ TEST_P(SwapTest, NothingOfItIsExported) {
 TEST_P(SwapTest, ReservedAddressesComeBackWithTheSameMemory) {
   ASSERT_EQ(reservations_->Reserve(kReserved, 4 * kSwapPiece), CUDA_SUCCESS);
   ASSERT_EQ(reservations_->Make(1, kSwapPiece), CUDA_SUCCESS);
-  // The same memory at two addresses, the first of which may only be read.
+  // The same memory at two addresses, the first of them read-only.
   const std::uint64_t a = kReserved, b = a + 2 * kSwapPiece;
   for (const std::uint64_t at : {a, b})
     ASSERT_EQ(reservations_->Map(at, kSwapPiece, 1), CUDA_SUCCESS);
@@ -153,7 +153,7 @@ TEST_P(SwapTest, ReservedAddressesComeBackWithTheSameMemory) {
   ExpectFilled(a, 11), ExpectFilled(b, 11);
   Fill(b, 12);
   ExpectFilled(a, 12);
-  // Its number can be given back, and used again.
+  // The allocation's number can be released and used again.
   EXPECT_EQ(reservations_->End(1), CUDA_SUCCESS);
   EXPECT_EQ(reservations_->Make(1, kSwapPiece), CUDA_SUCCESS);
 }
@@ -177,7 +177,7 @@ TEST_P(SwapTest, MemoryWithoutANumberComesBackAsWell) {
 
 TEST_P(SwapTest, MemoryThatNothingCanReadComesBack) {
   ASSERT_EQ(reservations_->Reserve(kReserved, 2 * kSwapPiece), CUDA_SUCCESS);
-  // One that was mapped before, and one that is, without access.
+  // One allocation was unmapped, the other is mapped without access.
   const auto map = [&](std::uint64_t at, std::uint64_t number) {
     ASSERT_EQ(reservations_->Map(at, kSwapPiece, number), CUDA_SUCCESS);
     ASSERT_EQ(reservations_->SetAccess(at, kSwapPiece, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),

@@ -1,5 +1,5 @@
-// Copies of boxes through a whole session over the fake GPU: the bytes of chunks, which end
-// anywhere in a row, come to the right rows; what is not the client's is refused.
+// Tests copies of boxes in a whole session over the fake GPU. Chunks may end within a row, and
+// their bytes must reach the right rows. Memory not owned by the client is refused.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -7,7 +7,8 @@ namespace {
 
 using BoxTest = ServerTest;
 
-// Rows 100 bytes apart in planes of 80 rows; the box is 70 × 60 × 3, which no chunk divides.
+// Rows are 100 bytes apart, in planes of 80 rows. The box is 70 × 60 × 3, not a multiple of a
+// chunk.
 constexpr BoxExtent kExtent = {70, 60, 3};
 BoxLocation PlaceAt(std::uint64_t address) { return {0, address, 100, 80, 0, 0, 0}; }
 constexpr std::size_t kSpan = (2 * 80 + 59) * 100 + 70;
@@ -50,7 +51,7 @@ TEST_F(BoxTest, RowsAreSetAndWhatLiesBetweenThemIsNot) {
     ASSERT_EQ(bytes[i], std::byte(i % 100 < 30 ? 7 : 1)) << i;
 }
 
-// Outside of the client's memory, and extents whose product does not fit 64 bits.
+// Memory outside of the client's, and extents with a product exceeding 64 bits.
 TEST_F(BoxTest, WhatIsNotTheClientsIsRefusedAndTheSessionLives) {
   const std::uint64_t block = loopback.Map();
   client.Post(CopyBoxOnDevice{0, PlaceAt(block), PlaceAt(block + kWindowBytes), kExtent});

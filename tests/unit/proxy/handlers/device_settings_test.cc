@@ -1,4 +1,4 @@
-// Limits of the device.
+// Tests limits of the device.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {

@@ -1,4 +1,4 @@
-// Records of events, and what waits for them.
+// Tests records of events, and waits for them.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -63,7 +63,7 @@ TEST_F(OrderTest, ASignalMayComeBeforeOrAfterItsWait) {
   EXPECT_EQ(ReadWord(stream, block), 2U);
 }
 
-// At some of its ops a stream gets an event of the proxy's own, by which it follows its progress.
+// After some of a stream's ops, the proxy records its own event to track the progress.
 TEST_F(OrderTest, ARecordIsReachedBeforeWhatTheProxyRecordsBehindIt) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t event = loopback.NewHandle();
@@ -76,7 +76,7 @@ TEST_F(OrderTest, ARecordIsReachedBeforeWhatTheProxyRecordsBehindIt) {
     for (std::uint64_t i = 0; i < before; ++i) PostAdd(stream, block, 1, 1);
     client.Post(EventRecord{event, stream, before + 1});
     client.Call(MemoryInfo{});
-    // What else the proxy records between these stays pending with the work behind it.
+    // Other records of the proxy in between stay pending, like the work after them.
     gpu.LetNext(number, before + 1 + before / 64);
     ASSERT_TRUE(AwaitReached(event, before + 1)) << before << " ops before the record";
     gpu.Let(number);

@@ -1,4 +1,4 @@
-// Finding kernels and variables.
+// Tests lookups of kernels and variables.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -30,8 +30,8 @@ TEST_F(CallTest, KernelsAndVariables) {
   client.Post(Memset{0, variable.address + 60, 0, 1, 5});  // Beyond its end.
   client.Post(ModuleUnload{module()});
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
-  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // The worker has unloaded it.
-  client.Post(Memset{0, variable.address, 0, 1, 1});          // Not there any more.
+  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // The worker has unloaded the module.
+  client.Post(Memset{0, variable.address, 0, 1, 1});          // The variable is gone.
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
   EXPECT_EQ(client.Now().failures.size(), 2U);
 }

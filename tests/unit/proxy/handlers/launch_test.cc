@@ -1,18 +1,17 @@
-// Launches that come faster than they are handed over: in batches, with what each of them does, and
-// with the errors that each has, as if they had been handed over one by one.
+// Tests launches arriving faster than they are submitted. They are submitted in batches, with the
+// same effects and errors as one by one.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
 namespace {
 
-// More than a proxy hands over before the device has done some of it, and enough behind that to be
-// worth batches.
+// More launches than a proxy submits ahead of the device, with enough left to form batches.
 constexpr std::uint32_t kFlood = 1000;
 
 class LaunchTest : public ServerTest {
  protected:
   void SetUp() override { ASSERT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS); }
-  // Launches that all wait at the proxy before the first of them runs.
+  // Posts launches. All wait at the proxy before the first of them runs.
   void Flood(std::uint32_t launches = kFlood) {
     gpu.Hold(kStream);
     for (std::uint32_t i = 0; i < launches; ++i) PostAdd(stream, block, 1, 1);
@@ -21,12 +20,12 @@ class LaunchTest : public ServerTest {
     EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // All have arrived.
     gpu.Let(kStream);
   }
-  // A flood after which the graphs are there, and how often it was added to the word.
+  // Posts a flood and waits until its graphs exist. Returns the number of additions to the word.
   std::uint32_t FloodOnce() {
     Flood();
     Let();
     EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
-    EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // By the worker, behind them.
+    EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // Made by the worker after them.
     return kFlood;
   }
   std::size_t Batches() const { return Count(gpu.Log(), "graph 1"); }
@@ -57,7 +56,8 @@ TEST_F(LaunchTest, AFewLaunchesAreNot) {
   EXPECT_EQ(Batches(), before);
 }
 
-// The order of a stream: each launch finds what the one before it left, and so do copies between.
+// The order of the stream holds: each launch sees the result of the previous, and so do copies
+// between them.
 TEST_F(LaunchTest, WhatComesBetweenStaysThere) {
   FloodOnce();
   const std::size_t before = Batches();
@@ -108,12 +108,12 @@ INSTANTIATE_TEST_SUITE_P(Launches, RefusingDriverTest,
 TEST_F(LaunchTest, AModuleGoesWithWhatWasMadeOfItsKernels) {
   FloodOnce();
   Flood();
-  client.Post(ModuleUnload{module()});  // Behind them.
+  client.Post(ModuleUnload{module()});  // After the launches.
   EXPECT_EQ(client.Call(LimitGet{CU_LIMIT_STACK_SIZE}).result, CUDA_SUCCESS);
   std::size_t before = Batches();
   gpu.Let(kStream);
   EXPECT_EQ(ReadWord(stream, block), 2 * kFlood);
-  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // The worker has unloaded it.
+  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // The worker has unloaded the module.
   EXPECT_EQ(Batches(), before) << "launches of kernels that go are handed over one by one";
   module_ = add_ = 0;
   FloodOnce();
@@ -142,10 +142,11 @@ TEST_F(LaunchTest, AStreamMayGoBeforeItsGraphsAreMade) {
   const std::uint64_t other = loopback.NewHandle();
   const std::vector<std::byte> image = AnyImage();
   client.Post(ModuleImage{other, image.size(), 0, image});
-  const std::uint32_t loading = client.Ask(ModuleLoad{other, {}});  // The worker waits in it.
+  const std::uint32_t loading = client.Ask(ModuleLoad{other, {}});  // The worker blocks here.
   Flood();
   client.Post(StreamDestroy{stream});
-  // Others follow those that run, whose number asks for graphs, were it not for the destruction.
+  // More launches are submitted now. Their number would cause graphs to be made, but the stream is
+  // being destroyed.
   gpu.LetNext(kStream, 200);
   gpu.LetModulesLoad();
   client.AwaitReply<ModuleLoad>(loading);
@@ -154,7 +155,7 @@ TEST_F(LaunchTest, AStreamMayGoBeforeItsGraphsAreMade) {
   EXPECT_EQ(ReadWord(0, block), kFlood);
 }
 
-// What was made before is not used any more: the fake GPU would end the test.
+// Graphs made before are not used any more: the fake GPU would abort.
 TEST_F(LaunchTest, ALimitIsSetForBatchesToo) {
   FloodOnce();
   EXPECT_EQ(client.Call(LimitSet{CU_LIMIT_STACK_SIZE, 4096}).result, CUDA_SUCCESS);

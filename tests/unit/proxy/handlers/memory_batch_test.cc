@@ -1,4 +1,4 @@
-// Stream memory operations through a whole session over the fake GPU.
+// Tests stream memory operations in a whole session over the fake GPU.
 #include "common/format.h"
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
@@ -26,7 +26,7 @@ TEST_F(MemoryBatchTest, AWaitHoldsUpNothingButItsStream) {
   EXPECT_EQ(ReadWord(other, block + 4), 10U);
 }
 
-// More than the driver takes of a stream before it makes the calling thread wait.
+// More ops than the driver accepts for a stream before it blocks the calling thread.
 TEST_F(MemoryBatchTest, MuchBehindAWaitHoldsUpNothingEither) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t waiting = loopback.NewStream();
@@ -95,7 +95,7 @@ TEST_F(MemoryBatchTest, AGraphHasThemAsNodes) {
   EXPECT_EQ(Count(log, "node barrier"), 1U);
   EXPECT_EQ(Count(log, Format("node write-value 8 {} {} 0", block + 8, 0x5'0000'0006)), 1U);
   EXPECT_EQ(Count(log, Format("node wait-value 4 {} 1 {}", block, CU_STREAM_WAIT_VALUE_EQ)), 1U);
-  // Of what is not the client's, nothing can be made.
+  // Memory not owned by the client is refused.
   const std::uint64_t wrong = loopback.NewHandle();
   client.Post(GraphCreate{wrong});
   client.Post(GraphMemoryBatch{wrong, {}, {{kWrite, block + kWindowBytes, 1, 0}}});

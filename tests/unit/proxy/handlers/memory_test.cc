@@ -1,4 +1,4 @@
-// Mapping memory.
+// Tests mapping of memory.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -30,7 +30,7 @@ TEST_F(OrderTest, UnmappingWaitsForQueuesAndDevice) {
   client.Post(StreamWaitSignal{stream, 5});
   PostAdd(stream, block, 1, 1);
   const std::uint32_t unmap = client.Ask(MemoryUnmap{block, 1 << 20});
-  client.Post(StreamDestroy{stream});  // What it was given still runs.
+  client.Post(StreamDestroy{stream});  // Its work still runs.
   EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
   EXPECT_EQ(Count(gpu.Log(), "unmap"), 0U);
   client.Post(Signal{5});

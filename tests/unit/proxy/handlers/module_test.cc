@@ -1,4 +1,4 @@
-// Loading and unloading modules.
+// Tests loading and unloading of modules.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -69,7 +69,7 @@ TEST_F(CallTest, BadModulesAreRefusedByTheirCheck) {
   std::vector<std::byte> open_text = AnyImage();
   open_text.pop_back();
   EXPECT_EQ(load(open_text), CUDA_ERROR_INVALID_IMAGE);
-  // A fat binary that claims more bytes than there are.
+  // A fat binary with a size larger than its bytes.
   const std::uint32_t container[] = {0xba55ed50, 0x00100001, 1000, 0};
   const Bytes claimed = std::as_bytes(std::span(container));
   EXPECT_EQ(load({claimed.begin(), claimed.end()}), CUDA_ERROR_INVALID_IMAGE);

@@ -1,4 +1,4 @@
-// Writing chosen bytes.
+// Tests writing of selected bytes.
 #include "protocol/api/patch.h"
 
 #include "tests/unit/proxy/loopback/server_fixture.h"
@@ -8,7 +8,7 @@ namespace {
 
 class PatchTest : public ServerTest {
  protected:
-  // Memory that is 0, and a stream.
+  // Prepares memory filled with 0, and a stream.
   void SetUp() override {
     block_ = loopback.Map();
     client.Post(Memset{0, block_, 0, 1, 4096});
@@ -18,7 +18,7 @@ class PatchTest : public ServerTest {
   void Post(std::uint64_t address) {
     client.Post(PatchMemory{stream_, address, std::as_bytes(std::span(mask_)), data_});
   }
-  // What is there once the stream is done: the bytes of the mask, and nothing else.
+  // Expects the bytes of the mask, and no others, to be written once the stream is done.
   void ExpectPatched() {
     std::vector<std::byte> expected(data_.size() + 8);
     for (std::size_t i = 0; i < data_.size(); ++i)
@@ -50,12 +50,12 @@ TEST_F(PatchTest, OfTheLargestPiece) {
 TEST_F(PatchTest, ThatWaitsForItsTurnKeepsItsBytes) {
   client.Post(StreamWaitSignal{stream_, 5});
   Post(block_);
-  client.Post(Memset{0, block_ + 2048, 0, 1, 1});  // Another frame where its own was, in time.
+  client.Post(Memset{0, block_ + 2048, 0, 1, 1});  // Reuses the location of its frame.
   client.Post(Signal{5});
   ExpectPatched();
 }
 
-// A kernel that waits for the program may leave no room for another one.
+// A kernel waiting for the program may occupy the whole GPU.
 TEST_F(PatchTest, DoesNotWaitForRoomBesideAKernel) {
   const std::uint64_t busy = loopback.NewStream(CU_STREAM_NON_BLOCKING);
   PostAdd(busy, block_ + 2048, 1, 1);

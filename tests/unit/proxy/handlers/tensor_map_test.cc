@@ -1,4 +1,4 @@
-// Tensor maps, as the driver of the device encodes them.
+// Tests tensor maps encoded by the device's driver.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -36,14 +36,14 @@ TEST_F(TensorMapTest, TheDriverMayRefuse) {
   EXPECT_EQ(client.Call(TensorMapTiled{Layout(1), {16}}).result, CUDA_ERROR_INVALID_VALUE);
 }
 
-// As before CUDA 12.8.
+// Drivers before CUDA 12.8.
 TEST_F(TensorMapTest, TheDriverMayLackTheWideOnes) {
   ASSERT_EQ(gpu.driver().cuTensorMapEncodeIm2colWide, nullptr);
   EXPECT_EQ(client.Call(TensorMapIm2colWide{Layout(3), 0, 0, 64, 128, 0}).result,
             CUDA_ERROR_NOT_SUPPORTED);
 }
 
-// The driver would read beyond the arrays.
+// The driver would read past the end of the arrays.
 TEST_F(TensorMapTest, ARankBeyondTheArraysEndsTheSession) {
   expect_end_ok_ = false;
   client.Post(TensorMapTiled{Layout(6), {}});

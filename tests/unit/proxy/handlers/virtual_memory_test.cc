@@ -1,4 +1,4 @@
-// Memory that the program maps itself.
+// Tests memory mapped by the program itself.
 #include "protocol/api/address_plan.h"
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
@@ -14,7 +14,7 @@ class VirtualMemoryTest : public ServerTest {
     gpu.HaveOwnAddresses();
     EXPECT_EQ(client.Call(AddressReserve{kBase, 8 * kPiece}).result, CUDA_SUCCESS);
   }
-  // What the worker was given is done.
+  // Waits until the worker has done its work.
   void Settle() { EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS); }
   std::vector<int> Failures() {
     Settle();

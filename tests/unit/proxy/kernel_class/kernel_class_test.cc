@@ -1,4 +1,4 @@
-// The classes of kernels of which it is known what limits them.
+// Tests the classes of kernels with known bottlenecks.
 #include "proxy/kernel_class/kernel_class.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using scheduling::Limits;
 
-// As their drivers tell them.
+// Rates as reported by the driver.
 constexpr DeviceRates kH100{132, 90, 1'980'000, 2'619'000, 5120};
 constexpr DeviceRates kA100{108, 80, 1'410'000, 1'593'000, 5120};
 constexpr DeviceRates kRtx4090{128, 89, 2'520'000, 10'501'000, 384};
@@ -27,8 +27,7 @@ std::string KernelsFor(const std::string& target) {
   return text;
 }
 
-// What ncu told of them on an H100 (percentages of the peak of the SM and of DRAM) is in the
-// comments.
+// The comments are measurements of ncu on an H100 (percentages of the peak of the SM and of DRAM).
 constexpr const char* kByMemory[] = {
     "copy",                   // 7, 71
     "copy_bytes_by_vectors",  // 12, 89
@@ -85,7 +84,7 @@ TEST_P(ClassesOfNvcc, AreWhatIsKnown) {
   }
 }
 
-// A consumer's GPU has a quarter of the bandwidth for each multiprocessor, and few doubles.
+// A consumer GPU has a quarter of the bandwidth for each SM, and few FP64 units.
 TEST_P(ClassesOfNvcc, DependOnTheDevice) {
   EXPECT_EQ(ClassOn(kH100, "black_scholes"), Limits::kCompute);
   EXPECT_EQ(ClassOn(kRtx4090, "black_scholes"), Limits::kMemory);
@@ -103,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, ClassesOfNvcc, testing::Values("sm_75", "sm_80
 TEST(ClassOfTest, ComparesTimes) {
   KernelMix mix;
   EXPECT_EQ(ClassOf(mix, kH100), Limits::kUnknown) << "it does nothing";
-  // A multiprocessor of an H100 does 128 multiply-adds in the time of 11.5 bytes.
+  // An SM of an H100 does 128 multiply-adds in the time of 11.5 bytes.
   mix.bytes = 11.5;
   mix.fp32 = 128;
   const UnitTimes times = TimesOf(mix, kH100);
@@ -141,7 +140,7 @@ TEST(ClassOfTest, WhatIsNotKnownIsSaid) {
     EXPECT_EQ(ClassOf(mix, rates), Limits::kUnknown);
   mix.unknown_work = 1;
   EXPECT_EQ(ClassOf(mix, kH100), Limits::kUnknown);
-  // Copies of unknown size can only be more.
+  // Copies of unknown size can only add bytes.
   mix = {};
   mix.tensor = 1'000'000;
   mix.bytes = 100;
@@ -164,11 +163,11 @@ TEST(ClassOfTest, NoRateIsZero) {
   }
 }
 
-// --- Any text.
+// --- Damaged text
 
 TEST(MixOfTest, DamagedTextGivesAnErrorOrAMix) {
   const std::string whole = KernelsFor("sm_80");
-  // One kernel after the other, so that each change is near what is read.
+  // One kernel at a time, so each change is in or near the text read.
   for (const char* kernel : {"histogram", "sines", "matrix_product_tensor", "n_body_by_calls"}) {
     std::mt19937 random(static_cast<std::mt19937::result_type>(FuzzSeed(1)));
     const std::size_t at = whole.find(std::string(".visible .entry ") + kernel);

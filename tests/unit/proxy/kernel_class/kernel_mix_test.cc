@@ -1,4 +1,4 @@
-// What is counted in PTX, instruction by instruction.
+// Tests the counts of PTX instructions.
 #include "proxy/kernel_class/kernel_mix.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 namespace cuspan::kernel_class {
 namespace {
 
-// A kernel with that body, and registers for it: %r of 32 bits, %rd and %fd of 64, %f, %h, %p.
-// %rd0 is a pointer that depends on %tid.x and %ctaid.x, %rd1 the kernel's argument.
+// Makes a kernel with this body and registers for it: %r of 32 bits, %rd and %fd of 64, %f, %h, %p.
+// %rd0 is a pointer depending on %tid.x and %ctaid.x, %rd1 the kernel's argument.
 std::string Kernel(const std::string& body, const std::string& before = "") {
   return Format(R"(
 .version 8.0
@@ -45,7 +45,7 @@ std::string Kernel(const std::string& body, const std::string& before = "") {
                 before, body);
 }
 
-// What the body adds to what stands in every kernel.
+// Counts of the body, without the rest of the kernel.
 KernelMix MixOfBody(const std::string& body, const std::string& before = "") {
   const Result<KernelMix> mix = MixOf(Kernel(body, before), "kernel");
   EXPECT_TRUE(mix.ok()) << mix.status().message() << "\n" << body;
@@ -88,7 +88,7 @@ TEST(KernelMixTest, OneAddressForAWarpCountsOnce) {
                    4);
 }
 
-// Of the tiles of a matrix product, each is read by a row or a column of blocks.
+// Each tile of a matrix product is read by a row or a column of blocks.
 TEST(KernelMixTest, WhatBlocksHaveInCommonIsApart) {
   const std::string rows =
       "mov.u32 %r2, %ctaid.y; cvt.u64.u32 %rd2, %r2; add.s64 %rd3, %rd1, %rd2;"
@@ -100,7 +100,7 @@ TEST(KernelMixTest, WhatBlocksHaveInCommonIsApart) {
   EXPECT_EQ(mix.reread_bytes, 8);
 }
 
-// The same with one block index, of which a kernel makes rows and columns.
+// The same with one block index; the kernel derives row and column from it.
 TEST(KernelMixTest, PartsOfABlockIndexAreIndices) {
   const std::string parts =
       "div.u32 %r1, %r97, %r99; mul.lo.u32 %r2, %r1, %r99;"
@@ -112,7 +112,7 @@ TEST(KernelMixTest, PartsOfABlockIndexAreIndices) {
                                     "st.global.f32 [%rd7], %f1;");
   EXPECT_EQ(tiles.bytes, 4);
   EXPECT_EQ(tiles.reread_bytes, 8);
-  // Both parts are the whole.
+  // An address using both parts depends on the whole index.
   const KernelMix whole = MixOfBody(parts +
                                     "ld.global.f32 %f1, [%rd7]; st.global.f32 [%rd7], %f1;"
                                     "ld.global.f32 %f2, [%rd7+4];");
@@ -131,14 +131,14 @@ TEST(KernelMixTest, SmallVariablesStayInCaches) {
 }
 
 TEST(KernelMixTest, BulkCopiesAreTheBlocks) {
-  // Of 128 threads, where nothing is said.
+  // Assumes 128 threads by default.
   const KernelMix copies = MixOfBody(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd0], "
       "4096, [tile]; mov.u32 %r5, 2048;"
       "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [tile], %r5;");
   EXPECT_DOUBLE_EQ(copies.bytes, (4096 + 2048) / 128.0);
   EXPECT_EQ(copies.unknown_copies, 0);
-  // A tensor map's size is told to the barrier.
+  // The barrier's expected bytes give the size of a tensor map's copy.
   const std::string load =
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], "
       "[%rd1, {%r97, %r98}], [tile];";
@@ -204,9 +204,9 @@ TEST(KernelMixTest, LoopsWeigh) {
       MixOfBody("A: mul.f64 %fd1, %fd1, %fd2;" + inner + "setp.lt.s32 %p2, %r3, %r4; @%p2 bra A;");
   EXPECT_EQ(both.fp64, kLoopWeight);
   EXPECT_EQ(both.fp32, kLoopWeight * kLoopWeight);
-  // One behind the other.
+  // Two loops in a row.
   EXPECT_EQ(MixOfBody("A: add.f32 %f1, %f1, %f2; @%p2 bra A;" + inner).fp32, 2 * kLoopWeight);
-  // A way out of the middle, and a condition at the beginning.
+  // An exit in the middle, and a condition at the start.
   EXPECT_EQ(MixOfBody("A: setp.ge.s32 %p1, %r1, %r2; @%p1 bra E; add.f32 %f1, %f1, %f2;"
                       "@%p2 bra E; add.s32 %r1, %r1, %r3; bra.uni A; E: mul.f64 %fd1, %fd1, %fd2;")
                 .fp32,
@@ -240,7 +240,7 @@ TEST(KernelMixTest, WaysToTheEndOfTheProgramDoNotCount) {
                       before)
                 .fp32,
             0);
-  // As sin and cos do with huge arguments.
+  // Example: sin and cos of huge arguments.
   const KernelMix reduces = MixOfBody(
       "@%p1 bra OK; add.f32 %f1, %f1, %f2; mov.u64 %rd2, __cudart_i2opi_f;"
       "L: ld.global.u32 %r1, [%rd2]; add.s64 %rd2, %rd2, 4; @%p2 bra L; add.s32 %r1, %r1, 1;"
@@ -277,7 +277,7 @@ TEST(KernelMixTest, CallsOfWhatIsNotThereAreSaid) {
                 ".extern .func (.param .b32 r) vprintf (.param .b64 p, .param .b64 q);")
           .unknown_work,
       0);
-  // One that calls itself.
+  // A recursive call.
   EXPECT_GT(MixOfBody("call.uni again;", ".func again;\n.func again { call.uni again; ret; }\n")
                 .unknown_work,
             0);

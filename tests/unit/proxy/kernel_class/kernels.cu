@@ -1,4 +1,4 @@
-// Kernels of which it is known what limits them. The test reads their PTX; none is run.
+// Kernels with known bottlenecks. The test reads their PTX; it runs none.
 #include <cuda_fp16.h>
 #include <mma.h>
 
@@ -204,7 +204,7 @@ __global__ void n_body_direct(float4* forces, const float4* bodies, int n) {
   forces[INDEX] = {sum.x, sum.y, sum.z, 0};
 }
 
-// In a function of its own, whose pointers are generic.
+// A separate function with generic pointers.
 __device__ __noinline__ float3 AttractApart(float4 at, const float4* by, float3 sum) {
   return Attract(at, *by, sum);
 }
@@ -236,7 +236,7 @@ __global__ void matrix_product(float* c, const float* a, const float* b, int n) 
   c[row * n + column] = sum;
 }
 
-// Each thread has 4 × 4 of the result.
+// Each thread computes 4 × 4 of the result.
 __global__ void matrix_product_blocked(float* c, const float* a, const float* b, int n) {
   __shared__ float as[16][64], bs[16][64];
   const int tid = threadIdx.x, tx = tid % 16, ty = tid / 16;
@@ -261,7 +261,7 @@ __global__ void matrix_product_blocked(float* c, const float* a, const float* b,
     for (int j = 0; j < 4; ++j) c[(row + ty * 4 + i) * n + column + tx * 4 + j] = sums[i][j];
 }
 
-// Caches serve what many blocks read.
+// Data read by many blocks comes from caches.
 __global__ void matrix_product_naive(float* c, const float* a, const float* b, int n) {
   const int row = blockIdx.y * blockDim.y + threadIdx.y;
   const int column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -270,7 +270,7 @@ __global__ void matrix_product_naive(float* c, const float* a, const float* b, i
   c[row * n + column] = sum;
 }
 
-// On tensor cores: each warp has 32 × 32 of the result.
+// On tensor cores: each warp computes 32 × 32 of the result.
 __global__ void matrix_product_tensor(float* c, const __half* a, const __half* b, int n) {
   using namespace nvcuda::wmma;
   __shared__ __half as[64][32 + 8], bs[32][64 + 8];

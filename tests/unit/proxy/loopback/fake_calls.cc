@@ -1,4 +1,4 @@
-// The driver's functions of the fake GPU.
+// Driver functions of the fake GPU.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 namespace cuspan::proxy {
 namespace {
 
-// The options of the driver's compiler: it writes the same into both logs, and a number into each
-// option that returns one.
+// Options of the driver's compiler. Writes the same text into both logs, and a number into options
+// returning one.
 class FakeJit {
  public:
   FakeJit(unsigned count, const CUjit_option* names, void** values)
@@ -23,7 +23,7 @@ class FakeJit {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       const bool log = names_[i] == CU_JIT_INFO_LOG_BUFFER || names_[i] == CU_JIT_ERROR_LOG_BUFFER;
       if (log) {
-        // The size follows, as the proxy gives them.
+        // The next option is the size, as passed by the proxy.
         const auto room = reinterpret_cast<std::uintptr_t>(values_[i + 1]);
         const std::size_t bytes = std::min<std::size_t>(text.size(), room - 1);
         std::memcpy(values_[i], text.data(), bytes);
@@ -44,7 +44,7 @@ struct FakeLink {
   std::string inputs;
 };
 
-// What a driver without the function answers.
+// Result of a function missing in the driver.
 template <typename... Arguments>
 CUresult NotThere(Arguments...) {
   return CUDA_ERROR_NOT_SUPPORTED;
@@ -52,7 +52,7 @@ CUresult NotThere(Arguments...) {
 
 }  // namespace
 
-// Every driver function, under the name that the table has for it.
+// All driver functions, assigned to their table entries below.
 struct FakeCalls {
   static FakeGpu::Stream& StreamOf(CUstream stream) { return fake->StreamOf(stream); }
 
@@ -132,7 +132,7 @@ struct FakeCalls {
     if (bytes > (64 << 20)) return CUDA_ERROR_OUT_OF_MEMORY;
     if (const CUresult refusal = fake->Refusal("cuMemCreate"); refusal != CUDA_SUCCESS)
       return refusal;
-    // A handle is a file, which what is mapped of it keeps.
+    // A handle is a file; mappings keep its memory alive.
     const int file = ::memfd_create("fake-gpu", MFD_CLOEXEC);
     if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0)
       return CUDA_ERROR_OPERATING_SYSTEM;
@@ -184,7 +184,7 @@ struct FakeCalls {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
     std::byte* const memory = fake->Memory(to);
-    // A slot of the channel is read when the copy runs; a frame's bytes are taken at once, as the
+    // A slot of the channel is read when the copy runs. A frame's bytes are copied at once, as the
     // driver does.
     const bool slot = reinterpret_cast<std::uintptr_t>(from) % 4096 == 0;
     if (!slot) {
@@ -231,7 +231,7 @@ struct FakeCalls {
     });
   }
 
-  // --- Boxes and arrays. Arrays hold nothing: copies to and from them do nothing.
+  // --- Boxes and arrays. Arrays have no contents: copies to and from them do nothing.
   static CUresult CopyBox(const CUDA_MEMCPY3D* copy, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY)
@@ -294,7 +294,7 @@ struct FakeCalls {
     FakeJit(count, names, values).Write("loaded");
     return LoadModule(module, image);
   }
-  // A link state is its log and the inputs, one behind the other.
+  // A link state consists of its log and the concatenated inputs.
   static CUresult CreateLink(unsigned count, CUjit_option* names, void** values,
                              CUlinkState* state) {
     *state = reinterpret_cast<CUlinkState>(new FakeLink{FakeJit(count, names, values), {}});
@@ -376,7 +376,7 @@ struct FakeCalls {
   static CUresult FunctionAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
       *value = 1024;
-    else  // None of its kernels has anything to say about clusters.
+    else  // Its kernels set no cluster attributes.
       *value = attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET ? 0 : 7;
     return CUDA_SUCCESS;
   }

@@ -181,7 +181,7 @@ bool FakeGpu::Mapped(CUdeviceptr address, std::size_t bytes) const {
   const auto inside = [&](CUdeviceptr start, std::size_t size) {
     return address >= start && bytes <= size && address - start <= size - bytes;
   };
-  // From one mapping to the next, where they lie side by side.
+  // The range may span adjacent mappings.
   CUdeviceptr at = address;
   std::size_t left = bytes;
   for (const auto& [start, size] : Current().mapped) {

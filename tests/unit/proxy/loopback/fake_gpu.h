@@ -1,5 +1,5 @@
-// A driver of functions written for tests: a device whose streams run when the test lets them.
-// Memory is real, so that copied bytes can be compared.
+// A driver made of test functions, for a device with streams run under the test's control. Memory
+// is real, so copied bytes can be compared.
 #pragma once
 
 #include <condition_variable>
@@ -18,19 +18,18 @@
 
 namespace cuspan::proxy {
 
-// One at a time: the driver's functions find it through a global.
+// Only one exists at a time: the driver functions find it through a global.
 //
-// Streams are numbered as they were created, from 1; 0 is the legacy stream. Work of it and of
-// streams that were not made with CU_STREAM_NON_BLOCKING runs in the order in which it came.
-// Whoever retains the primary context gets one with addresses, memory, streams and faults of its
-// own, as each process has one; its legacy stream is numbered as the others are, but for the first.
-// What a thread does concerns the context that it made current. With its release, what is pending
-// in it is gone.
-// Kernels of every module: "add" (u64 address, u32 count, u32 value) adds to u32
-// elements; "nothing" () does nothing; "refused" () is refused with
-// CUDA_ERROR_INVALID_VALUE; "faults" () loses the context when it runs; "cuspan_patch"
-// does what the proxy's own kernel of that name does (proxy/gpu/patch_kernel.h). Variable:
-// "variable", 64 bytes.
+// Streams are numbered in order of creation, from 1; 0 is the legacy stream. As in CUDA, the legacy
+// stream and blocking streams wait for each other's earlier work. Each retain of the primary
+// context creates a context with its own addresses, memory, streams and faults, as in separate
+// processes. Its legacy stream has a number like other streams, except that of the first context.
+// Calls use the calling thread's current context. Releasing a context discards its pending work.
+//
+// Kernels of every module: "add" (u64 address, u32 count, u32 value) adds to u32 elements;
+// "nothing" () does nothing; "refused" () fails with CUDA_ERROR_INVALID_VALUE; "faults" () loses
+// the context when it runs; "cuspan_patch" works like the proxy's own kernel
+// (proxy/gpu/patch_kernel.h). Variable: "variable", 64 bytes.
 class FakeGpu {
  public:
   FakeGpu();
@@ -38,30 +37,30 @@ class FakeGpu {
 
   const Driver& driver() const { return driver_; }
 
-  // From now on work of this stream stays pending, until Let.
+  // From now on, work of this stream stays pending until Let.
   void Hold(int stream);
   void Let(int stream);
-  // Lets the next `count` pieces of work of a stream that is held run, of those it has.
+  // Runs the next `count` tasks of a held stream, at most those pending now.
   void LetNext(int stream, std::size_t count);
   void LetAll();
-  // The driver function of this name answers `result` from now on (CUDA_SUCCESS: does its work
-  // again).
+  // Makes the driver function, or the work with this name in the log, return `result`. CUDA_SUCCESS
+  // restores it.
   void Refuse(const std::string& function, CUresult result);
-  // Addresses of the device are its own from now on, whatever this process has there: each
-  // reservation is where it is wanted.
+  // Separates device addresses from the addresses of this process: each reservation gets the
+  // requested address.
   void HaveOwnAddresses();
-  // What cuMemGetInfo says from now on, of twice as much.
+  // Sets the free memory reported by cuMemGetInfo. The total is twice this.
   void HaveFree(std::uint64_t bytes);
-  // cuMemSetAccess waits while this is so.
+  // If true, cuMemSetAccess blocks until this is false again.
   void HoldAccess(bool hold);
-  // cuModuleLoadData waits until LetModulesLoad.
+  // Makes cuModuleLoadData block until LetModulesLoad.
   void HoldModules();
   void LetModulesLoad();
 
-  // What was handed over, in order: "add 1", "to-device 0", "record 2", "wait 2", …. And "asked 1"
-  // when the stream is asked for the first time after something else.
+  // Submitted work in order, each with its stream: "add 1", "to-device 0", "record 2", "wait 2", ….
+  // "asked 1" is the first query of stream 1 after other work.
   std::vector<std::string> Log() const;
-  // Waits until `count` entries equal to `entry` are there; false when that takes too long.
+  // Waits until the log has `count` entries equal to `entry`; false after a time-out.
   bool WaitForLog(const std::string& entry, std::size_t count = 1) const;
 
   struct Context;
@@ -76,7 +75,7 @@ class FakeGpu {
   struct Task {
     std::function<bool()> ready;
     std::function<void()> run;
-    std::uint64_t number;  // Counts all of them.
+    std::uint64_t number;  // Unique in all streams.
   };
   void InstallCalls();
   void InstallTensorMaps();
@@ -87,10 +86,10 @@ class FakeGpu {
   void LogAsked(Stream& stream);
   void RunAll();
   bool MayRun(const Stream& stream) const;
-  // Of the calling thread.
+  // Context of the calling thread.
   Context& Current() const;
   bool Mapped(CUdeviceptr address, std::size_t bytes) const;
-  // Where the memory of a device's address lies in this process.
+  // Converts a device address to an address in this process.
   std::byte* Memory(CUdeviceptr address) const;
   CUresult Refusal(const char* function) const;
 
@@ -106,8 +105,8 @@ class FakeGpu {
   bool has_own_addresses_ = false;
   std::vector<std::string> log_;
   std::vector<std::byte> variable_ = std::vector<std::byte>(64);
-  unsigned long long objects_ = 0;  // Textures and surfaces made so far.
-  std::uint64_t tasks_ = 0;         // Handed over so far.
+  unsigned long long objects_ = 0;  // Number of textures and surfaces created.
+  std::uint64_t tasks_ = 0;         // Number of tasks submitted.
   bool modules_held_ = false;
   bool access_held_ = false;
   std::uint64_t free_bytes_ = 1 << 20;

@@ -1,4 +1,4 @@
-// What the fake GPU is made of: for its own sources.
+// Parts of the fake GPU, for its own sources.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace cuspan::proxy {
 
-// How long a call waits for what the test is to do.
+// Maximum time a call waits for an action of the test.
 inline constexpr std::chrono::seconds kPatience{20};
 
 struct FakeGpu::Context {
@@ -34,9 +34,9 @@ struct FakeGpu::Stream {
   Context* context = nullptr;
   bool blocking = true;
   bool held = false;
-  std::size_t let = 0;  // How many may run though it is held.
+  std::size_t let = 0;  // Tasks allowed to run though held.
   std::deque<Task> tasks;
-  bool asked = false;  // Whether it is done, since it was given the last task.
+  bool asked = false;  // True if queried since the last task.
 };
 
 struct FakeGpu::Function {
@@ -44,13 +44,12 @@ struct FakeGpu::Function {
   std::vector<std::size_t> parameters;
 };
 
-// Memory operations, each a piece of work in its stream. Waits are for a value that is equal, or
-// one that is not less.
+// Memory operations, each a task of its stream. Waits are for an equal value, or for one not less.
 struct FakeMemoryBatch {
   static CUresult Call(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations,
                        unsigned flags);
-  // CUDA_ERROR_INVALID_VALUE for what a stream would not take either; otherwise the log has each as
-  // "node write-value" or "node wait-value" with bytes, address, value and flags, and "node
+  // Returns CUDA_ERROR_INVALID_VALUE for operations invalid in a stream, too. Logs the others as
+  // "node write-value" or "node wait-value" with bytes, address, value and flags, or as "node
   // barrier".
   static CUresult CheckNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& batch);
 
@@ -60,14 +59,14 @@ struct FakeMemoryBatch {
   static CUresult Do(const CUstreamBatchMemOpParams& operation, bool wait, CUstream stream);
 };
 
-// The proxy's own kernel, with so many threads; the caller holds the lock.
+// The proxy's own kernel. `threads` is its block size. The caller holds the lock.
 struct FakePatch {
   static CUresult Launch(std::size_t threads, CUstream stream, void** arguments);
 };
 
-// The one that is there, for the driver's functions.
+// The existing instance, used by the driver functions.
 extern FakeGpu* fake;
-// A context is its number, from 1, so that one of an earlier test does no harm.
+// A context is its number, from 1. Thus a stale context of an earlier test does no harm.
 extern thread_local std::uintptr_t current_context;
 
 }  // namespace cuspan::proxy

@@ -7,7 +7,7 @@
 
 namespace cuspan::proxy {
 
-// What a node does in a stream.
+// Work of a node in a stream.
 using Work = std::function<CUresult(CUstream stream)>;
 
 struct FakeGraphs::Node {
@@ -17,7 +17,7 @@ struct FakeGraphs::Node {
 
 struct FakeGraphs::Graph {
   std::map<CUgraphNode, std::unique_ptr<Node>> nodes;
-  std::vector<CUgraphNode> order;  // In which they were added.
+  std::vector<CUgraphNode> order;  // Order of insertion.
 };
 
 struct FakeGraphs::Exec {
@@ -28,7 +28,7 @@ namespace {
 
 FakeGraphs* graphs = nullptr;
 
-// The arguments as they are now.
+// Copies the current arguments.
 Work WorkOf(const Driver& driver, const CUDA_KERNEL_NODE_PARAMS_v3& kernel) {
   std::vector<std::vector<std::byte>> arguments;
   for (std::size_t i = 0, offset = 0, bytes = 0;
@@ -59,7 +59,7 @@ Work WorkOf(const Driver& driver, const CUDA_MEMSET_NODE_PARAMS_v2& set) {
                            : CUDA_ERROR_NOT_SUPPORTED;
   };
 }
-// Null for what runs as nothing.
+// Null for nodes without work.
 Work WorkOf(const Driver& driver, const CUgraphNodeParams& parameters) {
   switch (parameters.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:

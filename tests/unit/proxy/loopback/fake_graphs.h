@@ -1,5 +1,5 @@
-// The graphs of a fake driver. Their kernels, sets and copies run in the order in which they were
-// added; conditional nodes and memory operations run as nothing. No node can become a "refused".
+// Graphs of a fake driver. Kernels, sets and copies run in the order of insertion. Conditional
+// nodes and memory operations do nothing. Changing a node's kernel to "refused" fails.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@
 
 namespace cuspan::proxy {
 
-// One at a time: the driver's functions find it through a global. A handle that was given back, or
-// was never one, ends the test.
+// Only one exists at a time: the driver functions find it through a global. A destroyed or unknown
+// handle aborts the test.
 class FakeGraphs {
  public:
-  // What a function is to answer, if it is to fail; that a launch begins in its stream; and what is
-  // said to a node's memory operations.
+  // Returns an error for a function meant to fail; starts a launch in its stream; checks a node's
+  // memory operations.
   using Refusal = std::function<CUresult(const char* function)>;
   using Launch = std::function<CUresult(CUstream stream)>;
   using Batch = std::function<CUresult(const CUDA_BATCH_MEM_OP_NODE_PARAMS& batch)>;
@@ -37,10 +37,10 @@ class FakeGraphs {
   const Launch launch_;
   const Batch batch_;
   std::mutex mutex_;
-  std::map<Graph*, std::unique_ptr<Graph>> graphs_;  // With the bodies of conditional nodes.
+  std::map<Graph*, std::unique_ptr<Graph>> graphs_;  // Including bodies of conditional nodes.
   std::map<void*, std::unique_ptr<Exec>> executors_;
   const Driver* driver_ = nullptr;
-  unsigned long long conditions_ = 0;  // Made so far.
+  unsigned long long conditions_ = 0;  // Number of conditions created.
 };
 
 }  // namespace cuspan::proxy

@@ -1,4 +1,4 @@
-// cuStreamBatchMemOp of the fake GPU.
+// Implements cuStreamBatchMemOp of the fake GPU.
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"
 
 namespace cuspan::proxy {
@@ -6,7 +6,7 @@ namespace cuspan::proxy {
 template <typename T>
 CUresult FakeMemoryBatch::Do(const CUstreamBatchMemOpParams& operation, bool wait,
                              CUstream stream) {
-  // A wait's address and value lie where a write's do.
+  // Waits and writes have address and value at the same offsets.
   const CUdeviceptr address = operation.writeValue.address;
   const T wanted = static_cast<T>(operation.writeValue.value64);
   if (!fake->Mapped(address, sizeof(T)) || address % sizeof(T) != 0)
@@ -63,7 +63,7 @@ CUresult FakeMemoryBatch::CheckOperation(const CUstreamBatchMemOpParams& operati
   }
   const bool wide =
       kind == CU_STREAM_MEM_OP_WAIT_VALUE_64 || kind == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-  const auto& place = operation.writeValue;  // A wait's address, value and flags lie there, too.
+  const auto& place = operation.writeValue;  // Offsets are the same in a wait.
   const std::size_t bytes = wide ? 8 : 4;
   if (!fake->Mapped(place.address, bytes) || place.address % bytes != 0)
     return CUDA_ERROR_INVALID_VALUE;

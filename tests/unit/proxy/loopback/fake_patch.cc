@@ -1,4 +1,4 @@
-// The kernel of proxy/gpu/patch_kernel.cc on the fake GPU.
+// Implements the kernel of proxy/gpu/patch_kernel.cc on the fake GPU.
 #include <cstring>
 
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"

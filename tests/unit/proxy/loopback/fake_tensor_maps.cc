@@ -1,5 +1,5 @@
-// Tensor maps of the fake GPU, which say what they were made of: the address, the kind ("tiled",
-// "im2col"), the rank, and the last size and box, or the channels and pixels.
+// Tensor maps of the fake GPU contain their parameters: the address, the kind (1: tiled, 2:
+// im2col), the rank, and the last size and box, or the channels and pixels.
 #include <cstring>
 
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"

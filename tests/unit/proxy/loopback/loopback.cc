@@ -8,7 +8,7 @@
 namespace cuspan::proxy {
 namespace {
 
-// For what happens at once unless something is broken.
+// Limit of waits ending at once unless something is broken.
 constexpr std::chrono::seconds kServerPatience{30};
 
 template <typename T>
@@ -38,7 +38,7 @@ bool TestClient::Await(const std::function<bool(const Told&)>& done) {
     const bool last = channel_.closed() || std::chrono::steady_clock::now() > deadline;
     if (changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return done(told_); }))
       return true;
-    if (last) return false;  // Nothing more comes through a closed channel.
+    if (last) return false;  // A closed channel delivers nothing more.
   }
 }
 
@@ -172,7 +172,7 @@ void TestClient::Take(const Frame& frame) {
         break;
       }
       case Op::kProxyAlive:
-        break;  // Sent whenever frames are held back for long.
+        break;  // Sent if frames are held back for long.
       default:
         told_.wrong = OpName(frame.op());
     }

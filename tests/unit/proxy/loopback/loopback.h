@@ -17,7 +17,7 @@
 
 namespace cuspan::proxy {
 
-// Where the thread sanitizer leaves room for mappings, there is none at the usual address.
+// The thread sanitizer allows no mappings at the usual address.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr std::uint64_t kWindow = 0x10'0000'0000;
 #else
@@ -25,20 +25,20 @@ inline constexpr std::uint64_t kWindow = 0x1800'0000'0000;
 #endif
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 30;
 
-// What a client has been told so far.
+// All messages received by a client so far.
 struct Told {
-  std::map<std::uint32_t, std::vector<std::byte>> replies;  // By request.
-  std::vector<std::uint64_t> wanted;                        // Transfers.
+  std::map<std::uint32_t, std::vector<std::byte>> replies;  // Keyed by request.
+  std::vector<std::uint64_t> wanted;                        // Transfers clear to send.
   std::vector<PostedFailure> failures;
   std::vector<TransferFailed> failed_transfers;
   std::vector<EventReached> reached;
   std::vector<int> faults;
   std::vector<Chunk> chunks;
-  std::string wrong;  // A frame that no proxy should send.
+  std::string wrong;  // A frame no proxy should send.
 };
 
-// A client that keeps all that it is told. Its receiving thread copies chunks
-// to where ReceiveTo said and gives their slots back.
+// A client keeping all received messages. Its receiving thread copies chunks to the destination set
+// by ReceiveTo and returns their slots.
 class TestClient {
  public:
   explicit TestClient(Channel& channel);
@@ -48,14 +48,14 @@ class TestClient {
   std::uint64_t Post(const T& op, std::uint32_t thread = 0) {
     return channel_.Post(op, thread);
   }
-  // Posts a call; the request is for AwaitReply.
+  // Posts a call. Returns the request for AwaitReply.
   template <typename T>
   std::uint32_t Ask(const T& op) {
     const std::uint32_t request = ++last_request_;
     channel_.Post(op, request);
     return request;
   }
-  // The reply, or a default one with result -1 when none comes in time.
+  // Returns the reply, or after a time-out a default one with result -1.
   template <typename T>
   typename T::Reply AwaitReply(std::uint32_t request) {
     typename T::Reply reply;
@@ -70,16 +70,16 @@ class TestClient {
   typename T::Reply Call(const T& op) {
     return AwaitReply<T>(Ask(op));
   }
-  // Waits until `done` holds; false when it does not come to that in time.
+  // Waits until `done` returns true; false after a time-out.
   bool Await(const std::function<bool(const Told&)>& done);
   Told Now();
 
-  // Sends bytes as chunks, once the transfer is wanted; each through a free slot.
+  // Sends bytes as chunks through free slots. Call once the transfer is clear to send.
   void SendChunks(std::uint64_t transfer, const std::vector<std::byte>& bytes);
   bool AwaitClearToSend(std::uint64_t transfer);
-  // Where the chunks of a transfer go.
+  // Sets the destination of a transfer's chunks.
   void ReceiveTo(std::uint64_t transfer, std::byte* place);
-  // Chunks are not taken, and their slots not given back, while this is so.
+  // If true, chunks are not received and their slots not returned.
   void HoldChunks(bool hold);
 
   Channel& channel() { return channel_; }
@@ -99,35 +99,35 @@ class TestClient {
   std::thread thread_;
 };
 
-// Both ends. The session runs from the start until End.
+// Both ends. The session runs from construction to End.
 class Loopback {
  public:
-  // With a seat its device is shared with other runs.
+  // If `seat` is not null, the device is shared with other runs.
   explicit Loopback(const Driver& driver, ChannelLayout layout = SmallLayout(),
                     std::unique_ptr<ShareSlot> seat = nullptr);
   ~Loopback();
 
-  // Little staging, so that small copies take many chunks and run out of slots.
+  // Little staging memory, so small copies take many chunks and run out of slots.
   static ChannelLayout SmallLayout();
 
   TestClient& client() { return *client_; }
-  // Closes the channel as an honest client does (unless the session has ended) and says how the
-  // session ended.
+  // Closes the channel like a correct client (unless the session has ended). Returns the session's
+  // result.
   Status End();
-  // Waits for the session to end by itself.
+  // Waits until the session ends by itself.
   Status AwaitEnd();
   bool ended();
 
   // Maps memory and returns its address.
   std::uint64_t Map(std::uint64_t bytes = 1 << 20);
-  // Loads a module whose image is `image` and returns its handle.
+  // Loads a module from `image` and returns its handle.
   std::uint64_t LoadModule(const std::vector<std::byte>& image);
   std::uint64_t FindKernel(std::uint64_t module, const std::string& name);
   std::uint64_t NewStream(std::uint32_t flags = 0);
   std::uint64_t NewHandle() { return ++last_handle_; }
-  // Gives the session a channel to another proxy, and returns that one's end, which rings `bell`.
+  // Gives the session a channel to another proxy. Returns the other proxy's end, ringing `bell`.
   std::unique_ptr<Channel> Join(std::uint32_t join, Bell* bell);
-  // The same without asking the session whether it has it.
+  // The same, without asking the session to confirm the channel.
   std::unique_ptr<Channel> Give(std::uint32_t join, Bell* bell);
 
  private:
@@ -145,7 +145,7 @@ class Loopback {
   std::uint64_t next_address_ = kWindow;
 };
 
-// Text that the module checks take for PTX.
+// Text accepted as PTX by the module checks.
 std::vector<std::byte> AnyImage();
 std::vector<std::byte> Pattern(std::size_t bytes, std::uint32_t seed);
 

@@ -1,4 +1,4 @@
-// A session over the fake GPU with a mapped block, the kernel "add" and helpers to post it.
+// A session over the fake GPU, with the kernel "add" and helpers to post ops.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 
 namespace cuspan::proxy {
 
-// How often the fake GPU's log has the entry.
+// Number of times the entry is in the log.
 inline std::size_t Count(const std::vector<std::string>& log, const std::string& entry) {
   return static_cast<std::size_t>(std::count(log.begin(), log.end(), entry));
 }
@@ -27,7 +27,7 @@ class ServerTest : public ::testing::Test {
     EXPECT_EQ(client.Now().wrong, "");
   }
 
-  // What `add` is launched with: `count` elements from `address` grow by `value`.
+  // Launches `add`: increases `count` elements from `address` by `value`.
   void PostAdd(std::uint64_t stream, std::uint64_t address, std::uint32_t count,
                std::uint32_t value) {
     std::vector<std::byte> arguments(16);
@@ -48,7 +48,7 @@ class ServerTest : public ::testing::Test {
     if (add_ == 0) add_ = loopback.FindKernel(module(), "add");
     return add_;
   }
-  // Reads device memory through a copy of its own stream.
+  // Reads device memory through a copy in this stream.
   std::vector<std::byte> Read(std::uint64_t stream, std::uint64_t address, std::uint64_t bytes) {
     std::vector<std::byte> copy(bytes);
     const std::uint64_t transfer = loopback.NewHandle();

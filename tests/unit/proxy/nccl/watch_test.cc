@@ -17,7 +17,7 @@ constexpr int kVersion = nccl::VersionCode(2, 28, 9);
 
 RankId NewId() {
   RankId id;
-  id.bytes[0] = 7;  // NCCL's own.
+  id.bytes[0] = 7;  // Belongs to NCCL.
   EXPECT_TRUE(OpenLivenessServer(id).ok());
   return id;
 }
@@ -32,7 +32,7 @@ std::shared_ptr<Watch> Come(RankId id, int rank, int size, int version = kVersio
   return *watch;
 }
 
-// All ranks but those that the test holds back.
+// Connects all ranks and waits for all of them.
 std::vector<std::shared_ptr<Watch>> ComeAll(const RankId& id, int size) {
   std::vector<std::shared_ptr<Watch>> watches;
   for (int rank = 0; rank < size; ++rank) watches.push_back(Come(id, rank, size));
@@ -40,7 +40,7 @@ std::vector<std::shared_ptr<Watch>> ComeAll(const RankId& id, int size) {
   return watches;
 }
 
-// What a watch has said of lost ranks.
+// Lost ranks reported by a watch.
 class Losses {
  public:
   explicit Losses(Watch& watch) : watch_(watch) {
@@ -70,7 +70,7 @@ class Losses {
   std::vector<std::pair<int, std::string>> lost_;
 };
 
-// As a process that is killed: its connection closes, and nothing was said.
+// Acts like a killed process: its connection closes without a message.
 void Kill(std::shared_ptr<Watch>& watch) {
   watch->GiveUp();
   watch.reset();
@@ -148,7 +148,7 @@ TEST(Watch, ALostRankIsToldToAllOthers) {
   Kill(watches[2]);
   EXPECT_EQ(first.Await().first, 2);
   EXPECT_EQ(second.Await().first, 2);
-  // Who asks later hears of it, too.
+  // A later listener is notified, too.
   Losses later(*watches[0]);
   EXPECT_EQ(later.Await().first, 2);
 }
@@ -157,7 +157,7 @@ TEST(Watch, ARankThatEndsInGoodOrderIsNotLost) {
   auto watches = ComeAll(NewId(), 3);
   Losses first(*watches[0]);
   watches[1].reset();
-  // What is told in order: the loss comes behind what was before it.
+  // Notifications are in order: the loss comes after earlier messages.
   Kill(watches[2]);
   EXPECT_EQ(first.Await().first, 2);
   EXPECT_EQ(first.count(), 1U);
@@ -196,7 +196,7 @@ TEST(Watch, PartsHaveTheirOwnMembers) {
   Losses first(*watches[0]);
   Kill(watches[2]);
   EXPECT_EQ(first.Await().first, 2);
-  // What a rank has announced is known before its loss.
+  // A rank's announcements are known before its loss.
   EXPECT_TRUE(watches[0]->IsMember(even, 2));
   EXPECT_FALSE(watches[0]->IsMember(odd, 2));
   EXPECT_TRUE(watches[0]->IsMember({}, 2));
@@ -220,7 +220,7 @@ TEST(Watch, AHouseThatIsGoneIsNamed) {
   std::uint8_t* const port = id.bytes.data() + kLivenessAddressAt +
                              offsetof(LivenessAddress, address) + offsetof(net::Address, port);
   port[0] = 0;
-  port[1] = 1;  // Nobody listens there.
+  port[1] = 1;  // No process listens there.
   const Result<std::shared_ptr<Watch>> watch =
       Watch::Join(*ExtractLivenessAddress(id), 0, 2, kVersion);
   ASSERT_FALSE(watch.ok());

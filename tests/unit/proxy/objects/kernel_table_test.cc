@@ -1,4 +1,4 @@
-// Kernel times that are kept between runs: the table's text, and its file among many writers.
+// Tests kernel times kept between runs: the table's text, and its file with many writers.
 #include "proxy/objects/kernel_table.h"
 
 #include <fcntl.h>
@@ -131,7 +131,7 @@ TEST(KernelRecordsTest, TheOldestGo) {
   KernelRecords records;
   constexpr int kMany = KernelRecords::kMaxKernels + 5;
   for (int i = 0; i < kMany; ++i) records.Put(KeyOf(Format("k{}", i)), {kSums, Limits::kUnknown});
-  records.Put(KeyOf("k0"), {kSums, Limits::kCompute});  // Is new again.
+  records.Put(KeyOf("k0"), {kSums, Limits::kCompute});  // The newest again.
   const KernelRecords read = KernelRecords::Parse(records.Text());
   EXPECT_EQ(read.size(), KernelRecords::kMaxKernels);
   EXPECT_NE(read.Find(KeyOf("k0")), nullptr);
@@ -183,7 +183,7 @@ class KernelTableTest : public testing::Test {
     std::ofstream(file()) << text;
     fs::permissions(file(), fs::perms::owner_read | fs::perms::owner_write);
   }
-  // Two launches, of which the second counts.
+  // Adds two launches. Only the second counts.
   static void Measure(KernelTable& table, const KernelKey& key, double nanoseconds) {
     for (int i = 0; i < 2; ++i) table.TimeOf(key)->Add(100, nanoseconds);
   }
@@ -275,7 +275,7 @@ TEST_F(KernelTableTest, TwoWritersLoseNothing) {
   EXPECT_EQ(records.size(), 4U);
   for (const char* name : {"copy", "one", "two"})
     ASSERT_NE(records.Find(KeyOf(name)), nullptr) << name;
-  // Each knew a part.
+  // Each writer knew a part of it.
   ASSERT_NE(records.Find(KeyOf("shared")), nullptr);
   EXPECT_EQ(records.Find(KeyOf("shared"))->limits, Limits::kCompute);
   EXPECT_EQ(records.Find(KeyOf("shared"))->sums.time, 3'000);
@@ -295,7 +295,7 @@ TEST_F(KernelTableTest, ManyProcessesLoseNothing) {
     for (int i = 0; i < kKernels; ++i) {
       const KernelKey key = KeyOf(Format("k{}", i), static_cast<std::uint64_t>(process));
       Measure(*table, key, 1'000);
-      // While others have the file, nothing is written.
+      // While another process has the file, nothing is written.
       do table->Write(std::chrono::steady_clock::now());
       while (Records().Find(key) == nullptr);
     }
@@ -315,7 +315,7 @@ TEST_F(KernelTableTest, AWriterThatWasKilledLeavesNothing) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // In the middle of a write.
+    // Dies in the middle of a write.
     const int fd = ::open(new_file().c_str(), O_WRONLY | O_CREAT, 0600);
     if (::flock(fd, LOCK_EX) != 0 || ::write(fd, kTitle, 10) != 10) ::_exit(1);
     ::raise(SIGKILL);
@@ -360,7 +360,7 @@ TEST_F(KernelTableTest, DamagedFilesAreBegunAnew) {
   }
 }
 
-// Nothing is followed, nothing is said but at the level of info, and nothing is left.
+// No link is followed, no message above the log level info is printed, and no file is left.
 TEST_F(KernelTableTest, WhatCannotBeUsedIsLeftAlone) {
   const auto try_it = [&](const char* what) {
     testing::internal::CaptureStderr();
@@ -448,7 +448,7 @@ TEST_F(KernelTableTest, ErrorsAreThoseOfAllKernels) {
   EXPECT_LE(table->Errors().Median().value_or(1), 0.01);
 }
 
-// A program may load ever new modules.
+// A program may load new modules all the time.
 TEST_F(KernelTableTest, KernelsBeyondTheMostAreNotKept) {
   const auto table = Open();
   for (std::size_t i = 0; i < KernelRecords::kMaxKernels; ++i)

@@ -36,7 +36,7 @@ TEST(KernelTimeTest, GrowsWithTheBlocks) {
   EXPECT_NEAR(*time.Predict(4000), 85'000, 1000);
 }
 
-// More blocks never take less, whatever the samples were.
+// More blocks never take less time, for any samples.
 TEST(KernelTimeTest, NeverShrinksWithTheBlocks) {
   KernelTime time;
   time.Add(1, 0);
@@ -76,7 +76,7 @@ TEST(KernelTimeTest, TriesAgainWhatCouldNotBeMeasured) {
   EXPECT_LE(wanted, 1000);
 }
 
-// --- Kept between runs.
+// --- Times kept between runs
 
 TEST(KernelTimeTest, NothingIsKeptWithoutASample) {
   KernelTime time;
@@ -112,7 +112,7 @@ TEST(KernelTimeTest, OwnSamplesOverrideWhatWasRestored) {
   EXPECT_NEAR(*time.Predict(100), 100'000, 2'500);
 }
 
-// From what was restored, how times grow with the blocks stays known.
+// The restored growth of the time with the blocks stays known.
 TEST(KernelTimeTest, OwnSamplesOfOneSizeKeepTheSlope) {
   KernelTime time;
   time.Restore({2, 1'100, 1'010'000, 11'000, 10'100'000});  // 10 ns a block.
@@ -130,7 +130,7 @@ TEST(KernelTimeTest, UnsoundSumsAreNotRestored) {
     time.Restore(sums);
     EXPECT_FALSE(time.Predict(1).has_value()) << sums.count << " " << sums.blocks;
   }
-  // What is too late.
+  // Too late: it has own samples.
   KernelTime time;
   for (int i = 0; i < 2; ++i) time.Add(1, 1'000);
   time.Restore({1, 1, 1, 5'000, 5'000});

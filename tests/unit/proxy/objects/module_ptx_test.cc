@@ -1,4 +1,4 @@
-// Which PTX of a module stands for what the driver runs.
+// Tests the choice of a module's PTX equivalent to the code run by the driver.
 #include "proxy/objects/module_ptx.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct Image {
   std::uint64_t flags = 0;
 };
 
-// As protocol/fatbin/fatbin.h describes it.
+// Makes a fat binary as described in protocol/fatbin/fatbin.h.
 std::vector<std::byte> FatBinary(const std::vector<Image>& images) {
   std::vector<std::byte> bytes;
   const auto put = [&bytes](auto value) {
@@ -55,7 +55,7 @@ std::vector<std::byte> FatBinary(const std::vector<Image>& images) {
 }
 
 std::string Found(const std::vector<Image>& images, std::uint32_t capability) {
-  // The image is gone when its PTX is asked for.
+  // The image is already freed when its PTX is requested.
   const ModulePtx kept(FatBinary(images), capability);
   const Result<std::string> ptx = kept.Text();
   if (ptx.ok()) return *ptx;
@@ -77,7 +77,7 @@ TEST(ModulePtxTest, NotWhereTheDriverRunsMachineCodeOfANewerSource) {
   EXPECT_EQ(Found({{Kind::kElf, 90, ""}, {Kind::kPtx, 90, "90"}}, 90), "90");
   EXPECT_EQ(Found({{Kind::kElf, 90, ""}, {Kind::kPtx, 75, "75"}}, 90), "none");
   EXPECT_EQ(Found({{Kind::kElf, 80, ""}, {Kind::kPtx, 75, "75"}}, 86), "none");
-  // Machine code of another generation is not run.
+  // Machine code of another generation can not run.
   EXPECT_EQ(Found({{Kind::kElf, 80, ""}, {Kind::kPtx, 75, "75"}}, 90), "75");
   EXPECT_EQ(Found({{Kind::kElf, 100, ""}, {Kind::kPtx, 75, "75"}}, 90), "75");
 }

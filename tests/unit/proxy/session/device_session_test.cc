@@ -1,4 +1,4 @@
-// A whole session over the fake GPU: the order of streams, copies and completions.
+// Tests a whole session over the fake GPU: the order of streams, copies and completions.
 #include <algorithm>
 
 #include "tests/unit/proxy/loopback/server_fixture.h"
@@ -25,7 +25,7 @@ TEST_F(OrderTest, CopiesAndLaunchesGiveTheRightBytes) {
   EXPECT_EQ(ReadWord(stream, block + 500'004), 0x11223344U);
 }
 
-// The copy's bytes do not come; what stands behind it waits, and nothing else does.
+// The copy's bytes are not sent. Later work of its stream waits, other streams do not.
 TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBack) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t held = loopback.NewStream();
@@ -53,7 +53,7 @@ TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBackOnTheLegacyStream) {
   const std::uint64_t free = loopback.NewStream(CU_STREAM_NON_BLOCKING);
   client.Post(CopyToDevice{0, block, 4, 1});
   for (int i = 0; i < 5000; ++i)
-    PostAdd(i % 2 == 0 ? 0 : 1, block, 1, 1);  // 0 and 1 mean the same.
+    PostAdd(i % 2 == 0 ? 0 : 1, block, 1, 1);  // 0 and 1 both mean the legacy stream.
   PostAdd(blocking, block, 1, 1);
   ASSERT_TRUE(client.AwaitClearToSend(1));
 
@@ -74,7 +74,7 @@ TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBackOnTheLegacyStream) {
       << "submitted after all legacy ops";
 }
 
-// Wherever a completion is seen, the chunks of copies before it have been pushed.
+// Once a completion is visible in any stream, the chunks of earlier copies have been sent.
 TEST_F(OrderTest, CompletionsAcrossStreamsComeAfterTheChunksBeforeThem) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t copying = loopback.NewStream(CU_STREAM_NON_BLOCKING);
@@ -101,7 +101,7 @@ TEST_F(OrderTest, CompletionsAcrossStreamsComeAfterTheChunksBeforeThem) {
   EXPECT_EQ(client.Call(StreamSynchronize{waiting}).chunks, 2 * kRounds);
 }
 
-// A record takes the device and the proxy a microsecond each.
+// A record costs device and proxy a microsecond each.
 TEST_F(OrderTest, AWaitForTheLastOfAStreamRecordsNoEvent) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
@@ -129,7 +129,7 @@ TEST_F(OrderTest, AWaitForAStreamIsNotForWhatComesBehindIt) {
     PostAdd(stream, block, 1, 1);
     ASSERT_TRUE(gpu.WaitForLog("add " + std::to_string(number), 2));
     EXPECT_FALSE(client.Now().replies.contains(request));
-    gpu.LetNext(number, 3);  // The first, and a record for each who waits.
+    gpu.LetNext(number, 3);  // The first, and a record for each waiter.
     EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
     EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(device).result, CUDA_SUCCESS);
     EXPECT_EQ(client.Call(StreamQuery{stream}).result, CUDA_ERROR_NOT_READY);
@@ -201,8 +201,8 @@ TEST_F(OrderTest, DeviceSynchronizeWaitsForDestroyedStreams) {
   EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(device).result, CUDA_SUCCESS);
 }
 
-// The vendor's driver blocks its caller when some 1,000 ops of a stream are
-// pending or many bytes of small copies are: other streams must not notice.
+// If about 1,000 ops of a stream are pending, or many bytes of small copies, NVIDIA's driver blocks
+// its caller. Other streams must not be affected.
 TEST_F(OrderTest, ABusyStreamIsGivenNoMoreThanTheDriverTakesWithoutBlocking) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t busy = loopback.NewStream(CU_STREAM_NON_BLOCKING);

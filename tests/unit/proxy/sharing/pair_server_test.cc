@@ -1,5 +1,5 @@
-// The MPS server of runs that share a GPU in pairs, over a program that stands in for NVIDIA's: who
-// starts it, who ends it, and what is left when processes are killed.
+// Tests the MPS server of runs sharing a GPU in pairs, with a fake of NVIDIA's control program:
+// start, end, and state left by killed processes.
 #include "proxy/sharing/pair_server.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ using ::testing::Not;
 constexpr const char* kGpu = "GPU-00112233-4455-6677-8899-aabbccddeeff";
 
 std::string ReadAll(const std::filesystem::path& path) {
-  // Nothing of a process that ends meanwhile.
+  // Empty if the process ends meanwhile.
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
@@ -55,7 +55,7 @@ class PairServerTest : public ::testing::Test {
   void TearDown() override {
     run_.reset();
     for (const pid_t child : children_) End(child);
-    // Whatever became of it.
+    // Kills remaining processes of a failed test, too.
     for (const pid_t pid : Processes("")) ::kill(pid, SIGKILL);
     for (const std::string& name : variables_) ::unsetenv(name.c_str());
     std::filesystem::remove_all(folder_);
@@ -85,7 +85,7 @@ class PairServerTest : public ::testing::Test {
     return joined.ok() ? std::move(*joined) : nullptr;
   }
   Status WhyNot() const { return PairServer::Join(Wanted()).status(); }
-  // A client in a process of its own, which ends with the test, or when it is killed.
+  // Starts a client in a child process. It ends with the test, or when killed.
   pid_t JoinInChild() {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
@@ -110,7 +110,7 @@ class PairServerTest : public ::testing::Test {
     }
     joining_.clear();
   }
-  // Returns when nothing of the process is left, its locks included.
+  // Returns once the process and its locks are gone.
   static void Kill(pid_t pid) {
     const UniqueFd process = OpenProcess(pid);
     ::kill(pid, SIGKILL);
@@ -122,7 +122,7 @@ class PairServerTest : public ::testing::Test {
     ::waitpid(child, nullptr, 0);
   }
 
-  // The keeper, the daemon and the server of this test whose command line has this text.
+  // This test's keeper, daemon and server, if their command line contains `text`.
   std::vector<pid_t> Processes(const std::string& text) const {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -147,7 +147,7 @@ class PairServerTest : public ::testing::Test {
   pid_t Keeper() const { return TheProcess(kKeepPairServer); }
   pid_t Daemon() const { return TheProcess("fake_mps_control.py -f"); }
   pid_t Server() const { return TheProcess("sleep 1000"); }
-  // How many daemons were started.
+  // Number of daemons started.
   std::size_t Started() const {
     const std::string lines = ReadAll(folder_ / "journal");
     return static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
@@ -204,7 +204,7 @@ TEST_F(PairServerTest, SeveralThatComeAtOnceStartOne) {
 
 TEST_F(PairServerTest, ItBelongsToNoRun) {
   StartRun();
-  // As an agent gives a proxy its GPU's lock.
+  // Example: an agent passes the GPU's lock to a proxy.
   const int lease = ::open((folder_ / "lease").c_str(), O_RDWR | O_CREAT, 0600);
   const std::unique_ptr<PairServer> client = Join();
   ::close(lease);
@@ -259,7 +259,7 @@ TEST_F(PairServerTest, ItStaysAsLongAsAClientLives) {
   StartRun();
   std::unique_ptr<PairServer> client = Join();
   run_.reset();
-  // Nothing ends while the other comes and goes.
+  // The server keeps running while another client joins and leaves.
   Join().reset();
   EXPECT_EQ(Started(), 1U);
   client.reset();
@@ -278,7 +278,7 @@ TEST_F(PairServerTest, WhoComesWhileItEndsGetsAnother) {
 }
 
 TEST_F(PairServerTest, AfterAllClientsAndTheRunAreKilledNothingIsLeft) {
-  // The run's place ends with the process that has it, too.
+  // The run's slot ends with its process, too.
   const pid_t run = ::fork();
   if (run == 0) {
     StartRun();
@@ -388,7 +388,7 @@ TEST_F(PairServerTest, SomethingElseInItsPlaceIsRefused) {
     const Status status = WhyNot();
     EXPECT_EQ(status.code(), StatusCode::kRefused);
     EXPECT_THAT(status.message(), AllOf(HasSubstr(path), HasSubstr("CUSPAN_SHARE_FOLDER")));
-    // Nor is it removed.
+    // It is not removed, either.
     PairFolder::RemoveUnused(tables_);
     EXPECT_THAT(PairFolders(), ElementsAre(path));
     std::filesystem::remove(path);

@@ -1,4 +1,4 @@
-// A session whose GPU another run uses, too: the test is the other one.
+// Tests a session sharing its GPU with another run. The test acts as the other run.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ class ShareGateTest : public ::testing::Test {
   ShareGateTest() {
     char name[] = "/dev/shm/cuspan-test-XXXXXX";
     folder = ::mkdtemp(name);
-    // Nothing is left of what the fake GPU does.
+    // Times of the fake GPU are not kept.
     ::setenv("CUSPAN_KERNEL_TIMES", "off", 1);
   }
   ~ShareGateTest() override {
@@ -74,7 +74,7 @@ class ShareGateTest : public ::testing::Test {
     own = Join("own", niceness);
     server.emplace(Slot(*own, "own"));
   }
-  // The other run comes, and has the GPU from now on.
+  // Starts the other run. It has the GPU from now on.
   void OtherBegins(std::int32_t niceness = -10) {
     if (other == nullptr) other = Join("other", niceness);
     if (other_seat == nullptr) other_seat = Slot(*other, "other");
@@ -83,7 +83,7 @@ class ShareGateTest : public ::testing::Test {
     ASSERT_TRUE(other_seat->open());
     other_seat->SetOnGpu(true, 0, ShareSlot::Now());
   }
-  // Until the session has noticed who shares its GPU: when it answers the second.
+  // Waits until the session knows of the other run: with its reply to the second query.
   void Notice() {
     for (int i = 0; i < 2; ++i)
       EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_SUCCESS);
@@ -142,7 +142,8 @@ TEST_F(ShareGateTest, WhoMayBePreemptedHasLittleOnTheGpu) {
   server->gpu.Hold(1);
   for (int i = 0; i < 200; ++i) server->PostAdd(server->stream, server->block, 1);
   EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_ERROR_NOT_READY);
-  // Of 100 µs each, as nothing is known of them: two, and one when the first is overdue.
+  // Unknown kernels count as 100 µs each: two are submitted, and one more when the first is
+  // overdue.
   EXPECT_LE(server->Added(), 4U);
   EXPECT_GE(server->Added(), 1U);
   server->gpu.LetAll();
@@ -168,7 +169,7 @@ TEST_F(ShareGateTest, TheGpuIsGivenToWhoIsMoreImportantAndComesBack) {
   EXPECT_EQ(server->Added(), kLaunches);
 }
 
-// What was handed over before the other came is counted, too: the other waits for its end.
+// Work submitted before the other run joined counts, too: the other waits for its end.
 TEST_F(ShareGateTest, WorkFromBeforeIsOnTheGpu) {
   Start();
   server->gpu.Hold(1);
@@ -176,7 +177,7 @@ TEST_F(ShareGateTest, WorkFromBeforeIsOnTheGpu) {
   ASSERT_TRUE(server->gpu.WaitForLog("add 1"));
   other = Join("other", 0);
   other_seat = Slot(*other, "other");
-  // The session has noticed when it answers the second.
+  // The reply to the second query shows that the session knows of the other run.
   for (int i = 0; i < 2; ++i)
     EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_ERROR_NOT_READY);
   other_seat->SetWants();

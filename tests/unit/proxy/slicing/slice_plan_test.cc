@@ -20,7 +20,7 @@ TEST(SlicePlanTest, ShortLaunchesStayWhole) {
 }
 
 TEST(SlicePlanTest, ASliceIsWholeWavesThatFitTheLimit) {
-  // 20 waves of 1 ms: one each. 200 of 100 µs: five each.
+  // 20 waves of 1 ms: one per slice. 200 of 100 µs: five per slice.
   EXPECT_EQ(PlanSlices(20'000, 20'000'000, 1000, kLimit).blocks, 1000u);
   EXPECT_EQ(PlanSlices(20'000, 20'000'000, 1000, kLimit).slices, 20u);
   EXPECT_EQ(PlanSlices(200'000, 20'000'000, 1000, kLimit).blocks, 5000u);
@@ -28,7 +28,7 @@ TEST(SlicePlanTest, ASliceIsWholeWavesThatFitTheLimit) {
 }
 
 TEST(SlicePlanTest, SlicesAreOfAboutTheSameSize) {
-  // 11 waves, of which 10 fit: not 10 and 1.
+  // 11 waves, and 10 fit a slice: not 10 and 1.
   const SlicePlan plan = PlanSlices(11'000, 550'000, 1000, kLimit);
   EXPECT_EQ(plan.slices, 2u);
   EXPECT_EQ(plan.blocks, 6000u);

@@ -1,5 +1,5 @@
-// What of a kernel becomes another for its slices, and which kernels are refused. That slices
-// compute what the whole launch does, softgpu/compiler/slice_test.cc asserts. (PTX ISA)
+// Tests changes of a kernel's PTX for its slices, and refusals. Results of slices are compared with
+// the whole launch in softgpu/compiler/slice_test.cc. (PTX ISA)
 #include "proxy/slicing/slice_ptx.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::string ModuleOf(std::string_view rest, std::string_view version = "9.0",
   return Format(".version {}\n.target {}\n.address_size 64\n{}", version, target, rest);
 }
 
-// A kernel with registers for all that the tests write.
+// Makes a kernel with all registers used by the tests.
 std::string KernelOf(std::string_view body, std::string_view attributes = "") {
   return Format(
       ".visible .entry k(.param .u64 p)\n{}\n{{\n\t.reg .pred %p<4>;\n\t.reg .b16 %h<4>;\n"
@@ -34,7 +34,7 @@ std::string KernelOf(std::string_view body, std::string_view attributes = "") {
       attributes, body);
 }
 
-// Each variable lies 0x1000 behind the last, in the order in which they are asked for.
+// Variables are 0x1000 apart, in the order of their lookup.
 class Lookup {
  public:
   AddressOf Function() {
@@ -55,7 +55,7 @@ Result<SlicedPtx> Slice(const std::string& text) {
   return SlicePtx(text, "k", lookup.Function());
 }
 
-// The new text, of which the parser reads every function.
+// Returns the new text. The parser must accept every function.
 std::string TextOf(const std::string& text) {
   const auto sliced = Slice(text);
   EXPECT_TRUE(sliced.ok()) << sliced.status().message();
@@ -381,7 +381,7 @@ TEST(SlicePtxTest, WhatIsNotThereIsNotFound) {
               HasSubstr(reasons::kPtx));
 }
 
-// Damaged text is answered, and what is answered can be read; the sanitizers watch the rest.
+// Damaged text gives an error or parsable text. The sanitizers check the rest.
 TEST(SlicePtxTest, AnyTextWillDo) {
   const std::string text = ModuleOf(
       ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"

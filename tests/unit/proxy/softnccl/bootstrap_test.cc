@@ -9,7 +9,7 @@
 namespace cuspan::softnccl {
 namespace {
 
-// Where the id's maker listens.
+// Address of the id's creator.
 net::Address RootOf(const nccl::UniqueId& id) {
   net::Address root;
   std::memcpy(&root, id.bytes + sizeof(std::uint64_t), sizeof(root));
@@ -35,7 +35,7 @@ TEST(Bootstrap, StrangersAreDropped) {
   ASSERT_TRUE(id.ok());
   const auto never = NewInterrupt();
   std::vector<UniqueFd> strangers;
-  // One stays silent, one says too little, others say what no rank knows.
+  // One sends nothing, one too little, and others send data unknown to all ranks.
   for (int i = 0; i < 8; ++i) {
     Result<UniqueFd> fd = net::Connect(RootOf(*id), *never, net::kNever);
     ASSERT_TRUE(fd.ok()) << fd.status().message();
@@ -44,7 +44,7 @@ TEST(Bootstrap, StrangersAreDropped) {
     ASSERT_TRUE(net::SendAll(fd->get(), said.data(), said.size(), *never, net::kNever).ok());
     strangers.push_back(std::move(*fd));
   }
-  // Those who have said all hear the end of it.
+  // After a complete message, the connection is closed.
   for (std::size_t i = 2; i < strangers.size(); ++i) {
     std::byte answer{};
     EXPECT_EQ(net::ReceiveAll(strangers[i].get(), &answer, 1, *never, net::kNever).code(),
@@ -62,10 +62,10 @@ TEST(Bootstrap, ARankThatGoesBeforeAllHaveComeMayComeAgain) {
   ASSERT_TRUE(id.ok());
   const auto interrupt = NewInterrupt();
   interrupt->Raise();
-  // It was wrong about their number, too.
+  // This rank also has a wrong number of ranks.
   EXPECT_EQ(JoinById(*id, 1, 3, interrupt).status().code(), StatusCode::kUnavailable);
   AsRanks(2, [&](int rank) {
-    // The root may not have seen yet that it went.
+    // The root may not know yet that the rank has left.
     Result<Mesh> mesh = JoinById(*id, rank, 2, NewInterrupt());
     while (mesh.status().code() == StatusCode::kInvalid)
       mesh = JoinById(*id, rank, 2, NewInterrupt());
@@ -74,7 +74,7 @@ TEST(Bootstrap, ARankThatGoesBeforeAllHaveComeMayComeAgain) {
   });
 }
 
-// Two come with an id, of which one must be refused; the other waits until it is interrupted.
+// Two ranks join with an id, and one must be refused. The other waits until it is interrupted.
 void ExpectOneRefused(int second_rank, int second_size) {
   const Result<nccl::UniqueId> id = MakeUniqueId();
   ASSERT_TRUE(id.ok());

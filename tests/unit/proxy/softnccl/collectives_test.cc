@@ -1,4 +1,4 @@
-// Every collective operation against what it is defined to be, on host memory.
+// Tests every collective operation against its definition, in host memory.
 #include "proxy/softnccl/collectives.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Data = std::vector<std::byte>;
 
-// What a rank gives: any bits are a number, or none, of any type.
+// Random input of a rank: any bits are a number or NaN in each type.
 Data Given(const Call& call, int rank, int ranks) {
   std::mt19937 generator(static_cast<unsigned>(rank * 1000 + call.type * 10 + ranks));
   Data data(SendBytes(call, rank, ranks));
@@ -28,7 +28,7 @@ Data Part(const Data& data, std::size_t index, std::size_t bytes) {
   return {begin, begin + static_cast<std::ptrdiff_t>(bytes)};
 }
 
-// What a rank gets, by the definition of the operation, from what all give.
+// Output of a rank by the operation's definition, from the inputs of all ranks.
 Data Expected(const Call& call, int rank, const std::vector<Data>& given) {
   const std::size_t bytes = call.count * nccl::ElementBytes(call.type);
   const auto reduced = [&](std::size_t index) {

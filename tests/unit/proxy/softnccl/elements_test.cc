@@ -1,4 +1,4 @@
-// The numbers of NCCL's types. What is right is computed from the formats' definitions, with exact
+// Tests arithmetic on NCCL's types. References follow from the formats' definitions, with exact
 // arithmetic in double.
 #include "proxy/softnccl/elements.h"
 
@@ -14,20 +14,20 @@
 namespace cuspan::softnccl {
 namespace {
 
-// A floating-point format with a sign, and what its codes stand for.
+// A floating-point format with a sign, and the values of its codes.
 struct FloatFormat {
   nccl::DataType type;
   int exponent_bits, fraction_bits;
-  bool infinities;  // The largest exponent is for them and for NaNs only.
+  bool infinities;  // True if the largest exponent is reserved for infinities and NaNs.
 
   int bits() const { return 1 + exponent_bits + fraction_bits; }
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-  // The largest finite number.
+  // Returns the largest finite number.
   double Largest() const {
     const unsigned all = (1U << (bits() - 1)) - 1;
     return Value(infinities ? all - (1U << fraction_bits) : all - 1);
   }
-  // NaN for those that are no number.
+  // Returns the value of a code, or NaN.
   double Value(unsigned code) const {
     const unsigned fraction = code & ((1U << fraction_bits) - 1);
     const unsigned exponent = code >> fraction_bits & ((1U << exponent_bits) - 1);
@@ -69,7 +69,7 @@ unsigned Reduced(nccl::ReduceOp op, unsigned a, unsigned b, const FloatFormat& f
   return Code(out.data(), format);
 }
 
-// Whether no code lies closer to `exact` than `code`, and none that is even as close.
+// True if `code` is nearest to `exact`; of two equally near codes, the even one.
 bool IsNearest(double exact, unsigned code, const FloatFormat& format) {
   const double found = format.Value(code), distance = std::abs(found - exact);
   const unsigned magnitude = code & ~(1U << (format.bits() - 1));
@@ -85,13 +85,13 @@ bool IsNearest(double exact, unsigned code, const FloatFormat& format) {
 
 TEST(Elements, SumsAreRoundedToTheNearest) {
   for (const FloatFormat& format : {kHalf, kBrain, kE4M3, kE5M2}) {
-    // All pairs where there are few codes, else some.
+    // All pairs if there are few codes, else some.
     const unsigned codes = 1U << format.bits(), step = format.bits() == 8 ? 1 : 257;
     for (unsigned a = 0; a < codes; a += step) {
       for (unsigned b = 0; b < codes; b += step) {
         const double x = format.Value(a), y = format.Value(b);
         if (!std::isfinite(x) || !std::isfinite(y)) continue;
-        // The sum of two floats must be exact for this to be what is right.
+        // The reference is right only if the sum is exact in float.
         if (static_cast<double>(static_cast<float>(x + y)) != x + y) continue;
         const unsigned code = Reduced(nccl::kSum, a, b, format);
         const double found = format.Value(code), largest = format.Largest();
@@ -119,12 +119,12 @@ TEST(Elements, NansStay) {
     EXPECT_TRUE(std::isnan(format.Value(Reduced(nccl::kSum, nan, 0, format)))) << format.type;
     EXPECT_TRUE(std::isnan(format.Value(Reduced(nccl::kProduct, 0, nan, format)))) << format.type;
   }
-  // A NaN whose fraction would be cut off.
+  // A NaN; truncation would remove its fraction.
   EXPECT_TRUE(std::isnan(kBrain.Value(Reduced(nccl::kSum, 0x7f81, 0, kBrain))));
 }
 
 TEST(Elements, ManyAddendsAreRoundedOnce) {
-  // 2048 + 1 is no half; 2048 + 1 + 1 is.
+  // 2048 + 1 is not representable as a half; 2048 + 1 + 1 is.
   const std::uint16_t large = 0x6800, one = 0x3c00;
   const auto* const first = reinterpret_cast<const std::byte*>(&large);
   const auto* const other = reinterpret_cast<const std::byte*>(&one);

@@ -1,4 +1,4 @@
-// What goes wrong, and how a rank hears of it.
+// Tests errors, and their reporting to ranks.
 #include <cstring>
 
 #include "tests/unit/proxy/softnccl/library_harness.h"
@@ -6,7 +6,7 @@
 namespace cuspan::softnccl {
 namespace {
 
-// Until the communicator tells of a failure.
+// Waits until the communicator reports a failure.
 nccl::Result AwaitFailure(Handle* communicator) {
   nccl::Result error = nccl::kSuccess;
   while (error == nccl::kSuccess) {
@@ -27,7 +27,7 @@ TEST(Faults, ARankThatIsGoneIsAnErrorOfAllOthers) {
                               rank.stream()));
     EXPECT_EQ(AwaitFailure(rank.communicator()), nccl::kRemoteError);
     EXPECT_NE(std::strstr(ncclGetLastError(rank.communicator()), "gone"), nullptr);
-    rank.Wait();  // The stream goes on.
+    rank.Wait();  // The stream continues.
     EXPECT_EQ(ncclAllReduce(values.get(), values.get(), 1, kInts, nccl::kSum, rank.communicator(),
                             rank.stream()),
               nccl::kRemoteError);
@@ -113,7 +113,7 @@ TEST(Faults, WrongArgumentsAreRefused) {
     }
     EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidUsage);
     EXPECT_EQ(ncclRedOpDestroy(nccl::kReduceOps, communicator), nccl::kInvalidArgument);
-    // Nothing of that harmed it.
+    // These errors have no effect on the communicator.
     EXPECT_NCCL(all_reduce(data, 1, kInts, nccl::kSum, communicator));
     rank.Wait();
     EXPECT_EQ(values.Read(), (std::vector{1}));
@@ -130,7 +130,7 @@ TEST(Faults, ARefusedCallFailsItsGroup) {
         ncclAllReduce(values.get(), values.get(), 1, kInts, nccl::kSum, nullptr, rank.stream()),
         nccl::kInvalidArgument);
     EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidArgument);
-    // The next group knows nothing of it.
+    // The next group is not affected.
     EXPECT_NCCL(ncclGroupStart());
     EXPECT_NCCL(ncclGroupEnd());
   });
@@ -166,7 +166,7 @@ TEST(Faults, AnAbortIsHeardOfThoughItsOwnStreamIsElsewhere) {
       rank.Wait();
       return;
     }
-    // The stream waits for what comes only when the communicator is gone.
+    // The stream waits for a value written only after the communicator is aborted.
     CUstreamBatchMemOpParams wait = {};
     wait.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
     wait.waitValue.address = reinterpret_cast<CUdeviceptr>(word.get());
@@ -190,7 +190,7 @@ TEST(Faults, AGroupThatFailsLeavesNoCommunicator) {
   ASSERT_NCCL(ncclGetUniqueId(&id));
   Handle* communicator = nullptr;
   ASSERT_NCCL(ncclGroupStart());
-  // The other rank never comes.
+  // The other rank never joins.
   ASSERT_NCCL(ncclCommInitRankConfig(&communicator, 2, id, 0, nullptr));
   EXPECT_EQ(ncclCommInitRankConfig(&communicator, 2, id, 2, nullptr), nccl::kInvalidArgument);
   EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidArgument);
@@ -208,7 +208,7 @@ TEST(Faults, OfTwoRanksThatAreTheSameTheGroupFails) {
   config.blocking = 0;
   ASSERT_EQ(ncclCommInitRankConfig(&communicators[0], 2, id, 0, &config), nccl::kInProgress);
   ASSERT_EQ(ncclCommInitRankConfig(&communicators[1], 2, id, 0, &config), nccl::kInProgress);
-  // One of them; the other waits for the rank that never comes.
+  // One of them fails; the other waits for the missing rank.
   nccl::Result errors[2] = {nccl::kInProgress, nccl::kInProgress};
   while (errors[0] == nccl::kInProgress && errors[1] == nccl::kInProgress) {
     for (int i = 0; i < 2; ++i) EXPECT_NCCL(ncclCommGetAsyncError(communicators[i], &errors[i]));

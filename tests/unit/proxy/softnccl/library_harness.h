@@ -1,4 +1,4 @@
-// libnccl.so.2 for software GPUs, as a proxy uses it: ranks as threads, each with a context.
+// Uses libnccl.so.2 for software GPUs like a proxy: ranks are threads, each with a context.
 #pragma once
 
 #include <cuda.h>
@@ -15,13 +15,13 @@
 
 namespace cuspan::softnccl {
 
-// Of Integers.
+// Data type of Integers.
 inline constexpr int kInts = nccl::kInt32;
 
 #define EXPECT_NCCL(expression) EXPECT_EQ((expression), nccl::kSuccess) << ncclGetLastError(nullptr)
 #define ASSERT_NCCL(expression) ASSERT_EQ((expression), nccl::kSuccess) << ncclGetLastError(nullptr)
 
-// Of the calling thread: which device its context is on.
+// Device of the calling thread's context.
 inline thread_local int current_device = 0;
 
 // Makes the device's primary context current.
@@ -51,7 +51,7 @@ class Integers {
   std::size_t count_;
 };
 
-// One rank: its thread's context is on one of two devices.
+// One rank. Its thread's context is on one of two devices.
 class Rank {
  public:
   Rank(nccl::UniqueId id, int rank, int size) : rank_(rank), size_(size) {

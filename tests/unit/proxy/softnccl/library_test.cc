@@ -50,7 +50,7 @@ TEST(Library, EachFunctionDoesWhatItsNameSays) {
 TEST(Library, CallsAreWorkOfTheirStream) {
   RunRanks(2, [](Rank& rank) {
     const Integers values({1}), results({0});
-    // Many, each of what the one before gave, and a copy behind.
+    // Many calls, each using the result of the previous one, and a copy after them.
     for (int i = 0; i < 20; ++i)
       EXPECT_NCCL(ncclAllReduce(values.get(), values.get(), 1, kInts, nccl::kSum,
                                 rank.communicator(), rank.stream()));
@@ -128,7 +128,8 @@ TEST(Library, OneThreadMayBeAllRanks) {
     ASSERT_CUDA(cuStreamSynchronize(streams[rank]));
     EXPECT_EQ(values[rank]->Read(), (std::vector{3}));
   }
-  // Parts of one rank each, and one of both in reverse; the current context is the last device's.
+  // Splits into one communicator per rank, and one of both ranks in reverse order. The current
+  // context is on the last device.
   Handle *alone[kRanks] = {}, *reversed[kRanks] = {};
   ASSERT_NCCL(ncclGroupStart());
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -153,7 +154,7 @@ TEST(Library, OneThreadMayBeAllRanks) {
 
 TEST(Library, SplitMakesOneForEachColour) {
   RunRanks(5, [](Rank& rank) {
-    // Even and odd ranks apart, in reverse; the last in none.
+    // Even and odd ranks are separated, in reverse order. The last rank is in none.
     const int color = rank.rank() == 4 ? nccl::kNoColor : rank.rank() % 2;
     Handle* part = nullptr;
     ASSERT_NCCL(ncclCommSplit(rank.communicator(), color, -rank.rank(), &part, nullptr));
@@ -197,9 +198,9 @@ TEST(Library, AFactorMultipliesWhatARankGives) {
     EXPECT_NCCL(ncclRedOpCreatePreMulSum(&op_there, factor_there.get(), kInts, nccl::kScalarDevice,
                                          rank.communicator()));
     EXPECT_GE(op, nccl::kReduceOps);
-    factor = 0;  // It was read.
+    factor = 0;  // Already read.
     const Integers values({10}), others({10});
-    // That on the device is read when the stream is there.
+    // The factor on the device is read in stream order.
     ASSERT_CUDA(cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(factor_there.get()),
                                  static_cast<unsigned>(rank.rank() + 1), 1, rank.stream()));
     EXPECT_NCCL(ncclAllReduce(values.get(), values.get(), 1, kInts, op, rank.communicator(),

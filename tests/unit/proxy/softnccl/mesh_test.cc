@@ -15,7 +15,7 @@ std::vector<std::byte> Pattern(int from, int to, std::size_t bytes) {
 }
 
 TEST(Mesh, AllSendToAllAtOnce) {
-  // More than sockets hold, nothing, and one byte; two pieces for each pair.
+  // Nothing, one byte, and more than sockets buffer; two messages for each pair.
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{3} << 20U}) {
     WithMeshes(4, [&](Mesh& mesh) {
       std::vector<std::vector<std::byte>> out, in(2 * mesh.size());
@@ -42,7 +42,7 @@ TEST(Mesh, AllSendToAllAtOnce) {
 TEST(Mesh, SomeRanksMayDoWithoutOthers) {
   WithMeshes(3, [](Mesh& mesh) {
     std::byte byte{static_cast<std::uint8_t>(mesh.rank())};
-    // 0 to 1, 1 to 2, and only then 2 to 0.
+    // 0 sends to 1, 1 to 2, and only then 2 to 0.
     for (int from = 0; from < 3; ++from) {
       const int to = (from + 1) % 3;
       const Outgoing outgoing{to, &byte, 1};
@@ -58,7 +58,7 @@ TEST(Mesh, SomeRanksMayDoWithoutOthers) {
 
 TEST(Mesh, RanksThatDisagreeAllHearOfIt) {
   WithMeshes(3, [](Mesh& mesh) {
-    // Rank 1 gives more than the others expect.
+    // Rank 1 sends more than the others expect.
     const std::vector<int> all = {0, 1, 2};
     const std::vector<std::byte> own(mesh.rank() == 1 ? 9 : 8);
     const auto gathered = mesh.Gather(1, all, own);
@@ -97,7 +97,7 @@ TEST(Mesh, AnInterruptEndsAWait) {
     std::byte byte{};
     const Incoming incoming{1 - rank, &byte, 1};
     std::thread raises([&] { interrupt->Raise(); });
-    // The other sends nothing, ever.
+    // The other rank never sends.
     EXPECT_EQ(mesh->Exchange(1, {}, {&incoming, 1}).code(), StatusCode::kUnavailable);
     raises.join();
   });

@@ -1,4 +1,4 @@
-// Ranks of a communicator as threads of a test.
+// Runs ranks of a communicator as threads of a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@ namespace cuspan::softnccl {
 
 using net::NewInterrupt;
 
-// Runs `body` once for each rank, all at once.
+// Runs `body` once for each rank, concurrently.
 inline void AsRanks(int size, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { body(rank); });
   for (std::thread& thread : threads) thread.join();
 }
 
-// The same, with a mesh of them.
+// The same, with a mesh of the ranks.
 inline void WithMeshes(int size, const std::function<void(Mesh& mesh)>& body) {
   const Result<nccl::UniqueId> id = MakeUniqueId();
   ASSERT_TRUE(id.ok()) << id.status().message();

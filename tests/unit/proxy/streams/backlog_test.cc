@@ -43,7 +43,7 @@ TEST_F(FloodTest, WhatWaitsForSomethingBehindTheFloodGetsIt) {
   const std::uint64_t block = loopback.Map();
   client.Post(Memset{stream, block, 0, 4, 1});
   client.Post(StreamWaitSignal{stream, 3});
-  // More than may wait, and more than the ring holds besides.
+  // More ops than the maximum backlog and the ring together.
   const auto count = static_cast<std::uint32_t>(Backlog::kMaxWaiting + 50'000);
   for (std::uint32_t i = 0; i < count; ++i) client.Post(Memset{stream, block, 0, 4, 1});
   PostAdd(stream, block, 1, 5);

@@ -1,4 +1,4 @@
-// What the driver refuses, and faults of the device.
+// Tests errors of the driver, and faults of the device.
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -55,7 +55,7 @@ TEST_F(FailureTest, ACopyThatFailsMidwayEndsAndItsStreamGoesOn) {
   client.SendChunks(1, Pattern(4096, 1));
   ASSERT_TRUE(gpu.WaitForLog("to-device 1"));
   gpu.Refuse("to-device", CUDA_ERROR_OUT_OF_MEMORY);
-  client.SendChunks(1, Pattern(2 * 4096, 1));  // One that fails and one that was under way.
+  client.SendChunks(1, Pattern(2 * 4096, 1));  // One failing and one in flight.
   ASSERT_TRUE(gpu.WaitForLog("add 1"));
   EXPECT_EQ(ReadWord(stream, block + (1 << 19)), 8U);
   const Told told = client.Now();
@@ -118,7 +118,7 @@ TEST_F(FailureTest, ALostContextIsToldOnceAndEverythingIsAnswered) {
   ASSERT_TRUE(AwaitReached(event, 1));
   ASSERT_TRUE(client.Await([](const Told& told) { return told.failed_transfers.size() == 2; }));
 
-  client.SendChunks(1, std::vector<std::byte>(4));  // Was under way: nothing comes of it.
+  client.SendChunks(1, std::vector<std::byte>(4));  // Was in flight: it has no effect.
   PostAdd(stream, block, 1, 1);
   client.Post(EventRecord{event, stream, 2});
   client.Post(CopyFromDevice{stream, block, 4, 3});

@@ -1,4 +1,4 @@
-// Ops of a stream that are handed over together.
+// Tests ops of a stream submitted in batches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// One that is handed over with its neighbours of the same kind, which hold the stream, as
-// collectives are.
+// An op submitted with its neighbours of the same kind. They hold the stream, like collectives.
 struct HeldBatchOp final : StreamOp {
   HeldBatchOp(QueueLog& log, int number) : log(&log), number(number) {}
   SubmitResult Submit() override {
@@ -82,7 +81,7 @@ TEST_F(QueueBatches, ABatchThatIsRefusedGoesOpByOp) {
   EXPECT_THAT(log.offered, ElementsAre(4, 3, 2));
 }
 
-// What comes after an op of the legacy stream is no part of a batch before it.
+// A batch does not contain ops from before and after an op of the legacy stream.
 TEST_F(QueueBatches, ABatchEndsWhereTheLegacyStreamComesBetween) {
   StreamQueue& stream = queues.AddStream(true);
   queues.Pause(stream);

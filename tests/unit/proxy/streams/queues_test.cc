@@ -1,6 +1,5 @@
-// The order of streams, as the CUDA Programming Guide defines it for streams,
-// events and the legacy default stream, checked without any GPU: an op is a
-// number that is written down when it is handed over.
+// Tests the order of streams, events and the legacy default stream as defined by the CUDA
+// Programming Guide. It needs no GPU: ops are numbers, logged when they are submitted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,8 +67,8 @@ TEST_F(Queues, FiveThousandLaunchesBehindAHeldCopyOfTheLegacyStream) {
   StreamQueue& free = queues.AddStream(false);
   AddHeld(queues.legacy(), 0);
   for (int i = 1; i <= 5000; ++i) Add(queues.legacy(), i);
-  Add(blocking, 6000);  // Waits for all of the legacy stream's.
-  Add(free, 7000);      // Knows nothing of the legacy stream.
+  Add(blocking, 6000);  // Waits for all ops of the legacy stream.
+  Add(free, 7000);      // Independent of the legacy stream.
   EXPECT_THAT(log.submitted, ElementsAre(0, 7000));
   log.submitted.clear();
   queues.Release(queues.legacy());
@@ -86,7 +85,7 @@ TEST_F(Queues, ALegacyOpWaitsForEarlierOpsOfAllBlockingStreams) {
   AddHeld(second, 2);
   AddHeld(free, 3);
   Add(queues.legacy(), 4);
-  Add(first, 5);   // Behind the legacy op.
+  Add(first, 5);   // After the legacy op.
   Add(second, 6);  // The same.
   EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
   queues.Release(first);
@@ -122,7 +121,7 @@ TEST_F(Queues, AWaitGoesWhenTheRecordWasSubmitted) {
   EXPECT_THAT(log.submitted, ElementsAre(1, 3));
   queues.Release(recording);
   EXPECT_THAT(log.submitted, ElementsAre(1, 3, 2, 4, 5));
-  Add(waiting, 6, record);  // Open for good.
+  Add(waiting, 6, record);  // Stays open.
   EXPECT_EQ(log.submitted.back(), 6);
 }
 
@@ -201,12 +200,12 @@ TEST_F(Queues, WhenSubmittedIgnoresLaterOps) {
   EXPECT_EQ(called, 3);
 }
 
-// As one whose driver has enough to do with what it was given.
+// Example: a stream with enough work submitted to the driver.
 TEST_F(Queues, APausedStreamTakesNothingAndHoldsWhatMustComeLater) {
   StreamQueue& paused = queues.AddStream(true);
   StreamQueue& other = queues.AddStream(true);
   queues.Pause(paused);
-  Add(queues.legacy(), 1);  // Nothing waits in the paused stream yet.
+  Add(queues.legacy(), 1);  // The paused stream is still empty.
   Add(paused, 2);
   Add(other, 3);
   Add(queues.legacy(), 4);  // After 2.
@@ -291,7 +290,7 @@ TEST_F(Queues, EmptyAroundKnowsWhatTheLegacyStreamWaitsFor) {
   EXPECT_TRUE(StreamQueues::Empty(other));
 }
 
-// Any order of ops on any streams: what is handed over respects every edge.
+// Submissions of random ops on random streams respect every edge.
 TEST_F(Queues, RandomOpsKeepEveryEdge) {
   std::uint32_t state = 12345;
   const auto random = [&](std::uint32_t below) {
@@ -306,7 +305,7 @@ TEST_F(Queues, RandomOpsKeepEveryEdge) {
   for (int i = 0; i < 6; ++i) streams.push_back({&queues.AddStream(i % 3 != 0), i % 3 != 0});
   std::vector<std::size_t> stream_of;
   std::vector<bool> is_held;
-  std::vector<std::size_t> holding;  // Streams whose head is begun.
+  std::vector<std::size_t> holding;  // Streams held by their first op.
   const auto release_one = [&] {
     holding.clear();
     std::vector<int> last_begun(streams.size(), -1);
@@ -344,7 +343,7 @@ TEST_F(Queues, RandomOpsKeepEveryEdge) {
   const auto ordered = [&](std::size_t a, std::size_t b) {
     return a == b || (a == 0 && streams[b].blocking) || (b == 0 && streams[a].blocking);
   };
-  // The newest op handed over so far, per stream: none with an edge to it may be newer.
+  // Newest op submitted so far, per stream: ops with an edge to it must not be newer.
   std::vector<int> newest(streams.size(), -1);
   for (const int number : log.submitted) {
     const std::size_t s = stream_of[static_cast<std::size_t>(number)];
@@ -372,7 +371,7 @@ struct CountingGate final : WorkGate {
   int room = 0;
 };
 
-// Where a GPU is shared, work for it waits for the dependency, and only what comes behind it.
+// If a GPU is shared, only GPU work and later ops of its stream wait for the dependency.
 TEST_F(QueuesTest, TheWorkGateHoldsUpWorkAndWhatIsBehindIt) {
   CountingGate dependency;
   queues.SetWorkGate(&dependency);
@@ -393,7 +392,7 @@ TEST_F(QueuesTest, TheWorkGateHoldsUpWorkAndWhatIsBehindIt) {
   EXPECT_EQ(log.submitted.back(), 5);
 }
 
-// The dependency is asked last: what it lets through goes.
+// The dependency is queried last: permitted work is submitted at once.
 TEST_F(QueuesTest, TheWorkGateIsNotAskedForWhatWaitsForSomethingElse) {
   CountingGate dependency;
   dependency.room = 1;

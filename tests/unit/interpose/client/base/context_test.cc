@@ -38,7 +38,7 @@ TEST(ContextStack, PopsInTheOppositeOrder) {
   EXPECT_EQ(stack.Pop(), nullptr);
 }
 
-// A destroyed context stays current where it was.
+// A destroyed context stays in the threads' stacks.
 TEST(ContextStack, KeepsWhatItHolds) {
   auto context = std::make_shared<Context>(Context::Kind::kCreated, 1, 0);
   const std::weak_ptr<Context> known = context;

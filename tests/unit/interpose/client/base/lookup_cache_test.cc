@@ -43,10 +43,10 @@ TEST(LookupCache, TheLastOfAPlaceStays) {
   EXPECT_EQ(found, 4);
 }
 
-// What a program makes one after another it also uses together.
+// Handles created one after another are often used together.
 TEST(LookupCache, HandlesMadeOneAfterAnotherFitSideBySide) {
   for (std::uint64_t round = 0; round < 1000; ++round) {
-    const std::uint64_t first = 0x6375'0000'0000'0010 + 0x10 * round;  // As NextHandle has them.
+    const std::uint64_t first = 0x6375'0000'0000'0010 + 0x10 * round;  // The form of NextHandle.
     LookupCache<int, 16> cache;
     const auto value = std::make_shared<int>(1);
     for (std::uint64_t i = 0; i < 8; ++i) cache.Keep(first + 0x10 * i, value);
@@ -56,7 +56,7 @@ TEST(LookupCache, HandlesMadeOneAfterAnotherFitSideBySide) {
   }
 }
 
-// A thread that asks for nothing any more must not hold a device that was reset, with its channel.
+// An idle thread must not keep a reset device and its channel alive.
 TEST(LookupCache, DoesNotKeepWhatItKnowsAlive) {
   LookupCache<int, 4> cache;
   auto value = std::make_shared<int>(1);
@@ -67,7 +67,7 @@ TEST(LookupCache, DoesNotKeepWhatItKnowsAlive) {
   EXPECT_EQ(cache.Find(1), nullptr);
 }
 
-// Whoever has a copy keeps the value, also when the cache and its thread are gone.
+// A copy keeps the value alive, even after the end of the cache and its thread.
 TEST(LookupCache, CopiesOutliveTheCache) {
   std::shared_ptr<int> copy;
   std::thread([&] {

@@ -1,4 +1,4 @@
-// What static constructors register, with containers made here.
+// Registrations of static constructors, with containers made by the test.
 #include "interpose/client/base/registry.h"
 
 #include <elf.h>
@@ -13,7 +13,7 @@
 namespace cuspan {
 namespace {
 
-// A container with no image, and the wrapper that nvcc's code would pass.
+// A container with no image, and the wrapper passed by nvcc's code.
 struct Program {
   struct Wrapper {
     std::uint32_t magic = fatbin::kWrapperMagic;
@@ -87,7 +87,7 @@ TEST(Registry, FindsVariables) {
   EXPECT_EQ(registry.FindVariable(shadow + 1), nullptr);
 }
 
-// Another library may be loaded where the first one was.
+// Another library may be loaded at the address of the first one.
 TEST(Registry, ForgetsTheAddressesOfAnUnloadedLibrary) {
   Registry registry;
   const Program program;
@@ -107,7 +107,7 @@ TEST(Registry, ForgetsTheAddressesOfAnUnloadedLibrary) {
   EXPECT_EQ(registry.FindFunction(&stub), function);
 }
 
-// As where one is loaded before the other has said that it goes.
+// Case: a library is loaded there before the unloaded one has unregistered itself.
 TEST(Registry, KeepsAnAddressThatIsAnotherLibrarysMeanwhile) {
   Registry registry;
   const Program program;
@@ -146,13 +146,13 @@ TEST(Registry, CopiesTheImageOfALibrary) {
   ASSERT_NE(removed, nullptr);
   EXPECT_TRUE(removed->image.empty());
   EXPECT_EQ(removed->owned.capacity(), 0U);
-  program.container[4] = std::byte{9};  // Its version.
+  program.container[4] = std::byte{9};  // An unknown version.
   EXPECT_FALSE(registry.AddImage(program.container, false).ok());
   program.wrapper.container = nullptr;
   EXPECT_FALSE(registry.AddImage(&program.wrapper, false).ok());
 }
 
-// Nothing of it is read or copied that is not there.
+// Nothing beyond the end of the image is read or copied.
 TEST(Registry, RefusesAnImageThatClaimsMoreThanThereIs) {
   Registry registry;
   Elf64_Ehdr header{};
@@ -162,7 +162,7 @@ TEST(Registry, RefusesAnImageThatClaimsMoreThanThereIs) {
   header.e_shnum = 1;
   for (const bool preserved : {false, true}) {
     for (const std::uint64_t place : {std::uint64_t{1} << 28, std::uint64_t{1} << 60}) {
-      // Other memory may follow, and ends long before.
+      // Other memory may follow the header, but ends long before this offset.
       header.e_shoff = place;
       EXPECT_FALSE(registry.AddImage(&header, preserved).ok()) << place;
     }
@@ -188,7 +188,7 @@ TEST(Registry, KnowsALibrarysKernelsByTheirHandles) {
   EXPECT_EQ(registry.FindFunction(handle), nullptr);
 }
 
-// As the node of a graph whose library was unloaded.
+// Case: the node of a graph keeps a kernel of an unloaded library.
 TEST(Registry, KeepsTheRecordsThatAreShared) {
   Registry registry;
   const Program program;

@@ -9,7 +9,7 @@ using Step = AnswerWatch::Step;
 constexpr unsigned kAsk = AnswerWatch::kAskAfterSeconds * AnswerWatch::kPollsPerSecond;
 constexpr unsigned kTell = AnswerWatch::kTellAfterSeconds * AnswerWatch::kPollsPerSecond;
 
-// Looks `count` times at a proxy that somebody waits for and that does nothing.
+// Looks `count` times at an awaited proxy without activity.
 void ExpectNothing(AnswerWatch& watch, unsigned count, std::uint64_t heard) {
   for (unsigned i = 0; i < count; ++i) EXPECT_EQ(watch.Look(true, heard, 0), Step::kNothing);
 }
@@ -20,7 +20,7 @@ void ExpectAsks(AnswerWatch& watch, std::uint64_t heard) {
   watch.Asked();
 }
 
-// The same until a person is told.
+// The same, until the user is warned.
 void ExpectSilence(AnswerWatch& watch, std::uint64_t heard) {
   ExpectAsks(watch, heard);
   ExpectNothing(watch, kTell - kAsk - 1, heard);
@@ -42,7 +42,7 @@ TEST(AnswerWatch, AnAnswerEndsTheSilence) {
   ExpectSilence(watch, 2);
 }
 
-// The agent between takes it from a channel whose proxy is stopped.
+// The agent in between consumes from the channel while its proxy is stopped.
 TEST(AnswerWatch, AQuestionThatIsTakenIsNoAnswer) {
   AnswerWatch watch;
   ExpectAsks(watch, 0);

@@ -13,7 +13,7 @@ std::vector<std::byte> Numbers(std::size_t count) {
   return bytes;
 }
 
-// Rows of 7 in planes of 3, 10 bytes and 5 rows apart, in parts that end anywhere.
+// Rows of 7 bytes in planes of 3, 10 bytes and 5 rows apart, in parts with arbitrary ends.
 TEST(HostRowsTest, PacksAndUnpacksInParts) {
   const HostRows rows{{7, 3, 4}, 10, 5};
   const std::vector<std::byte> memory = Numbers(10 * 5 * 4);

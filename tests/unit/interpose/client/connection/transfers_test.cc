@@ -1,4 +1,4 @@
-// Bytes from the device, as they come and as they fail.
+// Bytes from and to the device: arrival, order and failures.
 #include "interpose/client/connection/transfers.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kBytes = 3000;
 constexpr std::uint32_t kPiece = 1000;
 
-// A client's transfers, and the proxy's end of the channel beside them.
+// A client's transfers, and the proxy's end of the channel.
 class IncomingTransfers : public testing::Test {
  protected:
   std::shared_ptr<Incoming> NewIncoming() {
@@ -27,7 +27,7 @@ class IncomingTransfers : public testing::Test {
     incoming->bytes = kBytes;
     return incoming;
   }
-  // What the proxy sends: `piece` of the transfer, in a slot that it takes.
+  // A chunk from the proxy: `piece` of the transfer, in a slot taken for it.
   Chunk Piece(std::uint64_t transfer, std::uint32_t piece) {
     const std::optional<std::uint32_t> slot = ends.proxy->TryTakeSlot();
     EXPECT_TRUE(slot.has_value());
@@ -59,7 +59,7 @@ TEST_F(IncomingTransfers, CompleteWithTheirLastChunk) {
   ExpectSlotsBack();
 }
 
-// A page that whoever writes to it first must wait for.
+// A page blocking its first writer until LetGo.
 class SlowPage {
  public:
   SlowPage() {
@@ -96,7 +96,7 @@ class SlowPage {
   struct sigaction before_ {};
 };
 
-// A thread that copies may be kept from it for as long as hundreds of other chunks take.
+// A copying thread may be delayed by the time of hundreds of other chunks.
 TEST_F(IncomingTransfers, OneChunkMayTakeLongerThanManyOthers) {
   constexpr std::uint32_t kOthers = 200;
   SlowPage page;
@@ -122,14 +122,14 @@ TEST_F(IncomingTransfers, OneChunkMayTakeLongerThanManyOthers) {
   ExpectSlotsBack();
 }
 
-// The copies' order on the device is that of what they leave in the program's memory.
+// Copies to the same memory are stored in their order on the device.
 TEST_F(IncomingTransfers, AChunkWaitsForOthersThatAreStoredInTheSamePlace) {
   SlowPage page;
   const auto first = NewIncoming();
   first->destination = page.data();
   first->bytes = kPiece;
   const auto second = NewIncoming();
-  // Its second piece goes where the other's first goes.
+  // Its second piece has the same destination as the other's first one.
   second->destination = page.data() - kPiece;
   second->bytes = 2 * kPiece;
   const auto behind = NewIncoming();
@@ -150,7 +150,7 @@ TEST_F(IncomingTransfers, AChunkWaitsForOthersThatAreStoredInTheSamePlace) {
   ExpectSlotsBack();
 }
 
-// Between nodes chunks go by themselves, and messages may arrive before those sent ahead of them.
+// Between nodes, chunks are sent separately. Other messages may overtake them.
 TEST_F(IncomingTransfers, AFailureMayOvertakeChunks) {
   const auto incoming = NewIncoming();
   const std::uint64_t transfer = transfers.BeginIncoming(incoming);
@@ -160,7 +160,7 @@ TEST_F(IncomingTransfers, AFailureMayOvertakeChunks) {
   EXPECT_EQ(transfers.WaitComplete(*incoming), CUDA_ERROR_INVALID_VALUE);
   EXPECT_TRUE(transfers.OnChunk(late));
   EXPECT_EQ(incoming->owned[kPiece], std::byte{0}) << "the program's memory is its own again";
-  // Completions count the chunks that were pushed before them, whatever became of those.
+  // Completions count all chunks pushed before them, failed or not.
   EXPECT_TRUE(transfers.Stored(2));
   ExpectSlotsBack();
 }
@@ -187,7 +187,7 @@ TEST_F(IncomingTransfers, WakeWhoWaitsUntilTheyAreStored) {
   third.join();
 }
 
-// Chunks whose bytes are in the frame, and which between nodes may overtake those in slots.
+// Chunks with their bytes in the frame. Between nodes, they may overtake chunks in slots.
 class InlineChunks : public IncomingTransfers {
  protected:
   // A chunk of `piece` filled with `value`.
@@ -213,7 +213,7 @@ TEST_F(InlineChunks, CompleteATransferWithTheOthers) {
   ExpectSlotsBack();
 }
 
-// The same place is written by both: the later copy of the stream must be the last.
+// Both write to the same memory: the later copy of the stream must be stored last.
 TEST_F(InlineChunks, WaitForThoseThatTheyHaveOvertaken) {
   const auto first = NewIncoming();
   const auto second = NewIncoming();
@@ -235,7 +235,7 @@ TEST_F(InlineChunks, WaitForThoseThatTheyHaveOvertaken) {
   EXPECT_EQ(first->owned[0], std::byte{7});
   EXPECT_EQ(third->owned[0], std::byte{8});
   EXPECT_TRUE(transfers.Stored(3));
-  // Numbers go on behind them.
+  // The next chunk continues the numbering.
   const auto fourth = NewIncoming();
   fourth->bytes = kPiece;
   EXPECT_TRUE(transfers.OnChunk(Piece(transfers.BeginIncoming(fourth), 0)));
@@ -243,7 +243,7 @@ TEST_F(InlineChunks, WaitForThoseThatTheyHaveOvertaken) {
   ExpectSlotsBack();
 }
 
-// Chunks behind one that is kept come after it, whether they lie in slots or not.
+// Chunks after a deferred one are stored after it, inline or in a slot.
 TEST_F(InlineChunks, AreStoredBeforeThoseBehindThem) {
   std::vector<std::shared_ptr<Incoming>> copies;
   std::vector<std::uint64_t> numbers;
@@ -270,7 +270,7 @@ TEST_F(InlineChunks, AreStoredBeforeThoseBehindThem) {
   ExpectSlotsBack();
 }
 
-// The same while another thread copies the one that was kept.
+// The same while another thread copies the deferred chunk.
 TEST_F(InlineChunks, AreStoredBeforeThoseThatComeMeanwhile) {
   std::vector<std::shared_ptr<Incoming>> copies;
   std::vector<std::uint64_t> numbers;
@@ -328,10 +328,10 @@ TEST_F(InlineChunks, ThatNoProxySendsAreRefused) {
   EXPECT_EQ(incoming->owned[0], std::byte{0});
 }
 
-// Bytes to the device, of which some wait for what comes from there.
+// Bytes to the device. Some wait for bytes from it.
 class OutgoingTransfers : public IncomingTransfers {
  protected:
-  // The first piece that the proxy gets is of this transfer and holds the bytes.
+  // The first piece received by the proxy belongs to this transfer and holds the bytes.
   void ExpectSent(std::uint64_t transfer) {
     const std::optional<Frame> frame = NextFrame(*ends.proxy);
     ASSERT_TRUE(frame.has_value());

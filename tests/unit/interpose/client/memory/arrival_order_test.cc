@@ -7,7 +7,7 @@
 namespace cuspan {
 namespace {
 
-// The byte that arrives as the last of these.
+// Address of the last byte to arrive.
 std::uint64_t LastOf(const ByteRuns& runs) {
   std::uint64_t last = 0;
   for (const ByteRuns& part : InOrderOfArrival(runs))

@@ -24,7 +24,7 @@ constexpr std::uint64_t kUnit = BlockAllocator::kAlignment;
 constexpr std::uint64_t kBase = 0x180000000000;
 constexpr std::uint64_t kWindow = 4096 * kUnit;
 
-// An allocator with one segment of so many units at the window's start.
+// Returns an allocator with one segment of `units` units at the window's start.
 BlockAllocator WithSegment(std::uint64_t units) {
   BlockAllocator allocator(kBase, kWindow);
   allocator.AddSegment({kBase, units * kUnit});
@@ -125,7 +125,7 @@ TEST(BlockAllocator, JoinsFreeNeighboursWhateverTheOrder) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-// A segment may go back to the driver by itself, so that no block may lie across two.
+// A segment may be returned to the driver separately, so no block may span two.
 TEST(BlockAllocator, NeverJoinsAcrossSegments) {
   BlockAllocator allocator(kBase, kWindow);
   allocator.AddSegment({kBase, 2 * kUnit});
@@ -180,7 +180,7 @@ TEST(BlockAllocator, RefusesSizesThatWrapAround) {
   EXPECT_EQ(allocator.free_bytes(), 10 * kUnit);
 }
 
-// --- Against a model so simple that it must be right: who owns each unit of the window.
+// --- Comparison with an obviously correct model: the state of each unit of the window
 
 class Model {
  public:
@@ -199,7 +199,7 @@ class Model {
     return static_cast<std::uint64_t>(std::count(unit_.begin(), unit_.end(), kFree)) * kUnit;
   }
 
-  // The sizes of all holes, none of which goes over the border of a segment.
+  // Sizes of all holes. A hole ends at the border of its segment.
   std::vector<std::uint64_t> Holes(const std::vector<Range>& segments) const {
     std::vector<std::uint64_t> holes;
     for (const Range& segment : segments) {
@@ -271,7 +271,7 @@ class RandomUse {
   void AddSegment() {
     const std::uint64_t bytes = (random_() % 600 + 1) * kUnit;
     const auto place = allocator_.PlaceSegment(bytes);
-    // The lowest gap, or none at all.
+    // The lowest gap, if any.
     std::optional<std::uint64_t> expected;
     for (std::uint64_t i = 0; i < Model::kUnits && !expected; ++i)
       if (model_.NoSegment({kBase + i * kUnit, bytes})) expected = kBase + i * kUnit;
@@ -302,7 +302,7 @@ class RandomUse {
   void Allocate() {
     const std::uint64_t bytes = random_() % (random_() % 4 == 0 ? 200 * kUnit : 5 * kUnit) + 1;
     const std::uint64_t rounded = Model::RoundUp(bytes);
-    std::optional<std::uint64_t> best;  // The smallest hole that is large enough.
+    std::optional<std::uint64_t> best;  // The smallest sufficient hole.
     for (const std::uint64_t hole : model_.Holes(segments_))
       if (hole >= rounded && (!best || hole < *best)) best = hole;
     const auto block = allocator_.Allocate(bytes);

@@ -1,4 +1,4 @@
-// Page-locked memory, with the results that CUDA 13.0 gave on an H200.
+// Page-locked memory, with the results of CUDA 13.0 on an H200.
 #include "interpose/client/memory/host_memory.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the program has mapped by itself.
+// Ranges mapped by the program itself.
 #include "interpose/client/memory/mapped_ranges.h"
 
 #include <gtest/gtest.h>

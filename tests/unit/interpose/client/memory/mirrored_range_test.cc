@@ -14,7 +14,7 @@ constexpr std::size_t kBlock = MirroredRange::kBlockBytes;
 using Spans = MirroredRange::Spans;
 using Bytes = std::vector<std::byte>;
 
-// A managed range, of zeros, whose blocks are here.
+// A managed range of zeros. The program has the valid copy of its blocks.
 class Ranges : public testing::Test {
  protected:
   static constexpr std::size_t kBlocks = 4;
@@ -25,12 +25,12 @@ class Ranges : public testing::Test {
     here_[at] = std::byte(value);
     range_.states().Written(at / kBlock);
   }
-  // What `spans` say goes to a device's copy.
+  // Copies `spans` to a device's replica.
   void Send(const Spans& spans, Bytes* device) {
     for (const auto& span : spans)
       std::memcpy(device->data() + span.base, here_.data() + span.base, span.bytes);
   }
-  // Everything that the program wrote.
+  // Takes all blocks written by the program.
   Spans TakeAll() {
     Spans spans;
     for (std::size_t block = 0; block < kBlocks; ++block)
@@ -110,7 +110,7 @@ TEST_F(Ranges, StoresThatAreSentByThemselvesAreNoNews) {
   EXPECT_FALSE(range_.HasUpdates(0, device));
   device[kBlock + 9] = std::byte{8};
   EXPECT_TRUE(range_.HasUpdates(0, device));
-  // One that is not sent yet differs from the twin.
+  // An unsent byte differs from the twin.
   here_[kBlock + 20] = std::byte{9};
   EXPECT_EQ(range_.Merge(0, device, nullptr, true), (PageStates::Run{1, 1}));
   EXPECT_EQ(here_[kBlock + 9], std::byte{8});
@@ -137,7 +137,7 @@ TEST_F(Ranges, AllOfABlockIsTakenThatNobodyElseWrites) {
   ASSERT_EQ(spans.size(), 1U);
   EXPECT_EQ(spans[0].base, kBlock);
   EXPECT_EQ(spans[0].bytes, 2 * kBlock);
-  // And now somebody else does.
+  // Now there is a second writer.
   range_.Written({1, 1}, false);
   here_[kBlock + 1] = std::byte{2};
   const Spans next = TakeAll();
@@ -196,8 +196,8 @@ TEST(MirroredRange, OfPageLockedMemoryAllThatIsThereIsNews) {
   EXPECT_EQ(spans.size(), 1U);
 }
 
-// The program and two devices write different bytes of the same blocks, and hear of each other in
-// any order.
+// The program and two devices write different bytes of the same blocks. Their changes are exchanged
+// in any order.
 TEST_F(Ranges, AllAgreeInTheEnd) {
   std::mt19937 random(1);
   const auto below = [&](std::size_t bound) {

@@ -1,4 +1,4 @@
-// Stores of real instructions, carried out by handlers of signals as in a program.
+// Stores by real instructions, emulated in signal handlers as in a program.
 #include "interpose/client/memory/ordered_stores.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ constexpr std::size_t kBytes = 16 * kPage;
 OrderedStores* the_stores = nullptr;
 BlockAllocator::Range the_memory{};
 std::atomic<int> the_needs{0};
-// Pages that were opened, from the first one on.
+// Pages opened for writing, in the order of their opening.
 std::array<BlockAllocator::Range, 64> the_open;
 std::atomic<std::size_t> the_open_count{0};
 
@@ -90,7 +90,8 @@ class OrderedStoresTest : public ::testing::Test {
                  });
     return all;
   }
-  // The memory as the log tells it; of pages that were open, as it is. They are closed.
+  // Returns the memory rebuilt from the log, with the current bytes of opened pages. Closes these
+  // pages.
   std::vector<unsigned char> Replay(const std::vector<Logged>& all) {
     std::vector<unsigned char> bytes(kBytes);
     for (std::size_t i = 0; i < the_open_count; ++i) {
@@ -159,7 +160,7 @@ TEST_F(OrderedStoresTest, OfWholeBuffers) {
   }
 }
 
-// From the second page on, a quarter of what is filled by then is opened ahead.
+// From the second page on, a quarter of the size filled so far is opened ahead.
 TEST_F(OrderedStoresTest, OfAFillOpenPagesAhead) {
   auto* const words = reinterpret_cast<volatile std::uint64_t*>(memory_);
   for (std::size_t i = 0; i < kPage / 8 + 1; ++i) words[i] = i + 1;
@@ -172,7 +173,7 @@ TEST_F(OrderedStoresTest, OfAFillOpenPagesAhead) {
   words[2 * kPage / 8] = 1;
   ASSERT_EQ(the_open_count, 2U);
   EXPECT_EQ(the_open[1].base, the_memory.base + 2 * kPage);
-  // Another place, or another order, is no fill.
+  // Stores elsewhere or in another order are no fill.
   words[9 * kPage / 8] = 1;
   EXPECT_EQ(the_open_count, 2U);
 }
@@ -190,14 +191,14 @@ TEST_F(OrderedStoresTest, OfStringInstructions) {
     EXPECT_EQ(std::count(replayed.begin(), replayed.end(), 0x77),
               static_cast<std::ptrdiff_t>(bytes));
   }
-  // A copy onto itself, one byte further, repeats its first byte.
+  // A copy onto itself, shifted by one byte, repeats its first byte.
   memory_[0] = 9;
   const void* from = memory_;
   void* to = memory_ + 1;
   std::size_t count = 300;
   asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
   EXPECT_EQ(std::count(memory_, memory_ + 301, 9), 301);
-  // Words that cross pages.
+  // Words across two pages.
   to = memory_ + kPage - 4;
   count = 3;
   asm volatile("rep stosq" : "+D"(to), "+c"(count) : "a"(0x1122334455667788) : "memory");
@@ -245,7 +246,7 @@ TEST_F(OrderedStoresTest, OfManyThreads) {
       }
       --running;
     });
-  // Each thread's second word is never ahead of its first one.
+  // Each thread's second word is never newer than its first one.
   std::vector<std::uint64_t> seen(2 * kThreads);
   bool wrong = false;
   for (bool last = false; !last;) {

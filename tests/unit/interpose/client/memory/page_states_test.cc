@@ -135,7 +135,7 @@ TEST(PageStates, RunsOfTheSameAccess) {
   EXPECT_EQ(states.SameAccess(4, 6), (Blocks{4, 2}));
 }
 
-// The counters agree with the blocks after whatever came in whatever order.
+// The counters agree with the blocks after a random sequence of calls.
 TEST(PageStates, CountersAgreeWithBlocks) {
   std::mt19937 random(7);
   PageStates states(17);

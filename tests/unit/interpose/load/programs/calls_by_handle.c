@@ -1,5 +1,4 @@
-// Calls a CUDA runtime as programs do that load it at run time: by a path of their own, and the
-// loader's handle.
+// Calls a CUDA runtime loaded at run time, by a path of its own and the loader's handle.
 #include <dlfcn.h>
 #include <stdio.h>
 

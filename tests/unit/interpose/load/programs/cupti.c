@@ -1,5 +1,5 @@
-/* Stands in for a libcupti.so.13 that works: in a program of a run none of this may be reached, but
-   for the function that is not CUPTI's. */
+/* Stands in for a working libcupti.so.13. A program run by cuspan must reach none of it, except
+ * the function not belonging to CUPTI. */
 int cuptiGetVersion(unsigned* version) {
   *version = 130042;
   return 0;

@@ -1,5 +1,5 @@
-/* Runs a program under a policy that many systems set: memory that was not
-   executable never becomes so (mprotect with PROT_EXEC fails with EACCES). */
+/* Runs a program under a policy common on hardened systems: memory cannot become executable later
+ * (mprotect with PROT_EXEC fails with EACCES). */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,4 @@
-// A program that calls the CUDA runtime and has no device code of its own.
+// A program with calls of the CUDA runtime, but no device code.
 #include <cuda_runtime.h>
 
 #include <cstdio>

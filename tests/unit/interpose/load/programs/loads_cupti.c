@@ -1,4 +1,4 @@
-/* Loads CUPTI by its path, as profilers do, and says what it answers. */
+/* Loads CUPTI by its path, as profilers do, and prints its results. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Loads, uses and unloads CUDA libraries in several threads at once, one library
-   in each, and at last one of them in a name space of its own. */
+/* Loads, uses and unloads CUDA libraries in several threads at once, one library per thread. At
+ * last it loads one of them in a separate linker namespace. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

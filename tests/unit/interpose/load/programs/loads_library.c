@@ -1,4 +1,4 @@
-/* Loads a CUDA library as a plug-in, uses it and unloads it, twice. */
+/* Loads, uses and unloads a CUDA library as a plug-in, twice. */
 #include <dlfcn.h>
 #include <stdio.h>
 

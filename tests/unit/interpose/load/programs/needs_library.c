@@ -1,4 +1,4 @@
-/* A program without CUDA that needs a library with it. */
+/* A program without CUDA code, linked to a library with CUDA code. */
 int RunLibrary(void);
 
 int main(void) { return RunLibrary(); }

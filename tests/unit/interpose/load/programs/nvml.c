@@ -1,4 +1,4 @@
-/* Stands in for NVIDIA's libnvidia-ml.so.1 of the program's node. */
+/* Stands in for NVIDIA's libnvidia-ml.so.1 on the program's node. */
 int nvmlInit_v2(void) { return 0; }
 
 int nvmlDeviceGetCount_v2(unsigned* count) {

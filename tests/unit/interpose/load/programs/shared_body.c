@@ -1,5 +1,5 @@
-/* A program in which two functions of the runtime share one body, as a linker
-   that folds identical code makes it. */
+/* A program with one body shared by two functions of the runtime, as made by a linker folding
+ * identical code. */
 __attribute__((used)) static int Body(void) { return 0; }
 __attribute__((visibility("hidden"))) int __cudaRegisterFatBinary(void) { return 1; }
 __attribute__((visibility("hidden"))) int cudaMalloc(void) { return Body(); }

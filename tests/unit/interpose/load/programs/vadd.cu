@@ -1,5 +1,5 @@
-// A CUDA program as anybody writes one; it knows nothing of cuspan. Built as a
-// program, and with -DAS_LIBRARY as a library with one function.
+// An ordinary CUDA program, without knowledge of cuspan. Built as a program, and with -DAS_LIBRARY
+// as a library with one function.
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -1,11 +1,11 @@
-/* Functions that the patching test overwrites. */
+/* Functions overwritten by the patching test. */
 int VictimOne(void) { return 1; }
 int VictimTwo(void) { return 2; }
 int VictimThree(void) { return 3; }
 
 int victim_data = 4;
 
-/* Two functions with no room between them. */
+/* Two functions without padding between them. */
 __asm__(
     ".text\n.p2align 4\n"
     ".globl TightOne\n.type TightOne, @function\n"

@@ -1,4 +1,4 @@
-// Keepers of several runs on one host: what each tells its run, and when.
+// Keepers of several runs on one host: their notifications to each run, and the times.
 #include "launcher/agent/lease/lease_keeper.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t kGpuMemory = std::uint64_t{16} << 30;
 
-// A run with its keeper, and the answers that it has not looked at yet.
+// A run with its keeper, and replies not read yet.
 struct KeptRun {
   KeptRun() {
     keeper.SetAnswers({[this](const LeaseView& view) { views.push_back(view); },
@@ -49,7 +49,7 @@ class LeaseKeeperTest : public testing::Test {
     for (const std::string& folder : folders_) std::filesystem::remove_all(folder);
   }
 
-  // A run that waits for a GPU, and has seen how things stand.
+  // Returns a run waiting for a GPU, after its first view of the leases.
   KeptRun& Entered(std::uint64_t order, const ShareTerms& terms, const std::string& gpu = "g0") {
     KeptRun& run = runs_.emplace_back();
     run.keeper.Enter({started_ + order,
@@ -75,7 +75,7 @@ class LeaseKeeperTest : public testing::Test {
     EXPECT_THAT(run.views.back().held, IsEmpty());
     EXPECT_TRUE(Take(run).taken);
     run.keeper.Settle();
-    // Settled is who does not stand in front of others any more.
+    // A settled run is no longer ahead of others in the queue.
     Until([&] { return Tickets("cuspan-wait-") == 0; });
     return run;
   }
@@ -85,7 +85,7 @@ class LeaseKeeperTest : public testing::Test {
       if (entry.path().filename().string().starts_with(prefix)) ++count;
     return count;
   }
-  // The test's own time-out is the limit.
+  // No limit but the test's own time-out.
   template <typename Condition>
   void Until(Condition condition) {
     while (!condition())
@@ -99,7 +99,7 @@ class LeaseKeeperTest : public testing::Test {
     return terms;
   }
 
-  // When the runs are started; hosts refuse times at which they did not run.
+  // Start time of the runs. Hosts refuse times before their own start.
   const std::uint64_t started_ = static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
   std::vector<std::string> folders_;

@@ -30,7 +30,7 @@ AgentInventory Agent(std::vector<DeviceDescription> devices, std::uint32_t limit
   return inventory;
 }
 
-// The devices of a run that has nobody beside it.
+// Returns the devices of a run without any other runs.
 Result<std::vector<std::string>> Choose(const std::vector<AgentInventory>& agents,
                                         const GpuRequest& request = {},
                                         LeaseMode mode = LeaseMode::kAuto) {

@@ -1,5 +1,5 @@
-// Two agents that meet, and somebody between them who changes what they say: each ends with the
-// other, or with a failure, and nobody is let in whose proof was changed.
+// A meeting of two agents, with changes to the bytes between them. Each agent meets the other or
+// fails. An agent with a changed proof is never accepted.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,16 +22,16 @@
 namespace cuspan {
 namespace {
 
-// What is done to one direction of a connection, once.
+// One change to one direction of a connection.
 struct Damage {
   enum class Kind { kFlip, kInsert, kDrop, kCut };
   Kind kind = Kind::kFlip;
   bool to_home = false;
-  std::size_t offset = 0;        // In what is said in that direction.
-  std::vector<std::byte> bytes;  // For kFlip one, not 0; as many are inserted or dropped.
+  std::size_t offset = 0;        // Offset in this direction's bytes.
+  std::vector<std::byte> bytes;  // kFlip: one byte, not 0. kInsert, kDrop: their number counts.
 };
 
-// Between whoever connects to `place` and the head agent. A thread of its own.
+// Forwards between the agent connected to `place` and the head agent. Has its own thread.
 class Middle {
  public:
   Middle(const net::Address& home, Damage damage)
@@ -41,7 +41,7 @@ class Middle {
   ~Middle() {
     if (thread_.joinable()) thread_.join();
   }
-  // After the end of both agents: whether it has come to what it was to change.
+  // Returns true if the change was applied. Called after the end of both agents.
   bool Finish() {
     thread_.join();
     return done_;
@@ -64,7 +64,7 @@ class Middle {
     std::size_t said[2] = {0, 0};
     for (;;) {
       pollfd both[2] = {{ends[0], POLLIN, 0}, {ends[1], POLLIN, 0}};
-      // Who waits for what was dropped, or for more than there is, waits for the end.
+      // An agent still waiting for dropped or missing bytes ends when the connection does.
       if (::poll(both, 2, done_ ? 20 : 10'000) <= 0) return;
       for (const int from : {0, 1}) {
         if (both[from].revents == 0) continue;
@@ -83,7 +83,7 @@ class Middle {
     }
   }
 
-  // True where the connection ends behind them.
+  // Returns true if the connection ends after these bytes.
   bool Apply(std::vector<std::byte>& bytes, std::size_t at) {
     done_ = true;
     const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
@@ -116,13 +116,13 @@ Damage AnyDamage(std::mt19937_64& random) {
   Damage damage;
   damage.kind = static_cast<Damage::Kind>(random() % 4);
   damage.to_home = random() % 2 == 0;
-  damage.offset = random() % 260;  // A little more than each says.
+  damage.offset = random() % 260;  // Slightly more than each sends.
   damage.bytes.resize(1 + random() % 40);
   for (std::byte& byte : damage.bytes) byte = static_cast<std::byte>(1 + random() % 255);
   return damage;
 }
 
-// Where a change must be noticed: in what proves that each knows the secret.
+// True if the change hits the proof of the secret, so it must be noticed.
 bool IsOfProof(const Damage& damage) {
   const std::size_t end =
       damage.to_home ? sizeof(Meeting::Response) : sizeof(Meeting::Challenge) + sizeof(Proof);
@@ -145,7 +145,7 @@ TEST(MeetingFuzz, ChangedInBetween) {
       return Meeting::Attend(std::array{place}, kTestSecret, 1, AgentAt("away"), InTime());
     };
     std::optional<Result<Meeting>> met = attend(middle->place());
-    // The head agent waits for one that is as it should be, unless it has ended by what it heard.
+    // The head agent waits for a valid agent, unless a changed message has ended it.
     std::future<Result<Meeting>> another;
     const bool attended = met->ok();
     if (!attended) another = std::async(std::launch::async, attend, host.near());
@@ -159,7 +159,7 @@ TEST(MeetingFuzz, ChangedInBetween) {
       EXPECT_TRUE(home->ok()) << home->status().message();
       ++attended_again;
     }
-    // Where nothing was changed, the one in between goes on until both have ended.
+    // If the change was not applied, the forwarding continues until both agents have ended.
     const std::string problem = met->status().message();
     met.reset();
     home.reset();
@@ -169,7 +169,7 @@ TEST(MeetingFuzz, ChangedInBetween) {
     }
     if (changed && attended) ++attended_changed;
   }
-  // What is text for messages may change; and who fails leaves room for another.
+  // Changed texts for messages are accepted, and another agent can join after a failed one.
   EXPECT_GT(attended_changed, 0);
   EXPECT_GT(attended_again, 0);
 }

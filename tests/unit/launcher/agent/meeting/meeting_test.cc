@@ -23,7 +23,7 @@ std::string TextOf(const Meeting::Blob& blob) {
   return {reinterpret_cast<const char*>(blob.data()), blob.size()};
 }
 
-// What an agent of this build says, for some of which a test has other words.
+// The Join message of an agent of this build, with test values for some fields.
 control::Join OwnJoin(std::uint32_t rank = 1) {
   control::Join join;
   join.set_version("1.0-test");
@@ -49,7 +49,7 @@ class MeetingTest : public testing::Test {
   bool Read(const UniqueFd& fd, void* data, std::size_t bytes) {
     return net::ReceiveAll(fd.get(), data, bytes, host_.never(), InTime()).ok();
   }
-  // One that proves to know that secret as that side, to the question that it was asked.
+  // Connects, and proves knowledge of `secret` as `side` for the received challenge.
   UniqueFd Prove(const Key128& secret, Side side = Side::kAway, std::uint32_t rank = 1) {
     UniqueFd fd = Connect();
     Meeting::Challenge challenge{};
@@ -60,7 +60,7 @@ class MeetingTest : public testing::Test {
     EXPECT_TRUE(net::SendAll(fd.get(), &response, sizeof response, host_.never(), InTime()).ok());
     return fd;
   }
-  // One of the run that says that.
+  // Connects as an agent of this run and sends `join`.
   UniqueFd Join(const control::Join& join) {
     UniqueFd fd = Prove(kTestSecret, Side::kAway, join.rank());
     Proof proof{};
@@ -80,7 +80,7 @@ class MeetingTest : public testing::Test {
     EXPECT_TRUE(answer.ParseFromString(text));
     return answer;
   }
-  // Not even how it was wrong.
+  // Closed without any reply, not even a reason.
   void ExpectHungUp(const UniqueFd& fd) {
     char byte = 0;
     EXPECT_FALSE(Read(fd, &byte, 1));
@@ -152,7 +152,7 @@ TEST_F(MeetingTest, StrangersAreNotHeard) {
   Key128 wrong = kTestSecret;
   wrong[15] ^= 1;
   const UniqueFd stranger = Prove(wrong);
-  // What the head agent would say is no proof of another agent.
+  // The head agent's proof is not valid for another agent.
   const UniqueFd mirror = Prove(kTestSecret, Side::kHome);
   const UniqueFd silent = Say("x", 1);
   ExpectHungUp(stranger);
@@ -179,7 +179,7 @@ TEST_F(MeetingTest, AnAnswerIsGoodForOneQuestion) {
   EXPECT_TRUE(away.get().ok());
 }
 
-// Who only pretends to be the head agent learns nothing of it, and has no agent.
+// A false head agent learns nothing from an agent, and the agent does not join it.
 TEST_F(MeetingTest, AnAgentIsOfNoOthersRun) {
   std::future<Result<Meeting>> away = Attend(1);
   const net::Listener& listener = host_.listener();
@@ -189,12 +189,12 @@ TEST_F(MeetingTest, AnAgentIsOfNoOthersRun) {
   ASSERT_TRUE(net::SendAll(fd.get(), &challenge, sizeof challenge, host_.never(), InTime()).ok());
   Meeting::Response response{};
   ASSERT_TRUE(Read(fd, &response, sizeof response));
-  // Its own proof, which is the other side's.
+  // Its own proof, reflected: valid only for the other side.
   ASSERT_TRUE(
       net::SendAll(fd.get(), response.proof.data(), response.proof.size(), host_.never(), InTime())
           .ok());
   ExpectHungUp(fd);
-  // It goes on to the next place: nobody answers there.
+  // It tries the next address, without success.
   host_.Close();
   EXPECT_FALSE(away.get().ok());
 }
@@ -225,7 +225,7 @@ TEST_F(MeetingTest, AnotherVersionEndsIt) {
   EXPECT_THAT(met.status().message(), HasSubstr("elsewhere"));
 }
 
-// Field numbers that this build does not have.
+// Field numbers unknown to this build.
 TEST_F(MeetingTest, WhatANewerAgentSaysMoreIsIgnored) {
   std::future<Result<Meeting>> home = Hold(2);
   const std::string more = "\xa2\x06\x03new\xa8\x06\x2a";  // 100: "new"; 101: 42.
@@ -300,7 +300,7 @@ TEST_F(MeetingTest, NoHomeAgentIsAnError) {
   EXPECT_EQ(met.status().code(), StatusCode::kUnavailable);
 }
 
-// Whatever comes first, those of the run meet.
+// Agents of the run meet, in spite of earlier noise.
 TEST_F(MeetingTest, NoiseIsNotHeard) {
   std::mt19937 random(7);
   std::vector<UniqueFd> strangers;

@@ -1,4 +1,4 @@
-// Agents that meet, as threads of one process.
+// Meeting agents, as threads of one process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,26 +27,26 @@ inline std::span<const std::byte> AsBytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// On a host that is called as its only address.
+// An agent on a host named like its only address.
 inline Meeting::Attendee AgentAt(std::string_view address) {
   const std::span<const std::byte> bytes = AsBytes(address);
   const Meeting::Blob blob(bytes.begin(), bytes.end());
   return {std::string(address), "none", "here", {{blob, {}}}};
 }
 
-// A head agent that waits, and where others find it.
+// A waiting head agent, and its addresses.
 class Host {
  public:
   Host() : listener_(*net::Listener::OpenOnAll(8)), never_(*net::Interrupt::Make("interrupted")) {
     places_ = *net::OwnAddresses(listener_->address().port);
   }
   const std::vector<net::Address>& places() const { return places_; }
-  // The loopback's.
+  // Address of the loopback interface.
   const net::Address& near() const { return places_.back(); }
   const net::Interrupt& never() const { return *never_; }
   void Interrupt() { never_->Raise(); }
   const net::Listener& listener() const { return *listener_; }
-  // Nobody listens there any more.
+  // Stops listening.
   void Close() { listener_.reset(); }
 
   Result<Meeting> Hold(std::uint32_t agents, const Meeting::Attendee& own,
@@ -63,7 +63,7 @@ class Host {
   std::vector<net::Address> places_;
 };
 
-// The meeting of these agents, by rank.
+// Returns the meetings of these agents, by rank.
 inline std::vector<Meeting> Meet(const std::vector<Meeting::Attendee>& agents) {
   Host host;
   std::vector<std::unique_ptr<Result<Meeting>>> met(agents.size());

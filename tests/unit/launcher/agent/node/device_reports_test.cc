@@ -1,4 +1,4 @@
-// Reports of any number of sessions, in bounded memory and in messages of bounded size.
+// Reports of any number of sessions, in bounded memory and messages.
 #include "launcher/agent/node/device_reports.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(DeviceReports, KeepsDevicesAndPathsApart) {
   EXPECT_EQ(all.back().host, "other");
 }
 
-// As a session that resets its device.
+// Case: a session resets its device.
 TEST(DeviceReports, AddsUpWhatOneSessionDidWithADevice) {
   DeviceReports reports;
   for (std::uint32_t i = 0; i < kSessions; ++i) reports.Add(Report(5 + i % 2));
@@ -90,7 +90,7 @@ TEST(DeviceReports, AddsUpWhatOneSessionDidWithADevice) {
   EXPECT_EQ(all[0].use.bytes_to_device, 5U * kSessions / 2);
 }
 
-// Another agent's sums stay sums.
+// Sums received from another agent remain sums.
 TEST(DeviceReports, TakesSums) {
   DeviceReports reports;
   reports.Add(Report(0));
@@ -104,7 +104,7 @@ TEST(DeviceReports, TakesSums) {
 
 TEST(DeviceReports, ComeInMessages) {
   DeviceReports reports;
-  // As large as one can be.
+  // Reports of maximum size.
   for (std::uint32_t i = 1; i <= kSessions; ++i) {
     DeviceReport report = Report(i, i % 64);
     report.host.assign(255, 'h');

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A node with so many GPUs, and as many software GPUs.
+// Returns the environment of a node with `gpus` GPUs and `soft` software GPUs.
 Environment Node(const char* gpus, const char* soft) {
   Environment environment;
   environment.Set("FAKE_GPUS", gpus);
@@ -17,7 +17,7 @@ Environment Node(const char* gpus, const char* soft) {
   return environment;
 }
 
-// One that nobody has waited for, ended or not.
+// True if a child was not waited for, ended or not.
 bool HasChild() {
   siginfo_t ended{};
   return ::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;

@@ -13,7 +13,7 @@ namespace {
 
 TEST(ClockOffsetTest, TheFastestAnswerCounts) {
   ClockOffset clock;
-  // Their clock is 5000 ahead; the second answer took the way there faster than back.
+  // The other clock is 5000 ahead. The second reply came back slower than its request.
   clock.Take(100, 100 + 20 + 5000, 140);
   clock.Take(200, 200 + 90 + 5000, 300);
   EXPECT_EQ(clock.answers(), 2);
@@ -31,7 +31,7 @@ TEST(ClockOffsetTest, ClocksDriftEvenlyBetweenStartAndEnd) {
   EXPECT_EQ(clock.ToOurs(1000), 0U);
   EXPECT_EQ(clock.ToOurs(1'003'000), 1'000'000U);
   EXPECT_NEAR(static_cast<double>(clock.ToOurs(502'000)), 500'000, 2);
-  // Before and after both there is no guess beyond them.
+  // Outside both measurements, the drift is not extrapolated.
   EXPECT_EQ(clock.ToOurs(2'003'000), 2'000'000U);
 }
 
@@ -91,7 +91,7 @@ TEST_F(TraceFileTest, EventsOfATrackDoNotOverlap) {
                      Record(TraceKind::kNetworkSend, 1'000'000, 1'002'000),
                      Record(TraceKind::kNetworkSend, 1'002'000, 1'002'001),
                      Record(TraceKind::kNetworkSend, 9, 8),      // Never.
-                     Record(static_cast<TraceKind>(99), 1, 2)};  // Of a later version.
+                     Record(static_cast<TraceKind>(99), 1, 2)};  // A later version's.
   const nlohmann::json trace = Written({process});
   std::vector<std::pair<double, int>> events;
   for (const nlohmann::json& event : trace["traceEvents"])

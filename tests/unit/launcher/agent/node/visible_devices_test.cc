@@ -41,7 +41,7 @@ TEST(VisibleDevices, NumbersInTheOrderOfTheChoice) {
   EXPECT_EQ(Choose(" 3 , 1 "), (Numbers{3, 1}));
 }
 
-// Each list was given to the driver of an H200.
+// Each list was tested with the driver of an H200.
 TEST(VisibleDevices, NumbersAreReadAsTheDriverReadsThem) {
   for (const char* choice : {"0abc", "+0", "-0", "00", "0x0", "0;1", "0:1", "0.9", "0e0", "\t0",
                              "\n0", "0 ", "0,", "4294967296"})
@@ -63,7 +63,7 @@ TEST(VisibleDevices, WhatIsNotThereEndsTheList) {
   EXPECT_EQ(Choose(""), Numbers{});
 }
 
-// As the driver on an H200: an error, unless the list has ended before.
+// Like the driver on an H200: an error, unless the list ended before.
 TEST(VisibleDevices, ADeviceThatIsThereTwiceIsAnError) {
   EXPECT_EQ(Choice("0,1,0,2").result, 101);
   EXPECT_EQ(Choice("GPU-ab1,GPU-ab10-0000").result, 101);
@@ -83,14 +83,14 @@ TEST(VisibleDevices, AListIsOfOneKind) {
 TEST(VisibleDevices, IdentifiersByTheirBeginning) {
   EXPECT_EQ(Choose("GPU-ab2"), (Numbers{2}));
   EXPECT_EQ(Choose("GPU-AB30,GPU-ab00-0000"), (Numbers{3, 0}));
-  // It must name one.
+  // The prefix must be unique.
   EXPECT_EQ(Choose("GPU-ab"), Numbers{});
   EXPECT_EQ(Choose("GPU-"), Numbers{});
   EXPECT_EQ(Choose("GPU-cd"), Numbers{});
   EXPECT_EQ(Choose("GPU-ab2--"), (Numbers{2}));
   for (const char* choice : {"GPU-ab2x", "GPU-ab2 ", "GPU-ab2;1", "GPU-x"})
     EXPECT_EQ(Choose(choice), Numbers{}) << choice;
-  // Nothing in front of a whole one, and anything behind it.
+  // A full identifier may have any suffix, but no prefix.
   const std::string whole = "GPU-ab200000-0000-0000-0000-000000000000";
   for (const char* behind : {"", "0", " ", "x", ";1", "/0/0"})
     EXPECT_EQ(Choose((whole + behind).c_str()), (Numbers{2})) << behind;

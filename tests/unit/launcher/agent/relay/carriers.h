@@ -8,7 +8,7 @@
 
 namespace cuspan {
 
-// Several lanes over one transport: each has its own part of the tags.
+// Several lanes over one transport. Each has its own range of tags.
 class LanesByTag final : public Carrier {
  public:
   LanesByTag(Transport& transport, std::uint32_t lanes) : transport_(transport), lanes_(lanes) {}
@@ -42,7 +42,7 @@ class LanesByTag final : public Carrier {
   const std::uint32_t lanes_;
 };
 
-// Moves nothing; keeps what it was told.
+// Records calls, moves no bytes.
 class RecordingCarrier final : public Carrier {
  public:
   struct Order {

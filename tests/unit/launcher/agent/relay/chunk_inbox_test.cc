@@ -31,7 +31,7 @@ class ChunkInboxTest : public testing::Test {
     EXPECT_EQ(table_.Take(id).inbox, &inbox);
     inbox.Received(id);
   }
-  ChannelEnds ends_;  // Of four slots.
+  ChannelEnds ends_;  // Ends with four slots.
   std::shared_ptr<Channel> channel_ = std::move(ends_.client);
   std::unique_ptr<RecordingCarrier> carrier_;
   std::shared_ptr<Attachment> memory_;
@@ -63,7 +63,7 @@ TEST_F(ChunkInboxTest, LanesHaveAsMany) {
 TEST_F(ChunkInboxTest, ChunksComeInTheOrderOfTheirAnnouncements) {
   auto inbox = Make(2);
   inbox->PostAhead();
-  // The second lane is quicker, and its bytes come before their announcement.
+  // The second lane is faster: its bytes arrive before their announcement.
   Receive(*inbox, 1);
   ASSERT_TRUE(Announce(*inbox, 0, 0).ok());
   ASSERT_TRUE(Announce(*inbox, 1, 100).ok());

@@ -1,4 +1,4 @@
-// Agents with lanes, all of them threads of this process.
+// Agents with lanes, as threads of this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ struct AgentWithLanes {
   std::optional<Relay> relay;
 };
 
-// A process beside an agent, and the channel to it.
+// A process of an agent's node, and the channel to it.
 struct Process {
   Process(AgentWithLanes& agent, ChannelSide side, const ChannelLayout& layout) {
     const UniqueFd fd = *Channel::Create(layout);
@@ -94,7 +94,7 @@ struct Process {
 
 class LanesTest : public testing::Test {
  protected:
-  // Bytes from one process to the other, in chunks of all lengths up to a slot's.
+  // Copies bytes from one process to the other, in chunks of all lengths up to a slot.
   void Copy(Channel& from, Channel& to, std::uint64_t chunks) {
     const std::uint32_t slot_bytes = static_cast<std::uint32_t>(from.layout().staging_bytes);
     std::uint64_t sent = 0;
@@ -149,7 +149,7 @@ TEST_F(LanesTest, MoveTheBytesOfChunksBothWays) {
     away_.relay->Close(key);
     Settle();
   }
-  // The lanes come to it.
+  // Waits until the lanes have cancelled their receives.
   for (std::uint32_t rank = 0; rank < 6; ++rank)
     while (network_.Posted(rank) != 0) std::this_thread::yield();
 }
@@ -177,7 +177,7 @@ TEST_F(LanesTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
   }
 }
 
-// More than fits into a lane's ring; the agents end while the lanes are still at it.
+// More commands than the size of a lane's ring. The agents end with the lanes still executing them.
 TEST_F(LanesTest, TheEndIsToldToALaneThatIsBehind) {
   for (std::uint64_t command = 0; command < 50'000; ++command)
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) home_.carrier->Cancel(lane, command);

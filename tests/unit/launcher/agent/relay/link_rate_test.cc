@@ -11,7 +11,7 @@ using std::chrono::duration_cast;
 constexpr ChannelLayout kLayout{16384, 16, 1 << 20};
 constexpr std::uint32_t kMiB = 1 << 20;
 
-// A link of so many bytes a second that always has two sends under way.
+// A link with a fixed speed in bytes/s, always with two sends in flight.
 class Link {
  public:
   explicit Link(double bytes_per_second) : speed_(bytes_per_second) { rate.Started(now_); }
@@ -44,10 +44,10 @@ TEST(LinkRate, OnASlowLinkLittleIsUnderWay) {
   Link link(1.25e8);
   link.Pass(0.2, kMiB);
   const Pace pace = link.rate.PaceFor(kLayout, 1);
-  // What is staged and under way passes within 25 ms, with room for the answer.
+  // Staged bytes and bytes in flight pass within 25 ms, including time for the reply.
   EXPECT_LE(pace.chunk_bytes * pace.slots / 1.25e8, 0.015);
   EXPECT_LE(static_cast<double>(link.rate.window_bytes()) / 1.25e8, 0.005);
-  // And the link is never idle: one chunk is filled, one sent, one waits.
+  // The link is never idle: one chunk is filled, one sent, one waits.
   EXPECT_GE(pace.slots, 3U);
 }
 
@@ -62,7 +62,7 @@ TEST(LinkRate, AFastLinkHasAllSlots) {
 TEST(LinkRate, WhatPassesInABurstDoesNotCountForLong) {
   Link link(1.25e8);
   link.Pass(0.2, kMiB);
-  // 4 MiB at once, as a shaped link may let pass after a rest.
+  // A burst of 4 MiB, possible on a traffic-shaped link after an idle time.
   link.SetSpeed(1e10);
   link.Pass(0.0004, 1 << 17);
   link.SetSpeed(1.25e8);
@@ -95,7 +95,7 @@ TEST(LinkRate, RoutesShareWhatIsStaged) {
   const Pace shared = link.rate.PaceFor(kLayout, 2);
   EXPECT_LT(shared.slots, alone.slots);
   EXPECT_GE(link.rate.PaceFor(kLayout, 100).slots, 3U);
-  // With one slot a copy is not pipelined.
+  // One slot allows no pipelining.
   EXPECT_EQ(link.rate.PaceFor({16384, 1, kMiB}, 1).slots, 1U);
 }
 

@@ -1,5 +1,5 @@
-// Several ranks in one process, each with a transport; a test can hold back messages and bulk.
-// Ranks may be in threads of their own.
+// Several ranks in one process, each with a transport. A test can hold back messages and bulk. Each
+// rank may have its own thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace cuspan {
 
-// As small as may be.
+// Minimum sizes.
 inline constexpr Transport::Limits kTestLimits{.message_bytes = BatchWriter::kMinMessageBytes,
                                                .tags = 32'000,
                                                .least_chunk = 128 * 1024,
@@ -37,7 +37,7 @@ class Network {
     const std::lock_guard lock(mutex_);
     queues_[{from, to}].push_back(std::move(message));
   }
-  // Receives that are posted at a rank, and not complete.
+  // Returns the number of posted, incomplete receives of a rank.
   std::size_t Posted(std::uint32_t rank) {
     const std::lock_guard lock(mutex_);
     std::size_t posted = 0;
@@ -55,14 +55,14 @@ class Network {
     std::size_t bytes;
   };
   using Link = std::pair<std::uint32_t, std::uint32_t>;                     // From, to.
-  using Address = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // And tag.
+  using Address = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // From, to, tag.
   std::mutex mutex_;
   std::map<Link, std::deque<std::vector<std::byte>>> queues_;
   std::map<Link, std::deque<std::vector<std::byte>>> wholes_;
   std::map<Address, std::deque<Bulk>> sends_;
   std::map<Address, std::deque<Bulk>> receives_;
   std::map<std::uint32_t, std::vector<std::uint64_t>> finished_;
-  std::map<std::uint32_t, std::set<std::uint64_t>> received_;  // Receives of those.
+  std::map<std::uint32_t, std::set<std::uint64_t>> received_;  // Receives among finished_.
 };
 
 class Endpoint final : public Transport {
@@ -136,7 +136,7 @@ class Endpoint final : public Transport {
   void FinishedBulk(std::vector<std::uint64_t>& ids) override {
     const std::lock_guard lock(network_.mutex_);
     if (!network_.hold_bulk) Match();
-    // A receive is named when it is both complete and expected.
+    // A receive is reported once complete and expected.
     std::erase_if(network_.finished_[rank_], [&](std::uint64_t id) {
       if (network_.received_[rank_].contains(id) && expected_.erase(id) == 0) return false;
       network_.received_[rank_].erase(id);

@@ -1,4 +1,4 @@
-// What a relay knows to be under way, so that its agent stays awake.
+// Work in flight known to a relay, so its agent does not sleep.
 #include <gtest/gtest.h>
 
 #include "tests/unit/launcher/agent/relay/relay_fixture.h"

@@ -1,4 +1,4 @@
-// Two agents at work in one process, and routes between them.
+// Two running agents in one process, and routes between them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace cuspan {
 
 inline constexpr std::uint64_t kStagingBytes = 8192;
 
-// One agent: its relay, and what it told its handlers.
+// One agent: its relay, and calls of its handlers.
 struct AgentAtWork {
   AgentAtWork(Network& network, std::uint32_t rank, std::uint32_t lanes)
       : transport(network.Join(rank, 2)),
@@ -36,7 +36,7 @@ struct AgentAtWork {
   Relay relay;
 };
 
-// A route with the process at each of its ends.
+// A route with the processes at both ends.
 struct Line {
   Line(RouteKey key, AgentAtWork& home, AgentAtWork& away, ChannelLayout layout)
       : key(key), client_bell(*Bell::Create()), proxy_bell(*Bell::Create()) {
@@ -46,7 +46,7 @@ struct Line {
     home.relay.Open(key, 1, at_home);
   }
 
-  // This end of a new channel; the agent's end goes to `other`.
+  // Returns this end of a new channel. Sets `other` to the agent's end.
   static std::unique_ptr<Channel> Make(const ChannelLayout& layout, ChannelSide side, Bell& bell,
                                        AgentAtWork& agent, std::shared_ptr<Channel>& other) {
     UniqueFd fd = *Channel::Create(layout);
@@ -67,10 +67,10 @@ struct Line {
   std::unique_ptr<Channel> proxy;
 };
 
-// With so many lanes.
+// Parameter: number of lanes.
 class RelayTest : public testing::TestWithParam<std::uint32_t> {
  protected:
-  // Until nothing moves any more.
+  // Runs both relays until they are idle.
   void Settle() {
     while (home_.relay.Progress() | away_.relay.Progress()) {
     }

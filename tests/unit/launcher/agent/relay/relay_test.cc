@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// It would stay ahead of all others for ever.
+// It would block all later ones for ever.
 TEST_P(RelayTest, AMessageThatFitsNoFrameIsNotSent) {
   home_.relay.SendControl(1, RemoteLost{1, 0, std::string(kMaxFrameBytes, 'x')});
   home_.relay.SendControl(1, RemoteClose{1, 0});
@@ -121,14 +121,14 @@ TEST_P(RelayTest, AChannelThatNobodyReadsHoldsUpNothingElse) {
     ++posted;
     Settle();
   }
-  // Two rings and one window of 512 KiB are all that is kept of it.
+  // At most two rings and one window of 512 KiB are buffered.
   EXPECT_LE(posted * payload.size(), 2 * 4096 * kSlotBytes + 512 * 1024);
   for (std::uint32_t i = 0; i < 5000; ++i) {
     other->client->Post(Memset{}, i);
     Settle();
     ASSERT_EQ(Take(*other->proxy)->request, i);
   }
-  // As it is read at last, everything comes.
+  // Once it is read, everything arrives.
   std::size_t read = 0;
   while (Take(*stuck->proxy)) {
     ++read;
@@ -152,7 +152,7 @@ TEST_P(RelayTest, ChunksThatNobodyTakesHoldUpNoOthers) {
     other->client->Post(Memset{}, 5);
     stuck->client->Post(Memset{}, 6);
     Settle();
-    // The frame may come before the chunk.
+    // The frame may arrive before the chunk.
     std::optional<std::uint32_t> slot;
     int memsets = 0;
     for (int k = 0; k < 2; ++k) {
@@ -204,7 +204,7 @@ TEST_P(RelayTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
   home_.relay.Close(line->key);
   away_.relay.Close(line->key);
   line.reset();
-  // The same device is opened anew and gets nothing of what was under way.
+  // The same device is opened again and receives no old chunks in flight.
   auto again = NewLine(1, 0);
   network_.hold_bulk = false;
   Settle();
@@ -258,7 +258,7 @@ TEST_P(RelayTest, SurvivesAnyBytesFromAnotherAgent) {
     for (std::byte& byte : message)
       byte = static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24);
     if (message.size() > sizeof(RouteKey) + 4) {
-      // Mostly a true header, so that what is behind it is reached.
+      // Usually a valid header, to reach the code after its check.
       const RouteKey key{static_cast<std::uint32_t>(round % 3), 0};
       std::memcpy(message.data(), &key, sizeof key);
       const std::uint32_t start = kFrameMagic | kFrameVersion << 16;
@@ -271,7 +271,7 @@ TEST_P(RelayTest, SurvivesAnyBytesFromAnotherAgent) {
   }
 }
 
-// Whatever became of them, all receives that were posted ahead are gone in the end.
+// All receives posted ahead are gone in the end, used or not.
 TEST_P(RelayTest, NothingIsPostedForARouteThatBothHaveClosed) {
   auto line = NewLine(1, 0);
   EXPECT_EQ(network_.Posted(0), 4U);
@@ -386,9 +386,9 @@ TEST_P(RelayTest, AnAgentThatIsGivenUpIsWrittenToAndReadNoMore) {
   EXPECT_TRUE(home_.relay.gave_up(1));
   home_.relay.Close(line->key);
   home_.relay.SendControl(1, RemoteClose{1, 0});
-  // What waits for it does not keep this one from ending.
+  // Work waiting for the lost agent does not keep this one from ending.
   EXPECT_TRUE(home_.relay.quiet());
-  // It comes back and has much to say.
+  // The lost agent returns and sends messages.
   network_.hold_messages = false;
   network_.hold_bulk = false;
   away_.relay.SendControl(0, RemoteLost{1, 0, "late"});

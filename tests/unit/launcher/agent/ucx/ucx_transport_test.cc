@@ -25,10 +25,10 @@ std::vector<std::byte> Bytes(std::size_t count, unsigned seed) {
   return bytes;
 }
 
-// Agents of a run in one thread, which all have their turns.
+// Agents of a run in one thread, polled in turn.
 class UcxAgents : public testing::Test {
  protected:
-  // `near`: they may share memory.
+  // `near`: shared memory is allowed.
   void Start(std::uint32_t agents, bool near) {
     std::vector<std::unique_ptr<UcxWorker>> workers;
     std::vector<Meeting::Attendee> self;
@@ -51,7 +51,7 @@ class UcxAgents : public testing::Test {
     finished_.resize(agents);
   }
 
-  // What has come to each so far is in heard_ and finished_; until done() is true.
+  // Polls all agents until done() is true. Arrivals are in heard_ and finished_.
   template <typename Done>
   void Until(Done&& done) {
     const net::Deadline limit = InTime();
@@ -73,10 +73,10 @@ class UcxAgents : public testing::Test {
   std::vector<std::unique_ptr<Transport>> agents_;
   std::vector<Heard> heard_;
   std::vector<std::vector<std::uint64_t>> finished_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> lost_;  // Who says it, and of whom.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> lost_;  // Reporting agent, lost agent.
 };
 
-// Near each other, and apart.
+// Parameter: shared memory or not.
 class UcxTransportTest : public UcxAgents, public testing::WithParamInterface<bool> {
  protected:
   void Start(std::uint32_t agents) { UcxAgents::Start(agents, GetParam()); }
@@ -84,7 +84,8 @@ class UcxTransportTest : public UcxAgents, public testing::WithParamInterface<bo
 INSTANTIATE_TEST_SUITE_P(, UcxTransportTest, testing::Bool(),
                          [](const auto& near) { return near.param ? "Near" : "Apart"; });
 
-// An agent's end is that of a process, where memory is shared: these are in one.
+// If memory is shared, UCX detects the end of an agent by its process. These agents are in one
+// process.
 class UcxAgentsApart : public UcxAgents {
  protected:
   void Start(std::uint32_t agents) { UcxAgents::Start(agents, false); }
@@ -177,7 +178,7 @@ TEST_P(UcxTransportTest, WhatIsCancelledIsNotNamed) {
   EXPECT_TRUE(agents_[1]->CancelBulkReceive(1));
   EXPECT_FALSE(agents_[1]->CancelBulkReceive(2));
   EXPECT_FALSE(agents_[1]->CancelBulkReceive(2));
-  // The tag is as new.
+  // The tag can be reused.
   const std::vector<std::byte> sent = Bytes(100, 3);
   agents_[1]->StartBulkReceive(0, 1, received[0], 3);
   EXPECT_TRUE(agents_[1]->ExpectBulk(3));
@@ -194,7 +195,7 @@ TEST_P(UcxTransportTest, BulkWaitsForItsReceive) {
   agents_[0]->StartBulkSend(1, 1, sent, 1);
   agents_[0]->StartBulkSend(1, 1, small, 2);
   agents_[0]->StartBulkSend(1, 2, small, 3);
-  // What is told after it is there: bulk has come before it.
+  // Later work is finished, so the earlier bulk has arrived.
   Until([&] { return std::count(finished_[0].begin(), finished_[0].end(), 3U) == 1; });
   std::vector<std::byte> first(sent.size());
   std::vector<std::byte> second(10);
@@ -218,7 +219,7 @@ TEST_P(UcxTransportTest, BulkThatIsTooLongIsDropped) {
   agents_[0]->StartBulkSend(1, 2, sent, 2);
   Until([&] { return finished_[0].size() == 1; });
   EXPECT_THAT(finished_[1], ElementsAre());
-  // It is for the next one.
+  // The receive remains for the next one.
   agents_[0]->StartBulkSend(1, 2, std::span(sent).first(100), 3);
   Until([&] { return finished_[1].size() == 1; });
   EXPECT_TRUE(std::equal(small.begin(), small.end(), sent.begin()));
@@ -226,7 +227,7 @@ TEST_P(UcxTransportTest, BulkThatIsTooLongIsDropped) {
 
 TEST_P(UcxTransportTest, WhoSleepsIsWoken) {
   Start(2);
-  // Endpoints are there.
+  // Creates the endpoints.
   ASSERT_TRUE(agents_[0]->TrySend(1, Bytes(10, 1)));
   ASSERT_TRUE(agents_[1]->TrySend(0, Bytes(10, 1)));
   Until([&] { return heard_[0].size() == 1 && heard_[1].size() == 1; });
@@ -239,7 +240,7 @@ TEST_P(UcxTransportTest, WhoSleepsIsWoken) {
   }
 }
 
-// The meeting has proved it, and others may listen.
+// The meeting has already proved it, and others may listen.
 TEST_F(UcxAgentsApart, TheSecretIsNotSaid) {
   Start(2);
   AgentHello own;
@@ -268,13 +269,13 @@ TEST_F(UcxAgentsApart, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
   EXPECT_THAT(lost_, UnorderedElementsAre(std::pair(0U, 2U), std::pair(1U, 2U)));
   for (const std::uint32_t rank : {0U, 1U}) {
     agents_[rank]->GiveUp(2);
-    // In vain, and nothing waits for it.
+    // These sends are dropped, without blocking.
     for (int i = 0; i < 100; ++i) EXPECT_TRUE(agents_[rank]->TrySend(2, received));
     agents_[rank]->StartBulkSend(2, 1, received, 9);
   }
   EXPECT_TRUE(agents_[1]->CancelBulkReceive(5));
   Until([&] { return finished_[0].size() == 1 && finished_[1].size() == 1; });
-  // The others go on.
+  // The others still work.
   ASSERT_TRUE(agents_[1]->TrySend(0, Bytes(10, 1)));
   Until([&] { return heard_[0].size() == 1; });
   EXPECT_EQ(lost_.size(), 2U);
@@ -288,13 +289,13 @@ TEST_P(UcxTransportTest, EndsWithWhatIsUnderWayToOneThatIsGivenUp) {
     agents_[1]->StartBulkReceive(0, 1, received, 1);
     agents_[0]->StartBulkReceive(1, 1, received, 2);
     for (std::uint32_t rank : {0U, 1U}) agents_[rank]->StartBulkSend(1 - rank, 1, sent, 3);
-    // The other one says nothing any more, nor does it end.
+    // The other agent is silent, but has not ended.
     agents_[0]->FinishedBulk(finished_[0]);
     agents_[0]->GiveUp(1);
     agents_[0].reset();
     std::_Exit(finished_[0].empty() ? EXIT_SUCCESS : EXIT_FAILURE);
   };
-  // A process of its own, without UCX's complaints about what has no end.
+  // A separate process, without UCX's warnings about unfinished requests.
   EXPECT_EXIT(end(), testing::ExitedWithCode(EXIT_SUCCESS), Not(HasSubstr("UCX ")));
 }
 

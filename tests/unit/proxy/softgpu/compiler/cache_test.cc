@@ -1,4 +1,4 @@
-// Compiled kernels on disk: the store, its keys, and programs that use it.
+// Tests the disk cache of compiled kernels: the store, its keys, and programs using it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,10 +62,10 @@ class Cache : public testing::Test {
 
 constexpr CacheKey kKey{1, 2};
 
-// A full disk is said once, leaves nothing behind, and what is there already is still found.
+// A full disk is reported once and leaves no partial file. Existing entries are still found.
 TEST_F(Cache, GoesOnWithAFullDisk) {
   fs::create_directories(folder());
-  // Seen by this process alone.
+  // Visible to this process only.
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("tmpfs", folder().c_str(), "tmpfs", 0, "size=64k,mode=700") != 0)
@@ -152,14 +152,14 @@ TEST_F(Cache, ForeignFilesAreNotUsed) {
   EXPECT_EQ(cache->Load(kKey), std::nullopt);
   fs::permissions(file, fs::perms::group_write, fs::perm_options::remove);
   EXPECT_EQ(cache->Load(kKey), "some code");
-  // A link, a folder and a pipe under the name.
+  // A link, a folder and a pipe with this name.
   fs::rename(file, base_ / "elsewhere");
   fs::create_symlink(base_ / "elsewhere", file);
   EXPECT_EQ(cache->Load(kKey), std::nullopt);
   fs::remove(file);
   fs::create_directory(file);
   EXPECT_EQ(cache->Load(kKey), std::nullopt);
-  cache->Store(kKey, "other");  // Can not replace it: no error, nothing left behind.
+  cache->Store(kKey, "other");  // Can not replace it: no error, no file left.
   EXPECT_EQ(Files().size(), 1u);
   fs::remove(file);
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
@@ -171,7 +171,7 @@ TEST_F(Cache, StaysWithinItsSize) {
   const auto cache = Open(kMost);
   const std::string content(20'000, 'x');
   for (std::uint64_t i = 0; i < 200; ++i) cache->Store({i, i}, content);
-  // It is looked at after every 16th of its size.
+  // The size is checked whenever another 16th of it was written.
   EXPECT_LE(Bytes(), kMost + kMost / 16 + 2 * content.size());
   EXPECT_EQ(cache->Load({199, 199}), content);
 }
@@ -242,7 +242,8 @@ TEST(KernelKey, DependsOnAllThatTheCodeDependsOn) {
   EXPECT_NE(key, KeyWith("kernel()", "kernel() .maxntid 64"));
   EXPECT_NE(key, KeyWith("sm_80", "sm_90"));
   EXPECT_NE(key, KeyWith("9.0", "8.0"));
-  EXPECT_NE(key, KeyWith(".visible .entry kernel", "\n.visible .entry kernel"));  // Its line.
+  // Another line number.
+  EXPECT_NE(key, KeyWith(".visible .entry kernel", "\n.visible .entry kernel"));
 }
 
 TEST(KernelKey, DoesNotDependOnTheRestOfTheModule) {
@@ -272,7 +273,7 @@ TEST(KernelKey, VariantsDiffer) {
 
 // --- Programs.
 
-// Writes `value` + the variable `base` (41) where the parameter points.
+// A kernel writing `value` + the variable `base` (41) to its parameter.
 std::string Program41(int value) {
   return Module(Format(R"(
 .global .u32 base = 41;
@@ -327,7 +328,7 @@ TEST_F(Cache, OtherCodeIsNotTaken) {
   EXPECT_EQ(cache->hits(), 0u);
 }
 
-// A sound file under the right key whose content is no kernel: compiled anew.
+// A valid file with the right key, but without a kernel: the kernel is compiled again.
 TEST_F(Cache, WhatIsNoKernelIsCompiledAnew) {
   const auto cache = Open();
   std::uint64_t base = 41;

@@ -1,4 +1,4 @@
-// Instructions in which threads act together, and which kernels may suspend.
+// Tests collective instructions of threads, and the detection of kernels needing suspension.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Runs `body` in one warp; each lane stores %r0. %r1 is the lane.
+// Runs `body` in one warp and returns %r0 of each lane. %r1 is the lane.
 std::vector<std::uint32_t> RunWarp(const std::string& body) {
   Device device(Module(R"(.visible .entry k(.param .u64 out) {
     .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %d<4>;
@@ -43,8 +43,7 @@ TEST(Collective, Shuffles) {
         [](int lane) { return (lane & 7) > 5 ? -1 : lane + 2; });
 }
 
-// Runs a warp of which the lanes from 8 on go to `end`, which is followed by a store and the end,
-// and the others through `body`, in both models.
+// Runs a warp in both models. Lanes from 8 on skip `body`. All lanes run `end`, store %r0 and exit.
 struct Parted {
   int error;
   std::vector<std::uint32_t> out;
@@ -68,8 +67,8 @@ std::vector<Parted> RunParted(const std::string& body, const std::string& end) {
   return results;
 }
 
-// PTX ISA, "shfl.sync" and others: a lane waits for those of the mask that have not exited. Lanes
-// that go to their end by themselves need not have got there yet.
+// PTX ISA, "shfl.sync" and others: a lane waits for the lanes in its mask unless they have exited.
+// Lanes on a path to their exit without a collective count as exited.
 TEST(Collective, DoesNotWaitForLanesThatEndWithoutMeetingOthers) {
   const auto check = [](const std::string& body, auto expected) {
     for (const Parted& result : RunParted(body, "")) {
@@ -83,7 +82,7 @@ TEST(Collective, DoesNotWaitForLanesThatEndWithoutMeetingOthers) {
         [](unsigned) { return 0xf7U; });
   check("bar.warp.sync -1; mov.u32 %r0, 5;", [](unsigned) { return 5U; });
   check("redux.sync.add.u32 %r0, %r1, -1;", [](unsigned) { return 28U; });
-  // Lanes leave a loop one after the other; those that are left reduce.
+  // Lanes leave a loop one by one; the remaining lanes reduce.
   check(
       "mov.u32 %r0, 0; mov.u32 %r2, 0; "
       "L: redux.sync.add.u32 %r3, 1, -1; add.u32 %r0, %r0, %r3; add.u32 %r2, %r2, 1; "
@@ -93,14 +92,14 @@ TEST(Collective, DoesNotWaitForLanesThatEndWithoutMeetingOthers) {
         for (unsigned i = 0; i <= lane; ++i) sum += 8 - i;
         return sum;
       });
-  // Its own mask for each lane.
+  // Each lane has its own mask.
   check(
       "mov.u32 %r4, -1; sub.u32 %r5, 0, %r1; or.b32 %r4, %r4, %r5; "
       "shfl.sync.bfly.b32 %r0, %r1, 2, 31, %r4;",
       [](unsigned lane) { return lane ^ 2; });
 }
 
-// Where only their way tells: here the lanes from 8 on come by a collective that they do not do.
+// Lanes from 8 on pass a collective without taking part in it. Only their path shows this.
 TEST(Collective, DoesNotWaitForLanesThatPassByAnother) {
   const std::string end =
       "setp.ge.u32 %p3, %r1, 4; @%p3 bra OUT; shfl.sync.idx.b32 %r0, %r0, 0, 31, -1; OUT:";
@@ -109,7 +108,7 @@ TEST(Collective, DoesNotWaitForLanesThatPassByAnother) {
     for (unsigned lane = 0; lane < 32; ++lane)
       EXPECT_EQ(result.out[lane], lane < 4 ? 1 : lane < 8 ? lane ^ 1 : 77U) << lane;
   }
-  // They may do one among themselves.
+  // These lanes may have a collective of their own.
   const std::string own =
       "setp.lt.u32 %p3, %r1, 8; @%p3 bra OUT; shfl.sync.bfly.b32 %r0, %r1, 1, 31, 0xffffff00; OUT:";
   for (const Parted& result : RunParted("shfl.sync.bfly.b32 %r0, %r1, 2, 31, -1;", own)) {
@@ -119,7 +118,7 @@ TEST(Collective, DoesNotWaitForLanesThatPassByAnother) {
   }
 }
 
-// Those that come to something together do not end, and on a GPU all wait for ever.
+// The other lanes wait at another collective instead of exiting. On a GPU all would wait for ever.
 TEST(Collective, LanesThatMeetElsewhereAreAnError) {
   for (const char* end : {"bar.warp.sync -1;", "bar.sync 0;"}) {
     for (const Parted& result : RunParted("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1;", end))
@@ -195,7 +194,7 @@ TEST(Fibers, AreNeededExactlyWhereAThreadMayHaveToWait) {
   EXPECT_TRUE(NeedsFibers("call leave;"));
   EXPECT_TRUE(NeedsFibers("call outer;"));
   EXPECT_TRUE(NeedsFibers("nanosleep.u32 100;"));
-  // Waiting for a flag.
+  // Loops waiting for a flag.
   EXPECT_TRUE(
       NeedsFibers("L: ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;"));
   EXPECT_TRUE(
@@ -204,19 +203,19 @@ TEST(Fibers, AreNeededExactlyWhereAThreadMayHaveToWait) {
   EXPECT_TRUE(
       NeedsFibers("L: { .param .b64 p; .param .b32 q; st.param.b64 [p], %d1; call (q), poll, (p); "
                   "ld.param.b32 %r1, [q]; } setp.eq.u32 %p1, %r1, 0; @%p1 bra L;"));
-  // Taking a lock.
+  // Loops taking a lock.
   EXPECT_TRUE(
       NeedsFibers("L: atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;"));
   EXPECT_TRUE(
       NeedsFibers("L: atom.global.exch.b32 %r1, [%d1], 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;"));
-  // Counting in a loop of fixed length waits for nobody.
+  // A counting loop of fixed length waits for no other thread.
   EXPECT_FALSE(
       NeedsFibers("mov.u32 %r2, 0; L: atom.global.add.u32 %r1, [%d1], 1; add.u32 %r2, %r2, 1; "
                   "setp.lt.u32 %p1, %r2, 9; @%p1 bra L;"));
   EXPECT_FALSE(
       NeedsFibers("mov.u32 %r2, 0; L: ld.volatile.global.u32 %r1, [%d1]; add.u32 %r3, %r3, %r1; "
                   "add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L;"));
-  // Nor does a compare-and-swap that fails only when another thread succeeded.
+  // Neither does a compare-and-swap loop: it fails only if another thread succeeded.
   EXPECT_FALSE(NeedsFibers(
       "ld.global.u32 %r2, [%d1]; L: mov.u32 %r3, %r2; add.u32 %r4, %r3, 1; atom.global.cas.b32 "
       "%r2, [%d1], %r3, %r4; setp.ne.u32 %p1, %r2, %r3; @%p1 bra L;"));

@@ -1,4 +1,4 @@
-// Comparison and selection, by their definitions in the PTX ISA.
+// Tests comparison and selection against their definitions in the PTX ISA.
 #include <gtest/gtest.h>
 
 #include <cmath>

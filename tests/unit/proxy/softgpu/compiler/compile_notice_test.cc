@@ -1,4 +1,4 @@
-// What is said of kernels that take long to compile.
+// Tests the messages about kernels taking long to compile.
 #include "proxy/softgpu/jit/compile_notice.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(CompileNotice, WhatTakesLongIsSaidWhileItDoesAndAfterwards) {
       while (notice.said() < 3) std::this_thread::yield();
     }
     const std::string said = testing::internal::GetCapturedStderr();
-    // The log leaves out repetitions.
+    // The log omits repetitions.
     EXPECT_GE(std::count(said.begin(), said.end(), '\n'), 3) << said;
     EXPECT_THAT(said, HasSubstr("kernel slow is still being compiled after 0 s; " +
                                 std::string(meanwhile)));

@@ -1,4 +1,4 @@
-// cvt, by its definition in the PTX ISA.
+// Tests cvt against its definition in the PTX ISA.
 #include <gtest/gtest.h>
 
 #include <cfenv>
@@ -46,7 +46,7 @@ TEST(Convert, IntegersExtendTruncateAndSaturate) {
         [](U64 x) -> U64 { return static_cast<U64>(S64{static_cast<std::int32_t>(x)}); });
   Check(words, "cvt.u32.u64 %r0, %d1;", &Results::r, [](U64 x) -> U64 { return x & 0xffffffff; });
   Check(words, "cvt.u16.u32 %h0, %r1;", &Results::h, [](U64 x) -> U64 { return x & 0xffff; });
-  // Eight-bit types live in wider registers, extended.
+  // Eight-bit types are in wider registers, extended.
   Check(words, "cvt.s16.s8 %h0, %h1;", &Results::h,
         [](U64 x) -> U64 { return static_cast<std::uint16_t>(static_cast<std::int8_t>(x)); });
   Check(words, "cvt.u32.u8 %r0, %r1;", &Results::r, [](U64 x) -> U64 { return x & 0xff; });
@@ -94,7 +94,7 @@ TEST(Convert, IntegersToFloatsInEveryRounding) {
           [&](U64 x) { return Bits(Rounded<float>(mode, static_cast<S64>(x))); });
     Check(words, Format("cvt.{}.f64.s64 %g0, %d1;", name), &Results::g,
           [&](U64 x) { return Bits(Rounded<double>(mode, static_cast<S64>(x))); });
-    // Unsigned 64 bits by way of the x87 format, which holds them exactly.
+    // Unsigned 64-bit values are exact in the x87 format.
     Check(words, Format("cvt.{}.f32.u64 %f0, %d1;", name), &Results::f,
           [&](U64 x) { return Bits(Rounded<float>(mode, static_cast<long double>(x))); });
     Check(words, Format("cvt.{}.f64.u64 %g0, %d1;", name), &Results::g,
@@ -124,7 +124,7 @@ std::vector<double> Reals() {
   return reals;
 }
 
-// An integral value clamped to the type; NaN gives `nan`.
+// Clamps an integral value to the type; NaN gives `nan`.
 template <typename To>
 U64 Clamped(double integral, U64 nan) {
   using Limits = std::numeric_limits<To>;
@@ -221,7 +221,8 @@ TEST(Convert, HalvesRoundToNearestEven) {
                     {{pattern, 0, 0, 0, 0}});
     EXPECT_EQ(result.h, pattern);
   }
-  // Once from f64: 1 + 2^-11 + 2^-40 is above the tie, though f32 would make it one.
+  // Rounded once from f64: 1 + 2^-11 + 2^-40 is above the tie. Rounding to f32 first would make it
+  // a tie.
   EXPECT_EQ(EvaluateOne("cvt.rn.f16.f64 %h0, %g1;", {{Bits(1 + 0x1p-11 + 0x1p-40), 0, 0, 0, 0}}).h,
             0x3c01U);
   EXPECT_EQ(EvaluateOne("cvt.rz.f16.f32 %h0, %f1;", {{Bits(65520.0F), 0, 0, 0, 0}}).h, 0x7bffU);
@@ -273,7 +274,7 @@ TEST(Convert, EightBitFloats) {
       EXPECT_EQ(result.r, 0x7fff7fffU) << types;
     }
   }
-  // Every finite pattern survives the way to f16 and back.
+  // Every finite pattern is unchanged after conversion to f16 and back.
   for (const char* format : {"e4m3x2", "e5m2x2"}) {
     std::vector<Words> words;
     for (U64 i = 0; i < 128; ++i)

@@ -92,7 +92,7 @@ Device::Device(std::string ptx, const ProgramOptions& options) {
   program_ = std::move(*program);
   for (const auto& variable : program_->variables()) {
     auto memory = std::make_unique<std::uint64_t[]>((variable.bytes + 63) / 8 + 8);
-    // Over-aligned by hand: variables may ask for more than 8.
+    // Aligned by hand: variables may require more than 8.
     auto address = std::bit_cast<std::uint64_t>(memory.get());
     address = (address + 63) / 64 * 64;
     program_->Bind(variable.name, std::bit_cast<void*>(address));

@@ -1,5 +1,5 @@
-// What the tests of the PTX compiler run kernels on: a program with its
-// variables in plain memory, launched on the software GPU's own runtime.
+// Runs kernels for tests of the PTX compiler: a program with its variables in host memory, launched
+// on the software GPU's runtime.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,17 +23,17 @@ struct Extent {
 
 class Device {
  public:
-  // Loads the module; fails the test when that does not work.
+  // Loads the module; on failure the test fails.
   explicit Device(std::string ptx, const ProgramOptions& options = ProgramOptions::OfSettings());
 
   Program& program() { return *program_; }
-  // Nothing may be asked of it any more.
+  // Releases the program. No launch is allowed afterwards.
   void ReleaseProgram() { program_.reset(); }
-  // The module's variable, or null.
+  // Address of the module's variable, or null.
   void* Variable(std::string_view name);
 
-  // Runs a kernel to its end. Returns the CUDA error (a CUresult) and keeps its message.
-  // Arguments are copied bytewise into the kernel's parameters, in order.
+  // Runs a kernel to its end. Returns the CUDA error (a CUresult) and keeps its message. Arguments
+  // are copied bytewise to the kernel's parameters, in order.
   template <typename... Arguments>
   int Launch(std::string_view kernel, Extent grid, Extent block, std::uint32_t dynamic_shared,
              const Arguments&... arguments) {
@@ -59,23 +59,23 @@ class Device {
   std::string message_;
 };
 
-// A module with the usual first lines around `rest`.
+// Makes a module from `rest` with the usual first lines.
 std::string Module(std::string_view rest);
 
-// One thread's registers: inputs %r1 … %r5 (b32), %d1 … (b64), %f1 … (f32), %g1 … (f64) and
-// %h1 … (b16) all show the same five words; results are %r0, %d0, %f0, %g0, %h0, %p0, %p1 and %r9.
+// Registers of one thread. Inputs %r1 … %r5 (b32), %d1 … (b64), %f1 … (f32), %g1 … (f64) and %h1 …
+// (b16) all contain the same five words. Results are %r0, %d0, %f0, %g0, %h0, %p0, %p1 and %r9.
 struct Words {
   std::uint64_t in[5];
 };
 struct Results {
   std::uint64_t r, d, f, g, h, p, q, r9;
 };
-// Runs `body`, PTX instructions, once for each of `inputs`.
+// Runs the PTX instructions `body` once for each of `inputs`.
 std::vector<Results> Evaluate(std::string_view body, const std::vector<Words>& inputs);
 inline Results EvaluateOne(std::string_view body, const Words& input) {
   return Evaluate(body, std::vector<Words>{input})[0];
 }
-// The status of compiling a kernel with this body.
+// Compiles a kernel with this body and returns the status.
 Status CompileStatus(std::string_view body);
 
 std::uint64_t Bits(float value);

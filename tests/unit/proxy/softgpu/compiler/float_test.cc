@@ -1,4 +1,4 @@
-// Floating-point instructions, by their definitions in the PTX ISA.
+// Tests floating-point instructions against their definitions in the PTX ISA.
 #include <gtest/gtest.h>
 
 #include <cfenv>
@@ -35,7 +35,7 @@ std::vector<Floats> FloatInputs() {
   return inputs;
 }
 
-// NaNs are all equal; anything else must agree in every bit.
+// All NaNs are equal; other values must agree in every bit.
 bool Same(float x, float y) { return (std::isnan(x) && std::isnan(y)) || Bits(x) == Bits(y); }
 bool Same(double x, double y) { return (std::isnan(x) && std::isnan(y)) || Bits(x) == Bits(y); }
 
@@ -80,7 +80,7 @@ void CheckF64(std::string_view body, Expected expected) {
 float Flush(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x; }
 float Clamp(float x) { return x > 0 ? (x < 1 ? x : 1.0F) : 0.0F; }
 
-// `operation` in another rounding of the host.
+// Evaluates `operation` in a rounding mode of the host.
 template <typename T, typename Operation>
 T In(int mode, T a, T b, T c, Operation operation) {
   volatile T x = a, y = b, z = c;
@@ -113,7 +113,7 @@ TEST(Float, Arithmetic) {
   F64("abs.f64 %g0, %g1;", std::abs(a));
 }
 
-// No contraction: a product and a sum stay two roundings.
+// No contraction: a product and a sum are rounded separately.
 TEST(Float, ProductsAndSumsAreNotFused) {
   const float x = 1.0F + 0x1p-12F;
   const auto result = EvaluateOne("mul.f32 %f6, %f1, %f1; sub.f32 %f0, %f6, %f2;",
@@ -227,7 +227,7 @@ TEST(Float, Approximations) {
   CheckNear("div.full.ftz.f32 %f0, 0f3F800000, %f1;", 1e-6, [](double x) { return 1 / x; });
   CheckNear("cvt.f64.f32 %g6, %f1; rcp.approx.ftz.f64 %g6, %g6; cvt.rn.f32.f64 %f0, %g6;", 1e-6,
             [](double x) { return 1 / x; });
-  // Special values that programs rely on.
+  // Special values relied on by programs.
   F32("ex2.approx.f32 %f0, %f1;", std::isnan(a)   ? kNan
                                   : std::isinf(a) ? (a > 0 ? kInf : 0.0F)
                                                   : std::exp2(a));
@@ -250,10 +250,9 @@ TEST(Float, Testp) {
   check("subnormal", [](float x) { return std::fpclassify(x) == FP_SUBNORMAL; });
 }
 
-// --- f16 and bf16, against exact arithmetic in double and one rounding.
+// --- f16 and bf16, compared with exact arithmetic in double and one rounding
 
-// Rounds to a format of `digits` binary digits whose normal numbers start at 2^lowest. Ties to
-// even.
+// Rounds to a format with `digits` binary digits and normal numbers from 2^lowest. Ties to even.
 double RoundTo(double x, int digits, int lowest, double overflow) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
@@ -290,7 +289,7 @@ void CheckHalves(std::string_view body, Value value, Expected expected) {
   }
 }
 
-// a * b + c such that rounding it to f16 or bf16 rounds the exact value.
+// Returns a * b + c. Rounding the result to f16 or bf16 equals rounding the exact value.
 double ExactSum(double a, double b, double c) {
   const long double product = static_cast<long double>(a) * b;
   const long double sum = product + c;
@@ -298,7 +297,7 @@ double ExactSum(double a, double b, double c) {
   const long double error = (product - (sum - back)) + (c - back);
   const double nearest = static_cast<double>(sum);
   if (!std::isfinite(nearest)) return nearest;
-  // Rounded to odd: safe to round again, double having more than twice the digits.
+  // Rounded to odd: it can be rounded again, since double has more than twice the digits.
   const long double rest = (sum - nearest) + error;
   if (rest == 0 || (Bits(nearest) & 1) != 0) return nearest;
   return std::nextafter(nearest, rest > 0 ? HUGE_VAL : -HUGE_VAL);

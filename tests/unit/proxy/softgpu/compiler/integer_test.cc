@@ -1,4 +1,4 @@
-// Integer and bit instructions, by their definitions in the PTX ISA.
+// Tests integer and bit instructions against their definitions in the PTX ISA.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -44,7 +44,7 @@ std::vector<Words> Inputs() {
   return inputs;
 }
 
-// Compares field `result` of each evaluation with what `expected` computes from the words.
+// Compares field `result` of each evaluation with `expected` of its input words.
 template <typename Expected>
 void Check(std::string_view body, U64 Results::*result, Expected expected) {
   const auto inputs = Inputs();
@@ -154,7 +154,7 @@ TEST(Integer, LogicAndShifts) {
   CHECK16("xor.b16 %h0, %h1, %h2;", a ^ b);
   CHECK32("not.b32 %r0, %r1;", ~a);
   CHECK32("cnot.b32 %r0, %r1;", Low(a) == 0 ? 1 : 0);
-  // Shift amounts above the width clamp.
+  // Shift amounts above the width are clamped.
   CHECK32("shl.b32 %r0, %r1, %r4;", d > 31 ? 0 : Low(a) << d);
   CHECK64("shl.b64 %d0, %d1, %r4;", d > 63 ? 0 : a << d);
   CHECK16("shl.b16 %h0, %h1, %r4;", d > 15 ? 0 : a << d);
@@ -283,7 +283,7 @@ TEST(Integer, CarryChainsAddAndSubtractLongNumbers) {
         });
   Check("sub.cc.u64 %d6, %d1, %d2; subc.u64 %d0, %d3, 0;", &Results::d,
         [](OPERANDS) { return c - (a < b ? 1 : 0); });
-  // 64 x 32 bits, as nvcc builds long products.
+  // 64 x 32 bits, like nvcc's long products.
   Check(
       "mul.lo.u32 %r6, %r1, %r3; mul.hi.u32 %r7, %r1, %r3; mad.lo.cc.u32 %r7, %r2, %r3, %r7;"
       "madc.hi.u32 %r0, %r2, %r3, 0; mov.b64 %d0, {%r6, %r7};",

@@ -1,4 +1,4 @@
-// Kernels as programs have them; nvcc makes the PTX that nvcc_test.cc runs.
+// Kernels typical of programs. nvcc compiles them to the PTX run by nvcc_test.cc.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cuda/barrier>
 
-// A barrier object in shared memory is initialised by the kernel.
+// The kernel initialises its barrier object in shared memory.
 #pragma nv_diag_suppress static_var_with_dynamic_init
 
 namespace cg = cooperative_groups;
@@ -234,7 +234,7 @@ extern "C" __global__ void WarpFunctions(unsigned* out) {
   out[224 + lane] = __shfl_up_sync(0xffff0000, lane, 1);
 }
 
-// A lock that threads of one block and of several fight for.
+// A lock contended by threads of one block and of several blocks.
 __device__ int lock;
 extern "C" __global__ void Lock(int* value) {
   while (atomicCAS(&lock, 0, 1) != 0) {
@@ -244,7 +244,7 @@ extern "C" __global__ void Lock(int* value) {
   __threadfence();
   atomicExch(&lock, 0);
 }
-// The last thread of the block waits for what the first writes.
+// The last thread of the block waits for a write of the first.
 extern "C" __global__ void Flag(int* out) {
   __shared__ volatile int flag;
   if (threadIdx.x == 0) flag = 0;

@@ -1,5 +1,5 @@
-// Linking the PTX of several objects. (CUDA C++ Programming Guide, nvcc "Separate Compilation"; PTX
-// ISA, "Linking Directives")
+// Tests linking the PTX of several objects. (CUDA C++ Programming Guide, nvcc "Separate
+// Compilation"; PTX ISA, "Linking Directives")
 #include "proxy/ptx/link.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ std::string Object(const std::string& body, const std::string& version = "9.0",
   return ".version " + version + "\n.target " + target + "\n.address_size 64\n" + body;
 }
 
-// The linked text, and what is declared in it.
+// The linked text, and its declarations.
 struct Linked {
   explicit Linked(const std::vector<std::string>& texts) {
     auto made = LinkModules(texts);

@@ -1,4 +1,4 @@
-// Data movement, state spaces, atomics, control flow and calls.
+// Tests data movement, state spaces, atomics, control flow and calls.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(Memory, MovPacksAndUnpacks) {
             Bits(1.5F));
 }
 
-// As ptxas translates it: by the size of the scalar type, whatever vectors and rows there are.
+// Like in ptxas, an index counts elements of the scalar type, also in vectors and rows.
 TEST(Memory, MovTakesTheAddressOfAnElement) {
   const auto distance = [](const char* declaration, const char* element) {
     return EvaluateOne(
@@ -84,7 +84,7 @@ TEST(Memory, LoadsExtendAndStoresTruncate) {
           kPattern)
           .d,
       kPattern.in[0]);
-  // A destination that is also the address.
+  // The destination is also the address.
   EXPECT_EQ(EvaluateOne(
                 in_local("mov.u64 %d0, %d9; ld.local.v2.b64 {%d0, %d8}, [%d0]; mov.b64 %d0, %d8;"),
                 kPattern)
@@ -219,7 +219,7 @@ TEST(Memory, SpecialRegisters) {
   cvt.u32.u32 %r5, %ctaid.x; st.global.u32 [%d1+36], %r5;
   ret;
 })"));
-  // The register was not declared: say which.
+  // The error names the undeclared register.
   EXPECT_EQ(device.program().Kernel("k").status().code(), StatusCode::kInvalid);
   EXPECT_THAT(device.program().Kernel("k").status().message(), testing::HasSubstr("%done"));
 
@@ -251,10 +251,10 @@ TEST(Memory, SpecialRegisters) {
   }
 }
 
-// --- Atomics: the value before, and what is there afterwards.
+// --- Atomics: the old value, and the memory afterwards
 
 struct Atomic {
-  const char* instruction;  // With %r1, %r2 (32) or %d1, %d2 (64) as operands; [A] is the memory.
+  const char* instruction;  // Operands: %r1, %r2 (32) or %d1, %d2 (64); [A] is the memory.
   U64 before, operand, second, after;
 };
 
@@ -361,13 +361,13 @@ TEST(Memory, BranchesTablesAndScopes) {
                         kPattern)
                 .r,
             3U);
-  // Guards on anything.
+  // Guards on instructions of all kinds.
   EXPECT_EQ(EvaluateOne("setp.eq.u32 %p2, %r3, 3; @%p2 mov.u32 %r0, 1; @!%p2 mov.u32 %r0, 2; @!%p2 "
                         "bra Y; @%p2 add.u32 %r0, %r0, 4; Y:",
                         kPattern)
                 .r,
             5U);
-  // A register that was never written is zero rather than anything.
+  // A register never written is zero.
   EXPECT_EQ(EvaluateOne("mov.b64 %d0, %d9;", kPattern).d, 0U);
 }
 

@@ -1,5 +1,5 @@
-// Whole kernels, compiled by nvcc for several targets, run and compared with
-// the same computation on the CPU.
+// Runs whole kernels, compiled by nvcc for several targets, and compares with the same computation
+// on the CPU.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST_P(Nvcc, OnlyKernelsThatMaySuspendNeedFibers) {
   for (const char* kernel : {"MultiplyFloat", "Fft", "Reduce", "WarpFunctions", "Flag"})
     EXPECT_TRUE(needs(kernel)) << kernel;
   if (std::string_view(GetParam()) == "debug")
-    return;  // Atomics are calls there; what they do is not traced.
+    return;  // Atomics are calls there, and are not analysed.
   EXPECT_FALSE(needs("AtomicFunctions"));
   EXPECT_TRUE(needs("Lock"));
 }
@@ -62,7 +62,7 @@ TEST_P(Nvcc, VectorAdd) {
   EXPECT_EQ(c[999], -1);
 }
 
-// nvcc contracts products and sums to fused ones, unless it does not optimise.
+// nvcc contracts products and sums to fused operations, unless optimisation is off.
 template <typename T>
 void CheckProduct(const std::vector<T>& a, const std::vector<T>& b, const std::vector<T>& c, int n,
                   bool fused) {
@@ -236,7 +236,7 @@ TEST_P(Nvcc, LongIntegers) {
 }
 
 TEST_P(Nvcc, Halves) {
-  // Numbers whose results need no rounding.
+  // Results of these numbers need no rounding.
   std::vector<float> in = {1, 2, 0.5F, -3, 12, 0.25F, 7, -1, 2}, out(6 * 8);
   EXPECT_RUNS(device_.Launch("Halves", {1}, {8}, 0, in.data(), out.data()));
   for (int i = 0; i < 8; ++i) {

@@ -1,4 +1,4 @@
-// What is not PTX, or can not be run, is refused with its line; nothing crashes.
+// Invalid or unsupported PTX is refused with its line number, without a crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -205,7 +205,7 @@ TEST(Body, AKernelOfClustersDoesNotHinderOthers) {
   EXPECT_THAT(refused.message(), HasSubstr("clusters of blocks ('.explicitcluster')"));
 }
 
-// A limit of what a launch may ask for; a launch without clusters asks for none.
+// The directive limits the cluster size of launches. A launch without clusters is within the limit.
 TEST(Body, AKernelWithALimitOfClustersRuns) {
   auto program = Program::Load(
       Module(".entry good() .maxntid 128 .minnctapersm 2 .maxclusterrank 4 { ret; }"));
@@ -213,7 +213,7 @@ TEST(Body, AKernelWithALimitOfClustersRuns) {
   EXPECT_TRUE((*program)->Compile("good").ok());
 }
 
-// --- Random damage. What matters is that every outcome is a status.
+// --- Random damage: every outcome must be a status
 
 std::string NvccText() {
   std::ifstream file(std::string(CUSPAN_TEST_PTX_FOLDER) + "/kernels_sm_80.ptx");
@@ -253,7 +253,7 @@ TEST(Damage, ChangedBytes) {
   }
 }
 
-// Instructions put together at random from real parts, all the way through the compiler.
+// Compiles instructions randomly combined from real parts.
 TEST(Damage, RandomInstructionsCompileOrAreRefused) {
   const char* const opcodes[] = {
       "add",  "sub",  "mul",      "mad",   "fma",        "div",       "rem",       "abs",    "neg",

@@ -1,9 +1,9 @@
-// The PTX indexer, parser and compiler over text that nvcc did not make: its PTX with
-// seeded damage. What is asserted: no crash, no endless work, no read outside (the sanitizer
-// presets look); whatever comes back is an answer or an error with a message.
+// Runs the PTX indexer, parser and compiler on PTX of nvcc with random damage. There must be no
+// crash, no endless work and no read outside the text (checked by the sanitizer presets). Each
+// result is a value or an error with a message.
 //
 //   CUSPAN_FUZZ_SEED    another seed of the damage (fuzz_seed.h)
-//   CUSPAN_FUZZ_ROUNDS  for each text (default: short)
+//   CUSPAN_FUZZ_ROUNDS  rounds per text (default: short)
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ std::vector<Text> Texts() {
   return texts;
 }
 
-// Damages text in the ways that a parser minds.
+// Damages text in places relevant to a parser.
 class Damager {
  public:
   explicit Damager(std::uint64_t seed) : random_(seed) {}
@@ -49,12 +49,12 @@ class Damager {
   std::uint64_t Below(std::uint64_t limit) { return random_() % limit; }
 
  private:
-  // A place in the text; often near the last one, so that damage adds up.
+  // A position in the text, often near the last one: damage accumulates.
   std::size_t Place(const std::string& text) {
     if (Below(3) == 0 && last_ < text.size()) return last_ + Below(text.size() - last_) / 16;
     return last_ = Below(text.size());
   }
-  // The word, number or sign at `place`.
+  // Begin and end of the word, number or sign at `place`.
   static std::pair<std::size_t, std::size_t> WordAt(const std::string& text, std::size_t place) {
     const auto in_word = [&](std::size_t i) {
       const char c = text[i];
@@ -156,7 +156,7 @@ class Damager {
       case 5:
         text.insert(place, kWords[Below(std::size(kWords))]);
         break;
-      case 6: {  // What stands elsewhere.
+      case 6: {  // Text from elsewhere.
         const auto other =
             Below(2) == 0 ? WordAt(text, Below(text.size())) : LineAt(text, Below(text.size()));
         text.replace(begin, end - begin, text.substr(other.first, other.second - other.first));
@@ -175,7 +175,7 @@ class Damager {
   std::size_t last_ = 0;
 };
 
-// Everything that a caller may do with the text; compiling is slow, so only sometimes.
+// Makes all calls possible with the text. Compiling is slow, so it is optional.
 void Use(const std::string& text, bool compile) {
   auto program = Program::Load(text, ProgramOptions{});
   if (!program.ok()) {
@@ -198,7 +198,7 @@ void Use(const std::string& text, bool compile) {
   }
 }
 
-// One kernel of a text, with what stands before the first.
+// Text before the first kernel, and one kernel.
 std::string OneKernel(const std::string& text, std::uint64_t which) {
   std::vector<std::size_t> begins;
   for (std::size_t at = text.find(".visible .entry"); at != std::string::npos;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint32_t kInputWords = 1024;  // A power of two.
 constexpr std::uint32_t kCounters = 8;
-constexpr int kWords = 10;  // Registers %r0 … of the program proper.
-constexpr int kFloats = 4;  // %f0 …; small whole numbers, so that every sum is exact.
+constexpr int kWords = 10;  // Registers %r0 … for values.
+constexpr int kFloats = 4;  // %f0 …; small whole numbers, so all sums are exact.
 
 constexpr std::string_view kFunctions = R"(
 .func (.param .b32 result) twist(.param .b32 a, .param .b32 b)
@@ -91,7 +91,7 @@ class Generator {
   }
 
  private:
-  static constexpr std::uint32_t kSlots = 16;  // Words that each thread writes.
+  static constexpr std::uint32_t kSlots = 16;  // Words written by each thread.
 
   void Add(const std::string& line) { text_ += "  " + line + "\n"; }
 
@@ -104,7 +104,7 @@ class Generator {
     std::copy_n(shape, 3, kernel_.block);
     threads_ = shape[0] * shape[1] * shape[2];
     kernel_.grid = 1 + static_cast<std::uint32_t>(random_.Below(3));
-    // Collectives with full masks want whole warps of which no lane has ended.
+    // Collectives with full masks require whole warps without exited lanes.
     whole_ = threads_ % 32 == 0;
     exits_ = random_.OneIn(3);
   }
@@ -123,7 +123,7 @@ class Generator {
     Add(Format("mov.u32 %t5, %ctaid.x; mad.lo.u32 %gid, %t5, {}, %me;", threads_));
     Add("add.u64 %d0, %out, 0;");
     Add(Format("mul.wide.u32 %d1, %gid, {}; add.u64 %out, %out, %d1;", kSlots * 4));
-    // Whatever the shape of a register is: lanes apart by a stride, the same in all, or anything.
+    // Registers of all kinds: a stride between lanes, the same in all lanes, or arbitrary.
     Add("mov.u32 %r0, %t0; mov.u32 %r1, %t2; mov.u32 %r2, %gid; mov.u32 %r3, %t5;");
     Add("mul.wide.u32 %d2, %gid, 4; add.u64 %d2, %in, %d2; ld.global.u32 %r4, [%d2];");
     Add("ld.global.u32 %r5, [%in+8]; mul.lo.u32 %r6, %me, 2654435761; shr.u32 %r6, %r6, 7;");
@@ -152,7 +152,7 @@ class Generator {
     if (random_.OneIn(3)) return Format("{}", Mask());
     return Format("{}", random_.Below(random_.OneIn(3) ? 100000 : 40));
   }
-  // Some neighbouring bits, or all others.
+  // A mask of some adjacent bits, or of all others.
   std::int32_t Mask() {
     const auto bits =
         static_cast<std::int32_t>(((1u << random_.Below(11)) - 1) << random_.Below(12));
@@ -161,9 +161,9 @@ class Generator {
   int Predicate() { return random_.Below(4); }
   std::string Label() { return Format("L{}", labels_++); }
 
-  // A predicate that may differ from lane to lane, or not.
+  // A predicate, uniform in the block or different between lanes.
   std::string Condition(bool uniform) {
-    // Its own registers, so that it is seen to be uniform.
+    // A uniform predicate has its own registers, so it is recognised.
     const int p = uniform ? 6 : Predicate();
     static constexpr std::string_view kComparisons[] = {"lt", "le", "gt", "ge", "eq", "ne"};
     if (uniform) {
@@ -179,7 +179,7 @@ class Generator {
     return Format("%p{}", p);
   }
 
-  // `together`: all threads of the block come here.
+  // `together`: all threads of the block execute it.
   void Statement(int depth, bool together) {
     if (++statements_ > 120) return;
     const int kind = random_.Below(depth > 3 ? 12 : 20);
@@ -236,7 +236,7 @@ class Generator {
       case 5:
         Add(Format("{}selp.b32 %r{}, %r{}, {}, %p{};", guard, to, Word(), Source(), Predicate()));
         return;
-      case 7: {  // 64 bits, as addresses have.
+      case 7: {  // 64 bits, like addresses.
         static constexpr std::string_view kWide[] = {"and.b64", "or.b64", "xor.b64", "add.s64"};
         Add(Format("cvt.{}64.{}32 %d5, %r{};", random_.OneIn(2) ? 'u' : 's',
                    random_.OneIn(2) ? 'u' : 's', Word()));
@@ -272,7 +272,7 @@ class Generator {
 
   void Memory() {
     switch (random_.Below(7)) {
-      case 5: {  // Several words anywhere.
+      case 5: {  // Several words at any position.
         const bool four = random_.OneIn(2);
         Add(Format("and.b32 %t6, %r{}, {}; mul.wide.u32 %d3, %t6, 4; add.u64 %d3, %in, %d3;",
                    Word(), kInputWords - (four ? 4 : 2)));
@@ -299,13 +299,13 @@ class Generator {
         Add(Format("ld.global.v2.u16 {{%h0, %h1}}, [%d3+4]; mov.b32 %r{}, {{%h1, %h0}};", Word()));
         return;
       }
-      case 0:  // Anywhere.
+      case 0:  // Any position.
         Add(
             Format("and.b32 %t6, %r{}, {}; mul.wide.u32 %d3, %t6, 4; add.u64 %d3, %in, %d3; "
                    "ld.global.u32 %r{}, [%d3];",
                    Word(), kInputWords - 1, Word()));
         return;
-      case 1:  // Next to the neighbours', for what it is worth.
+      case 1:  // Adjacent words in adjacent lanes.
         Add(
             Format("add.s32 %t6, %me, {}; mul.wide.s32 %d3, %t6, 4; add.s64 %d3, %in, %d3; "
                    "ld.global.u32 %r{}, [%d3+64];",
@@ -324,7 +324,7 @@ class Generator {
         Add(random_.OneIn(2) ? Format("ld.local.u32 %r{}, [%d3];", Word())
                              : Format("st.local.u32 [%d3], %r{};", Word()));
         return;
-      case 4:  // Sums and the like do not depend on the order.
+      case 4:  // The order of these operations does not matter.
         Add(Format("and.b32 %t6, %r{}, {}; mul.wide.u32 %d3, %t6, 4; add.u64 %d3, %d0, %d3;",
                    Word(), kCounters / 2 - 1));
         Add(Format("red.global.{} [%d3+{}], %r{};", random_.OneIn(2) ? "add.u32" : "add.s32",
@@ -373,7 +373,7 @@ class Generator {
   void Loop(int depth, bool together) {
     const bool uniform = random_.OneIn(2);
     if (depth > 4) return Assign("");
-    // One for each depth.
+    // One counter for each depth.
     const std::string counter = Format("%{}{}", uniform ? 'u' : 'v', depth);
     const int more = uniform ? 7 : 4;
     const std::string again = Label(), next = Label(), out = Label();
@@ -399,7 +399,7 @@ class Generator {
     text_ += out + ":\n";
   }
 
-  // Words go from thread to thread through shared memory.
+  // Exchanges words between threads through shared memory.
   void Exchange() {
     if (exited_) {
       Assign("");
@@ -415,11 +415,11 @@ class Generator {
     if (random_.OneIn(3)) Add(Format("bar.red.popc.u32 %r{}, 0, {};", Word(), Condition(false)));
   }
 
-  // A warp-wide operation; false when there can be none.
+  // Adds a warp-wide operation; false if not possible here.
   bool Together() {
     if (!whole_ || exited_ || exits_) return false;
     if (random_.OneIn(3)) {
-      // By the lanes of one side of a branch, whose mask all lanes made before.
+      // Only lanes on one side of a branch take part. All lanes computed the mask before.
       const std::string p = Condition(false);
       const std::string end = Label();
       Add(Format("vote.sync.ballot.b32 %m1, {}, -1; @!{} bra {};", p, p, end));
@@ -446,12 +446,12 @@ class Generator {
           const int width = 1 << random_.Below(6);
           const std::string offset =
               random_.OneIn(3) ? Format("%r{}", Word()) : Format("{}", random_.Below(32));
-          // Beyond the segment a lane keeps its own value.
+          // A lane with a source outside the segment keeps its own value.
           Add(Format("shfl.sync.{}.b32 %r{}|%p5, %r{}, {}, {}, {};", mode, to, Word(), offset,
                      (32 - width) << 8 | (mode == "up" ? 0 : 31), mask));
           Add(Format("selp.b32 %t6, 1, 0, %p5; add.u32 %r{0}, %r{0}, %t6;", Word()));
         } else {
-          // From the first of the lanes that are here.
+          // Reads from the first active lane.
           Add(Format(
               "brev.b32 %t6, {0}; clz.b32 %t6, %t6; shfl.sync.idx.b32 %r{1}, %r{2}, %t6, 31, "
               "{0};",

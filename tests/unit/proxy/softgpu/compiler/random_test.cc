@@ -1,6 +1,6 @@
-// Random kernels give the same bits thread by thread, optimised and not, and warp by warp.
-// CUSPAN_RANDOM_KERNELS sets how many, CUSPAN_RANDOM_FIRST the first seed, and
-// CUSPAN_RANDOM_JSON a file for kernels and results, one JSON object on a line.
+// Random kernels give the same bits in code for threads, optimised or not, and in code for warps.
+// CUSPAN_RANDOM_KERNELS is the number of kernels, and CUSPAN_RANDOM_FIRST the first seed.
+// CUSPAN_RANDOM_JSON is a file for kernels and results, one JSON object per line.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::vector<std::uint32_t> RunForm(const RandomKernel& kernel, ExecutionModel mo
   return output;
 }
 
-// The kernels in parts, since to compile them all takes minutes.
+// The kernels are tested in parts, since compiling all takes minutes.
 constexpr std::uint64_t kParts = 20;
 class RandomKernels : public ::testing::TestWithParam<std::uint64_t> {};
 

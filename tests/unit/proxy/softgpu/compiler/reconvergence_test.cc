@@ -1,5 +1,5 @@
-// Lanes of a warp that exchange data without __syncwarp: all forms of code give what lanes that
-// stay together give, and code for one thread has points of reconvergence only where that matters.
+// Lanes of a warp exchange data without __syncwarp. All forms of code give the same results as
+// lanes in lockstep. Code for one thread has reconvergence points only if they matter.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ namespace {
 
 using analysis::ReconvergencePoint;
 
-// A kernel whose lanes store %r0. %r1 is the thread, %r2 the address of its word of `cell`.
+// Makes a kernel storing %r0 of each lane. %r1 is the thread, %r2 the address of its word of
+// `cell`.
 std::string KernelOf(const std::string& body) {
   return Module(R"(.visible .entry k(.param .u64 out) {
     .reg .pred %p<6>; .reg .b32 %r<20>; .reg .b64 %d<6>;
@@ -25,7 +26,7 @@ std::string KernelOf(const std::string& body) {
     )" + body + "\nEND: st.global.u32 [%d1], %r0; ret; }");
 }
 
-// The instructions at the points of such a kernel, each behind the side where the point is.
+// Reconvergence points of this kernel: the side, and the instruction's name.
 std::vector<std::string> PointsOf(const std::string& body) {
   auto parsed = jit::ParsedModule::Parse(std::make_shared<const std::string>(KernelOf(body)));
   EXPECT_TRUE(parsed.ok()) << parsed.status().message();
@@ -86,15 +87,15 @@ TEST(Reconvergence, PointsAreBeforeTheSecondOfTwoAccesses) {
   expect("red.shared.add.u32 [%r4], 1; ld.shared.u32 %r0, [%r4];", {"before ld.shared.u32"});
   expect("st.volatile.global.u32 [%d1], %r1; ld.volatile.global.u32 %r0, [%d1+4];",
          {"before ld.volatile.global.u32"});
-  // Half a warp waits for itself only.
+  // Half a warp synchronizes only with itself.
   expect("st.shared.u32 [%r2], %r1; bar.warp.sync 0xffff; ld.shared.u32 %r0, [%r2+4];",
          {"before ld.shared.u32"});
-  // A generic address may lead there.
+  // A generic address may point there.
   expect(
       "st.shared.u32 [%r2], %r1; cvt.u64.u32 %d3, %r4; cvta.shared.u64 %d3, %d3; "
       "ld.u32 %r0, [%d3+16];",
       {"before ld.u32"});
-  // An access behind a join waits for both sides, and so does one on the other side.
+  // An access after a join waits for both sides. So does an access on the other side.
   expect(
       "setp.lt.u32 %p1, %r1, 7; @%p1 bra A; st.shared.u32 [%r4], 1; bra B; "
       "A: st.shared.u32 [%r4+4], 1; B: ld.shared.u32 %r0, [%r4];",
@@ -106,12 +107,12 @@ TEST(Reconvergence, PointsAreBeforeTheSecondOfTwoAccesses) {
 }
 
 TEST(Reconvergence, LanesGoRoundLoopsTogetherWhereThatMatters) {
-  // One turn writes, and the next one reads it.
+  // An iteration writes, and the next one reads it.
   EXPECT_EQ(PointsOf("L: ld.shared.u32 %r5, [%r2+4]; add.u32 %r0, %r0, %r5; bar.warp.sync -1; "
                      "st.shared.u32 [%r2], %r0; add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 9; "
                      "@%p1 bra L;"),
             std::vector<std::string>{"before ld.shared.u32"});
-  // Lanes that skip the exchange do not get ahead of it.
+  // Lanes skipping the exchange do not get ahead of it.
   EXPECT_EQ(PointsOf("L: add.u32 %r6, %r6, 1; add.u32 %r7, %r6, %r1; and.b32 %r7, %r7, 3; "
                      "setp.eq.u32 %p2, %r7, 0; @%p2 bra N; st.shared.u32 [%r2], %r6; "
                      "ld.shared.u32 %r5, [%r2+4]; N: setp.lt.u32 %p1, %r6, 9; @%p1 bra L;"),
@@ -141,12 +142,12 @@ void ExpectResults(const std::string& body,
 }
 
 TEST(Reconvergence, ExchangesGiveTheSameInAllForms) {
-  // Neighbours, to both sides.
+  // Neighbours in both directions.
   ExpectResults(
       "st.shared.u32 [%r2], %r1; and.b32 %r5, %r1, 31; setp.eq.u32 %p1, %r5, 31; @%p1 bra END; "
       "ld.shared.u32 %r0, [%r2+4];",
       [](std::uint32_t i) { return i % 32 == 31 ? 0 : i + 1; });
-  // A value that moves by one lane at a time: each step reads before it writes.
+  // A value moves by one lane per iteration: each iteration reads before it writes.
   ExpectResults(
       "st.shared.u32 [%r2], %r1; L: ld.shared.u32 %r0, [%r2]; and.b32 %r5, %r1, 31; "
       "setp.eq.u32 %p1, %r5, 0; @!%p1 ld.shared.u32 %r0, [%r2+-4]; st.shared.u32 [%r2], %r0; "
@@ -160,20 +161,20 @@ TEST(Reconvergence, ExchangesGiveTheSameInAllForms) {
 }
 
 TEST(Reconvergence, LoopsOfAllFormsGiveTheSame) {
-  // Entered in the middle: its way back is no branch.
+  // The loop is entered in the middle: its back edge falls through.
   ExpectResults(
       "and.b32 %r9, %r3, -128; add.u32 %r9, %r4, %r9; bra.uni HEAD; "
       "BODY: st.shared.u32 [%r2], %r6; ld.shared.u32 %r5, [%r9+64]; "
       "add.u32 %r0, %r0, %r5; add.u32 %r6, %r6, 1; "
       "HEAD: setp.lt.u32 %p1, %r6, 6; @%p1 bra BODY;",
       [](std::uint32_t) { return 15; });
-  // Lanes leave it in different turns, and what follows waits for the last one.
+  // Lanes leave the loop in different iterations. The code after it waits for the last lane.
   ExpectResults(
       "and.b32 %r8, %r1, 7; L: st.shared.u32 [%r2], %r6; add.u32 %r6, %r6, 1; "
       "setp.le.u32 %p1, %r6, %r8; @%p1 bra L; xor.b32 %r9, %r3, 4; add.u32 %r9, %r4, %r9; "
       "ld.shared.u32 %r0, [%r9];",
       [](std::uint32_t i) { return (i ^ 1) & 7; });
-  // Two ways in.
+  // Two entries.
   ExpectResults(
       "and.b32 %r5, %r1, 1; st.shared.u32 [%r2], 1; setp.eq.u32 %p1, %r5, 1; @%p1 bra B; "
       "A: add.u32 %r6, %r6, 1; B: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 20; @%p2 bra A; "
@@ -195,7 +196,7 @@ TEST(Reconvergence, ActiveMaskFindsTheLanesTogether) {
       [](std::uint32_t) { return 0xffffffffU; });
 }
 
-// CUDA C++ Programming Guide, "Independent Thread Scheduling": a lane that holds a lock gets on
+// CUDA C++ Programming Guide, "Independent Thread Scheduling": a lane with a lock makes progress
 // while others spin.
 TEST(Reconvergence, LanesThatSpinDoNotStopOthers) {
   ProgramOptions options;

@@ -1,4 +1,4 @@
-// Slices of a launch give bit for bit what the whole launch gives, whatever their size.
+// Slices of any size give the same bits as the whole launch.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 using slicing::SliceArguments;
 using slicing::SlicedPtx;
 
-// A kernel of `original`, which has `ptx` loaded, in slices.
+// A sliced kernel. `original` has loaded `ptx` and contains the variables.
 class SlicedKernel {
  public:
   SlicedKernel(const std::string& ptx, std::string kernel, Device& original)
@@ -40,7 +40,7 @@ class SlicedKernel {
 
   const SlicedPtx& sliced() const { return sliced_; }
 
-  // The launch in slices of `most` blocks.
+  // Launches the kernel in slices of at most `most` blocks.
   template <typename... Arguments>
   void Launch(std::uint32_t most, Extent grid, Extent block, std::uint32_t dynamic_shared,
               const Arguments&... arguments) {
@@ -77,7 +77,7 @@ constexpr std::uint32_t kSizes[] = {1, 2, 3, 7, 16, 1000};
 #define EXPECT_WHOLE(device, launch) EXPECT_EQ((device).launch, CUDA_SUCCESS) << (device).message()
 
 TEST(Slices, BlocksAreThoseOfTheWholeGrid) {
-  // Each thread of a block adds to the block's words: its indices, the grid's, and one.
+  // Each thread adds to its block's words: the block's indices, the grid's size, and 1.
   const std::string ptx = Module(
       ".visible .entry k(.param .u64 output)\n{\n"
       "  .reg .b32 %r<9>; .reg .b64 %d<3>;\n"
@@ -103,7 +103,7 @@ TEST(Slices, BlocksAreThoseOfTheWholeGrid) {
   }
 }
 
-// Of a kernel that reads some of the indices only those are computed.
+// If a kernel reads only some of the indices, only these are computed.
 TEST(Slices, AnySomeOfTheIndicesAreRight) {
   for (unsigned read = 1; read < 8; ++read) {
     std::string text =
@@ -128,7 +128,7 @@ TEST(Slices, AnySomeOfTheIndicesAreRight) {
 }
 
 TEST(Slices, VariablesAreTheOriginals) {
-  // Draws numbers from a counter that the host and the whole launch use, too.
+  // Draws numbers from a counter shared with the host and the whole launch.
   const std::string ptx = Module(
       ".visible .global .align 4 .u32 counters[4];\n.visible .const .align 4 .u32 factor = 3;\n"
       ".shared .align 4 .u32 board[64];\n"
@@ -166,15 +166,15 @@ TEST(Slices, VariablesAreTheOriginals) {
   EXPECT_THAT(drawn, testing::Each(1u)) << "each number was drawn once";
 }
 
-// Kernels that nvcc has compiled: two dimensions with shared memory, three, dynamic shared memory,
-// atomics and barriers, and what prints.
+// Kernels compiled by nvcc: two dimensions with shared memory, three dimensions, dynamic shared
+// memory, atomics and barriers, and printf.
 class SlicesOfNvcc : public testing::TestWithParam<const char*> {
  protected:
   static std::string Text() {
     std::ifstream file(Format("{}/kernels_{}.ptx", CUSPAN_TEST_PTX_FOLDER, GetParam()));
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
-  // `output` words as the kernel leaves them, whole and in slices.
+  // Compares `output` elements written by the whole launch and by slices.
   template <typename T, typename... Arguments>
   void Compare(const std::string& name, Extent grid, Extent block, std::uint32_t dynamic_shared,
                std::size_t output, const Arguments&... arguments) {
@@ -214,7 +214,7 @@ TEST_P(SlicesOfNvcc, ProductsAreTheSame) {
   std::mt19937 random(2);
   for (float& x : a) x = static_cast<float>(random()) * 0x1p-32F;
   const auto sliced = slicing::SlicePtx(ptx_, "MultiplyFloat", [](auto) { return std::nullopt; });
-  if (!sliced.ok()) {  // Without optimisation, a function of its own has the tile's indices.
+  if (!sliced.ok()) {  // Unoptimised code computes the indices in a function.
     EXPECT_THAT(sliced.status().message(), testing::HasSubstr(slicing::reasons::kFunctionIndex));
     return;
   }

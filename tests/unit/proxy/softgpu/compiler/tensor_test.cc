@@ -1,4 +1,4 @@
-// Bulk copies of tensors, by tensor maps, and the maps that kernels make. (PTX ISA,
+// Tests bulk copies of tensors by tensor maps, and maps made by kernels. (PTX ISA,
 // "cp.async.bulk.tensor", "cp.reduce.async.bulk", "tensormap.replace")
 #include <cuda.h>
 #include <gmock/gmock.h>
@@ -17,15 +17,15 @@ namespace {
 
 constexpr std::size_t kBoxBytes = 16384;
 
-// A map as kernels get it.
+// A map as passed to kernels.
 struct Arguments {
   TensorMap map;
   std::uint8_t unused[sizeof(CUtensorMap) - sizeof(TensorMap)] = {};
 };
 
-// One thread works on `box` in shared memory, of which all bytes are 0xee, while the others wait.
-// `%r1` is the box, `%r2` a barrier that waits for `bytes`, `%d1` the map, `%d2` the results,
-// `%c0` to `%c4` the coordinates. The result is whether the barrier is through, and the box.
+// Makes a kernel: one thread works on `box` in shared memory, filled with 0xee, while the others
+// wait. `%r1` is the box, `%r2` a barrier waiting for `bytes`, `%d1` the map, `%d2` the results,
+// `%c0` to `%c4` the coordinates. Results: 1 if the barrier is complete, else 0; then the box.
 std::string KernelOf(const std::string& work, unsigned shared_bytes = kBoxBytes) {
   return Module(Format(R"(
 .visible .entry k(.param .align 64 .b8 map[128], .param .u64 out, .param .u32 bytes,
@@ -71,7 +71,7 @@ std::string LoadOf(unsigned rank) {
 
 using Place = std::array<std::int32_t, 5>;
 
-// A tensor of this rank whose bytes are all different for a while, and maps of it.
+// Memory of a tensor with a long period of its bytes, and maps of it.
 class TensorTest : public ::testing::Test {
  protected:
   TensorTest() {
@@ -79,7 +79,7 @@ class TensorTest : public ::testing::Test {
       memory_[i] = static_cast<std::uint8_t>(i * 31 + i / 256);
   }
 
-  // Dense, but for rows, which are multiples of 16 bytes.
+  // Makes a map of a dense tensor. Only rows are padded, to multiples of 16 bytes.
   Arguments MapOf(Element element, const std::vector<unsigned>& sizes,
                   const std::vector<unsigned>& box) {
     Arguments arguments;
@@ -108,7 +108,7 @@ class TensorTest : public ::testing::Test {
     return bytes;
   }
 
-  // The box of a tile, row after row; what lies outside is `outside`, repeated.
+  // Expected box of a tile, row by row. Elements outside the tensor are `outside`, repeated.
   std::vector<std::uint8_t> Tile(const Arguments& arguments, const Place& at,
                                  std::vector<std::uint8_t> outside = {0}) const {
     const TensorMap& map = arguments.map;
@@ -134,7 +134,7 @@ class TensorTest : public ::testing::Test {
     return box;
   }
 
-  // Runs the kernel; what it says of its barrier, and the first `bytes` of its box.
+  // Runs the kernel. Returns its report on the barrier, and the first `bytes` of its box.
   struct Outcome {
     int error;
     std::uint32_t complete = 0;
@@ -151,7 +151,7 @@ class TensorTest : public ::testing::Test {
     outcome.box.assign(box, box + bytes);
     return outcome;
   }
-  // The same of a copy that works.
+  // The same for a successful copy.
   std::vector<std::uint8_t> Copied(Device& device, const Arguments& arguments, const Place& at,
                                    std::size_t bytes, unsigned threads = 1) {
     const Outcome outcome = Run(device, arguments, at, bytes, BoxBytes(arguments), threads);
@@ -176,7 +176,7 @@ TEST_F(TensorTest, LoadsTilesOfEveryRank) {
   }
 }
 
-// A warp's code, too: the others of the warp do nothing.
+// Also tests code for a warp; its other lanes do nothing.
 TEST_F(TensorTest, OneThreadOfABlockLoads) {
   Device device(LoadOf(2));
   const Arguments arguments = MapOf(Element::kF32, {20, 10}, {8, 4});
@@ -207,7 +207,7 @@ TEST_F(TensorTest, FillsWithNaN) {
 TEST_F(TensorTest, TakesEverySoManyElements) {
   Device device(LoadOf(3));
   Arguments arguments = MapOf(Element::kF32, {20, 10, 6}, {8, 7, 4});
-  arguments.map.steps[0] = 5;  // Is ignored.
+  arguments.map.steps[0] = 5;  // Ignored.
   arguments.map.steps[1] = 3;
   arguments.map.steps[2] = 2;
   EXPECT_EQ(BoxBytes(arguments), 8U * 3 * 2 * 4);
@@ -215,13 +215,13 @@ TEST_F(TensorTest, TakesEverySoManyElements) {
     EXPECT_EQ(Copied(device, arguments, at, 192), Tile(arguments, at));
 }
 
-// Chunks of 16 bytes are moved by the bits of the address from 128 bytes up.
+// The index of a 16-byte chunk is XORed with address bits from bit 7 up.
 TEST_F(TensorTest, SwizzlesChunks) {
   Device device(LoadOf(2));
   for (const auto& [swizzle, mask] :
        {std::pair{CU_TENSOR_MAP_SWIZZLE_32B, 1U}, std::pair{CU_TENSOR_MAP_SWIZZLE_64B, 3U},
         std::pair{CU_TENSOR_MAP_SWIZZLE_128B, 7U}}) {
-    const unsigned row = 4 * (mask + 1);  // As long as the span.
+    const unsigned row = 4 * (mask + 1);  // Length of the swizzle span.
     Arguments arguments = MapOf(Element::kF32, {40, 64}, {row, 64});
     arguments.map.swizzle = static_cast<std::uint8_t>(swizzle);
     const auto plain = Tile(arguments, {0, 0});
@@ -280,7 +280,7 @@ TEST_F(TensorTest, ReducesInMemory) {
   run("inc", Element::kU32, 5U, 6U);
   run("dec", Element::kU32, 0U, word);
   run("add", Element::kF32, 1e28F, 1e28F + std::bit_cast<float>(word));
-  // 0xeeee is -7.04e3 as f16 and -3.7e28 as bf16.
+  // 0xeeee is -7.1e3 as f16 and -3.7e28 as bf16.
   run("add", Element::kF16, std::uint16_t{0x6eee}, std::uint16_t{0});
   run("add", Element::kBf16, std::uint16_t{0x6eee}, std::uint16_t{0});
   run("max", Element::kBf16, std::uint16_t{0x3f80}, std::uint16_t{0x3f80});
@@ -306,13 +306,13 @@ TEST_F(TensorTest, BulkCopiesReduceWithoutAMap) {
   EXPECT_EQ(out[8208], 1U);
 }
 
-// The box of pixels is the image without the last row and column, and one more on the other side.
+// The box of pixels is the image, moved by -1 in both dimensions.
 TEST_F(TensorTest, LoadsPixelsOfImages) {
   Device device(KernelOf(
       "mov.u16 %h1, 1; mov.u16 %h2, 0;"
       "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], "
       "[%d1, {%c0, %c1, %c2, %c3}], [%r2], {%h1, %h2};"));
-  Arguments arguments = MapOf(Element::kF32, {4, 5, 3, 2}, {4, 12});  // Channels, and pixels.
+  Arguments arguments = MapOf(Element::kF32, {4, 5, 3, 2}, {4, 12});  // Channels and pixels.
   TensorMap& map = arguments.map;
   map.im2col = 1;
   map.lower[0] = map.lower[1] = map.upper[0] = map.upper[1] = -1;
@@ -336,7 +336,7 @@ TEST_F(TensorTest, LoadsPixelsOfImages) {
   EXPECT_EQ(outcome.box, expected);
 }
 
-// A kernel makes a map of zeros, field by field, copies it to global memory and loads by it.
+// A kernel fills in a map of zeros by field, copies it to global memory and uses it for a load.
 TEST_F(TensorTest, KernelsMakeMaps) {
   const std::string zeros = [] {
     std::string text = "mov.u64 %d9, 0;";
@@ -347,7 +347,7 @@ TEST_F(TensorTest, KernelsMakeMaps) {
     return Format("tensormap.replace.tile.{}.shared::cta.b1024.{} [%r1+8192], {};", field, type,
                   value);
   };
-  // The tensor's address is where the argument's is.
+  // The tensor's address is read from the map in the argument.
   Device device(KernelOf(
       zeros + "ld.b64 %d8, [%d1+8];" + set("global_address", "%d8", "b64") + set("rank", "1") +
       set("box_dim", "0, 8") + set("box_dim", "1, 4") + set("global_dim", "0, 20") +
@@ -370,7 +370,7 @@ TEST_F(TensorTest, KernelsMakeMaps) {
   EXPECT_EQ(std::vector(box, box + 128), Tile(arguments, at));
 }
 
-// All lanes come to the copy before one does it, in both models.
+// All lanes reach the copy before one lane does it, in both models.
 TEST_F(TensorTest, MapsAreCopiedByAWholeWarp) {
   for (const auto model : {ExecutionModel::kThread, ExecutionModel::kVector}) {
     ProgramOptions options;

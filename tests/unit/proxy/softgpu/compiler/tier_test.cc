@@ -1,5 +1,5 @@
-// Large kernels start in code that is compiled quickly, and go on in optimised code when that is
-// there.
+// Tests tiers: large kernels start in quickly compiled code, and continue in optimised code once it
+// is available.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,13 +33,15 @@ using jit::BackgroundCompiler;
 using jit::CodeForm;
 using ::testing::HasSubstr;
 
-// This program: see main. What is built beside the library is of another build for it.
+// This program acts as the compiler, see main. The compiler of the build folder counts as another
+// build.
 constexpr const char* kCompiler = "/proc/self/exe";
 
 constexpr BlockShape kShape{64, 1, 1};
 constexpr std::uint32_t kThreads = 128;
 
-// out[i] = i, multiplied by 3 and increased `steps` times: a line of PTX for each.
+// Makes a kernel with two lines of PTX for each of `steps`: out[i] = i, then times 3 plus 1 in each
+// step.
 std::string LongKernel(int steps, const std::string& more = "") {
   std::string body = R"(.visible .entry k(.param .u64 out) {
   .reg .b32 %r<4>; .reg .b64 %d<4>;
@@ -79,7 +81,7 @@ class Tiers : public ::testing::Test {
         << device.message();
     for (std::uint32_t i = 0; i < kThreads; ++i) ASSERT_EQ(out[i], Expected(i, steps)) << i;
   }
-  // Asks until nothing better comes.
+  // Compiles until there is no better code.
   static CompiledKernel Final(Program& program) {
     for (;;) {
       auto code = program.Compile("k", kShape);
@@ -91,7 +93,7 @@ class Tiers : public ::testing::Test {
   static bool HasChildren() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
 
   std::optional<bench::TemporaryFolder> folder_;
-  std::unique_ptr<KernelCache> cache_;  // For those that use one.
+  std::unique_ptr<KernelCache> cache_;  // Used by some tests.
 };
 
 constexpr int kLong = 600;
@@ -103,7 +105,7 @@ TEST_F(Tiers, ALargeKernelStartsAtOnceAndGoesOnInOptimisedCode) {
   ASSERT_TRUE(first.ok()) << first.status().message();
   EXPECT_NE(first->later, nullptr);
   EXPECT_FALSE(first->warps);
-  // A variable on the stack for each register, at the least.
+  // Unoptimised code keeps its values on the stack.
   EXPECT_GT(first->frame_bytes, 4u * kLong / 2);
   ExpectRight(device, kLong);
   const CompiledKernel last = Final(device.program());
@@ -111,7 +113,7 @@ TEST_F(Tiers, ALargeKernelStartsAtOnceAndGoesOnInOptimisedCode) {
   EXPECT_EQ(last.frame_bytes, 0u);
   EXPECT_NE(last.entry, first->entry);
   ExpectRight(device, kLong);
-  // Who has the first code still sees the last one.
+  // A holder of the first code gets the last code, too.
   EXPECT_EQ(first->Best().entry, last.entry);
   EXPECT_EQ(first->Best().later, nullptr);
 }
@@ -125,7 +127,7 @@ TEST_F(Tiers, ASmallKernelIsOptimisedBeforeItsFirstLaunch) {
   EXPECT_TRUE(code->warps);
 }
 
-// The other shape's blocks start in the thread's optimised code.
+// Blocks of the other shape start in the optimised code for one thread.
 TEST_F(Tiers, ShapesShareWhatIsForOneThread) {
   BackgroundCompiler compiler(kCompiler);
   Device device(LongKernel(kLong), Options(compiler));
@@ -176,7 +178,7 @@ TEST_F(Tiers, ACompilerThatGoesEndsItsCompilation) {
   EXPECT_FALSE(HasChildren());
 }
 
-// It is done by this process then.
+// This process compiles the kernel instead.
 TEST_F(Tiers, WithoutAWorkingCompilerTheCodeComesAllTheSame) {
   for (const char* const program :
        {"/bin/false", "/nowhere/compiler", "/bin/true", CUSPAN_TEST_COMPILER}) {
@@ -187,7 +189,7 @@ TEST_F(Tiers, WithoutAWorkingCompilerTheCodeComesAllTheSame) {
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_TRUE(last.warps) << program;
     EXPECT_EQ(last.frame_bytes, 0u);
-    // Later lines are left out for being like the first.
+    // Later lines are omitted, since they resemble the first.
     if (program == std::string_view("/bin/false")) {
       EXPECT_THAT(said, HasSubstr("the proxy compiles it itself"));
     }
@@ -196,7 +198,7 @@ TEST_F(Tiers, WithoutAWorkingCompilerTheCodeComesAllTheSame) {
 }
 
 TEST_F(Tiers, AKernelThatIsNotForWarpsEndsInOptimisedCodeForAThread) {
-  // More local memory than 32 copies of it may take.
+  // Local memory exceeding the limit for 32 lanes.
   const std::string ptx = LongKernel(kLong, ".local .align 4 .b8 much[300000];");
   for (int run = 0; run < 2; ++run) {
     BackgroundCompiler compiler(kCompiler);
@@ -205,7 +207,7 @@ TEST_F(Tiers, AKernelThatIsNotForWarpsEndsInOptimisedCodeForAThread) {
     Device device(ptx, options);
     const auto first = device.program().Compile("k", kShape);
     ASSERT_TRUE(first.ok());
-    EXPECT_EQ(first->later == nullptr, run == 1);  // The cache knows by then.
+    EXPECT_EQ(first->later == nullptr, run == 1);  // The second run finds this in the cache.
     const CompiledKernel last = Final(device.program());
     EXPECT_FALSE(last.warps);
     EXPECT_EQ(last.frame_bytes, 0u);
@@ -213,7 +215,7 @@ TEST_F(Tiers, AKernelThatIsNotForWarpsEndsInOptimisedCodeForAThread) {
   }
 }
 
-// Searches and interpreters: each thread has a stack of its own, at a place of its own.
+// Example: searches and interpreters. Each thread has its own stack, at its own position.
 TEST_F(Tiers, ThreadsThatUseTheirLocalMemoryApartRunOnTheirOwn) {
   const std::string ptx = Module(R"(.visible .entry k(.param .u64 out) {
   .reg .b32 %r<6>; .reg .b64 %d<6>;
@@ -246,7 +248,7 @@ TEST_F(Tiers, ThreadsThatUseTheirLocalMemoryApartRunOnTheirOwn) {
   }
 }
 
-// A run that was too short for its compilation leaves a note; the next one waits, once.
+// A run too short for its compilation leaves a note. The next run waits, once.
 TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
   const std::string ptx = LongKernel(kLong);
   const auto parsed = jit::ParsedModule::Parse(std::make_shared<const std::string>(ptx));
@@ -293,7 +295,7 @@ TEST_F(Tiers, WhatWasGivenUpIsNotBegunAgain) {
   ExpectRight(device, kLong);
 }
 
-// One that compiles the kernel k of `ptx` for a thread.
+// Makes a task compiling the kernel k of `ptx` for a thread.
 jit::CompilerTask TaskFor(std::string ptx, std::chrono::seconds limit = std::chrono::seconds(60)) {
   jit::CompilerTask task;
   task.ptx = std::make_shared<const std::string>(std::move(ptx));
@@ -302,7 +304,7 @@ jit::CompilerTask TaskFor(std::string ptx, std::chrono::seconds limit = std::chr
   return task;
 }
 
-// What becomes of it where `program` is the compiler.
+// Runs the task with `program` as the compiler.
 Result<jit::KernelCode> Compile(const jit::CompilerTask& task, const char* program = kCompiler) {
   CUSPAN_ASSIGN_OR_RETURN(auto process, jit::CompilerProcess::Start(program, task));
   return process.Wait();
@@ -380,8 +382,8 @@ TEST(CodeFormTest, NamesTellFormsApart) {
 }  // namespace
 }  // namespace cuspan::softgpu
 
-// Also the program that its own tests start as the compiler: with six words, the second of which
-// names its build.
+// Tests start this program as the compiler, too: with six arguments, the second being the name of
+// the build.
 int main(int argument_count, char** arguments) {
   using namespace cuspan::softgpu;
   if (argument_count == 6 && arguments[1] == jit::BuildName())

@@ -1,4 +1,4 @@
-// Threads of a block: numbering, barriers, exits, yields, faults.
+// Tests threads of a block: numbering, barriers, exits, yields, faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(BlockTest, EveryThreadOfAGridRunsOnceAndKnowsItsPlace) {
   }
 }
 
-// A launch whose better code comes while it runs: its other blocks have that.
+// A launch getting better code while it runs. Its remaining blocks use the better code.
 struct Replaced {
   std::shared_ptr<LaterCode> later;
   CompiledKernel better;
@@ -80,7 +80,7 @@ TEST(BlockTest, BetterCodeIsTakenFromTheNextBlockOn) {
       ASSERT_EQ(RunLaunch(std::move(launch)).error, CUDA_SUCCESS);
       ASSERT_EQ(replaced.by_first % block.count(), 0u) << "a block in two kinds of code";
       const auto first_blocks = replaced.by_first / block.count();
-      // What the workers had begun by then: each a 32nd of the grid at most.
+      // Blocks begun before: each worker takes at most a 32nd of the grid.
       EXPECT_GE(first_blocks, 1u);
       EXPECT_LE(first_blocks, 2 * kTestWorkers * (grid.count() / 32));
       const auto calls = better_warps ? block.count() / kWarpLanes : block.count();
@@ -94,7 +94,7 @@ struct Rounds {
   std::atomic<int> wrong{0};
 };
 
-// Each thread reads what its neighbour wrote before the barrier, many times.
+// Each thread reads its neighbour's write from before the barrier, many times.
 void PassAround(ThreadContext* c) {
   auto& rounds = Argument<Rounds>(c);
   auto* shared = reinterpret_cast<std::uint32_t*>(c->shared);
@@ -171,7 +171,7 @@ TEST(BlockTest, NamedBarriersCountWarps) {
 }
 
 void CountedPartialWarp(ThreadContext* c) {
-  // 40 threads are two warps, which count as 64 threads.
+  // 40 threads are two warps, and count as 64 threads.
   cuspan_rt_barrier(c, 1, 64);
   ++Argument<std::atomic<int>>(c);
 }
@@ -224,7 +224,7 @@ struct Lock {
   int counter = 0;  // Guarded by `held`.
 };
 
-// The holder waits at the loop's exit: works only when spinning lets it run.
+// The holder yields after taking the lock. Spinning threads must let it run.
 void SpinLock(ThreadContext* c) {
   auto& lock = Argument<Lock>(c);
   for (int expected = 0; !lock.held.compare_exchange_strong(expected, 1); expected = 0) {
@@ -241,7 +241,7 @@ TEST(BlockTest, SpinningThreadsLetTheHolderRun) {
   EXPECT_EQ(lock.counter, 8 * 64);
 }
 
-// All blocks of a grid that has as many as a GPU runs at once meet, without a cooperative launch.
+// All blocks meet without a cooperative launch. The grid has as many blocks as a GPU runs at once.
 void MeetAll(ThreadContext* c) {
   auto& come = Argument<std::atomic<unsigned>>(c);
   ++come;
@@ -255,7 +255,7 @@ TEST(BlockTest, BlocksWaitForThoseThatHaveNotBegun) {
   EXPECT_EQ(come, kBlocks);
 }
 
-// What is next to a stack, as device memory may be, is not local.
+// Memory next to a stack, for example device memory, is not local.
 void LookBesideTheStack(ThreadContext* c) {
   const Execution& execution = static_cast<Fiber*>(c->fiber)->execution;
   const auto low = reinterpret_cast<std::uint64_t>(execution.low);
@@ -285,7 +285,7 @@ struct GridSync {
   std::atomic<int> wrong{0};
 };
 
-// All blocks meet three times, as cooperative groups do it.
+// All blocks meet three times, like in cooperative groups.
 void MeetAsGrid(ThreadContext* c) {
   auto& sync = Argument<GridSync>(c);
   for (std::uint32_t round = 1; round <= 3; ++round) {
@@ -301,7 +301,7 @@ void MeetAsGrid(ThreadContext* c) {
 
 TEST(BlockTest, CooperativeBlocksAreResidentTogether) {
   GridSync sync;
-  // Far more blocks than workers or than a worker keeps otherwise.
+  // Far more blocks than workers, or than a worker usually keeps.
   Launch launch = MakeLaunch(&MeetAsGrid, {64, 1, 1}, {64, 1, 1}, &sync);
   launch.cooperative = true;
   ASSERT_EQ(RunLaunch(std::move(launch)).error, CUDA_SUCCESS);
@@ -348,7 +348,7 @@ TEST(BlockTest, FarBeyondSharedMemoryFaults) {
   EXPECT_EQ(RunLaunch(std::move(launch)).error, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // Which reports the overflow itself.
+#if !defined(__SANITIZE_ADDRESS__)  // It reports the overflow itself.
 [[gnu::noinline]] int Recurse(volatile int* depth) {
   volatile char frame[512];
   frame[0] = static_cast<char>(*depth);
@@ -378,7 +378,7 @@ TEST(BlockTest, TrapEndsTheLaunch) {
   EXPECT_THAT(outcome.message, testing::HasSubstr("trap"));
 }
 
-// One block fails while others spin for it: they must end too.
+// One block fails while others spin: they must end, too.
 void FailWhileOthersSpin(ThreadContext* c) {
   if (c->ctaid[0] == 0) cuspan_rt_fault(c, CUDA_ERROR_LAUNCH_FAILED, "trap");
   for (;;) cuspan_rt_yield(c);

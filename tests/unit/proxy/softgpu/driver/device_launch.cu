@@ -1,8 +1,8 @@
-// Kernels that launch kernels, at the limits. Compiled to PTX as relocatable code.
+// Kernels launching kernels, at the limits. Compiled to PTX as relocatable code.
 
 extern "C" {
 
-// Goes down as far as it is allowed to; data[0] is the deepest level, data[1] the error there.
+// Launches itself to the maximum depth. data[0] is the deepest level, data[1] the error there.
 __global__ void Endless(int* data, int level) {
   data[0] = level;
   Endless<<<1, 1>>>(data, level + 1);
@@ -10,13 +10,13 @@ __global__ void Endless(int* data, int level) {
   if (error != cudaSuccess) data[1] = error;
 }
 
-// Takes its own place again and again, which is no deeper each time.
+// Runs `times` times by tail launches of itself. The depth does not increase.
 __global__ void Again(int* data, int times) {
   ++data[0];
   if (times > 1) Again<<<1, 1, 0, cudaStreamTailLaunch>>>(data, times - 1);
 }
 
-// What it launches works on memory that is not there.
+// Launches a memset of unmapped memory.
 __global__ void SetNowhere(int* data) {
   data[0] = 1;
   cudaMemsetAsync(reinterpret_cast<void*>(4096), 1, 16, nullptr);

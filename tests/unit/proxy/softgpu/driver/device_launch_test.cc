@@ -1,4 +1,4 @@
-// Dynamic parallelism at its limits. (CUDA C++ Programming Guide, "CUDA Dynamic Parallelism")
+// Tests dynamic parallelism at its limits. (CUDA C++ Programming Guide, "CUDA Dynamic Parallelism")
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -12,7 +12,7 @@ constexpr int kMaxDepthExceeded = 65;  // cudaErrorLaunchMaxDepthExceeded
 
 class DeviceLaunchTest : public DriverTest {
  protected:
-  // What ends the context runs in a fresh copy of this program.
+  // Code losing the context runs in a fresh copy of this program.
   DeviceLaunchTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   void SetUp() override {
     DriverTest::SetUp();

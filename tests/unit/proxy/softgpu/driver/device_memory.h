@@ -1,4 +1,4 @@
-// Devices and memory for tests of what uses a CUDA driver.
+// Devices and memory for tests using a CUDA driver.
 #pragma once
 
 #include <cuda.h>
@@ -15,13 +15,13 @@ namespace cuspan::softgpu {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-// Two devices of 512 MiB, unless the caller of the test wants others.
+// Configures two devices of 512 MiB, unless the caller of the test has set others.
 inline void ConfigureTestDevices() {
   setenv("CUSPAN_SOFT_GPUS", "2", 0);
   setenv("CUSPAN_SOFT_MEMORY", "512M", 0);
 }
 
-// Memory on one device, as the proxy makes it.
+// Memory on one device, allocated like by the proxy.
 class DeviceMemory {
  public:
   explicit DeviceMemory(std::size_t bytes, int device = 0) {

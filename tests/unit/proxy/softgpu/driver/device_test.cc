@@ -1,4 +1,4 @@
-// Initialisation, devices, contexts, modules, errors' names.
+// Tests initialisation, devices, contexts, modules and names of errors.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST_F(DeviceTest, TheLastReleaseEndsTheContext) {
   EXPECT_CUDA(cuDevicePrimaryCtxRelease(device));
   EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   EXPECT_EQ(cuDevicePrimaryCtxRelease(device), CUDA_ERROR_INVALID_CONTEXT);
-  // A new one has the old handle, and none of the old one's resources.
+  // A new context has the old handle, but none of the old resources.
   ASSERT_CUDA(cuDevicePrimaryCtxRetain(&second, device));
   EXPECT_EQ(first, second);
   EXPECT_CUDA(cuCtxSynchronize());
@@ -251,7 +251,7 @@ TEST_F(DeviceTest, AManagedVariableCanBePlacedInMemoryOfTheHost) {
   ASSERT_CUDA(cuMemcpyDtoHAsync(&pointer, own, sizeof pointer, nullptr));
   ASSERT_CUDA(cuCtxSynchronize());
   EXPECT_EQ(pointer, wanted + 8);
-  // Whoever has it placed copies what it began with, its own address included.
+  // The caller must copy the initial value from the old address. It refers to the new address.
   std::array<std::uint64_t, 2> initial{};
   ASSERT_CUDA(cuMemcpyDtoHAsync(initial.data(), before, sizeof initial, nullptr));
   ASSERT_CUDA(cuCtxSynchronize());
@@ -291,7 +291,7 @@ TEST_F(DeviceTest, ImagesThatCanNotRunAreRefused) {
 TEST_F(DeviceTest, DamagedFatBinariesAreRefused) {
   std::vector<char> image = ReadTestFile("kernels.fatbin");
   CUmodule module = nullptr;
-  image[4] = 9;  // Its version.
+  image[4] = 9;  // The ELF image's version.
   EXPECT_EQ(cuModuleLoadData(&module, image.data()), CUDA_ERROR_INVALID_IMAGE);
   image = ReadTestFile("kernels.fatbin");
   image[16 + 4] = 1;  // The first entry's header size.

@@ -1,5 +1,5 @@
-// The software GPU as a program sees it: through the driver's functions only.
-// With LD_LIBRARY_PATH naming another libcuda.so.1 these tests run on that.
+// The software GPU from a program's view, using only the driver's functions. If LD_LIBRARY_PATH
+// contains another libcuda.so.1, these tests run on it.
 #pragma once
 
 #include <cuda.h>
@@ -18,7 +18,7 @@
 
 namespace cuspan::softgpu {
 
-// The end of a child process of a test: with 0 if nothing failed in it.
+// Ends a child process of a test, with status 0 if no expectation failed.
 [[noreturn]] inline void Finish() { std::exit(testing::Test::HasFailure() ? 1 : 0); }
 
 inline std::vector<char> ReadTestFile(const std::string& name) {
@@ -65,7 +65,7 @@ class DriverTest : public testing::Test {
   CUmodule module_ = nullptr;
 };
 
-// A stream that goes with its scope.
+// A stream destroyed at the end of its scope.
 class TestStream {
  public:
   explicit TestStream(unsigned flags = CU_STREAM_NON_BLOCKING) {
@@ -80,8 +80,8 @@ class TestStream {
   CUstream stream_ = nullptr;
 };
 
-// A kernel that keeps a stream busy until told to end, so that order is tested
-// without clocks. The flag is registered host memory.
+// A kernel keeping a stream busy until Open, to test order without clocks. The flag is registered
+// host memory.
 class Gate {
  public:
   Gate(CUfunction wait_for, CUstream stream) {

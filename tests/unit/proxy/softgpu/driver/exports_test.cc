@@ -1,5 +1,5 @@
-// The library's dynamic symbols are the proxy's list of driver functions and what it is asked for
-// beside, no more and no less.
+// The library's dynamic symbols must be exactly the proxy's list of driver functions and the
+// additional functions below.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

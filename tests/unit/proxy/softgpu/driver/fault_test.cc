@@ -1,6 +1,6 @@
-// Kernels that do what they must not, and kernels that never end: the driver's error, and a
-// process that lives. Settings are read once in a process, so each test runs its body in a
-// fresh copy of this program.
+// Tests illegal actions of kernels, and endless kernels: the driver returns an error, and the
+// process survives. Settings are read once per process. Thus each test runs its body in a fresh
+// copy of this program.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ struct Session {
     void* pointers[] = {&args..., nullptr};
     return cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, nullptr, pointers, nullptr);
   }
-  // Launches and waits.
+  // Launches the kernel and waits for it.
   template <typename... Args>
   CUresult Run(const char* name, unsigned grid, unsigned block, Args... args) {
     EXPECT_CUDA(Launch(name, grid, block, args...));
@@ -42,8 +42,8 @@ struct Session {
   CUmodule module = nullptr;
 };
 
-// The thread sanitizer holds a signal back until the code it is meant for calls something, which
-// a loop in a kernel never does.
+// The thread sanitizer delays a signal until the interrupted code makes a call. A loop in a kernel
+// never does.
 #if defined(__SANITIZE_THREAD__)
 #define CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS() \
   GTEST_SKIP() << "the thread sanitizer holds signals back"
@@ -51,14 +51,14 @@ struct Session {
 #define CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS() static_cast<void>(0)
 #endif
 
-// --- Kernels that never end.
+// --- Endless kernels
 
 void WatchdogEnds(const char* kernel) {
   setenv("CUSPAN_SOFT_WATCHDOG", "1", 1);
   Session session;
   DeviceMemory memory(4);
   EXPECT_EQ(session.Run(kernel, 4, 64, memory.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
-  // It stays, and the process lives.
+  // The error persists, and the process survives.
   EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_ERROR_LAUNCH_TIMEOUT);
   Finish();
 }
@@ -99,7 +99,7 @@ TEST_F(FaultTest, TheWatchdogLetsOthersRun) {
   EXPECT_EXIT(ShortKernelsRun(), testing::ExitedWithCode(0), "");
 }
 
-// A block that fails ends all others, those too that would never end.
+// A failing block ends all other blocks, including endless ones.
 void OneBlockFails() {
   Session session;
   EXPECT_EQ(session.Run("TrapOrForever", 64, 64), CUDA_ERROR_LAUNCH_FAILED);
@@ -118,7 +118,8 @@ void ExitWhileRunning() {
 }
 
 TEST_F(FaultTest, TheProcessEndsWhileAKernelRunsForEver) {
-  // What the running kernel uses is not a leak; the copy of this program reads the variable anew.
+  // Memory in use by the running kernel is not a leak. The copy of this program reads the variable
+  // again.
   setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   EXPECT_EXIT(ExitWhileRunning(), testing::ExitedWithCode(0), "");
 }
@@ -127,7 +128,7 @@ void ReleaseWhileRunning() {
   Session session;
   EXPECT_CUDA(session.Launch("Forever", 4, 64));
   EXPECT_CUDA(cuDevicePrimaryCtxRelease(0));
-  // Another context can be had.
+  // Another context can be created.
   Session other;
   DeviceMemory memory(4);
   EXPECT_CUDA(other.Run("Store", 1, 1, memory.address(), 5));
@@ -141,7 +142,7 @@ TEST_F(FaultTest, AContextEndsWhileAKernelRunsForEver) {
               "its context was destroyed while a kernel or a graph loop was still running");
 }
 
-// A kernel that has every worker does not hold up copies of other streams.
+// A kernel occupying all workers does not delay copies of other streams.
 void CopyWhileRunning() {
   Session session;
   TestStream busy;
@@ -213,7 +214,8 @@ TEST_F(FaultTest, CheckingKnowsTheSizeOfSharedMemory) {
               "the block has 128 bytes");
 }
 
-// What is legal stays so: local arrays, the heap, printf, variables, other devices' barriers.
+// Legal accesses are not reported: local arrays, the heap, printf, variables, other devices'
+// barriers.
 void LegalAccesses() {
   setenv("CUSPAN_SOFT_CHECK", "memory", 1);
   Session session;

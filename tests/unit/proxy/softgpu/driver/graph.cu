@@ -7,12 +7,12 @@ __global__ void Set(cudaGraphConditionalHandle condition, unsigned value) {
   cudaGraphSetConditional(condition, value);
 }
 
-// Of one lane only, and the warp has others.
+// Sets the condition in one lane of a warp only.
 __global__ void SetByOne(cudaGraphConditionalHandle condition, unsigned value, unsigned thread) {
   if (threadIdx.x == thread) cudaGraphSetConditional(condition, value);
 }
 
-// What all threads of the block come to: the sum of their numbers, modulo 11.
+// Sets the sum of all thread numbers of the block, modulo 11.
 __global__ void SetSum(cudaGraphConditionalHandle condition) {
   __shared__ unsigned values[256];
   values[threadIdx.x] = threadIdx.x;
@@ -32,7 +32,7 @@ __global__ void SetIfOdd(cudaGraphConditionalHandle condition, const int* count)
   cudaGraphSetConditional(condition, *count & 1);
 }
 
-// log[0] says how many there are.
+// log[0] is the number of entries.
 __global__ void Append(int* log, int value) { log[atomicAdd(log, 1) + 1] = value; }
 
 __global__ void TrapAtZero(int* count) {

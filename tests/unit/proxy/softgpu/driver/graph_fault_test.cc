@@ -1,4 +1,4 @@
-// What graphs are refused, faults of their kernels, and loops that never end.
+// Tests refused graphs, faults of kernels in graphs, and endless loops.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -112,7 +112,7 @@ TEST_F(GraphFaultTest, BadConditionalNodesAreErrors) {
   CUgraphExec exec = nullptr;
   EXPECT_EQ(cuGraphDestroy(bodies[0]), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuGraphInstantiate(&exec, bodies[0], 0), CUDA_ERROR_INVALID_VALUE);
-  // A body sees the conditions of the graphs around it; these do not see its own.
+  // A body may use conditions of enclosing graphs, but not vice versa.
   EXPECT_CUDA(add(bodies[0], condition, CU_GRAPH_COND_TYPE_IF, 1));
   EXPECT_EQ(add(graph_, Condition(bodies[0]), CU_GRAPH_COND_TYPE_IF, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CUDA(cuGraphDestroyNode(node));
@@ -177,7 +177,7 @@ TEST_F(GraphFaultTest, BadWorkIsRefused) {
   EXPECT_EQ(add(copy), CUDA_ERROR_INVALID_VALUE);
 }
 
-// --- What ends a context, or never ends.
+// --- Lost contexts and endless loops
 
 TEST_F(GraphFaultTest, AFaultEndsALoop) {
   EXPECT_EXIT(
@@ -195,7 +195,7 @@ TEST_F(GraphFaultTest, AFaultEndsALoop) {
       testing::ExitedWithCode(0), "kernel TrapAtZero");
 }
 
-// Such as no handle, one of another graph, and one of a kernel that no graph launched.
+// No handle, a handle of another graph, and a kernel launched outside of a graph.
 TEST_F(GraphFaultTest, OtherNumbersThanItsConditionsAreFaultsOfAKernel) {
   for (const int number : {0, 1, 2}) {
     EXPECT_EXIT(
@@ -219,7 +219,7 @@ TEST_F(GraphFaultTest, OtherNumbersThanItsConditionsAreFaultsOfAKernel) {
 }
 
 TEST_F(GraphFaultTest, TheProcessEndsWhileALoopRunsForEver) {
-  // What the loop uses is not a leak; the copy of this program reads the variable anew.
+  // Memory in use by the loop is not a leak. The copy of this program reads the variable again.
   setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   EXPECT_EXIT(
       {
@@ -230,12 +230,12 @@ TEST_F(GraphFaultTest, TheProcessEndsWhileALoopRunsForEver) {
           EXPECT_CUDA(cuGraphCreate(&graph, 0));
           std::vector<CUgraph> body;
           AddConditional(graph, {}, Condition(graph, 1), CU_GRAPH_COND_TYPE_WHILE, 1, &body);
-          // Memory that nobody else touches.
+          // Memory not used elsewhere.
           if (stream == busy) AddFill(body[0], {}, kInts, 1);
           EXPECT_CUDA(cuGraphLaunch(Instantiate(graph), stream));
           EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
         }
-        // Others get on meanwhile.
+        // Other streams make progress meanwhile.
         EXPECT_CUDA(Launch(GraphKernel("Append"), 1, 1, 0, nullptr, At(kLog), 1));
         EXPECT_EQ(TakeLog(), std::vector<int>{1});
         std::exit(testing::Test::HasFailure() ? 1 : 0);

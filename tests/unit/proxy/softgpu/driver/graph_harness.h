@@ -1,4 +1,4 @@
-// Graphs for tests: their nodes, built through the driver's functions.
+// Graphs for tests, with nodes made by the driver's functions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@ namespace cuspan::softgpu {
 
 using Nodes = std::vector<CUgraphNode>;
 
-// An empty graph, zeroed memory, and the kernels of graph.cu.
+// Provides an empty graph, zeroed memory, and the kernels of graph.cu.
 class GraphTest : public DriverTest {
  protected:
-  // What ends the context, or never ends, runs in a fresh copy of this program.
+  // Code losing the context, or never ending, runs in a fresh copy of this program.
   GraphTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   void SetUp() override {
     DriverTest::SetUp();
@@ -36,14 +36,14 @@ class GraphTest : public DriverTest {
     EXPECT_CUDA(cuModuleGetFunction(&function, graph_module_, name)) << name;
     return function;
   }
-  // Word `index` of the test's memory.
+  // Address of word `index` of the test's memory.
   CUdeviceptr At(std::size_t index) const { return memory_->address() + index * sizeof(int); }
   int Value(std::size_t index) const { return memory_->Read<int>(index + 1)[index]; }
   void Put(std::size_t index, int value) const {
     EXPECT_CUDA(cuMemsetD32Async(At(index), static_cast<unsigned>(value), 1, nullptr));
     EXPECT_CUDA(cuStreamSynchronize(nullptr));
   }
-  // What Append has written since the last time.
+  // Entries written by Append since the last call.
   std::vector<int> TakeLog() const {
     const std::vector<int> words = memory_->Read<int>(kInts);
     Put(kLog, 0);
@@ -99,7 +99,7 @@ class GraphTest : public DriverTest {
       bodies->assign(params.conditional.phGraph_out, params.conditional.phGraph_out + size);
     return node;
   }
-  // A while that counts word `count` down to 0, and word `rounds` up in each round.
+  // Adds a while node. Each round counts word `count` down, until 0, and word `rounds` up.
   CUgraphNode AddLoop(CUgraph graph, const Nodes& after, std::size_t count, std::size_t rounds) {
     const auto condition = Condition(graph, 1);
     std::vector<CUgraph> body;
@@ -115,19 +115,19 @@ class GraphTest : public DriverTest {
     EXPECT_CUDA(cuGraphInstantiate(&exec, graph, 0));
     return exec;
   }
-  // Launches it `times` times and waits; what that returns.
+  // Launches the graph `times` times and returns the result of waiting.
   static CUresult Run(CUgraph graph, int times = 1) {
     CUgraphExec exec = Instantiate(graph);
     for (int i = 0; i < times; ++i) EXPECT_CUDA(cuGraphLaunch(exec, nullptr));
-    // Waits for the end of what failed, too, and so for its message.
+    // Also waits for the end of failed work, and thus for its message.
     const CUresult result = cuCtxSynchronize();
     if (result != CUDA_SUCCESS) return result;
     EXPECT_CUDA(cuGraphExecDestroy(exec));
     return result;
   }
 
-  static constexpr std::size_t kInts = 4096;  // And one more that no test reads.
-  static constexpr std::size_t kLog = 1024;   // Where the log begins.
+  static constexpr std::size_t kInts = 4096;  // Another one is not read by tests.
+  static constexpr std::size_t kLog = 1024;   // Start of the log.
   CUmodule graph_module_ = nullptr;
   CUgraph graph_ = nullptr;
   std::unique_ptr<DeviceMemory> memory_;

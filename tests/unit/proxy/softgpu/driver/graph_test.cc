@@ -1,5 +1,5 @@
-// Graphs with conditional nodes. (CUDA Driver API, "Graph Management"; CUDA C++ Programming Guide,
-// "Conditional Graph Nodes")
+// Tests graphs with conditional nodes. (CUDA Driver API, "Graph Management"; CUDA C++ Programming
+// Guide, "Conditional Graph Nodes")
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -71,7 +71,7 @@ TEST_F(GraphTest, SwitchRunsTheBodyOfThatNumber) {
   }
 }
 
-// A loop of 3 rounds, in each a loop of 4, in each of these a step where the count is odd.
+// A loop of 3 rounds contains a loop of 4 rounds. The latter contains a step run at odd counts.
 TEST_F(GraphTest, ConditionalNodesNest) {
   constexpr std::size_t kOuter = 0, kInner = 1, kRounds = 2, kOdd = 3;
   Put(kOuter, 3);
@@ -92,7 +92,7 @@ TEST_F(GraphTest, ConditionalNodesNest) {
   EXPECT_CUDA(Run(graph_));
   EXPECT_EQ(Value(kOuter), 0);
   EXPECT_EQ(Value(kRounds), 12);
-  EXPECT_EQ(Value(kOdd), 6);  // 3 and 1 of 3, 2, 1, 0.
+  EXPECT_EQ(Value(kOdd), 6);  // Odd: 3 and 1 of 3, 2, 1, 0.
 }
 
 TEST_F(GraphTest, TheDefaultIsAssignedAtEachLaunch) {
@@ -120,7 +120,7 @@ TEST_F(GraphTest, AConditionWithoutDefaultIsWhatAKernelSets) {
   }
 }
 
-// One lane of a warp, the last warp of a block, a block whose threads wait for each other.
+// One lane of a warp, the last warp of a block, and a block with barriers.
 TEST_F(GraphTest, AnyThreadOfAKernelMaySetACondition) {
   struct Case {
     const char* kernel;
@@ -144,7 +144,7 @@ TEST_F(GraphTest, AnyThreadOfAKernelMaySetACondition) {
 }
 
 TEST_F(GraphTest, KernelsThatRunThreadByThreadSetConditions) {
-  // Settings are read once in a process: the copy of this program begins with this one.
+  // Settings are read once per process. The copy of this program starts with this setting.
   setenv("CUSPAN_SOFT_MODEL", "thread", 1);
   EXPECT_EXIT(
       {
@@ -182,7 +182,7 @@ TEST_F(GraphTest, ALaunchIsInItsStreamsOrder) {
   EXPECT_CUDA(cuGraphExecDestroy(exec));
 }
 
-// The rounds of two at a time would lose counts.
+// Concurrent launches would lose counts.
 TEST_F(GraphTest, LaunchesOfOneGraphDoNotOverlap) {
   TestStream one, other;
   const auto filled = AddFill(graph_, {}, 0, 20);
@@ -221,7 +221,7 @@ TEST_F(GraphTest, AnExecutableGraphIsASnapshot) {
   ASSERT_CUDA(cuGraphLaunch(exec, nullptr));
   EXPECT_EQ(TakeLog(), std::vector<int>{1});
   EXPECT_CUDA(cuGraphExecDestroy(exec));
-  // A node that is destroyed takes its edges along.
+  // Destroying a node removes its edges.
   EXPECT_CUDA(cuGraphDestroyNode(first));
   EXPECT_EQ(cuGraphDestroyNode(first), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CUDA(Run(graph_));
@@ -244,7 +244,7 @@ TEST_F(GraphTest, NodesRunAfterThoseTheyDependOn) {
   EXPECT_EQ(log[1] + log[2], 2 + 3);
 }
 
-// In each round, rows of 2-byte elements are filled and a box of them is copied.
+// Each round fills rows of 2-byte elements and copies a box of them.
 TEST_F(GraphTest, MemsetsAndCopiesRunInBodies) {
   DeviceMemory rows(4096), copied(4096);
   rows.Write(std::vector<std::uint16_t>(2048, 0xffff));
@@ -339,7 +339,7 @@ TEST_F(GraphTest, KernelNodesCanBeCooperative) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
-// What a kernel launches is part of its node.
+// Kernels launched by a kernel are part of its node.
 TEST_F(GraphTest, KernelNodesMayLaunchKernels) {
   CUmodule launching = nullptr;
   ASSERT_CUDA(cuModuleLoadData(&launching, ReadTestFile("device_launch.ptx").data()));

@@ -1,5 +1,5 @@
-// Runs kernels written in C++ on the software GPU's runtime, as compiled ones
-// are run: one call for each thread.
+// Runs kernels written in C++ on the software GPU's runtime like compiled kernels: one call for
+// each thread.
 #pragma once
 
 #include <cuda.h>
@@ -47,7 +47,7 @@ struct Outcome {
 
 inline constexpr unsigned kTestWorkers = 2;
 
-// A launch of `entry`, whose only parameter is the pointer `argument`.
+// Makes a launch of `entry` with the pointer `argument` as its only parameter.
 inline Launch MakeLaunch(KernelEntry entry, Dimensions grid, Dimensions block, void* argument) {
   Launch launch;
   launch.kernel = "test";
@@ -60,7 +60,7 @@ inline Launch MakeLaunch(KernelEntry entry, Dimensions grid, Dimensions block, v
   return launch;
 }
 
-// Executes the launch to its end.
+// Executes the launch and waits for its end.
 inline Outcome RunLaunch(Launch launch) {
   InstallFaultHandlers();
   static auto* const pool = new WorkerPool(kTestWorkers);

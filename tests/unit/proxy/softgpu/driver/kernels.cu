@@ -1,4 +1,4 @@
-// Compiled by nvcc into the fat binary that the driver's tests load.
+// Compiled by nvcc into the fat binary of the driver's tests.
 #include <cooperative_groups.h>
 
 #include <cstdio>
@@ -89,7 +89,7 @@ __global__ void Print(int value) { printf("block %d says %d and %.2f\n", blockId
 __global__ void BadStore() { *(volatile int*)16 = 1; }
 __global__ void Trap() { __trap(); }
 
-// --- For fault_test.cc. The loops are PTX: C++ lets a compiler assume that loops end.
+// --- For fault_test.cc. The loops are PTX: C++ compilers may assume that loops end
 
 __device__ void RunForever() { asm volatile("{\n\tforever:\n\tbra.uni forever;\n\t}"); }
 

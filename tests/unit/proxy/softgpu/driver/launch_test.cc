@@ -1,4 +1,4 @@
-// From a fat binary made by nvcc to results, and what a launch may ask for.
+// Tests launches of kernels from a fat binary of nvcc: results and launch options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST_F(LaunchTest, AddsVectorsWithConstants) {
   for (int i = 0; i < n; ++i) ASSERT_EQ(sum[i], a[i] + b[i] * (i % 4 + 1)) << i;
 }
 
-// As on an H200, where programs do it without noticing.
+// Same behaviour as an H200. Programs do this unknowingly.
 TEST_F(LaunchTest, ConstantMemoryCanBeReadBeyondATable) {
   DeviceMemory result(4);
   for (const int at : {3, 4, 1000, 16000}) {

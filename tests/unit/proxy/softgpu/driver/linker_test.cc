@@ -1,4 +1,4 @@
-// Linking PTX, objects of nvcc and archives of them; logs and options.
+// Tests linking PTX, objects of nvcc and archives of them; logs and options.
 #include <cstring>
 
 #include "tests/unit/proxy/softgpu/driver/driver_harness.h"
@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// *word = scaled(14) + offset, both of another input.
+// *word = scaled(14) + offset, both defined in another input.
 const std::string kKernel = R"(
 .version 8.0
 .target sm_80
@@ -64,7 +64,7 @@ class LinkerTest : public DriverTest {
   }
   std::string Log() const { return error.data(); }
 
-  // The kernel of the linked image.
+  // Links, and runs the kernel of the linked image.
   void Run() {
     ASSERT_CUDA(cuLinkComplete(state, &linked, &linked_bytes)) << Log();
     RunImage(linked);
@@ -83,7 +83,7 @@ class LinkerTest : public DriverTest {
   std::vector<char> error, info;
   void* values[4] = {};
   CUlinkState state = nullptr;
-  void* linked = nullptr;  // By Run.
+  void* linked = nullptr;  // Set by Run.
   std::size_t linked_bytes = 0;
 };
 
@@ -122,8 +122,8 @@ TEST_F(LinkerTest, ArchivesAreLinked) {
   Run();
 }
 
-// A linker does not compare declarations, and compilers for other languages than C++ declare
-// results of functions that have none. What is read there is not specified.
+// A linker does not compare declarations. Compilers for other languages than C++ declare results of
+// functions without a result. The value read is unspecified.
 TEST_F(LinkerTest, ACallMayDeclareAResultThatTheFunctionDoesNotHave) {
   ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(R"(
 .extern .func (.param .b32 result) put(.param .b64 word, .param .b32 value);
@@ -171,7 +171,7 @@ TEST_F(LinkerTest, ACallMayDeclareAResultThatTheFunctionDoesNotHave) {
   EXPECT_CUDA(cuModuleUnload(module));
 }
 
-// As compilers without nvcc's headers meet all blocks.
+// Grid synchronization by compilers without nvcc's headers.
 TEST_F(LinkerTest, BlocksMeetByTheDeviceRuntime) {
   ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(R"(
 .extern .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope);
@@ -220,7 +220,7 @@ TEST_F(LinkerTest, BlocksMeetByTheDeviceRuntime) {
   CUdeviceptr address = words.address();
   void* arguments[] = {&address};
   ASSERT_CUDA(cuLaunchCooperativeKernel(kernel, 8, 1, 1, 64, 1, 1, 0, nullptr, arguments));
-  // Each block has read what its neighbour wrote before they met.
+  // Each block has read its neighbour's write from before the synchronization.
   const auto read = words.Read<unsigned>(16);
   for (unsigned i = 0; i < 8; ++i) EXPECT_EQ(read[8 + i], i ^ 1) << i;
   EXPECT_CUDA(cuModuleUnload(module));
@@ -276,7 +276,7 @@ TEST_F(LinkerTest, BadInputsAreRefused) {
   EXPECT_EQ(cuLinkComplete(state, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
-// A driver compiles a text when it is loaded, and refuses it all for one wrong body.
+// A driver compiles PTX when loading it. If one body is wrong, it refuses the whole text.
 TEST_F(LinkerTest, WrongBodiesAreFoundBeforeTheyAreLaunched) {
   const struct {
     std::string body, message;
@@ -300,7 +300,7 @@ TEST_F(LinkerTest, WrongBodiesAreFoundBeforeTheyAreLaunched) {
     EXPECT_THAT(log.data(), HasSubstr(message));
     EXPECT_EQ(Add(CU_JIT_INPUT_PTX, text), CUDA_ERROR_INVALID_PTX) << body;
   }
-  // Another input may have it; a module is alone.
+  // Another linker input may define the function. A single module can not.
   const std::string text =
       Ptx(".extern .func elsewhere();\n.visible .entry kernel() { call elsewhere, (); ret; }\n");
   CUmodule module = nullptr;
@@ -308,7 +308,7 @@ TEST_F(LinkerTest, WrongBodiesAreFoundBeforeTheyAreLaunched) {
   EXPECT_CUDA(Add(CU_JIT_INPUT_PTX, text));
 }
 
-// The names behind a call through a pointer are declared in the body.
+// The prototype for a call through a pointer is declared in the body.
 TEST_F(LinkerTest, PrototypesAreNoNamesOfTheModule) {
   const std::string text =
       Ptx(".func called() { ret; }\n"

@@ -1,4 +1,4 @@
-// Stream memory operations. (CUDA Driver API, "Stream Memory Operations")
+// Tests stream memory operations. (CUDA Driver API, "Stream Memory Operations")
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,19 +48,19 @@ class MemoryBatchTest : public GraphTest {
     EXPECT_CUDA(Batch(stream, {Write(At(0), value, 64)}));
     EXPECT_CUDA(cuStreamSynchronize(stream));
   }
-  // A stream with this wait goes on while `found` is there.
+  // Expects a stream with this wait to continue if the memory contains `found`.
   void ExpectGoesOn(std::uint64_t found, const CUstreamBatchMemOpParams& wait) {
     TestStream stream;
     Put64(found);
     EXPECT_CUDA(Batch(stream, {wait}));
     EXPECT_CUDA(cuStreamSynchronize(stream));
   }
-  // It does not, but with `then`.
+  // Expects the stream to wait with `found`, and to continue with `then`.
   void ExpectWaits(std::uint64_t found, const CUstreamBatchMemOpParams& wait, std::uint64_t then) {
     TestStream stream;
     Put64(found);
     EXPECT_CUDA(Batch(stream, {wait}));
-    // It has been looked at when what came later is done.
+    // Once this later work is done, the wait has been evaluated.
     TestStream later;
     EXPECT_CUDA(Batch(later, {Write(At(8), 1)}));
     EXPECT_CUDA(cuStreamSynchronize(later));
@@ -75,12 +75,12 @@ constexpr std::uint64_t kHigh = std::uint64_t{1} << 63;
 TEST_F(MemoryBatchTest, ConditionsThatHold) {
   ExpectGoesOn(5, Wait(At(0), 5, CU_STREAM_WAIT_VALUE_GEQ));
   ExpectGoesOn(6, Wait(At(0), 5, CU_STREAM_WAIT_VALUE_GEQ));
-  // It is cyclic.
+  // The comparison is cyclic.
   ExpectGoesOn(1, Wait(At(0), 0xffff'fff0, CU_STREAM_WAIT_VALUE_GEQ));
   ExpectGoesOn(1, Wait(At(0), ~std::uint64_t{0}, CU_STREAM_WAIT_VALUE_GEQ, 64));
   ExpectGoesOn(kHigh, Wait(At(0), kHigh - 1, CU_STREAM_WAIT_VALUE_GEQ, 64));
   ExpectGoesOn(5, Wait(At(0), 5, CU_STREAM_WAIT_VALUE_EQ));
-  // Of 32 bits only these count.
+  // A 32-bit wait ignores the upper half.
   ExpectGoesOn(kHigh | 5, Wait(At(0), 5, CU_STREAM_WAIT_VALUE_EQ));
   ExpectGoesOn(kHigh | 5, Wait(At(0), kHigh | 5, CU_STREAM_WAIT_VALUE_EQ, 64));
   ExpectGoesOn(6, Wait(At(0), 3, CU_STREAM_WAIT_VALUE_AND));
@@ -100,8 +100,7 @@ TEST_F(MemoryBatchTest, ConditionsThatDoNotHold) {
   ExpectWaits(0xffff'fff0, Wait(At(0), 0xf, CU_STREAM_WAIT_VALUE_NOR), 0xffff'ff00);
 }
 
-// More than there are places for blocks that wait on something, so that nothing could run if they
-// were there.
+// More waits than slots for suspended blocks. If waits occupied these slots, no kernel could run.
 TEST_F(MemoryBatchTest, ManyWaitingStreamsHoldUpNoKernel) {
   constexpr std::size_t kStreams = 100;
   std::deque<TestStream> streams(kStreams);
@@ -164,7 +163,7 @@ TEST_F(MemoryBatchTest, GraphsHaveThemAsNodes) {
   EXPECT_EQ(TakeLog(), std::vector<int>{3});
   EXPECT_CUDA(cuGraphExecDestroy(exec));
 
-  // Bodies have none.
+  // Bodies can not contain these nodes.
   std::vector<CUgraph> bodies;
   AddConditional(graph_, {}, Condition(graph_), CU_GRAPH_COND_TYPE_IF, 1, &bodies);
   CUgraphNode node = nullptr;
@@ -172,7 +171,7 @@ TEST_F(MemoryBatchTest, GraphsHaveThemAsNodes) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
-// Whatever the order in which the nodes were added.
+// This holds for any order of adding the nodes.
 TEST_F(MemoryBatchTest, AWaitOfAGraphHoldsUpNothingThatDoesNotDependOnIt) {
   const CUgraphNode first = AddBatch({Wait(At(0), 1, CU_STREAM_WAIT_VALUE_EQ)}, {});
   const CUgraphNode other =
@@ -214,7 +213,7 @@ TEST_F(MemoryBatchTest, WhatIsWrongIsRefused) {
   EXPECT_EQ(Batch(nullptr, one), CUDA_ERROR_INVALID_VALUE);
 }
 
-// A value that nobody writes keeps a context no longer than a kernel that never ends.
+// A wait for a value never written delays the end of a context no longer than an endless kernel.
 TEST_F(MemoryBatchTest, AContextEndsWhileAStreamWaitsForEver) {
   const auto release_while_waiting = [this] {
     TestStream stream;

@@ -1,4 +1,4 @@
-// Virtual memory management, registered memory, copies and fills.
+// Tests virtual memory management, registered memory, copies and fills.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -135,7 +135,7 @@ TEST_F(MemoryTest, MappingFollowsTheDriversRules) {
   EXPECT_EQ(cuMemMap(base, 4 * kGranule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemMap(base + 2 * kGranule, 4 * kGranule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 
-  // Nobody may touch it before access is set.
+  // No access is allowed before cuMemSetAccess.
   EXPECT_EQ(cuMemsetD8Async(base, 1, 16, nullptr), CUDA_ERROR_INVALID_VALUE);
   auto access = Access(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   EXPECT_EQ(cuMemSetAccess(base, 2 * kGranule, &access, 1), CUDA_ERROR_INVALID_VALUE);
@@ -151,7 +151,7 @@ TEST_F(MemoryTest, MappingFollowsTheDriversRules) {
 
   EXPECT_EQ(cuMemAddressFree(base, 16 * kGranule), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemUnmap(base, 2 * kGranule), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_CUDA(cuMemRelease(handle));            // The mapping keeps the memory.
+  EXPECT_CUDA(cuMemRelease(handle));            // The mapping keeps the memory alive.
   EXPECT_CUDA(cuMemUnmap(base, 8 * kGranule));  // Gaps do not matter.
   EXPECT_CUDA(cuMemAddressFree(base, 16 * kGranule));
 }
@@ -171,7 +171,7 @@ TEST_F(MemoryTest, OneAllocationMayBeMappedTwice) {
   int value = 0;
   ASSERT_CUDA(cuMemcpyDtoHAsync(&value, base + kGranule, 4, nullptr));
   EXPECT_EQ(value, 77);
-  // And keeps its contents while it is mapped nowhere.
+  // Memory keeps its contents while it is not mapped.
   ASSERT_CUDA(cuMemUnmap(base, 2 * kGranule));
   ASSERT_CUDA(cuMemMap(base, kGranule, 0, handle, 0));
   ASSERT_CUDA(cuMemSetAccess(base, kGranule, &access, 1));
@@ -184,7 +184,7 @@ TEST_F(MemoryTest, OneAllocationMayBeMappedTwice) {
 }
 
 TEST_F(MemoryTest, CopiesOfAllSizesArrive) {
-  // Around the limits of snapshots (64 KiB) and of pieces (4 MiB).
+  // Sizes around the limits of snapshots (64 KiB) and of pieces (4 MiB).
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, 64 * kMiB / 1024,
                                   64 * kMiB / 1024 + 1, 4 * kMiB, 9 * kMiB + 3}) {
     SCOPED_TRACE(bytes);
@@ -199,8 +199,8 @@ TEST_F(MemoryTest, CopiesOfAllSizesArrive) {
   }
 }
 
-// Pageable memory may be used again as soon as the call returns; registered
-// memory is read when the copy's turn comes.
+// Pageable memory may be reused once the call returns. Registered memory is read when the copy
+// runs.
 TEST_F(MemoryTest, WhenSourcesAreRead) {
   TestStream stream;
   DeviceMemory device(8192);

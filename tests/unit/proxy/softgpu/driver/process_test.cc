@@ -1,5 +1,5 @@
-// What needs a process of its own: settings, failures that stay, forks. Each
-// test runs its body in a fresh copy of this program.
+// Tests needing a process of their own: settings, persistent failures, forks. Each test runs its
+// body in a fresh copy of this program.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Ends a body: its failed expectations are the exit status.
+// Test bodies end by Finish; failed expectations are their exit status.
 class ProcessTest : public testing::Test {
  protected:
   ProcessTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -28,7 +28,7 @@ void InitWith(const char* name, const char* value) {
   Finish();
 }
 
-// Of three devices those that CUDA_VISIBLE_DEVICES chooses are there, by their PCI addresses.
+// Expects those of three devices chosen by CUDA_VISIBLE_DEVICES, identified by their PCI addresses.
 void InitSeeing(const char* choice, const std::vector<std::string>& addresses, CUresult result) {
   setenv("CUSPAN_SOFT_GPUS", "3", 1);
   setenv("CUSPAN_SOFT_VISIBLE", "chosen", 1);
@@ -72,7 +72,7 @@ TEST_F(ProcessTest, ByDefaultTheVariableIsAboutOtherDevices) {
   EXPECT_EXIT(see_all(), testing::ExitedWithCode(0), "");
 }
 
-// cuInit says no, and one line says why.
+// cuInit fails, and one line gives the reason.
 TEST_F(ProcessTest, WrongSettingsAreNamed) {
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "0"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "many"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
@@ -132,7 +132,7 @@ void ShowSettings() {
 
 TEST_F(ProcessTest, SettingsShape) { EXPECT_EXIT(ShowSettings(), testing::ExitedWithCode(0), ""); }
 
-// The devices of a host by its name, and of all others.
+// Number of devices for a host by its name, and for all others.
 void CountOnThisHost(const char* list_format, int expected) {
   char own[256] = {};
   ASSERT_EQ(gethostname(own, sizeof(own) - 1), 0);
@@ -158,7 +158,7 @@ TEST_F(ProcessTest, HostsMayHaveDifferentNumbersOfDevices) {
   EXPECT_EXIT(CountOnThisHost("%s=0,3", 0), testing::ExitedWithCode(0), "");
 }
 
-// 20 MB at 0.2 GB/s take a tenth of a second each way, and copies both ways do not share it.
+// 20 MB at 0.2 GB/s take a tenth of a second in each direction. Directions have separate rates.
 void CopySlowly() {
   setenv("CUSPAN_SOFT_COPY_RATE", "0.2", 1);
   ConfigureTestDevices();
@@ -187,7 +187,7 @@ void CopySlowly() {
 
 TEST_F(ProcessTest, TheCopyRateHolds) { EXPECT_EXIT(CopySlowly(), testing::ExitedWithCode(0), ""); }
 
-// Device 0, each block of whose kernels takes so many microseconds at least.
+// Device 0 with a minimum time for each block, in microseconds.
 class SlowDevice {
  public:
   explicit SlowDevice(const char* microseconds) {
@@ -205,7 +205,7 @@ class SlowDevice {
     EXPECT_CUDA(cuModuleGetFunction(&kernel, module, name));
     return kernel;
   }
-  // How long what `launch` launches takes; launches before have compiled it.
+  // Time taken by the kernels of `launch`. Earlier launches have compiled them.
   template <typename Function>
   static double Milliseconds(Function launch) {
     EXPECT_CUDA(cuCtxSynchronize());
@@ -217,8 +217,7 @@ class SlowDevice {
   }
 };
 
-// In whichever way blocks are executed: several of them in one go, one by one since they suspend,
-// all of them together.
+// All ways of executing blocks: several at once, one by one if they suspend, or all together.
 void RunSlowly() {
   SlowDevice device("5000");
   DeviceMemory memory(20 * 32 * sizeof(int));
@@ -246,7 +245,7 @@ void RunSlowly() {
 
 TEST_F(ProcessTest, TheRateHolds) { EXPECT_EXIT(RunSlowly(), testing::ExitedWithCode(0), ""); }
 
-// A tenth of a second of blocks that need no sleep each.
+// A tenth of a second in total, of blocks too short for a sleep each.
 void RunManyBlocks() {
   SlowDevice device("0.5");
   constexpr unsigned kBlocks = 200'000;
@@ -268,7 +267,7 @@ TEST_F(ProcessTest, TheRateHoldsForManyBlocks) {
   EXPECT_EXIT(RunManyBlocks(), testing::ExitedWithCode(0), "");
 }
 
-// Kernels share the device's rate, whatever streams they are in.
+// Kernels of all streams share the device's rate.
 void RunInTwoStreams() {
   SlowDevice device("5000");
   DeviceMemory memory(20 * 32 * sizeof(int));
@@ -348,8 +347,8 @@ TEST_F(ProcessTest, AForkedChildHasNoDriver) {
   EXPECT_EXIT(UseInChild(), testing::ExitedWithCode(0), "");
 }
 
-// A kernel that fails: from then on its context answers everything with the
-// error, as observed on an H200; the process and other devices go on.
+// Runs a failing kernel. Afterwards its context returns the error from all calls, as observed on an
+// H200. The process and other devices are not affected.
 void RunToFailure(const char* kernel, CUresult error) {
   ConfigureTestDevices();
   CUcontext context = nullptr;
@@ -384,7 +383,7 @@ void RunToFailure(const char* kernel, CUresult error) {
   EXPECT_EQ(cuModuleLoadData(&module, image.data()), error);
   EXPECT_EQ(cuStreamDestroy(stream), error);
   EXPECT_EQ(cuEventDestroy(event), error);
-  // What belongs to no context works.
+  // Calls without a context work.
   CUcontext current = nullptr;
   EXPECT_CUDA(cuCtxGetCurrent(&current));
   EXPECT_CUDA(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
@@ -432,7 +431,7 @@ void ReadUnmapped() {
   CUfunction increment = nullptr;
   EXPECT_CUDA(cuModuleLoadData(&module, image.data()));
   EXPECT_CUDA(cuModuleGetFunction(&increment, module, "Increment"));
-  // The address stays reserved, so that nothing else of the process comes to be there.
+  // The address stays reserved, so nothing else is mapped there.
   CUdeviceptr address = 0;
   CUmemGenericAllocationHandle memory = 0;
   CUmemAllocationProp properties = {};
@@ -455,8 +454,8 @@ TEST_F(ProcessTest, FreedMemoryIsNotThereForKernels) {
   EXPECT_EXIT(ReadUnmapped(), testing::ExitedWithCode(0), "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // Which handle it themselves.
-// Faults of the host program are none of ours.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They handle it.
+// Faults of the host program are not handled here.
 void CrashOnHost() {
   ConfigureTestDevices();
   EXPECT_CUDA(cuInit(0));

@@ -1,4 +1,4 @@
-// Operations that consist of several tasks.
+// Tests operations consisting of several tasks.
 #include "proxy/softgpu/rt/queue.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Writes its number, once for each unit.
+// Appends its number, once for each unit.
 class NoteTask final : public Task {
  public:
   NoteTask(std::uint64_t units, int number, std::vector<int>* notes, bool cancelled = false)
@@ -43,7 +43,7 @@ class Tasks final : public TaskSequence {
 
 class QueueTest : public testing::Test {
  protected:
-  // Executes the tasks that `make` makes for 0, 1, … until it makes none; waits.
+  // Executes the tasks returned by `make` for 0, 1, … until it returns null, and waits for them.
   void Run(std::function<std::unique_ptr<Task>(int)> make) {
     const auto operation = std::make_shared<Operation>(std::make_unique<Tasks>(std::move(make)));
     queue_.Submit(operation, {});
@@ -73,7 +73,8 @@ TEST_F(QueueTest, ASequenceMayBeEmpty) {
   EXPECT_EQ(pool_.finished_units(), 0U);
 }
 
-// What a context that ends takes for progress, or else an endless loop would keep it.
+// An ending context waits while there is progress. Repeated tasks do not count, or an endless loop
+// would keep it.
 TEST_F(QueueTest, TasksOfLoopsAreNoProgress) {
   Run([&](int i) {
     auto task = i == 4 ? nullptr : std::make_unique<NoteTask>(3, i, &notes_);

@@ -1,4 +1,4 @@
-// Which accesses are known to have happened before.
+// Tests the happens-before relation of accesses.
 #include "proxy/softgpu/rt/race_clocks.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr std::uint64_t kPlace = 0x1000, kOtherPlace = 0x2000, kNowhere = 0x3000
 class RaceClocksTest : public ::testing::Test {
  protected:
   RaceClocksTest() { clocks_.Begin(70); }
-  // Whether `thread` knows what `other` does at this moment, once it knows what comes.
+  // An access of a thread at a moment of its clock.
   struct Access {
     std::uint32_t thread, time;
   };
@@ -68,7 +68,7 @@ TEST_F(RaceClocksTest, WhoOnlyArrivesTellsWhatItDidUntilThen) {
   EXPECT_TRUE(Knows(2, before));
   EXPECT_FALSE(Knows(2, after));
   EXPECT_FALSE(Knows(1, Now(2)));
-  // That barrier is over: who comes to it next learns nothing of it.
+  // This barrier is complete: later arrivals learn nothing from it.
   clocks_.Meet(Threads({3}), {}, kPlace);
   EXPECT_FALSE(Knows(3, before));
 }

@@ -1,4 +1,4 @@
-// What kernels call by name: printf, assert, malloc, free, clocks.
+// Tests functions called by kernels by name: printf, assert, malloc, free, clocks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// Packs arguments as nvcc does: each at its natural alignment.
+// Packs arguments like nvcc: each at its natural alignment.
 class ArgumentBuffer {
  public:
   template <typename T>
@@ -113,7 +113,7 @@ void AssertKernel(ThreadContext* c) {
   if (Thread(c) == 2) cuspan_rt_assert_fail(c, "x == 1", "file.cu", 10, "void f(int)", 1);
 }
 
-// The line as CUDA prints it (seen on an H200).
+// The line as printed by CUDA (seen on an H200).
 TEST(ServicesTest, AssertPrintsItsPlaceAndEndsTheLaunch) {
   testing::internal::CaptureStderr();
   int unused = 0;
@@ -148,7 +148,7 @@ void CheckAndFree(ThreadContext* c) {
   cuspan_rt_free(c, nullptr);
 }
 
-// Memory from malloc lives on from one launch to the next.
+// Memory from malloc persists between launches.
 TEST(ServicesTest, DeviceMallocOutlivesTheKernel) {
   DeviceHeap heap;
   Kept kept;

@@ -1,4 +1,4 @@
-// Memory that several processes map, by handles that are file descriptors.
+// Tests memory mapped by several processes, with handles being file descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -64,7 +64,7 @@ TEST_F(ShareableTest, AnImportedHandleIsTheSameMemory) {
   EXPECT_CUDA(Launch(Kernel("Store"), 1, 32, 0, nullptr, address, 42));
   EXPECT_CUDA(cuCtxSynchronize());
   EXPECT_EQ(reinterpret_cast<const int*>(second)[31], 42);
-  // Each mapping keeps the memory.
+  // Each mapping keeps the memory alive.
   EXPECT_CUDA(cuMemRelease(own));
   Unmap(address);
   EXPECT_EQ(reinterpret_cast<const int*>(second)[31], 42);
@@ -91,7 +91,7 @@ TEST_F(ShareableTest, AnotherProcessSeesIt) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(reinterpret_cast<const volatile int*>(address)[4], 12);
-  // Nobody who has the descriptor can take its pages away.
+  // A holder of the descriptor can not remove its pages.
   EXPECT_NE(::ftruncate(descriptor, 0), 0);
   ::close(descriptor);
   EXPECT_CUDA(cuMemRelease(own));
@@ -126,7 +126,7 @@ TEST_F(ShareableTest, OtherDescriptorsAreRefused) {
   EXPECT_EQ(Import(file, &imported), CUDA_ERROR_INVALID_VALUE);
   ::close(file);
   const int memory = ::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  ASSERT_EQ(::ftruncate(memory, kBytes), 0);  // It could shrink under us.
+  ASSERT_EQ(::ftruncate(memory, kBytes), 0);  // It could shrink while mapped.
   EXPECT_EQ(Import(memory, &imported), CUDA_ERROR_INVALID_VALUE);
   ::close(memory);
 }

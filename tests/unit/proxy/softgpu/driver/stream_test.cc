@@ -1,4 +1,4 @@
-// Order within and between streams, and events.
+// Tests order within and between streams, and events.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -15,7 +15,7 @@ TEST_F(StreamTest, WorkOfOneStreamRunsInOrder) {
   TestStream stream;
   const CUfunction increment = Kernel("Increment");
   ASSERT_CUDA(cuMemsetD32Async(value.address(), 0, 1, stream));
-  // One thread reads, adds and writes: any two at a time would lose a count.
+  // One thread reads, adds and writes: concurrent kernels would lose counts.
   for (int i = 0; i < 5000; ++i) {
     ASSERT_CUDA(Launch(increment, 1, 1, 0, stream, value.address()));
   }
@@ -48,10 +48,10 @@ TEST_F(StreamTest, LegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
     EXPECT_CUDA(cuStreamQuery(other));
     DeviceMemory value(4);
     ASSERT_CUDA(Launch(Kernel("Store"), 1, 1, 0, nullptr, value.address(), 1));
-    // Behind the legacy stream's launch, so behind the gate too.
+    // After the legacy stream's launch, and thus after the gate.
     ASSERT_CUDA(Launch(Kernel("Increment"), 1, 1, 0, other, value.address()));
     EXPECT_EQ(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
-    // A non-blocking stream takes no part.
+    // A non-blocking stream is not affected.
     EXPECT_CUDA(cuStreamSynchronize(apart));
     gate.Open();
     ASSERT_CUDA(cuStreamSynchronize(other));
@@ -83,7 +83,7 @@ TEST_F(StreamTest, ABusyStreamMayBeDestroyed) {
   ASSERT_CUDA(cuStreamDestroy(stream));
   EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(cuStreamDestroy(stream), CUDA_ERROR_INVALID_HANDLE);
-  // Its work goes on, and the legacy stream still comes after it.
+  // Its work continues, and the legacy stream still waits for it.
   EXPECT_EQ(cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);
   gate.Open();
   EXPECT_EQ(value.Read<int>(1)[0], 9);
@@ -97,12 +97,12 @@ TEST_F(StreamTest, CreationChecksItsArguments) {
   EXPECT_CUDA(cuCtxGetStreamPriorityRange(&least, &greatest));
   EXPECT_EQ(least, 0);
   EXPECT_LT(greatest, 0);
-  // Beyond the range counts as its end.
+  // Priorities beyond the range are clamped.
   EXPECT_CUDA(cuStreamCreateWithPriority(&stream, 0, greatest - 100));
   EXPECT_CUDA(cuStreamDestroy(stream));
   EXPECT_EQ(cuStreamDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(cuStreamDestroy(CU_STREAM_LEGACY), CUDA_ERROR_INVALID_HANDLE);
-  // Handles are looked up, never followed.
+  // Handles are looked up, never dereferenced.
   EXPECT_EQ(cuStreamQuery(reinterpret_cast<CUstream>(0x123456)), CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -122,7 +122,7 @@ TEST_F(StreamTest, EventsOrderStreams) {
   ASSERT_CUDA(Launch(Kernel("Increment"), 1, 1, 0, second, value.address()));
   EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
   EXPECT_EQ(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
-  // The wait keeps its record although the event goes.
+  // The wait keeps its record, although the event is destroyed.
   EXPECT_CUDA(cuEventDestroy(event));
   EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
   gate.Open();
@@ -138,7 +138,7 @@ TEST_F(StreamTest, AWaitHoldsToTheRecordThatWasThere) {
   ASSERT_CUDA(cuStreamSynchronize(second));
   ASSERT_CUDA(cuStreamWaitEvent(third, event, 0));
   Gate gate(Kernel("WaitFor"), first);
-  ASSERT_CUDA(cuEventRecord(event, first));  // After the wait: does not concern it.
+  ASSERT_CUDA(cuEventRecord(event, first));  // After the wait, so without effect on it.
   EXPECT_CUDA(cuStreamSynchronize(third));
   EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
   gate.Open();
@@ -184,7 +184,7 @@ TEST_F(StreamTest, HandlesWorkWithoutACurrentContext) {
     EXPECT_CUDA(cuEventRecord(event, stream));
     EXPECT_CUDA(cuStreamSynchronize(stream));
     EXPECT_CUDA(cuEventQuery(event));
-    // The default streams belong to the current context, and there is none.
+    // The default streams belong to the current context; here it is null.
     EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_ERROR_INVALID_CONTEXT);
     EXPECT_EQ(Launch(store, 1, 1, 0, nullptr, value.address(), 3), CUDA_ERROR_INVALID_CONTEXT);
   }).join();

@@ -1,4 +1,4 @@
-// Tensor maps from the driver's functions to kernels.
+// Tests tensor maps from the driver's functions to kernels.
 #include <gmock/gmock.h>
 
 #include "tests/unit/proxy/softgpu/driver/driver_harness.h"
@@ -6,7 +6,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// One thread copies a box of 8 × 4 words at (x, y) to `out`, by way of shared memory.
+// One thread copies a box of 8 × 4 words at (x, y) to `out` through shared memory.
 constexpr char kLoad[] = R"(
 .version 8.0
 .target sm_90
@@ -48,7 +48,7 @@ class TensorMapTest : public DriverTest {
     DriverTest::TearDown();
   }
 
-  // 64 × 32 words in rows of 256 bytes.
+  // Encodes a map of 64 × 32 words in rows of 256 bytes.
   static CUresult Encode(CUtensorMap* map, CUdeviceptr address, cuuint32_t width = 8,
                          CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
                          CUtensorMapInterleave interleave = CU_TENSOR_MAP_INTERLEAVE_NONE) {
@@ -82,7 +82,7 @@ TEST_F(TensorMapTest, KernelsLoadByThem) {
   ASSERT_CUDA(Encode(&map, tensor.address()));
   EXPECT_CUDA(Launch(load_, 1, 1, 0, nullptr, map, out.address(), 5U, 7U));
   EXPECT_EQ(out.Read<std::uint32_t>(32), Box(5, 7));
-  // The same with another address.
+  // The same map with another address.
   const DeviceMemory other(kMiB);
   auto words = Words();
   for (auto& word : words) word += 10'000;
@@ -108,7 +108,7 @@ TEST_F(TensorMapTest, RefusesWhatCopiesCannotDo) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
-// Each in a process of its own, whose context is lost.
+// Each case runs in its own process, since it loses the context.
 TEST_F(TensorMapTest, KernelsFault) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const DeviceMemory out(kMiB);

@@ -1,4 +1,4 @@
-// Warp-wide operations, against what the PTX ISA defines for them.
+// Tests warp-wide operations against their definitions in the PTX ISA.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,13 +30,13 @@ void ShuffleKernel(ThreadContext* c) {
   test.participated |= 1u << c->lane;
 }
 
-// What CUDA's __shfl_*_sync pass as the third operand for a width.
+// The third operand passed by CUDA's __shfl_*_sync for a width.
 std::uint32_t Clamp(ShuffleMode mode, std::uint32_t width) {
   return (32 - width) << 8 | (mode == ShuffleMode::kUp ? 0 : 31);
 }
 
-// CUDA C++ Programming Guide, "Warp Shuffle Functions": within segments of
-// `width` lanes; a lane without a source keeps its own value.
+// CUDA C++ Programming Guide, "Warp Shuffle Functions": shuffles stay within segments of `width`
+// lanes. A lane without a source keeps its own value.
 TEST(WarpTest, ShufflesWithinSegments) {
   for (const std::uint32_t width : {2u, 4u, 8u, 16u, 32u}) {
     for (std::uint32_t delta = 0; delta < width; ++delta) {
@@ -82,7 +82,7 @@ TEST(WarpTest, LanesOutsideTheMaskOrExitedAreNotWaitedFor) {
   ASSERT_EQ(RunLaunch(&ShuffleKernel, {1, 1, 1}, {32, 1, 1}, &half).error, CUDA_SUCCESS);
   EXPECT_EQ(half.participated, 0xffffu);
   for (std::uint32_t lane = 0; lane < 15; ++lane) EXPECT_EQ(half.value[lane], ValueOf(lane + 1));
-  // A block of 20 threads with the full mask: lanes 20 … 31 never were.
+  // A block of 20 threads with the full mask: lanes 20 … 31 do not exist.
   ShuffleCase part{ShuffleMode::kIndex, 3, Clamp(ShuffleMode::kIndex, 32), kAllLanes};
   ASSERT_EQ(RunLaunch(&ShuffleKernel, {1, 1, 1}, {20, 1, 1}, &part).error, CUDA_SUCCESS);
   for (std::uint32_t lane = 0; lane < 20; ++lane) EXPECT_EQ(part.value[lane], ValueOf(3));
@@ -106,7 +106,7 @@ TEST(WarpTest, ExitingLanesCompleteWhatOthersWaitFor) {
   EXPECT_EQ(sum, 2 * (15 * 16 / 2));
 }
 
-// The two sides of a branch meet in one shuffle with the full mask, from two places.
+// Both sides of a branch meet in a shuffle with the full mask, at two code positions.
 void MeetFromBothSides(ThreadContext* c) {
   auto& wrong = Argument<std::atomic<int>>(c);
   std::uint32_t in_range = 0, got = 0;
@@ -124,7 +124,7 @@ TEST(WarpTest, LanesMeetFromDifferentPlaces) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Two groups of lanes use two masks at a time.
+// Two groups of lanes use two masks at the same time.
 void TwoGroups(ThreadContext* c) {
   auto& wrong = Argument<std::atomic<int>>(c);
   const std::uint32_t mask = c->lane < 8 ? 0x000000ff : 0xffffff00;
@@ -141,10 +141,10 @@ TEST(WarpTest, DisjointMasksDoNotDisturbEachOther) {
 }
 
 struct Places {
-  std::vector<std::uint32_t> order;  // Lanes, as they pass the places.
+  std::vector<std::uint32_t> order;  // Lanes in the order of passing positions.
 };
 
-// Lanes of a branch have two places of their own before the one where all meet.
+// Lanes of a branch have two positions of their own before the common one.
 void PassPlaces(ThreadContext* c) {
   auto& order = Argument<Places>(c).order;
   if (c->lane >= 30) return;
@@ -158,7 +158,7 @@ void PassPlaces(ThreadContext* c) {
   order.push_back(300 + c->lane);
 }
 
-// The lowest place first, and lane by lane there; lanes that have ended are not waited for.
+// The order is by position, then by lane. Exited lanes are not waited for.
 TEST(WarpTest, LanesReconvergeInTheOrderOfPlaces) {
   Places places;
   ASSERT_EQ(RunLaunch(&PassPlaces, {1, 1, 1}, {32, 1, 1}, &places).error, CUDA_SUCCESS);
@@ -169,7 +169,7 @@ TEST(WarpTest, LanesReconvergeInTheOrderOfPlaces) {
   EXPECT_EQ(places.order, expected);
 }
 
-// One lane yields on its way to the place where the others wait.
+// One lane yields on its way to the position of the waiting lanes.
 void YieldOnTheWay(ThreadContext* c) {
   auto& order = Argument<Places>(c).order;
   for (int i = 0; i < 100 && c->lane == 3; ++i) cuspan_rt_yield(c);
@@ -184,7 +184,7 @@ TEST(WarpTest, LanesThatYieldAreWaitedFor) {
   EXPECT_EQ(places.order, (std::vector<std::uint32_t>{3, 0}));
 }
 
-// But not for ever: they may wait for what one of the others does behind the place.
+// The wait is limited: a spinning lane may depend on work of others after the position.
 void SpinForOthers(ThreadContext* c) {
   auto& done = Argument<std::atomic<int>>(c);
   if (c->lane == 3)
@@ -225,7 +225,7 @@ void Matches(ThreadContext* c) {
   std::uint32_t expected = 0;
   for (std::uint32_t lane = c->lane % 3; lane < 32; lane += 3) expected |= 1u << lane;
   wrong += cuspan_rt_match(c, MatchMode::kAny, c->lane % 3, kAllLanes, &equal) != expected;
-  // 64-bit values that differ above bit 31 only.
+  // 64-bit values differing above bit 31 only.
   const std::uint64_t wide = c->lane < 16 ? std::uint64_t{1} << 40 : 0;
   wrong += cuspan_rt_match(c, MatchMode::kAny, wide, kAllLanes, &equal) !=
            (c->lane < 16 ? 0xffffu : 0xffff0000u);
@@ -271,8 +271,8 @@ struct ActiveCase {
   std::uint32_t mask[64] = {};
 };
 
-// The form in which divergent code uses it: both sides ask, then work within
-// the answer while the other side waits elsewhere.
+// Typical use in divergent code: both sides get the active mask and work with it, while the other
+// side waits elsewhere.
 void ActiveLanes(ThreadContext* c) {
   auto& test = Argument<ActiveCase>(c);
   if (c->lane % 4 == 0) {
@@ -289,9 +289,9 @@ TEST(WarpTest, ActiveMaskNamesLanesThatAreThereTogether) {
   ActiveCase test;
   ASSERT_EQ(RunLaunch(&ActiveLanes, {1, 1, 1}, {64, 1, 1}, &test).error, CUDA_SUCCESS);
   for (std::uint32_t thread = 0; thread < 64; ++thread) {
-    // What CUDA promises: the caller is in it, and all of them agreed on it.
+    // CUDA guarantees: the caller is in the mask, and all its lanes agreed on it.
     EXPECT_TRUE(test.mask[thread] >> (thread % 32) & 1);
-    // What this implementation adds: no lane of the same branch is left out.
+    // This implementation also guarantees: all lanes of the same branch are in it.
     EXPECT_EQ(test.mask[thread], thread % 4 == 0 ? 0x11111111u : ~0x11111111u);
   }
 }

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Compares what two devices computed for every form of PTX instructions.
+"""Compares the results of two devices for every form of PTX instructions.
 
-    compare_results.py FIRST.json SECOND.json
+  compare_results.py FIRST.json SECOND.json
 
-The files are those of ptx_forms --json. Results are equal to the bit where the PTX ISA fixes
-the bits; where it states a bound of error, each device may be off by that bound, so that they
-may lie twice as far apart. Prints what differs, form by form; exits with 0 if nothing does.
+The files are written by ptx_forms --json. If the PTX ISA defines a result to the bit, both must be equal. If it
+states an error bound, the results may differ by twice this bound, since each device may be off by it. Prints the
+differences by form. Exits with 0 if there are no differences.
 """
 import json
 import math
 import struct
 import sys
 
-# Digits behind the point, and bits of the exponent.
+# Fraction digits, and exponent bits.
 LAYOUTS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
 PAIRS = {"f16x2": "f16", "bf16x2": "bf16"}
 
 
 def value_of(kind, bits):
-    """The number that `bits` are."""
+    """Converts `bits` to a number."""
     if kind == "f64":
         return struct.unpack("<d", struct.pack("<Q", bits))[0]
     if kind == "f16":
@@ -27,7 +27,7 @@ def value_of(kind, bits):
 
 
 def agree(kind, first, second, form):
-    """Whether two results of a form, as bits, are both within its bound."""
+    """True if two results of a form, as bits, are both within its bound."""
     if first == second:
         return True
     if not (form["ulps"] or form["relative"] or form["absolute"]):
@@ -43,7 +43,7 @@ def agree(kind, first, second, form):
     if math.isnan(x) or math.isnan(y):
         return False
     if math.isinf(x) or math.isinf(y):
-        # Beside an overflow the largest numbers are a step or so away.
+        # Near an overflow the largest numbers are a step or so away.
         if x == -y or not form["ulps"]:
             return False
         infinity = (2 ** exponent_bits - 1) << digits
@@ -58,7 +58,7 @@ def agree(kind, first, second, form):
 
 
 def differences(first, second):
-    """What differs between two results of one form: texts, the first few, and how many."""
+    """Returns texts of the first few differences between two results of a form, and their number."""
     if {k: first[k] for k in first if k != "results"} != \
             {k: second[k] for k in second if k != "results"}:
         return ["the files are of different versions of the test"], 1

@@ -1,6 +1,5 @@
-// One case for each form of PTX instructions: the text, and what it computes as
-// plain C++. The types of the C++ function say how registers are declared and
-// which edge values are tried.
+// One case for each form of PTX instructions: its text, and the same computation in C++. The types
+// of the C++ function determine the registers and the edge values tested.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace cuspan::ptx_forms {
 
-// Values of types that C++ lacks, by their bits.
+// Values of types missing in C++, as bits.
 struct Half {
   std::uint16_t bits;
 };
@@ -24,7 +23,7 @@ struct Half2 {
 struct Bf162 {
   Bf16 low, high;
 };
-// An amount to shift by, a position or a length.
+// A shift amount, a position or a length.
 struct Amount {
   std::uint32_t value;
 };
@@ -46,9 +45,8 @@ enum class Kind : std::uint8_t {
   kAmount
 };
 
-// How far a result may be from the reference: equal bits (any NaN for a NaN), or
-// within an error that the PTX ISA states. A result is right when it is within any
-// of the bounds that are not 0.
+// Allowed error of a result: none (but any NaN equals a NaN), or a bound stated in the PTX ISA. A
+// result is right if it is within any of the bounds other than 0.
 struct Tolerance {
   double ulps = 0;  // Units in the last place of the result's type.
   double relative = 0;
@@ -58,39 +56,39 @@ struct Tolerance {
 
 struct Form {
   std::string group;
-  std::string text;  // Of the instruction(s): registers a, b, c, e in; d (and q) out.
+  std::string text;  // Instruction(s): registers a, b, c, e in; d (and q) out.
   std::vector<Kind> inputs;
   std::vector<Kind> outputs;
-  // Bits of the inputs to the bits of the outputs.
+  // Computes the output bits from the input bits.
   std::function<void(const std::uint64_t*, std::uint64_t*)> reference;
   Tolerance tolerance;
-  // Inputs that the reference does not speak for are left out: none is when this is empty.
+  // Returns false for inputs not covered by the reference; they are skipped. Empty if all are
+  // covered.
   std::function<bool(const std::uint64_t*)> defined;
 };
 
-// Instructions that act on memory or between threads: a kernel of one block.
-// Registers that the body finds: %me and %lan (.u32), %in, %out (.u64; %out is the
-// thread's own place), %image (.u64).
+// Instructions on memory or between threads: a kernel of one block. Registers provided for the
+// body: %me and %lan (.u32), %in, %out (.u64; %out is the thread's own location), %image (.u64).
 struct Program {
   std::string group;
   std::string name;
   std::string body;
-  std::string declarations, trailer;  // What the module has before and after the kernel.
+  std::string declarations, trailer;  // Text before and after the kernel.
   unsigned threads = 32;
-  unsigned words_out = 1;  // 32-bit words that each thread writes.
+  unsigned words_out = 1;  // 32-bit words written by each thread.
   std::vector<std::uint32_t> input;
   std::vector<std::uint32_t> expected;
-  Kind kind = Kind::kU32;  // Of the words, for tolerances.
+  Kind kind = Kind::kU32;  // Kind of the words, for tolerances.
   Tolerance tolerance;
   unsigned shared_bytes = 0;  // Declared as "shared".
-  // Makes the texture or surface object; 0 for none.
+  // Creates the texture or surface object; empty if not needed.
   std::function<std::uint64_t(class Gpu&)> image;
   unsigned target = 80;
-  // Drivers may refuse it, though the ISA has it.
+  // True if drivers may refuse it, though it is in the ISA.
   bool may_be_refused = false;
 };
 
-// All cases; each file of forms_*.cc and programs_*.cc adds its own.
+// All cases. Each of forms_*.cc and programs_*.cc adds its own.
 std::vector<Form>& Forms();
 std::vector<Program>& Programs();
 void AddIntegerForms();
@@ -108,7 +106,7 @@ void AddSurfacePrograms();
 void AddSpacePrograms();
 void AddCodePrograms();
 
-// --- From C++ types to kinds and bits.
+// --- C++ types to kinds and bits
 
 template <typename T>
 struct TypeTraits;
@@ -187,7 +185,7 @@ class FormList {
   const std::string group_;
 };
 
-// Adds forms whose inputs are all defined but for those that `defined` rejects.
+// Makes a Form::defined from a predicate on the input values.
 template <typename... A, typename Predicate>
 std::function<bool(const std::uint64_t*)> When(Predicate predicate) {
   return [predicate](const std::uint64_t* in) {

@@ -1,4 +1,4 @@
-// Approximations, within the errors that the PTX ISA states for each.
+// Approximations, within the error bounds stated in the PTX ISA.
 #include <cmath>
 
 #include "tests/unit/proxy/softgpu/instructions/numbers.h"
@@ -6,8 +6,7 @@
 namespace cuspan::ptx_forms {
 namespace {
 
-// A function of one f32, with and without .ftz. `flushes_anyway`: subnormal inputs
-// and results may or may not be flushed, so that they are not compared.
+// Adds a function of one f32, with and without .ftz. `defined` is false for inputs not compared.
 template <typename Function>
 void AddUnary(FormList& list, const std::string& name, Function function, Tolerance tolerance,
               std::function<bool(float)> defined = {}) {
@@ -27,14 +26,14 @@ void AddUnary(FormList& list, const std::string& name, Function function, Tolera
 
 void AddApproximateForms() {
   FormList list("approximate");
-  // sin and cos: over [-2π, 2π], absolute 2^-20.5.
+  // sin and cos: absolute error 2^-20.5 in [-2π, 2π].
   const auto circle = [](float a) { return !std::isfinite(a) || std::fabs(a) <= 6.2831855F; };
   AddUnary(
       list, "sin.approx", [](double a) { return std::sin(a); }, {0, 0, 0x1.7p-21}, circle);
   AddUnary(
       list, "cos.approx", [](double a) { return std::cos(a); }, {0, 0, 0x1.7p-21}, circle);
   AddUnary(list, "ex2.approx", [](double a) { return std::exp2(a); }, {2, 0, 0});
-  // lg2: absolute 2^-22 in (0.5, 2), relative 2^-22 elsewhere.
+  // lg2: absolute error 2^-22 in (0.5, 2), relative error 2^-22 elsewhere.
   AddUnary(list, "lg2.approx", [](double a) { return std::log2(a); }, {1, 0x1p-22, 0x1p-22});
   AddUnary(list, "rcp.approx", [](double a) { return 1 / a; }, {1, 0, 0});
   AddUnary(list, "sqrt.approx", [](double a) { return std::sqrt(a); }, {1, 0x1p-23, 0});
@@ -45,7 +44,7 @@ void AddApproximateForms() {
     const auto quotient = [=](float a, float b) {
       return FlushIf(flush, static_cast<float>(double{FlushIf(flush, a)} / FlushIf(flush, b)));
     };
-    // For |b| beyond 2^126 the result of .approx is 0 or NaN.
+    // If |b| > 2^126, the result of .approx is 0 or NaN.
     list.Add("div.approx" + tail, quotient, {2, 0, 0}).defined =
         When<float, float>([](float, float b) {
           const float size = std::fabs(b);
@@ -56,9 +55,9 @@ void AddApproximateForms() {
           return std::fpclassify(a) != FP_SUBNORMAL && std::fpclassify(b) != FP_SUBNORMAL;
         });
   }
-  // It is what rsqrt(double) becomes, of which CUDA says that it errs by 1 ulp at most.
+  // CUDA compiles rsqrt(double) to this, with a documented error of at most 1 ulp.
   list.Add("rsqrt.approx.f64 d, a;", [](double a) { return 1 / std::sqrt(a); }, {2, 0, 0});
-  // Of the f64 forms with .ftz only the upper halves of argument and result count.
+  // The f64 forms with .ftz use only the upper halves of argument and result.
   const auto upper = [](double a) {
     return std::bit_cast<double>(std::bit_cast<std::uint64_t>(a) & 0xffffffff00000000);
   };

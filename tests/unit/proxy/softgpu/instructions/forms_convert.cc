@@ -31,7 +31,7 @@ bool IsNan(T x) {
   return value != value;
 }
 
-// Keeps the sign of a zero.
+// Rounds to T and keeps the sign of a zero.
 template <typename T>
 T Nearest(Wide x, Mode mode) {
   if constexpr (std::is_same_v<T, Half>) {
@@ -62,7 +62,7 @@ double Integral(double x, Mode mode) {
 template <typename To, typename From>
 void AddIntegers(FormList& list, const std::string& to, const std::string& from) {
   list.Add("cvt." + to + "." + from + " d, a;", [](From a) { return static_cast<To>(a); });
-  // There is no .sat where nothing can be out of range.
+  // If all values are in range, .sat does not exist.
   using ToLimits = std::numeric_limits<To>;
   using FromLimits = std::numeric_limits<From>;
   if (static_cast<__int128>(FromLimits::min()) >= ToLimits::min() &&
@@ -98,7 +98,7 @@ void AddBetween(FormList& list, const std::string& f, const std::string& i) {
       double x = static_cast<double>(Exact(a));
       if (flush && std::fabs(x) < 0x1p-126) x = 0;
       const double whole = Integral(x, m);
-      // The limits as doubles may be one too large, which the comparison allows for.
+      // The limits as doubles may be one too large; the comparisons allow for this.
       if (whole >= std::ldexp(1.0, std::numeric_limits<I>::digits))
         return std::numeric_limits<I>::max();
       if (whole <= static_cast<double>(std::numeric_limits<I>::min()))
@@ -286,7 +286,7 @@ void AddConvertForms() {
   AddFromIntegers<std::int32_t>(list, "s32");
   AddFromIntegers<std::uint64_t>(list, "u64");
   AddFromIntegers<std::int64_t>(list, "s64");
-  // Types of 8 bits live in registers of 16 and more.
+  // Types of 8 bits are in registers of 16 or more.
   list.Add("cvt.u32.u8 d, a;", [](std::uint32_t a) { return a & 0xff; });
   list.Add("cvt.s32.s8 d, a;",
            [](std::int32_t a) { return std::int32_t{static_cast<std::int8_t>(a)}; });

@@ -1,4 +1,4 @@
-// f32 and f64 arithmetic whose results the PTX ISA fixes to the bit.
+// f32 and f64 arithmetic defined by the PTX ISA to the bit.
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
@@ -17,8 +17,8 @@ constexpr struct {
                   {"rm", FE_DOWNWARD, Mode::kDown},
                   {"rp", FE_UPWARD, Mode::kUp}};
 
-// Evaluates in a rounding mode. Volatile variables keep the compiler from moving
-// or folding the operation.
+// Evaluates in a rounding mode. Volatile variables prevent the compiler from moving or folding the
+// operation.
 template <typename T, typename Operation>
 T Rounded(int mode, Operation operation, T a, T b = 0, T c = 0) {
   volatile T x = a, y = b, z = c;
@@ -28,7 +28,7 @@ T Rounded(int mode, Operation operation, T a, T b = 0, T c = 0) {
   return result;
 }
 
-// What .ftz does to a result.
+// Applies .ftz to a result.
 template <typename T>
 T FlushResult(bool flush, T rounded, Wide exact, Mode mode) {
   if constexpr (sizeof(T) == 4) {
@@ -37,7 +37,7 @@ T FlushResult(bool flush, T rounded, Wide exact, Mode mode) {
   return rounded;
 }
 
-// The forms of one operation: each rounding, and of f32 .ftz and .sat.
+// Adds the forms of one operation: each rounding, and for f32 also .ftz and .sat.
 template <typename T, typename Operation>
 void AddRoundings(FormList& list, const std::string& name, const std::string& type, int inputs,
                   Operation operation, Wide (*exact)(Wide, Wide, Wide), bool has_saturation,
@@ -66,7 +66,7 @@ void AddRoundings(FormList& list, const std::string& name, const std::string& ty
   }
 }
 
-// -0 is smaller than +0; a number wins over a NaN, or NaN over all.
+// -0 is smaller than +0. A number is preferred to a NaN, or a NaN to all.
 template <typename T>
 T MinMax(T a, T b, bool is_max, bool nan) {
   if (std::isnan(a) || std::isnan(b)) {

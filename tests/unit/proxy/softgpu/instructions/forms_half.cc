@@ -60,7 +60,7 @@ H HalfMinMax(H a, H b, bool is_max, bool nan) {
   return (x < y) == is_max ? b : a;
 }
 
-// A form for H and the same for pairs of it.
+// Adds a form for H, and the same for pairs of H.
 template <typename H, typename H2>
 class Both {
  public:
@@ -163,7 +163,7 @@ void AddType(FormList& list, const std::string& type) {
     both.Add1("ex2.approx", ex2, {.ulps = 2, .relative = 0x1.1p-10, .absolute = 0});
   } else {
     const auto flushed = [=](H a) {
-      // Subnormal numbers become zeros, before and behind.
+      // Subnormal inputs and results become zero.
       if ((a.bits & 0x7f80) == 0) a.bits &= 0x8000;
       H result = ex2(a);
       if ((result.bits & 0x7f80) == 0) result.bits &= 0x8000;

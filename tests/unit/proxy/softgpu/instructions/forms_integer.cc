@@ -48,7 +48,7 @@ void AddArithmetic(FormList& list, const std::string& t) {
       return Wrap<T>((static_cast<__int128>(a) * b >> kBits) + c);
     }
   });
-  // Division by zero is not defined, nor is that of the smallest number by -1.
+  // Division by zero, and of the smallest number by -1, is undefined.
   const auto divisible = When<T, T>([](T a, T b) {
     return b != 0 &&
            !(std::is_signed_v<T> && a == std::numeric_limits<T>::min() && b == static_cast<T>(-1));
@@ -134,7 +134,7 @@ void AddBfind(FormList& list, const std::string& t) {
   list.Add("bfind.shiftamt." + t + " d, a;", [](T a) { return Found(a, true); });
 }
 
-// The loops of the PTX ISA's own definitions.
+// Loops from the definitions in the PTX ISA.
 template <typename T>
 T ExtractField(T a, Amount position, Amount length) {
   constexpr unsigned kBits = sizeof(T) * 8;
@@ -176,7 +176,7 @@ void AddCarry(FormList& list, const std::string& t, const std::string& bits) {
   using W = unsigned __int128;
   using U = Unsigned<T>;
   constexpr int kBits = sizeof(T) * 8;
-  // d has the sum or product, q the next word: the carry shows in it.
+  // d is the sum or product, q the next word containing the carry.
   const auto pair = [](U low, U high) {
     return std::pair<T, T>(static_cast<T>(low), static_cast<T>(high));
   };
@@ -218,7 +218,7 @@ void AddCarry(FormList& list, const std::string& t, const std::string& bits) {
     return pair(static_cast<U>(sum),
                 static_cast<U>(static_cast<U>(product(a, b)) + static_cast<U>(c) + (sum >> kBits)));
   });
-  // In the middle of a chain it takes a carry and leaves one.
+  // The middle of a chain takes a carry and produces one.
   list.Add("{ .reg .b" + bits + " z; add.cc." + t + " z, a, b; madc.hi.cc." + t +
                " d, a, b, c; addc." + t + " q, 0, 0; }",
            [=](T a, T b, T c) {

@@ -15,7 +15,7 @@ namespace {
 template <typename Function>
 void Find(void* library, const char* symbol, Function& function) {
   void* found = dlsym(library, symbol);
-  // Drivers before 12.8 have the first version only, which takes the same arguments.
+  // Drivers before 12.8 have only the first version. It takes the same arguments.
   if (found == nullptr && std::strcmp(symbol, "cuEventElapsedTime_v2") == 0)
     found = dlsym(library, "cuEventElapsedTime");
   function = reinterpret_cast<Function>(found);

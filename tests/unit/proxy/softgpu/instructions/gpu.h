@@ -1,4 +1,4 @@
-// A device through the driver library that is asked for: the vendor's or ours.
+// A device through the requested driver library: NVIDIA's or the software GPU.
 #pragma once
 
 #include <cuda.h>
@@ -15,8 +15,8 @@ class Gpu {
 #include "proxy/gpu/driver_functions.def"
 #undef CUSPAN_DRIVER_FUNCTION
 
-  // Loads `library` ("libcuda.so.1", or a path) and makes device 0 current. Ends
-  // the process with a message when that fails; so do the functions below.
+  // Loads `library` ("libcuda.so.1", or a path) and makes device 0 current. On failure it ends the
+  // process with a message, like the functions below.
   explicit Gpu(const std::string& library);
 
   void Check(CUresult result, const char* what) const;
@@ -24,7 +24,7 @@ class Gpu {
   const std::string& name() const { return name_; }
   int capability() const { return capability_; }
 
-  // Device memory that stays until the process ends.
+  // Allocates device memory, kept until the process ends.
   CUdeviceptr Allocate(std::size_t bytes);
   void Upload(CUdeviceptr target, const void* source, std::size_t bytes);
   void Download(void* target, CUdeviceptr source, std::size_t bytes);

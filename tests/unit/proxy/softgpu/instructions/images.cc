@@ -11,7 +11,8 @@ namespace {
 
 using U = std::uint32_t;
 
-// Bytes of one channel: floats have ValueAt, integers its whole part cut to the type.
+// Appends one channel: a float as `value`, an integer as its whole part times 3 plus 7, truncated
+// to the type.
 void PutChannel(std::vector<std::uint8_t>& bytes, CUarray_format format, float value) {
   U bits = static_cast<U>(static_cast<std::int32_t>(value) * 3 + 7);
   if (format == CU_AD_FORMAT_FLOAT) bits = std::bit_cast<U>(value);

@@ -1,4 +1,4 @@
-// Arrays on a device, with texels that tests know.
+// Arrays on a device, with known texels.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,7 @@
 
 namespace cuspan::ptx_forms {
 
-// What the tests make images of: texel (x, y, z) of a level has known channels. Sizes in texels;
+// Shape of an image. Each texel (x, y, z) of a level has known channels. Sizes are in texels;
 // `flags` are those of CUDA_ARRAY3D_DESCRIPTOR.
 struct Shape {
   unsigned width = 8, height = 0, depth = 0, flags = 0, levels = 1;
@@ -19,9 +19,9 @@ float ValueAt(unsigned x, unsigned y, unsigned z, unsigned channel, unsigned lev
 // Bytes of one channel.
 unsigned SizeOfFormat(CUarray_format format);
 
-// An array, or a mipmapped one where the shape has levels, full of such texels: floats have
-// ValueAt, integers three times its whole part and 7, cut to the type. It stays until the process
-// ends; a failure ends the process.
+// Makes an array, mipmapped if the shape has levels. Float channels are ValueAt. Integers are its
+// whole part times 3 plus 7, truncated to the type. The array is kept until the process ends. A
+// failure ends the process.
 CUDA_RESOURCE_DESC MakeResource(Gpu& gpu, const Shape& shape, CUarray_format format,
                                 unsigned channels);
 

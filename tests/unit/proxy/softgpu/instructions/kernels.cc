@@ -10,8 +10,8 @@
 namespace cuspan::ptx_forms {
 namespace {
 
-// One line of the file. It holds numbers, arrays of numbers and one string without escapes but
-// that of a new line, so that this is all of JSON that is read.
+// One line of the file: numbers, arrays of numbers and one string. The only escape in the string is
+// a newline. Other JSON is not parsed.
 class Line {
  public:
   Line(std::string text, unsigned number) : text_(std::move(text)), number_(number) {}
@@ -61,8 +61,8 @@ class Line {
   const unsigned number_;
 };
 
-// Runs one, compiled as the driver does by default or without its optimiser; an empty text, or
-// what is wrong.
+// Runs one kernel, compiled with the driver's default optimisation or without. Returns an error
+// message, or an empty text.
 std::string RunOne(Gpu& gpu, const Line& line, CUdeviceptr in, CUdeviceptr out,
                    std::size_t capacity, bool optimised) {
   const std::vector<std::uint32_t> grid = line.Numbers("grid"), block = line.Numbers("block"),

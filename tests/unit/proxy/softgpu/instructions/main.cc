@@ -2,9 +2,9 @@
 //
 //   ptx_forms [--driver LIBRARY] [--only TEXT] [--json FILE] [--ptx FOLDER] [--kernels FILE]
 //
-// LIBRARY is "libcuda.so.1" by default. --json writes what the device computed, to be
-// compared with another device's (compare_results.py). --ptx writes the PTX and ends.
-// --kernels runs the kernels of a file instead of the forms (kernels.h).
+// LIBRARY is "libcuda.so.1" by default. --json writes the device's results, for comparison with
+// another device (compare_results.py). --ptx writes the PTX and exits. --kernels runs the kernels
+// of a file instead of the forms (kernels.h).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -37,7 +37,7 @@ namespace {
 
 constexpr unsigned kSlots = 4;  // Inputs of a case, 64 bits each.
 constexpr unsigned kOutSlots = 2;
-constexpr std::size_t kMaxForms = 16;  // In one kernel.
+constexpr std::size_t kMaxForms = 16;  // Per kernel.
 
 std::string Register(Kind kind, const std::string& name) {
   const unsigned bits = BitsOf(kind);
@@ -51,8 +51,8 @@ struct Batch {
   std::vector<std::uint64_t> cases;
 };
 
-// The kernel of these forms: each thread does one case of all. Reading inputs and writing results
-// takes a compiler longer than most forms do.
+// Makes one kernel of these forms: each thread runs all forms with one case. Inputs and outputs
+// take more compile time than most forms.
 std::string KernelOf(std::span<const Form* const> forms, const std::string& name) {
   static const char* const kIn[] = {"a", "b", "c", "e"};
   static const char* const kOut[] = {"d", "q"};
@@ -78,7 +78,7 @@ std::string KernelOf(std::span<const Form* const> forms, const std::string& name
     }
   }
   for (std::size_t j = 0; j < forms.size(); ++j) {
-    // Registers of its own: a form finds nothing that another has left.
+    // Separate registers: a form does not see results of other forms.
     text += "  {\n";
     for (std::size_t i = 0; i < first.outputs.size(); ++i)
       text += Register(first.outputs[i], kOut[i]);
@@ -175,7 +175,7 @@ class Runner {
         return batch.forms.size() < kMaxForms && form.group == other.group &&
                form.inputs == other.inputs && form.outputs == other.outputs && cases == batch.cases;
       };
-      // A full one is followed by another of its kind.
+      // If all matching batches are full, another one is added.
       const auto batch = std::find_if(batches.begin(), batches.end(), fits);
       if (batch != batches.end()) {
         batch->forms.push_back(&form);
@@ -191,7 +191,7 @@ class Runner {
     return result != CUDA_SUCCESS ? result : gpu_->cuModuleGetFunction(function, *module, "form");
   }
 
-  // Null, and counted as failed, when the driver refuses it.
+  // Null if the driver refuses it; this counts as a failure unless it is allowed.
   CUfunction Load(const std::string& text, const std::string& what, CUmodule* module,
                   bool may_be_refused = false) {
     ++forms_;
@@ -232,7 +232,7 @@ class Runner {
     CUfunction function = nullptr;
     const CUresult result = TryToLoad(text, &module, &function);
     if (result != CUDA_SUCCESS && forms.size() > 1) {
-      // One of them is refused: which?
+      // One of them is refused. Running them one by one finds it.
       for (const Form* const& form : forms) RunForms(std::span(&form, 1), cases);
       return;
     }
@@ -254,7 +254,7 @@ class Runner {
 
   static std::string WhatOf(const Form& form) { return form.group + ": " + form.text; }
 
-  // The results of a form, those of a case `stride` behind those of the case before.
+  // Compares the results of a form; those of consecutive cases are `stride` apart.
   void Compare(const Form& form, const std::vector<std::uint64_t>& cases,
                const std::uint64_t* results, std::size_t stride) {
     const std::string what = WhatOf(form);

@@ -1,4 +1,4 @@
-// Arithmetic as the references need it: exact, then rounded once.
+// Arithmetic of the references: exact, then rounded once.
 #pragma once
 
 #include <bit>
@@ -14,13 +14,13 @@ enum class Mode : std::uint8_t { kNearest, kZero, kDown, kUp, kNearestAway };
 
 using Wide = __float128;  // 113 digits.
 
-inline constexpr unsigned kLanes = 32;  // Of a warp.
+inline constexpr unsigned kLanes = 32;  // Lanes of a warp.
 
-// A binary format: digits with the hidden one, and exponents of normal numbers.
+// A binary format: digits including the hidden one, and exponents of normal numbers.
 struct Format {
   int digits;
-  int lowest;   // Of the smallest normal number: 2^lowest.
-  int highest;  // Of the largest.
+  int lowest;   // Exponent of the smallest normal number, 2^lowest.
+  int highest;  // Exponent of the largest number.
 };
 inline constexpr Format kHalfFormat{11, -14, 15};
 inline constexpr Format kBf16Format{8, -126, 127};
@@ -28,8 +28,8 @@ inline constexpr Format kFloatFormat{24, -126, 127};
 inline constexpr Format kDoubleFormat{53, -1022, 1023};
 inline constexpr Format kTf32Format{11, -126, 127};
 
-// The sum, rounded to odd when 113 digits do not hold it, so that rounding it
-// again to far fewer digits rounds the exact sum.
+// Returns the sum, rounded to odd if it has more than 113 digits. Rounding it again to far fewer
+// digits equals rounding the exact sum.
 inline Wide AddToOdd(Wide x, Wide y) {
   const Wide sum = x + y;
   if (!(sum - sum == 0)) return sum;  // Infinite or NaN.
@@ -48,7 +48,7 @@ inline Wide Power(int exponent) {  // 2^exponent, within the range of normal num
   return __builtin_bit_cast(Wide, static_cast<unsigned __int128>(exponent + 16383) << 112);
 }
 
-// `x` rounded to a format; a value of the format, infinities included.
+// Rounds `x` to a value of the format, including infinities.
 inline Wide RoundTo(const Format& format, Wide x, Mode mode) {
   if (x == 0 || !(x - x == 0)) return x;
   const bool negative = x < 0;
@@ -57,7 +57,7 @@ inline Wide RoundTo(const Format& format, Wide x, Mode mode) {
       static_cast<int>(__builtin_bit_cast(unsigned __int128, magnitude) >> 112) - 16383;
   const int step_exponent = std::max(exponent, format.lowest) - format.digits + 1;
   const Wide scaled = magnitude / Power(step_exponent);  // Exact: a power of two.
-  // Below 2^64, so that an integer holds the whole part.
+  // Below 2^64: an integer can represent the whole part.
   const auto whole = static_cast<std::uint64_t>(scaled);
   const Wide rest = scaled - static_cast<Wide>(whole);
   bool up = false;
@@ -88,9 +88,9 @@ inline Wide RoundTo(const Format& format, Wide x, Mode mode) {
   return negative ? -result : result;
 }
 
-// Whether .ftz flushes a result: whether it is below the smallest normal number when it is
-// rounded as if exponents had no end. So does hardware (seen on an H200); the ISA leaves open
-// whether the value counts before or after it is rounded.
+// True if .ftz flushes a result: after rounding with unlimited exponents it is below the smallest
+// normal number. Hardware does the same (seen on an H200). The ISA does not define if the value is
+// tested before or after rounding.
 inline bool IsFlushed(const Format& format, Wide exact, Mode mode) {
   constexpr int kNoEnd = -16000;
   const Wide rounded = RoundTo({format.digits, kNoEnd, format.highest}, exact, mode);
@@ -113,7 +113,7 @@ inline double ToDouble(Bf16 h) { return std::bit_cast<float>(std::uint32_t{h.bit
 inline double ToDouble(float x) { return x; }
 inline double ToDouble(double x) { return x; }
 
-// The sign of a zero is that of `x`'s own.
+// Rounds `x` to a half. A zero keeps the sign of `x`.
 inline Half ToHalf(Wide x, Mode mode = Mode::kNearest) {
   const Wide rounded = RoundTo(kHalfFormat, x, mode);
   const auto value = static_cast<double>(rounded);  // Exact.
@@ -139,7 +139,7 @@ inline float ToFloat(Wide x, Mode mode = Mode::kNearest) {
   return std::signbit(static_cast<double>(x)) && value == 0 ? -0.0F : value;
 }
 
-// Subnormal numbers as zeros of their sign.
+// Replaces subnormal numbers by zeros of their sign.
 inline float Flush(float x) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
 }

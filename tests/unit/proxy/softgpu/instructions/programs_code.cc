@@ -124,7 +124,7 @@ void AddControl() {
       "mov.u32 %r0, 0;\nnext: setp.ge.u32 %p0, %r0, %me; st.global.u32 [%out], %r0; @%p0 ret; "
       "add.u32 %r0, %r0, 1; bra.uni next;",
       [](U t, U) { return t; });
-  // The way to where lanes meet again leads over the end of the loop, for some of them.
+  // The path of some lanes to the reconvergence point passes the end of the loop.
   Add("a loop whose ways meet in its middle", "",
       "mov.u32 %r1, 0; bra.uni middle;\n"
       "again: add.u32 %r1, %r1, 4;\n"

@@ -1,6 +1,5 @@
-// Matrix instructions of a warp, on whole numbers small enough that every format
-// and every order of summation is exact. (PTX ISA, "Warp Level Matrix
-// Multiply-Accumulate Instructions")
+// Matrix instructions of a warp, on small whole numbers: all formats and orders of summation are
+// exact. (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions")
 #include <bit>
 
 #include "tests/unit/proxy/softgpu/instructions/numbers.h"
@@ -13,7 +12,7 @@ using U = std::uint32_t;
 struct ElementFormat {
   std::string name;
   unsigned bits;
-  int least, most;  // Values that the test uses.
+  int least, most;  // Range of values in the test.
   std::uint64_t (*encode)(int);
 };
 
@@ -22,7 +21,7 @@ std::uint64_t AsHalf(int v) { return ToHalf(static_cast<Wide>(v)).bits; }
 std::uint64_t AsBf16(int v) { return ToBf16(static_cast<Wide>(v)).bits; }
 std::uint64_t AsFloat(int v) { return std::bit_cast<U>(static_cast<float>(v)); }
 std::uint64_t AsDouble(int v) { return std::bit_cast<std::uint64_t>(static_cast<double>(v)); }
-// Of 8-bit floats: ±1, ±2, ±3 and 0 by their exponents and first digit.
+// 8-bit floats ±1, ±2, ±3 and 0, by their exponents and first digit.
 std::uint64_t AsE4m3(int v) {
   static constexpr std::uint8_t kMagnitudes[] = {0, 0x38, 0x40, 0x44};
   return kMagnitudes[v < 0 ? -v : v] | (v < 0 ? 0x80 : 0);
@@ -65,7 +64,7 @@ Matrix Product(const Matrix& a, const Matrix& b, const Matrix& c, Bits bits) {
   return d;
 }
 
-// The 32-bit words of one lane: `cell(i)` is its element i.
+// Packs 32-bit words of one lane: `cell(i)` is its element i.
 template <typename Cell>
 std::vector<U> Pack(const ElementFormat& format, unsigned elements, Cell cell) {
   std::vector<U> words;
@@ -89,7 +88,8 @@ std::vector<U> Pack(const ElementFormat& format, unsigned elements, Cell cell) {
   return words;
 }
 
-// "{%r0, %r1}" of `words` registers from `first` on; of 64 bits by pairs.
+// Returns "{%r0, %r1}" for `words` registers from `first` on; if `wide`, one 64-bit register for
+// two words.
 std::string Registers(unsigned first, std::size_t words, bool wide) {
   std::string text = "{";
   const std::size_t count = wide ? words / 2 : words;
@@ -122,8 +122,8 @@ struct MatrixShape {
   }
 };
 
-// Places of elements in mma's fragments, from the figures of the PTX ISA: a lane's
-// quad and its place in the quad, registers one after another.
+// Positions of elements in mma's fragments, from the figures of the PTX ISA. They depend on a
+// lane's quad, its position in the quad, and the register.
 struct Place {
   unsigned row, column;
 };
@@ -195,7 +195,7 @@ void AddMma(const MatrixShape& shape, const ElementFormat& a, const ElementForma
   Programs().push_back(std::move(program));
 }
 
-// The bytes of a matrix in memory, by rows or by columns without gaps.
+// The bytes of a matrix in memory, by rows or by columns, without gaps.
 std::vector<U> InMemory(const Matrix& matrix, const ElementFormat& format, bool by_columns) {
   const auto rows = static_cast<unsigned>(matrix.size());
   const auto columns = static_cast<unsigned>(matrix[0].size());
@@ -260,7 +260,8 @@ void AddWmma(const MatrixShape& shape, const ElementFormat& a, const ElementForm
   Programs().push_back(std::move(program));
 }
 
-// Tiles of 8 × 8 halves numbered through: element (row, column) of tile t is 64 t + 8 row + column.
+// Tiles of 8 × 8 halves with consecutive numbers: element (row, column) of tile t is 64 t + 8 row +
+// column.
 void AddExchanges() {
   const auto word = [](unsigned tile, unsigned row, unsigned column, bool transposed) {
     const auto element = [&](unsigned c) {
@@ -281,7 +282,7 @@ void AddExchanges() {
       load.name = "ldmatrix" + tail;
       load.words_out = tiles;
       load.shared_bytes = 512;
-      // Each lane writes one row of 16 bytes, then they load.
+      // Each lane writes one row of 16 bytes, then all load.
       load.body =
           "mov.u32 %r0, shared; shl.b32 %r1, %me, 4; add.u32 %r1, %r0, %r1; shl.b32 %r2, %me, 3; "
           "add.u32 %r3, %r2, 1;"
@@ -302,7 +303,7 @@ void AddExchanges() {
       store.expected.clear();
       std::string make;
       for (unsigned t = 0; t < tiles; ++t) {
-        // Of lane l: row l / 4, columns 2 (l % 4) and the next.
+        // Lane l has row l / 4, columns 2 (l % 4) and the next.
         make += "shl.b32 %r2, %me, 1; add.u32 %r2, %r2, " + std::to_string(64 * t) +
                 "; add.u32 %r3, %r2, 1; shl.b32 %r3, %r3, 16; or.b32 %r" + std::to_string(10 + t) +
                 ", %r2, %r3;\n";

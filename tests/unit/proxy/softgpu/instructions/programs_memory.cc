@@ -137,7 +137,7 @@ void AddLoads() {
       });
 }
 
-// Each thread applies the operation to a cell of its own (four per thread: old value, new value).
+// Each thread applies the operation to its own cell (four per thread: old value, new value).
 void AddAtomics() {
   struct Operation {
     const char* name;
@@ -321,7 +321,7 @@ void AddAsynchronous() {
                    at + "cp.async.ca.shared.global.L2::256B [%r9], [%rd0], 16, 12;" + wait + out,
                    copied(16, 12));
   const Memory barrier = {.group = "async", .words = 4, .shared = 1024};
-  // One barrier of the block behind the data.
+  // One barrier of the block after the data.
   const std::string init =
       "setp.eq.u32 %p9, %me, 0; mov.u32 %r20, shared; add.u32 %r20, %r20, 512;\n@%p9 "
       "mbarrier.init.shared.b64 [%r20], 32;\nbar.sync 0;\n";

@@ -33,7 +33,7 @@ void AddSpaceProgram(const std::string& name, const Space& how, const std::strin
   Programs().push_back(std::move(program));
 }
 
-// The generic address of a thread's own four words, %rd4, in each space that can be written.
+// Generic address of a thread's own four words, %rd4, in each writable space.
 struct Window {
   const char* name;
   const char* code;
@@ -129,7 +129,7 @@ void AddGeneric() {
   }
 }
 
-// Which window an address lies in: bit 0 local, 1 shared, 2 global, 3 const.
+// Tests the window of an address: bit 0 local, 1 shared, 2 global, 3 const.
 void AddIsspacep() {
   const std::string test =
       "isspacep.local %p0, %rd4; isspacep.shared %p1, %rd4; isspacep.global %p2, %rd4; "
@@ -202,7 +202,7 @@ void AddVariables() {
       "mul.lo.u32 %r2, %me, 2; mul.wide.u32 %rd1, %r2, 4; add.s64 %rd2, %rd0, %rd1; ld.local.u32 "
       "%r3, [%rd2]; st.global.u32 [%out], %r3;",
       [](U t, U) { return 7 * t; });
-  // All of them, so that whose lie on another's are seen.
+  // All words are used, so overlaps are detected.
   AddSpaceProgram(
       "ld.local and st.local of all of large frames", {},
       ".local .align 4 .b8 a[8192]; .local .align 128 .b8 b[4100]; mov.u64 %rd0, a; mov.u64 %rd3, "

@@ -87,7 +87,7 @@ void AddSurfacePrograms() {
               "suld.b.2d.v2.b32.trap {%r4, %r5}, [%image, {%r0, %r1}]; st.global.v2.u32 [%out], "
               "{%r4, %r5};",
           2, [=](U t, U i) { return t + 100 + 100 * i; });
-  // By texels, which have the surface's own format.
+  // Access by texels, in the surface's own format.
   program("sust.p.2d.b32.trap", {8, 4}, CU_AD_FORMAT_UNSIGNED_INT32, 1,
           place +
               "add.u32 %r2, %me, 100; shl.b32 %r3, %r0, 2; "

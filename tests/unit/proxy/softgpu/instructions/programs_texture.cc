@@ -65,11 +65,11 @@ int Address(CUaddress_mode mode, int i, int size) {
 }
 
 struct TexelPlace {
-  std::vector<float> at;  // Of each dimension, in texels.
-  int slice = 0;          // Of layers.
+  std::vector<float> at;  // Texel coordinate in each dimension.
+  int slice = 0;          // Layer number.
 };
 
-// Of the border; others are 0.
+// Channel of the border colour; others are 0.
 double BorderOf(unsigned channel) { return channel == 0 ? 5 : channel == 1 ? 6 : 0; }
 
 double TexelAt(const Shape& shape, const Sampler& sampler, const std::vector<int>& index, int slice,
@@ -106,8 +106,8 @@ double Sample(const Shape& shape, const Sampler& sampler, const TexelPlace& plac
     }
     if (weight != 0) sum += weight * TexelAt(shape, sampler, index, place.slice, channel, level);
   }
-  // Seen on hardware: a line is the only row of a plane, and the place on it is that row's edge,
-  // so that half of what a filter finds there lies beyond it. Layers of lines are not so.
+  // Hardware treats a line as the only row of a plane. The sample is on the edge of this row. Thus
+  // half of the filtered value is from outside the row. Layers of lines do not have this effect.
   const bool beyond = place.at.size() == 1 && shape.flags == 0 &&
                       sampler.mode == CU_TR_ADDRESS_MODE_BORDER && !sampler.others_clamp;
   return beyond ? (sum + BorderOf(channel)) / 2 : sum;
@@ -117,23 +117,23 @@ double Sample(const Shape& shape, const Sampler& sampler, const TexelPlace& plac
 
 constexpr unsigned kThreads = 32;
 
-// CUDA states no precision for what it makes of sRGB codes. An H200 has a table of 256 numbers of
-// nine digits at most, up to 0.00375 off.
+// CUDA states no precision for conversions of sRGB codes. An H200 has a table of 256 numbers with
+// at most nine digits, up to 0.00375 off.
 constexpr double kSrgbTolerance = 1.0 / 256;
 
 struct Fetch {
   std::string name;
-  std::string instruction;  // With {%f0, %f1, %f2, %f3} or {%r0 … %r3} as its result.
+  std::string instruction;  // Its result is {%f0, %f1, %f2, %f3} or {%r0 … %r3}.
   Shape shape;
   CUarray_format format = CU_AD_FORMAT_FLOAT;
   unsigned channels = 4;
   Sampler sampler;
-  unsigned coordinates = 2;  // Read to %f8 …, as floats, and converted to %r8 … as well.
+  unsigned coordinates = 2;  // Number in %f8 … (floats) and in %r8 … (converted).
   double tolerance = 0;
   unsigned results = 2;
 };
 
-// `expected(coordinates, channel)`
+// `expected(coordinates, channel)` is the reference.
 template <typename Expected>
 void AddFetchProgram(const Fetch& fetch, Kind kind, Expected expected,
                      const std::function<float(unsigned, unsigned)>& coordinate) {
@@ -185,7 +185,7 @@ const char* NameOf(CUaddress_mode mode) {
   }
 }
 
-// Coordinates on and beyond both edges, multiples of 1/16 so that no rounding matters.
+// Coordinates on and beyond both edges. They are multiples of 1/16, so rounding does not matter.
 float Spread(unsigned t, unsigned i) {
   return static_cast<float>((t * (i + 3) * 7 + 5 * i) % 47) * 0.3125F - 3.0625F;
 }
@@ -239,11 +239,11 @@ void AddModes() {
   }
 }
 
-// Lines whose other coordinates have no border; layers of lines.
+// Lines with clamped other coordinates, and layers of lines.
 void AddBordersOfLines() {
   for (const bool layers : {false, true}) {
     for (const bool others_clamp : {false, true}) {
-      if (!layers && !others_clamp) continue;  // As above.
+      if (!layers && !others_clamp) continue;  // Tested above.
       Fetch fetch;
       fetch.sampler = {
           .mode = CU_TR_ADDRESS_MODE_BORDER, .linear = true, .others_clamp = others_clamp};
@@ -338,7 +338,7 @@ void AddOthers() {
         },
         inside);
   }
-  // Every code of 8 bits, the alpha channel of which is linear.
+  // All 8-bit codes; the alpha channel is linear.
   Program codes;
   codes.group = "texture";
   codes.name = "tex.1d.v4.f32.f32 of all sRGB codes";
@@ -397,7 +397,7 @@ void AddOthers() {
                        static_cast<unsigned>(std::min(at[2], 3.0F)), c, 0);
       },
       layered);
-  // Cubes: the middle of each face, and places towards its corners.
+  // Cubes: the middle of each face, and locations towards its corners.
   Fetch cube = planes;
   cube.shape = {8, 8, 6, CUDA_ARRAY3D_CUBEMAP};
   cube.sampler.normalised = true;
@@ -536,7 +536,7 @@ void AddGathersAndQueries() {
     ask.name = std::string("txq.") + query.name + ".b32";
     ask.instruction = ask.name + " %r0, [%image];";
     const U value = query.value;
-    // The vendor's driver finds no such function (CUDA_ERROR_NOT_FOUND) when it loads these two.
+    // NVIDIA's driver fails to load these two with CUDA_ERROR_NOT_FOUND.
     const bool may_be_refused =
         query.name == std::string("array_size") || query.name == std::string("num_mipmap_levels");
     AddFetchProgram(

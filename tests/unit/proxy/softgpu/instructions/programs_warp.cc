@@ -1,5 +1,5 @@
-// What threads of a warp and of a block do together. (PTX ISA, "Parallel
-// Synchronization and Communication Instructions")
+// Cooperation of the threads of a warp and of a block. (PTX ISA, "Parallel Synchronization and
+// Communication Instructions")
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::vector<std::uint64_t>;
 
-// In the order of importance: the first ones are combined most.
+// Ordered by importance: the first values are combined most.
 Values FloatEdges() {
   Values values;
   for (const float v : {0.0F,
@@ -159,7 +159,7 @@ Values EdgesOf(Kind kind) {
   return {};
 }
 
-// Random bits; of floats, half of the time of a moderate size.
+// Returns random bits. Half of the floats have a moderate size.
 std::uint64_t RandomOf(Kind kind, std::uint64_t& state) {
   const std::uint64_t bits = Random(state);
   const bool moderate = (Random(state) & 1) != 0;
@@ -187,8 +187,8 @@ std::uint64_t RandomOf(Kind kind, std::uint64_t& state) {
   }
 }
 
-// Inputs that meet just below the smallest normal number 2^-126 (of f16: 2^-14), where .ftz
-// depends on how the result is rounded.
+// Adds inputs with results just below the smallest normal number 2^-126 (f16: 2^-14). There .ftz
+// depends on the rounding.
 void AddNearSmallestNormal(const Form& form, const std::function<void(const std::uint64_t*)>& add) {
   if (form.text.find(".ftz") == std::string::npos || !form.tolerance.exact()) return;
   const auto of_float = [](float x) -> std::uint64_t { return std::bit_cast<std::uint32_t>(x); };
@@ -311,7 +311,7 @@ std::vector<std::uint64_t> CasesOf(const Form& form, unsigned slots, std::size_t
     cases.insert(cases.end(), values, values + slots);
   };
   const std::size_t inputs = form.inputs.size();
-  // Edge values of each input, so many that all combinations are few enough.
+  // Number of edge values per input, chosen to limit the number of combinations.
   static constexpr std::size_t kEdges[] = {1, 64, 40, 14, 7};
   std::vector<Values> edges;
   for (const Kind kind : form.inputs) {
@@ -370,7 +370,7 @@ bool Agrees(Kind kind, std::uint64_t got, std::uint64_t expected, const Toleranc
   const Layout layout = LayoutOf(kind);
   const int bias = (1 << (layout.exponent_bits - 1)) - 1;
   if (std::isinf(x) || std::isinf(y)) {
-    // Beside an overflow the largest number is one step away.
+    // Near an overflow the largest number is one step away.
     const double largest = std::ldexp(2 - std::ldexp(1, -layout.digits), bias);
     const double finite = std::isinf(x) ? y : x;
     return tolerance.ulps > 0 && std::signbit(x) == std::signbit(y) && std::isfinite(finite) &&

@@ -1,4 +1,4 @@
-// Edge values of each kind, and how results are compared and shown.
+// Edge values of each kind, and comparison and output of results.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace cuspan::ptx_forms {
 unsigned BitsOf(Kind kind);  // 1 for a predicate.
 const char* NameOf(Kind kind);
 
-// Inputs for a form, `slots` values to a case: all combinations of edge values
-// where they are few, a choice of them else, and random ones; at most `most` cases.
+// Inputs for a form, `slots` values for each case: all combinations of edge values or a selection
+// of them, and random values. At most `most` cases.
 std::vector<std::uint64_t> CasesOf(const Form& form, unsigned slots, std::size_t most);
 
-// The value with NaNs replaced by one of them: PTX fixes no payload.
+// Replaces all NaNs by the same NaN: PTX defines no payload.
 std::uint64_t Canonical(Kind kind, std::uint64_t value);
 bool Agrees(Kind kind, std::uint64_t got, std::uint64_t expected, const Tolerance& tolerance);
 std::string Show(Kind kind, std::uint64_t value);
