@@ -323,7 +323,7 @@ remote_shell() {
   require_root
   load
   check_host "$host"
-  # As with ssh, nothing of this environment goes along but what a login there would set anyway.
+  # Like ssh, it passes only the variables of a login, not the rest of this environment.
   # shellcheck disable=SC2154
   IFS=, read -r -a keep <<<"PATH,HOME,USER,LOGNAME,SHELL,LANG,$state_keep"
   for name in "${keep[@]}"; do

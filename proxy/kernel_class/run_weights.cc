@@ -118,8 +118,8 @@ class Counters {
   }
 
   const ptx::Body& body_;
-  // By register: the last comparison, addition of a constant, and mask with this result; and the
-  // step between iterations.
+  // Maps of a register to the last comparison, addition of a constant, and mask with this result;
+  // and to its step between iterations.
   std::unordered_map<std::uint32_t, std::uint32_t> compares_;
   std::unordered_map<std::uint32_t, Sum> sums_;
   std::unordered_map<std::uint32_t, double> masks_;
