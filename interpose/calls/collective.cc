@@ -15,7 +15,7 @@ static_assert(kMaxInFrame * 56 <= kMaxInlineBytes);
 
 // Makes `waiting` wait for the work now in `first`, in a capture or outside.
 Error Follow(Session& session, const StreamTarget& first, const StreamTarget& waiting) {
-  if (!AnyCapture()) return session.events().Order(first, waiting);
+  if (!AnyCapture(session)) return session.events().Order(first, waiting);
   std::uint64_t event = 0;
   CUSPAN_RETURN_IF_FAILED(
       session.events().CreateOn(first.connection, CU_EVENT_DISABLE_TIMING, &event));
@@ -48,7 +48,7 @@ void Count(Session& session, ChannelStatistics& statistics,
 Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& streams,
                         std::vector<CollectiveCall> calls) {
   const StreamTarget& target = streams.front();
-  if (AnyCapture()) {
+  if (AnyCapture(session)) {
     for (const StreamTarget& stream : streams)
       if (CaptureOf(stream).id != CaptureOf(target).id) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
@@ -59,7 +59,7 @@ Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& strea
   work.device = target.connection->device();
   work.calls = std::move(calls);
   bool captured = false;
-  if (AnyCapture()) {
+  if (AnyCapture(session)) {
     CUSPAN_RETURN_IF_FAILED(CaptureWork(
         session, target,
         [&](const NewNode&, Work* node) -> Described {

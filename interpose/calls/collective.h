@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/graph/work.h"
 
 namespace cuspan {
 

@@ -104,12 +104,12 @@ Error DetachContext(Session& session, CUcontext handle) {
   return DestroyContext(session, handle);
 }
 
-unsigned FlagsOf(const Context& context) {
-  return context.is_primary() ? DeviceFlags(context.device()) : context.flags.load();
+unsigned FlagsOf(Session& session, const Context& context) {
+  return context.is_primary() ? DeviceFlags(session, context.device()) : context.flags.load();
 }
 
-Error SetFlags(Context& context, unsigned flags) {
-  if (context.is_primary()) return SetDeviceFlags(context.device(), flags);
+Error SetFlags(Session& session, Context& context, unsigned flags) {
+  if (context.is_primary()) return SetDeviceFlags(session, context.device(), flags);
   if (!AreDeviceFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
   context.flags.store(flags);
   return CUDA_SUCCESS;

@@ -1,7 +1,7 @@
 // Contexts: current contexts of threads, and primary contexts of devices.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 
@@ -34,7 +34,7 @@ Error DestroyContext(Session& session, CUcontext handle);
 Error AttachContext(Session& session, CUcontext* context);
 Error DetachContext(Session& session, CUcontext handle);
 
-unsigned FlagsOf(const Context& context);
-Error SetFlags(Context& context, unsigned flags);
+unsigned FlagsOf(Session& session, const Context& context);
+Error SetFlags(Session& session, Context& context, unsigned flags);
 
 }  // namespace cuspan

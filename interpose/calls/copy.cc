@@ -1,8 +1,8 @@
 #include "interpose/calls/copy.h"
 
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/base/synchronous_memory.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/nodes.h"
-#include "interpose/calls/synchronous_memory.h"
 
 namespace cuspan {
 namespace {

@@ -1,6 +1,7 @@
 #include "interpose/calls/copy_batch.h"
 
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/copy.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {
@@ -102,7 +103,7 @@ Error InStreamOfBatch(CUstream stream, DefaultStream meaning, Body&& body) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-    if (AnyCapture() && CaptureOf(target).status != CU_STREAM_CAPTURE_STATUS_NONE)
+    if (AnyCapture(session) && CaptureOf(target).status != CU_STREAM_CAPTURE_STATUS_NONE)
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     CUSPAN_RETURN_IF_FAILED(body(session, target));
     return target.connection->TakePostedFailure();

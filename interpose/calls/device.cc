@@ -5,7 +5,7 @@
 #include <iterator>
 #include <optional>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/pci_bus_id.h"
 #include "interpose/client/arrays.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 

@@ -1,24 +1,33 @@
 #include "interpose/calls/device_settings.h"
 
-#include <array>
-#include <atomic>
+#include <map>
 #include <optional>
 #include <utility>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 namespace {
 
-// Size of arrays indexed by device. Hints for higher devices, more than a session can have, are
-// dropped.
-constexpr std::size_t kMaxDevices = 256;
-constinit std::array<std::atomic<unsigned>, kMaxDevices> device_flags{};
-constinit std::array<std::atomic<int>, kMaxDevices> cache_configs{};
+struct StoredSettings {
+  unsigned flags = 0;
+  CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
+};
 
-template <typename Value>
-Value* Slot(std::array<Value, kMaxDevices>& values, int device) {
-  const auto index = static_cast<std::size_t>(device);
-  return index < values.size() ? &values[index] : nullptr;
-}
+// Settings by device. Threads: any.
+class DeviceSettings {
+ public:
+  // Calls use(StoredSettings&) with the mutex held.
+  template <typename Use>
+  void With(int device, Use&& use) {
+    const MutexLock lock(mutex_);
+    use(stored_[device]);
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<int, StoredSettings> stored_ CUSPAN_GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
@@ -31,16 +40,19 @@ bool AreDeviceFlags(unsigned flags) {
           schedule == CU_CTX_SCHED_YIELD || schedule == CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-Error SetDeviceFlags(int device, unsigned flags) {
+Error SetDeviceFlags(Session& session, int device, unsigned flags) {
   if (!AreDeviceFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
   // Stored only: cuspan decides how threads wait, and ignores CU_CTX_SYNC_MEMOPS.
-  if (auto* const slot = Slot(device_flags, device)) slot->store(flags);
+  session.TableOf<DeviceSettings>().With(device,
+                                         [&](StoredSettings& stored) { stored.flags = flags; });
   return CUDA_SUCCESS;
 }
 
-unsigned DeviceFlags(int device) {
-  const auto* const slot = Slot(device_flags, device);
-  return slot != nullptr ? slot->load() : 0;
+unsigned DeviceFlags(Session& session, int device) {
+  unsigned flags = 0;
+  session.TableOf<DeviceSettings>().With(
+      device, [&](const StoredSettings& stored) { flags = stored.flags; });
+  return flags;
 }
 
 Error GetLimit(ContextConnection& connection, CUlimit limit, std::size_t* value) {
@@ -71,15 +83,18 @@ Error SetLimit(ContextConnection& connection, CUlimit limit, std::size_t value) 
   return result;
 }
 
-Error SetDeviceCacheConfig(int device, CUfunc_cache config) {
+Error SetDeviceCacheConfig(Session& session, int device, CUfunc_cache config) {
   if (!IsCacheConfig(config)) return CUDA_ERROR_INVALID_VALUE;
-  if (auto* const slot = Slot(cache_configs, device)) slot->store(config);
+  session.TableOf<DeviceSettings>().With(
+      device, [&](StoredSettings& stored) { stored.cache_config = config; });
   return CUDA_SUCCESS;
 }
 
-CUfunc_cache DeviceCacheConfig(int device) {
-  const auto* const slot = Slot(cache_configs, device);
-  return slot != nullptr ? static_cast<CUfunc_cache>(slot->load()) : CU_FUNC_CACHE_PREFER_NONE;
+CUfunc_cache DeviceCacheConfig(Session& session, int device) {
+  CUfunc_cache config = CU_FUNC_CACHE_PREFER_NONE;
+  session.TableOf<DeviceSettings>().With(
+      device, [&](const StoredSettings& stored) { config = stored.cache_config; });
+  return config;
 }
 
 Error ExchangeCaptureMode(CUstreamCaptureMode* mode) {

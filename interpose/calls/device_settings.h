@@ -2,15 +2,15 @@
 // request.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 
 // True if all flags are device flags, as in CUctx_flags.
 bool AreDeviceFlags(unsigned flags);
 // CUDA_ERROR_INVALID_VALUE for other flags.
-Error SetDeviceFlags(int device, unsigned flags);
-unsigned DeviceFlags(int device);
+Error SetDeviceFlags(Session& session, int device, unsigned flags);
+unsigned DeviceFlags(Session& session, int device);
 
 Error GetLimit(ContextConnection& connection, CUlimit limit, std::size_t* value);
 Error SetLimit(ContextConnection& connection, CUlimit limit, std::size_t value);
@@ -19,8 +19,8 @@ Error SetLimit(ContextConnection& connection, CUlimit limit, std::size_t value);
 inline bool IsCacheConfig(CUfunc_cache config) {
   return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL;
 }
-Error SetDeviceCacheConfig(int device, CUfunc_cache config);
-CUfunc_cache DeviceCacheConfig(int device);
+Error SetDeviceCacheConfig(Session& session, int device, CUfunc_cache config);
+CUfunc_cache DeviceCacheConfig(Session& session, int device);
 
 // Exchanges the calling thread's mode towards captures of other threads: *mode is the new mode
 // before the call, the former one after it.

@@ -1,6 +1,6 @@
 #include "interpose/calls/event.h"
 
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 
 namespace cuspan {
 
@@ -37,7 +37,7 @@ Error WaitEvent(CUstream stream, CUevent event, unsigned flags, DefaultStream me
       StreamTarget target;
       CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
       // Ends a capture, same as with NVIDIA's driver. Recording a null event does not.
-      if (AnyCapture()) static_cast<void>(RefuseCapture(session, target));
+      if (AnyCapture(session)) static_cast<void>(RefuseCapture(session, target));
       return CUDA_ERROR_INVALID_HANDLE;
     });
   }
@@ -49,14 +49,14 @@ Error WaitEvent(CUstream stream, CUevent event, unsigned flags, DefaultStream me
 
 Error QueryEvent(CUevent event) {
   return WithSession([&](Session& session) -> Error {
-    CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+    CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(session, event));
     return session.events().Query(NumberOf(event));
   });
 }
 
 Error SynchronizeEvent(CUevent event) {
   return WithSession([&](Session& session) -> Error {
-    CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+    CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(session, event));
     return session.events().Synchronize(NumberOf(event));
   });
 }
@@ -64,7 +64,7 @@ Error SynchronizeEvent(CUevent event) {
 Error ElapsedTime(CUevent start, CUevent end, float* milliseconds) {
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
-    if (IsCaptured(start) || IsCaptured(end)) return CUDA_ERROR_CAPTURED_EVENT;
+    if (IsCaptured(session, start) || IsCaptured(session, end)) return CUDA_ERROR_CAPTURED_EVENT;
     return session.events().ElapsedTime(NumberOf(start), NumberOf(end), milliseconds);
   });
 }

@@ -1,7 +1,7 @@
 // Events, also in capturing streams.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 

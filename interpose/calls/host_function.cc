@@ -1,6 +1,6 @@
 #include "interpose/calls/host_function.h"
 
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {

@@ -1,7 +1,7 @@
 // Functions of the program, called in stream order.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 

@@ -2,7 +2,7 @@
 // APIs.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/client/ipc_memory.h"
 #include "interpose/client/shared_event.h"
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/device_settings.h"
 
 namespace cuspan {

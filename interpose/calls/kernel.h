@@ -1,7 +1,7 @@
 // Kernels on a device: lookup, attributes and parameters.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/client/base/registry.h"
 #include "interpose/client/modules.h"
 

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "common/format.h"
-#include "interpose/calls/attributes.h"
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/base/attributes.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/occupancy.h"
 #include "interpose/calls/pinned.h"
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/graph/work.h"
 #include "interpose/calls/kernel.h"
 #include "interpose/calls/launch_limits.h"
 

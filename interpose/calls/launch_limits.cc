@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 
 namespace cuspan {
 namespace {

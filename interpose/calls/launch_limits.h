@@ -1,7 +1,7 @@
 // Limits of launches. Pure functions of the client's descriptions of device and kernel.
 #pragma once
 
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 #include "interpose/client/modules.h"
 #include "structs.gen.h"
 

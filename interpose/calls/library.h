@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/calls/load_options.h"
-#include "interpose/calls/ways_in.h"
 #include "interpose/client/libraries.h"
 
 namespace cuspan {

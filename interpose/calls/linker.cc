@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/calls/library.h"
-#include "interpose/calls/ways_in.h"
 #include "interpose/client/base/handles.h"
 #include "protocol/fatbin/image.h"
 

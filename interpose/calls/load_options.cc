@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "protocol/api/jit.h"
 
 namespace cuspan {

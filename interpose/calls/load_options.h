@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 #include "structs.gen.h"
 
 namespace cuspan {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 
 namespace cuspan {
 

@@ -1,4 +1,5 @@
 #include "interpose/calls/managed.h"
+#include "interpose/calls/graph/in_stream.h"
 
 namespace cuspan {
 namespace {

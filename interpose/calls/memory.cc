@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <limits>
 
-#include "interpose/calls/attributes.h"
-#include "interpose/calls/synchronous_memory.h"
+#include "interpose/calls/base/attributes.h"
+#include "interpose/calls/base/synchronous_memory.h"
+#include "interpose/calls/graph/capture.h"
 
 namespace cuspan {
 
 Error Allocate(Session& session, std::size_t bytes, std::uint64_t* address) {
   *address = 0;
-  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
+  if (AnyCapture(session)) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe(session));
   if (bytes != 0) return session.addresses().Allocate(bytes, address);
   std::shared_ptr<ContextConnection> connection;
   return session.devices().OpenCurrent(&connection);
@@ -34,7 +35,7 @@ Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std
 }
 
 Error Free(Session& session, std::uint64_t address) {
-  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
+  if (AnyCapture(session)) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe(session));
   if (address == 0) {
     std::shared_ptr<ContextConnection> connection;
     return session.devices().OpenCurrent(&connection);

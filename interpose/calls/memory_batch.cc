@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/context.h"
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 
 namespace cuspan {
 namespace {
@@ -184,13 +184,6 @@ Error PostMemoryBatch(Session& session, const StreamTarget& target, const Memory
     if (const auto value = ValueOf(operation))
       CUSPAN_RETURN_IF_FAILED(FindMemory(session, *target.connection, *value));
   return Post(target, work);
-}
-
-bool WaitsForValue(const MemoryBatchWork& work) {
-  return std::any_of(work.operations.begin(), work.operations.end(), [](const auto& operation) {
-    const auto value = ValueOf(operation);
-    return value && !value->written;
-  });
 }
 
 bool AreAlike(const MemoryBatchWork& one, const MemoryBatchWork& other) {

@@ -2,7 +2,7 @@
 // several operations.
 #pragma once
 
-#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/graph/work.h"
 
 namespace cuspan {
 
@@ -24,8 +24,6 @@ std::vector<MemoryOperation> OperationsOf(const MemoryBatchWork& work);
 // Posts it to the stream; CUDA_ERROR_INVALID_VALUE if memory was freed since.
 Error PostMemoryBatch(Session& session, const StreamTarget& target, const MemoryBatchWork& work);
 
-// True if the work waits for a value.
-bool WaitsForValue(const MemoryBatchWork& work);
 // True if the two differ only in parts changeable after instantiation: addresses, values and wait
 // conditions.
 bool AreAlike(const MemoryBatchWork& one, const MemoryBatchWork& other);

@@ -2,7 +2,7 @@
 // without it.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 

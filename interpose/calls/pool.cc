@@ -3,11 +3,11 @@
 #include <cstring>
 #include <optional>
 
+#include "interpose/calls/base/synchronous_memory.h"
 #include "interpose/calls/device.h"
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/peer_memory.h"
-#include "interpose/calls/synchronous_memory.h"
 #include "interpose/calls/virtual_memory.h"
 #include "interpose/client/pools.h"
 

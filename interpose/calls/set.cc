@@ -1,8 +1,8 @@
 #include "interpose/calls/set.h"
 
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/base/synchronous_memory.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/pinned.h"
-#include "interpose/calls/synchronous_memory.h"
 #include "protocol/api/box.h"
 
 namespace cuspan {

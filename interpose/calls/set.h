@@ -1,7 +1,7 @@
 // Setting device memory to a value.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 

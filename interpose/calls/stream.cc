@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "interpose/calls/attributes.h"
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/base/attributes.h"
+#include "interpose/calls/graph/in_stream.h"
 
 namespace cuspan {
 

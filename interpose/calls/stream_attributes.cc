@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/mutex.h"
-#include "interpose/calls/attributes.h"
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/attributes.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 namespace {

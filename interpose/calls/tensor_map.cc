@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/client/context_connection.h"
 
 namespace cuspan {

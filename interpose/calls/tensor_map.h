@@ -4,7 +4,7 @@
 
 #include <cuda.h>
 
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 #include "interpose/client/session.h"
 #include "ops.gen.h"
 

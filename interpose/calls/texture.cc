@@ -1,6 +1,6 @@
 #include "interpose/calls/texture.h"
 
-#include "interpose/calls/object_table.h"
+#include "interpose/calls/base/object_table.h"
 
 namespace cuspan {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 namespace cuspan {
 

@@ -2,7 +2,7 @@
 // between processes of a run.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/client/virtual_memory.h"
 
 namespace cuspan {

@@ -7,10 +7,12 @@
 #include <cuda.h>
 
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "interpose/client/address_space.h"
 #include "interpose/client/arrays.h"
+#include "interpose/client/base/session_tables.h"
 #include "interpose/client/communicators.h"
 #include "interpose/client/copies.h"
 #include "interpose/client/devices.h"
@@ -65,17 +67,13 @@ class Session {
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   Communicators& communicators() { return communicators_; }
 
-  // Returns a table of a higher layer, notified of ended contexts. Created at the first use; one
-  // per type.
+  // Returns a table of a higher layer, one per type. Created at the first use. A ContextTable is
+  // notified of ended contexts. Threads: any; without a lock except at the first use.
   template <typename Table>
   Table& TableOf() {
-    // Never destroyed, like the session.
-    static Table* const table = [this] {
-      auto* const made = new Table;
-      devices_.AddTable(made);
-      return made;
-    }();
-    return *table;
+    return tables_.Of<Table>([this]([[maybe_unused]] Table& made) {
+      if constexpr (std::is_base_of_v<ContextTable, Table>) devices_.AddTable(&made);
+    });
   }
 
  private:
@@ -86,6 +84,7 @@ class Session {
                         std::vector<DeviceDescription> devices);
 
   // Each member uses those above it.
+  SessionTables tables_;
   ConnectionCommon common_{PythonWaits::Start()};
   SharedRegion region_{[this] { return devices_.Connections(); }};
   ManagedVariables managed_variables_{&region_};

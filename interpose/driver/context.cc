@@ -1,7 +1,7 @@
 // Contexts.
 #include "interpose/calls/context.h"
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/device.h"
 #include "interpose/calls/device_settings.h"
 #include "interpose/calls/graph/capture.h"
@@ -30,8 +30,9 @@ bool ArePrimaryFlags(unsigned flags) {
   return AreDeviceFlags(flags) && (flags & CU_CTX_MAP_HOST) == 0;
 }
 
-Error SetPrimaryFlags(int device, unsigned flags) {
-  return ArePrimaryFlags(flags) ? SetDeviceFlags(device, flags) : Error(CUDA_ERROR_INVALID_VALUE);
+Error SetPrimaryFlags(Session& session, int device, unsigned flags) {
+  return ArePrimaryFlags(flags) ? SetDeviceFlags(session, device, flags)
+                                : Error(CUDA_ERROR_INVALID_VALUE);
 }
 
 bool IsActive(Session& session, int device) {
@@ -40,7 +41,8 @@ bool IsActive(Session& session, int device) {
 }
 
 Error WaitForContext(Session& session, const Context& context) {
-  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, context.device()));
+  if (AnyCapture(session))
+    CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, context.device()));
   return session.devices().Synchronize(context);
 }
 
@@ -69,7 +71,9 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
-  return AboutDevice(device, [&](Session&, int number) { return SetPrimaryFlags(number, flags); });
+  return AboutDevice(device, [&](Session& session, int number) {
+    return SetPrimaryFlags(session, number, flags);
+  });
 }
 // Form before CUDA 11: fails if the context is active.
 #undef cuDevicePrimaryCtxSetFlags
@@ -77,14 +81,14 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flag
   return AboutDevice(device, [&](Session& session, int number) -> Error {
     if (!ArePrimaryFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
     if (IsActive(session, number)) return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
-    return SetPrimaryFlags(number, flags);
+    return SetPrimaryFlags(session, number, flags);
   });
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   const auto tell = [&](Session& session, int number) -> Error {
     if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *flags = DeviceFlags(number);
+    *flags = DeviceFlags(session, number);
     *active = IsActive(session, number) ? 1 : 0;
     return CUDA_SUCCESS;
   };
@@ -230,18 +234,18 @@ CUSPAN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
 
 CUSPAN_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
   // Destroyed contexts have flags, too.
-  return AnswerFromTables([&](Session&) -> Error {
+  return AnswerFromTables([&](Session& session) -> Error {
     const Context* const context = ThisThread().contexts.top();
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *flags = FlagsOf(*context);
+    *flags = FlagsOf(session, *context);
     return CUDA_SUCCESS;
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSetFlags(unsigned flags) {
-  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
-    return SetFlags(connection.context(), flags);
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
+    return SetFlags(session, connection.context(), flags);
   });
 }
 
@@ -274,16 +278,16 @@ CUSPAN_EXPORT CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
-  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *config = DeviceCacheConfig(connection.device());
+    *config = DeviceCacheConfig(session, connection.device());
     return CUDA_SUCCESS;
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
-  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
-    return SetDeviceCacheConfig(connection.device(), config);
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
+    return SetDeviceCacheConfig(session, connection.device(), config);
   });
 }
 

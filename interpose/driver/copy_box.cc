@@ -2,7 +2,7 @@
 #include "interpose/driver/copy_box.h"
 
 #include "interpose/calls/context.h"
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/pool.h"
 #include "interpose/driver/entry.h"
 

@@ -23,7 +23,7 @@
 #include <type_traits>
 
 #include "common/cancellation.h"
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/driver/api.h"
 
 namespace cuspan {

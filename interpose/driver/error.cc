@@ -1,5 +1,5 @@
 // Names and descriptions of errors.
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 
 #include "interpose/driver/entry.h"
 

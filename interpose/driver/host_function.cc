@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/driver/entry.h"
 
 namespace cuspan {

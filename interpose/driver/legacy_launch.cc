@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/driver/launch.h"
 
 namespace cuspan {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/kernel.h"
 #include "interpose/driver/launch.h"
 

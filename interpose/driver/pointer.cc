@@ -2,8 +2,8 @@
 #include <cstring>
 #include <optional>
 
+#include "interpose/calls/base/synchronous_memory.h"
 #include "interpose/calls/context.h"
-#include "interpose/calls/synchronous_memory.h"
 #include "interpose/driver/entry.h"
 #include "protocol/api/address_plan.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/cancellation.h"
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/client/communicators.h"
 #include "interpose/nccl/api.h"
 #include "interpose/nccl/group.h"

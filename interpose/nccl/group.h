@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/client/communicators.h"
 #include "protocol/nccl/nccl.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "common/format.h"
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/pci_bus_id.h"
 #include "interpose/nvml/library.h"
 #include "interpose/nvml/text.h"

@@ -1,7 +1,7 @@
 // Copies of rows with a pitch, in memory and in arrays.
 #include <algorithm>
 
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/nodes.h"
 #include "interpose/runtime/copy_box.h"
 

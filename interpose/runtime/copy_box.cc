@@ -1,6 +1,6 @@
 // Copies of boxes between memory and arrays, on one device and between two.
 #include "interpose/runtime/copy_box.h"
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {

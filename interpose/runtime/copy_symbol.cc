@@ -1,5 +1,5 @@
 // Copies to and from __device__ and __constant__ variables.
-#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/kernel.h"
 

@@ -3,8 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/calls/device.h"
+#include "interpose/calls/graph/capture.h"
 #include "interpose/client/base/thread_state.h"
 #include "interpose/runtime/array_format.h"
 #include "interpose/runtime/caller.h"
@@ -266,7 +267,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSynchronize() {
   return Answer([&] {
     // Opens the device: CUDA creates its context here.
     return OnCurrentDevice([](Session& session, ContextConnection& connection) -> Error {
-      if (AnyCapture())
+      if (AnyCapture(session))
         CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, connection.device()));
       return session.devices().Synchronize(connection.context());
     });

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 #include "interpose/runtime/device_properties_12.h"
 
 namespace cuspan {

@@ -18,16 +18,17 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags) {
   return Answer([&] {
-    return WithSession([&](Session&) { return SetDeviceFlags(CurrentDevice(), flags); });
+    return WithSession(
+        [&](Session& session) { return SetDeviceFlags(session, CurrentDevice(), flags); });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   return Answer([&]() -> Error {
     if (flags == nullptr) return cudaErrorInvalidValue;
-    return WithSession([&](Session&) -> Error {
+    return WithSession([&](Session& session) -> Error {
       // Always reported by CUDA since unified addressing.
-      *flags = DeviceFlags(CurrentDevice()) | cudaDeviceMapHost;
+      *flags = DeviceFlags(session, CurrentDevice()) | cudaDeviceMapHost;
       return cudaSuccess;
     });
   });
@@ -39,7 +40,7 @@ CUSPAN_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags, unsi
       std::shared_ptr<ContextConnection> connection;
       if (device < 0 || device >= session.devices().count()) return cudaErrorInvalidDevice;
       if ((flags & cudaInitDeviceFlagsAreValid) != 0) {
-        CUSPAN_RETURN_IF_FAILED(SetDeviceFlags(device, device_flags));
+        CUSPAN_RETURN_IF_FAILED(SetDeviceFlags(session, device, device_flags));
       }
       return session.devices().Open(device, &connection);
     });
@@ -66,8 +67,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSetLimit(cudaLimit limit, std::size_t value)
 CUSPAN_EXPORT cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
   return Answer([&]() -> Error {
     if (config == nullptr) return cudaErrorInvalidValue;
-    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
-      *config = static_cast<cudaFuncCache>(DeviceCacheConfig(connection.device()));
+    return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+      *config = static_cast<cudaFuncCache>(DeviceCacheConfig(session, connection.device()));
       return cudaSuccess;
     });
   });
@@ -78,8 +79,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
     if (config < cudaFuncCachePreferNone || config > cudaFuncCachePreferEqual) {
       return cudaErrorInvalidValue;
     }
-    return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
-      return SetDeviceCacheConfig(connection.device(), static_cast<CUfunc_cache>(config));
+    return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
+      return SetDeviceCacheConfig(session, connection.device(), static_cast<CUfunc_cache>(config));
     });
   });
 }

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "common/cancellation.h"
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 #include "interpose/runtime/api.h"
 
 namespace cuspan {

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 #include "interpose/client/base/thread_state.h"
 #include "interpose/load/load.h"
 #include "interpose/runtime/entry.h"

@@ -1,6 +1,7 @@
 // Functions of the program run in stream order.
 #include "interpose/calls/host_function.h"
 
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/runtime/entry.h"
 
 namespace cuspan {

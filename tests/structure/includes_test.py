@@ -24,7 +24,7 @@ MAY_INCLUDE = {
 
 # Allowed folders of included headers inside interpose, by folder: client <- calls <- the API folders. The folder load
 # includes none of them, and they include only its public header.
-ROOMS_OF_INTERPOSE = {
+FOLDERS_OF_INTERPOSE = {
     "client": {"client"},
     "calls": {"client", "calls", "load"},
     "runtime": {"client", "calls", "runtime", "load"},
@@ -34,11 +34,18 @@ ROOMS_OF_INTERPOSE = {
     "process": {"client", "process"},
     "load": {"load"},
 }
-DOOR_OF_LOAD = "interpose/load/load.h"
+PUBLIC_HEADER_OF_LOAD = "interpose/load/load.h"
+# The same inside interpose/calls: base <- graph <- files directly in calls <- execution.
+FOLDERS_OF_CALLS = {
+    "base": set(),
+    "graph": {"base"},
+    "": {"base", "graph"},
+    "execution": {"base", "graph", ""},
+}
 
 # The same for proxy: gpu <- streams <- objects <- bulk, nccl <- sharing <- session <- handlers <- files directly in
 # proxy. Libraries beside them: ptx <- {kernel_class, slicing, softgpu}.
-ROOMS_OF_PROXY = {
+FOLDERS_OF_PROXY = {
     "ptx": set(),
     "kernel_class": {"ptx"},
     "slicing": {"ptx"},
@@ -55,7 +62,7 @@ ROOMS_OF_PROXY = {
 }
 
 # The same for launcher: text, host, allocator <- run <- batch <- starter <- agent <- metrics, doctor <- command.
-ROOMS_OF_LAUNCHER = {
+FOLDERS_OF_LAUNCHER = {
     "text": set(),
     "host": {"text"},
     "allocator": set(),
@@ -67,7 +74,7 @@ ROOMS_OF_LAUNCHER = {
     "doctor": {"text", "host", "allocator", "run", "batch", "starter", "agent"},
     "command": {"text", "host", "run", "batch", "starter", "metrics", "doctor"},
 }
-ROOMS = {"proxy": ROOMS_OF_PROXY, "launcher": ROOMS_OF_LAUNCHER}
+FOLDERS = {"proxy": FOLDERS_OF_PROXY, "launcher": FOLDERS_OF_LAUNCHER}
 
 # Generated headers.
 GENERATED = (".gen.h", ".pb.h")
@@ -94,16 +101,20 @@ def problems_of(root, path):
         if target in LAYERS and target not in MAY_INCLUDE.get(layer, LAYERS):
             yield f"{name}:{line}: {layer} must not include {included}"
         if layer == "interpose" and target == "interpose":
-            room, other = name.split("/")[1], included.split("/")[1]
-            if other not in ROOMS_OF_INTERPOSE.get(room, {other}):
-                yield f"{name}:{line}: interpose/{room} must not include {included}"
-            elif other == "load" != room and included != DOOR_OF_LOAD:
-                yield f"{name}:{line}: {included} is only for interpose/load; others take {DOOR_OF_LOAD}"
-        if layer in ROOMS and target == layer:
-            room, other = (path_name.split("/")[1] if path_name.count("/") > 1 else None for path_name in (name, included))
+            folder, other = name.split("/")[1], included.split("/")[1]
+            if other not in FOLDERS_OF_INTERPOSE.get(folder, {other}):
+                yield f"{name}:{line}: interpose/{folder} must not include {included}"
+            elif other == "load" != folder and included != PUBLIC_HEADER_OF_LOAD:
+                yield f"{name}:{line}: {included} is only for interpose/load; others take {PUBLIC_HEADER_OF_LOAD}"
+        if name.startswith("interpose/calls/") and included.startswith("interpose/calls/"):
+            own, other = ("/".join(path_name.split("/")[2:-1]) for path_name in (name, included))
+            if other != own and other not in FOLDERS_OF_CALLS.get(own, ()):
+                yield f"{name}:{line}: interpose/calls/{own} must not include {included}"
+        if layer in FOLDERS and target == layer:
+            folder, other = (path_name.split("/")[1] if path_name.count("/") > 1 else None for path_name in (name, included))
             # Files directly in the layer's folder may include from all its folders.
-            if room is not None and other != room and other not in ROOMS[layer].get(room, ()):
-                yield f"{name}:{line}: {layer}/{room} must not include {included}"
+            if folder is not None and other != folder and other not in FOLDERS[layer].get(folder, ()):
+                yield f"{name}:{line}: {layer}/{folder} must not include {included}"
         if quoted and layer in LAYERS and "/" not in included and not included.endswith(GENERATED):
             yield f'{name}:{line}: "{included}" is not written from the root of the repository'
         if ".." in included.split("/"):
@@ -116,6 +127,42 @@ def problems_of(root, path):
             yield f"{name}:{line}: {included} does not exist"
 
 
+def folders_by_include(root):
+    """Folder of each source: {folder: {included folder: [(source, header)]}}, without the folder itself."""
+    arrows = {}
+    for path in sources(root, LAYERS):
+        name = path.relative_to(root)
+        to = arrows.setdefault(name.parent.as_posix(), {})
+        for _, included, quoted in includes(path):
+            folder = pathlib.PurePosixPath(included).parent.as_posix()
+            if quoted and folder != name.parent.as_posix() and (root / included).is_file():
+                to.setdefault(folder, []).append((name.as_posix(), included))
+    return arrows
+
+
+def circles(arrows):
+    """Sets of folders including one another, directly or through others (strongly connected components)."""
+    reached = {}
+    for start in arrows:
+        seen, unvisited = set(), list(arrows[start])
+        while unvisited:
+            folder = unvisited.pop()
+            if folder not in seen:
+                seen.add(folder)
+                unvisited.extend(arrows.get(folder, ()))
+        reached[start] = seen
+    return sorted({tuple(sorted(other for other in reached[folder] if folder in reached.get(other, ())))
+                   for folder in arrows if folder in reached[folder]})
+
+
+def circle_problems(root):
+    arrows = folders_by_include(root)
+    for circle in circles(arrows):
+        examples = [f"{source} includes {header}" for folder in circle for other in circle
+                    for source, header in arrows[folder].get(other, ())[:1]]
+        yield f"{', '.join(circle)} include one another: {'; '.join(examples)}"
+
+
 def all_problems(root):
     return [problem for path in sources(root, LAYERS + ("tests", "bench")) for problem in problems_of(root, path)]
 
@@ -124,6 +171,13 @@ class Includes(unittest.TestCase):
     def test_the_repository(self):
         self.assertGreater(sum(1 for _ in sources(ROOT, LAYERS)), 20, "the sources were not found")
         self.assertEqual(all_problems(ROOT), [])
+
+    def test_no_folders_include_one_another(self):
+        arrows = folders_by_include(ROOT)
+        problems = list(circle_problems(ROOT))
+        print(f"{len(arrows)} folders, {sum(map(len, arrows.values()))} includes between folders, {len(problems)} circles")
+        self.assertGreater(len(arrows), 50, "the folders were not found")
+        self.assertEqual(problems, [])
 
     def test_headers_are_guarded_once(self):
         unguarded = [str(path.relative_to(ROOT)) for path in sources(ROOT, LAYERS + ("tests", "bench"))
@@ -154,37 +208,57 @@ class TheTestItself(unittest.TestCase):
             for target in targets:
                 self.assertEqual(self.found(f"{layer}/a.cc", f'#include "{target}/b.h"\n', [f"{target}/b.h"]), [])
 
-    def test_rooms_of_interpose(self):
-        for room, target in (("client", "calls"), ("client", "runtime"), ("client", "load"), ("calls", "runtime"),
+    def test_folders_of_interpose(self):
+        for folder, target in (("client", "calls"), ("client", "runtime"), ("client", "load"), ("calls", "runtime"),
                              ("calls", "driver"), ("runtime", "driver"), ("driver", "runtime"), ("load", "client")):
-            problems = self.found(f"interpose/{room}/a.cc", f'#include "interpose/{target}/b.h"\n',
+            problems = self.found(f"interpose/{folder}/a.cc", f'#include "interpose/{target}/b.h"\n',
                                   [f"interpose/{target}/b.h"])
-            self.assertEqual(problems, [f"interpose/{room}/a.cc:1: interpose/{room} must not include "
+            self.assertEqual(problems, [f"interpose/{folder}/a.cc:1: interpose/{folder} must not include "
                                         f"interpose/{target}/b.h"])
-        for room, targets in ROOMS_OF_INTERPOSE.items():
+        for folder, targets in FOLDERS_OF_INTERPOSE.items():
             for target in targets:
-                header = DOOR_OF_LOAD if target == "load" else f"interpose/{target}/b.h"
-                self.assertEqual(self.found(f"interpose/{room}/a.cc", f'#include "{header}"\n', [header]), [])
+                header = PUBLIC_HEADER_OF_LOAD if target == "load" else f"interpose/{target}/b.h"
+                self.assertEqual(self.found(f"interpose/{folder}/a.cc", f'#include "{header}"\n', [header]), [])
         inner = "interpose/load/patch.h"
         self.assertEqual(len(self.found("interpose/calls/a.cc", f'#include "{inner}"\n', [inner])), 1)
 
-    def test_rooms_of_proxy_and_launcher(self):
-        for layer, rooms in ROOMS.items():
-            for room in rooms:
-                for other in rooms.keys() - {room}:
+    def test_folders_of_proxy_and_launcher(self):
+        for layer, folders in FOLDERS.items():
+            for folder in folders:
+                for other in folders.keys() - {folder}:
                     header = f"{layer}/{other}/b.h"
-                    problems = self.found(f"{layer}/{room}/a.cc", f'#include "{header}"\n', [header])
-                    wrong = [] if other in rooms[room] else [f"{layer}/{room}/a.cc:1: {layer}/{room} must not include {header}"]
+                    problems = self.found(f"{layer}/{folder}/a.cc", f'#include "{header}"\n', [header])
+                    wrong = [] if other in folders[folder] else [f"{layer}/{folder}/a.cc:1: {layer}/{folder} must not include {header}"]
                     self.assertEqual(problems, wrong)
-            self.assertEqual(len(self.found(f"{layer}/{room}/a.cc", f'#include "{layer}/b.h"\n', [f"{layer}/b.h"])), 1)
+            self.assertEqual(len(self.found(f"{layer}/{folder}/a.cc", f'#include "{layer}/b.h"\n', [f"{layer}/b.h"])), 1)
             self.assertEqual(len(self.found(f"{layer}/new/a.cc", f'#include "{header}"\n', [header])), 1)
 
-    def test_rooms_have_no_circle(self):
-        for rooms in (ROOMS_OF_INTERPOSE, *ROOMS.values()):
-            left = {room: others - {room} for room, others in rooms.items()}
-            while lowest := [room for room, others in left.items() if not others & left.keys()]:
-                for room in lowest:
-                    del left[room]
+    def test_folders_of_calls(self):
+        for folder, others in FOLDERS_OF_CALLS.items():
+            for other in FOLDERS_OF_CALLS.keys() - {folder}:
+                name, header = (f"interpose/calls/{each}/{file}".replace("//", "/")
+                                for each, file in ((folder, "a.cc"), (other, "b.h")))
+                problems = self.found(name, f'#include "{header}"\n', [header])
+                wrong = [] if other in others else [f"{name}:1: interpose/calls/{folder} must not include {header}"]
+                self.assertEqual(problems, wrong)
+
+    def test_circles(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, included in (("proxy/a/a.h", "proxy/b/b.h"), ("proxy/b/b.h", "proxy/c/c.h"), ("proxy/c/c.h", "proxy/d/d.h"),
+                                   ("proxy/d/d.h", "proxy/e/e.h"), ("proxy/e/e.h", ""), ("proxy/c/d.cc", "proxy/b/b.h")):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(f'#include "{included}"\n' if included else "", encoding="utf-8")
+            self.assertEqual(list(circle_problems(root)),
+                             ["proxy/b, proxy/c include one another: proxy/b/b.h includes proxy/c/c.h; "
+                              "proxy/c/d.cc includes proxy/b/b.h"])
+
+    def test_tables_have_no_circle(self):
+        for folders in (FOLDERS_OF_INTERPOSE, FOLDERS_OF_CALLS, *FOLDERS.values()):
+            left = {folder: others - {folder} for folder, others in folders.items()}
+            while lowest := [folder for folder, others in left.items() if not others & left.keys()]:
+                for folder in lowest:
+                    del left[folder]
             self.assertEqual(left, {})
 
     def test_headers_with_a_home(self):

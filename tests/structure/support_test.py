@@ -56,7 +56,7 @@ class SupportTest(unittest.TestCase):
                         self.assertTrue(any(note not in ("not", "absent") for note in notes[base_of(call["function"])]))
 
     def test_the_document_has_a_reason_for_each_device_attribute_that_differs(self):
-        code = (ROOT / "interpose/calls/attributes.cc").read_text(encoding="utf-8")
+        code = (ROOT / "interpose/calls/base/attributes.cc").read_text(encoding="utf-8")
         document = (ROOT / "docs/support.md").read_text(encoding="utf-8")
         section = document.partition("\n## Device attributes\n")[2].partition("\n## ")[0]
         rows = [row.split("|") for row in section.splitlines() if row.startswith("| `")]

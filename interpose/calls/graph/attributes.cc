@@ -1,13 +1,13 @@
 #include "interpose/calls/graph/attributes.h"
 
 #include "common/format.h"
-#include "interpose/calls/graph/nodes.h"
+#include "interpose/calls/graph/graph_table.h"
 
 namespace cuspan {
 namespace {
 
 Error WithKernel(CUgraphNode node, const std::function<Error(KernelWork&)>& use) {
-  return WithNode(node, [&](const Graphs::Place& place) -> Error {
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
     auto* const work = std::get_if<KernelWork>(&place.node->work);
     return work == nullptr ? Error(CUDA_ERROR_INVALID_VALUE) : use(*work);
   });

@@ -3,7 +3,7 @@
 
 #include <cuda.h>
 
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 
 namespace cuspan {
 

@@ -7,7 +7,6 @@
 #include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
-namespace {
 
 struct Capture {
   unsigned long long id = 0;
@@ -21,40 +20,21 @@ struct Capture {
   std::map<std::uint64_t, std::vector<GraphNode*>> streams;
 };
 
-// A stream taking part in a capture.
-struct CapturingStream {
-  std::shared_ptr<Capture> capture;
-  std::uint64_t connection = 0;  // Its context's generation.
-  bool made_by_program = false;  // False for a thread's default stream.
-  bool blocking = true;          // Synchronizes with the legacy stream.
-};
+namespace {
 
-struct CapturedRecord {
-  std::weak_ptr<Capture> capture;
-  std::vector<GraphNode*> nodes;
-};
+GraphTable& TableOf(Session& session) { return session.TableOf<GraphTable>(); }
 
-// Guarded by Graphs::mutex.
-struct State {
-  std::unordered_map<std::uint64_t, CapturingStream> by_stream;
-  std::unordered_map<std::uint64_t, CapturedRecord> records;  // Indexed by event.
-};
-
-State& TheState() {
-  static auto* const state = new State;  // Never destroyed, like the session.
-  return *state;
-}
-
-std::shared_ptr<Capture> FindCapture(std::uint64_t stream) {
-  const State& state = TheState();
-  const auto known = state.by_stream.find(stream);
-  return known == state.by_stream.end() ? nullptr : known->second.capture;
+std::shared_ptr<Capture> FindCapture(const GraphTable& table, std::uint64_t stream)
+    CUSPAN_REQUIRES(table.mutex) {
+  const auto known = table.capturing.find(stream);
+  return known == table.capturing.end() ? nullptr : known->second.capture;
 }
 
 // Returns the capture with the event's latest record, or null.
-std::shared_ptr<Capture> CaptureOfRecord(CUevent event) {
-  const auto record = TheState().records.find(NumberOf(event));
-  return record == TheState().records.end() ? nullptr : record->second.capture.lock();
+std::shared_ptr<Capture> CaptureOfRecord(const GraphTable& table, CUevent event)
+    CUSPAN_REQUIRES(table.mutex) {
+  const auto record = table.records.find(NumberOf(event));
+  return record == table.records.end() ? nullptr : record->second.capture.lock();
 }
 
 // True if the capture forbids unsafe calls to this thread. The capture's mode sets the rule; the
@@ -73,33 +53,34 @@ bool Forbids(const Capture& capture) {
   }
 }
 
-void CountCaptures() {
-  captures_active.store(static_cast<int>(TheState().by_stream.size()), std::memory_order_release);
+void CountCaptures(GraphTable& table) CUSPAN_REQUIRES(table.mutex) {
+  table.capturing_count.store(table.capturing.size(), std::memory_order_release);
 }
 
-void Join(const Session& session, const StreamTarget& target, std::shared_ptr<Capture> capture) {
+void Join(Session& session, GraphTable& table, const StreamTarget& target,
+          std::shared_ptr<Capture> capture) CUSPAN_REQUIRES(table.mutex) {
   const auto made = session.streams().Find(target.stream);
-  TheState().by_stream[target.stream] = {
-      std::move(capture), target.connection->number(), made != nullptr,
-      made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) == 0};
-  CountCaptures();
+  table.capturing[target.stream] = {std::move(capture), target.connection->number(),
+                                    made != nullptr,
+                                    made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) == 0};
+  CountCaptures(table);
 }
 
 // Removes the capture's streams and records.
-void Leave(const std::shared_ptr<Capture>& capture) {
-  State& state = TheState();
-  std::erase_if(state.by_stream,
+void Leave(GraphTable& table, const std::shared_ptr<Capture>& capture)
+    CUSPAN_REQUIRES(table.mutex) {
+  std::erase_if(table.capturing,
                 [&](const auto& entry) { return entry.second.capture == capture; });
-  std::erase_if(state.records,
+  std::erase_if(table.records,
                 [&](const auto& entry) { return entry.second.capture.lock() == capture; });
-  CountCaptures();
+  CountCaptures(table);
 }
 
 // Removes streams destroyed alone or with their contexts. If the origin of a capture is destroyed,
 // removes the capture, since it cannot be ended.
-void ForgetGone(Session& session) {
+void ForgetGone(Session& session, GraphTable& table) CUSPAN_REQUIRES(table.mutex) {
   std::vector<std::shared_ptr<Capture>> ended;
-  std::erase_if(TheState().by_stream, [&](const auto& entry) {
+  std::erase_if(table.capturing, [&](const auto& entry) {
     const auto& [stream, capturing] = entry;
     const bool alive = session.devices().ConnectionNumbered(capturing.connection) != nullptr;
     if (alive && (!capturing.made_by_program || session.streams().Find(stream) != nullptr))
@@ -108,18 +89,18 @@ void ForgetGone(Session& session) {
     if (stream == capturing.capture->origin) ended.push_back(capturing.capture);
     return true;
   });
-  CountCaptures();
+  CountCaptures(table);
   for (const auto& capture : ended) {
-    Leave(capture);
-    if (capture->own_graph) Graphs::Get().Destroy(capture->graph->handle);
+    Leave(table, capture);
+    if (capture->own_graph) table.graphs.Destroy(capture->graph->handle);
   }
 }
 
 // The legacy stream synchronizes with blocking streams; captures cannot record this. Its use
 // invalidates their captures, except relaxed ones and other threads' thread-local ones.
-Error RefuseLegacy() {
+Error RefuseLegacy(const GraphTable& table) CUSPAN_REQUIRES(table.mutex) {
   bool refused = false;
-  for (const auto& [stream, capturing] : TheState().by_stream) {
+  for (const auto& [stream, capturing] : table.capturing) {
     const auto& capture = capturing.capture;
     if (!capturing.blocking) continue;
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
@@ -134,10 +115,11 @@ Error RefuseLegacy() {
 }
 
 // Finds the capture of calls into `target`; null if it is not capturing.
-Error CaptureFor(Session& session, const StreamTarget& target, std::shared_ptr<Capture>* capture) {
-  ForgetGone(session);
-  *capture = FindCapture(target.stream);
-  if (*capture == nullptr) return target.stream == 0 ? RefuseLegacy() : CUDA_SUCCESS;
+Error CaptureFor(Session& session, GraphTable& table, const StreamTarget& target,
+                 std::shared_ptr<Capture>* capture) CUSPAN_REQUIRES(table.mutex) {
+  ForgetGone(session, table);
+  *capture = FindCapture(table, target.stream);
+  if (*capture == nullptr) return target.stream == 0 ? RefuseLegacy(table) : CUDA_SUCCESS;
   return (*capture)->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
@@ -146,28 +128,29 @@ void Merge(std::vector<GraphNode*>& into, const std::vector<GraphNode*>& nodes) 
     if (std::find(into.begin(), into.end(), node) == into.end()) into.push_back(node);
 }
 
-GraphNode* AddNode(Capture& capture, std::uint64_t stream, Work work, int device) {
+GraphNode* AddNode(Graphs& graphs, Capture& capture, std::uint64_t stream, Work work, int device) {
   GraphNode* const node = capture.graph->Add(std::move(work), capture.streams[stream], device);
-  Graphs::Get().Name(capture.graph, node);
+  graphs.Name(capture.graph, node);
   capture.streams[stream] = {node};
   return node;
 }
 
-Error Begin(Session& session, const StreamTarget& target, CUstreamCaptureMode mode,
-            std::shared_ptr<Graph> graph, std::vector<GraphNode*> dependencies) {
+Error Begin(Session& session, GraphTable& table, const StreamTarget& target,
+            CUstreamCaptureMode mode, std::shared_ptr<Graph> graph,
+            std::vector<GraphNode*> dependencies) CUSPAN_REQUIRES(table.mutex) {
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
   if (target.stream == 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (FindCapture(target.stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (FindCapture(table, target.stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
   capture->id = NextHandle();
   capture->own_graph = graph == nullptr;
-  capture->graph = graph != nullptr ? std::move(graph) : Graphs::Get().Create();
+  capture->graph = graph != nullptr ? std::move(graph) : table.graphs.Create();
   capture->origin = target.stream;
   capture->thread = ThisThread().number;
   capture->mode = mode;
   capture->streams[target.stream] = std::move(dependencies);
-  Join(session, target, std::move(capture));
+  Join(session, table, target, std::move(capture));
   return CUDA_SUCCESS;
 }
 
@@ -182,9 +165,10 @@ bool AllJoined(const Capture& capture) {
 
 // If `graph` is null, the program's graph stays; one made by the capture is destroyed, since it
 // would have no user.
-Error End(const StreamTarget& target, CUgraph* graph) {
+Error End(GraphTable& table, const StreamTarget& target, CUgraph* graph)
+    CUSPAN_REQUIRES(table.mutex) {
   if (graph != nullptr) *graph = nullptr;
-  const std::shared_ptr<Capture> capture = FindCapture(target.stream);
+  const std::shared_ptr<Capture> capture = FindCapture(table, target.stream);
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   if (capture->origin != target.stream) {
     capture->invalid = true;
@@ -192,47 +176,48 @@ Error End(const StreamTarget& target, CUgraph* graph) {
   }
   if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != ThisThread().number)
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  Leave(capture);
+  Leave(table, capture);
   const Error result = capture->invalid       ? Error(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
                        : !AllJoined(*capture) ? Error(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
                                               : Error(CUDA_SUCCESS);
   if (capture->own_graph && (result.failed() || graph == nullptr))
-    Graphs::Get().Destroy(capture->graph->handle);
+    table.graphs.Destroy(capture->graph->handle);
   else if (graph != nullptr && !result.failed())
     *graph = HandleOf(*capture->graph);
   return result;
 }
 
-// Calls use(Session&, const StreamTarget&) → Error with Graphs::mutex held.
+// Calls use(Session&, GraphTable&, const StreamTarget&) → Error with the table's mutex held.
 template <typename Use>
 Error AboutCapture(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-    std::lock_guard lock(Graphs::Get().mutex);
-    return use(session, target);
+    GraphTable& table = TableOf(session);
+    const MutexLock lock(table.mutex);
+    return use(session, table, target);
   });
 }
 
 // Finds nodes by their handles; they must be in `graph`.
-Error FindNodes(const Graph& graph, const CUgraphNode* nodes, std::size_t count,
+Error FindNodes(Graphs& graphs, const Graph& graph, const CUgraphNode* nodes, std::size_t count,
                 std::vector<GraphNode*>* found) {
   if (nodes == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    const Graphs::Place place = Graphs::Get().Find(nodes[i]);
+    const NodeInGraph place = graphs.Find(nodes[i]);
     if (place.node == nullptr || place.graph.get() != &graph) return CUDA_ERROR_INVALID_VALUE;
     found->push_back(place.node);
   }
   return CUDA_SUCCESS;
 }
 
-Error UpdateDependencies(const StreamTarget& target, const CUgraphNode* nodes, std::size_t count,
-                         unsigned flags) {
-  const std::shared_ptr<Capture> capture = FindCapture(target.stream);
+Error UpdateDependencies(GraphTable& table, const StreamTarget& target, const CUgraphNode* nodes,
+                         std::size_t count, unsigned flags) CUSPAN_REQUIRES(table.mutex) {
+  const std::shared_ptr<Capture> capture = FindCapture(table, target.stream);
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
   std::vector<GraphNode*> found;
-  CUSPAN_RETURN_IF_FAILED(FindNodes(*capture->graph, nodes, count, &found));
+  CUSPAN_RETURN_IF_FAILED(FindNodes(table.graphs, *capture->graph, nodes, count, &found));
   std::vector<GraphNode*>& dependencies = capture->streams[target.stream];
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) dependencies.clear();
   Merge(dependencies, found);
@@ -241,22 +226,22 @@ Error UpdateDependencies(const StreamTarget& target, const CUgraphNode* nodes, s
 
 }  // namespace
 
-constinit std::atomic<int> captures_active{0};
-
 Error RefuseCapture(Session& session, const StreamTarget& target) {
-  std::lock_guard lock(Graphs::Get().mutex);
+  GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
+  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
   if (capture == nullptr) return CUDA_SUCCESS;
   capture->invalid = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 Error RefuseCaptureOnDevice(Session& session, int device) {
-  std::lock_guard lock(Graphs::Get().mutex);
-  ForgetGone(session);
+  GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
+  ForgetGone(session, table);
   bool refused = false;
-  for (const auto& [stream, capturing] : TheState().by_stream) {
+  for (const auto& [stream, capturing] : table.capturing) {
     const auto connection = session.devices().ConnectionNumbered(capturing.connection);
     if (connection == nullptr || connection->device() != device) continue;
     capturing.capture->invalid = true;
@@ -265,13 +250,12 @@ Error RefuseCaptureOnDevice(Session& session, int device) {
   return refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-Error RefuseUnsafe() {
-  Session* const session = Session::IfStarted();
-  if (session == nullptr) return CUDA_SUCCESS;
-  std::lock_guard lock(Graphs::Get().mutex);
-  ForgetGone(*session);
+Error RefuseUnsafe(Session& session) {
+  GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
+  ForgetGone(session, table);
   bool refused = false;
-  for (const auto& [stream, capturing] : TheState().by_stream) {
+  for (const auto& [stream, capturing] : table.capturing) {
     if (!Forbids(*capturing.capture)) continue;
     capturing.capture->invalid = true;
     refused = true;
@@ -282,45 +266,46 @@ Error RefuseUnsafe() {
 Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
                   bool* captured) {
   *captured = false;
-  std::lock_guard lock(Graphs::Get().mutex);
+  GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
+  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
   if (capture == nullptr) return CUDA_SUCCESS;
   Work work;
-  const NewNode place{capture->graph, capture->streams[target.stream]};
+  const NewNode place{table.graphs, capture->graph, capture->streams[target.stream]};
   if (const Described described = make_work(place, &work); described.error.failed()) {
     capture->invalid = capture->invalid || described.ends_capture;
     return described.error;
   }
-  AddNode(*capture, target.stream, std::move(work), target.connection->device());
+  AddNode(table.graphs, *capture, target.stream, std::move(work), target.connection->device());
   *captured = true;
   return CUDA_SUCCESS;
 }
 
 Error CaptureRecord(Session& session, const StreamTarget& target, CUevent event, bool* captured) {
   *captured = false;
-  std::lock_guard lock(Graphs::Get().mutex);
+  GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
-  State& state = TheState();
+  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
   if (capture == nullptr) {
-    state.records.erase(NumberOf(event));
+    table.records.erase(NumberOf(event));
     return CUDA_SUCCESS;
   }
-  state.records[NumberOf(event)] = {capture, capture->streams[target.stream]};
+  table.records[NumberOf(event)] = {capture, capture->streams[target.stream]};
   *captured = true;
   return CUDA_SUCCESS;
 }
 
 Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, bool* captured) {
   *captured = false;
-  std::lock_guard lock(Graphs::Get().mutex);
+  GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
-  State& state = TheState();
-  const auto record = state.records.find(NumberOf(event));
+  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
+  const auto record = table.records.find(NumberOf(event));
   const std::shared_ptr<Capture> recorded =
-      record == state.records.end() ? nullptr : record->second.capture.lock();
+      record == table.records.end() ? nullptr : record->second.capture.lock();
   if (recorded == nullptr) {
     if (capture == nullptr) return CUDA_SUCCESS;
     // Work outside a capture cannot precede its nodes.
@@ -338,21 +323,23 @@ Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, b
   }
   // If the stream was not capturing, it joins.
   Merge(recorded->streams[target.stream], record->second.nodes);
-  Join(session, target, recorded);
+  Join(session, table, target, recorded);
   *captured = true;
   return CUDA_SUCCESS;
 }
 
-bool IsCaptured(CUevent event) {
-  if (!AnyCapture()) return false;
-  std::lock_guard lock(Graphs::Get().mutex);
-  return CaptureOfRecord(event) != nullptr;
+bool IsCaptured(Session& session, CUevent event) {
+  if (!AnyCapture(session)) return false;
+  const GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
+  return CaptureOfRecord(table, event) != nullptr;
 }
 
-Error RefuseCapturedEvent(CUevent event) {
-  if (!AnyCapture()) return CUDA_SUCCESS;
-  std::lock_guard lock(Graphs::Get().mutex);
-  const std::shared_ptr<Capture> capture = CaptureOfRecord(event);
+Error RefuseCapturedEvent(Session& session, CUevent event) {
+  if (!AnyCapture(session)) return CUDA_SUCCESS;
+  const GraphTable& table = TableOf(session);
+  const MutexLock lock(table.mutex);
+  const std::shared_ptr<Capture> capture = CaptureOfRecord(table, event);
   if (capture == nullptr) return CUDA_SUCCESS;
   capture->invalid = true;
   return CUDA_ERROR_CAPTURED_EVENT;
@@ -360,9 +347,11 @@ Error RefuseCapturedEvent(CUevent event) {
 
 CaptureState CaptureOf(const StreamTarget& target) {
   CaptureState out;
-  if (!AnyCapture()) return out;
-  std::lock_guard lock(Graphs::Get().mutex);
-  const std::shared_ptr<Capture> capture = FindCapture(target.stream);
+  Session* const session = Session::IfStarted();
+  if (session == nullptr || !AnyCapture(*session)) return out;
+  const GraphTable& table = TableOf(*session);
+  const MutexLock lock(table.mutex);
+  const std::shared_ptr<Capture> capture = FindCapture(table, target.stream);
   if (capture == nullptr) return out;
   out.status =
       capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -374,34 +363,42 @@ CaptureState CaptureOf(const StreamTarget& target) {
 }
 
 Error BeginCapture(CUstream stream, DefaultStream meaning, CUstreamCaptureMode mode) {
-  return AboutCapture(stream, meaning, [&](Session& session, const StreamTarget& target) {
-    return Begin(session, target, mode, nullptr, {});
-  });
+  return AboutCapture(stream, meaning,
+                      [&](Session& session, GraphTable& table, const StreamTarget& target)
+                          CUSPAN_REQUIRES(table.mutex) {
+                            return Begin(session, table, target, mode, nullptr, {});
+                          });
 }
 
 Error BeginCaptureToGraph(CUstream stream, DefaultStream meaning, CUgraph graph,
                           const CUgraphNode* dependencies, std::size_t count,
                           CUstreamCaptureMode mode) {
-  return AboutCapture(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
-    std::shared_ptr<Graph> found = Graphs::Get().Find(graph);
-    if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::vector<GraphNode*> nodes;
-    CUSPAN_RETURN_IF_FAILED(FindNodes(*found, dependencies, count, &nodes));
-    return Begin(session, target, mode, std::move(found), std::move(nodes));
-  });
+  return AboutCapture(
+      stream, meaning,
+      [&](Session& session, GraphTable& table, const StreamTarget& target)
+          CUSPAN_REQUIRES(table.mutex) -> Error {
+            std::shared_ptr<Graph> found = table.graphs.Find(graph);
+            if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+            std::vector<GraphNode*> nodes;
+            CUSPAN_RETURN_IF_FAILED(FindNodes(table.graphs, *found, dependencies, count, &nodes));
+            return Begin(session, table, target, mode, std::move(found), std::move(nodes));
+          });
 }
 
 Error EndCapture(CUstream stream, DefaultStream meaning, CUgraph* graph) {
   return AboutCapture(stream, meaning,
-                      [&](Session&, const StreamTarget& target) { return End(target, graph); });
+                      [&](Session&, GraphTable& table, const StreamTarget& target)
+                          CUSPAN_REQUIRES(table.mutex) { return End(table, target, graph); });
 }
 
 Error UpdateCaptureDependencies(CUstream stream, DefaultStream meaning,
                                 const CUgraphNode* dependencies, std::size_t count,
                                 unsigned flags) {
-  return AboutCapture(stream, meaning, [&](Session&, const StreamTarget& target) {
-    return UpdateDependencies(target, dependencies, count, flags);
-  });
+  return AboutCapture(stream, meaning,
+                      [&](Session&, GraphTable& table, const StreamTarget& target)
+                          CUSPAN_REQUIRES(table.mutex) {
+                            return UpdateDependencies(table, target, dependencies, count, flags);
+                          });
 }
 
 }  // namespace cuspan

@@ -4,13 +4,34 @@
 // Each stream keeps a list of nodes: the dependencies of its next node.
 #pragma once
 
-#include <type_traits>
+#include <functional>
+#include <vector>
 
-#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/graph/graph_table.h"
 
 namespace cuspan {
 
-// --- Calls putting work into a stream
+// True if a stream of the session is capturing. Takes no lock: libraries call it before nearly
+// every call.
+inline bool AnyCapture(Session& session) {
+  return session.TableOf<GraphTable>().capturing_count.load(std::memory_order_acquire) != 0;
+}
+// Same before a session exists.
+inline bool AnyCapture() {
+  Session* const session = Session::IfStarted();
+  return session != nullptr && AnyCapture(*session);
+}
+
+// --- Refusal of calls not allowed in a graph: ends the capture concerned, and returns the error.
+// Success if no capture is concerned.
+
+Error RefuseCapture(Session& session, const StreamTarget& target);
+Error RefuseCaptureOnDevice(Session& session, int device);
+// Same for calls possibly waiting for a device, or otherwise unknown to captures. Refused during a
+// capture forbidding them to the calling thread, see cuThreadExchangeStreamCaptureMode.
+Error RefuseUnsafe(Session& session);
+
+// --- Work put into a stream (in_stream.h)
 
 // Result of describing a call's work. A call refused because of its arguments does not affect a
 // capture. If only the driver refuses it, the capture ends (as on an H200 with runtime 13.0).
@@ -33,63 +54,9 @@ Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& 
 Error CaptureRecord(Session& session, const StreamTarget& target, CUevent event, bool* captured);
 Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, bool* captured);
 // True if an active capture contains the event's latest record.
-bool IsCaptured(CUevent event);
+bool IsCaptured(Session& session, CUevent event);
 // To be called before a wait for it: ends such a capture with CUDA_ERROR_CAPTURED_EVENT.
-Error RefuseCapturedEvent(CUevent event);
-
-// Calls body(Session&, const StreamTarget&) → Error or, in a capturing stream, make_work(Session&,
-// const StreamTarget&, [const NewNode&,] Work*) → Error or Described. Otherwise like OnStream.
-template <typename Body, typename Describe>
-Error InStream(CUstream stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
-  return WithSession([&](Session& session) -> Error {
-    StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-    if (AnyCapture()) [[unlikely]] {
-      bool captured = false;
-      CUSPAN_RETURN_IF_FAILED(CaptureWork(
-          session, target,
-          [&](const NewNode& place, Work* work) -> Described {
-            if constexpr (std::is_invocable_v<Describe, Session&, const StreamTarget&,
-                                              const NewNode&, Work*>)
-              return make_work(session, target, place, work);
-            else
-              return make_work(session, target, work);
-          },
-          &captured));
-      if (captured) return CUDA_SUCCESS;
-    }
-    CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.connection->TakePostedFailure();
-  });
-}
-
-// Same for the record of an event or the wait for one. In a capturing stream, `capture` changes the
-// dependencies. If `flags` say external, the node `external` does it at each launch instead.
-template <typename Body>
-Error EventInStream(CUevent event, CUstream stream, unsigned flags, DefaultStream meaning,
-                    decltype(CaptureRecord)* capture, const Work& external, Body&& body) {
-  static_assert(CU_EVENT_RECORD_EXTERNAL == 1 && CU_EVENT_WAIT_EXTERNAL == 1);
-  return WithSession([&](Session& session) -> Error {
-    StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-    const bool is_external = flags == CU_EVENT_RECORD_EXTERNAL;
-    bool captured = false;
-    if (AnyCapture()) {
-      const auto describe = [&](const NewNode&, Work* work) -> Error {
-        *work = external;
-        return CUDA_SUCCESS;
-      };
-      CUSPAN_RETURN_IF_FAILED(is_external ? CaptureWork(session, target, describe, &captured)
-                                          : capture(session, target, event, &captured));
-    }
-    if (captured) return CUDA_SUCCESS;
-    if (is_external) return CUDA_ERROR_ILLEGAL_STATE;
-    CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.connection->TakePostedFailure();
-  });
-}
+Error RefuseCapturedEvent(Session& session, CUevent event);
 
 // --- Calls of the program
 

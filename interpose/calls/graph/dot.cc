@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "common/format.h"
+#include "interpose/calls/graph/graph_table.h"
 #include "interpose/calls/graph/identity.h"
-#include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {
 namespace {
@@ -81,10 +81,11 @@ Error Write(const std::string& text, const char* path) {
 Error DrawGraph(CUgraph graph, const char* path) {
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::string text = "digraph cuda {\n";
-  CUSPAN_RETURN_IF_FAILED(WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    Draw(*found, &text);
-    return CUDA_SUCCESS;
-  }));
+  CUSPAN_RETURN_IF_FAILED(
+      WithGraph(graph, [&](Graphs&, const std::shared_ptr<Graph>& found) -> Error {
+        Draw(*found, &text);
+        return CUDA_SUCCESS;
+      }));
   return Write(text + "}\n", path);
 }
 

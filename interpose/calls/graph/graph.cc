@@ -4,23 +4,9 @@
 #include <deque>
 #include <unordered_map>
 
-#include "interpose/calls/memory_batch.h"
 #include "interpose/client/base/handles.h"
 
 namespace cuspan {
-
-CUgraphNodeType TypeOf(const Work& work) {
-  constexpr CUgraphNodeType kTypes[] = {
-      CU_GRAPH_NODE_TYPE_KERNEL,       CU_GRAPH_NODE_TYPE_MEMCPY,
-      CU_GRAPH_NODE_TYPE_MEMSET,       CU_GRAPH_NODE_TYPE_HOST,
-      CU_GRAPH_NODE_TYPE_GRAPH,        CU_GRAPH_NODE_TYPE_EMPTY,
-      CU_GRAPH_NODE_TYPE_WAIT_EVENT,   CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-      CU_GRAPH_NODE_TYPE_MEM_ALLOC,    CU_GRAPH_NODE_TYPE_MEM_FREE,
-      CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CU_GRAPH_NODE_TYPE_CONDITIONAL,
-      CU_GRAPH_NODE_TYPE_KERNEL};
-  static_assert(std::size(kTypes) == std::variant_size_v<Work>);
-  return kTypes[work.index()];
-}
 
 GraphNode* Graph::Add(Work work, std::vector<GraphNode*> dependencies, int device) {
   auto node = std::make_unique<GraphNode>();
@@ -29,11 +15,6 @@ GraphNode* Graph::Add(Work work, std::vector<GraphNode*> dependencies, int devic
   node->work = std::move(work);
   node->dependencies = std::move(dependencies);
   return nodes.emplace_back(std::move(node)).get();
-}
-
-Graphs& Graphs::Get() {
-  static auto* const graphs = new Graphs;  // Never destroyed, like the session.
-  return *graphs;
 }
 
 std::shared_ptr<Graph> Graphs::Create() {
@@ -78,9 +59,9 @@ std::shared_ptr<Graph> Graphs::Find(CUgraph graph) {
   return known == graphs_.end() ? nullptr : known->second;
 }
 
-Graphs::Place Graphs::Find(CUgraphNode node) {
+NodeInGraph Graphs::Find(CUgraphNode node) {
   const auto known = nodes_.find(NumberOf(node));
-  return known == nodes_.end() ? Place{} : known->second;
+  return known == nodes_.end() ? NodeInGraph{} : known->second;
 }
 
 void Graphs::Destroy(std::uint64_t graph) {
@@ -100,7 +81,7 @@ void Graphs::DestroyPartsOf(const GraphNode& node) {
     for (const auto& body : condition->bodies) Destroy(body->handle);
 }
 
-void Graphs::DestroyNode(const Place& place) {
+void Graphs::DestroyNode(const NodeInGraph& place) {
   for (const auto& other : place.graph->nodes) std::erase(other->dependencies, place.node);
   DestroyPartsOf(*place.node);
   nodes_.erase(place.node->handle);
@@ -126,7 +107,7 @@ bool Graphs::Destroy(CUgraphExec exec) {
 }
 
 void Graphs::Name(const std::shared_ptr<Graph>& graph, GraphNode* node) {
-  nodes_.insert_or_assign(node->handle, Place{graph, node});
+  nodes_.insert_or_assign(node->handle, NodeInGraph{graph, node});
 }
 
 std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes) {

@@ -1,123 +1,31 @@
 // Graphs as built by the program: nodes, their work, and their edges. They are kept in the client.
-// A launch posts the nodes' work to streams in an order allowed by the edges (run.cc). The device
-// has graphs of its own: for repeated launches (device_exec.h), and for conditional nodes, since it
-// decides itself about their bodies (device_graph.h).
+// A launch posts the nodes' work to streams in an order allowed by the edges (execution/run.h). The
+// device has graphs of its own: for repeated launches (execution/device_exec.h), and for
+// conditional nodes, since it decides itself about their bodies (execution/device_graph.h).
 //
-// Handles are numbers (NextHandle) representing the objects. One mutex guards all graphs: CUDA
-// programs may use a graph from one thread at a time only.
+// Handles are numbers (NextHandle) representing the objects. One mutex guards all graphs
+// (graph_table.h): CUDA programs may use a graph from one thread at a time only.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "interpose/calls/copy_box.h"
-#include "interpose/calls/ways_in.h"
-#include "interpose/client/base/registry.h"
-#include "interpose/client/host_calls.h"
+#include "common/mutex.h"
+#include "interpose/calls/base/ways_in.h"
+#include "interpose/calls/graph/work.h"
 
 namespace cuspan {
 
-struct Graph;
 struct GraphExec;
 class UserObject;
 class DeviceGraph;
 class DeviceGraphExec;
-
-// --- Work of nodes
-
-struct KernelWork {
-  std::shared_ptr<const FunctionRecord> function;
-  Dim3 grid, block;
-  unsigned dynamic_shared = 0;
-  bool cooperative = false;
-  Dim3 cluster;
-  std::vector<std::vector<std::byte>> arguments;
-  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> hints;  // Attributes stored, not used.
-
-  void TakeAttributes(const KernelWork& other) {
-    cooperative = other.cooperative;
-    cluster = other.cluster;
-    hints = other.hints;
-  }
-};
-// Any copy; a contiguous one is a box of one row.
-struct CopyWork {
-  BoxRequest box;
-};
-struct SetWork {
-  CUDA_MEMSET_NODE_PARAMS parameters{};
-};
-struct HostWork {
-  HostFunction call;
-};
-struct ChildWork {
-  std::shared_ptr<Graph> graph;
-};
-struct EmptyWork {};
-struct WaitWork {
-  CUevent event = nullptr;
-};
-struct RecordWork {
-  CUevent event = nullptr;
-};
-// Memory allocated by nodes. It is kept from the creation of the node until the graph and its execs
-// are destroyed; if a launch left it to the program, also until the program's free. So its address
-// is the same at each launch. Nodes allocating after its free in the graph share it.
-struct GraphMemory {
-  int device = 0;
-  std::uint64_t address = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t connection_number = 0;
-  // Fails if the device is out of memory (memory_nodes.cc).
-  Error Allocate(Session& session, int on, std::uint64_t size);
-  ~GraphMemory();
-};
-struct AllocateWork {
-  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};  // Including the address.
-  std::shared_ptr<GraphMemory> memory;
-};
-struct FreeWork {
-  void* memory = nullptr;
-};
-// Memory left to the program by a launch, and memory of the program freed by it.
-struct MemoryLeft {
-  std::vector<std::shared_ptr<GraphMemory>> allocated;
-  std::vector<std::uint64_t> freed;
-};
-// Consecutive waits for values in memory, and writes of values (calls/memory_batch.h).
-struct MemoryBatchWork {
-  CUcontext context = nullptr;  // Handle given by the program.
-  int device = 0;               // The context's device.
-  std::vector<CUstreamBatchMemOpParams> operations;
-};
-// A group of NCCL's calls on one device (calls/collective.h).
-struct CollectiveWork {
-  std::uint64_t connection = 0;  // Generation of the communicators' context.
-  int device = 0;                // The context's device.
-  std::vector<CollectiveCall> calls;
-};
-// Runs one of its bodies, none, or one repeatedly, depending on a number set by kernels.
-struct ConditionWork {
-  std::uint64_t condition = 0;  // Handle of the number on the device.
-  CUgraphConditionalNodeType kind{};
-  std::vector<std::shared_ptr<Graph>> bodies;
-  std::shared_ptr<std::vector<CUgraph>> handles;  // Bodies' handles, read by the program.
-};
-// Order of CUgraphNodeType, without semaphores. NCCL's work is reported as kernels, as it is
-// natively.
-using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, ChildWork, EmptyWork, WaitWork,
-                          RecordWork, AllocateWork, FreeWork, MemoryBatchWork, ConditionWork,
-                          CollectiveWork>;
-
-CUgraphNodeType TypeOf(const Work& work);
 
 // --- Structure
 
@@ -173,28 +81,28 @@ struct GraphExec {
   MemoryLeft left;                        // Left by each launch.
   bool stale = false;                     // `parts` must be rebuilt.
   unsigned long long flags = 0;
-  std::mutex launching;
-  StreamTarget last;         // Stream of the last launch; launches of one exec do not overlap.
-  std::uint64_t behind = 0;  // Event after it, if it was in a thread's default stream.
+  Mutex launching;
+  // Stream of the last launch; launches of one exec do not overlap.
+  StreamTarget last CUSPAN_GUARDED_BY(launching);
+  // Event after it, if it was in a thread's default stream.
+  std::uint64_t behind CUSPAN_GUARDED_BY(launching) = 0;
 };
 
-// All graphs of the process. Functions are called with the mutex held.
+// A node and its graph; both null if unknown.
+struct NodeInGraph {
+  std::shared_ptr<Graph> graph;
+  GraphNode* node = nullptr;
+};
+
+// All graphs of a session. Threads: any, with GraphTable::mutex held.
 class Graphs {
  public:
-  static Graphs& Get();
-  std::mutex mutex;
-
   std::shared_ptr<Graph> Create();
   std::shared_ptr<Graph> Clone(const Graph& graph);
   std::shared_ptr<Graph> Find(CUgraph graph);
-  // A node and its graph; both null if unknown.
-  struct Place {
-    std::shared_ptr<Graph> graph;
-    GraphNode* node = nullptr;
-  };
-  Place Find(CUgraphNode node);
+  NodeInGraph Find(CUgraphNode node);
   void Destroy(std::uint64_t graph);
-  void DestroyNode(const Place& place);
+  void DestroyNode(const NodeInGraph& place);
 
   void Add(std::shared_ptr<GraphExec> exec);
   std::shared_ptr<GraphExec> Find(CUgraphExec exec);
@@ -207,12 +115,13 @@ class Graphs {
 
  private:
   std::map<std::uint64_t, std::shared_ptr<Graph>> graphs_;
-  std::map<std::uint64_t, Place> nodes_;
+  std::map<std::uint64_t, NodeInGraph> nodes_;
   std::map<std::uint64_t, std::shared_ptr<GraphExec>> execs_;
 };
 
 // Position of a new node: its graph and its dependencies.
 struct NewNode {
+  Graphs& graphs;
   const std::shared_ptr<Graph>& graph;
   const std::vector<GraphNode*>& dependencies;
 };
@@ -228,9 +137,5 @@ std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);
 
 inline CUgraphNode HandleOf(const GraphNode& node) { return HandleOf<CUgraphNode>(node.handle); }
 inline CUgraph HandleOf(const Graph& graph) { return HandleOf<CUgraph>(graph.handle); }
-
-// Posts the nodes' work to the stream, or to another device in the stream's order. `order` is
-// InOrder's. Waits for values in memory hold up only nodes depending on them (run.cc).
-Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order);
 
 }  // namespace cuspan

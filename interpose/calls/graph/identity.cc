@@ -1,13 +1,12 @@
 #include "interpose/calls/graph/identity.h"
 
-#include "interpose/calls/graph/exec.h"
-#include "interpose/calls/graph/nodes.h"
+#include "interpose/calls/graph/graph_table.h"
 
 namespace cuspan {
 
 Error GetGraphId(CUgraph graph, unsigned* id) {
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+  return WithGraph(graph, [&](Graphs&, const std::shared_ptr<Graph>& found) -> Error {
     *id = IdOf(*found);
     return CUDA_SUCCESS;
   });
@@ -15,7 +14,7 @@ Error GetGraphId(CUgraph graph, unsigned* id) {
 
 Error GetExecId(CUgraphExec exec, unsigned* id) {
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithExec(exec, [&](const GraphExec& found) -> Error {
+  return WithExec(exec, [&](Graphs&, const GraphExec& found) -> Error {
     *id = IdOf(found);
     return CUDA_SUCCESS;
   });
@@ -23,7 +22,7 @@ Error GetExecId(CUgraphExec exec, unsigned* id) {
 
 Error GetNodeId(CUgraphNode node, unsigned* id) {
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithNode(node, [&](const Graphs::Place& place) -> Error {
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
     *id = IdOf(*place.node);
     return CUDA_SUCCESS;
   });
@@ -31,7 +30,7 @@ Error GetNodeId(CUgraphNode node, unsigned* id) {
 
 Error GetGraphOfNode(CUgraphNode node, CUgraph* graph) {
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithNode(node, [&](const Graphs::Place& place) -> Error {
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
     *graph = HandleOf(*place.graph);
     return CUDA_SUCCESS;
   });

@@ -15,16 +15,21 @@ struct Use {
   std::uint64_t now = 0;
   std::uint64_t most = 0;
 };
-Mutex use_mutex;
-std::map<int, Use>& Uses() CUSPAN_REQUIRES(use_mutex) {
-  static auto* const uses = new std::map<int, Use>;  // Never destroyed, like the session.
-  return *uses;
-}
+// One per session. Threads: any.
+struct GraphMemoryUse {
+  Mutex mutex;
+  std::map<int, Use> by_device CUSPAN_GUARDED_BY(mutex);
+};
 
-Error CheckDevice(int device) {
+// Calls body(Use&) for a device of the session.
+template <typename Body>
+Error WithUse(int device, Body&& body) {
   return WithSession([&](Session& session) -> Error {
-    return device >= 0 && device < session.devices().count() ? CUDA_SUCCESS
-                                                             : CUDA_ERROR_INVALID_DEVICE;
+    if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
+    auto& uses = session.TableOf<GraphMemoryUse>();
+    const MutexLock lock(uses.mutex);
+    body(uses.by_device[device]);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -184,21 +189,22 @@ Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
   bytes = size;
   connection_number = connection->number();
   session.graph_blocks().Add(address);
-  const MutexLock lock(use_mutex);
-  Use& use = Uses()[device];
+  auto& uses = session.TableOf<GraphMemoryUse>();
+  const MutexLock lock(uses.mutex);
+  Use& use = uses.by_device[device];
   use.now += bytes;
   use.most = std::max(use.most, use.now);
   return CUDA_SUCCESS;
 }
 
 GraphMemory::~GraphMemory() {
-  if (address == 0) return;
-  {
-    const MutexLock lock(use_mutex);
-    Uses()[device].now -= bytes;
-  }
   Session* const session = Session::IfStarted();
-  if (session == nullptr) return;
+  if (address == 0 || session == nullptr) return;
+  {
+    auto& uses = session->TableOf<GraphMemoryUse>();
+    const MutexLock lock(uses.mutex);
+    uses.by_device[device].now -= bytes;
+  }
   // After a reset of the device the memory is gone, and its address may be in use again.
   if (session->devices().ConnectionNumbered(connection_number) == nullptr) return;
   FreeAll(*session, session->graph_blocks().End(address, bytes));
@@ -206,20 +212,12 @@ GraphMemory::~GraphMemory() {
 
 Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* value) {
   if (!IsHigh(attribute) && !IsCurrent(attribute)) return CUDA_ERROR_INVALID_VALUE;
-  CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
-  const MutexLock lock(use_mutex);
-  const Use& use = Uses()[device];
-  *value = IsHigh(attribute) ? use.most : use.now;
-  return CUDA_SUCCESS;
+  return WithUse(device, [&](const Use& use) { *value = IsHigh(attribute) ? use.most : use.now; });
 }
 
 Error SetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t value) {
   if (!IsHigh(attribute) || value != 0) return CUDA_ERROR_INVALID_VALUE;
-  CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
-  const MutexLock lock(use_mutex);
-  Use& use = Uses()[device];
-  use.most = use.now;
-  return CUDA_SUCCESS;
+  return WithUse(device, [](Use& use) { use.most = use.now; });
 }
 
 Error TrimGraphMemory(int device) {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 
+#include "interpose/calls/graph/memory_nodes.h"
+
 namespace cuspan {
 
 Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
@@ -18,10 +20,10 @@ Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
 Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
               const WorkOfGraph& make_work) {
   if (node == nullptr || (dependencies == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+  return WithGraph(graph, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
     std::vector<GraphNode*> before;
     for (std::size_t i = 0; i < count; ++i) {
-      const Graphs::Place place = Graphs::Get().Find(dependencies[i]);
+      const NodeInGraph place = graphs.Find(dependencies[i]);
       if (place.node == nullptr || place.graph != found ||
           std::find(before.begin(), before.end(), place.node) != before.end()) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -29,9 +31,9 @@ Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
       before.push_back(place.node);
     }
     Work work;
-    CUSPAN_RETURN_IF_FAILED(make_work({found, before}, &work));
+    CUSPAN_RETURN_IF_FAILED(make_work({graphs, found, before}, &work));
     GraphNode* const made = found->Add(std::move(work), std::move(before), CurrentDevice());
-    Graphs::Get().Name(found, made);
+    graphs.Name(found, made);
     *node = HandleOf(*made);
     return CUDA_SUCCESS;
   });
@@ -74,9 +76,17 @@ Error DescribeHost(const HostFunction& call, Work* work) {
 }
 
 Error DescribeChild(CUgraph graph, Work* work) {
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    return found->child ? Error(CUDA_ERROR_NOT_SUPPORTED) : CloneAsChild(*found, work);
+  return WithGraph(graph, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
+    return found->child ? Error(CUDA_ERROR_NOT_SUPPORTED) : CloneAsChild(graphs, *found, work);
   });
+}
+
+Error CloneAsChild(Graphs& graphs, const Graph& graph, Work* work) {
+  if (graph.on_device != nullptr || HasMemoryNodes(graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  std::shared_ptr<Graph> clone = graphs.Clone(graph);
+  clone->child = true;
+  *work = ChildWork{std::move(clone)};
+  return CUDA_SUCCESS;
 }
 
 namespace {
@@ -101,7 +111,7 @@ Error AddChildNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependen
   }
   if (ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) return CUDA_ERROR_INVALID_VALUE;
   return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
-    std::shared_ptr<Graph> moved = Graphs::Get().Find(child);
+    std::shared_ptr<Graph> moved = place.graphs.Find(child);
     if (moved == nullptr || Contains(*moved, *place.graph)) return CUDA_ERROR_INVALID_VALUE;
     if (moved->child || moved->on_device != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
     moved->child = true;
@@ -136,8 +146,9 @@ void** GraphNode::TellArguments(const KernelWork& kernel) {
 }
 
 Error SetNode(CUgraphNode node, Work work) {
-  return WithNode(
-      node, [&](const Graphs::Place& place) { return ReplaceWork(*place.node, std::move(work)); });
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) {
+    return ReplaceWork(*place.node, std::move(work));
+  });
 }
 
 }  // namespace cuspan

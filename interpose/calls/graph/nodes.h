@@ -1,33 +1,13 @@
-// Nodes of graphs: lookup by handle, creation, and changes of their work.
+// Nodes of graphs: creation, and changes of their work.
 #pragma once
 
 #include <algorithm>
 #include <functional>
 #include <iterator>
 
-#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/graph/graph_table.h"
 
 namespace cuspan {
-
-// Calls use(const std::shared_ptr<Graph>&) → Error with Graphs::mutex held.
-template <typename Use>
-Error WithGraph(CUgraph graph, Use&& use) {
-  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
-  std::lock_guard lock(Graphs::Get().mutex);
-  const std::shared_ptr<Graph> found = Graphs::Get().Find(graph);
-  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return use(found);
-}
-
-// Same with use(const Graphs::Place&).
-template <typename Use>
-Error WithNode(CUgraphNode node, Use&& use) {
-  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
-  std::lock_guard lock(Graphs::Get().mutex);
-  const Graphs::Place place = Graphs::Get().Find(node);
-  if (place.node == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return use(place);
-}
 
 // True if reserved members are 0; other values may get a meaning in future.
 template <typename Member, std::size_t kCount>
@@ -42,25 +22,18 @@ bool IsReservedClear(const Parameters& parameters) {
 }
 
 // Adds a node depending on others of the graph. make_work(NewNode, Work*) → Error describes its
-// work, with Graphs::mutex held.
+// work, with GraphTable::mutex held.
 using WorkOfGraph = std::function<Error(const NewNode&, Work*)>;
 Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
               const WorkOfGraph& make_work);
 Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
               Work work);
-// Creates a number set by kernels, for conditional nodes of the graph. `flags` as in
-// cuGraphConditionalHandleCreate.
-Error CreateCondition(CUgraphConditionalHandle* handle, CUgraph graph, unsigned value,
-                      unsigned flags);
-// Adds a conditional node; the program gets its bodies (conditions.cc).
-Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
-                         std::size_t count, CUDA_CONDITIONAL_NODE_PARAMS* parameters);
 // Adds a child graph: a clone of `child`, or `child` itself, depending on `ownership`.
 Error AddChildNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                    std::size_t count, CUgraph child, int ownership);
-// Describes a node with a clone of the graph; Graphs::mutex is held. CUDA_ERROR_NOT_SUPPORTED for
-// graphs with conditions or memory nodes, same as in CUDA.
-Error CloneAsChild(const Graph& graph, Work* work);
+// Describes a node with a clone of the graph. CUDA_ERROR_NOT_SUPPORTED for graphs with conditions
+// or memory nodes, same as in CUDA.
+Error CloneAsChild(Graphs& graphs, const Graph& graph, Work* work);
 
 // --- Descriptions of work, checked as far as possible without the node's position
 // A copy; it need not be possible yet.
@@ -86,7 +59,7 @@ Error DescribeEvent(CUevent event, Work* work) {
 template <typename Kind, typename Use>
 Error AboutWork(CUgraphNode node, const void* out, Use&& use) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithNode(node, [&](const Graphs::Place& place) -> Error {
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
     auto* const work = std::get_if<Kind>(&place.node->work);
     if (work == nullptr) return CUDA_ERROR_INVALID_VALUE;
     use(*place.node, *work);

@@ -39,7 +39,7 @@ std::vector<const GraphNode*> NodesOf(const Graph& graph, bool roots) {
   return nodes;
 }
 
-std::vector<const GraphNode*> DependentsOf(const Graphs::Place& place) {
+std::vector<const GraphNode*> DependentsOf(const NodeInGraph& place) {
   std::vector<const GraphNode*> nodes;
   for (const Edge& edge : EdgesOf(*place.graph))
     if (edge.first == place.node) nodes.push_back(edge.second);
@@ -64,12 +64,12 @@ Error GiveEdges(const Graph& graph, CUgraphNode* from, CUgraphNode* to, std::siz
 
 // Calls use(from, to) → Error for each pair, until one is not in the graph.
 template <typename Use>
-Error ForEachEdge(Graph& graph, const CUgraphNode* from, const CUgraphNode* to, std::size_t count,
-                  Use&& use) {
+Error ForEachEdge(Graphs& graphs, Graph& graph, const CUgraphNode* from, const CUgraphNode* to,
+                  std::size_t count, Use&& use) {
   if (count != 0 && (from == nullptr || to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    const Graphs::Place first = Graphs::Get().Find(from[i]);
-    const Graphs::Place second = Graphs::Get().Find(to[i]);
+    const NodeInGraph first = graphs.Find(from[i]);
+    const NodeInGraph second = graphs.Find(to[i]);
     if (first.node == nullptr || second.node == nullptr || first.graph.get() != &graph ||
         second.graph.get() != &graph || first.node == second.node) {
       return CUDA_ERROR_INVALID_VALUE;
@@ -103,91 +103,92 @@ Error FindCopy(const GraphNode& original, const Graph& clone, CUgraphNode* node)
 
 Error CreateGraph(CUgraph* graph, unsigned flags) {
   if (graph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(Graphs::Get().mutex);
-  *graph = HandleOf(*Graphs::Get().Create());
-  return CUDA_SUCCESS;
+  return WithGraphs([&](Graphs& graphs) -> Error {
+    *graph = HandleOf(*graphs.Create());
+    return CUDA_SUCCESS;
+  });
 }
 
 Error DestroyGraph(CUgraph graph) {
-  return WithGraph(graph, [](const std::shared_ptr<Graph>& found) -> Error {
+  return WithGraph(graph, [](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
     if (found->child) return CUDA_ERROR_INVALID_VALUE;
-    Graphs::Get().Destroy(found->handle);
+    graphs.Destroy(found->handle);
     return CUDA_SUCCESS;
   });
 }
 
 Error CloneGraph(CUgraph* clone, CUgraph original) {
   if (clone == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithGraph(original, [&](const std::shared_ptr<Graph>& found) -> Error {
+  return WithGraph(original, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
     // Required by CUDA.
     if (found->on_device != nullptr || HasMemoryNodes(*found)) return CUDA_ERROR_NOT_SUPPORTED;
-    *clone = HandleOf(*Graphs::Get().Clone(*found));
+    *clone = HandleOf(*graphs.Clone(*found));
     return CUDA_SUCCESS;
   });
 }
 
 Error FindInClone(CUgraphNode* node, CUgraphNode original, CUgraph clone) {
   if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithGraph(clone, [&](const std::shared_ptr<Graph>& found) -> Error {
-    const Graphs::Place place = Graphs::Get().Find(original);
+  return WithGraph(clone, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
+    const NodeInGraph place = graphs.Find(original);
     if (place.node == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return FindCopy(*place.node, *found, node);
   });
 }
 
 Error DestroyNode(CUgraphNode node) {
-  return WithNode(node, [](const Graphs::Place& place) -> Error {
+  return WithNode(node, [](Graphs& graphs, const NodeInGraph& place) -> Error {
     if (HasMemoryNodes(*place.graph)) return CUDA_ERROR_NOT_SUPPORTED;
-    Graphs::Get().DestroyNode(place);
+    graphs.DestroyNode(place);
     return CUDA_SUCCESS;
   });
 }
 
 Error GetNodeType(CUgraphNode node, CUgraphNodeType* type) {
   if (type == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return WithNode(node, [&](const Graphs::Place& place) -> Error {
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
     *type = TypeOf(place.node->work);
     return CUDA_SUCCESS;
   });
 }
 
 Error GetNodes(CUgraph graph, bool roots, CUgraphNode* nodes, std::size_t* count) {
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) {
+  return WithGraph(graph, [&](Graphs&, const std::shared_ptr<Graph>& found) {
     return GiveNodes(NodesOf(*found, roots), nodes, count);
   });
 }
 
 Error GetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count) {
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) {
+  return WithGraph(graph, [&](Graphs&, const std::shared_ptr<Graph>& found) {
     return GiveEdges(*found, from, to, count);
   });
 }
 
 Error GetDependencies(CUgraphNode node, CUgraphNode* nodes, std::size_t* count) {
-  return WithNode(node, [&](const Graphs::Place& place) {
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) {
     const auto& list = place.node->dependencies;
     return GiveNodes({list.begin(), list.end()}, nodes, count);
   });
 }
 
 Error GetDependents(CUgraphNode node, CUgraphNode* nodes, std::size_t* count) {
-  return WithNode(node, [&](const Graphs::Place& place) {
+  return WithNode(node, [&](Graphs&, const NodeInGraph& place) {
     return GiveNodes(DependentsOf(place), nodes, count);
   });
 }
 
 Error AddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                       std::size_t count) {
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) {
-    return ForEachEdge(*found, from, to, count, AddEdge);
+  return WithGraph(graph, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) {
+    return ForEachEdge(graphs, *found, from, to, count, AddEdge);
   });
 }
 
 Error RemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                          std::size_t count) {
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+  return WithGraph(graph, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
     if (count != 0 && HasMemoryNodes(*found)) return CUDA_ERROR_NOT_SUPPORTED;
-    return ForEachEdge(*found, from, to, count, RemoveEdge);
+    return ForEachEdge(graphs, *found, from, to, count, RemoveEdge);
   });
 }
 

@@ -1,5 +1,5 @@
 // Executable graphs: instantiation, launches, updates.
-#include "interpose/calls/graph/exec.h"
+#include "interpose/calls/execution/exec.h"
 
 #include "interpose/driver/entry.h"
 
@@ -52,7 +52,7 @@ CUSPAN_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 CUSPAN_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
   return AnswerWithDriver([&](Session&) -> Error {
     if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return WithExec(exec, [&](const GraphExec& found) -> Error {
+    return WithExec(exec, [&](Graphs&, const GraphExec& found) -> Error {
       *flags = found.flags;
       return CUDA_SUCCESS;
     });

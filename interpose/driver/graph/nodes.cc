@@ -3,8 +3,9 @@
 
 #include <vector>
 
+#include "interpose/calls/execution/conditions.h"
+#include "interpose/calls/execution/exec.h"
 #include "interpose/calls/graph/attributes.h"
-#include "interpose/calls/graph/exec.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/graph/structure.h"
 #include "interpose/calls/memory_batch.h"

@@ -1,4 +1,5 @@
 // Conditions of graphs.
+#include "interpose/calls/execution/conditions.h"
 #include "interpose/calls/graph/nodes.h"
 #include "interpose/runtime/entry.h"
 

@@ -1,5 +1,5 @@
 // Executable graphs: instantiation, launches, updates.
-#include "interpose/calls/graph/exec.h"
+#include "interpose/calls/execution/exec.h"
 
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
@@ -46,7 +46,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 CUSPAN_EXPORT cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {
   return Answer([&]() -> Error {
     if (flags == nullptr) return cudaErrorInvalidValue;
-    return WithExec(exec, [&](const GraphExec& found) -> Error {
+    return WithExec(exec, [&](Graphs&, const GraphExec& found) -> Error {
       *flags = found.flags;
       return cudaSuccess;
     });

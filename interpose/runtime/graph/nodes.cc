@@ -1,6 +1,7 @@
 // Nodes of graphs: adding them, and the parameters of each kind.
 #include "interpose/runtime/graph/nodes.h"
 
+#include "interpose/calls/execution/conditions.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/graph/structure.h"
 #include "interpose/runtime/caller.h"
@@ -369,7 +370,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node,
   return Answer([&]() -> Error {
     if (parameters == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) {
-      return WithNode(node, [&](const Graphs::Place& place) -> Error {
+      return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
         *parameters = {};
         parameters->type = static_cast<cudaGraphNodeType>(TypeOf(place.node->work));
         return std::visit(TellParameters{session, *place.node, parameters}, place.node->work);

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "interpose/calls/graph/exec.h"
+#include "interpose/calls/execution/exec.h"
 #include "interpose/calls/graph/nodes.h"
 #include "interpose/runtime/entry.h"
 

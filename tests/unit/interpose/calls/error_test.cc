@@ -1,6 +1,6 @@
 // Errors converted to results of the runtime and of the driver, and their table against NVIDIA's
 // own header. (runtime/error_test.cc compares the runtime's names.)
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 
 #include <gtest/gtest.h>
 

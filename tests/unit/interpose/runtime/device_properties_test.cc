@@ -1,6 +1,6 @@
 // Properties against the attributes documented for them.
 #include "interpose/runtime/device_properties.h"
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 
 #include <gtest/gtest.h>
 

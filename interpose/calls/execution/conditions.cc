@@ -1,9 +1,8 @@
-// Conditions of graphs, and conditional nodes using them.
+#include "interpose/calls/execution/conditions.h"
+
 #include <algorithm>
 
-#include "interpose/calls/graph/device_graph.h"
-#include "interpose/calls/graph/memory_nodes.h"
-#include "interpose/calls/graph/nodes.h"
+#include "interpose/calls/execution/device_graph.h"
 
 namespace cuspan {
 namespace {
@@ -19,13 +18,12 @@ bool Follows(const Graph& graph, std::uint64_t condition) {
 }
 
 // True for a condition of the graph not yet used by a node.
-bool IsFree(const Graph& graph, std::uint64_t condition) {
+bool IsFree(Graphs& graphs, const Graph& graph, std::uint64_t condition) {
   if (graph.on_device == nullptr) return false;
   const auto& conditions = graph.on_device->conditions();
   const bool known = std::any_of(conditions.begin(), conditions.end(),
                                  [&](const auto& one) { return one.number == condition; });
-  const std::shared_ptr<Graph> whole =
-      Graphs::Get().Find(HandleOf<CUgraph>(graph.on_device->whole()));
+  const std::shared_ptr<Graph> whole = graphs.Find(HandleOf<CUgraph>(graph.on_device->whole()));
   return known && whole != nullptr && !Follows(*whole, condition);
 }
 
@@ -52,7 +50,7 @@ Error CreateCondition(CUgraphConditionalHandle* handle, CUgraph graph, unsigned 
   if (handle == nullptr || (flags & ~unsigned{CU_GRAPH_COND_ASSIGN_DEFAULT}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) {
-    return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    return WithGraph(graph, [&](Graphs&, const std::shared_ptr<Graph>& found) -> Error {
       if (found->on_device == nullptr)
         CUSPAN_RETURN_IF_FAILED(DeviceGraph::Create(session, *found, &found->on_device));
       std::uint64_t number = 0;
@@ -69,11 +67,11 @@ Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* de
   if (parameters->size > kMaxBodies)
     return NotSupported("a conditional node with more than 4096 bodies");
   return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
-    if (!IsFree(*place.graph, parameters->handle)) return CUDA_ERROR_INVALID_VALUE;
+    if (!IsFree(place.graphs, *place.graph, parameters->handle)) return CUDA_ERROR_INVALID_VALUE;
     ConditionWork condition{parameters->handle, parameters->type, {}, {}};
     condition.handles = std::make_shared<std::vector<CUgraph>>();
     for (unsigned i = 0; i < parameters->size; ++i) {
-      const auto& body = condition.bodies.emplace_back(Graphs::Get().Create());
+      const auto& body = condition.bodies.emplace_back(place.graphs.Create());
       body->child = true;
       body->on_device = place.graph->on_device;
       condition.handles->push_back(HandleOf(*body));
@@ -82,14 +80,6 @@ Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* de
     *work = std::move(condition);
     return CUDA_SUCCESS;
   });
-}
-
-Error CloneAsChild(const Graph& graph, Work* work) {
-  if (graph.on_device != nullptr || HasMemoryNodes(graph)) return CUDA_ERROR_NOT_SUPPORTED;
-  std::shared_ptr<Graph> clone = Graphs::Get().Clone(graph);
-  clone->child = true;
-  *work = ChildWork{std::move(clone)};
-  return CUDA_SUCCESS;
 }
 
 }  // namespace cuspan

@@ -1,10 +1,10 @@
-#include "interpose/calls/graph/device_graph.h"
+#include "interpose/calls/execution/device_graph.h"
 
 #include <algorithm>
 #include <functional>
 #include <unordered_set>
 
-#include "interpose/calls/graph/recorder.h"
+#include "interpose/calls/execution/recorder.h"
 #include "interpose/client/base/handles.h"
 
 namespace cuspan {

@@ -1,9 +1,10 @@
-#include "interpose/calls/graph/exec.h"
+#include "interpose/calls/execution/exec.h"
 
 #include <algorithm>
 
-#include "interpose/calls/graph/capture.h"
-#include "interpose/calls/graph/device_graph.h"
+#include "interpose/calls/execution/device_graph.h"
+#include "interpose/calls/execution/run.h"
+#include "interpose/calls/graph/in_stream.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/graph/nodes.h"
 #include "interpose/calls/launch.h"
@@ -24,31 +25,39 @@ Error PutInOrder(GraphExec& exec) {
   return PutInOrder(*exec.graph, &exec.parts);
 }
 
+// Null for an unknown handle.
 std::shared_ptr<GraphExec> FindExec(CUgraphExec handle) {
-  std::lock_guard lock(Graphs::Get().mutex);
-  return Graphs::Get().Find(handle);
+  std::shared_ptr<GraphExec> found;
+  static_cast<void>(WithGraphTable([&](GraphTable& table) -> Error {
+    const MutexLock lock(table.mutex);
+    found = table.graphs.Find(handle);
+    return CUDA_SUCCESS;
+  }));
+  return found;
 }
 
 // Prepares a graph with conditions for another instantiation.
 Error MakeReady(CUgraph graph) {
   std::shared_ptr<DeviceGraph> on_device;
-  CUSPAN_RETURN_IF_FAILED(WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    on_device = found->on_device;
-    return CUDA_SUCCESS;
-  }));
+  CUSPAN_RETURN_IF_FAILED(
+      WithGraph(graph, [&](Graphs&, const std::shared_ptr<Graph>& found) -> Error {
+        on_device = found->on_device;
+        return CUDA_SUCCESS;
+      }));
   if (on_device == nullptr) return CUDA_SUCCESS;
   return WithSession([&](Session& session) { return on_device->MakeReady(session); });
 }
 
 // Graphs with conditions: sends changes since the last launch to the device.
 Error Renew(Session& session, GraphExec& exec) {
+  GraphTable& table = session.TableOf<GraphTable>();
   {
-    std::lock_guard lock(Graphs::Get().mutex);
+    const MutexLock lock(table.mutex);
     if (!exec.stale) return CUDA_SUCCESS;
     exec.parts.clear();
   }
   CUSPAN_RETURN_IF_FAILED(exec.graph->on_device->MakeReady(session));
-  std::lock_guard lock(Graphs::Get().mutex);
+  const MutexLock lock(table.mutex);
   return exec.stale ? PutInOrder(exec) : Error(CUDA_SUCCESS);
 }
 
@@ -80,7 +89,7 @@ bool IsUpToDate(Session& session, GraphExec& exec) {
   return true;
 }
 
-// Graphs without conditions; Graphs::mutex is held. `give`: records the device's parts now.
+// Graphs without conditions; GraphTable::mutex is held. `give`: records the device's parts now.
 // Otherwise they are recorded at the second launch of an unchanged graph.
 Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool give) {
   if (!IsUpToDate(session, exec)) {
@@ -97,11 +106,12 @@ Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool 
 }
 
 Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
+  GraphTable& table = session.TableOf<GraphTable>();
   std::vector<const GraphNode*> changed;
   if (exec.graph->on_device != nullptr) {
     CUSPAN_RETURN_IF_FAILED(Renew(session, exec));
   } else {
-    std::lock_guard lock(Graphs::Get().mutex);
+    const MutexLock lock(table.mutex);
     CUSPAN_RETURN_IF_FAILED(Renew(session, target, exec, false));
     changed = std::exchange(exec.changed, {});
     exec.launched = true;
@@ -112,7 +122,7 @@ Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
                              : RunGraph(session, target, part.nodes);
     if (!result.failed()) continue;
     // The device may not have received all changes.
-    std::lock_guard lock(Graphs::Get().mutex);
+    const MutexLock lock(table.mutex);
     exec.stale = exec.stale || !changed.empty();
     return result;
   }
@@ -125,7 +135,8 @@ bool IsThreadsOwn(Session& session, const StreamTarget& target) {
 }
 
 // Orders a launch after the exec's last one: they do not overlap.
-Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& exec) {
+Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& exec)
+    CUSPAN_REQUIRES(exec.launching) {
   const StreamTarget& last = exec.last;
   const bool elsewhere = last.connection != nullptr &&
                          (last.connection != target.connection || last.stream != target.stream);
@@ -136,13 +147,13 @@ Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& 
   return last.connection->CallAndStore(DeviceSynchronize{});
 }
 
-void ForgetLast(Session& session, GraphExec& exec) {
+void ForgetLast(Session& session, GraphExec& exec) CUSPAN_REQUIRES(exec.launching) {
   // Fails after a reset of the device: the event is gone.
   if (exec.behind != 0) static_cast<void>(session.events().Destroy(std::exchange(exec.behind, 0)));
 }
 
 // To be called after a launch.
-Error NoteLast(Session& session, GraphExec& exec) {
+Error NoteLast(Session& session, GraphExec& exec) CUSPAN_REQUIRES(exec.launching) {
   ForgetLast(session, exec);
   if (!IsThreadsOwn(session, exec.last)) return CUDA_SUCCESS;
   CUSPAN_RETURN_IF_FAILED(
@@ -224,25 +235,26 @@ CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const Gr
 }
 
 // Takes the work of the nodes of `theirs`, a matching graph.
-void Take(GraphExec& exec, Graph& mine, const Graph& theirs) {
+void Take(Graphs& graphs, GraphExec& exec, Graph& mine, const Graph& theirs) {
   mine.objects = theirs.objects;  // Launches have their own references to used objects.
   for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
     GraphNode& my = *mine.nodes[i];
     const int device = std::exchange(my.device, theirs.nodes[i]->device);
     if (auto* const condition = std::get_if<ConditionWork>(&my.work)) {
       const auto& bodies = std::get<ConditionWork>(theirs.nodes[i]->work).bodies;
-      for (std::size_t j = 0; j < bodies.size(); ++j) Take(exec, *condition->bodies[j], *bodies[j]);
+      for (std::size_t j = 0; j < bodies.size(); ++j)
+        Take(graphs, exec, *condition->bodies[j], *bodies[j]);
       continue;
     }
     if (auto* const child = std::get_if<ChildWork>(&my.work)) {
       Graph& inner = *std::get<ChildWork>(theirs.nodes[i]->work).graph;
       const GraphNode* where = nullptr;
       if (Compare(*child->graph, inner, &where) == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
-        Take(exec, *child->graph, inner);
+        Take(graphs, exec, *child->graph, inner);
         continue;
       }
-      Graphs::Get().Destroy(child->graph->handle);
-      child->graph = Graphs::Get().Clone(inner);
+      graphs.Destroy(child->graph->handle);
+      child->graph = graphs.Clone(inner);
       child->graph->child = true;
       exec.stale = true;
       continue;
@@ -260,7 +272,7 @@ bool HaveSameConditions(const Graph& mine, const Graph& theirs) {
 }
 
 // Takes the work of `graph`, if its nodes and edges match those of the exec.
-Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
+Error Update(Graphs& graphs, GraphExec& exec, const Graph& graph, UpdateReport* report) {
   const GraphNode* where = nullptr;
   CUgraphExecUpdateResult result = Compare(*exec.graph, graph, &where);
   if (result == CU_GRAPH_EXEC_UPDATE_SUCCESS && !HaveSameConditions(*exec.graph, graph)) {
@@ -272,7 +284,7 @@ Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
     if (where != nullptr) report->node = HandleOf(*where);
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
-  Take(exec, *exec.graph, graph);
+  Take(graphs, exec, *exec.graph, graph);
   exec.left = LeftByLaunch(*exec.graph);
   exec.stale = exec.stale || exec.graph->on_device != nullptr;
   return CUDA_SUCCESS;
@@ -293,12 +305,12 @@ GraphNode* FindNode(const Graph& graph, std::uint64_t origin) {
   return nullptr;
 }
 
-// Calls use(GraphExec&, GraphNode&) → Error.
+// Calls use(Graphs&, GraphExec&, GraphNode&) → Error with GraphTable::mutex held.
 template <typename Use>
 Error WithExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
-  return WithExec(exec, [&](GraphExec& found) -> Error {
+  return WithExec(exec, [&](Graphs& graphs, GraphExec& found) -> Error {
     GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
-    return copy == nullptr ? Error(CUDA_ERROR_INVALID_VALUE) : use(found, *copy);
+    return copy == nullptr ? Error(CUDA_ERROR_INVALID_VALUE) : use(graphs, found, *copy);
   });
 }
 
@@ -324,21 +336,21 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
     return NotSupported("device-side graph launch");
   if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(MakeReady(graph));
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+  return WithGraph(graph, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
     const bool has_memory = HasMemoryNodes(*found);
     if (found->child || (has_memory && !found->exec.expired())) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_shared<GraphExec>();
-    made->graph = Graphs::Get().Clone(*found);
+    made->graph = graphs.Clone(*found);
     made->graph->child = true;  // Not reachable by the program.
     made->flags = flags;
     made->left = LeftByLaunch(*made->graph);
     if (const Error result = PutInOrder(*made); result.failed()) {
       if (found->on_device == nullptr) *reason = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
-      Graphs::Get().Destroy(made->graph->handle);
+      graphs.Destroy(made->graph->handle);
       return result;
     }
     if (has_memory) found->exec = made;
-    Graphs::Get().Add(made);
+    graphs.Add(made);
     *exec = HandleOf<CUgraphExec>(made->handle);
     *reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
     return CUDA_SUCCESS;
@@ -346,13 +358,13 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
 }
 
 Error DestroyExec(CUgraphExec handle) {
-  const std::shared_ptr<GraphExec> exec = FindExec(handle);
-  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  {
-    std::lock_guard lock(Graphs::Get().mutex);
-    if (!Graphs::Get().Destroy(handle)) return CUDA_ERROR_INVALID_VALUE;
-  }
-  std::lock_guard launching(exec->launching);
+  std::shared_ptr<GraphExec> exec;
+  CUSPAN_RETURN_IF_FAILED(WithGraphTable([&](GraphTable& table) -> Error {
+    const MutexLock lock(table.mutex);
+    exec = table.graphs.Find(handle);
+    return table.graphs.Destroy(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }));
+  const MutexLock launching(exec->launching);
   if (Session* const session = Session::IfStarted()) ForgetLast(*session, *exec);
   return CUDA_SUCCESS;
 }
@@ -363,7 +375,7 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
   return InStream(
       stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {
-        std::lock_guard launching(exec->launching);
+        const MutexLock launching(exec->launching);
         CUSPAN_RETURN_IF_FAILED(
             HandOver(session, exec->left,
                      (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0));
@@ -380,10 +392,9 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         }
         return WaitIfBlocking(session, target);
       },
-      // Called with Graphs::mutex held.
-      [&](Session&, const StreamTarget&, Work* work) -> Described {
+      [&](Session&, const StreamTarget&, const NewNode& node, Work* work) -> Described {
         if (HasMemoryNodes(*exec->graph)) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true};
-        return CloneAsChild(*exec->graph, work);
+        return CloneAsChild(node.graphs, *exec->graph, work);
       });
 }
 
@@ -392,24 +403,24 @@ Error UploadGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
   if (exec == nullptr) return RefuseExec(stream, meaning);
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     if (exec->graph->on_device != nullptr) return CUDA_SUCCESS;  // Recorded when instantiated.
-    std::lock_guard launching(exec->launching);
-    std::lock_guard lock(Graphs::Get().mutex);
+    const MutexLock launching(exec->launching);
+    const MutexLock lock(session.TableOf<GraphTable>().mutex);
     return Renew(session, target, *exec, true);
   });
 }
 
 Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report) {
   *report = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr};
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    const std::shared_ptr<GraphExec> target = Graphs::Get().Find(exec);
+  return WithGraph(graph, [&](Graphs& graphs, const std::shared_ptr<Graph>& found) -> Error {
+    const std::shared_ptr<GraphExec> target = graphs.Find(exec);
     if (target == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (found->child) return CUDA_ERROR_NOT_SUPPORTED;
-    return Update(*target, *found, report);
+    return Update(graphs, *target, *found, report);
   });
 }
 
 Error SetExecNode(CUgraphExec exec, CUgraphNode node, Work work) {
-  return WithExecNode(exec, node, [&](GraphExec& found, GraphNode& copy) -> Error {
+  return WithExecNode(exec, node, [&](Graphs&, GraphExec& found, GraphNode& copy) -> Error {
     if (copy.work.index() == work.index() && !MayBecome(copy.work, work))
       return CUDA_ERROR_INVALID_VALUE;
     const Work before = copy.work;
@@ -420,14 +431,14 @@ Error SetExecNode(CUgraphExec exec, CUgraphNode node, Work work) {
 }
 
 Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child) {
-  return WithExecNode(exec, node, [&](GraphExec& found, GraphNode& copy) -> Error {
-    const std::shared_ptr<Graph> theirs = Graphs::Get().Find(child);
+  return WithExecNode(exec, node, [&](Graphs& graphs, GraphExec& found, GraphNode& copy) -> Error {
+    const std::shared_ptr<Graph> theirs = graphs.Find(child);
     auto* const work = std::get_if<ChildWork>(&copy.work);
     if (theirs == nullptr || work == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const GraphNode* where = nullptr;
     if (Compare(*work->graph, *theirs, &where) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return CUDA_ERROR_INVALID_VALUE;
-    Take(found, *work->graph, *theirs);
+    Take(graphs, found, *work->graph, *theirs);
     return CUDA_SUCCESS;
   });
 }
@@ -443,7 +454,7 @@ bool CanBeDisabled(const GraphNode& node) {
 }  // namespace
 
 Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled) {
-  return WithExecNode(exec, node, [&](GraphExec& found, GraphNode& copy) -> Error {
+  return WithExecNode(exec, node, [&](Graphs&, GraphExec& found, GraphNode& copy) -> Error {
     if (!CanBeDisabled(copy)) return CUDA_ERROR_INVALID_VALUE;
     found.stale = found.stale || copy.enabled != enabled;
     copy.enabled = enabled;
@@ -452,7 +463,7 @@ Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled) {
 }
 
 Error IsNodeEnabled(CUgraphExec exec, CUgraphNode node, bool* enabled) {
-  return WithExecNode(exec, node, [&](const GraphExec&, const GraphNode& copy) -> Error {
+  return WithExecNode(exec, node, [&](Graphs&, const GraphExec&, const GraphNode& copy) -> Error {
     if (!CanBeDisabled(copy)) return CUDA_ERROR_INVALID_VALUE;
     *enabled = copy.enabled;
     return CUDA_SUCCESS;

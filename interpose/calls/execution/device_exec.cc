@@ -1,10 +1,10 @@
-#include "interpose/calls/graph/device_exec.h"
+#include "interpose/calls/execution/device_exec.h"
 
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
 
-#include "interpose/calls/graph/device_graph.h"
+#include "interpose/calls/execution/device_graph.h"
 #include "interpose/client/base/handles.h"
 
 namespace cuspan {

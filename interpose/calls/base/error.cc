@@ -1,4 +1,4 @@
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 
 #include <algorithm>
 #include <iterator>

@@ -3,17 +3,17 @@
 // A kernel sets a condition by a number valid only in the kernel's own driver graph. Such a graph
 // is therefore recorded there node by node when instantiated, with all nodes leading to its
 // conditional nodes. Nodes of the host or another device run before or after it, in the client
-// (run.cc).
+// (run.h).
 //
 // At most one executable graph of it exists at a time, same as in CUDA. All functions are called
-// with Graphs::mutex held, unless stated otherwise.
+// with GraphTable::mutex held, unless stated otherwise.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "common/mutex.h"
-#include "interpose/calls/graph/device_exec.h"
+#include "interpose/calls/execution/device_exec.h"
 
 namespace cuspan {
 
@@ -40,8 +40,8 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   Error FindLink(Session& session, std::shared_ptr<ContextConnection>* connection) const;
 
   // Waits for the last launch of the former executable graph, and removes its nodes from the
-  // device. To be called without Graphs::mutex. CUDA_ERROR_NOT_SUPPORTED, same as in CUDA, while an
-  // executable graph exists.
+  // device. To be called without GraphTable::mutex. CUDA_ERROR_NOT_SUPPORTED, same as in CUDA,
+  // while an executable graph exists.
   Error MakeReady(Session& session);
   // Records the exec's graph on the device; MakeReady was called before. Divides its nodes into
   // three parts: before, on and after the device. Fails like cuGraphInstantiate.

@@ -1,4 +1,4 @@
-#include "interpose/calls/attributes.h"
+#include "interpose/calls/base/attributes.h"
 
 namespace cuspan {
 namespace {

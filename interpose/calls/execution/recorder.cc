@@ -1,4 +1,4 @@
-#include "interpose/calls/graph/recorder.h"
+#include "interpose/calls/execution/recorder.h"
 
 #include <algorithm>
 #include <cstring>

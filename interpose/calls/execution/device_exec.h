@@ -2,10 +2,10 @@
 //
 // If a graph is launched again, the nodes its device can run are recorded in a graph of the driver,
 // launched by one op. The client posts the others (nodes of the host or another device) to streams
-// at each launch (run.cc). It posts all nodes at the first launch: many graphs have only one.
+// at each launch (run.h). It posts all nodes at the first launch: many graphs have only one.
 #pragma once
 
-#include "interpose/calls/graph/recorder.h"
+#include "interpose/calls/execution/recorder.h"
 
 namespace cuspan {
 
@@ -28,7 +28,7 @@ class DeviceGraphExec {
   }
   bool Has(const GraphNode& node) const { return places_.contains(&node); }
   // Posts a launch in the stream's order; the stream may be of any device. Nodes in `changed` use
-  // their new work from then on. To be called without Graphs::mutex.
+  // their new work from then on. To be called without GraphTable::mutex.
   Error Launch(Session& session, const StreamTarget& target,
                const std::vector<const GraphNode*>& changed) const;
 
@@ -40,7 +40,7 @@ class DeviceGraphExec {
   const RecordedPlaces places_;
 };
 
-// --- Graphs without conditional nodes; Graphs::mutex is held
+// --- Graphs without conditional nodes; GraphTable::mutex is held
 
 // One part, posted by the client.
 Error PutInOrder(const Graph& graph, std::vector<GraphPart>* parts);

@@ -26,16 +26,6 @@ struct UpdateReport {
 };
 Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report);
 
-// Calls use(GraphExec&) → Error with Graphs::mutex held.
-template <typename Use>
-Error WithExec(CUgraphExec exec, Use&& use) {
-  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
-  std::lock_guard lock(Graphs::Get().mutex);
-  const std::shared_ptr<GraphExec> found = Graphs::Get().Find(exec);
-  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return use(*found);
-}
-
 // --- Nodes of an exec, named by the nodes they were cloned from
 
 // Replaces its work by other work of the same kind.

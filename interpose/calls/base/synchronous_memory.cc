@@ -1,4 +1,4 @@
-#include "interpose/calls/synchronous_memory.h"
+#include "interpose/calls/base/synchronous_memory.h"
 
 #include <algorithm>
 #include <atomic>

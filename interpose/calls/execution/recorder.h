@@ -1,5 +1,5 @@
 // Records nodes' work in graphs of the driver, at the proxy, and changes it there. All functions
-// are called with Graphs::mutex held.
+// are called with GraphTable::mutex held.
 #pragma once
 
 #include <unordered_map>

@@ -1,5 +1,5 @@
 // First steps of every call of the program, common to all APIs. WithSession, OnCurrentDevice,
-// OnStream and InStream (capture.h) pass session, device or stream to a body. The body is a
+// OnStream and InStream (graph/in_stream.h) pass session, device or stream to a body. The body is a
 // function returning an Error:
 //
 //   OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error { … });
@@ -7,12 +7,11 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
-#include "interpose/calls/error.h"
+#include "interpose/calls/base/error.h"
 #include "interpose/client/base/thread_state.h"
 #include "interpose/client/session.h"
 
@@ -32,17 +31,6 @@ Session* StartedSession(CUresult* result);
 inline bool HasDevice(const Session& session, int device) {
   return device >= 0 && device < session.devices().count();
 }
-
-// --- Stream capture (capture.cc)
-// Refusal of calls not allowed in a graph: ends the capture concerned, and returns the error.
-// Success if no capture is concerned.
-extern constinit std::atomic<int> captures_active;
-inline bool AnyCapture() { return captures_active.load(std::memory_order_acquire) != 0; }
-Error RefuseCapture(Session& session, const StreamTarget& target);
-Error RefuseCaptureOnDevice(Session& session, int device);
-// Same for calls possibly waiting for a device, or otherwise unknown to captures. Refused during a
-// capture forbidding them to the calling thread, see cuThreadExchangeStreamCaptureMode.
-Error RefuseUnsafe();
 
 // Host functions in streams may make few calls; others are refused.
 inline Error CheckMayCall() {
@@ -114,22 +102,6 @@ Error OnCurrentDevice(Body&& body) {
     std::shared_ptr<ContextConnection> connection;
     CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&connection));
     return body(session, *connection);
-  });
-}
-
-// Calls body(Session&, const StreamTarget&) → Error. If the body succeeds, returns the failure of
-// an op posted earlier by this thread, if any. Only for calls not capturable; see capture.h for
-// others.
-template <typename Body>
-Error OnStream(CUstream stream, DefaultStream meaning, Body&& body) {
-  return WithSession([&](Session& session) -> Error {
-    StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-    if (AnyCapture()) [[unlikely]] {
-      CUSPAN_RETURN_IF_FAILED(RefuseCapture(session, target));
-    }
-    CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.connection->TakePostedFailure();
   });
 }
 

@@ -1,4 +1,5 @@
-// Launches: posts the nodes' work to streams in an order allowed by the edges.
+#include "interpose/calls/execution/run.h"
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -7,7 +8,7 @@
 #include <unordered_map>
 
 #include "interpose/calls/collective.h"
-#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/copy_box.h"
 #include "interpose/calls/host_function.h"
 #include "interpose/calls/launch.h"
 #include "interpose/calls/memory_batch.h"

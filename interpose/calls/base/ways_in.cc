@@ -1,4 +1,4 @@
-#include "interpose/calls/ways_in.h"
+#include "interpose/calls/base/ways_in.h"
 
 #include <set>
 #include <string>
