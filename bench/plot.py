@@ -106,13 +106,13 @@ def value_of(row, column, at):
 def parse(text):
     """Head and rows of a file's text. Checks the drawn columns."""
     if not text.strip():
-        raise Failure("the file is empty; the benchmark that writes it has not ended or has failed")
+        raise Failure("the file is empty; its benchmark has not ended or has failed")
     head, rows = read_json(text) if text.lstrip().startswith("{") else read_csv(text.splitlines())
     benchmark = head.get("benchmark")
     if not isinstance(benchmark, str):
-        raise Failure("no field 'benchmark' at its head; give a file that --csv or --json of a benchmark wrote")
+        raise Failure("no field 'benchmark' at its head; give a file written by --csv or --json of a benchmark")
     if benchmark not in COLUMNS:
-        raise Failure(f"results of '{benchmark}', of which there is no plot; there is one of {' and '.join(COLUMNS)}")
+        raise Failure(f"there are no plots of '{benchmark}', only of {' and '.join(COLUMNS)}")
     if not rows:
         raise Failure("no results after its head")
     for at, row in enumerate(rows, 1):
@@ -312,7 +312,7 @@ def script_of(panels, legend, columns, title, origins):
 
 def origin(head):
     """Origin of the results: machine, device, version, date, and number of rounds."""
-    parts = [head.get("machine", "machine not told")]
+    parts = [head.get("machine", "unknown machine")]
     device = head.get("device")
     if device is None and "--device soft" in head.get("command", ""):
         device = "soft"
@@ -333,7 +333,7 @@ def draw(paths, output):
     results = [read(path) for path in paths]
     kinds = {one.head["benchmark"] for one in results}
     if len(kinds) > 1:
-        raise Failure(f"one plot is of one benchmark, and these are of {' and '.join(sorted(kinds))}: draw them one by one")
+        raise Failure(f"a plot shows one benchmark, but the files are of {' and '.join(sorted(kinds))}: draw them one by one")
     kind = kinds.pop()
     rows = [{**row, "file": one.path.stem} for one in results for row in one.rows]
     panels, legend, columns = {"bandwidth": bandwidth, "allocator": allocator}[kind](rows)

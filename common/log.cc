@@ -125,7 +125,7 @@ class StandardError final : public spdlog::sinks::base_sink<Mutex> {
   void WriteLocked(std::string_view text) CUSPAN_REQUIRES(mutex_) {
     if (left_out_ != 0) {
       const std::string text =
-          Format("{} lines were omitted here because nobody read standard error", left_out_);
+          Format("{} lines were omitted here because standard error was not read", left_out_);
       const std::string notice = IsForMachines() ? LineForMachines(LogLevel::kWarn, text, 0)
                                                  : Format("cuspan: {}\n", text);
       if (!WriteOnce(notice)) return static_cast<void>(++left_out_);

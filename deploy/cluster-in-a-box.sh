@@ -76,7 +76,7 @@ spaces() {
 }
 
 require_root() {
-  if ((EUID != 0)); then impossible "network namespaces are root's to make: run it with sudo"; fi
+  if ((EUID != 0)); then impossible "only root can create network namespaces: run it with sudo"; fi
   command -v ip >/dev/null || impossible "there is no ip command: install iproute2"
 }
 
@@ -130,14 +130,14 @@ set_limit() {
 
 check_rate() {
   if [[ $1 != off && ! $1 =~ ^[1-9][0-9]{0,8}[kmg]bit$ ]]; then
-    misused "'$1' is no rate such as 1gbit, 200mbit or 500kbit, nor off"
+    misused "'$1' is neither a rate such as 1gbit, 200mbit or 500kbit, nor off"
   fi
 }
 
 up() {
   local wanted=4 devices='' subnet=10.77.0.0/24 rate=off keep='' host i counts=()
   while (($# > 0)); do
-    if (($# < 2)); then misused "$1 needs a value, or is no option of up"; fi
+    if (($# < 2)); then misused "$1 is not an option of up, or has no value"; fi
     case $1 in
       --hosts) wanted=$2 ;;
       --devices) devices=$2 ;;
@@ -159,21 +159,21 @@ up() {
   for host in "${hosts[@]}"; do
     # The switch's interfaces have the same names.
     if [[ ! $host =~ ^[a-z][a-z0-9.-]{0,13}$ || $host == switch || $host == lo || $host == localhost ]]; then
-      misused "'$host' is no name for a host: up to 14 letters, digits, dots and dashes, beginning with a letter"
+      misused "'$host' is not a name of a host: use up to 14 letters, digits, dots and dashes, beginning with a letter"
     fi
   done
   host=$(printf '%s\n' "${hosts[@]}" | sort | uniq --repeated | head -n 1)
-  if [[ -n $host ]]; then misused "there are two hosts $host"; fi
+  if [[ -n $host ]]; then misused "host $host is named twice"; fi
   if [[ ! $subnet =~ ^([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})\.0/24$ ]]; then
-    misused "'$subnet' is no subnet such as 10.77.0.0/24"
+    misused "'$subnet' is not a subnet such as 10.77.0.0/24"
   fi
   local network=${BASH_REMATCH[1]}
   check_rate "$rate"
-  if [[ ! $keep =~ ^([A-Za-z_][A-Za-z0-9_]*(,|$))*$ ]]; then misused "--keep $keep: no list of variables' names"; fi
+  if [[ ! $keep =~ ^([A-Za-z_][A-Za-z0-9_]*(,|$))*$ ]]; then misused "--keep $keep: not a list of variable names"; fi
   if [[ -n $devices ]]; then
     IFS=, read -r -a counts <<<"$devices"
     for i in "${counts[@]}"; do
-      if [[ ! $i =~ ^([0-9]|[1-5][0-9]|6[0-4])$ ]]; then misused "--devices $devices: '$i' is no number from 0 to 64"; fi
+      if [[ ! $i =~ ^([0-9]|[1-5][0-9]|6[0-4])$ ]]; then misused "--devices $devices: '$i' is not a number from 0 to 64"; fi
     done
     if ((${#counts[@]} == 0 || ${#counts[@]} > ${#hosts[@]})); then
       misused "--devices $devices: the box has ${#hosts[@]} hosts"
@@ -205,7 +205,7 @@ up() {
   trap 'exit 1' INT TERM HUP
   local problem
   if ! problem=$(ip netns add "$(switch)" 2>&1); then
-    impossible "this machine allows no network namespaces (a container?): $problem"
+    impossible "this machine does not allow network namespaces (a container?): $problem"
   fi
   local on_switch=(ip -netns "$(switch)") space
   if ! problem=$("${on_switch[@]}" link add switch type bridge 2>&1 && "${on_switch[@]}" link set switch up 2>&1); then
@@ -289,7 +289,7 @@ run() {
   local host=$1
   shift
   if (($# > 0)) && [[ $1 == -- ]]; then shift; fi
-  if (($# == 0)); then misused "there is no command to run on $host"; fi
+  if (($# == 0)); then misused "no command to run on $host"; fi
   require_root
   load
   check_host "$host"
@@ -443,7 +443,7 @@ while (($# > 0)); do
     break
   fi
 done
-if [[ ! $box =~ ^[a-z0-9]{1,12}$ ]]; then misused "'$box' is no name of a box: up to 12 small letters and digits"; fi
+if [[ ! $box =~ ^[a-z0-9]{1,12}$ ]]; then misused "'$box' is not a name of a box: use up to 12 small letters and digits"; fi
 folder=$folder_of_boxes/$box
 case $command in
   up | run | shape | link | stall | status) "$command" "${arguments[@]}" ;;

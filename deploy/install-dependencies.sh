@@ -45,8 +45,8 @@ done
 if ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-  echo "install-dependencies: no apt-get here (it is for Debian and Ubuntu);" \
-    "install these packages by your system's own means: ${packages[*]}" >&2
+  echo "install-dependencies: apt-get is missing (this script is for Debian and Ubuntu);" \
+    "install these packages with your system's package manager: ${packages[*]}" >&2
   exit 1
 fi
 

@@ -22,7 +22,7 @@ while (($# > 0)); do
   esac
 done
 if ((try && EUID != 0)); then
-  echo "package: --try installs into a Debian of its own, for which it must be root" >&2
+  echo "package: --try installs into a separate Debian: run it as root" >&2
   exit 1
 fi
 mkdir -p "$build"

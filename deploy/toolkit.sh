@@ -110,7 +110,7 @@ make_from_wheels() {
   case $(uname -m) in
     x86_64) target=x86_64-linux ;;
     aarch64) target=sbsa-linux ;;
-    *) fail "no CUDA Toolkit found, and there are no wheels of it for $(uname -m)" ;;
+    *) fail "no CUDA Toolkit found, and NVIDIA has no wheels of it for $(uname -m)" ;;
   esac
   mkdir -p "$cache"
   work=$(mktemp -d "$cache/making.XXXXXX")
@@ -122,7 +122,7 @@ make_from_wheels() {
     --no-compile --target "$work/site" "${wheels[@]/%/==$release.*}" >&2 ||
     fail "pip could not get NVIDIA's wheels; install the CUDA Toolkit $minimum or later and set CUDA_HOME to its folder"
   root=$work/site/nvidia/cu${release%%.*}
-  [[ -x $root/bin/nvcc ]] || fail "NVIDIA's wheels have changed: there is no bin/nvcc in them; install the CUDA Toolkit and set CUDA_HOME"
+  [[ -x $root/bin/nvcc ]] || fail "NVIDIA's wheels have changed: bin/nvcc is missing; install the CUDA Toolkit and set CUDA_HOME"
   # Files of an installed toolkit missing in the wheels: names without versions, and the folders
   # used by nvcc's profile and by Python packages.
   local library

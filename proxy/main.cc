@@ -85,7 +85,8 @@ Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, ProxyReso
   }
   if (start.share) {
     place.share_table = socket.TakeFd();
-    if (!place.share_table.valid()) return Status::Invalid("the agent sent no table of the GPU");
+    if (!place.share_table.valid())
+      return Status::Invalid("the agent sent no table of the runs sharing the GPU");
   }
   CUSPAN_ASSIGN_OR_RETURN(Bell own, Bell::Open(std::move(own_fd)));
   CUSPAN_ASSIGN_OR_RETURN(Bell peer, Bell::Open(std::move(peer_fd)));
@@ -139,8 +140,8 @@ Status OpenInPairs(const ProxyStart& start, ProxyResources& place) {
   }
   if (opened.code() == StatusCode::kExhausted)
     return Status::Exhausted(
-        "{}: the MPS server of the GPU takes no new processes now; after a kernel has failed, it "
-        "does when all processes that use the GPU have ended",
+        "{}: the MPS server of the GPU accepts no new processes now. After the failure of a "
+        "kernel, all processes using the GPU must end first",
         opened.message());
   CUSPAN_RETURN_IF_ERROR(opened);
   // If the driver does not reach the MPS daemon, it continues without.

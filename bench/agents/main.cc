@@ -66,7 +66,7 @@ Status Look(double seconds) {
   Agent most;
   for (std::size_t i = 0; i < after.size(); ++i) {
     if (after.size() != before.size() || after[i].pid != before[i].pid)
-      return Status::Internal("agents have come or gone while they were watched");
+      return Status::Internal("agents started or exited during the measurement");
     nanoseconds += after[i].processor_nanoseconds - before[i].processor_nanoseconds;
     if (i == 0) continue;
     most.private_bytes = std::max(most.private_bytes, after[i].private_bytes);
@@ -168,17 +168,20 @@ Status Run(const Options& options, const Origin& origin) {
 int main(int argc, char** argv) {
   namespace bench = cuspan::bench;
   bench::agents::Options options;
-  CLI::App app("Runs many agents on this machine: their start, and what they take while idle.",
-               "cuspan bench agents");
+  CLI::App app(
+      "Runs many agents on this machine. Measures their start, and the resources they use while "
+      "idle.",
+      "cuspan bench agents");
   bench::AddDeviceOption(app, options.device);
   bench::AddRelaysOption(app, options.relays);
   app.add_option("--agents", options.agents,
-                 "how many, the head agent included: N,… (default: 2,8,64)")
+                 "numbers of agents, including the head agent: N,… (default: 2,8,64)")
       ->delimiter(',')
       ->check(CLI::Range(2, 1024));
-  app.add_option("--rounds", options.rounds, "of the run whose time is measured (default: 3)")
+  app.add_option("--rounds", options.rounds, "rounds of the timed run (default: 3)")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", options.seconds, "for which idle agents are watched (default: 5)")
+  app.add_option("--seconds", options.seconds,
+                 "seconds for which idle agents are observed (default: 5)")
       ->check(CLI::Range(0.01, 3600.0));
   app.add_flag("--look", options.look)->group("");
   bench::AddResultsOption(app, "--json", options.json_path);

@@ -135,11 +135,10 @@ Status RunSharing(const Options& options, Origin origin) {
   made.gpus_per_node = options.simulation.gpus_per_node;
   made.seed = options.simulation.seed;
   made.runs = options.requests.value_or(made.runs);
-  Print(
-      Format("{} nodes with {} GPUs, {} runs of one GPU that take {:g} min alone on average, seed "
-             "{}\n{}",
-             made.nodes, made.gpus_per_node, made.runs, made.mean_seconds / 60, made.seed,
-             kSharingHeader));
+  Print(Format(
+      "{} nodes with {} GPUs, {} runs of one GPU, taking {:g} min alone on average, seed {}\n{}",
+      made.nodes, made.gpus_per_node, made.runs, made.mean_seconds / 60, made.seed,
+      kSharingHeader));
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const double load : LoadsOf(options)) {
     made.load = load;
@@ -170,7 +169,7 @@ Status RunPolicies(const Options& options, const Origin& origin) {
   SimulationOptions made = options.simulation;
   made.requests = options.requests.value_or(made.requests);
   Print(Format(
-      "{} nodes with {} GPUs, {} requests that keep theirs for {:g} min on average, seed {}\n{}",
+      "{} nodes with {} GPUs, {} requests, keeping their GPUs for {:g} min on average, seed {}\n{}",
       made.nodes, made.gpus_per_node, made.requests, made.mean_seconds / 60, made.seed, kHeader));
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const double load : LoadsOf(options)) {
@@ -202,28 +201,28 @@ int main(int argc, char** argv) {
   cuspan::bench::allocator::Options options;
   cuspan::bench::allocator::SimulationOptions& simulation = options.simulation;
   CLI::App app(
-      "Simulates a cluster in which requests for GPUs arrive, wait and end, under each policy; or, "
-      "with --sharing, runs that have a GPU to themselves, or share it.",
+      "Simulates a cluster with requests for GPUs arriving, waiting and ending, under each policy. "
+      "With --sharing, simulates runs with a GPU of their own, and runs sharing one.",
       "cuspan bench allocator");
   CLI::Option* sharing = app.add_flag(
       "--sharing", options.sharing,
-      "runs of one GPU: exclusive leases against 2 and 4 runs on a GPU, in turns and in pairs");
-  app.add_option("--nodes", simulation.nodes, "nodes (default: 1000)")
+      "runs of one GPU: exclusive leases against 2 and 4 runs on a GPU, time-sliced and in pairs");
+  app.add_option("--nodes", simulation.nodes, "number of nodes (default: 1000)")
       ->check(CLI::Range(16, 100'000));
-  app.add_option("--gpus", simulation.gpus_per_node, "GPUs of each (default: 8)")
+  app.add_option("--gpus", simulation.gpus_per_node, "GPUs of each node (default: 8)")
       ->check(CLI::Range(8, 64));
   app.add_option("--requests", options.requests,
-                 "how many arrive (default: 100000; with --sharing: 40000)")
+                 "number of requests (default: 100000; with --sharing: 40000)")
       ->check(CLI::Range(2, 10'000'000));
   app.add_option("--loads", options.loads,
-                 "GPUs wanted at a time, of those that there are, if none were shared: L,… "
+                 "mean number of GPUs in demand without sharing, as a part of all GPUs: L,… "
                  "(default: 0.9,0.97,1; with --sharing: 2)")
       ->delimiter(',')
       ->check(CLI::Range(0.01, 4.0));
-  app.add_option("--policies", options.policies, "which: NAME,… (default: all but pair)")
+  app.add_option("--policies", options.policies, "policies: NAME,… (default: all but pair)")
       ->delimiter(',')
       ->excludes(sharing);
-  app.add_option("--seed", simulation.seed, "of all that is random (default: 1)");
+  app.add_option("--seed", simulation.seed, "seed of the random numbers (default: 1)");
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   app.footer("cuspan bench plot draws the files of --csv and --json, except those of --sharing.");

@@ -135,12 +135,11 @@ Status Run(const Options& options, const Origin& origin) {
 int main(int argc, char** argv) {
   cuspan::bench::apps::Options options;
   CLI::App app(
-      "Times a matrix multiplication, Fourier transforms and walks through managed memory from "
-      "start to "
-      "end.",
+      "Measures the run time of a matrix multiplication, of Fourier transforms and of walks "
+      "through managed memory.",
       "cuspan bench apps");
   cuspan::bench::AddDeviceOption(app, options.device);
-  app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
+  app.add_option("--hosts", options.hosts, "hosts of the GPUs, for the path over agents");
   cuspan::bench::AddTransportOption(app, options.transport);
   app.add_option("--matmul", options.matmul, "sizes of matrices (default: 1024,2048,4096)")
       ->delimiter(',')
@@ -149,12 +148,12 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--walk", options.walk,
-                 "MiB of managed memory that host and kernel change by turns, and that are copied "
-                 "both ways for comparison (default: 1,4,16,64)")
+                 "MiB of managed memory, changed alternately by host and kernel, and copied both "
+                 "ways for comparison (default: 1,4,16,64)")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
   app.add_option("--rounds", options.rounds,
-                 "of all measurements, one after the other (default: 3)")
+                 "rounds of all measurements, one after the other (default: 3)")
       ->check(CLI::Range(1, 1000));
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);

@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
         if (std::strcmp(name, one.name) == 0) application = &one;
     }
     if (application == nullptr) {
-      std::fprintf(stderr, "'%s' is no APPLICATION:N\n", argv[i]);
+      std::fprintf(stderr, "'%s' is not APPLICATION:N\n", argv[i]);
       return 2;
     }
     bool right = false;

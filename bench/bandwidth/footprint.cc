@@ -128,7 +128,7 @@ Result<std::uint64_t> ContextAlone(const std::string& folder, const std::string&
     *soft = library != "libcuda.so.1";
     return PrivateDirty(std::to_string(holder.pid()));
   }
-  return Status::Unavailable("no context can be made");
+  return Status::Unavailable("no context can be created");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ class TemporaryFile {
 Status ReadTrace(const std::string& path, std::uint64_t bytes, Legs& legs) {
   std::ifstream file(path);
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
-  if (trace.is_discarded()) return Status::Internal("the trace in {} is none", path);
+  if (trace.is_discarded()) return Status::Internal("the file {} is not a trace", path);
   struct Sum {
     std::uint64_t bytes = 0;
     double seconds = 0;
@@ -140,7 +140,7 @@ class LegsBench {
     const std::string host = options_.hosts.substr(0, options_.hosts.find_first_of(",:"));
     for (int round = 0; round < options_.rounds; ++round) {
       const TemporaryFile trace;
-      if (trace.path().empty()) return Status::Unavailable("no file for a trace can be made");
+      if (trace.path().empty()) return Status::Unavailable("no file for a trace can be created");
       CUSPAN_RETURN_IF_ERROR(RunProgram(row, true, "", pipelined));
       CUSPAN_RETURN_IF_ERROR(RunProgram(row, false, "", not_pipelined));
       CUSPAN_RETURN_IF_ERROR(RunProgram(row, false, trace.path(), traced));

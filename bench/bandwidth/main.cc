@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   std::string pipeline = "on";
   std::vector<std::uint64_t> transfers;
   std::vector<std::uint64_t> buffers;
-  CLI::App app("Times copies: locally where there is a GPU, on one node, and over agents.",
+  CLI::App app("Measures copies: locally if there is a GPU, on one node, and over agents.",
                "cuspan bench bandwidth");
   const auto size = CLI::AsSizeValue(false);
   bool quick = false;
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   app.add_flag("--full", full, "transfers of 4K … 1G, staging buffers of 64K … 8M")
       ->excludes("--quick");
   cuspan::bench::AddDeviceOption(app, options.device);
-  app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
+  app.add_option("--hosts", options.hosts, "hosts of the GPUs, for the path over agents");
   cuspan::bench::AddRelaysOption(app, options.relays);
   cuspan::bench::AddTransportOption(app, options.transport);
   app.add_option("--placements", options.placements, "same-node, agents (default: both)")
@@ -88,34 +88,36 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->transform(size);
   app.add_option("--count", options.buffer_count,
-                 "staging buffers each way (default: 16; with three lanes or more 8 for each)")
+                 "staging buffers each way (default: 16; with three lanes or more 8 for each lane)")
       ->check(CLI::Range(2, 64));
   app.add_option("--sends", options.sends,
-                 "of them on their way between agents, on each lane (default: 8; with three lanes "
-                 "or more 4)")
+                 "staging buffers in flight between agents, for each lane (default: 8; with three "
+                 "lanes or more 4)")
       ->check(CLI::Range(1, 64));
-  app.add_option(
-         "--lanes", options.lanes,
-         "of a node that move bulk between agents: 1,2,4, … (default: 1); raw MPI and UCX have as "
-         "many ranks")
+  app.add_option("--lanes", options.lanes,
+                 "lanes of a node for bulk data between agents: 1,2,4, … (default: 1); raw MPI and "
+                 "UCX use the same number of ranks")
       ->delimiter(',')
       ->check(CLI::Range(1, 16));
-  app.add_option("--proxies", options.proxies, "devices that copy at once: 1,2, … (default: 1)")
+  app.add_option("--proxies", options.proxies,
+                 "devices copying at the same time: 1,2, … (default: 1)")
       ->delimiter(',')
       ->check(CLI::Range(1, 64));
   app.add_option("--pipeline", pipeline,
-                 "on; off: one chunk at a time, a leg after the other; both")
+                 "on; off: one chunk at a time, one leg after the other; or both")
       ->check(CLI::IsMember({"on", "off", "both"}));
   std::vector<std::string> measured = {"copies"};
-  app.add_option("--measure", measured,
-                 "copies; legs: each leg of the largest copy alone, against the bound of a "
-                 "pipeline; memory: of proxies and agents, on this host (default: copies)")
+  app.add_option(
+         "--measure", measured,
+         "copies; legs: each leg of the largest copy alone, compared with the bound of a pipeline; "
+         "or memory: memory of proxies and agents, on this host (default: copies)")
       ->delimiter(',')
       ->check(CLI::IsMember({"copies", "legs", "memory"}));
   app.add_option("--rounds", options.rounds,
-                 "of all measurements, one after the other (default: 3)")
+                 "rounds of all measurements, one after the other (default: 3)")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", options.seconds, "for one measurement of a round (default: 0.5)")
+  app.add_option("--seconds", options.seconds,
+                 "seconds of one measurement of a round (default: 0.5)")
       ->check(CLI::Range(0.001, 1000.0));
   cuspan::bench::AddResultsOption(app, "--csv", files.csv);
   cuspan::bench::AddResultsOption(app, "--json", files.json);

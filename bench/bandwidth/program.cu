@@ -70,7 +70,7 @@ Measurement Parse(const char* text) {
   if (std::sscanf(text, "%31[^:]:%31[^:]:%zu:%d", direction, memory, &measurement.bytes,
                   &measurement.devices) < 3 ||
       measurement.bytes == 0 || measurement.devices < 1) {
-    std::fprintf(stderr, "'%s' is no DIRECTION:MEMORY:BYTES[:DEVICES]\n", text);
+    std::fprintf(stderr, "'%s' is not DIRECTION:MEMORY:BYTES[:DEVICES]\n", text);
     std::exit(2);
   }
   measurement.direction = direction;

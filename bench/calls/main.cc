@@ -238,18 +238,20 @@ Status Run(const Options& options, const Origin& origin) {
 
 int main(int argc, char** argv) {
   cuspan::bench::calls::Options options;
-  CLI::App app("Times CUDA calls: locally where there is a GPU, on one node, and over agents.",
+  CLI::App app("Measures CUDA calls: locally if there is a GPU, on one node, and over agents.",
                "cuspan bench calls");
   cuspan::bench::AddDeviceOption(app, options.device);
   cuspan::bench::AddRelaysOption(app, options.relays);
-  app.add_option("--hosts", options.hosts, "of the runs over agents (default: localhost twice)");
-  app.add_option("--rounds", options.rounds, "of 100 calls each (default: 200)")
+  app.add_option("--hosts", options.hosts,
+                 "hosts of the runs over agents (default: localhost twice)");
+  app.add_option("--rounds", options.rounds, "rounds of 100 calls each (default: 200)")
       ->check(CLI::Range(1, 100000));
   CLI::Option* const threads =
-      app.add_option("--threads", options.threads,
-                     "also launches from several threads: T or TxD, T threads on D devices, …")
+      app.add_option(
+             "--threads", options.threads,
+             "also measure launches from several threads: T or TxD, T threads on D devices, …")
           ->delimiter(',');
-  app.add_option("--face", options.face, "whose calls: runtime (the default), driver")
+  app.add_option("--face", options.face, "API of the calls: runtime (the default) or driver")
       ->check(CLI::IsMember({"runtime", "driver"}))
       ->excludes(threads);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);

@@ -47,9 +47,9 @@ Result<std::string> Capture(const std::vector<std::string>& words, bool quiet,
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status))
-    return Status::Internal("{} was ended by signal {}", words[0], WTERMSIG(status));
+    return Status::Internal("{} was killed by signal {}", words[0], WTERMSIG(status));
   if (WEXITSTATUS(status) != 0)
-    return Status::Internal("{} ended with status {}", words[0], WEXITSTATUS(status));
+    return Status::Internal("{} exited with status {}", words[0], WEXITSTATUS(status));
   return text;
 }
 

@@ -11,13 +11,14 @@
 namespace cuspan::bench {
 
 void AddDeviceOption(CLI::App& app, std::string& device) {
-  app.add_option("--device", device, "cuda, soft, or auto: cuda where it works")
+  app.add_option("--device", device,
+                 "driver to use: cuda, soft (the software GPU), or auto (cuda if it works)")
       ->check(CLI::IsMember({"auto", "cuda", "soft"}));
 }
 
 void AddTransportOption(CLI::App& app, std::string& transport) {
   app.add_option("--transport", transport,
-                 "of the agents' MPI and UCX: tcp, shm, ucx (MPI over UCX), or auto")
+                 "transport of the agents' MPI and UCX: tcp, shm, ucx (MPI over UCX), or auto")
       ->check(CLI::IsMember({"auto", "tcp", "shm", "ucx"}));
 }
 
@@ -26,13 +27,14 @@ void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays) {
   relays = {chosen.ok() ? *chosen : RelayKind::kMpi};
   const std::map<std::string, RelayKind> kinds = {{"mpi", RelayKind::kMpi},
                                                   {"ucx", RelayKind::kUcx}};
-  app.add_option("--relay", relays, "between agents: mpi,ucx (default: CUSPAN_RELAY, or mpi)")
+  app.add_option("--relay", relays,
+                 "relays between agents: mpi,ucx (default: CUSPAN_RELAY, or mpi)")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(kinds));
 }
 
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path) {
-  app.add_option(name, path, "writes the results to this file, too");
+  app.add_option(name, path, "also write the results to this file");
 }
 
 std::optional<int> Parse(CLI::App& app, int argc, const char* const* argv) {

@@ -18,14 +18,15 @@ Status ChooseTransport(const std::string& name) {
   const auto set = [](const char* variable, const char* value) { ::setenv(variable, value, 1); };
   if (name == "auto") return Status::Ok();
   if (const std::string_view mpi = OwnMpiLauncher().name(); mpi != "Open MPI")
-    return Status::Invalid("--transport chooses among the layers of Open MPI; this is {}", mpi);
+    return Status::Invalid("--transport selects a transport of Open MPI, but this MPI is {}", mpi);
   if (name == "ucx") {
     set("OMPI_MCA_opal_common_ucx_tls", "any");
     set("OMPI_MCA_opal_common_ucx_devices", "any");
     set("OMPI_MCA_pml", "ucx");
     return Status::Ok();
   }
-  if (name != "tcp" && name != "shm") return Status::Invalid("'{}' is no transport of MPI", name);
+  if (name != "tcp" && name != "shm")
+    return Status::Invalid("'{}' is not a transport of MPI", name);
   set("UCX_TLS", name == "tcp" ? "tcp,self" : "sm,self");
   set("OMPI_MCA_pml", "ob1");
   set("OMPI_MCA_btl", name == "tcp" ? "tcp,self" : "vader,self");

@@ -21,7 +21,7 @@ class TemporaryFolder {
   static Result<TemporaryFolder> Create(const std::filesystem::path& in) {
     std::string path = (in / "cuspan-bench-XXXXXX").string();
     if (::mkdtemp(path.data()) == nullptr)
-      return Status::Unavailable("{}: no folder can be made: {}", path, std::strerror(errno));
+      return Status::Unavailable("{}: no folder can be created: {}", path, std::strerror(errno));
     return TemporaryFolder(std::move(path));
   }
   TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}

@@ -93,8 +93,9 @@ Status Actor::AwaitReady() {
   for (;;) {
     const int some = ::poll(&one, 1, static_cast<int>(kLongestStart.count()));
     if (some == 0)
-      return Status::Unavailable("a measuring program does not begin: it waits for a GPU for {} s",
-                                 kLongestStart.count() / 1000);
+      return Status::Unavailable(
+          "a measuring program does not start: it has waited for a GPU for {} s",
+          kLongestStart.count() / 1000);
     if (some < 0 || ::read(out_.get(), &byte, 1) != 1 || byte == '\n') break;
     line += byte;
   }
@@ -105,7 +106,7 @@ Status Actor::AwaitReady() {
 
 Status Actor::Go() {
   if (::write(in_.get(), "go\n", 3) == 3) return Status::Ok();
-  return Status::Internal("a measuring program does not listen: {}", std::strerror(errno));
+  return Status::Internal("a measuring program does not read its input: {}", std::strerror(errno));
 }
 
 Result<std::string> Actor::AwaitEnd() {

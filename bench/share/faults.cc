@@ -59,7 +59,7 @@ class Beating {
     CUSPAN_RETURN_IF_ERROR(actor_->Go());
     // Waits for its first kernel.
     return AfterOrStuck(Clock::now()).first ? Status::Ok()
-                                            : Status::Internal("a run does not begin");
+                                            : Status::Internal("a run does not start");
   }
   std::vector<Process> processes() const { return ProcessesWith(Format("{}={}", kMark, mark_)); }
   // True if it has a process related to the GPU.
@@ -196,8 +196,7 @@ class Kills {
     std::string name;
     // The process found may have ended.
     while ((name = Kill(index)).empty())
-      if (Clock::now() - at > kPatience)
-        return Status::Internal("a run has no process that could be killed");
+      if (Clock::now() - at > kPatience) return Status::Internal("a run has no process to kill");
     ++killed_[name];
     if (name != kSweeper) {
       while (runs_[index]->IsThere() && Clock::now() < at + kPatience)

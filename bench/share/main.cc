@@ -46,21 +46,20 @@ int main(int argc, char** argv) {
   cuspan::bench::share::Options options;
   options.scenarios = cuspan::bench::share::ScenarioNames();
   CLI::App app(
-      "Measures runs that share a GPU: latency at high priority, throughput in turns and in pairs, "
-      "quotas, what --share costs a run that is alone, a decision, runs whose memory does not fit "
-      "together, what is left of runs that are killed, and what a change of runs takes in the "
-      "middle "
-      "of a kernel.",
+      "Measures runs sharing a GPU: latency at high priority, throughput time-sliced and in pairs, "
+      "quotas, the cost of --share for a run alone, the time of a scheduling decision, runs with "
+      "more memory than the GPU, the remains of killed runs, and the time of a change of runs in "
+      "the middle of a kernel.",
       "cuspan bench share");
   cuspan::bench::AddDeviceOption(app, options.device);
-  app.add_option("--scenario", options.scenarios, "names with commas between (default: all)")
+  app.add_option("--scenario", options.scenarios, "scenarios, separated by commas (default: all)")
       ->delimiter(',')
       ->check(CLI::IsMember(options.scenarios));
-  app.add_option("--seconds", options.seconds, "of each measurement (default: 5)")
+  app.add_option("--seconds", options.seconds, "seconds of each measurement (default: 5)")
       ->check(CLI::Range(1.0, 600.0));
-  app.add_option("--bursts", options.bursts, "of the latency scenario (default: 100)")
+  app.add_option("--bursts", options.bursts, "bursts of the latency scenario (default: 100)")
       ->check(CLI::Range(2, 100000));
-  app.add_option("--kills", options.kills, "of the faults scenario (default: 200)")
+  app.add_option("--kills", options.kills, "kills in the faults scenario (default: 200)")
       ->check(CLI::Range(1, 100000));
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);

@@ -54,7 +54,7 @@ void PrintHeader(const Options& options) {
              options.measure.threads, options.measure.threads == 1 ? "thread" : "threads",
              VectorInstructions(), options.measure.repetitions);
   if (!__builtin_cpu_supports("avx512f"))
-    text += "the bars are for a machine with AVX-512, which this one is not\n";
+    text += "the limits are for a machine with AVX-512, but this one has none\n";
   text += Format("{:<58} {:>17} {:>17} {:>11} {:>6} {:>5}\n", "", "ours", "C++", "measured", "must",
                  "aim");
   std::fputs(text.c_str(), stdout);
@@ -107,7 +107,7 @@ Status Check(const Options& options) {
     const auto rows = AllRows();
     if (std::none_of(rows.begin(), rows.end(),
                      [&](const RowSpec& spec) { return Names(key, spec); }))
-      return Status::Invalid("there is no row '{}'; see cuspan bench soft --list", key);
+      return Status::Invalid("unknown row '{}'; see cuspan bench soft --list", key);
   }
   return Status::Ok();
 }
@@ -145,15 +145,17 @@ int main(int argc, char** argv) {
   cuspan::bench::soft::Options options;
   options.measure.threads = std::max(std::thread::hardware_concurrency(), 1u);
   CLI::App app("Times the software GPU against plain C++ on the same cores.", "cuspan bench soft");
-  app.add_option("--threads", options.measure.threads, "of either side (default: the cores)")
+  app.add_option("--threads", options.measure.threads,
+                 "threads of each side (default: number of cores)")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--repetitions", options.measure.repetitions, "of each measurement (default: 5)")
+  app.add_option("--repetitions", options.measure.repetitions,
+                 "repetitions of each measurement (default: 5)")
       ->check(CLI::Range(1, 1000));
   app.add_option("--rows", options.measure.keys,
-                 "which rows: KEY,… or the part of keys before a - (default: all)")
+                 "rows: KEY,… or the part of keys before a - (default: all)")
       ->delimiter(',');
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
-  app.add_flag("--list", options.list, "lists the rows' keys");
+  app.add_flag("--list", options.list, "list the keys of the rows");
   if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;
   const cuspan::Result<bool> measured =
       cuspan::bench::soft::Run(options, cuspan::bench::OriginOf("soft", argc, argv));

@@ -123,8 +123,8 @@ Result<double> Server::Run(TaskId task, Side side) {
       !Receive(socket_.get(), &answer, sizeof answer)) {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG | WNOWAIT) != 0 && WIFSIGNALED(status))
-      return Status::Internal("the process that measures was ended by signal {}", WTERMSIG(status));
-    return Status::Internal("the process that measures ended");
+      return Status::Internal("the measuring process was killed by signal {}", WTERMSIG(status));
+    return Status::Internal("the measuring process exited");
   }
   if (!answer.ok) return Status::Internal("{}", static_cast<const char*>(answer.message));
   return answer.value;

@@ -39,7 +39,7 @@ class Task {
   virtual Result<double> OnGpu() = 0;
   // Runs once in plain C++. Returns seconds.
   virtual Result<double> OnHost() {
-    return Status::Unsupported("there is nothing to compare this task with");
+    return Status::Unsupported("this task has no reference to compare with");
   }
 };
 

@@ -22,8 +22,8 @@ Error ApplyLibraryOptions(const Options<CUlibraryOption>& options, bool* preserv
         break;
       case CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE:
         return NotSupported(
-            "a library with option cudaLibraryHostUniversalFunctionAndDataTable, host functions "
-            "for device code,");
+            "a library with option cudaLibraryHostUniversalFunctionAndDataTable (host functions "
+            "for device code)");
       default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -178,7 +178,8 @@ Error GetVariable(const void* handle, const char* name, bool managed, LoadedVari
             library.Variable(connection, session.devices().ContextConnections(), name, variable);
         if (result == CUDA_ERROR_NOT_SUPPORTED) {
           return NotSupported(
-              "a managed variable of a library in a process in which its address range is in use");
+              "a managed variable of a library (the address range of managed memory is in use in "
+              "this process)");
         }
         CUSPAN_RETURN_IF_FAILED(result);
         return managed && !variable->managed ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;

@@ -41,7 +41,7 @@ Error JitOptions::Read(const Options<CUjit_option>& options) {
       default:
         if (static_cast<unsigned>(name) >= CU_JIT_NUM_OPTIONS) return CUDA_ERROR_INVALID_VALUE;
         if (!IsJitNumber(name))
-          return NotSupported(Format("option {} of CUjit_option, addresses of the program,",
+          return NotSupported(Format("option {} of CUjit_option (addresses of the program)",
                                      static_cast<int>(name)));
         request_.options.push_back({static_cast<std::uint32_t>(name), NumberOf(value)});
         break;

@@ -63,7 +63,7 @@ Error AllocateManaged(std::size_t bytes, unsigned flags, std::uint64_t* address)
     if (bytes == 0) return CUDA_SUCCESS;
     const CUresult result = session.addresses().AllocateManaged(bytes, address);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-      return NotSupported("managed memory in a process in which its address range is in use");
+      return NotSupported("managed memory (its address range is in use in this process)");
     }
     return result;
   });

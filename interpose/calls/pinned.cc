@@ -78,7 +78,7 @@ Error DeviceAddressOfPinned(void* memory, std::uint64_t* address) {
     const auto range = session.host_memory().Find(memory, 1);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
     if (!session.region().available() || connection.sharing() == Sharing::kNone)
-      return NotSupported("mapped memory in a process in which its address range is in use");
+      return NotSupported("mapped memory (its address range is in use in this process)");
     if (!range->allocated)
       return session.region().registered().Expose(range->base, range->bytes, memory, address);
     *address = NumberOf(memory);

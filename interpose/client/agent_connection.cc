@@ -93,8 +93,8 @@ Result<T> Await(ControlSocket& socket, std::chrono::seconds limit, const char* a
     const pid_t agent = ProcessBehind(socket);
     LogWarn("waiting for {} for {} s: the agent of this node (process {}) {}", awaited,
             kLate.count(), agent,
-            IsStopped(agent) ? Format("is stopped; `kill -CONT {}` lets it go on", agent)
-                             : "or a host behind it takes long");
+            IsStopped(agent) ? Format("is stopped; `kill -CONT {}` resumes it", agent)
+                             : "or another host is slow");
   }
   return socket.Expect<T>(limit - kLate);
 }

@@ -41,11 +41,10 @@ void ContextConnection::OnLongWait() {
   if (region_ == nullptr || !mirrors_managed() || !region_->mirrors().managed_in_use()) return;
   if (said_what_is_waited_for_.exchange(true)) return;
   LogWarn(
-      "device {} has been busy for {} s. The program uses managed memory, which a kernel sees as "
-      "it "
-      "was at launch, and which goes to another device only when the first is done: a kernel that "
-      "spins until the host or another device writes to it never finishes. Use pinned memory for "
-      "flags (cudaHostAlloc)",
+      "device {} has been busy for {} s. The program uses managed memory. A kernel sees managed "
+      "memory as it was at launch. Another device gets it only after the first one has finished "
+      "its work. A kernel spinning until the host or another device writes to managed memory never "
+      "finishes. Use pinned memory for flags (cudaHostAlloc)",
       device(), kLongWait.count());
 }
 

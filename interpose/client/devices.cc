@@ -24,8 +24,8 @@ bool MirrorsManaged(const std::vector<DeviceDescription>& devices) {
   const char* const wanted = SettingText(settings::kManaged);
   if (std::strcmp(wanted, "auto") != 0 && std::strcmp(wanted, "device") != 0 &&
       std::strcmp(wanted, "host") != 0)
-    LogWarn("{} must be auto, device or host, not '{}': it is taken for auto",
-            settings::kManaged.name, wanted);
+    LogWarn("{} must be auto, device or host, not '{}': auto is used", settings::kManaged.name,
+            wanted);
   // Only one of several devices could work on it at a time.
   if (devices.size() != 1 || std::strcmp(wanted, "host") == 0) return false;
   return !devices.front().in_host_memory || std::strcmp(wanted, "device") == 0;

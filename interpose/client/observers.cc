@@ -44,7 +44,7 @@ Result<NvmlAnswer> Observers::Ask(std::uint32_t device, const NvmlAsk& ask) {
     const bool woken = bell_.Wait([&] { return channel->HasFrame() || channel->closed(); },
                                   kObserverCheck, stages);
     if (channel->closed() || (!woken && opener_->Gone()))
-      return Status::Unavailable("who observes device {} is lost", device);
+      return Status::Unavailable("the observer of device {} is lost", device);
     if (!woken) {
       silent += kObserverCheck;
       if (silent == kTellSilentAfter)

@@ -485,7 +485,7 @@ void VirtualMemory::Began(ContextConnection& connection) {
       continue;
     if (const CUresult result = SetAccessAt(connection, mapped, std::next(mapped), access->second);
         result != CUDA_SUCCESS)
-      LogError("a new context of device {} cannot have the memory at 0x{:x}: CUDA error {}",
+      LogError("a new context of device {} gets no access to the memory at 0x{:x}: CUDA error {}",
                connection.device(), mapped->first, static_cast<int>(result));
   }
 }
@@ -497,7 +497,7 @@ void VirtualMemory::Forget(const ContextConnection& ended) {
   for (auto& [number, allocation] : allocations_) {
     allocation->known_at.erase(ended.number());
     if (allocation->known_at.empty())
-      LogInfo("memory of cuMemCreate on device {} has ended with its last context",
+      LogInfo("memory of cuMemCreate on device {} was freed with its last context",
               allocation->facts.device);
   }
   credits_.erase(ended.number());

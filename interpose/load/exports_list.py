@@ -24,12 +24,12 @@ def parse(line):
     if words[1:2] == ["="]:
         alias, words = " ".join(words[2:]), [name]
         if note:
-            raise ValueError("another name is as supported as the function")
+            raise ValueError("an alias has the support of its function: remove the text after the colon")
     kind = " ".join(words[1:]) or "error"
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or not re.fullmatch(r"error|pointer|struct:[1-9]\d*", kind):
-        raise ValueError("a name, and what it returns when that is no error")
+        raise ValueError("expected: a name, and its kind: error, pointer or struct:N")
     if not re.fullmatch(r"|not|absent|partly \S.*", note):
-        raise ValueError("behind the colon stands 'not', 'absent' or 'partly …'")
+        raise ValueError("expected after the colon: 'not', 'absent' or 'partly …'")
     return Export(name, kind, since, alias, note)
 
 
@@ -50,6 +50,6 @@ def read(path):
         if export.alias:
             function = exports.get(export.alias)
             if function is None or function.alias:
-                sys.exit(f"{path}: {name} is another name of {export.alias}, which is no function of the list")
+                sys.exit(f"{path}: {name} is an alias of {export.alias}, which is not a function of the list")
             exports[name] = function._replace(name=name, since=export.since, alias=export.alias)
     return sorted(exports.values())

@@ -37,7 +37,7 @@ def read_table(path):
         plain = re.sub(r"_pt[sd][sz]$", "", name)
         if name.startswith(("__", "cudbg", "pnccl")) or (plain != name and plain in table):
             if plain in table and table[plain][0] != table[name][0] and not name.startswith("__"):
-                sys.exit(f"{path}: {name} and {plain} differ in what is supported")
+                sys.exit(f"{path}: {name} and {plain} differ in their support")
             del table[name]
     return sorted((name, *entry) for name, entry in table.items())
 

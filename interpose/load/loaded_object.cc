@@ -13,10 +13,9 @@ namespace {
 
 // Consequence of a problem, and its remedy.
 constexpr const char* kRemedy =
-    ", so the CUDA runtime linked into it cannot be replaced: connection it with nvcc -cudart "
-    "shared";
+    ", so the CUDA runtime linked into it cannot be replaced: link it with nvcc -cudart shared";
 constexpr const char* kMissed =
-    ", so calls of it that do not go by the names of its functions are not intercepted";
+    ", so its functions are intercepted only if they are called by name";
 
 // A file mapped for reading.
 class MappedFile {
@@ -97,7 +96,7 @@ Entered EnterExports(const LoadedObject& object, const ElfImage& image, int fd, 
   const PatchReport report = PatchEntries(image, object.bias, fd, entry_list, count);
   if (report.verdict == PatchVerdict::kDone) return Entered::kDone;
   Explain(object.name, "a function", report, warning);
-  warning->Add(", so what it tells is not about the devices of the run").Publish();
+  warning->Add(", so it does not work with the devices of the run").Publish();
   if (report.verdict == PatchVerdict::kBroken) GiveUp(*warning);
   return Entered::kNotEntered;
 }
@@ -140,8 +139,8 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
     case Finding::kStripped:
       warning->Add(object.name)
           .Add(
-              " is a stripped binary with a static CUDA runtime that cuspan does not "
-              "understand: connection it with nvcc -cudart shared, or do not strip it")
+              " is a stripped binary with a static CUDA runtime unknown to cuspan: link it with "
+              "nvcc -cudart shared, or do not strip it")
           .Publish();
       return Entered::kNotEntered;
     case Finding::kUnusable:
@@ -152,9 +151,7 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
   // Its kernels are already registered with the linked runtime.
   if (!is_replaced && object.has_run) {
     warning->Add(object.name)
-        .Add(
-            " ran before cuspan's library was loaded, since a process on the way to it dropped "
-            "LD_PRELOAD")
+        .Add(" ran before cuspan's library was loaded, because a parent process dropped LD_PRELOAD")
         .Add(kRemedy)
         .Publish();
     return Entered::kNotEntered;
@@ -205,10 +202,10 @@ bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*fun
     }
   }
   if (report.verdict == PatchVerdict::kDone) return true;
-  Explain(loader.name, "the debugger's function", report, warning);
+  Explain(loader.name, "the debugger's breakpoint function", report, warning);
   warning
       ->Add(
-          ", so CUDA calls of a library that is loaded later with a static CUDA runtime are not "
+          ", so CUDA calls of libraries loaded later with a static CUDA runtime are not "
           "intercepted")
       .Publish();
   if (report.verdict == PatchVerdict::kBroken) GiveUp(*warning);

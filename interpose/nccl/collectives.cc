@@ -43,14 +43,14 @@ int Do(const ncclComm* handle, void* stream, const Arguments& arguments) {
           return Refuse(kInvalidArgument, Format("{}: no operation {}", name, arguments.operation));
         if (HasPeer(arguments.kind) &&
             (arguments.peer < 0 || arguments.peer >= communicator->size()))
-          return Refuse(kInvalidArgument, Format("{}: no rank {} among {}", name, arguments.peer,
-                                                 communicator->size()));
+          return Refuse(kInvalidArgument, Format("{}: no rank {} in a communicator of {}", name,
+                                                 arguments.peer, communicator->size()));
         StreamTarget target;
         const Error error = session.streams().ResolveOn(connection, stream, &target);
         if (error.failed()) return ResultOf(error);
         if (target.connection != connection)
           return Refuse(kInvalidUsage,
-                        Format("{}: the stream is not of the communicator's device", name));
+                        Format("{}: the stream is not on the communicator's device", name));
         CollectiveCall call;
         call.kind = static_cast<std::uint32_t>(arguments.kind);
         call.communicator = communicator->number;
@@ -133,7 +133,8 @@ CUSPAN_EXPORT int ncclRedOpCreatePreMulSum(int* operation, void* scalar, int typ
           const std::shared_ptr<ContextConnection>& connection) -> int {
         if (operation == nullptr || scalar == nullptr || type < 0 || type >= kDataTypes ||
             (residence != kScalarDevice && residence != kScalarHostImmediate))
-          return Refuse(kInvalidArgument, "ncclRedOpCreatePreMulSum: there is no such operation");
+          return Refuse(kInvalidArgument,
+                        "ncclRedOpCreatePreMulSum: an argument is null or out of range");
         CommunicatorFactor op;
         op.communicator = communicator->number;
         op.operation = communicator->NextOperation();
@@ -157,7 +158,7 @@ CUSPAN_EXPORT int ncclRedOpDestroy(int operation, ncclComm* handle) {
                             const std::shared_ptr<ContextConnection>& connection) -> int {
                           if (operation < kReduceOps)
                             return Refuse(kInvalidArgument,
-                                          Format("operation {} is NCCL's own", operation));
+                                          Format("operation {} is built into NCCL", operation));
                           if (communicator->IsCaptured(static_cast<std::uint32_t>(operation)))
                             return kSuccess;
                           CommunicatorFactorEnd op;

@@ -113,10 +113,10 @@ int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncc
 
 int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId> ids, int rank,
          const Config* config) {
-  if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
+  if (handle == nullptr) return Refuse(kInvalidArgument, "the pointer to the communicator is null");
   *handle = nullptr;
   if (size < 1 || rank < 0 || rank >= size)
-    return Refuse(kInvalidArgument, Format("rank {} of {}", rank, size));
+    return Refuse(kInvalidArgument, Format("no rank {} in a communicator of {}", rank, size));
   if (!IsConfig(config)) return RefuseConfig();
   std::shared_ptr<ContextConnection> connection;
   Error error = session.devices().OpenCurrent(&connection);
@@ -155,10 +155,10 @@ std::shared_ptr<Communicator> AddPart(Session& session, Communicator& whole,
 int Split(Session& session, const std::shared_ptr<Communicator>& whole,
           const std::shared_ptr<ContextConnection>& connection, int color, int key,
           ncclComm** handle, const Config* config) {
-  if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
+  if (handle == nullptr) return Refuse(kInvalidArgument, "the pointer to the communicator is null");
   *handle = nullptr;
   if (!IsConfig(config)) return RefuseConfig();
-  if (color < kNoColor) return Refuse(kInvalidArgument, Format("color {}", color));
+  if (color < kNoColor) return Refuse(kInvalidArgument, Format("invalid color {}", color));
   if (const Communicator::State now = whole->Now(); now.result != kSuccess)
     return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
   const auto part = AddPart(session, *whole, *connection, config, color);
@@ -178,7 +178,7 @@ int Split(Session& session, const std::shared_ptr<Communicator>& whole,
 int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
            const std::shared_ptr<ContextConnection>& connection, std::span<const int> excluded,
            ncclComm** handle, const Config* config, int flags) {
-  if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
+  if (handle == nullptr) return Refuse(kInvalidArgument, "the pointer to the communicator is null");
   *handle = nullptr;
   if (!IsConfig(config)) return RefuseConfig();
   const auto part = AddPart(session, *whole, *connection, config, -1);
@@ -199,7 +199,7 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
 template <typename Get>
 int TellNumber(const ncclComm* handle, int* number, Get&& get) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
-    if (number == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
+    if (number == nullptr) return Refuse(kInvalidArgument, "the pointer to the result is null");
     *number = get(*communicator);
     return int{kSuccess};
   });
@@ -226,7 +226,7 @@ CUSPAN_EXPORT int ncclCommInitRankScalable(ncclComm** handle, int size, int rank
                                            UniqueId* ids, Config* config) {
   return Answer([&](Session& session) {
     if (count < 1 || count > size || count > kMaxIds || ids == nullptr)
-      return Refuse(kInvalidArgument, Format("{} ids for {} ranks", count, size));
+      return Refuse(kInvalidArgument, Format("cannot use {} ids for {} ranks", count, size));
     return Join(session, handle, size, {ids, static_cast<std::size_t>(count)}, rank, config);
   });
 }
@@ -236,7 +236,8 @@ CUSPAN_EXPORT int ncclGetUniqueId(UniqueId* id);
 CUSPAN_EXPORT int ncclCommInitAll(ncclComm** handles, int count, const int* devices) {
   return Answer([&](Session& session) {
     if (handles == nullptr || count < 1 || count > session.devices().count())
-      return Refuse(kInvalidArgument, Format("{} of {} devices", count, session.devices().count()));
+      return Refuse(kInvalidArgument, Format("cannot create communicators for {} of {} devices",
+                                             count, session.devices().count()));
     const auto device_of = [&](int i) { return devices != nullptr ? devices[i] : i; };
     for (int i = 0; i < count; ++i)
       if (!HasDevice(session, device_of(i)))
@@ -276,7 +277,8 @@ CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncc
   return AnswerOnDevice(handle, [&](Session& session, const std::shared_ptr<Communicator>& whole,
                                     const std::shared_ptr<ContextConnection>& connection) {
     if (excluded == nullptr || count < 1 || count >= whole->size())
-      return Refuse(kInvalidArgument, Format("{} of {} ranks leave", count, whole->size()));
+      return Refuse(kInvalidArgument,
+                    Format("cannot exclude {} of {} ranks", count, whole->size()));
     return Shrink(session, whole, connection, {excluded, static_cast<std::size_t>(count)}, part,
                   config, flags);
   });
@@ -328,7 +330,7 @@ CUSPAN_EXPORT int ncclCommAbort(ncclComm* handle) {
 CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<ContextConnection>& connection) {
-    if (flags != 0) return Refuse(kInvalidArgument, Format("flags {}", flags));
+    if (flags != 0) return Refuse(kInvalidArgument, Format("unknown flags {}", flags));
     communicator->Begin();
     const int result = End(*communicator, connection, Ending::kRevoke);
     if (result != kSuccess) return result;
@@ -338,7 +340,7 @@ CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
 
 CUSPAN_EXPORT int ncclCommGetAsyncError(ncclComm* handle, int* error) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
-    if (error == nullptr) return Refuse(kInvalidArgument, "the error's place is null");
+    if (error == nullptr) return Refuse(kInvalidArgument, "the pointer to the error is null");
     *error = ResultOf(communicator->AsynchronousError());
     return int{kSuccess};
   });

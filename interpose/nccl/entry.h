@@ -16,10 +16,10 @@ namespace cuspan::nccl {
 int Refuse(int result, std::string problem);
 // Error for a communicator with an earlier operation in progress.
 inline int RefuseUnready() {
-  return Refuse(kInvalidArgument, "the communicator is still at what was asked of it before");
+  return Refuse(kInvalidArgument, "an earlier call on the communicator is still in progress");
 }
 // Error for an unknown communicator, or one being destroyed by another thread.
-inline int RefuseUnknown() { return Refuse(kInvalidArgument, "there is no such communicator"); }
+inline int RefuseUnknown() { return Refuse(kInvalidArgument, "the communicator does not exist"); }
 // ncclResult_t for a CUDA error or a communicator's state.
 int ResultOf(const Error& error);
 int ResultOf(const Communicator::State& state);

@@ -92,7 +92,7 @@ int Group::End(Session& session) {
 }
 
 int Group::Forget() {
-  if (depth_ == 0) return Refuse(kInvalidUsage, "a group ends that was not started");
+  if (depth_ == 0) return Refuse(kInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
   if (--depth_ == 0) Clear();
   return kSuccess;
 }

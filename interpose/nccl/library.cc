@@ -55,7 +55,7 @@ int Refuse(int result, std::string problem) {
 int ResultOf(const Error& error) {
   if (!error.failed()) return kSuccess;
   const ErrorEntry* const entry = FindError(error.driver());
-  const char* const text = entry != nullptr ? cuspan::TextOf(*entry) : "an unknown error of CUDA";
+  const char* const text = entry != nullptr ? cuspan::TextOf(*entry) : "an unknown CUDA error";
   if (error == CUDA_ERROR_DEVICE_UNAVAILABLE) return Refuse(kRemoteError, text);
   if (error == CUDA_ERROR_STREAM_CAPTURE_ISOLATION || error == CUDA_ERROR_NOT_PERMITTED)
     return Refuse(kInvalidUsage, text);
@@ -111,7 +111,7 @@ CUSPAN_EXPORT const char* ncclGetLastError(const ncclComm*) {
 
 CUSPAN_EXPORT int ncclGetUniqueId(UniqueId* id) {
   return Answer([&](Session& session) {
-    if (id == nullptr) return Refuse(kInvalidArgument, "the id's place is null");
+    if (id == nullptr) return Refuse(kInvalidArgument, "the pointer to the id is null");
     NcclId::Reply reply;
     std::shared_ptr<ContextConnection> connection;
     Error error = session.devices().OpenCurrent(&connection);

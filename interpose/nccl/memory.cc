@@ -10,7 +10,7 @@ using namespace cuspan::nccl;  // NOLINT: the same.
 CUSPAN_EXPORT int ncclMemAlloc(void** memory, std::size_t bytes) {
   return Answer([&](Session& session) {
     if (memory == nullptr || bytes == 0)
-      return Refuse(kInvalidArgument, Format("{} bytes of memory", bytes));
+      return Refuse(kInvalidArgument, Format("cannot allocate {} bytes of memory", bytes));
     std::uint64_t address = 0;
     const Error error = Allocate(session, bytes, &address);
     *memory = cuspan::HandleOf<void*>(address);
@@ -28,7 +28,7 @@ CUSPAN_EXPORT int ncclCommRegister(const ncclComm* handle, void* memory, std::si
                                    void** registration) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>&) {
     if (memory == nullptr || bytes == 0 || registration == nullptr)
-      return Refuse(kInvalidArgument, Format("{} bytes to register", bytes));
+      return Refuse(kInvalidArgument, Format("cannot register {} bytes", bytes));
     *registration = cuspan::HandleOf<void*>(NextHandle());
     return int{kSuccess};
   });

@@ -348,7 +348,7 @@ void HeadAgent::SendReports() {
   while (sent.ok() && launcher_->kept() != 0) {
     pollfd launcher{launcher_->fd(), POLLOUT, 0};
     if (::poll(&launcher, 1, kReportsLimitMs) <= 0)
-      sent = Status::Unavailable("the launcher does not take the statistics");
+      sent = Status::Unavailable("the launcher does not read the statistics");
     else
       sent = launcher_->Flush();
   }

@@ -23,7 +23,7 @@ Status CheckHello(const AgentHello& hello, const Key128& secret, const std::stri
         "hosts {} and {} run different versions of cuspan: install one version everywhere",
         own_host, hello.host);
   if (!SameSecret(hello.secret, secret))
-    return Status::Refused("the agents on hosts {} and {} are not of one run", own_host,
+    return Status::Refused("the agents on hosts {} and {} belong to different runs", own_host,
                            hello.host);
   return Status::Ok();
 }

@@ -196,14 +196,13 @@ std::string Allocation::Disagreement() const {
       const std::string job =
           holder->job.empty() ? std::string("no job") : Format("job {}", holder->job);
       text = Format(
-          "the batch system gave {} of host {} to job {}, but run {} of {} ({}), which is of {}, "
-          "has "
-          "a lease of it: end that run, or start it in a job of its own",
+          "the batch system gave {} of host {} to job {}, but run {} of {} ({}, {}) holds a lease "
+          "of it: end that run, or start it in its own job",
           plan_.names[gpu], plan_.hosts[number], plan_.job, holder->run, holder->user,
           holder->program.empty() ? "unknown program" : holder->program, job);
     }
   }
-  if (more != 0) AppendFormat(text, " (and so for {} more)", more);
+  if (more != 0) AppendFormat(text, " (and {} more GPUs likewise)", more);
   return text;
 }
 

@@ -73,12 +73,12 @@ Result<LockFolder> LockFolder::Open(const std::string& path) {
   if (!HasTrustedOwner(real, found.st_uid, ::geteuid(), users) ||
       (others_write && (found.st_mode & S_ISVTX) == 0))
     return Status::Refused(
-        "{} is not safe for GPU locks: it must be owned by root and, where others may write, "
-        "sticky (as /tmp is, chmod 1777){}; set {} to such a directory",
+        "{} is not safe for GPU locks: it must be owned by root, and sticky (chmod 1777, as /tmp) "
+        "if others may write to it{}; set {} to such a directory",
         path,
         users.HidesRoot()
-            ? Format(". The owners of directories are not known in this user "
-                     "namespace (a rootless container), except of {}, {}, {} and {}",
+            ? Format(". This user namespace (a rootless container) hides the owners of "
+                     "directories, except of {}, {}, {} and {}",
                      kFoldersOfRoot[0], kFoldersOfRoot[1], kFoldersOfRoot[2], kFoldersOfRoot[3])
             : "",
         settings::kLeaseFolder.name);
@@ -93,8 +93,8 @@ Result<UniqueFd> LockFolder::OpenFile(const std::string& name, int flags) const 
   if (!fd.valid() && errno == ENOENT) return Status::NotFound("{}/{} does not exist", path_, name);
   if (!fd.valid() && errno == ELOOP)
     return Status::Refused(
-        "{}/{} is a symbolic link, which cuspan never creates: have it removed, or set {} to "
-        "another directory",
+        "{}/{} is a symbolic link, not created by cuspan: have it removed, or set {} to another "
+        "directory",
         path_, name, settings::kLeaseFolder.name);
   if (!fd.valid()) return Explain("opening", name, errno);
   struct stat found {};
@@ -237,7 +237,7 @@ std::string LockFolder::DescribeLock(const std::string& name) const {
   struct stat file {};
   if (::fstatat(folder_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0)
     return Format("{} is locked", path);
-  return Format("{}, a file of user {}, is locked by a process that is not known here", path,
+  return Format("{}, a file of user {}, is locked by a process not visible here", path,
                 UserName(file.st_uid));
 }
 

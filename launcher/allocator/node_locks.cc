@@ -108,9 +108,8 @@ Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket, const ShareTerms
                                             std::map<std::string, std::uint64_t> gpu_memory) {
   if (!times_.Allow(ticket.order))
     return Status::Invalid(
-        "the run was started at a time that this host's clock does not allow, in the future or "
-        "before the host was started: set the clocks of host {} and of the host where the run was "
-        "started",
+        "the run's start time is in the future, or before this host was booted: set the clocks of "
+        "host {} and of the host where the run was started",
         host_);
   CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> queue, LockQueue());
   if (!queue.has_value()) return Outcome::kBusy;
@@ -247,7 +246,7 @@ std::string NodeLocks::StrangerWith(const std::string& gpu, const NodeView& view
     if (folder_.LockHolder(TicketName(ticket)) == holder) return "";
   // After the end of the holder, its proxies may keep the lock until they end.
   if (::kill(holder, 0) != 0 && errno == ESRCH) return "";
-  return folder_.DescribeLock(name) + ", which is no run's";
+  return folder_.DescribeLock(name) + ", but not by a run";
 }
 
 std::vector<SharedGpu> NodeLocks::SharedOf(const std::vector<std::string>& gpus) const {
@@ -279,7 +278,7 @@ Result<bool> NodeLocks::SomebodyAhead() {
 }
 
 Result<NodeLocks::Outcome> NodeLocks::Take(const std::vector<std::string>& gpus) {
-  if (!ticket_) return Status::Internal("a request for GPUs without a place in the queue");
+  if (!ticket_) return Status::Internal("a request for GPUs has no position in the queue");
   CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> queue, LockQueue());
   if (!queue.has_value()) return Outcome::kBusy;
   CUSPAN_ASSIGN_OR_RETURN(const bool ahead, SomebodyAhead());

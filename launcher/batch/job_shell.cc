@@ -35,7 +35,7 @@ int Run(int argc, char** argv) {
   const auto node = std::find_if(nodes->begin(), nodes->end(),
                                  [&](const ListedNode& known) { return known.name == host; });
   if (node == nodes->end()) {
-    LogError("host {} cannot be reached: it is no node of this job", host);
+    LogError("host {} cannot be reached: it is not a node of this job", host);
     return kNotReached;
   }
 

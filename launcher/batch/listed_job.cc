@@ -88,25 +88,26 @@ Result<std::string> ReadListing(std::string_view variable, const std::string& pa
   if (file.get() < 0) {
     const int error = errno;
     if (error == ENOENT || error == ENOTDIR)
-      return Status::NotFound("{} names {}, which is not on this node", variable, InMessage(path));
-    return Status::Unavailable("{} names {}, which cannot be read: {}", variable, InMessage(path),
+      return Status::NotFound("{} names {}, but this node has no such file", variable,
+                              InMessage(path));
+    return Status::Unavailable("{} names {}, but it cannot be read: {}", variable, InMessage(path),
                                std::strerror(error));
   }
   struct stat about {};
   if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode))
-    return Status::Unavailable("{} names {}, which is no file", variable, InMessage(path));
+    return Status::Unavailable("{} names {}, but it is not a file", variable, InMessage(path));
   std::string text;
   std::array<char, 65536> part{};
   for (;;) {
     const ssize_t got = ::read(file.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      return Status::Unavailable("{} names {}, which cannot be read: {}", variable, InMessage(path),
-                                 std::strerror(errno));
+      return Status::Unavailable("{} names {}, but it cannot be read: {}", variable,
+                                 InMessage(path), std::strerror(errno));
     if (got == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(got));
     if (text.size() > kMaxBytes)
-      return Status::Invalid("{} names {}, which is too large for a list of nodes: over {} MiB",
+      return Status::Invalid("{} names {}, but it is too large for a list of nodes: over {} MiB",
                              variable, InMessage(path), kMaxBytes >> 20);
   }
 }
@@ -122,7 +123,7 @@ Result<std::vector<ListedNode>> ParseNodeLines(std::string_view text, std::strin
   CUSPAN_RETURN_IF_ERROR(
       ForEachLine(text, [&](std::string_view line, std::size_t number) -> Status {
         if (!IsNode(line))
-          return Status::Invalid("{}: line {} is no host name: '{}'", source, number,
+          return Status::Invalid("{}: line {} is not a host name: '{}'", source, number,
                                  InMessage(line));
         return list.Add(line, source);
       }));
@@ -135,7 +136,7 @@ Result<std::vector<ListedNode>> ParseHostCounts(std::string_view text) {
   NodeList list;
   for (std::size_t i = 0; i < words.size(); i += 2) {
     if (!IsNode(words[i]) || i + 1 == words.size() || !NumberUpTo(words[i + 1], ~0u))
-      return Status::Invalid("{} is no list such as 'hostA 5 hostB 2': '{}'", kSource,
+      return Status::Invalid("{} is not a list such as 'hostA 5 hostB 2': '{}'", kSource,
                              InMessage(text));
     CUSPAN_RETURN_IF_ERROR(list.Add(words[i], kSource));
   }
@@ -153,7 +154,7 @@ Status AddGpuLines(std::string_view text, std::string_view source, std::vector<L
       return Status::Invalid("{}: line {} is not HOST-gpuN: '{}'", source, number, InMessage(line));
     ListedNode* const node = FindHost(nodes, line.substr(0, mark));
     if (node == nullptr)
-      return Status::Invalid("{}: line {} is of no node of the job: '{}'", source, number,
+      return Status::Invalid("{}: line {} does not name a node of the job: '{}'", source, number,
                              InMessage(line));
     if (std::find(node->gpus.begin(), node->gpus.end(), *gpu) == node->gpus.end())
       node->gpus.push_back(*gpu);
@@ -210,7 +211,7 @@ Result<ListedJob> ReadLsfJob(const Environment& environment) {
     CUSPAN_ASSIGN_OR_RETURN(job.nodes, ParseNodeLines(lines, kHosts));
     return job;
   }
-  return Status::NotFound("none of LSB_MCPU_HOSTS, {} and {} is set", kFile, kHosts);
+  return Status::NotFound("LSB_MCPU_HOSTS, {} and {} are not set", kFile, kHosts);
 }
 
 }  // namespace cuspan

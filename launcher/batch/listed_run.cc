@@ -58,8 +58,8 @@ Result<std::string> FindLauncher(const ListedJob& job, const Environment& enviro
     if (first.ok()) first = found.status();
   }
   return Status::NotFound(
-      "{}: its other nodes cannot be reached: {}; add its folder to PATH, name another way with "
-      "--remote-shell, or set {}=off to use this node alone",
+      "{}: its other nodes cannot be reached: {}; add the folder of this command to PATH, name "
+      "another command with --remote-shell, or set {}=off to use this node alone",
       job.name, first.message(), settings::kBatch.name);
 }
 
@@ -107,8 +107,8 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
   if (options.hosts.empty()) {
     if (options.device == "soft") return Status::Ok();
     return Status::Unavailable(
-        "{} has no GPUs: ask for some ({}), name other hosts with --hosts, use --device soft, or "
-        "set {}=off for what this node has",
+        "{} has no GPUs: request some ({}), name other hosts with --hosts, use --device soft, or "
+        "set {}=off to use the GPUs of this node",
         job.name, job.request, settings::kBatch.name);
   }
   if (job.lists_gpus)
@@ -116,7 +116,7 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
       if (is_own(node) && !node.gpus.empty()) SetOwnGpus(node.gpus, environment);
   LogInfo("{}: {} of its {} nodes are used", job.name, options.hosts.size(), job.nodes.size());
   if (!told && options.device != "soft")
-    LogWarn("{}: nothing says which GPUs it has, so all that its nodes let you open are used: {}",
+    LogWarn("{}: its GPUs are not known, so all accessible GPUs of its nodes are used: {}",
             job.name, kLimits);
   if (!others) return Status::Ok();
 
@@ -130,8 +130,8 @@ Status UseListedJob(const ListedJob& job, std::string_view own_name, const Insta
       // The head agent sends the run's key to the worker agents through this input.
       if (options.relay == RelayKind::kUcx)
         return Status::Invalid(
-            "{}: --relay ucx needs a remote shell that passes on its input, and {} does not: use "
-            "--relay mpi, or name another with --remote-shell",
+            "{}: --relay ucx needs a remote shell forwarding its standard input, but {} does not: "
+            "use --relay mpi, or name another one with --remote-shell",
             job.name, found);
       options.relay = RelayKind::kMpi;
     }
@@ -193,9 +193,9 @@ std::string NodePrefix(const ListedNode& node, const Environment& own, bool tell
     set(kOrder, "PCI_BUS_ID");
     set(kVisible, NumbersText(node.gpus));
   } else if (tells) {
-    const std::string line = Format(
-        "cuspan: host {}: {} is not set there, so all GPUs that it lets you open are used: {}",
-        node.name, kVisible, kLimits);
+    const std::string line =
+        Format("cuspan: host {}: {} is not set there, so all accessible GPUs are used: {}",
+               node.name, kVisible, kLimits);
     prefix += Format("{{ test -n \"${{{}+set}}\" || echo {} >&2; }} && ", kVisible,
                      QuoteForShell({line}));
   }

@@ -45,7 +45,7 @@ Status AddGres(std::string_view item, SlurmNode& node) {
   const std::string_view name = item.substr(0, parenthesis);
   if (!name.starts_with("gpu:")) return Status::Ok();
   const std::optional<std::uint32_t> count = Number(name.substr(name.rfind(':') + 1));
-  if (!count) return Status::Invalid("'{}' is no number of GPUs", item);
+  if (!count) return Status::Invalid("'{}' is not a number of GPUs", item);
   node.gpus += *count;
   constexpr std::string_view kIndices = "(IDX:";
   std::string_view details = item.substr(parenthesis);
@@ -99,7 +99,7 @@ Result<std::vector<std::uint32_t>> ParseIndices(std::string_view list) {
     const std::optional<std::uint32_t> last =
         dash == item.size() ? first : Number(item.substr(dash + 1));
     if (!first || !last || *last < *first || *last >= kMost)
-      return Status::Invalid("'{}' is no list of numbers such as 0,2-3", list);
+      return Status::Invalid("'{}' is not a list of numbers such as 0,2-3", list);
     for (std::uint32_t index = *first; index <= *last; ++index) indices.push_back(index);
   }
   return indices;

@@ -47,7 +47,7 @@ int CheckOption(int, const char* text, int) {
 char g_name[] = "cuspan-gpus";
 char g_argument[] = "N|all";
 char g_usage[] =
-    "run the program by `cuspan run --gpus N`: it sees N of the job's GPUs, on all nodes";
+    "run the program with `cuspan run --gpus N`: it sees N of the job's GPUs, on all nodes";
 spank_option g_option = {g_name, g_argument, g_usage, 1, 0, &CheckOption};
 
 std::string CommandOfThisInstallation() {
@@ -80,7 +80,7 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
       spank_get_item(spank, S_JOB_ENV, &variables) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS)
-    Fail("Slurm does not tell what the task is");
+    Fail("Slurm does not report the task's program and environment");
   // The option refers to the whole job, even when given to a step.
   std::vector<const char*> environment = {"CUSPAN_BATCH=job"};
   for (; *variables != nullptr; ++variables) {
@@ -92,8 +92,8 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
   environment.push_back(nullptr);
   if (step != SLURM_BATCH_SCRIPT && tasks > 1)
     Fail(
-        "--cuspan-gpus is for one task: give it to sbatch, or start the ranks of an MPI program by "
-        "cuspan run -np");
+        "--cuspan-gpus is for one task: give it to sbatch, or start the ranks of an MPI program "
+        "with cuspan run -np");
 
   const std::string command = CommandOfThisInstallation();
   std::vector<const char*> arguments = {command.c_str(), "run", "--gpus", gpus, "--"};

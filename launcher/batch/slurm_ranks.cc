@@ -66,12 +66,13 @@ Result<std::vector<const SlurmNode*>> PlaceRanks(const MpiApp& app,
     const SlurmNode* const node = FindNode(nodes, host.host, own_name);
     if (node == nullptr)
       return Status::Invalid(
-          "--app-hosts: {} is no node of this Slurm job, and srun starts ranks on its nodes only",
+          "--app-hosts: {} is not a node of this Slurm job, and srun starts ranks only on its "
+          "nodes",
           host.host);
     if (component.value_or(node->component) != node->component)
       return Status::Invalid(
-          "--app-hosts: {} is in another component of this heterogeneous job, and the ranks of one "
-          "program must be in one",
+          "--app-hosts: {} is in another component of this heterogeneous job: name hosts of one "
+          "component",
           host.host);
     component = node->component;
     places.insert(places.end(), count, node);

@@ -56,20 +56,20 @@ Status LimitToJob(const SlurmJob& job, const std::vector<SlurmNode>& nodes,
     const SlurmNode* const node = FindNode(nodes, named.host, own_name);
     if (node == nullptr)
       return Status::Invalid(
-          "host {} is no node of Slurm job {}: name nodes of the job, or set {}=off to reach any "
-          "host by ssh",
+          "host {} is not a node of Slurm job {}: name nodes of the job, or set {}=off to reach "
+          "any host by ssh",
           named.host, job.id, settings::kBatch.name);
     const bool own = node == FindNode(nodes, own_name, own_name);
     if (!own && LeadApart(named.host, node->name))
       return Status::Invalid(
-          "host {} is no node of Slurm job {}, whose node {} has another address: name nodes of "
-          "the job, or set {}=off to reach any host by ssh",
+          "host {} is not a node of Slurm job {}, and node {} of the job has another address: name "
+          "nodes of the job, or set {}=off to reach any host by ssh",
           named.host, job.id, node->name, settings::kBatch.name);
     // If Slurm does not know software GPUs, they are not allocated to any job.
     const bool limited = job.counts_gpus && (node->gpus > 0 || options.device != "soft");
     if (limited && node->gpus == 0)
       return Status::Unavailable(
-          "Slurm job {} has no GPUs on host {}: ask for some (--gres=gpu:N), or name other nodes",
+          "Slurm job {} has no GPUs on host {}: request some (--gres=gpu:N), or name other nodes",
           job.id, named.host);
     HostRequest host{own ? std::string(kThisHost) : node->name, named.devices};
     if (limited) {
@@ -96,12 +96,12 @@ Status UseSlurmJob(const InstallPaths& paths, ClusterOptions& options, Environme
   if (job.ok()) return UseSlurmJob(*job, OwnNodeName(environment), paths, options, environment);
   if (!job.ok() && job.status().code() != StatusCode::kNotFound)
     return Status::Unavailable(
-        "Slurm job {}: {}; try again, or set {}=off and name hosts with --hosts, which are reached "
-        "by ssh then",
+        "Slurm job {}: {}; try again, or set {}=off and name hosts with --hosts, to reach them by "
+        "ssh",
         environment.Get("SLURM_JOB_ID").value_or(""), job.status().message(),
         settings::kBatch.name);
   if (!options.hosts.empty()) {
-    LogInfo("Slurm job {}: {}; the hosts are reached as if there were no job",
+    LogInfo("Slurm job {}: {}; the hosts are reached without the job",
             environment.Get("SLURM_JOB_ID").value_or(""), job.status().message());
     return Status::Ok();
   }
@@ -137,8 +137,8 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
   }
   if (options.hosts.empty() && options.device != "soft")
     return Status::Unavailable(
-        "Slurm job {} has no GPUs: ask for some (--gres=gpu:N), use --device soft, or set {}=off "
-        "for what this node has",
+        "Slurm job {} has no GPUs: request some (--gres=gpu:N), use --device soft, or set {}=off "
+        "to use the GPUs of this node",
         job.id, settings::kBatch.name);
   LogInfo("Slurm job {}: GPUs of {} hosts; it has {} nodes", job.id, options.hosts.size(),
           job.nodes.size());

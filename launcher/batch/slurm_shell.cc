@@ -32,7 +32,7 @@ int Run(int argc, char** argv) {
   const auto node = std::find_if(nodes->begin(), nodes->end(),
                                  [&](const SlurmNode& known) { return known.name == words[1]; });
   if (node == nodes->end()) {
-    LogError("host {} cannot be reached: it is no node of this Slurm job", words[1]);
+    LogError("host {} cannot be reached: it is not a node of this Slurm job", words[1]);
     return kNotReached;
   }
   std::string command;

@@ -136,8 +136,8 @@ Result<AppCommand> CommandOfSrun(const MpiApp& app, const std::vector<std::strin
                                  Environment& environment) {
   if (!InsideSlurmJob(environment))
     return Status::Invalid(
-        "--app-mpirun {}: srun starts ranks in a Slurm job only (salloc, sbatch), where {} is not "
-        "off",
+        "--app-mpirun {}: srun starts ranks only in a Slurm job (salloc, sbatch), and only if {} "
+        "is not off",
         app.mpirun.front(), settings::kBatch.name);
   SlurmJob job;
   if (!app.hosts.empty()) {
@@ -159,8 +159,8 @@ Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment
   app.in_job = BatchSystemAround(environment) != BatchSystem::kNone;
   if (options.cluster.secure.on && SaysWhere(app.mpirun))
     return Status::Refused(
-        "--secure: --app-mpirun says where ranks are, which would get the secret of the run there "
-        "from a starter that need not encrypt: start all ranks on this host");
+        "--secure: --app-mpirun may start ranks on other hosts, and its starter may send them the "
+        "secret of the run unencrypted: start all ranks on this host");
   // A missing mpirun is reported later, like any missing program.
   const bool there = FindCommand(app.mpirun.front(), environment.Get("PATH").value_or("")).ok();
   if (there && (!app.hosts.empty() || app.in_job || IsNamedSrun(app))) {
@@ -285,9 +285,9 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   // Other programs see the run's device files through the C library.
   if (statistics.ok() && statistics->reports.empty() && CallsKernelItself(*program))
     LogWarn(
-        "no process of the run used a GPU, and {} cannot see the run's device files (/dev/nvidia0 "
-        "and others), since it calls the kernel without the C library: if it looks for GPUs by "
-        "them, tell it by its own options that there are some",
+        "no process of the run used a GPU. {} calls the kernel without the C library, so it cannot "
+        "see the run's device files (/dev/nvidia0 and others): if it detects GPUs by these files, "
+        "enable GPUs with its own options",
         *program);
   agents->reset();
   metrics.reset();

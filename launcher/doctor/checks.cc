@@ -15,7 +15,7 @@ bool SameVersion(const HostFacts& facts, const HostFacts& own) {
 Finding VersionFinding(const Needs& needs, const Visit& visit, const HostFacts& own) {
   const bool same_number = visit.facts->version == own.version;
   return {"cuspan-version", Severity::kError, visit.host,
-          same_number ? Format("{} is another build of cuspan {}, with other messages",
+          same_number ? Format("{} is another build of cuspan {}, with a different protocol",
                                needs.cuspan, own.version)
                       : Format("{} is cuspan {}, here it is {}", needs.cuspan, visit.facts->version,
                                own.version),
@@ -40,7 +40,7 @@ std::vector<Finding> CheckSettings(const Visit& visit, const Visit& own) {
     const std::vector<std::string>& known = own.facts->unknown_settings;
     if (!visit.own && std::find(known.begin(), known.end(), name) != known.end()) continue;
     found.push_back({"setting-unknown", Severity::kWarning, visit.host,
-                     Format("the variable {} means nothing to cuspan", name),
+                     Format("cuspan has no variable {}", name),
                      "correct or unset it; cuspan --help lists the variables"});
   }
   return found;

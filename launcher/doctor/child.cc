@@ -185,7 +185,7 @@ Result<std::string> Child::ReadLine(Deadline deadline) {
     if (wait_status_) return Status::Unavailable("it has ended");
     if (!output_pipe_.valid()) {
       // It has closed its output; its exit status has the reason.
-      if (!Wait(deadline)) return Status::Unavailable("it says nothing more");
+      if (!Wait(deadline)) return Status::Unavailable("it writes nothing more");
       continue;
     }
     if (!Read(deadline)) return Status::Unavailable("it does not answer");

@@ -63,7 +63,8 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
   const Result<Plan> plan = PlanRun(paths, options, environment);
   if (!plan.ok()) {
     findings.push_back({"batch-job", doctor::Severity::kError, OwnHostName(),
-                        plan.status().message(), "without that nothing else was looked at"});
+                        plan.status().message(),
+                        "correct this first: all other checks were skipped"});
     return std::vector<doctor::Visit>();
   }
   StripOuterRun(environment);
@@ -77,7 +78,7 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
     for (const AgentPlan& agent : plan->agents)
       if (agent.host != kThisHost)
         findings.push_back({"not-looked-at", doctor::Severity::kWarning, agent.host,
-                            "what starts agents there passes nothing back to who asks",
+                            "the command that starts agents there does not return their output",
                             "start cuspan doctor on that host, in the job"});
   if (const Status names =
           plan->mpi() ? OwnMpiLauncher().CheckNames(*plan, OwnHostName()) : Status::Ok();
@@ -88,8 +89,7 @@ Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
           CheckSecure(*plan, options, !wanted.cluster.remote_shell.empty(), environment);
       !secure.ok())
     findings.push_back({"not-secure", doctor::Severity::kError, OwnHostName(),
-                        secure.status().message(),
-                        "do without --secure only where you trust the network"});
+                        secure.status().message(), "omit --secure only if you trust the network"});
   return visits;
 }
 

@@ -65,7 +65,7 @@ Result<HostFacts> ParseFacts(std::string_view line) {
     if (found.version != CUSPAN_VERSION || found.protocol != own_protocol) return found;
     return facts.get<HostFacts>();
   } catch (const json::exception& error) {
-    return Status::Invalid("what the host says of itself cannot be read: {}", error.what());
+    return Status::Invalid("the host's report cannot be read: {}", error.what());
   }
 }
 

@@ -110,7 +110,7 @@ std::string TryCode() {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) return Format("waitpid: {}", std::strerror(errno));
-  if (!WIFEXITED(status)) return Format("the process that tried it {}", DescribeExit(status));
+  if (!WIFEXITED(status)) return Format("the process trying it {}", DescribeExit(status));
   return WEXITSTATUS(status) == 0 ? "" : std::strerror(WEXITSTATUS(status));
 }
 

@@ -97,20 +97,21 @@ std::vector<Finding> CheckPrograms(const Needs& needs, const Visit& visit) {
                            "MemoryDenyWriteExecute=no; a container: another seccomp profile)");
   if (!needs.mpi_relay()) return list.found;
   if (visit.own && facts.mpirun.empty())
-    list.Error("mpirun-missing", Format("there is no mpirun, which starts the agents"),
+    list.Error("mpirun-missing", Format("there is no mpirun to start the agents"),
                Format("install {}, set MPIRUN to its mpirun, or use --relay ucx", needs.mpi));
   else if (visit.own && facts.mpirun_kind.empty())
-    list.Warning("mpirun-unknown", Format("{} does not say which MPI it is of", facts.mpirun),
-                 Format("set MPIRUN to the mpirun of {}, of which cuspan-agent is", needs.mpi));
+    list.Warning("mpirun-unknown", Format("{} does not report its MPI", facts.mpirun),
+                 Format("set MPIRUN to the mpirun of {}, the MPI of cuspan-agent", needs.mpi));
   else if (visit.own && facts.mpirun_kind != needs.mpi)
     list.Error("mpirun-other-mpi",
-               Format("{} is of {}, but cuspan-agent was built with {}", facts.mpirun,
+               Format("{} belongs to {}, but cuspan-agent was built with {}", facts.mpirun,
                       facts.mpirun_kind, needs.mpi),
                Format("set MPIRUN to the mpirun of {}", needs.mpi));
   else if (!visit.own && facts.mpi_daemon.empty())
-    list.Add(!needs.mpi_has_prefix, "mpi-daemon-missing",
-             Format("{}'s mpirun starts its daemon there, which is not in PATH", needs.mpi),
-             Format("install {} there, or set PATH where the remote shell reads it", needs.mpi));
+    list.Add(
+        !needs.mpi_has_prefix, "mpi-daemon-missing",
+        Format("{}'s mpirun starts its daemon there, but this daemon is not in PATH", needs.mpi),
+        Format("install {} there, or set PATH where the remote shell reads it", needs.mpi));
   return list.found;
 }
 
@@ -142,8 +143,8 @@ std::vector<Finding> CheckGpus(const Needs& needs, const Visit& visit, bool has_
                Format("as root: nvidia-smi -i {} -c DEFAULT", number));
     if (gpu.compute_mode == kExclusiveProcess)
       list.Warning("compute-mode-exclusive",
-                   Format("GPU {} ({}) takes one process at a time, and each process of a program "
-                          "has one of its own",
+                   Format("GPU {} ({}) accepts one process at a time, but each process of a "
+                          "program has its own proxy process",
                           number, gpu.name),
                    Format("for programs of several processes, as root: nvidia-smi -i {} -c DEFAULT",
                           number));
@@ -159,7 +160,7 @@ std::vector<Finding> CheckLimits(const Needs& needs, const Visit& visit, std::ui
   if (limits.locked_bytes < kLockedBytes && (HasReal(facts) || (needs.relayed && facts.rdma)))
     list.Warning(
         "limit-locked-memory",
-        Format("locked memory is limited to {} (ulimit -l), which is little for {}",
+        Format("locked memory is limited to {} (ulimit -l), possibly too little for {}",
                MegabytesText(limits.locked_bytes), facts.rdma ? "a network with RDMA" : "GPUs"),
         "raise memlock in /etc/security/limits.conf there, or LimitMEMLOCK of the "
         "service that starts the shell");
@@ -176,23 +177,23 @@ std::vector<Finding> CheckLimits(const Needs& needs, const Visit& visit, std::ui
                  "raise nproc in /etc/security/limits.conf there");
   if (!facts.thread_problem.empty())
     list.Error("limit-threads",
-               Format("a process cannot have the threads that it needs: {}", facts.thread_problem),
+               Format("a process cannot start the threads it needs: {}", facts.thread_problem),
                "raise these limits, or ask the batch job or container for more");
   if (limits.address_bytes < kFewestAddressBytes)
     list.Error("limit-address-space",
-               Format("processes may have {} of addresses (ulimit -v), and CUDA reserves far more "
-                      "than it uses",
+               Format("the address space of processes is limited to {} (ulimit -v), but CUDA "
+                      "reserves far more than it uses",
                       MegabytesText(limits.address_bytes)),
                "remove the limit (ulimit -v unlimited), or limit resident memory instead");
   if (limits.file_bytes < facts.channel_bytes)
     list.Error("limit-file-size",
-               Format("files, and shared memory with them, are limited to {} (ulimit -f)",
+               Format("files, including shared memory, are limited to {} (ulimit -f)",
                       MegabytesText(limits.file_bytes)),
                Format("raise the limit to {} or more", MegabytesText(facts.channel_bytes)));
   const std::uint64_t needed = devices * facts.channel_bytes + kProcessBytes;
   if (facts.memory_bytes < needed)
     list.Error("memory-low",
-               Format("{} of memory are to be had, and {} GPUs need {}",
+               Format("{} of memory are available, but {} GPUs need {}",
                       MegabytesText(facts.memory_bytes), devices, MegabytesText(needed)),
                Format("ask the batch job or container for more memory, use fewer GPUs, or smaller "
                       "buffers ({})",
@@ -207,17 +208,17 @@ std::vector<Finding> CheckFolders(const Needs& needs, const Visit& visit) {
   const bool needed = needs.ucx_relay();
   if (!shared.problem.empty())
     list.Add(needed, "shm-unusable",
-             Format("{}, where {} shared memory, cannot be written to: {}", shared.path,
-                    needed ? "UCX has its" : "NCCL and runs with --share have", shared.problem),
+             Format("{}, the folder of the shared memory of {}, cannot be written to: {}",
+                    shared.path, needed ? "UCX" : "NCCL and of runs with --share", shared.problem),
              Format("mount a writable tmpfs there (a container: --shm-size), or for --share set {}",
                     settings::kShareFolder.name));
   else if (shared.free_bytes < kComfortableShared)
     list.Add(needed && shared.free_bytes < kSharedBytes, "shm-low",
-             Format("{} has {} free, of which {}", shared.path, MegabytesText(shared.free_bytes),
+             Format("{} has {} free, and {}", shared.path, MegabytesText(shared.free_bytes),
                     needed ? Format("UCX needs {} for each agent", MegabytesText(kSharedBytes))
                            : Format("NCCL may need {}", MegabytesText(kComfortableShared))),
-             "remove what is left there of other programs, or give it more room (a container: "
-             "--shm-size; else mount -o remount,size=…)");
+             "remove files left there by other programs, or enlarge it (a container: --shm-size; "
+             "else mount -o remount,size=…)");
 
   const FolderFacts& temporary = facts.temporary;
   if (!temporary.problem.empty() && temporary.free_bytes >= kTemporaryBytes)
@@ -234,14 +235,14 @@ std::vector<Finding> CheckFolders(const Needs& needs, const Visit& visit) {
 
   const bool leases = facts.leases == "on" || (facts.leases == "auto" && HasReal(facts));
   if (leases && visit.devices != 0 && !facts.locks.problem.empty())
-    list.Error("lease-folder", Format("GPU locks cannot be kept: {}", facts.locks.problem),
-               Format("use a directory of root's that is sticky (chmod 1777), the same on all "
-                      "hosts: {}",
-                      settings::kLeaseFolder.name));
+    list.Error(
+        "lease-folder", Format("GPU locks cannot be stored: {}", facts.locks.problem),
+        Format("set {} to a sticky directory (chmod 1777) owned by root, the same on all hosts",
+               settings::kLeaseFolder.name));
   if (HasSoftware(facts) && !facts.kernels.problem.empty())
     list.Warning(
         "kernel-cache",
-        Format("compiled kernels of the software GPU cannot be kept: {}", facts.kernels.problem),
+        Format("compiled kernels of the software GPU cannot be stored: {}", facts.kernels.problem),
         Format("set {} to a directory of yours, or to off", settings::kSoftCache.name));
   return list.found;
 }
@@ -259,12 +260,13 @@ std::vector<Finding> CheckSoftware(const Needs& needs, const std::vector<Visit>&
     hosts += (hosts.empty() ? "" : ", ") + visit.host;
   }
   if (first == nullptr) return {};
-  return {{"software-gpu", Severity::kWarning, first->host,
-           Format("{}, so the software GPU of {} would be used{}: {}",
-                  real ? "some hosts have no GPU" : "no host has a GPU", hosts,
-                  real ? " beside the others" : "", WhyNoGpu(*first->facts)),
-           Format("install NVIDIA's driver there, {}, or say --device soft if it is what you want",
-                  real ? "omit the host (--device cuda does)" : "name hosts with GPUs (--hosts)")}};
+  return {
+      {"software-gpu", Severity::kWarning, first->host,
+       Format("{}, so the software GPU of {} would be used{}: {}",
+              real ? "some hosts have no GPU" : "no host has a GPU", hosts,
+              real ? " beside the others" : "", WhyNoGpu(*first->facts)),
+       Format("install NVIDIA's driver there, {}, or use --device soft to select the software GPU",
+              real ? "omit the host (--device cuda does)" : "name hosts with GPUs (--hosts)")}};
 }
 
 }  // namespace cuspan::doctor

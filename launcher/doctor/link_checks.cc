@@ -29,10 +29,10 @@ std::string ShellAction(const Needs& needs, const Visit& visit) {
   if (Has(visit.errors, "Host key verification failed"))
     return Format("accept its host key once: ssh {} true (ssh-keyscan adds many)", visit.host);
   if (Has(visit.errors, "Permission denied"))
-    return Format("let the remote shell in without a password: ssh-copy-id {}", visit.host);
+    return Format("allow the remote shell to log in without a password: ssh-copy-id {}",
+                  visit.host);
   return Format(
-      "'{} {} true' must work from here and ask nothing; --remote-shell names another "
-      "command",
+      "'{} {} true' must work from here without a prompt; --remote-shell names another command",
       needs.remote_shell, visit.host);
 }
 
@@ -43,19 +43,21 @@ Finding Unreached(const Needs& needs, const Visit& visit) {
     const std::string how = visit.wait_status ? DescribeExit(*visit.wait_status)
                                               : Format("did not end in {} s", visit.waited_seconds);
     return {"probe-failed", Severity::kError, visit.host,
-            Format("what looks at this host {}{}{}", how, said.empty() ? "" : ": ", said),
-            "a driver that hangs is a cause: nvidia-smi must answer; --timeout gives it more time"};
+            Format("the check of this host {}{}{}", how, said.empty() ? "" : ": ", said),
+            "the driver may hang: check that nvidia-smi answers; --timeout allows more time"};
   }
   if (!visit.wait_status)
-    return {"remote-shell-timeout", severity, visit.host,
-            Format("the remote shell did not answer within {} s{}{}", visit.waited_seconds,
-                   said.empty() ? "" : ": ", said),
-            Format("try '{} {} true'; it must ask nothing. For hosts that are slow: --timeout",
-                   needs.remote_shell, visit.host)};
+    return {
+        "remote-shell-timeout", severity, visit.host,
+        Format("the remote shell did not answer within {} s{}{}", visit.waited_seconds,
+               said.empty() ? "" : ": ", said),
+        Format(
+            "try '{} {} true': it must work without a prompt. If the host is slow, use --timeout",
+            needs.remote_shell, visit.host)};
   const int status = WIFEXITED(*visit.wait_status) ? WEXITSTATUS(*visit.wait_status) : -1;
   if (Has(visit.errors, "unknown command 'doctor'"))
     return {"cuspan-version", Severity::kError, visit.host,
-            Format("{} is of an older version, without this command", needs.cuspan),
+            Format("{} has an older version, without this command", needs.cuspan),
             "install the same version on every host, or name its directory with --remote-prefix"};
   if ((status == kNotFoundStatus || status == kNotExecutableStatus) &&
       Has(visit.errors, needs.cuspan))
@@ -92,15 +94,13 @@ std::vector<Finding> CheckReached(const Needs& needs, const Visit& visit) {
   std::vector<Finding> found;
   if (!visit.facts) found.push_back(Unreached(needs, visit));
   if (const std::string said = LastLine(visit.stray); visit.facts && !said.empty())
-    found.push_back(
-        {"remote-shell-output", Severity::kWarning, visit.host,
-         Format("the remote shell prints on standard output: {}", said),
-         "let what it reads at its start (~/.bashrc) print for interactive shells only"});
+    found.push_back({"remote-shell-output", Severity::kWarning, visit.host,
+                     Format("the remote shell prints on standard output: {}", said),
+                     "let its startup files (~/.bashrc) print for interactive shells only"});
   if (std::abs(visit.clock_apart) > kClockSeconds)
     found.push_back(
         {"clock-apart", Severity::kWarning, visit.host,
-         Format("its clock is {:.0f} s {} this host's, so times in logs and traces do "
-                "not fit",
+         Format("its clock is {:.0f} s {} this host's, so times in logs and traces do not match",
                 std::abs(visit.clock_apart), visit.clock_apart > 0 ? "ahead of" : "behind"),
          "synchronise the clocks (chrony, systemd-timesyncd)"});
   return found;
@@ -113,15 +113,16 @@ std::vector<Finding> CheckLinks(const Visit& visit, const Visit& own) {
   for (const Reached& reached : visit.reached)
     if (!reached.problem.empty()) (reached.stalled ? stalled : blocked).push_back(&reached);
   if (!blocked.empty())
-    found.push_back({"connection-blocked", Severity::kError, visit.host,
-                     Format("no TCP connection from {} to {}", visit.host, Joined(blocked)),
-                     "let these hosts connect to each other's ports above 1023; where MPI and UCX "
-                     "are told to use others, which a firewall lets pass, this does no harm "
-                     "(docs/operations.md)"});
+    found.push_back(
+        {"connection-blocked", Severity::kError, visit.host,
+         Format("no TCP connection from {} to {}", visit.host, Joined(blocked)),
+         "let these hosts connect to each other's ports above 1023. If MPI and UCX are set to use "
+         "other ports, and the firewall opens those, ignore this (docs/operations.md)"});
   if (visit.unanswered)
-    found.push_back({"connection-unknown", Severity::kWarning, visit.host,
-                     Format("the connections from {} to others were not tried in time", visit.host),
-                     "packets that a firewall drops are a cause: try fewer hosts"});
+    found.push_back(
+        {"connection-unknown", Severity::kWarning, visit.host,
+         Format("the connections from {} to other hosts were not tried in time", visit.host),
+         "a firewall may drop packets: try fewer hosts"});
   if (!stalled.empty())
     found.push_back(
         {"path-mtu", Severity::kError, visit.host,
@@ -137,9 +138,9 @@ std::vector<Finding> CheckLinks(const Visit& visit, const Visit& own) {
   if (link.bytes_per_second < kEnoughBytesPerSecond)
     found.push_back(
         {"link-slow", Severity::kWarning, visit.host,
-         Format("from {} to it there are {}", own.host, RateText(link.bytes_per_second)),
-         "use the address of a faster interface as its name; copies to its GPUs go "
-         "no faster"});
+         Format("the rate from {} to it is {}", own.host, RateText(link.bytes_per_second)),
+         "name the host by the address of a faster interface; copies to its GPUs are limited to "
+         "this rate"});
   return found;
 }
 

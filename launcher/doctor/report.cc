@@ -17,7 +17,7 @@ std::string GbitText(double bytes_per_second) {
 
 // "2 x NVIDIA H100, driver for CUDA 12.4"
 std::string GpusText(const Visit& visit) {
-  if (visit.devices == 0) return "no GPUs asked for";
+  if (visit.devices == 0) return "no GPUs requested";
   const std::vector<GpuFacts>& gpus = visit.facts->gpus;
   if (gpus.empty()) return "no GPU";
   std::map<std::string, int> models;
@@ -81,7 +81,7 @@ std::string ReportText(const std::vector<Visit>& visits, const std::vector<Findi
       add(finding);
   const std::string can =
       Format("cuspan run can use {} on {}", Counted(devices, "GPU"), Counted(hosts, "host"));
-  if (findings.empty()) return text + Format("nothing found: {}\n", can);
+  if (findings.empty()) return text + Format("no problems found: {}\n", can);
   const auto errors = std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.severity == Severity::kError;
   });

@@ -64,11 +64,11 @@ bool HasSection(int fd, const Elf64_Ehdr& header, std::string_view name) {
 std::string MachineName(unsigned machine) {
   switch (machine) {
     case EM_386:
-      return "x86 with 32 bits";
+      return "32-bit x86";
     case EM_X86_64:
       return "x86-64";
     case EM_ARM:
-      return "Arm with 32 bits";
+      return "32-bit Arm";
     case EM_AARCH64:
       return "AArch64";
     case EM_PPC64:
@@ -76,7 +76,7 @@ std::string MachineName(unsigned machine) {
     case EM_RISCV:
       return "RISC-V";
     default:
-      return Format("machine {} of ELF", machine);
+      return Format("ELF machine {}", machine);
   }
 }
 
@@ -119,17 +119,17 @@ Status ExplainStart(const std::string& name, const std::string& path, int error)
     const std::string interpreter = InterpreterOf(start);
     if (interpreter.ends_with('\r'))
       return Status::Refused(
-          "{}: its first line ends with a carriage return, which is taken for a part of the "
-          "interpreter's name: remove it (dos2unix)",
+          "{}: its first line ends with a carriage return, taken as part of the interpreter's "
+          "name: remove it (dos2unix)",
           name);
     if (!interpreter.empty())
       return Status::Refused(
-          "{}: its interpreter {} is not there: install it, or change the first "
-          "line of the script",
+          "{}: its interpreter {} does not exist: install it, or change the first line of the "
+          "script",
           name, interpreter);
     return Status::Refused(
-        "{}: the loader that it names is not there: it is a program for another "
-        "system (readelf --program-headers says which loader)",
+        "{}: its loader does not exist: it is a program for another system (readelf "
+        "--program-headers shows the loader)",
         name);
   }
   if (error == ENOENT || error == ENOTDIR)

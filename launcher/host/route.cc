@@ -66,7 +66,7 @@ Result<std::string> AskKernel(const net::Address& address) {
   if (got < 0) return Status::Internal("netlink: {}", std::strerror(errno));
   const auto* header = reinterpret_cast<const nlmsghdr*>(answer);
   if (!NLMSG_OK(header, static_cast<std::uint32_t>(got)))
-    return Status::Internal("netlink: an answer of {} bytes", got);
+    return Status::Internal("netlink: malformed answer of {} bytes", got);
   if (header->nlmsg_type == NLMSG_ERROR) {
     const auto* error = static_cast<const nlmsgerr*>(NLMSG_DATA(header));
     return Status::NotFound("{}", std::strerror(-error->error));
@@ -82,7 +82,7 @@ Result<std::string> AskKernel(const net::Address& address) {
     if (::if_indextoname(static_cast<unsigned>(index), name) == nullptr) break;
     return std::string(name);
   }
-  return Status::NotFound("no interface leads there");
+  return Status::NotFound("no interface has a route there");
 }
 
 }  // namespace
@@ -92,7 +92,8 @@ Result<std::vector<Route>> RoutesTowards(const std::string& host) {
   wanted.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), "9", &wanted, &found); error != 0)
-    return Status::NotFound("host {} is not known here: {}", host, ::gai_strerror(error));
+    return Status::NotFound("the name of host {} cannot be resolved: {}", host,
+                            ::gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, &::freeaddrinfo);
   std::vector<Route> routes;
   Status problem;
@@ -106,7 +107,7 @@ Result<std::vector<Route>> RoutesTowards(const std::string& host) {
       problem = interface.status();
   }
   if (!routes.empty()) return routes;
-  return Status::NotFound("there is no way to host {}: {}", host, problem.message());
+  return Status::NotFound("there is no route to host {}: {}", host, problem.message());
 }
 
 std::string InterfaceTowards(const std::string& host) {

@@ -22,10 +22,9 @@ constexpr std::array kInjected = {"libInterceptorInjectionTarget.so"sv,
 
 std::string Explain(std::string_view tool) {
   return Format(
-      "{} observes CUDA inside NVIDIA's driver, which a program of a run does not have: it sees no "
-      "kernels, and may end the program; CUSPAN_SOFT_CHECK=memory or races with --device soft "
-      "finds "
-      "invalid accesses and races, and --trace writes a timeline",
+      "{} observes CUDA inside NVIDIA's driver, but programs of a run do not load this driver: it "
+      "sees no kernels, and may end the program; CUSPAN_SOFT_CHECK=memory or races with --device "
+      "soft finds invalid accesses and races, and --trace writes a timeline",
       tool);
 }
 

@@ -47,7 +47,7 @@ Result<std::unique_ptr<MetricsOutlet>> MetricsFile::Open(const MetricsTarget& ta
     return Status::Invalid("--metrics: cannot write {}: {}", target.path, error.message());
   else if (kind != std::filesystem::file_type::not_found &&
            kind != std::filesystem::file_type::regular)
-    return Status::Invalid("--metrics: {} is no plain file: name another one", target.path);
+    return Status::Invalid("--metrics: {} is not a regular file: name another one", target.path);
   if (const Status written = file->Write(""); !written.ok())
     return Status::Invalid("--metrics: cannot write {}: {}", target.path, written.message());
   return std::unique_ptr<MetricsOutlet>(std::move(file));

@@ -56,9 +56,9 @@ Result<MetricsTarget> ParseMetricsTarget(std::string_view text) {
     return target;
   }
   if (LooksLikePort(port) && text.find('/') == std::string_view::npos)
-    return Status::Invalid("--metrics: {} is no port; write ./{} for a file", port, text);
+    return Status::Invalid("--metrics: {} is not a port; write ./{} for a file", port, text);
   if (text.empty())
-    return Status::Invalid("--metrics: say where: [HOST:]PORT, unix:PATH, or a file");
+    return Status::Invalid("--metrics: give a target: [HOST:]PORT, unix:PATH, or a file");
   target.kind = MetricsTarget::Kind::kFile;
   target.path = std::filesystem::absolute(text).string();
   return target;

@@ -25,9 +25,10 @@ std::string GpuNumber(const RunReady& found, const SharedGpu& shared) {
 void AddGpus(const RunReady& found, std::vector<prometheus::MetricFamily>& families) {
   Family info = Family::Gauge("cuspan_gpu_info", "The GPUs of the host; the value is always 1.");
   Family memory = Family::Gauge("cuspan_gpu_memory_bytes", "Memory of the GPU.");
-  Family leased = Family::Gauge("cuspan_gpu_leased", "Whether a run has the GPU (0 or 1).");
-  Family runs = Family::Gauge("cuspan_gpu_runs", "Runs that have the GPU; more than one share it.");
-  Family states = Family::Gauge("cuspan_gpus", "GPUs of the host that are free or leased.");
+  Family leased = Family::Gauge("cuspan_gpu_leased", "1 if a run has the GPU, else 0.");
+  Family runs =
+      Family::Gauge("cuspan_gpu_runs", "Number of runs with the GPU; several runs share it.");
+  Family states = Family::Gauge("cuspan_gpus", "Number of free or leased GPUs of the host.");
   std::map<std::string, std::pair<int, int>> counts;  // Free and leased, by host.
   for (std::size_t i = 0; i < found.devices.size(); ++i) {
     const DeviceDescription& device = found.devices[i];
@@ -54,10 +55,11 @@ void AddGpus(const RunReady& found, std::vector<prometheus::MetricFamily>& famil
 }
 
 void AddRuns(const RunReady& found, std::vector<prometheus::MetricFamily>& families) {
-  Family runs = Family::Gauge("cuspan_runs", "Runs that have GPUs of the host, or wait for some.");
-  Family gpus = Family::Gauge("cuspan_run_gpus", "GPUs of the host that the run has.");
+  Family runs =
+      Family::Gauge("cuspan_runs", "Number of runs holding GPUs of the host, or waiting for some.");
+  Family gpus = Family::Gauge("cuspan_run_gpus", "Number of GPUs of the host held by the run.");
   Family since = Family::Gauge("cuspan_run_queued_time_seconds",
-                               "When the run came into the queue, in seconds since 1970.");
+                               "Time at which the run entered the queue, in seconds since 1970.");
   std::map<std::string, std::pair<int, int>> counts;  // Running and waiting, by host.
   for (const DeviceDescription& device : found.devices) counts[device.host];
   for (const LeaseTicket& ticket : found.tickets) {
@@ -79,20 +81,20 @@ void AddRuns(const RunReady& found, std::vector<prometheus::MetricFamily>& famil
 
 void AddShared(const RunReady& found, std::vector<prometheus::MetricFamily>& families) {
   Family used =
-      Family::Counter("cuspan_shared_used_seconds_total", "Time of a shared GPU that the run had.");
+      Family::Counter("cuspan_shared_used_seconds_total", "Time the run used a shared GPU.");
   Family waited = Family::Counter("cuspan_shared_waited_seconds_total",
-                                  "Time that the run waited for a shared GPU.");
+                                  "Time the run waited for a shared GPU.");
   Family turns =
-      Family::Counter("cuspan_shared_turns_total", "How often the run got a shared GPU.");
+      Family::Counter("cuspan_shared_turns_total", "Number of times the run got a shared GPU.");
   Family preempted =
       Family::Counter("cuspan_shared_preempted_total",
-                      "How often a shared GPU was taken from the run for one of higher priority.");
+                      "Number of times the run lost a shared GPU to a run of higher priority.");
   Family sessions =
-      Family::Gauge("cuspan_shared_sessions", "Processes of the run that use a shared GPU.");
+      Family::Gauge("cuspan_shared_sessions", "Number of processes of the run using a shared GPU.");
   Family memory =
-      Family::Gauge("cuspan_shared_memory_bytes", "Memory of a shared GPU that the run has.");
+      Family::Gauge("cuspan_shared_memory_bytes", "Memory of a shared GPU held by the run.");
   Family swapped = Family::Gauge("cuspan_shared_swapped_bytes",
-                                 "Memory of the run that is on the host for now.");
+                                 "Memory of the run currently moved to the host.");
   for (const SharedGpu& gpu : found.shared) {
     const std::string number = GpuNumber(found, gpu);
     for (const SharingRun& run : gpu.runs) {

@@ -18,7 +18,7 @@ constexpr Op kLaunches[] = {Op::kLaunch, Op::kLaunchShaped, Op::kGraphLaunch};
 
 void AddRun(const RunFacts& facts, std::vector<prometheus::MetricFamily>& families) {
   const MetricLabels run = {{"run", facts.run}};
-  Family info = Family::Gauge("cuspan_run_info", "What the run is; the value is always 1.");
+  Family info = Family::Gauge("cuspan_run_info", "Description of the run; the value is always 1.");
   info.Add({{"run", facts.run},
             {"version", facts.version},
             {"program", Printable(facts.program, kMaxOfName)},
@@ -26,12 +26,12 @@ void AddRun(const RunFacts& facts, std::vector<prometheus::MetricFamily>& famili
            1);
   std::move(info).MoveTo(families);
   Family start = Family::Gauge("cuspan_run_start_time_seconds",
-                               "When the run was started, in seconds since 1970.");
+                               "Start time of the run, in seconds since 1970.");
   start.Add(run, SecondsOf(facts.started_ns));
   std::move(start).MoveTo(families);
-  Family device = Family::Gauge("cuspan_device_info",
-                                "The devices of the run as the program numbers them; the value is "
-                                "always 1.");
+  Family device =
+      Family::Gauge("cuspan_device_info",
+                    "Devices of the run, with the program's numbers; the value is always 1.");
   for (std::size_t i = 0; i < facts.devices.size(); ++i) {
     const DeviceDescription& known = facts.devices[i];
     device.Add({{"run", facts.run},
@@ -49,20 +49,21 @@ void AddRun(const RunFacts& facts, std::vector<prometheus::MetricFamily>& famili
 void AddAgents(const std::string& run, const std::vector<AgentState>& agents,
                std::vector<prometheus::MetricFamily>& families) {
   Family up = Family::Gauge("cuspan_agent_up",
-                            "Whether the agent of that host has answered this scrape (0 or 1).");
+                            "1 if the agent of that host has answered this scrape, else 0.");
   Family response = Family::Gauge("cuspan_agent_response_seconds",
-                                  "How long the agent took to answer, over the relay.");
+                                  "Time the agent took to answer, over the relay.");
   Family cpu = Family::Counter("cuspan_agent_cpu_seconds_total",
                                "Processor time of the agent's process, user and system.");
   Family memory =
       Family::Gauge("cuspan_agent_resident_memory_bytes", "Memory of the agent's process.");
   Family sessions = Family::Gauge("cuspan_sessions",
-                                  "Processes of the program on that host that are connected now.");
-  Family started = Family::Counter("cuspan_sessions_started_total",
-                                   "Processes of the program on that host that have connected.");
+                                  "Number of processes of the program on that host connected now.");
+  Family started =
+      Family::Counter("cuspan_sessions_started_total",
+                      "Number of processes of the program on that host connected so far.");
   Family errors =
       Family::Counter("cuspan_errors_total",
-                      "What went wrong at the agent of that host: session_terminated, device_lost, "
+                      "Errors at the agent of that host: session_terminated, device_lost, "
                       "device_refused (it could not be opened), connection_refused, agent_lost.");
   for (const AgentState& agent : agents) {
     const AgentMetrics& metrics = agent.metrics;
@@ -152,20 +153,21 @@ class DeviceFamilies {
 
   const RunFacts& facts_;
   MetricLabels labels_;
-  Family sessions_ = Family::Gauge("cuspan_device_sessions", "Processes that use the device now.");
+  Family sessions_ =
+      Family::Gauge("cuspan_device_sessions", "Number of processes using the device now.");
   Family queued_ = Family::Gauge(
       "cuspan_device_queued_bytes",
-      "Requests that the program has made and the device's side has not been seen to take.");
+      "Bytes of requests made by the program and not yet known to be read by the device's side.");
   Family launches_ =
-      Family::Counter("cuspan_launches_total", "Kernels and graphs that were launched.");
+      Family::Counter("cuspan_launches_total", "Number of kernels and graphs launched.");
   Family ops_ = Family::Counter(
       "cuspan_ops_total", "Requests by kind; class waited_for: the program waited for an answer.");
   Family copied_ = Family::Counter("cuspan_copied_bytes_total",
-                                   "Bytes that were copied between the program and the device.");
+                                   "Bytes copied between the program and the device.");
   Family waited_ = Family::Counter("cuspan_waited_seconds_total",
-                                   "Time that threads of the program waited for the device.");
+                                   "Time threads of the program waited for the device.");
   Family compiled_ = Family::Counter("cuspan_compiled_seconds_total",
-                                     "Time in which kernels of the software GPU were compiled.");
+                                     "Time spent compiling kernels of the software GPU.");
   Family collectives_ = Family::Counter("cuspan_collectives_total", "Calls of NCCL by kind.");
   Family collective_bytes_ = Family::Counter("cuspan_collective_bytes_total",
                                              "Bytes of calls of NCCL, as NCCL counts them.");

@@ -60,10 +60,11 @@ Result<std::vector<std::string>> AddressesOf(const std::set<std::string>& interf
 Status NotEncrypted(const std::string& host, const std::string& interface,
                     const SecurePolicy& policy) {
   return Status::Refused(
-      "--secure {}: host {} is reached by {}, which {}: name hosts by their addresses in a network "
-      "that encrypts, such as WireGuard's{}",
+      "--secure {}: host {} is reached by {}, {}: name hosts by their addresses in an encrypted "
+      "network, such as WireGuard's{}",
       SecureText(policy), host, interface,
-      policy.interfaces.empty() ? "is no interface of WireGuard" : "is none of these",
+      policy.interfaces.empty() ? "not by an interface of WireGuard"
+                                : "not by one of these interfaces",
       policy.interfaces.empty() ? ", or, if it encrypts, name it: --secure " + interface : "");
 }
 
@@ -195,8 +196,8 @@ Result<std::vector<std::string>> NetworksOf(const std::string& interface) {
   }
   if (networks.empty())
     return Status::Refused(
-        "--secure: {} has no IPv4 address with a network in which the other hosts are, such as "
-        "10.8.0.1/24, which Open MPI needs: give it one, or use --relay ucx",
+        "--secure: Open MPI needs an IPv4 address of {} in the network of the other hosts, such as "
+        "10.8.0.1/24: add one, or use --relay ucx",
         interface);
   return networks;
 }

@@ -219,7 +219,7 @@ void AgentCluster::TellWhatIsWaitedFor() {
   if (home_) return LogWarn("waiting for the list of GPUs of {}", HostsText(starter_->plan()));
   const std::vector<std::string_view> said = OutputLines(kept_);
   LogWarn("waiting for {}{}", starter_->WaitsFor(),
-          said.empty() ? "" : Format("; its last words: {}", LogText(said.back())));
+          said.empty() ? "" : Format("; its last output: {}", LogText(said.back())));
 }
 
 Result<RunReady> AgentCluster::TakeReady(const Frame& frame) {
@@ -288,7 +288,7 @@ Status AgentCluster::Admit() {
   if (!arrival) return Status::Ok();
   const Result<HomeJoin> join = ParseMessage<HomeJoin>(arrival->first.frame);
   if (!join.ok() || !SameSecret(join->secret, key_.secret)) {
-    LogWarn("a process that is not the head agent of this run tried to connect as it");
+    LogWarn("another process tried to connect as the head agent of this run");
     Reception::Refuse(std::move(*arrival), "not the head agent of this run");
     return Status::Ok();
   }

@@ -103,7 +103,7 @@ std::string ExplainUnreached(const std::vector<std::string_view>& lines, const P
   if (!text.empty()) return text;
   if (plan.agents.size() == 2)
     return Format("host {} cannot be reached: {}", plan.agents[1].host, lines.front());
-  return Format("a host cannot be reached: {}; cuspan doctor with the same hosts says which one",
+  return Format("a host cannot be reached: {}; run cuspan doctor with the same hosts to find it",
                 lines.front());
 }
 
@@ -119,8 +119,8 @@ Status CheckRemoteShell(const Plan& plan, const ClusterOptions& options,
       FindCommand(words.front(), environment.Get("PATH").value_or(""));
   if (found.ok()) return Status::Ok();
   return Status::NotFound(
-      "the remote shell, by which other hosts are reached: {}; install it, or name another one "
-      "with --remote-shell",
+      "the remote shell for other hosts cannot be used: {}; install it, or name another one with "
+      "--remote-shell",
       found.status().message());
 }
 

@@ -48,15 +48,14 @@ Result<SecureHosts> CheckSecure(const Plan& plan, const ClusterOptions& options,
       [&own_name](const HostRequest& host) { return !IsThisHost(host.host, own_name); });
   if (options.app_in_job || ranks_elsewhere)
     return Status::Refused(
-        "--secure: ranks on other hosts would get the secret of the run from their mpirun or srun, "
-        "which need not encrypt: start all ranks on this host");
+        "--secure: mpirun or srun may send the secret of the run to ranks on other hosts "
+        "unencrypted: start all ranks on this host");
   if (!plan.relayed()) return SecureHosts();
   if (!own_shell && !options.remote_shell.empty() && !plan.mpi() &&
       BatchSystemAround(environment) != BatchSystem::kNone)
     return Status::Refused(
-        "--secure: in a job of a batch system the secret of the run would go through what starts "
-        "the agents (srun, blaunch), which need not encrypt: name another way with --remote-shell "
-        "ssh, or use --relay mpi");
+        "--secure: in a batch job the commands starting agents (srun, blaunch) may send the secret "
+        "of the run unencrypted: use --remote-shell ssh, or --relay mpi");
   std::vector<std::string> named;
   for (const AgentPlan& agent : plan.agents)
     if (agent.host != kThisHost) named.push_back(agent.host);

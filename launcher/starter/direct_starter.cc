@@ -65,7 +65,7 @@ class DirectStarter final : public AgentStarter {
     }
     if (own.empty())
       own = wait_status ? Format("the agent on this host {}", DescribeExit(*wait_status))
-                        : "the agent on this host says nothing";
+                        : "the agent on this host does not answer";
     return others.empty() ? own : Format("{}: {}", own, others);
   }
 };

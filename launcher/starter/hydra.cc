@@ -93,7 +93,7 @@ std::vector<std::string> Hydra::Command(const std::vector<RankGroup>& ranks,
 Status Hydra::Confine(Environment&, const std::vector<std::string>&,
                       const std::vector<std::string>&) const {
   return Status::Invalid(
-      "--secure cannot keep MPICH to an interface: use --relay ucx, or a cuspan that is built with "
+      "--secure cannot restrict MPICH to an interface: use --relay ucx, or a cuspan built with "
       "Open MPI");
 }
 

@@ -139,7 +139,7 @@ Status OpenMpi::CheckReach(const Environment& environment, const Plan& plan,
       environment.Get("OMPI_MCA_plm") != "isolated")
     return Status::Ok();
   return Status::Invalid(
-      "OMPI_MCA_plm=isolated keeps mpirun on this host: unset it to use other hosts");
+      "OMPI_MCA_plm=isolated restricts mpirun to this host: unset it to use other hosts");
 }
 
 void KeepFullHostNames(const std::vector<std::string>& hosts, Environment& environment) {
@@ -154,8 +154,8 @@ Status OpenMpi::CheckNames(const Plan& plan, std::string_view own_name) const {
   for (const std::string& host : hosts)
     if (host != kThisHost && MayBeSameHost(host, own_name))
       return Status::Invalid(
-          "Open MPI takes host {} for this one, {}: name it by its full name, or use --relay ucx",
-          host, own_name);
+          "Open MPI confuses host {} with this host, {}: use its full name, or --relay ucx", host,
+          own_name);
   return Status::Ok();
 }
 
@@ -210,11 +210,11 @@ Status OpenMpi::Confine(Environment& environment, const std::vector<std::string>
   // AddSettings has run before: other values are the user's.
   if (!extra.empty())
     return Status::Invalid(
-        "--secure chooses what mpirun sends by itself: remove --mpirun-args ({})",
+        "--secure sets the arguments of mpirun itself: remove --mpirun-args ({})",
         QuoteForShell(extra));
   for (const char* const name : {"OMPI_MCA_pml", "OMPI_MCA_mtl"})
     if (const auto value = environment.Get(name); value && *value != "ob1")
-      return Status::Invalid("--secure keeps Open MPI to TCP: unset {}={}", name, *value);
+      return Status::Invalid("--secure restricts Open MPI to TCP: unset {}={}", name, *value);
   // Hosts are reached by the remote shell, even if a batch system has a way of its own.
   if (environment.Get("OMPI_MCA_plm") != "isolated") environment.Set("OMPI_MCA_plm", "rsh");
   environment.Set("PRTE_MCA_plm", "ssh");
@@ -328,8 +328,7 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
   if (const auto line = find([&](std::string_view l) { return l.starts_with("plm_rsh_agent:"); });
       line != lines.end())
     return Format(
-        "the remote shell of Open MPI is not there ({}): name another one with "
-        "--remote-shell",
+        "the remote shell of Open MPI does not exist ({}): name another one with --remote-shell",
         *line);
   const auto first = find(
       [&](std::string_view line) { return !line.starts_with("---") && !line.starts_with("[["); });

@@ -13,7 +13,8 @@
 namespace cuspan {
 RelayChoice ChooseRelay(const ClusterOptions& options, const Environment& environment,
                         const std::function<bool()>& has_ucx) {
-  if (!options.mpirun_arguments.empty()) return {RelayKind::kMpi, "there are arguments for mpirun"};
+  if (!options.mpirun_arguments.empty())
+    return {RelayKind::kMpi, "mpirun has additional arguments"};
   if (const BatchSystem system = BatchSystemAround(environment);
       system != BatchSystem::kNone && options.remote_shell.empty() &&
       !environment.Get("OMPI_MCA_plm_rsh_agent"))

@@ -60,17 +60,17 @@ def cpp_type(name, structs, line_number):
     match = re.fullmatch(r"list<(\w+)>", name)
     if match:
         if match.group(1) == "bool":
-            fail(line_number, "list<bool> has no elements to decode into; take list<u8>")
+            fail(line_number, "list<bool> has no elements to decode into; use list<u8>")
         return f"std::vector<{cpp_type(match.group(1), structs, line_number)}>"
     match = re.fullmatch(r"(\w+)\[([1-9][0-9]{0,3})\]", name)
     if match:
         if match.group(1) not in FIXED:
-            fail(line_number, f"an array of a fixed size is one of {', '.join(FIXED)}, not of '{match.group(1)}'")
+            fail(line_number, f"elements of a fixed-size array are one of {', '.join(FIXED)}, not '{match.group(1)}'")
         return f"std::array<{SCALARS[match.group(1)]}, {match.group(2)}>"
     if name in structs:
         return name
     if re.fullmatch(r"[A-Z]\w+", name):
-        fail(line_number, f"no struct '{name}' stands above this row")
+        fail(line_number, f"struct '{name}' is not defined above this row")
     fail(line_number, f"unknown type '{name}'")
 
 
@@ -134,7 +134,7 @@ class Table:
     def _check_name(self, name, line_number):
         taken = name in self.structs or any(row.name == name for row in self.rows)
         if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name) or taken:
-            fail(line_number, f"'{name}' is no new CamelCase name")
+            fail(line_number, f"'{name}' is not a new CamelCase name")
 
     def _begin(self, words, comment, line_number):
         if not words:
@@ -144,7 +144,7 @@ class Table:
 
     def _continue(self, words, comment, line_number):
         if self._open is None:
-            fail(line_number, "an indented line belongs to a struct, and none stands above it")
+            fail(line_number, "an indented line belongs to a struct, but no struct is above it")
         self._open[2].extend(parse_fields(words, self.structs, line_number, comment))
         check_names(self._open[2], line_number)
 
@@ -168,7 +168,7 @@ class Table:
             fail(line_number, f"number {number} is taken by {self._numbers[number]}")
         self._check_name(name, line_number)
         if kind not in CLASSES:
-            fail(line_number, f"class '{kind}' is none of {', '.join(CLASSES)}")
+            fail(line_number, f"unknown class '{kind}'; use one of {', '.join(CLASSES)}")
         words = words[3:]
         reply = None
         if "->" in words:
@@ -177,7 +177,7 @@ class Table:
             check_names(reply, line_number)
             words = words[:arrow]
         if (reply is not None) != (kind == "call"):
-            fail(line_number, "a call has fields behind an arrow, and nothing else has")
+            fail(line_number, "a call has fields behind an arrow, other classes have none")
         fields = tuple(parse_fields(words, self.structs, line_number))
         check_names(fields, line_number)
         self._numbers[number] = name

@@ -55,12 +55,13 @@ constexpr std::size_t PagesFor() {
 Status CheckLayout(const ChannelLayout& layout) {
   if (!std::has_single_bit(layout.ring_slots) ||
       layout.ring_slots * kSlotBytes < 2 * kMaxFrameBytes || layout.ring_slots > (1U << 24))
-    return Status::Invalid("a channel of {} ring slots", layout.ring_slots);
+    return Status::Invalid("a channel cannot have {} ring slots", layout.ring_slots);
   if (layout.staging_slots == 0 || layout.staging_slots > 64)
-    return Status::Invalid("a channel of {} staging slots; use 1 to 64", layout.staging_slots);
+    return Status::Invalid("a channel cannot have {} staging slots; use 1 to 64",
+                           layout.staging_slots);
   if (layout.staging_bytes == 0 || layout.staging_bytes % kPage != 0 ||
       layout.staging_bytes > (1U << 30))
-    return Status::Invalid("staging slots of {} bytes; a multiple of {} is needed",
+    return Status::Invalid("staging slots cannot have {} bytes; a multiple of {} is needed",
                            layout.staging_bytes, kPage);
   return Status::Ok();
 }
@@ -124,7 +125,8 @@ Result<std::unique_ptr<Channel>> Channel::Map(int fd, ChannelSide side, Bell* ow
   CUSPAN_ASSIGN_OR_RETURN(Mapping header, Mapping::Map(fd, 0, PagesFor<Header>()));
   const auto* shared = reinterpret_cast<const Header*>(header.data());
   const ChannelLayout layout = shared->layout;
-  if (shared->magic != kChannelMagic) return Status::Invalid("shared memory that is not a channel");
+  if (shared->magic != kChannelMagic)
+    return Status::Invalid("the shared memory does not contain a channel");
   CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
   const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
   Mapping rings[2];

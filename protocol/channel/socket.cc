@@ -33,7 +33,7 @@ Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& nam
 const char* WhyNotConnected(int error) {
   if (error == ECONNREFUSED)
     return "the run has ended, or this process is in another network namespace";
-  if (error == EAGAIN) return "it takes no connection; it is stopped, or has no processor";
+  if (error == EAGAIN) return "it accepts no connection; it is stopped, or gets no processor time";
   return std::strerror(error);
 }
 
@@ -43,7 +43,7 @@ Status CheckPeer(int fd) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-    return Status::Internal("asking who is at the other end of a socket: {}", std::strerror(errno));
+    return Status::Internal("reading the credentials of a socket's peer: {}", std::strerror(errno));
   if (peer.uid != ::geteuid())
     return Status::Refused("process {} belongs to user {}, not to this run's user {}", peer.pid,
                            peer.uid, ::geteuid());
@@ -139,7 +139,7 @@ Status ControlSocket::PostFrame(std::vector<std::byte> frame, std::span<const in
     for (const int fd : fds) {
       message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
       if (!message.fds.back().valid())
-        return Status::Exhausted("keeping a descriptor to be sent: {}", std::strerror(errno));
+        return Status::Exhausted("duplicating a descriptor to be sent: {}", std::strerror(errno));
     }
   }
   kept_.push_back(std::move(message));

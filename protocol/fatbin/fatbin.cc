@@ -141,7 +141,7 @@ bool IsContainer(const void* data) { return Load<std::uint32_t>(data) == kContai
 Result<Wrapper> ReadWrapper(const void* wrapper, CanRead can_read) {
   if (wrapper == nullptr) return Status::Invalid("not a fat binary: the pointer is null");
   if (!can_read(wrapper, sizeof(WrapperHeader)))
-    return Status::Invalid("damaged fat-binary wrapper: it is cut short");
+    return Status::Invalid("damaged fat-binary wrapper: it is truncated");
   if (!IsWrapper(wrapper)) {
     return Status::Invalid("not a fat-binary wrapper: it starts with {:#010x} instead of {:#010x}",
                            Load<std::uint32_t>(wrapper), kWrapperMagic);

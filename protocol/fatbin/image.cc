@@ -63,27 +63,25 @@ Result<std::uint64_t> ElfBytes(const std::uint8_t* image, std::uint64_t readable
                                CanRead can_read) {
   ElfExtent extent(image, readable, can_read);
   if (!extent.Add(0, sizeof(Elf64_Ehdr)))
-    return Status::Invalid("an ELF image of {} bytes", readable);
+    return Status::Invalid("the ELF image is too short: {} bytes", readable);
   const auto header = Load<Elf64_Ehdr>(image);
   if (header.e_ident[EI_CLASS] != ELFCLASS64)
-    return Status::Invalid("an ELF image that is not of 64 bits");
+    return Status::Invalid("the ELF image is not a 64-bit one");
   if ((header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr)) ||
       (header.e_phnum != 0 && header.e_phentsize != sizeof(Elf64_Phdr)))
-    return Status::Invalid("an ELF image with tables of unknown entries");
+    return Status::Invalid("the tables of the ELF image have entries of an unknown size");
   if (!extent.Add(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)) ||
       !extent.Add(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr)))
-    return Status::Invalid("an ELF image whose tables lie outside its {} bytes", readable);
+    return Status::Invalid("the tables of the ELF image are outside its {} bytes", readable);
   for (std::size_t i = 0; i < header.e_shnum; ++i) {
     const auto section = Load<Elf64_Shdr>(image + header.e_shoff + i * sizeof(Elf64_Shdr));
     if (section.sh_type != SHT_NOBITS && !extent.Add(section.sh_offset, section.sh_size))
-      return Status::Invalid("an ELF image whose section {} lies outside its {} bytes", i,
-                             readable);
+      return Status::Invalid("section {} of the ELF image is outside its {} bytes", i, readable);
   }
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
     const auto segment = Load<Elf64_Phdr>(image + header.e_phoff + i * sizeof(Elf64_Phdr));
     if (!extent.Add(segment.p_offset, segment.p_filesz))
-      return Status::Invalid("an ELF image whose segment {} lies outside its {} bytes", i,
-                             readable);
+      return Status::Invalid("segment {} of the ELF image is outside its {} bytes", i, readable);
   }
   return extent.end();
 }
@@ -120,10 +118,10 @@ Result<std::uint64_t> BytesOf(ImageKind kind, const void* image, std::uint64_t r
   const auto* const bytes = static_cast<const std::uint8_t*>(image);
   switch (kind) {
     case ImageKind::kWrapper:
-      return Status::Invalid("a wrapper of fat binaries, where an image was expected");
+      return Status::Invalid("expected a module image, not a wrapper of fat binaries");
     case ImageKind::kContainer: {
       // 16 bytes: the container header.
-      if (readable < 16) return Status::Invalid("a fat binary of {} bytes", readable);
+      if (readable < 16) return Status::Invalid("the fat binary is too short: {} bytes", readable);
       Result<std::uint64_t> size = ContainerBytes(image, can_read);
       if (size.ok() && *size > readable)
         return Status::Invalid("fat binary cut short: it claims {} bytes where {} are there", *size,
@@ -138,7 +136,7 @@ Result<std::uint64_t> BytesOf(ImageKind kind, const void* image, std::uint64_t r
   const std::uint64_t text = TextBytes(bytes, readable, can_read);
   if (text == 0)
     return Status::Invalid(
-        "a module image of {} bytes that is neither a fat binary, nor an ELF image, nor "
+        "the module image of {} bytes is neither a fat binary, nor an ELF image, nor "
         "null-terminated PTX",
         readable);
   return text;
@@ -163,7 +161,7 @@ ImageKind KindOf(const void* image, CanRead can_read) {
 Status CheckImage(std::span<const std::byte> image) {
   // Drivers read the magic number first.
   if (image.size() < sizeof(std::uint32_t))
-    return Status::Invalid("device code of {} bytes", image.size());
+    return Status::Invalid("the device code is too short: {} bytes", image.size());
   CUSPAN_RETURN_IF_ERROR(ImageBytes(image.data(), image.size()).status());
   if (KindOf(image.data(), image.size()) != ImageKind::kContainer) return Status::Ok();
   return ReadContainer({reinterpret_cast<const std::uint8_t*>(image.data()), image.size()})

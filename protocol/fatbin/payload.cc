@@ -30,7 +30,7 @@ Status Inflate(const Entry& entry, std::uint8_t* image) {
     const std::size_t made = ZSTD_decompress(image, entry.uncompressed_bytes, entry.payload.data(),
                                              entry.payload.size());
     if (ZSTD_isError(made)) {
-      return Status::Invalid("damaged fat binary: zstd says '{}'", ZSTD_getErrorName(made));
+      return Status::Invalid("damaged fat binary: zstd reports '{}'", ZSTD_getErrorName(made));
     }
     if (made == entry.uncompressed_bytes) return Status::Ok();
     return Status::Invalid("damaged fat binary: {} bytes decompressed where {} were announced",
@@ -86,7 +86,7 @@ class Search {
 Result<std::vector<std::uint8_t>> DecodePayload(const Entry& entry, std::uint64_t most_bytes) {
   if (entry.compression == Compression::kUnknown) {
     return Status::Unsupported(
-        "the fat binary's image for sm_{} is packed in an unknown way (flags {:#x})",
+        "the fat binary's image for sm_{} has an unknown compression (flags {:#x})",
         entry.architecture, entry.flags);
   }
   if (entry.uncompressed_bytes > most_bytes) {
@@ -97,7 +97,7 @@ Result<std::vector<std::uint8_t>> DecodePayload(const Entry& entry, std::uint64_
     return std::vector<std::uint8_t>(entry.payload.begin(), entry.payload.end());
   }
   if (!SizeIsPlausible(entry)) {
-    return Status::Invalid("damaged fat binary: {} bytes cannot become the {} announced",
+    return Status::Invalid("damaged fat binary: {} bytes cannot decompress to the {} announced",
                            entry.payload.size(), entry.uncompressed_bytes);
   }
   std::vector<std::uint8_t> image(entry.uncompressed_bytes);

@@ -22,7 +22,7 @@ Result<Entrance::Guest> Entrance::Next(std::span<const int> watched, Deadline de
     for (const Guest& guest : waiting_)
       entries.push_back({.fd = guest.fd.get(), .events = POLLIN, .revents = 0});
     const int count = ::poll(entries.data(), entries.size(), PollTimeout(deadline));
-    if (count == 0) return Status::Unavailable("others did not come in time");
+    if (count == 0) return Status::Unavailable("the others did not connect in time");
     if (count < 0) continue;
     if (entries[0].revents != 0) return Status::Unavailable("{}", interrupt_.why());
 

@@ -102,7 +102,7 @@ template <typename Visit>
 Status ForEachInterface(Visit&& visit) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0)
-    return Status::Internal("the network interfaces of this host can not be listed: {}",
+    return Status::Internal("the network interfaces of this host cannot be listed: {}",
                             std::strerror(errno));
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &::freeifaddrs);
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
@@ -134,8 +134,7 @@ Result<Address> OwnAddress() {
   }));
   if (best_rank != InterfaceChoice::kNone) return best;
   if (wanted == nullptr) return Status::NotFound("this host has no network interface that is up");
-  return Status::NotFound("no network interface of this host is one of NCCL_SOCKET_IFNAME={}",
-                          wanted);
+  return Status::NotFound("this host has no network interface of NCCL_SOCKET_IFNAME={}", wanted);
 }
 
 Status Gone(const char* what) { return Status::Unavailable("{}: {}", what, std::strerror(errno)); }
@@ -160,7 +159,9 @@ std::string Text(const Address& address) {
 }
 
 Result<Address> ParseAddress(std::string_view text) {
-  const auto invalid = [text] { return Status::Invalid("'{}' is no address with a port", text); };
+  const auto invalid = [text] {
+    return Status::Invalid("'{}' is not an address with a port", text);
+  };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid();
   std::string host(text.substr(0, colon));
@@ -205,7 +206,7 @@ int PollTimeout(Deadline deadline) {
 Result<std::shared_ptr<Interrupt>> Interrupt::Make(std::string why) {
   const std::shared_ptr<Interrupt> made(
       new Interrupt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), std::move(why)));
-  if (made->fd() < 0) return Status::Exhausted("no eventfd can be made: {}", std::strerror(errno));
+  if (made->fd() < 0) return Status::Exhausted("eventfd: {}", std::strerror(errno));
   return made;
 }
 
@@ -295,7 +296,7 @@ Result<Listener> Listener::OpenAt(const Address& address, int backlog) {
   if (!listener.fd_.valid() || ::bind(listener.fd_.get(), generic, place.length) != 0 ||
       ::listen(listener.fd_.get(), std::max(backlog, 1)) != 0 ||
       ::getsockname(listener.fd_.get(), generic, &place.length) != 0)
-    return Status::Internal("nothing can listen on {}: {}", Text(address), std::strerror(errno));
+    return Status::Internal("cannot listen on {}: {}", Text(address), std::strerror(errno));
   listener.address_ = FromSocket(generic);
   return listener;
 }
@@ -305,7 +306,7 @@ Result<UniqueFd> Listener::Accept() const {
   if (fd.valid()) {
     SendAtOnce(fd.get());
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-    return Status::Exhausted("a connection can not be accepted: {}", std::strerror(errno));
+    return Status::Exhausted("a connection cannot be accepted: {}", std::strerror(errno));
   }
   return fd;  // Invalid if the peer has already closed it.
 }
@@ -315,17 +316,17 @@ Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Dea
     return Status::Invalid("an address is of family {}, neither IPv4 nor IPv6", address.family);
   const SocketAddress place = ToSocket(address);
   UniqueFd fd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return Status::Exhausted("no socket can be made: {}", std::strerror(errno));
+  if (!fd.valid()) return Status::Exhausted("socket: {}", std::strerror(errno));
   SendAtOnce(fd.get());
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&place.storage), place.length) != 0) {
     if (errno != EINPROGRESS)
-      return Status::Unavailable("{} can not be reached: {}", Text(address), std::strerror(errno));
+      return Status::Unavailable("{} cannot be reached: {}", Text(address), std::strerror(errno));
     CUSPAN_RETURN_IF_ERROR(AwaitEvents(fd.get(), POLLOUT, interrupt, deadline));
     int error = 0;
     socklen_t size = sizeof(error);
     ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0)
-      return Status::Unavailable("{} can not be reached: {}", Text(address), std::strerror(error));
+      return Status::Unavailable("{} cannot be reached: {}", Text(address), std::strerror(error));
   }
   return fd;
 }

@@ -83,7 +83,7 @@ Result<std::string> PairFolder::PathFor(const std::string& table) {
   const std::size_t end = table.rfind('/');
   const std::string name = table.substr(end + 1);
   if (end == std::string::npos || !name.starts_with(kTablePrefix))
-    return Status::Invalid("'{}' is no table of a shared GPU", table);
+    return Status::Invalid("'{}' is not a table of a shared GPU", table);
   std::string path = Format("{}/{}{:016x}{}", table.substr(0, end), kPairPrefix,
                             NumberFor(name.substr(kTablePrefix.size())), PairSuffix());
   constexpr std::size_t kMost = sizeof(sockaddr_un::sun_path) - 1 - kLongestSocket.size();

@@ -124,7 +124,7 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(const Location& place) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, Map(path, std::move(fd)));
   if (file->Sound()) return file;
   if (used) return OtherVersion();
-  return Status::NotFound("{} is no table", path);
+  return Status::NotFound("{} is not a table", path);
 }
 
 Result<UniqueFd> ShareFile::CreateFile(const Location& place) {
@@ -220,8 +220,7 @@ Result<ShareFile::Changing> ShareFile::Change() {
     const std::uint64_t now = Now();
     if (since == 0) since = now;
     if (now - since > kLongestChange)
-      return Status::Unavailable(
-          "the table of a shared GPU is locked by a process that is stopped");
+      return Status::Unavailable("the table of a shared GPU is locked by a stopped process");
     if (now - since < kShortChange)
       ::sched_yield();
     else

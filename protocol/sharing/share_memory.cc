@@ -19,7 +19,8 @@ Result<std::unique_ptr<ShareMemory>> ShareMemory::Open(UniqueFd table, std::uint
                                                        std::optional<std::uint32_t> session) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(std::move(table)));
   if (run >= scheduling::kMaxSharingRuns || session.value_or(0) >= kMaxSharingSessions)
-    return Status::Invalid("run {} of a table of a shared GPU", run);
+    return Status::Invalid(
+        "a table of a shared GPU has no slot {} for a run, or no slot for its session", run);
   return std::unique_ptr<ShareMemory>(new ShareMemory(std::move(file), run, session));
 }
 

@@ -26,7 +26,7 @@ Result<std::unique_ptr<ShareSlot>> ShareSlot::Take(UniqueFd table, std::uint32_t
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file->Change());
   sharing::Layout& layout = file->layout();
   if (run_place >= scheduling::kMaxSharingRuns || !layout.turns.runs[run_place].present)
-    return Status::NotFound("the run has no place in the table of its GPU");
+    return Status::NotFound("the run has no slot in the table of its GPU");
   file->ForgetDead();
   for (std::uint32_t i = 0; i < kMaxSharingSessions; ++i) {
     SessionSlot& session = layout.sessions[i];
@@ -54,7 +54,7 @@ Result<std::unique_ptr<ShareSlot>> ShareSlot::Take(UniqueFd table, std::uint32_t
     file->DecideNow();
     return std::unique_ptr<ShareSlot>(new ShareSlot(std::move(file), i));
   }
-  return Status::Exhausted("{} processes use this GPU already, as many as may share it",
+  return Status::Exhausted("{} processes use this GPU already, the maximum of a shared GPU",
                            kMaxSharingSessions);
 }
 

@@ -131,15 +131,15 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
     if (!run.present) continue;
     ++runs;
     if ((table.turns.pairs != 0) != terms.pair)
-      return Status::Exhausted("runs share it {}, and this one would share it {}",
+      return Status::Exhausted("runs share it {}, but this run would share it {}",
                                table.turns.pairs != 0 ? "in pairs" : "by time",
                                terms.pair ? "in pairs" : "by time");
     if (table.memory_caps[i] == 0 && terms.memory == 0 && (table.swaps[i] != 0) != terms.swap)
       return Status::Exhausted(
-          "{}: what that has can not make room",
+          "{}: its memory cannot be moved to the host",
           terms.swap
-              ? "a run that shares it has neither --memory all nor a size"
-              : "a run that shares it has --memory all, and this one neither that nor a size");
+              ? "a run sharing it has neither --memory all nor a size"
+              : "a run sharing it has --memory all, but this run has neither that nor a size");
     promised += QuotaOf(run);
     kept += std::min(table.memory_caps[i], table.gpu_memory);
     const std::uint64_t has = std::min(sharing::RoomOf(table, i).used, table.gpu_memory);
@@ -150,10 +150,10 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
     most = std::min(most, table.most_runs[i]);
   }
   if (runs >= std::min(most, kMaxSharingRuns))
-    return Status::Exhausted("{} runs share it already, which is the limit of one of them", runs);
+    return Status::Exhausted("{} runs share it already, the limit of one of them", runs);
   if (promised > scheduling::kWhole)
     return Status::Exhausted(
-        "the runs that share it were promised {} % of its time, which leaves less than {} %",
+        "the quotas of its runs are {} % of its time, so less than {} % is left",
         (promised - terms.quota) / 10.0, terms.quota / 10.0);
   used += most_swapped;
   const std::uint64_t contexts = (runs + 1) * sharing::ContextBytes(table.gpu_memory);
@@ -161,8 +161,8 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
   // runs as their share limit allows.
   if (runs != 0 && kept != 0 && kept + used + contexts > table.gpu_memory)
     return Status::Exhausted(
-        "of its {} MiB of memory the runs that share it have or were promised {} MiB, which leaves "
-        "less than {} MiB beside what their contexts need",
+        "of its {} MiB of memory its runs use or reserve {} MiB, so less than {} MiB is left "
+        "beside the memory of contexts",
         table.gpu_memory >> 20, (kept - wanted + used) >> 20, terms.memory >> 20);
   return Status::Ok();
 }
@@ -206,8 +206,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     file_->RingAll();
     return Status::Ok();
   }
-  return Status::Exhausted("{} runs share it already, as many as there is room for",
-                           kMaxSharingRuns);
+  return Status::Exhausted("{} runs share it already, the maximum", kMaxSharingRuns);
 }
 
 void ShareTable::Leave() {
@@ -226,7 +225,7 @@ Result<std::uint32_t> ShareTable::FindRun(const std::string& run) {
   const Layout& table = file_->layout();
   for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i)
     if (table.turns.runs[i].present && Load(table.names[i].run) == run) return i;
-  return Status::NotFound("run {} has no place in {}", run, file_->path());
+  return Status::NotFound("run {} has no slot in {}", run, file_->path());
 }
 
 Result<std::vector<SharingRun>> ShareTable::Look() {

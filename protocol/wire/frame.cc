@@ -7,13 +7,13 @@ Status CheckFrameHeader(const FrameHeader& header, std::size_t max_bytes) {
     return Status::Invalid("frame magic is 0x{:04x}, not 0x{:04x}", header.magic, kFrameMagic);
   if (header.version != kFrameVersion)
     return Status::Refused(
-        "the other side speaks frame version {}, this one {}: install one version of cuspan "
+        "the other side uses frame version {}, this one {}: install one version of cuspan "
         "everywhere",
         header.version, kFrameVersion);
   if ((header.flags & ~kFrameReply) != 0 || header.zero != 0)
     return Status::Invalid("unknown frame flags 0x{:02x}", header.flags);
   if (header.payload_bytes > max_bytes - sizeof header)
-    return Status::Invalid("frame of op {} ({}) claims {} bytes of payload; {} is the most",
+    return Status::Invalid("frame of op {} ({}) claims {} bytes of payload; the maximum is {}",
                            header.op, OpName(static_cast<Op>(header.op)), header.payload_bytes,
                            max_bytes - sizeof header);
   return Status::Ok();

@@ -50,7 +50,7 @@ Status PeerCopies::Announce(const std::shared_ptr<PeerCopy>& copy) {
   TakeInbox();
   const auto found = peers_.find(copy->join);
   if (found == peers_.end())
-    return Status::Invalid("a copy over connection {}, which does not exist", copy->join);
+    return Status::Invalid("a copy over the unknown connection {}", copy->join);
   Peer& peer = found->second;
   if (!peer.copies.emplace(copy->id, copy).second)
     return Status::Invalid("copy {} between devices is already under way", copy->id);

@@ -40,21 +40,21 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
 Status Transfers::TakeChunk(const Chunk& chunk) {
   const std::byte* bytes = channel_.IncomingSlot(chunk.slot);
   if (bytes == nullptr)
-    return Status::Invalid("a chunk names staging slot {}, which is none", chunk.slot);
+    return Status::Invalid("a chunk in the unknown staging slot {}", chunk.slot);
   if (chunk.bytes == 0 || chunk.bytes > channel_.layout().staging_bytes)
-    return Status::Invalid("a chunk of {} bytes in a staging slot of {}", chunk.bytes,
+    return Status::Invalid("a chunk of {} bytes in a staging slot of {} bytes", chunk.bytes,
                            channel_.layout().staging_bytes);
   const auto found = to_device_.find(chunk.transfer);
   if (found == to_device_.end())
-    return Status::Invalid("a chunk of transfer {}, which is none", chunk.transfer);
+    return Status::Invalid("a chunk of the unknown transfer {}", chunk.transfer);
   const std::shared_ptr<Transfer> transfer = found->second;
   if (!transfer->wanted)
-    return Status::Invalid("a chunk of transfer {} before it was wanted", chunk.transfer);
+    return Status::Invalid("a chunk of transfer {} before its clear to send", chunk.transfer);
   if (chunk.offset > transfer->bytes || chunk.bytes > transfer->bytes - chunk.offset ||
       chunk.bytes > transfer->bytes - transfer->submitted)
-    return Status::Invalid("a chunk of bytes {} + {} of transfer {}, which has {} ({} came before)",
-                           chunk.offset, chunk.bytes, chunk.transfer, transfer->bytes,
-                           transfer->submitted);
+    return Status::Invalid(
+        "a chunk of bytes {} + {} of transfer {} with {} bytes ({} received before)", chunk.offset,
+        chunk.bytes, chunk.transfer, transfer->bytes, transfer->submitted);
   if (transfer->state->failed || faults_.lost() != CUDA_SUCCESS) {
     channel_.ReleaseSlot(chunk.slot);
     return Status::Ok();

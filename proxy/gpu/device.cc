@@ -31,7 +31,7 @@ Result<AddressWindow> ReserveWindow(const Driver& driver, const AddressWindow& w
     }
     if (wanted.stride == 0) break;
   }
-  return Status::Unavailable("reserving {} GiB of device addresses from 0x{:x}: {}",
+  return Status::Unavailable("cannot reserve {} GiB of device addresses from 0x{:x}: {}",
                              wanted.bytes >> 30, wanted.base, reason);
 }
 
@@ -43,7 +43,7 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
   CUcontext context = nullptr;
   if (const CUresult result = driver.cuDeviceGet(&device, static_cast<int>(ordinal));
       result != CUDA_SUCCESS)
-    return Status::Unavailable("there is no GPU {} here: {}", ordinal, driver.Describe(result));
+    return Status::Unavailable("no GPU {} on this host: {}", ordinal, driver.Describe(result));
   // Only threads allowed to block make synchronising calls; they should not spin.
   driver.cuDevicePrimaryCtxSetFlags(device, CU_CTX_SCHED_BLOCKING_SYNC);
   if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
@@ -67,7 +67,7 @@ Device::~Device() {
 Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::uint64_t file_bytes) {
   if (!file.valid()) file_bytes = 0;
   if (file_bytes > region.bytes)
-    return Status::Invalid("a shared region of {} bytes with a file for {}", region.bytes,
+    return Status::Invalid("a shared region of {} bytes with a file of {} bytes", region.bytes,
                            file_bytes);
   if (file_bytes != 0) {
     CUSPAN_RETURN_IF_ERROR(CheckSharedMemory(file.get(), 0, file_bytes));
@@ -77,7 +77,7 @@ Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::ui
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (got != wanted) {
       if (got != MAP_FAILED) ::munmap(got, file_bytes);
-      return Status::Unavailable("the addresses of the shared region, from 0x{:x}, are taken",
+      return Status::Unavailable("the addresses of the shared region, from 0x{:x}, are in use",
                                  region.base);
     }
     shared_ = region;
@@ -102,7 +102,8 @@ Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::ui
 Status Device::MakeCurrent() const {
   const CUresult result = driver_->cuCtxSetCurrent(context_);
   if (result == CUDA_SUCCESS) return Status::Ok();
-  return Status::Unavailable("making the GPU's context current: {}", driver_->Describe(result));
+  return Status::Unavailable("cannot make the GPU's context current: {}",
+                             driver_->Describe(result));
 }
 
 void Device::Pin(std::span<std::byte> area) const {
@@ -110,7 +111,8 @@ void Device::Pin(std::span<std::byte> area) const {
       driver_->cuMemHostRegister(area.data(), area.size(), CU_MEMHOSTREGISTER_PORTABLE);
   if (result != CUDA_SUCCESS)
     LogWarn(
-        "pinning {} MiB of staging memory: {}; copies will be slower (is `ulimit -l` too small?)",
+        "cannot pin {} MiB of staging memory: {}; copies will be slower (is `ulimit -l` too "
+        "small?)",
         area.size() >> 20, driver_->Describe(result));
 }
 

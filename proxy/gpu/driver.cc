@@ -67,7 +67,7 @@ std::filesystem::path SoftwareDriverPath() {
 
 Result<LoadedDriver> LoadDriver(const std::string& name) {
   if (name.empty())
-    return Status::Invalid("no driver was named: 'cuda', 'soft' or the path of a library");
+    return Status::Invalid("no driver was named: name 'cuda', 'soft' or the path of a library");
   const bool vendor = name == "cuda";
   const std::string file = vendor           ? "libcuda.so.1"
                            : name == "soft" ? SoftwareDriverPath().string()
@@ -103,12 +103,12 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
   loaded.watch_compilations =
       reinterpret_cast<softgpu::WatchCompilations>(::dlsym(library, softgpu::kWatchCompilations));
   if (const CUresult result = loaded.functions.cuInit(0); result != CUDA_SUCCESS)
-    return Status(CodeOfStart(result), Format("no usable GPU: cuInit of {} says {}{}", loaded.path,
-                                              loaded.functions.Describe(result),
-                                              vendor ? ": see nvidia-smi and CUDA_VISIBLE_DEVICES "
-                                                       "there, name other hosts with --hosts, or "
-                                                       "use --device soft"
-                                                     : ""));
+    return Status(CodeOfStart(result),
+                  Format("no usable GPU: cuInit of {} returns {}{}", loaded.path,
+                         loaded.functions.Describe(result),
+                         vendor ? ": check nvidia-smi and CUDA_VISIBLE_DEVICES on its host, name "
+                                  "other hosts with --hosts, or use --device soft"
+                                : ""));
   return loaded;
 }
 

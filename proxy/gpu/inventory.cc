@@ -52,7 +52,7 @@ Result<DeviceDescription> Describe(const LoadedDriver& loaded, int ordinal) {
 Result<std::vector<DeviceDescription>> DescribeDevices(const LoadedDriver& driver) {
   int count = 0;
   if (const CUresult result = driver.functions.cuDeviceGetCount(&count); result != CUDA_SUCCESS)
-    return Status::Unavailable("counting the GPUs: {}", driver.functions.Describe(result));
+    return Status::Unavailable("cannot count the GPUs: {}", driver.functions.Describe(result));
   std::vector<DeviceDescription> devices;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     CUSPAN_ASSIGN_OR_RETURN(DeviceDescription description, Describe(driver, ordinal));

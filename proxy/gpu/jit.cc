@@ -17,11 +17,12 @@ std::string TextOf(const std::vector<char>& log) {
 
 Result<JitArguments> JitArguments::Of(const JitRequest& request) {
   if (request.options.size() > kMaxJitOptions)
-    return Status::Invalid("{} options for the compiler of device code", request.options.size());
+    return Status::Invalid("{} options for the compiler of device code are too many",
+                           request.options.size());
   JitArguments made;
   for (const JitOption& option : request.options) {
     if (!IsJitNumber(option.name))
-      return Status::Invalid("option {} for the compiler of device code", option.name);
+      return Status::Invalid("unknown option {} for the compiler of device code", option.name);
     made.Add(static_cast<CUjit_option>(option.name), option.value);
   }
   made.AddLog(&made.info_, request.info_room, CU_JIT_INFO_LOG_BUFFER,

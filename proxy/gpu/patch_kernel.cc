@@ -72,8 +72,8 @@ bool PatchKernel::Ready() {
   if (result == CUDA_SUCCESS) return true;
   function_ = nullptr;
   LogWarn(
-      "the driver cannot load the kernel that writes scattered bytes of memory shared by host and "
-      "kernels: {}; each run of them is copied by itself, which is slower",
+      "the driver cannot load the kernel for scattered writes to memory shared by host and "
+      "kernels: {}; each run of bytes is copied separately, more slowly",
       driver_.Describe(result));
   return false;
 }

@@ -35,7 +35,7 @@ CUresult SwapCopies::Allocate(std::uint64_t bytes, Copy* copy) const {
   const CUresult pinned = driver_.cuMemHostRegister(at, bytes, CU_MEMHOSTREGISTER_PORTABLE);
   copy->pinned = pinned == CUDA_SUCCESS;
   if (!copy->pinned)
-    LogInfo("{} bytes of host memory for device memory are not pinned: {}", bytes,
+    LogInfo("{} bytes of host memory for swapped device memory are not pinned: {}", bytes,
             driver_.Describe(pinned));
   return CUDA_SUCCESS;
 }

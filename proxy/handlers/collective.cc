@@ -106,7 +106,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const NcclId& op) {
     std::memcpy(reply.id.bytes.data(), id.bytes, sizeof(id.bytes));
     if (reply.outcome == nccl::kSuccess) {
       if (const Status watched = OpenLivenessServer(reply.id); !watched.ok())
-        LogWarn("who is lost of a communicator will not be noticed: {}", watched.message());
+        LogWarn("lost ranks of a communicator will not be detected: {}", watched.message());
     }
     return reply;
   });

@@ -42,7 +42,7 @@ Graph& WholeOf(Graph& graph) { return graph.whole != nullptr ? *graph.whole : gr
 Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t handle) {
   Result<std::shared_ptr<Graph>> graph = session.objects().graphs.Get(handle);
   if (graph.ok() && WholeOf(**graph).tasks.load(std::memory_order_acquire) != 0)
-    return Status::Invalid("graph 0x{:x} gets a node before the answer to an earlier call", handle);
+    return Status::Invalid("graph 0x{:x} gets a node while an earlier call is in progress", handle);
   return graph;
 }
 
@@ -63,7 +63,8 @@ Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& paramete
   std::vector<CUgraphNode> after;
   for (const std::uint32_t index : op.after) {
     if (index >= nodes.size())
-      return Status::Invalid("a node after number {} of a graph of {}", index, nodes.size());
+      return Status::Invalid("a node after the unknown node {} of a graph of {} nodes", index,
+                             nodes.size());
     after.push_back(nodes[index]);
   }
   Graph& whole = WholeOf(*graph);

@@ -41,7 +41,7 @@ void AskWhatLimits(DeviceSession& session, const std::shared_ptr<Kernel>& kernel
   session.worker().Run([&session, kernel, module] {
     const Result<scheduling::Limits> limits = LimitsIn(session.device(), *module, kernel->name);
     if (!limits.ok())
-      return LogInfo("what limits kernel {} is not known: {}", kernel->name,
+      return LogInfo("the bottleneck of kernel {} is unknown: {}", kernel->name,
                      limits.status().message());
     kernel->limits = *limits;
     if (session.sharing().kernel_table() != nullptr)

@@ -11,7 +11,7 @@ inline Result<std::shared_ptr<Kernel>> FindKernel(DeviceSession& session, std::u
                                                   Bytes arguments) {
   Result<std::shared_ptr<Kernel>> kernel = session.objects().kernels.Get(handle);
   if (kernel.ok() && arguments.size() != (*kernel)->argument_bytes)
-    return Status::Invalid("a launch with {} bytes of arguments of a kernel that takes {}",
+    return Status::Invalid("a launch with {} bytes of arguments; the kernel takes {}",
                            arguments.size(), (*kernel)->argument_bytes);
   return kernel;
 }

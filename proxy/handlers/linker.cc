@@ -63,7 +63,7 @@ Status Handle(DeviceSession& session, const Origin&, const LinkerInput& op) {
   if (op.total == 0 || op.total > fatbin::kMaxModuleBytes || op.total != linker->input_total ||
       op.offset != linker->input.size() || op.data.empty() ||
       op.data.size() > op.total - linker->input.size())
-    return Status::Invalid("bytes {} + {} of {} are not the next of an input of linker 0x{:x}",
+    return Status::Invalid("bytes {} + {} of {} do not continue the input of linker 0x{:x}",
                            op.offset, op.data.size(), op.total, op.linker);
   linker->input.insert(linker->input.end(), op.data.begin(), op.data.end());
   return Status::Ok();
@@ -73,7 +73,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const LinkerAdd& op)
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker,
                           session.objects().linkers.Get(op.linker));
   if (linker->input.empty() || linker->input.size() != linker->input_total)
-    return Status::Invalid("linker 0x{:x} is given an input of {} bytes, of which {} are there",
+    return Status::Invalid("linker 0x{:x} adds an input of {} bytes, but only {} have arrived",
                            op.linker, linker->input_total, linker->input.size());
   CUSPAN_ASSIGN_OR_RETURN(JitArguments jit, JitArguments::Of({op.options, 0, 0}));
   const auto input =

@@ -55,7 +55,7 @@ Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxLocatio
   CUSPAN_ASSIGN_OR_RETURN(LocatedBox found, FindBox(session, place, op.extent));
   const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
   if (!bytes || *bytes == 0)
-    return Status::Invalid("a copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,
+    return Status::Invalid("an invalid copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,
                            op.extent.planes);
   return CopySide{std::move(stream), std::move(found), *bytes};
 }

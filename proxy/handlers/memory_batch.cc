@@ -38,7 +38,7 @@ void Fill(Params& params, const MemoryOperation& operation) {
 
 Result<MemoryOperations> ReadOperations(const std::vector<MemoryOperation>& operations) {
   if (operations.empty() || operations.size() > kMaxOperations)
-    return Status::Invalid("a batch of {} memory operations", operations.size());
+    return Status::Invalid("an invalid batch of {} memory operations", operations.size());
   MemoryOperations out;
   out.reserve(operations.size());
   for (const MemoryOperation& operation : operations) {
@@ -60,7 +60,7 @@ Result<MemoryOperations> ReadOperations(const std::vector<MemoryOperation>& oper
         params.flushRemoteWrites.flags = operation.flags;
         break;
       default:
-        return Status::Invalid("a memory operation of kind {}", operation.kind);
+        return Status::Invalid("a memory operation of the unknown kind {}", operation.kind);
     }
   }
   return out;

@@ -106,12 +106,14 @@ Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
     module->total = op.total;
     if (op.total == 0 || op.total > fatbin::kMaxModuleBytes ||
         !session.objects().modules.Add(op.module, module))
-      return Status::Invalid("module 0x{:x} with an image of {} bytes", op.module, op.total);
+      return Status::Invalid(
+          "module 0x{:x} is not new, or its image of {} bytes is empty or too large", op.module,
+          op.total);
   }
   if (module == nullptr || module->load_asked || op.total != module->total ||
       op.offset != module->image.size() || op.data.empty() ||
       op.data.size() > module->total - module->image.size())
-    return Status::Invalid("bytes {} + {} of {} of module 0x{:x} are not the next of its image",
+    return Status::Invalid("bytes {} + {} of {} of module 0x{:x} do not continue its image",
                            op.offset, op.data.size(), op.total, op.module);
   if (op.offset == 0) Reserve(module->image, std::min(op.total, op.data.size() * kRoomForByte));
   module->image.insert(module->image.end(), op.data.begin(), op.data.end());
@@ -121,7 +123,7 @@ Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.objects().modules.Get(op.module));
   if (module->load_asked || module->image.size() != module->total)
-    return Status::Invalid("module 0x{:x} is loaded with {} of {} bytes, or twice", op.module,
+    return Status::Invalid("module 0x{:x} is loaded twice, or with only {} of {} bytes", op.module,
                            module->image.size(), module->total);
   CUSPAN_ASSIGN_OR_RETURN(JitArguments made, JitArguments::Of(op.jit));
   module->load_asked = true;

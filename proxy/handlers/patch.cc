@@ -70,9 +70,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const PatchMemory& o
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   if (op.data.empty() || op.data.size() > kMaxPatchBytes ||
       op.data.size() != op.mask.size() * kPatchWordBytes)
-    return Status::Invalid("a patch of {} bytes with a mask of {}", op.data.size(), op.mask.size());
+    return Status::Invalid("a patch of {} bytes with a mask of {} bytes", op.data.size(),
+                           op.mask.size());
   if (op.destination % kPatchWordBytes != 0)
-    return Status::Invalid("a patch at 0x{:x}, which is no multiple of {}", op.destination,
+    return Status::Invalid("a patch at 0x{:x}, not a multiple of {}", op.destination,
                            kPatchWordBytes);
   Patch patch(session, origin, std::move(stream));
   patch.destination = op.destination;

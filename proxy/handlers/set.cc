@@ -54,9 +54,9 @@ struct SetRows final : PostedOp {
 Status Handle(DeviceSession& session, const Origin& origin, const Memset& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
   if (op.element_bytes != 1 && op.element_bytes != 2 && op.element_bytes != 4)
-    return Status::Invalid("setting elements of {} bytes", op.element_bytes);
+    return Status::Invalid("a memset with elements of {} bytes", op.element_bytes);
   if (op.elements > std::numeric_limits<std::uint64_t>::max() / op.element_bytes)
-    return Status::Invalid("setting {} elements of {} bytes", op.elements, op.element_bytes);
+    return Status::Invalid("a memset of {} elements of {} bytes", op.elements, op.element_bytes);
   Set set(session, origin, std::move(stream));
   set.set = op;
   return Queue(session, std::move(set));

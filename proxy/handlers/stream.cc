@@ -38,7 +38,7 @@ struct SynchronizeOp final : PostedOp {
 Status Handle(DeviceSession& session, const Origin& origin, const StreamCreate& op) {
   if (op.stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_PER_THREAD) ||
       session.streams().table().Find(op.stream))
-    return Status::Invalid("stream 0x{:x} is no new handle", op.stream);
+    return Status::Invalid("stream 0x{:x} is not a new handle", op.stream);
   auto stream = std::make_shared<Stream>();
   stream->broken =
       session.driver().cuStreamCreateWithPriority(&stream->driver, op.flags, op.priority);

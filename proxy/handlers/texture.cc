@@ -18,7 +18,7 @@ Result<CUDA_RESOURCE_DESC> Describe(DeviceSession& session, const TextureResourc
                               session.objects().arrays.Get(resource.array));
       const bool mipmapped = array->mipmap != nullptr;
       if (mipmapped != (out.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY))
-        return Status::Invalid("array 0x{:x} is not of the kind that a texture is made of",
+        return Status::Invalid("array 0x{:x} does not have the kind of the texture",
                                resource.array);
       if (mipmapped)
         out.res.mipmap.hMipmappedArray = array->mipmap;

@@ -15,7 +15,7 @@ Result<std::unique_ptr<CallThread>> CallThread::Start(const Device& device,
   try {
     made->thread_ = std::thread([at = made.get(), &device] { at->Loop(device); });
   } catch (const std::system_error& error) {
-    return Status::Exhausted("no thread for NCCL's calls: {}", error.what());
+    return Status::Exhausted("cannot start the thread for NCCL's calls: {}", error.what());
   }
   return made;
 }

@@ -54,7 +54,7 @@ Collectives::Entry* Collectives::Find(std::uint64_t number) {
 
 Result<std::shared_ptr<Communicator>> Collectives::Add(std::uint64_t number) {
   if (number == 0 || communicators_.contains(number))
-    return Status::Invalid("communicator 0x{:x} is no new handle", number);
+    return Status::Invalid("communicator 0x{:x} is not a new handle", number);
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> made,
                           Communicator::Create(number, device_, [this, number](NcclOutcome failed) {
                             TellFailure(number, failed);
@@ -212,7 +212,8 @@ Status Collectives::Shrink(const CommunicatorShrink& op) {
 
 Status Collectives::End(const CommunicatorEnd& op) {
   if (op.how >= nccl::kEndings)
-    return Status::Invalid("communicator 0x{:x} is to end in way {}", op.communicator, op.how);
+    return Status::Invalid("communicator 0x{:x} is to end in the unknown way {}", op.communicator,
+                           op.how);
   Entry* const entry = Find(op.communicator);
   if (entry == nullptr) {
     const auto how = static_cast<nccl::Ending>(op.how);
@@ -256,7 +257,7 @@ Status Collectives::End(const CommunicatorEnd& op) {
 
 Status Collectives::AddFactor(const CommunicatorFactor& op) {
   if (op.operation < nccl::kReduceOps)
-    return Status::Invalid("operation {} is NCCL's own", op.operation);
+    return Status::Invalid("operation {} is built into NCCL", op.operation);
   Entry* const entry = Find(op.communicator);
   if (entry == nullptr) return Status::Ok();
   InOrder(*entry, [this, op, communicator = entry->communicator.get()] {
@@ -279,8 +280,9 @@ Status Collectives::Keep(const CollectiveCalls& op) {
   std::size_t kept = op.calls.size();
   for (const auto& [group, calls] : kept_) kept += calls.size();
   if (op.group == 0 || op.calls.empty() || kept > kMaxCalls)
-    return Status::Invalid("{} collective calls in parts, the last ones of group {}", kept,
-                           op.group);
+    return Status::Invalid(
+        "invalid part of a group: {} collective calls are stored, with those of group {}", kept,
+        op.group);
   std::vector<CollectiveCall>& calls = kept_[op.group];
   calls.insert(calls.end(), op.calls.begin(), op.calls.end());
   return Status::Ok();
@@ -291,13 +293,14 @@ Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup&
   auto group = std::make_shared<CallGroup>();
   if (op.group != 0) {
     const auto kept = kept_.find(op.group);
-    if (kept == kept_.end()) return Status::Invalid("group {} of calls has no start", op.group);
+    if (kept == kept_.end())
+      return Status::Invalid("group {} of calls has no first part", op.group);
     group->calls = std::move(kept->second);
     kept_.erase(kept);
   }
   group->calls.insert(group->calls.end(), op.calls.begin(), op.calls.end());
   if (group->calls.empty() || !std::all_of(group->calls.begin(), group->calls.end(), &IsCall))
-    return Status::Invalid("a group of {} collective calls, not all of which NCCL has",
+    return Status::Invalid("a group of {} collective calls is empty or contains unknown calls",
                            group->calls.size());
   std::vector<Entry*> entries;
   for (const CollectiveCall& call : group->calls) {

@@ -311,7 +311,7 @@ NcclOutcome Communicator::MakePart(Communicator* part, int color, bool by_all, b
     return part->Inside([&]() -> NcclOutcome {
       NcclOutcome outcome = Make(make, &config, by_all ? part : nullptr);
       if (outcome.result != nccl::kSuccess) return outcome;
-      if (made_ == nullptr) return {nccl::kInternalError, "NCCL has made no communicator"};
+      if (made_ == nullptr) return {nccl::kInternalError, "NCCL created no communicator"};
       return part->Adopt(made_, part->blocking_ ? nccl::kSuccess : nccl::kInProgress);
     });
   });
@@ -368,7 +368,7 @@ void Communicator::Overtake(std::function<void()> task) {
       task();
     });
   } catch (const std::system_error& error) {
-    LogWarn("no thread to overtake NCCL's calls: {}", error.what());
+    LogWarn("cannot start a thread to interrupt NCCL's calls: {}", error.what());
     thread_->Run(std::move(task));
   }
 }

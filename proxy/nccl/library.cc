@@ -85,7 +85,7 @@ Result<std::unique_ptr<NcclLibrary>> NcclLibrary::Load(const std::string& progra
                                missing);
   if (library->functions_.ncclGetVersion(&library->version_) != nccl::kSuccess ||
       library->version_ < kOldestVersion)
-    return Status::Unsupported("{} says that it is version {}: NCCL 2.18 or newer is needed",
+    return Status::Unsupported("{} reports version {}: NCCL 2.18 or newer is needed",
                                library->path_, library->version_);
   return library;
 }

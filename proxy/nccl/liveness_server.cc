@@ -49,7 +49,7 @@ class LivenessServer {
       if (!guest.ok()) {
         // Out of file descriptors: wait until others are closed.
         if (!std::exchange(warned_, true))
-          LogWarn("ranks of a communicator are kept waiting: {}", guest.status().message());
+          LogWarn("cannot accept ranks of a communicator yet: {}", guest.status().message());
         std::this_thread::sleep_for(kTimeToRecover);
       } else if (guest->fd.valid())
         Welcome(std::move(*guest));
@@ -73,17 +73,15 @@ class LivenessServer {
       WatchUpdate news = closing_;
       if (news.kind == WatchUpdate::kAllHere) {
         news.kind = WatchUpdate::kDisagree;
-        news.text = WatchText("all ranks of the communicator had come already");
+        news.text = WatchText("all ranks of the communicator have already joined");
       }
       static_cast<void>(net::SendAll(guest.fd.get(), &news, sizeof(news), *never_, Soon()));
       return;
     }
     members_.push_back({std::move(guest.fd), arrival, {}});
     if (std::exchange(known_, true) && arrival.size != size_)
-      return Disagree(
-          Format("rank {} on host {} says that there are {} ranks, others that there "
-                 "are {}",
-                 arrival.rank, arrival.host.Get(), arrival.size, size_));
+      return Disagree(Format("rank {} on host {} reports {} ranks, others report {}", arrival.rank,
+                             arrival.host.Get(), arrival.size, size_));
     size_ = arrival.size;
     if (arrival.process == WatchProcess()) own_rank_ = arrival.rank;
     if (members_.size() == static_cast<std::size_t>(size_)) CheckAll();
@@ -97,9 +95,9 @@ class LivenessServer {
       const WatchArrival& first = members_.front().said;
       const WatchArrival& other = members_[i].said;
       if (other.rank == members_[i - 1].said.rank)
-        return Disagree(Format("two ranks say that they are rank {}", other.rank));
+        return Disagree(Format("two ranks have the number {}", other.rank));
       if (other.version != first.version)
-        return Disagree(Format("host {} has NCCL {}, host {} has {}: CUSPAN_NCCL names one",
+        return Disagree(Format("host {} has NCCL {}, host {} has {}: select one with CUSPAN_NCCL",
                                first.host.Get(), Release(first.version), other.host.Get(),
                                Release(other.version)));
     }
@@ -149,7 +147,7 @@ class LivenessServer {
           one.kind = WatchUpdate::kLost;
           one.text = WatchText(Format("rank {} on host {} was lost{}", member.said.rank,
                                       member.said.host.Get(),
-                                      closed_ ? "" : " while the communicator was made"));
+                                      closed_ ? "" : " while the communicator was created"));
         }
         news.push_back(one);
         if (one.kind != WatchUpdate::kGrouped) return true;
@@ -226,7 +224,7 @@ Status OpenLivenessServer(RankId& id) {
   place.key = RandomNumber();
   place.address = listener.address();
   std::memcpy(&*place_bytes, &place, sizeof(place));
-  LogInfo("the ranks of a communicator meet at {}", net::Text(place.address));
+  LogInfo("the ranks of a communicator connect to {}", net::Text(place.address));
   const auto server =
       std::make_shared<LivenessServer>(std::move(listener), place.key, std::move(never));
   try {
@@ -234,7 +232,7 @@ Status OpenLivenessServer(RankId& id) {
     std::thread([server] { server->Serve(); }).detach();
   } catch (const std::system_error& error) {
     ExtractLivenessAddress(id);
-    return Status::Exhausted("no thread to watch ranks: {}", error.what());
+    return Status::Exhausted("cannot start a thread to watch ranks: {}", error.what());
   }
   return Status::Ok();
 }

@@ -35,8 +35,8 @@ Result<std::shared_ptr<Watch>> Watch::Join(const LivenessAddress& place, int ran
   Result<UniqueFd> fd = net::Connect(place.address, *interrupt, deadline);
   if (!fd.ok())
     return Status::Unavailable(
-        "the process that made the id of the communicator is gone, or this host can not reach it "
-        "({}): NCCL_SOCKET_IFNAME chooses the network",
+        "the process that created the communicator's id is gone, or this host cannot reach it "
+        "({}): NCCL_SOCKET_IFNAME selects the network",
         fd.status().message());
   NoticeSilence(fd->get());
   WatchArrival arrival;
@@ -51,7 +51,7 @@ Result<std::shared_ptr<Watch>> Watch::Join(const LivenessAddress& place, int ran
   try {
     made->thread_ = std::thread([at = made.get()] { at->Listen(); });
   } catch (const std::system_error& error) {
-    return Status::Exhausted("no thread to watch ranks: {}", error.what());
+    return Status::Exhausted("cannot start a thread to watch ranks: {}", error.what());
   }
   return made;
 }
@@ -123,7 +123,7 @@ bool Watch::Hear() {
       const MutexLock lock(mutex_);
       rank = host_rank_;
       if (!all_here_ && failure_.ok())
-        failure_ = Status::Unavailable("the process that made the id of the communicator is gone");
+        failure_ = Status::Unavailable("the process that created the communicator's id is gone");
     }
     changed_.notify_all();
     if (rank >= 0) Tell(rank, Format("rank {} was lost", rank));

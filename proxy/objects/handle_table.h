@@ -22,7 +22,7 @@ class HandleTable {
   // kInvalid if the handle is in use or 0.
   Status CheckNew(std::uint64_t handle) const {
     if (handle != 0 && Find(handle) == nullptr) return Status::Ok();
-    return Status::Invalid("{} 0x{:x} is no new handle", what_, handle);
+    return Status::Invalid("{} 0x{:x} is not a new handle", what_, handle);
   }
   // Returns false if the handle is in use or 0.
   bool Add(std::uint64_t handle, std::shared_ptr<T> object) {

@@ -45,7 +45,7 @@ Status KernelSlices::Compile(const ModulePtx& ptx, CUmodule whole) {
   CUresult result = driver.cuModuleLoadData(&module_, sliced.text.c_str());
   if (result == CUDA_SUCCESS) result = driver.cuModuleGetFunction(&kernel_, module_, name_.c_str());
   if (result != CUDA_SUCCESS)
-    return Status::Unsupported("the driver refuses it: {}", driver.Describe(result));
+    return Status::Unsupported("the driver rejects its code: {}", driver.Describe(result));
   for (const slicing::SlicedPtx::Constant& constant : sliced.constants) {
     std::size_t bytes = 0;
     const auto from = find(whole, constant.name, &bytes);
@@ -97,7 +97,8 @@ slicing::SlicePlan KernelSlices::Plan(const GridShape& shape, double nanoseconds
 }
 
 void KernelSlices::GiveUp(CUresult refused) {
-  LogInfo("kernel {} is launched in slices no more: {}", name_, device_.driver().Describe(refused));
+  LogInfo("kernel {} is no longer launched in slices: {}", name_,
+          device_.driver().Describe(refused));
   ready_.store(false, std::memory_order_release);
 }
 

@@ -216,7 +216,7 @@ Result<std::string> KernelTable::Read() const {
   if (!file.valid() && errno == ENOENT) return std::string();
   struct stat status {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0) return CannotUse("open", path_);
-  if (!IsOurs(status)) return Status::Refused("{} is no file of this user alone", path_);
+  if (!IsOurs(status)) return Status::Refused("{} is not a private file of this user", path_);
   std::string text;
   if (static_cast<std::uint64_t>(status.st_size) > KernelRecords::kMaxBytes) return text;
   text.resize(static_cast<std::size_t>(status.st_size));
@@ -293,7 +293,7 @@ Result<UniqueFd> KernelTable::LockNew(bool wait) const {
     if (!file.valid() || ::fstat(file.get(), &locked) != 0)
       return CannotUse("create", path_ + std::string(kNewSuffix));
     if (!IsOurs(locked) && locked.st_nlink != 0)
-      return Status::Refused("{}{} is no file of this user alone", path_, kNewSuffix);
+      return Status::Refused("{}{} is not a private file of this user", path_, kNewSuffix);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
       if (::fstatat(folder_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
           locked.st_ino == named.st_ino && locked.st_dev == named.st_dev)

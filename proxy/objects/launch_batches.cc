@@ -28,7 +28,7 @@ void LaunchBatches::Make(const KernelCall& call) {
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     const CUresult result = MakeOne(kSizes[i], call, sizes_[i]);
     if (result == CUDA_SUCCESS) continue;
-    LogDebug("launches of {} are handed over one by one: {}", call.kernel->name,
+    LogDebug("launches of {} are submitted one by one: {}", call.kernel->name,
              driver_.Describe(result));
     return;
   }

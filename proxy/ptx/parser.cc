@@ -381,7 +381,7 @@ class BodyParser {
   Status ParseElement(Operand* operand) {
     const bool is_variable = operand->kind == Operand::Kind::kVariable;
     if (!is_variable && operand->kind != Operand::Kind::kSymbol)
-      return lexer_.Error("an index stands behind what is no variable");
+      return lexer_.Error("an index follows an operand that is not a variable");
     lexer_.Take();
     const bool negative = lexer_.Accept('-');
     CUSPAN_ASSIGN_OR_RETURN(const auto index, lexer_.ExpectInteger("an index", kMaxElements));
@@ -389,8 +389,8 @@ class BodyParser {
     if (!is_variable) {
       if (index == 0) return Status::Ok();
       return Status::Unsupported(
-          "PTX line {}: the address of element {} of '{}': implemented for variables of a function "
-          "alone",
+          "PTX line {}: the address of element {} of '{}' is implemented only for variables of a "
+          "function",
           lexer_.LineOf(lexer_.Peek().offset), index, operand->name);
     }
     const auto offset =

@@ -54,7 +54,7 @@ Result<pid_t> StartProgram(const MpsControl& control, int input, int output) {
   ::posix_spawnattr_destroy(&signals);
   ::posix_spawn_file_actions_destroy(&descriptors);
   if (error != 0)
-    return Status::Unavailable("starting {}: {}", control.program(), std::strerror(error));
+    return Status::Unavailable("cannot start {}: {}", control.program(), std::strerror(error));
   return pid;
 }
 
@@ -85,7 +85,8 @@ Result<std::string> MpsControl::Ask(const std::string& command, milliseconds lim
   const std::string line = command + "\n";
   // Does not block: the line is smaller than any pipe buffer.
   if (::write(ask_end.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    return Status::Unavailable("asking {}: {}", program_, std::strerror(errno));
+    return Status::Unavailable("cannot write the command for {}: {}", program_,
+                               std::strerror(errno));
   ask_end.Reset();
   CUSPAN_ASSIGN_OR_RETURN(const pid_t pid,
                           StartProgram(*this, question_end.get(), answer_end.get()));

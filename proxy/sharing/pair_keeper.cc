@@ -299,7 +299,7 @@ int KeepPairServer(const std::vector<std::string>& words) {
   Status ready;
   for (const std::string& made : {folder->pipe(), folder->log()})
     if (ready.ok() && ::mkdir(made.c_str(), 0700) != 0)
-      ready = Status::Unavailable("the folder of the MPS server: creating {}: {}", made,
+      ready = Status::Unavailable("cannot create the folder {} of the MPS server: {}", made,
                                   std::strerror(errno));
   MpsDaemon daemon(keeping, *folder);
   if (ready.ok()) ready = daemon.Start();

@@ -61,9 +61,8 @@ Result<std::unique_ptr<PairServer>> PairServer::Join(const Wanted& wanted) {
     }
   }
   return Status::Unavailable(
-      "the MPS server in {} was neither ready nor gone within {} s: end the processes that use "
-      "this "
-      "directory, or use --share to share the GPU by time",
+      "the MPS server in {} neither became ready nor ended within {} s: end the processes using "
+      "this directory, or use --share to share the GPU by time",
       path, kServerJoinLimit.count() / 1000);
 }
 
@@ -98,7 +97,7 @@ void PairServer::Leave() const {
     }
   }
   if (!servers.ok())
-    LogInfo("the kernels of this session were not ended: {}", servers.status().message());
+    LogInfo("cannot terminate the kernels of this session: {}", servers.status().message());
 }
 
 FaultExplanation ExplainPairFault(CUresult result, bool had_work) {
@@ -114,17 +113,16 @@ FaultExplanation ExplainPairFault(CUresult result, bool had_work) {
     case CUDA_ERROR_LAUNCH_FAILED:
       if (had_work)
         return {result,
-                "a kernel of this run, or of another run that shares the GPU in pairs, has failed, "
-                "which ends all of them (MPS)"};
-      return {CUDA_ERROR_DEVICE_UNAVAILABLE,
-              "a kernel of another run that shares the GPU in pairs has failed, which ends all of "
-              "them (MPS)"};
+                "a kernel of this run, or of another run sharing the GPU in pairs, has failed; MPS "
+                "ends all these runs"};
+      return {
+          CUDA_ERROR_DEVICE_UNAVAILABLE,
+          "a kernel of another run sharing the GPU in pairs has failed; MPS ends all these runs"};
     case CUDA_ERROR_MPS_CONNECTION_FAILED:
     case CUDA_ERROR_MPS_RPC_FAILURE:
     case CUDA_ERROR_MPS_CLIENT_TERMINATED:
       return {CUDA_ERROR_DEVICE_UNAVAILABLE,
-              "the MPS server by which runs share the GPU in pairs has ended, and with it all of "
-              "them"};
+              "the MPS server of the runs sharing the GPU in pairs has ended; all these runs end"};
     default:
       return {result, ""};
   }

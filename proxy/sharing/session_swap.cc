@@ -233,8 +233,8 @@ void SessionSwap::TakeGone() {
   Note("memory to the host", ShareSlot::Now() - began_);
   if (result_ != CUDA_SUCCESS && !std::exchange(told_, true))
     LogWarn(
-        "the memory of this session cannot be brought to the host: {}; other runs with --memory "
-        "all may have to wait until it ends",
+        "cannot move the device memory of this session to the host: {}; other runs with --memory "
+        "all may have to wait for its end",
         device_.Describe(result_));
   if (moved_bytes_ < wanted_) {
     // Declares the rest as not evictable: others are asked instead.
@@ -265,7 +265,7 @@ void SessionSwap::LookForRoom() {
   if (asked_ != 0) {
     GiveAnswer(Answer::kNoRoom);
   } else if (!std::exchange(told_, true)) {
-    LogWarn("this run waits for memory that another run with --memory all cannot give away");
+    LogWarn("this run waits for device memory; another run with --memory all cannot free it");
   }
   if (swapped_ == 0) return AllIsThere();
   resting_ = true;

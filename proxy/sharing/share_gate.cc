@@ -253,7 +253,7 @@ void ShareGate::Decide() {
   const Status decided = slot_->Decide();
   if (device_.traced()) TraceChange(decided_at_);
   if (!decided.ok() && !stuck_)
-    LogWarn("{}; meanwhile the GPU is shared without turns", decided.message());
+    LogWarn("{}; meanwhile the GPU is shared without time slices", decided.message());
   stuck_ = !decided.ok();
 }
 

@@ -114,7 +114,7 @@ class NeedsFinder {
       if (name != "%ctaid" && name != "%nctaid" && module_.FindVariable(name) == nullptr)
         return Status::Ok();
       return RefusedFor(reasons::kForm, function.line,
-                        Format("'{}' has two meanings", Printable(name, 100)));
+                        Format("the name '{}' has two meanings", Printable(name, 100)));
     };
     for (const auto& each : body.registers) CUSPAN_RETURN_IF_ERROR(check(each.name));
     for (const auto& each : body.variables) CUSPAN_RETURN_IF_ERROR(check(each.name));

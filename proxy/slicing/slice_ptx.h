@@ -65,19 +65,19 @@ Result<SlicedPtx> SlicePtx(std::string_view text, std::string_view kernel,
 
 // Reasons for not slicing a kernel: phrases for "not sliced: …".
 namespace reasons {
-inline constexpr std::string_view kPtx = "PTX that cuspan does not read";
+inline constexpr std::string_view kPtx = "unsupported or invalid PTX";
 inline constexpr std::string_view kClusters = "clusters of blocks";
 inline constexpr std::string_view kGridBarrier = "synchronisation of the whole grid";
 inline constexpr std::string_view kDependentLaunch = "programmatic dependent launch";
 inline constexpr std::string_view kDeviceRuntime = "calls of the device runtime";
 inline constexpr std::string_view kGridId = "the number of the grid";
 inline constexpr std::string_view kGlobalTimer = "the global timer";
-inline constexpr std::string_view kExternal = "a function that the module does not have";
+inline constexpr std::string_view kExternal = "a function outside the module";
 inline constexpr std::string_view kIndirect = "pointers to functions";
-inline constexpr std::string_view kFunctionIndex = "block indices in a function of its own";
-inline constexpr std::string_view kVariable = "a variable whose address is not known";
-inline constexpr std::string_view kParameters = "parameters that leave no room for another";
-inline constexpr std::string_view kForm = "an operand that can not be replaced";
+inline constexpr std::string_view kFunctionIndex = "block indices in a separate function";
+inline constexpr std::string_view kVariable = "a variable with an unknown address";
+inline constexpr std::string_view kParameters = "no room for another parameter";
+inline constexpr std::string_view kForm = "an operand that cannot be replaced";
 }  // namespace reasons
 
 }  // namespace cuspan::slicing

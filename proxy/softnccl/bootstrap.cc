@@ -194,10 +194,10 @@ Result<Mesh> JoinById(const nccl::UniqueId& unique_id, int rank, int size,
   CUSPAN_RETURN_IF_ERROR(
       net::ReceiveAll(root.get(), &introduction, sizeof(introduction), *interrupt, net::kNever));
   if (introduction.problem == kOtherSize)
-    return Status::Invalid("rank {}: others with this id say that there are not {} ranks", rank,
-                           size);
+    return Status::Invalid(
+        "rank {}: other ranks with this id report another number of ranks than {}", rank, size);
   if (introduction.problem != kNoProblem)
-    return Status::Invalid("there are two ranks {} with the same id", rank);
+    return Status::Invalid("two ranks have the number {} and the same id", rank);
   std::vector<net::Address> addresses(static_cast<std::size_t>(size));
   CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(
       root.get(), addresses.data(), addresses.size() * sizeof(net::Address), *interrupt, Soon()));

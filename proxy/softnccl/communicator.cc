@@ -102,20 +102,21 @@ void Communicator::Fail(nccl::Result result, const std::string& problem) {
 // --- Calls
 
 Outcome Communicator::Check(const DeviceCall& call) const {
-  if (!joined_) return {nccl::kInvalidUsage, "the communicator's ranks have not all come yet"};
+  if (!joined_) return {nccl::kInvalidUsage, "not all ranks of the communicator have joined yet"};
   if (failure_ != nccl::kSuccess) return {failure_, problem_};
   if (retired_) return {nccl::kInvalidUsage, "the communicator was destroyed"};
   if (nccl::ElementBytes(call.call.type) == 0)
-    return {nccl::kInvalidArgument, Format("{} is no data type", static_cast<int>(call.call.type))};
+    return {nccl::kInvalidArgument,
+            Format("{} is not a data type", static_cast<int>(call.call.type))};
   if (call.call.count > kMaxElements)
     return {nccl::kInvalidArgument, Format("{} elements are too many", call.call.count)};
   if (call.call.root < 0 || call.call.root >= size_)
     return {nccl::kInvalidArgument,
-            Format("there is no rank {}; there are {}", call.call.root, size_)};
+            Format("no rank {} in a communicator of {}", call.call.root, size_)};
   if (call.op < 0 || call.op >= nccl::kReduceOps) {
     const auto factor = factors_.find(call.op);
     if (factor == factors_.end())
-      return {nccl::kInvalidArgument, Format("{} is no reduction operation", call.op)};
+      return {nccl::kInvalidArgument, Format("{} is not a reduction operation", call.op)};
     if (factor->second.type != call.call.type)
       return {nccl::kInvalidArgument,
               Format("operation {} was made for another data type", call.op)};
@@ -195,7 +196,7 @@ std::unique_ptr<Communicator::Group> Communicator::Stage(const std::vector<Devic
 
 Outcome Communicator::MakeFactor(nccl::DataType type, const void* factor, bool on_device, int* op) {
   if (nccl::ElementBytes(type) == 0)
-    return {nccl::kInvalidArgument, Format("{} is no data type", static_cast<int>(type))};
+    return {nccl::kInvalidArgument, Format("{} is not a data type", static_cast<int>(type))};
   if (factor == nullptr || op == nullptr)
     return {nccl::kInvalidArgument, "a pointer to the factor or to the operation is null"};
   Factor made{type, {}, 0};
@@ -212,7 +213,7 @@ Outcome Communicator::MakeFactor(nccl::DataType type, const void* factor, bool o
 Outcome Communicator::ForgetFactor(int op) {
   MutexLock lock(mutex_);
   if (factors_.erase(op) > 0) return {};
-  return {nccl::kInvalidArgument, Format("{} is no operation of this communicator", op)};
+  return {nccl::kInvalidArgument, Format("{} is not an operation of this communicator", op)};
 }
 
 std::future<Communicator::Answers> Communicator::Ask(std::vector<int> ranks,

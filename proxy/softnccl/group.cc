@@ -22,7 +22,7 @@ Outcome CallGroup::AwaitAll(const std::vector<Joining>& joinings) {
 }
 
 nccl::Result CallGroup::End() {
-  if (depth_ == 0) return Return({nccl::kInvalidUsage, "no group has begun"});
+  if (depth_ == 0) return Return({nccl::kInvalidUsage, "ncclGroupEnd without ncclGroupStart"});
   if (--depth_ > 0) return nccl::kSuccess;
   Outcome outcome = std::exchange(refused_, {});
   const auto joinings = std::exchange(joinings_, {});

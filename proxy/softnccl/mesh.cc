@@ -84,7 +84,7 @@ Status CopyOwn(int rank, std::span<const Outgoing> outgoing, std::span<const Inc
   }
   while (next < incoming.size() && incoming[next].rank != rank) ++next;
   if (next < incoming.size())
-    return Status::Invalid("rank {} receives {} bytes of itself that it does not send", rank,
+    return Status::Invalid("rank {} receives {} bytes from itself that it does not send", rank,
                            incoming[next].bytes);
   return Status::Ok();
 }
@@ -123,7 +123,7 @@ Status Mesh::TryExchange(std::uint64_t kind, std::span<const Outgoing> outgoing,
     }
     if (entries.size() == 1) return Status::Ok();
     if (::poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR)
-      return Status::Internal("waiting for the other ranks: {}", std::strerror(errno));
+      return Status::Internal("cannot wait for the other ranks: {}", std::strerror(errno));
     if (entries[0].revents != 0) return Status::Unavailable("{}", interrupt_->why());
     for (std::size_t i = 1; i < entries.size(); ++i) {
       const int rank = ranks[i], fd = entries[i].fd;
@@ -134,8 +134,8 @@ Status Mesh::TryExchange(std::uint64_t kind, std::span<const Outgoing> outgoing,
           OfReceiver());
       if (received == Step::kMismatch)
         return Status::Invalid(
-            "rank {} takes part with {} bytes (operation {:#x}) where {} (operation {:#x}) are "
-            "expected: the ranks disagree on what they do",
+            "rank {} sends {} bytes (operation {:#x}); expected are {} bytes (operation {:#x}): "
+            "the ranks call different operations",
             rank, in[rank].header.bytes, in[rank].header.kind, in[rank].pieces.front().bytes, kind);
       const Step sent = Progress(
           out[rank], kind,

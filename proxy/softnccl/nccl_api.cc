@@ -193,7 +193,8 @@ const char* ncclGetLastError(Handle* handle) {
 }
 
 nccl::Result ncclGetUniqueId(UniqueId* id) {
-  if (id == nullptr) return softnccl::Refuse(nccl::kInvalidArgument, "the id's place is null");
+  if (id == nullptr)
+    return softnccl::Refuse(nccl::kInvalidArgument, "the pointer to the id is null");
   const cuspan::Result<UniqueId> made = softnccl::MakeUniqueId();
   if (!made.ok()) return softnccl::Refuse(nccl::kSystemError, made.status().message());
   *id = *made;
@@ -203,10 +204,10 @@ nccl::Result ncclGetUniqueId(UniqueId* id) {
 nccl::Result ncclCommInitRankConfig(Handle** handle, int size, UniqueId id, int rank,
                                     Config* config) {
   if (handle == nullptr)
-    return softnccl::Refuse(nccl::kInvalidArgument, "the communicator's place is null");
+    return softnccl::Refuse(nccl::kInvalidArgument, "the pointer to the communicator is null");
   if (size < 1 || size > softnccl::kMaxRanks || rank < 0 || rank >= size)
     return softnccl::Refuse(nccl::kInvalidArgument,
-                            cuspan::Format("there is no rank {} of {}", rank, size));
+                            cuspan::Format("no rank {} in a communicator of {}", rank, size));
   if (!softnccl::IsConfig(config)) return softnccl::RefuseConfig();
   const cuspan::Result<softnccl::Cuda> cuda = softnccl::Cuda::Load();
   if (!cuda.ok()) return softnccl::Refuse(nccl::kSystemError, cuda.status().message());
@@ -225,11 +226,11 @@ nccl::Result ncclCommSplit(Handle* handle, int color, int key, Handle** part, Co
   if (handle == nullptr || part == nullptr)
     return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
   if (color < nccl::kNoColor)
-    return softnccl::Refuse(nccl::kInvalidArgument, cuspan::Format("{} is no colour", color));
+    return softnccl::Refuse(nccl::kInvalidArgument, cuspan::Format("invalid color {}", color));
   if (!softnccl::IsConfig(config)) return softnccl::RefuseConfig();
   const int size = handle->communicator->size();
   if (size == 0)
-    return softnccl::Refuse(nccl::kInvalidUsage, "the communicator's ranks have not all come");
+    return softnccl::Refuse(nccl::kInvalidUsage, "not all ranks of the communicator have joined");
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return softnccl::Part(handle, ranks, color, key, part, config);
@@ -250,8 +251,9 @@ nccl::Result ncclCommShrink(Handle* handle, int* excluded, int count, Handle** p
       return softnccl::Refuse(nccl::kInvalidArgument,
                               cuspan::Format("there is no rank {} to exclude", rank));
   if (without.empty() || without.contains(handle->communicator->rank()))
-    return softnccl::Refuse(nccl::kInvalidUsage,
-                            "some ranks are excluded, and these take no part in it");
+    return softnccl::Refuse(
+        nccl::kInvalidUsage,
+        "name at least one rank to exclude; excluded ranks do not call ncclCommShrink");
   std::vector<int> ranks;
   for (int rank = 0; rank < size; ++rank)
     if (!without.contains(rank)) ranks.push_back(rank);

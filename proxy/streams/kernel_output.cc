@@ -52,7 +52,7 @@ Status KernelOutput::Install(Channel& channel) {
   std::FILE* const out = Open(false);
   std::FILE* const error = Open(true);
   if (out == nullptr || error == nullptr)
-    return Status::Exhausted("streams for kernel output: {}", std::strerror(errno));
+    return Status::Exhausted("cannot open streams for kernel output: {}", std::strerror(errno));
   stdout = out;
   stderr = error;
   return Status::Ok();

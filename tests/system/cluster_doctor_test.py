@@ -125,13 +125,13 @@ class Healthy(DoctorTest):
                 lines = result.stdout.splitlines()
                 self.assertLessEqual(len(lines), 24)
                 self.assertEqual([line.split()[0] for line in lines[:3]], ["n0", "n1", "n2"], result.stdout)
-                self.assertEqual(lines[3:], ["nothing found: cuspan run can use 4 GPUs on 3 hosts"])
+                self.assertEqual(lines[3:], ["no problems found: cuspan run can use 4 GPUs on 3 hosts"])
         self.assert_nothing_left()
 
     def test_others_alone(self):
         result = self.run_command(self.box.on("n0", *self.cuspan("doctor", "--hosts", OTHERS)), self.environment())
         lines = result.stdout.splitlines()
-        self.assertEqual(lines[-1], "nothing found: cuspan run can use 3 GPUs on 2 hosts", result.stdout)
+        self.assertEqual(lines[-1], "no problems found: cuspan run can use 3 GPUs on 2 hosts", result.stdout)
         self.assertRegex(lines[1], r"^n1 +cuspan [0-9.]+ +2 x cuspan software GPU +[0-9.]+ Gbit/s$")
         self.assertEqual(len(lines), 4)
         self.assert_nothing_left()

@@ -54,7 +54,7 @@ class Names(BoxTest):
         """If no other host has a full name, Open MPI compares only the first label."""
         if self.relay == "mpi" and not OF_MPICH:
             result = self.run_on("g.b", "--hosts", "g", "--", app("vector_add", "shared"), status=OWN_FAILURE)
-            refused = "Open MPI takes host g for this one, g.b: name it by its full name"
+            refused = "Open MPI confuses host g with this host, g.b: use its full name"
             self.assertIn(refused, result.stderr)
             told = self.run_command(self.box.on("g.b", *self.cuspan("doctor", "--hosts", "g")), self.environment(), status=1)
             self.assertIn(refused, told.stdout)

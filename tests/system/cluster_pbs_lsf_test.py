@@ -156,13 +156,13 @@ class Jobs(BoxTest):
         self.assertEqual(hosts, ["n1", "n2", "n2", "n2"])
         # Hydra's shell adds lines of its own.
         if not OF_MPICH:
-            self.assertIn("cuspan: host n2: CUDA_VISIBLE_DEVICES is not set there, so all GPUs that it lets you open are used: "
+            self.assertIn("cuspan: host n2: CUDA_VISIBLE_DEVICES is not set there, so all accessible GPUs are used: "
                           f"{limits}\n", result.stderr)
-        self.assertNotIn("nothing says which", result.stderr)
+        self.assertNotIn("its GPUs are not known", result.stderr)
         del told["CUDA_VISIBLE_DEVICES"]
         hosts, result = self.hosts("n1", told, "--device", "auto")
         self.assertEqual(hosts, ["n1", "n1", "n2", "n2", "n2"])
-        self.assertIn("cuspan: LSF job 7: nothing says which GPUs it has, so all that its nodes let you open are used: "
+        self.assertIn("cuspan: LSF job 7: its GPUs are not known, so all accessible GPUs of its nodes are used: "
                       f"{limits}\n", result.stderr)
         self.assertNotIn("is not set there", result.stderr)
 
@@ -173,7 +173,7 @@ class Jobs(BoxTest):
 
     def test_what_is_wrong_is_named(self):
         job = self.pbs("n1", "n2", CUDA_VISIBLE_DEVICES="1")
-        cases = [(job, (), "pbs_tmrsh: command not found; add its folder to PATH"),
+        cases = [(job, (), "pbs_tmrsh: command not found; add the folder of this command to PATH"),
                  ({**job, "PBS_NODEFILE": self.listing("none")}, (), "names no host; name hosts with --hosts"),
                  ({**job, "CUSPAN_BATCH": "of"}, (), "CUSPAN_BATCH must be auto, job or off, not 'of'")]
         for variables, arguments, message in cases:
@@ -182,7 +182,7 @@ class Jobs(BoxTest):
                                                    status=OWN_FAILURE).stderr)
         self.launcher("pbs_tmrsh", PBS_TMRSH)
         result = self.in_job("n1", job, "run", "--relay", "ucx", "--", "true", status=OWN_FAILURE)
-        self.assertIn("--relay ucx needs a remote shell that passes on its input", result.stderr)
+        self.assertIn("--relay ucx needs a remote shell forwarding its standard input", result.stderr)
         # The agent does not start on a node of the job.
         result = self.in_job("n1", job, "run", "--remote-prefix", "/nonexistent", "--", "true", status=OWN_FAILURE)
         self.assertIn("/nonexistent", result.stderr)
@@ -190,6 +190,6 @@ class Jobs(BoxTest):
     def test_a_node_whose_file_is_elsewhere(self):
         hosts, result = self.hosts("n1", {"PBS_JOBID": "12.server", "PBS_NODEFILE": "/nonexistent/12.server"})
         self.assertEqual(set(hosts), {"n1"})
-        self.assertEqual(result.stderr, "cuspan: PBS job 12.server: PBS_NODEFILE names /nonexistent/12.server, which is not "
-                                        "on this node; this node alone is used: name others with --hosts, or set "
+        self.assertEqual(result.stderr, "cuspan: PBS job 12.server: PBS_NODEFILE names /nonexistent/12.server, but this node "
+                                        "has no such file; this node alone is used: name others with --hosts, or set "
                                         "CUSPAN_BATCH=off\n")

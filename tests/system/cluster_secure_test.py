@@ -131,8 +131,8 @@ class Secure(BoxTest):
     def test_hosts_that_are_reached_otherwise_are_refused(self):
         self.box.use_names("10.77.0.")
         self.addCleanup(self.box.use_names, "10.78.0.")
-        for secure, why in ((",".join(self.box.tunnels), "which is none of these"),
-                            ("auto", "which is no interface of WireGuard")):
+        for secure, why in ((",".join(self.box.tunnels), "not by one of these interfaces"),
+                            ("auto", "not by an interface of WireGuard")):
             result = self.run_on("n0", "--hosts", "n1,n2", "--secure", secure, "--", "true", status=OWN_FAILURE)
             self.assertIn(f"cuspan: --secure {secure}: host n1 is reached by eth0, {why}", result.stderr)
             doctor = self.run_command(self.box.on("n0", *self.cuspan("doctor", "--hosts", "n1,n2", "--secure", secure)),
@@ -198,7 +198,7 @@ class Secure(BoxTest):
     def test_ranks_on_other_hosts_are_refused(self):
         result = self.run_on("n0", "--hosts", "n1", "--secure", ",".join(self.box.tunnels), "-np", "2", "--app-hosts",
                              "n0:1,n2:1", "--", "true", status=OWN_FAILURE)
-        self.assertIn("--secure: ranks on other hosts would get the secret", result.stderr)
+        self.assertIn("--secure: mpirun or srun may send the secret of the run", result.stderr)
 
     def test_wrong_words_are_named(self):
         for wrong in ("", "a/b", "wg0,"):

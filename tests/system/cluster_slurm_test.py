@@ -123,7 +123,7 @@ class Jobs(SlurmTest):
                                      *self.cuspan("doctor"), CUSPAN_RELAY=relay)
                 self.assertEqual([line.split()[0] for line in result.stdout.splitlines()[:3]], ["n0", "n1", "n2"])
                 self.assertEqual(result.stdout.splitlines()[3:],
-                                 ["nothing found: cuspan run can use 4 GPUs on 2 hosts"])
+                                 ["no problems found: cuspan run can use 4 GPUs on 2 hosts"])
 
     def test_the_same_as_a_script(self):
         script = self.batch_script("hostname", self.cuspan_line("run", "--", app("vector_add", "shared")),
@@ -176,12 +176,12 @@ class Jobs(SlurmTest):
         result = self.salloc(gpus, *self.cuspan("run", "--hosts", "n1,n2", "--", app("vector_add", "shared")), host="n0")
         self.assertEqual(result.stdout, "vector_add: 1048576 elements on 2 devices: PASS\n")
         result = self.salloc(gpus, *self.cuspan("run", "--hosts", "n1,n0", "--", "true"), status=OWN_FAILURE)
-        self.assertRegex(result.stderr, r"cuspan: host n0 is no node of Slurm job \d+: name nodes of the job, .*CUSPAN_BATCH=off")
+        self.assertRegex(result.stderr, r"cuspan: host n0 is not a node of Slurm job \d+: name nodes of the job, .*CUSPAN_BATCH=off")
 
     def test_a_job_without_gpus(self):
         result = self.salloc(["--partition=cpu"], *self.cuspan("devices", "--device", "auto"), status=None,
                              CUSPAN_DEVICE="auto")
-        self.assertRegex(result.stderr, r"cuspan: Slurm job \d+ has no GPUs: ask for some \(--gres=gpu:N\), .*CUSPAN_BATCH=off")
+        self.assertRegex(result.stderr, r"cuspan: Slurm job \d+ has no GPUs: request some \(--gres=gpu:N\), .*CUSPAN_BATCH=off")
 
     def test_slurm_does_not_answer(self):
         result = self.salloc(["--partition=gpu", "--nodes=2", "--gres=gpu:2"], "env", "SLURM_JOB_ID=4000000",
@@ -277,7 +277,7 @@ class Ranks(SlurmTest):
             line = SLURM.on("n0", *self.cuspan("run", "-np", "2", "--app-mpirun", "srun", "--", "true"),
                             **self.variables(**variables))
             result = self.run_command(line, self.environment(), OWN_FAILURE)
-            self.assertIn("srun starts ranks in a Slurm job only", result.stderr)
+            self.assertIn("srun starts ranks only in a Slurm job", result.stderr)
 
 
 class Leases(SlurmTest):
@@ -288,8 +288,8 @@ class Leases(SlurmTest):
         outside = self.start_on("n1", "--gpus", "1", "--", "sh", "-c", "echo here; cat", **leases)
         self.assertEqual(outside.stdout.readline(), "here\n")
         job = ["--partition=gpu", "--nodelist=n1", "--gres=gpu:2"]
-        told = (r"the batch system gave GPU \S+ of host n1 to job \d+, but run [0-9a-f]{16} of \S+ \(sh\), which is of no job, "
-                r"has a lease of it: end that run, or start it in a job of its own\b")
+        told = (r"the batch system gave GPU \S+ of host n1 to job \d+, but run [0-9a-f]{16} of \S+ \(sh, no job\) "
+                r"holds a lease of it: end that run, or start it in its own job\b")
         result = self.salloc(job, *self.cuspan("run", "--gpus", "2", "--no-wait", "--", "true"), status=OWN_FAILURE,
                              alone=False, **leases)
         self.assertRegex(result.stderr, "^cuspan: not available now: 2 GPUs of n1: held by .*; " + told)

@@ -12,7 +12,7 @@ class Alone(SystemTest):
         result = self.run_command(self.cuspan("doctor"), self.environment(2))
         lines = result.stdout.splitlines()
         self.assertRegex(lines[0], r"cuspan [0-9.]+  2 x cuspan software GPU  this host$")
-        self.assertEqual(lines[1:], ["nothing found: cuspan run can use 2 GPUs on 1 host"])
+        self.assertEqual(lines[1:], ["no problems found: cuspan run can use 2 GPUs on 1 host"])
         self.assertEqual(result.stderr, "")
         self.assert_nothing_left()
 

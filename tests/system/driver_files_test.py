@@ -130,6 +130,6 @@ class DriverFiles(SystemTest):
         starts = str(self.folder / "starts")
         self.run_command(["gcc", "-static", str(source), "-o", starts])
         alone = self.run_command(self.cuspan("run", "--", starts))
-        self.assertRegex(alone.stderr, f"^cuspan: no process of the run used a GPU, and {starts} cannot see .*\n$")
+        self.assertRegex(alone.stderr, rf"^cuspan: no process of the run used a GPU\. {starts} calls .* cannot see .*\n$")
         used = self.run_command(self.cuspan("run", "--", starts, app("vector_add", "static")))
         self.assertEqual(own_lines(used.stderr), [])

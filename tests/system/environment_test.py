@@ -102,7 +102,7 @@ class DroppedPreload(SystemTest):
 
     def test_a_static_runtime_hears_why(self):
         result = self.starts(app("vector_add", "static"), status=None)
-        self.assertRegex(result.stderr, r"cuspan: .*/vector_add ran before cuspan's library was loaded, since a process on the way")
+        self.assertRegex(result.stderr, r"cuspan: .*/vector_add ran before cuspan's library was loaded, because a parent process")
 
 
 class AddressSanitizer(SystemTest):

@@ -128,7 +128,7 @@ class Leases(SystemTest):
     def test_a_stranger_has_a_gpu(self):
         with self.locked(f"cuspan-lease-{socket.gethostname()}-soft0") as who:
             result = self.run_command(self.run_app("--no-wait"), status=OWN_FAILURE)
-            self.assertIn(f"({who}, which is no run's)", result.stderr)
+            self.assertIn(f"({who}, but not by a run)", result.stderr)
             result = self.run_command(self.run_app("--gpus", "1"), self.environment(2))
             self.assertEqual(own_lines(result.stderr), [])
         self.run_command(self.run_app())

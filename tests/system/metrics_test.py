@@ -193,7 +193,7 @@ class Run(MetricsOfRuns):
     def test_what_is_no_plain_file_stays(self):
         for path in (self.folder, "/dev/null"):
             result = self.run_command(self.cuspan("run", "--metrics", str(path), "--", "true"), status=OWN_FAILURE)
-            self.assertEqual(result.stderr, f"cuspan: --metrics: {path} is no plain file: name another one\n")
+            self.assertEqual(result.stderr, f"cuspan: --metrics: {path} is not a regular file: name another one\n")
         self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
 
     def test_what_a_site_wants_and_can_not_be_ends_no_run(self):

@@ -194,7 +194,7 @@ class Sharing(SharingTest):
     def test_who_does_not_fit_waits_and_is_told_why(self):
         first = self.counter("--quota", "70%").go()
         result = self.run_command(self.share("--no-wait", "--quota", "40%"), status=OWN_FAILURE)
-        self.assertRegex(result.stderr, r"^cuspan: not available now: .*promised 70 % of its time")
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*the quotas of its runs are 70 % of its time")
         second = self.counter(limit=2).go()
         result = self.run_command(self.share("--no-wait"), status=OWN_FAILURE)
         self.assertRegex(result.stderr, r"^cuspan: not available now: .*2 runs share it already")
@@ -340,11 +340,11 @@ class Sharing(SharingTest):
     def test_pairs_and_turns_do_not_mix(self):
         run = self.counter("--share=pair").go()
         result = self.run_command(self.share("--no-wait"), status=OWN_FAILURE)
-        self.assertRegex(result.stderr, r"^cuspan: not available now: .*runs share it in pairs, and this one would share it by time")
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*runs share it in pairs, but this run would share it by time")
         run.end()
         run = self.counter().go()
         result = self.run_command(self.share("--share=pair", "--no-wait"), status=OWN_FAILURE)
-        self.assertRegex(result.stderr, r"^cuspan: not available now: .*runs share it by time, and this one would share it in pairs")
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*runs share it by time, but this run would share it in pairs")
         run.end()
         self.assert_nothing_left()
 

@@ -95,7 +95,7 @@ class OverMpi(SystemTest):
         for shell in ("/no/such/shell", "no-such-shell"):
             with self.subTest(shell=shell):
                 line = self.why(["fine1", "fine2"], shell=shell)
-                self.assertIn(f"the remote shell, by which other hosts are reached: {shell}: ", line)
+                self.assertIn(f"the remote shell for other hosts cannot be used: {shell}: ", line)
                 self.assertIn("--remote-shell", line)
 
 

@@ -94,7 +94,7 @@ class Silence(SystemTest):
                 else:
                     self.assertRegex(line, "the agent (of this node|there)")
                 if way == LOCAL:
-                    self.assertIn(f"is stopped; `kill -CONT {pid}` lets it go on", line)
+                    self.assertIn(f"is stopped; `kill -CONT {pid}` resumes it", line)
                 os.kill(pid, signal.SIGCONT)
                 self.assertRegex(process.stderr.readline(), r"^cuspan.*: device 0 \(.*\) answers again$")
                 process.terminate()

@@ -138,10 +138,10 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   ForEachCondition(*exec.graph, [&](const ConditionWork& work) { used.insert(work.condition); });
   for (const Condition& condition : conditions_)
     if (!used.contains(condition.number))
-      return exec.stale ? NotSupported(
-                              "updating an executable graph after its graph was given another "
-                              "conditional node")
-                        : Error(CUDA_ERROR_INVALID_VALUE);
+      return exec.stale
+                 ? NotSupported(
+                       "updating an executable graph after adding a conditional node to its graph")
+                 : Error(CUDA_ERROR_INVALID_VALUE);
   const auto order = InOrder(*exec.graph);
   if (!order) return CUDA_ERROR_INVALID_VALUE;
 

@@ -163,11 +163,10 @@ class Recorder {
         return CUDA_ERROR_INVALID_VALUE;  // Not allowed either.
       if (std::holds_alternative<CopyWork>(node->work) && !on_device(*node))
         return NotSupported(
-            "a memcpy in the body of a conditional node that is not within the memory of its "
-            "device");
+            "a memcpy from or to memory outside the device in the body of a conditional node");
       if (std::holds_alternative<SetWork>(node->work) && !on_device(*node))
         return NotSupported(
-            "a memset in the body of a conditional node that is not in the memory of its device");
+            "a memset of memory outside the device in the body of a conditional node");
       if (std::holds_alternative<KernelWork>(node->work) && !on_device(*node))
         return CUDA_ERROR_INVALID_VALUE;
     }

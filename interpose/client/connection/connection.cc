@@ -110,18 +110,17 @@ void Connection::Lose(const std::string& sentence) {
 // --- Proxies not answering
 
 std::string Connection::WhySilent(pid_t agent) const {
-  constexpr const char* kStopped = "{} (process {}) is stopped; `kill -CONT {}` lets it go on";
+  constexpr const char* kStopped = "{} (process {}) is stopped; `kill -CONT {}` resumes it";
   if (agent != 0 && IsStopped(agent))
     return Format(kStopped, "the agent of this node", agent, agent);
   if (!place_.relayed && IsStopped(place_.process))
     return Format(kStopped, "its proxy", place_.process, place_.process);
   if (!place_.relayed)
-    return Format("its proxy (process {}) is busy in the driver, or has no processor",
+    return Format("its proxy (process {}) is busy in the driver, or gets no CPU time",
                   place_.process);
   return Format(
-      "its proxy (process {} on that host) or the agent there is stopped or has no processor, or "
-      "the "
-      "network is slow",
+      "its proxy (process {} on that host) or the agent there is stopped or gets no CPU time, or "
+      "the network is slow",
       place_.process);
 }
 

@@ -53,7 +53,7 @@ bool Receiver::ReceiveSome() {
   if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
     const std::string why = channel_.end_reason();
     const std::string sentence = connection_.LossSentence(why.empty() ? "its proxy exited" : why);
-    LogError("{}; cudaDeviceReset opens it again where its host can be reached", sentence);
+    LogError("{}; cudaDeviceReset opens it again if its host can be reached", sentence);
     connection_.Lose(sentence);
     return true;
   }

@@ -57,7 +57,7 @@ CUresult Mirrors::MapAlias() {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (!stores_.SetMemory(window_, static_cast<std::byte*>(alias))) {
-    LogError("there is no memory to log the program's stores to pinned memory: {}",
+    LogError("cannot allocate memory for the log of the program's stores to pinned memory: {}",
              std::strerror(errno));
     ::munmap(alias, window_.bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -161,8 +161,8 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
       if (stores_.on())
         LogWarn(
             "kernels on other nodes may see stores of the program to pinned memory in another "
-            "order: "
-            "its protection cannot be changed in so many places; raise vm.max_map_count");
+            "order: Linux allows too few mappings to protect its pages separately; raise "
+            "vm.max_map_count");
       range.Written({0, range.blocks()}, false);
       for (std::size_t block = 0; block < range.blocks(); ++block)
         if (!states.valid(block)) static_cast<void>(Fetch(range, {block, 1}));

@@ -39,10 +39,9 @@ void NameUnordered() {
   static std::atomic<bool> named{false};
   if (named.exchange(true)) return;
   LogWarn(
-      "kernels of several devices write pinned memory at the same time: over agents each may see "
-      "the "
-      "stores of the others in another order than they were made (docs/memory.md, \"Pinned memory "
-      "while kernels run\")");
+      "kernels of several devices write pinned memory at the same time: devices on other nodes may "
+      "see the stores of other devices in another order (docs/memory.md, \"Pinned memory while "
+      "kernels run\")");
 }
 
 // Starts receiving a part of the region from the device.

@@ -128,9 +128,8 @@ void NameFilled(const MirroredRange& range, const MirroredRange::Spans& written)
   if (pieces <= 2 || named.exchange(true)) return;
   LogWarn(
       "kernels on other nodes may see {} stores of the program to pinned memory at 0x{:x} in "
-      "another "
-      "order than it made them: it had just filled the memory before them in one go "
-      "(docs/memory.md, \"Pinned memory while kernels run\")",
+      "another order: the program had just filled the memory before them (docs/memory.md, \"Pinned "
+      "memory while kernels run\")",
       pieces - 1, range.place().base + written.front().base);
 }
 

@@ -24,9 +24,9 @@ void NameUnordered(const std::byte* base, const ByteRuns& runs) {
   const std::size_t pieces = CountPieces(runs);
   if (pieces <= 1 || named.exchange(true)) return;
   LogWarn(
-      "{} places of the registered memory at 0x{:x} changed at once while kernels run: the other "
-      "side "
-      "may see them in another order. Memory of cudaHostAlloc keeps it (docs/memory.md, \"Pinned "
+      "{} parts of the registered memory at 0x{:x} changed at once while kernels run: the other "
+      "side may see the stores in another order. Memory of cudaHostAlloc keeps the order "
+      "(docs/memory.md, \"Pinned "
       "memory while kernels run\")",
       pieces, AddressOf(base));
 }

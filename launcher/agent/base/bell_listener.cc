@@ -17,7 +17,7 @@ Result<std::unique_ptr<BellListener>> BellListener::Start(Bell& bell) {
   try {
     made->thread_ = std::thread([at = made.get(), seen = bell.rung()] { at->Loop(seen); });
   } catch (const std::system_error& error) {
-    return Status::Exhausted("no thread that hears the agent's bell: {}", error.what());
+    return Status::Exhausted("the thread for the agent's bell cannot be started: {}", error.what());
   }
   return made;
 }

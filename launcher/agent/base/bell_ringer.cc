@@ -18,7 +18,7 @@ Result<std::unique_ptr<BellRinger>> BellRinger::Start(Bell& bell, int fd) {
   try {
     made->thread_ = std::thread([at = made.get()] { at->Loop(); });
   } catch (const std::system_error& error) {
-    return Status::Exhausted("no thread that wakes the agent: {}", error.what());
+    return Status::Exhausted("the thread waking the agent cannot be started: {}", error.what());
   }
   return made;
 }

@@ -51,7 +51,7 @@ Result<Bell> Duplicate(const Bell& bell) {
 Result<Bell> OpenForeignBell(UniqueFd fd) {
   const int seals = fd.valid() ? ::fcntl(fd.get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return Status::Invalid("a bell that is not sealed shared memory");
+    return Status::Invalid("the memory of a bell is not sealed against resizing");
   return Bell::Open(std::move(fd));
 }
 

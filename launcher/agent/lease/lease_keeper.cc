@@ -242,7 +242,8 @@ void LeaseKeeper::Take(const LeaseTake& take) {
     const bool sound = locks_ && std::all_of(take.gpus.begin(), take.gpus.end(), IsGpuKey);
     const Result<NodeLocks::Outcome> taken =
         sound ? locks_->Take(take.gpus)
-              : Result<NodeLocks::Outcome>(Status::Invalid("no such GPUs, or no ticket"));
+              : Result<NodeLocks::Outcome>(
+                    Status::Invalid("invalid names of GPUs, or no position in the queue"));
     if (!taken.ok()) {
       answer.problem = taken.status().message();
     } else if (*taken == NodeLocks::Outcome::kBusy) {

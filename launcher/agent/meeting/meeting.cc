@@ -87,7 +87,7 @@ Result<Message> ReceiveMessage(int fd, const net::Interrupt& interrupt, net::Dea
   CUSPAN_ASSIGN_OR_RETURN(const Meeting::Blob blob, ReceiveBlob(fd, interrupt, deadline));
   Message message;
   if (!message.ParseFromArray(blob.data(), static_cast<int>(blob.size())))
-    return Status::Invalid("{} bytes from another agent are no {}", blob.size(),
+    return Status::Invalid("{} bytes from another agent are not a valid {}", blob.size(),
                            message.GetTypeName());
   return message;
 }
@@ -138,7 +138,7 @@ std::string Objection(const control::Join& join, const Meeting::Attendee& home) 
   const std::string& host = join.self().host();
   if (const std::string feature = UnknownFeature(join); !feature.empty())
     return Format(
-        "cuspan {} on host {} requires '{}', which cuspan {} on host {} does not have: install one "
+        "cuspan {} on host {} requires '{}', but cuspan {} on host {} lacks it: install one "
         "version everywhere",
         join.version(), host, feature, CUSPAN_VERSION, home.host);
   if (join.table_hash() != kOpTableHash)
@@ -147,9 +147,10 @@ std::string Objection(const control::Join& join, const Meeting::Attendee& home) 
         "everywhere",
         home.host, host, CUSPAN_VERSION, join.version());
   if (static_cast<std::size_t>(join.self().addresses_size()) != home.addresses.size())
-    return Format("hosts {} and {} have {} and {} lanes: set CUSPAN_LANES alike", home.host, host,
-                  LanesOf(home.addresses.size()),
-                  LanesOf(static_cast<std::size_t>(join.self().addresses_size())));
+    return Format(
+        "hosts {} and {} have {} and {} lanes: set CUSPAN_LANES to one value on all hosts",
+        home.host, host, LanesOf(home.addresses.size()),
+        LanesOf(static_cast<std::size_t>(join.self().addresses_size())));
   return "";
 }
 
@@ -164,8 +165,7 @@ Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::
       net::ReceiveAll(home.get(), &challenge, sizeof challenge, never, deadline));
   if (challenge.format != Meeting::kFormat)
     return Status::Refused(
-        "{} is the address of no head agent of this version: install one version of cuspan "
-        "everywhere",
+        "no head agent of this version answers at {}: install one version of cuspan everywhere",
         net::Text(place));
   Meeting::Response response{Meeting::kFormat, rank, RandomNonce(), {}};
   CUSPAN_ASSIGN_OR_RETURN(response.proof,
@@ -176,14 +176,14 @@ Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::
   Proof proof{};
   CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(home.get(), &proof, sizeof proof, never, deadline));
   if (!SameProof(proof, expected))
-    return Status::Refused("the agent at {} is not of this run", net::Text(place));
+    return Status::Refused("the agent at {} does not belong to this run", net::Text(place));
   return home;
 }
 
 // Connects to the head agent at the first working address.
 Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& secret,
                           std::uint32_t rank, const net::Interrupt& never, net::Deadline deadline) {
-  Status failure = Status::Invalid("no address of the head agent is known");
+  Status failure = Status::Invalid("the address of the head agent is unknown");
   // Tries the addresses in order. An unreachable one fails at once or uses up its share of the
   // time.
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -239,9 +239,9 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
     if (!guest.ok())
       return interrupt.raised() || std::chrono::steady_clock::now() < deadline
                  ? guest.status()
-                 : Status::Unavailable("no agent has come in time from {}",
+                 : Status::Unavailable("no agent connected in time from {}",
                                        Missing(hosts, connections_));
-    if (!guest->fd.valid()) return Status::Unavailable("an agent has ended before it came");
+    if (!guest->fd.valid()) return Status::Unavailable("an agent exited before it connected");
     const auto response = guest->As<Response>();
     Challenge asked{};
     std::memcpy(&asked, guest->asked.data(), sizeof asked);
@@ -250,7 +250,7 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
     };
     CUSPAN_ASSIGN_OR_RETURN(const Proof expected, prove(Side::kAway));
     if (response.format != kFormat || !SameProof(response.proof, expected)) {
-      LogWarn("somebody who is not of this run tried to connect as an agent");
+      LogWarn("a process outside this run tried to connect as an agent");
       continue;
     }
     const int fd = guest->fd.get();
@@ -274,9 +274,11 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
     }
     attendees_[response.rank] = Unpack(join->self());
     if (attendees_[response.rank].transport != attendees_[0].transport)
-      LogWarn("host {} has {}, host {} {}: cuspan was tested with one release on all hosts",
-              attendees_[0].host, attendees_[0].transport, attendees_[response.rank].host,
-              attendees_[response.rank].transport);
+      LogWarn(
+          "host {} has {}, but host {} has {}: cuspan was tested only with one release on all "
+          "hosts",
+          attendees_[0].host, attendees_[0].transport, attendees_[response.rank].host,
+          attendees_[response.rank].transport);
     KeepAlive(fd);
     connections_[response.rank] = std::move(guest->fd);
     --missing;
@@ -330,17 +332,18 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
   if (!answer.refusal().empty()) return Status::Refused("{}", answer.refusal());
   if (const std::string feature = UnknownFeature(answer); !feature.empty())
     return Status::Refused(
-        "the head agent requires '{}', which cuspan {} on host {} does not have: install one "
-        "version everywhere",
+        "the head agent requires '{}', but cuspan {} on host {} lacks it: install one version "
+        "everywhere",
         feature, CUSPAN_VERSION, own.host);
   meeting.token_ = answer.token();
   for (const control::Attendee& attendee : answer.attendees()) {
     meeting.attendees_.push_back(Unpack(attendee));
     if (meeting.attendees_.back().addresses.size() != own.addresses.size())
-      return Status::Invalid("the head agent names {} addresses of an agent that has {}",
-                             meeting.attendees_.back().addresses.size(), own.addresses.size());
+      return Status::Invalid(
+          "the head agent lists {} addresses for an agent, but each agent has {}",
+          meeting.attendees_.back().addresses.size(), own.addresses.size());
   }
-  if (rank >= meeting.size()) return Status::Invalid("the head agent has no agent {}", rank);
+  if (rank >= meeting.size()) return Status::Invalid("the head agent lists no agent {}", rank);
   meeting.connections_.resize(meeting.size());
   meeting.connections_[0] = std::move(home);
   return meeting;

@@ -275,8 +275,8 @@ Status CheckMpirun() {
   if (started == nullptr) started = std::getenv("PMI_SIZE");
   if (size != 1 || started == nullptr || std::atoi(started) <= 1) return Status::Ok();
   return Status::Invalid(
-      "mpirun started {} processes, but this one finds no other: start it with the mpirun of the "
-      "MPI that cuspan is built with, {}",
+      "mpirun started {} processes, but this one finds no others: use the mpirun of cuspan's MPI, "
+      "{}",
       started, kMpi);
 }
 

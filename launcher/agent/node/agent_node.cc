@@ -126,7 +126,7 @@ std::set<std::uint32_t> AgentNode::others() const {
 void AgentNode::TakeSilence(std::uint32_t rank) {
   const std::chrono::seconds::rep limit = heartbeats_->limit().count();
   if (rank != 0)
-    return Lose(rank, Format("no message from {} for {} s: it is down, or the network to it is",
+    return Lose(rank, Format("no message from {} for {} s: the host or the network to it is down",
                              NameOf(rank), limit));
   if (home_lost_) home_lost_(Format("no message from the head agent for {} s", limit));
 }
@@ -192,7 +192,7 @@ void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
       leases_.TakeControl(rank, frame))
     return;
   if (control_ && control_(rank, frame)) return;
-  LogError("agent {} sent op {} ({}), which is not for agent {}", rank, frame.header.op,
+  LogError("agent {} sent op {} ({}), but agent {} does not accept it", rank, frame.header.op,
            OpName(frame.op()), context_.rank);
 }
 

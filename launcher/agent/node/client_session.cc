@@ -176,8 +176,8 @@ std::string ClientSession::Describe(const Device& device) const {
 
 Status ClientSession::CheckOpen(const OpenDevice& open) const {
   if (open.device >= visible_.size())
-    return Status::Invalid("device {} was requested by a process that sees {}", open.device,
-                           visible_.size());
+    return Status::Invalid("device {} was requested, but the process sees only {} devices",
+                           open.device, visible_.size());
   const bool primary = open.context < visible_.size();
   if ((primary && open.context != open.device) || open.context >= kJoinRoutes)
     return Status::Invalid("context {} was requested on device {}", open.context, open.device);
@@ -200,7 +200,7 @@ Result<AddressWindow> ClientSession::WindowFor(const OpenDevice& open) const {
   };
   while (window.base < end && used()) window.base += window.bytes;
   if (window.base >= end)
-    return Status::Exhausted("this process has as many contexts as there are addresses for");
+    return Status::Exhausted("this process has too many contexts: no address window is free");
   return window;
 }
 

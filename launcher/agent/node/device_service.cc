@@ -18,7 +18,7 @@ bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
   // Only a session's own agent may control its devices.
   const auto check = [rank](std::uint32_t session) {
     if (AgentOfSession(session) == rank) return Status::Ok();
-    return Status::Refused("session {} is not one of its own", session);
+    return Status::Refused("session {} belongs to another agent", session);
   };
   if (frame.op() == Op::kRemoteOpen) {
     const Result<RemoteOpen> open = ParseMessage<RemoteOpen>(frame);
@@ -189,7 +189,7 @@ void DeviceService::Join(const RemoteJoin& join) {
     return;
   }
   if (join.rank >= context_.agents)
-    return LogError("a request to connect a device to one of agent {}, which does not exist",
+    return LogError("a device cannot be connected to a device of agent {}: there is no such agent",
                     join.rank);
   if (!end) return context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
   if (join.tell)

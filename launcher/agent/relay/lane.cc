@@ -158,7 +158,7 @@ Status Lane::Take(const Frame& frame) {
     case Op::kLaneGiveUp: {
       CUSPAN_ASSIGN_OR_RETURN(const LaneGiveUp lost, ParseMessage<LaneGiveUp>(frame));
       if (lost.agent >= peers_.size())
-        return Status::Invalid("there is no agent {} to give up", lost.agent);
+        return Status::Invalid("agent {} cannot be given up: there is no such agent", lost.agent);
       gave_up_ = true;
       transport_.GiveUp(peers_[lost.agent]);
       return Status::Ok();

@@ -56,7 +56,8 @@ Result<std::unique_ptr<HostsOutput>> HostsOutput::Start(std::size_t hosts,
   try {
     output->thread_ = std::thread([reader = output.get()] { reader->Run(); });
   } catch (const std::system_error& error) {
-    started = Status::Exhausted("no thread for what other hosts write: {}", error.what());
+    started = Status::Exhausted("the thread for the output of other hosts cannot be started: {}",
+                                error.what());
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started.ok()) return started;

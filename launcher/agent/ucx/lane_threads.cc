@@ -55,7 +55,7 @@ Result<std::unique_ptr<LaneThreads>> LaneThreads::Start(
       lanes->threads_.emplace_back(&LaneThreads::Run, lanes.get(),
                                    std::ref(*lanes->transports_.back()), std::move(ends.second));
     } catch (const std::system_error& error) {
-      return Status::Exhausted("no thread for a lane: {}", error.what());
+      return Status::Exhausted("the thread of a lane cannot be started: {}", error.what());
     }
   }
   return lanes;

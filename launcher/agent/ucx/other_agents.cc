@@ -51,7 +51,7 @@ Result<UniqueFd> AsInput(const std::string& text) {
   const UniqueFd write_end(ends[1]);
   // Never blocks: the text fits in the pipe's buffer.
   if (::write(write_end.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    return Status::Internal("a pipe takes no invitation: {}", std::strerror(errno));
+    return Status::Internal("the invitation cannot be written to a pipe: {}", std::strerror(errno));
   return read_end;
 }
 
@@ -98,7 +98,7 @@ Result<Invitation> Invitation::Read(std::istream& input) {
   std::string word;
   if (!(words >> word))
     return Status::Invalid(
-        "nothing came through the input of this agent: the remote shell must pass it on");
+        "standard input of this agent is empty: the remote shell must forward it");
   Invitation invitation;
   CUSPAN_ASSIGN_OR_RETURN(invitation.key, RunKey::Parse(word));
   while (words >> word) {

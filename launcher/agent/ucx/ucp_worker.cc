@@ -60,21 +60,21 @@ Status UcpWorker::Open() {
     ::setenv("UCX_TLS", (UcxTransports(std::nullopt) + ",cuda").c_str(), 1);
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK)
-    return Failed("its configuration", status);
+    return Failed("reading its configuration", status);
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   parameters.name = "cuspan";
   const ucs_status_t made = ucp_init(&parameters, config, &context_);
   ucp_config_release(config);
-  if (made != UCS_OK) return Failed("its start", made);
+  if (made != UCS_OK) return Failed("its initialization", made);
   ucp_worker_params_t worker{};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SINGLE;
   if (const ucs_status_t status = ucp_worker_create(context_, &worker, &worker_); status != UCS_OK)
-    return Failed("a worker", status);
+    return Failed("creating a worker", status);
   if (const ucs_status_t status = ucp_worker_get_efd(worker_, &fd_); status != UCS_OK)
-    return Failed("waking up", status);
+    return Failed("the event descriptor", status);
   return Status::Ok();
 }
 
@@ -84,7 +84,7 @@ Result<Meeting::Address> UcpWorker::address() const {
     attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
     attributes.address_flags = flags;
     const ucs_status_t status = ucp_worker_query(worker_, &attributes);
-    if (status != UCS_OK) return Failed("an address", status);
+    if (status != UCS_OK) return Failed("the worker's address", status);
     const auto* const bytes = reinterpret_cast<const std::byte*>(attributes.address);
     blob.assign(bytes, bytes + attributes.address_length);
     ucp_worker_release_address(worker_, attributes.address);

@@ -168,7 +168,7 @@ class UcxTransport final : public Transport {
     while (receive.under_way && std::chrono::steady_clock::now() < limit)
       ucp_worker_progress(worker_->get());
     if (receive.under_way) {
-      LogError("UCX does not end a receive from agent {}, which is not to come", receive.rank);
+      LogError("UCX does not complete a cancelled receive from agent {}", receive.rank);
       return expected;
     }
     if (const auto posted = peers_[receive.rank].posted.find(receive.tag);

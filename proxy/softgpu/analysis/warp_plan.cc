@@ -89,7 +89,7 @@ class FunctionPlanner {
     for (auto x : nodes)
       for (auto y : nodes)
         if (y > x && apart_[x].Has(y)) {
-          *why = Format("collectives on lines {} and {} may be one for lanes that parted",
+          *why = Format("diverged lanes may execute lines {} and {} as one collective",
                         FirstLine(x), FirstLine(y));
           return true;
         }
@@ -259,7 +259,7 @@ class FunctionPlanner {
       const auto& last = body_.instructions[graph_.blocks[node.block].end - 1];
       if (last.opcode == "brx" &&
           !(last.operands.size() == 2 && IsUniform(last.operands[0]) && GuardIsUniform(last))) {
-        *why = Format("lanes may take different ways at line {} (brx)", last.line);
+        *why = Format("lanes may branch to different labels at line {} (brx)", last.line);
         return false;
       }
       if (GuardIsUniform(last)) continue;
@@ -394,12 +394,12 @@ class KernelPlanner {
     std::size_t instructions = 0;
     for (const auto& function : plan_.functions) instructions += function.body->instructions.size();
     if (instructions > kMaxPlannedInstructions) return Refuse("it is too large");
-    if (plan_.local_bytes > kMaxLocalBytes) return Refuse("it has much local memory");
+    if (plan_.local_bytes > kMaxLocalBytes) return Refuse("it has too much local memory");
     FindCollectiveCallees();
     WarpPlan out;
     out.layout = layout_;
     for (std::size_t i = 0; i < plan_.functions.size(); ++i) {
-      if (i != 0 && plan_.functions[i].facts.exits) return Refuse("a function that it calls exits");
+      if (i != 0 && plan_.functions[i].facts.exits) return Refuse("a function called by it exits");
       FunctionPlanner planner(module_, plan_.functions[i], layout_);
       if (!planner.Plan(&why_) || !Check(planner, i, &out)) return std::nullopt;
       out.functions.push_back(planner.Take());
@@ -456,7 +456,7 @@ class KernelPlanner {
         if (!ok) return;
         if (IsWarpCollective(instruction) && !planner.GuardIsUniform(instruction)) {
           ok = false;
-          why_ = Format("line {}: lanes may do it apart", instruction.line);
+          why_ = Format("line {}: lanes may execute it separately", instruction.line);
           return;
         }
         if (IsMatrix(instruction)) {
@@ -471,8 +471,7 @@ class KernelPlanner {
         if (spins || barrier) out->needs_fibers = true;
         if (!together && (barrier || (spins && planner.WaitersMayAct(n)))) {
           ok = false;
-          why_ =
-              Format("line {}: not all lanes of a warp may come here together", instruction.line);
+          why_ = Format("line {}: lanes of a warp may reach it separately", instruction.line);
         }
         if (!IsBlockBarrier(instruction) || instruction.opcode == "nanosleep") return;
         // Number and count must be equal in all lanes; the last operand of .red is a predicate.

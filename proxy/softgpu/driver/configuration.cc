@@ -183,7 +183,8 @@ Result<Configuration> ReadConfiguration() {
         "(ulimit -f)",
         configuration.memory_bytes, memory, largest);
     if (configuration.memory_bytes == 0)
-      return Status::Exhausted("a software GPU without memory: the limit of file sizes is too low");
+      return Status::Exhausted(
+          "the software GPU has no memory: the file size limit is too low; raise it (ulimit -f)");
   }
   configuration.name = SettingText(settings::kSoftName);
   if (configuration.name.empty()) {

@@ -86,7 +86,7 @@ void Context::End() {
     } else if (now - last_progress > kPatience && error() == CUDA_SUCCESS) {
       Raise(CUDA_ERROR_CONTEXT_IS_DESTROYED,
             "its context was destroyed while a kernel or a graph loop was still running, or a "
-            "stream waiting for a value: it was terminated");
+            "stream was waiting for a value: this work was terminated");
     }
   }
 }

@@ -57,7 +57,7 @@ Result<std::vector<int>> VisibleDevices(int devices) {
     return Status::Refused("CUDA_VISIBLE_DEVICES='{}' names a device twice", choice);
   if (list.positions.empty())
     return Status::NotFound(
-        "CUDA_VISIBLE_DEVICES='{}' names none of the {} software GPUs of this host", choice,
+        "CUDA_VISIBLE_DEVICES='{}' selects no GPU among the {} software GPUs of this host", choice,
         devices);
   numbers.clear();
   for (const std::size_t position : list.positions) numbers.push_back(static_cast<int>(position));

@@ -75,7 +75,7 @@ class MemoryTask final : public Task {
     };
     if (!worker.RunGuarded(move, &work_)) {
       context_->Raise(CUDA_ERROR_ILLEGAL_ADDRESS,
-                      Format("a {} of {} bytes at {} by a kernel",
+                      Format("a {} of {} bytes at {}, started by a kernel, failed",
                              work_.from != nullptr ? "copy" : "memset", work_.bytes, work_.to));
     }
     return nullptr;
@@ -182,8 +182,8 @@ class Children final : public ChildLaunches {
     if (result != CUDA_SUCCESS) {
       family_->context->Raise(
           CUDA_ERROR_LAUNCH_FAILED,
-          Format("kernel {}, launched by a kernel with blocks of {} x {} x {} "
-                 "threads and {} bytes of shared memory: CUDA error {}",
+          Format("a kernel cannot launch kernel {} with blocks of {} x {} x {} threads and {} "
+                 "bytes of shared memory: CUDA error {}",
                  child.kernel, child.shape.block.x, child.shape.block.y, child.shape.block.z,
                  child.shape.dynamic_shared, static_cast<int>(result)));
       return nullptr;

@@ -87,8 +87,8 @@ CUresult PtxOfElf(std::span<const std::uint8_t> elf, std::string* ptx, std::stri
   std::optional<std::string> text = PtxOfImage(elf);
   if (!text) {
     *why =
-        "the image is machine code; the software GPU runs PTX (docs/frameworks.md has the settings "
-        "with which frameworks make it)";
+        "the image is machine code; the software GPU runs PTX (docs/frameworks.md lists the "
+        "settings of frameworks for PTX)";
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   *ptx = std::move(*text);

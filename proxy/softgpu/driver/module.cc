@@ -88,8 +88,8 @@ bool VariableMemory::Allocate(std::uint64_t bytes) {
 
 CUresult CheckPtx(std::uint32_t version, std::uint32_t target, int capability, std::string* why) {
   if (version > kNewestPtx) {
-    *why = Format("PTX {}.{} is newer than {}.{}, the newest known", version / 10, version % 10,
-                  kNewestPtx / 10, kNewestPtx % 10);
+    *why = Format("PTX {}.{} is newer than {}.{}, the newest supported version", version / 10,
+                  version % 10, kNewestPtx / 10, kNewestPtx % 10);
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   }
   if (target > static_cast<std::uint32_t>(capability)) {
@@ -179,8 +179,8 @@ Status Module::Relocate(const ModuleVariable& variable) {
     const std::optional<Variable> target = FindVariable(relocation.symbol);
     if (!target) {
       return Status::Unsupported(
-          "variable {} holds the address of {}, which is no variable of its module", variable.name,
-          relocation.symbol);
+          "variable {} holds the address of {}, which is not a variable of its module",
+          variable.name, relocation.symbol);
     }
     const std::uint64_t value = reinterpret_cast<std::uint64_t>(target->address) +
                                 static_cast<std::uint64_t>(relocation.addend);

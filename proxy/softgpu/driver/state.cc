@@ -74,7 +74,7 @@ Status Driver::Initialize() {
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<int> visible, VisibleDevices(configuration.devices));
   auto driver = std::unique_ptr<Driver>(new Driver(configuration));
   for (const WorkerPool* const pool : {&driver->pool, &driver->copies, &driver->memory_operations})
-    if (pool->threads() == 0) return Status::Exhausted("the software GPU has no thread");
+    if (pool->threads() == 0) return Status::Exhausted("the software GPU could not start a thread");
   for (const int number : visible) {
     const int ordinal = static_cast<int>(driver->devices.size());
     auto device = std::make_unique<Device>(configuration);

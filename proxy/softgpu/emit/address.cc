@@ -98,7 +98,7 @@ std::uint64_t FunctionEmitter::SharedOffset(const Operand& operand) {
     key = {kNoIndex, module_.ptx().variable_index.find(operand.name)->second};
   const auto found = module_.plan().shared_offsets.find(key);
   if (found == module_.plan().shared_offsets.end()) {
-    Reject(Format("shared variable '{}' has no place", operand.name));
+    Reject(Format("shared variable '{}' has no address", operand.name));
     return 0;
   }
   return found->second;

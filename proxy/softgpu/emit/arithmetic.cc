@@ -158,7 +158,7 @@ Product IntegerProduct(FunctionEmitter& e) {
     return {e.b.CreateMul(extend(x), extend(y)), wide};
   }
   if (e.Take("hi")) return {MultiplyWide(e, x, y, ptx::IsSigned(type)).high, type};
-  if (!e.Take("lo")) e.Reject("none of .lo, .hi and .wide is given");
+  if (!e.Take("lo")) e.Reject("one of .lo, .hi and .wide is expected");
   return {e.b.CreateMul(x, y), type};
 }
 

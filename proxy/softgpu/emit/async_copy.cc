@@ -155,7 +155,7 @@ std::uint8_t TakeDimensions(FunctionEmitter& e) {
   static constexpr std::string_view kNames[] = {"1d", "2d", "3d", "4d", "5d"};
   for (std::uint8_t i = 0; i < 5; ++i)
     if (e.Take(kNames[i])) return i + 1;
-  e.Reject("it does not say how many dimensions there are");
+  e.Reject("the number of dimensions is missing");
   return 0;
 }
 
@@ -199,7 +199,7 @@ void EmitTensorCopy(FunctionEmitter& e, bool reduces) {
   TakeBulkHints(e);
   const bool loads = spaces.to == Space::kShared && spaces.from == Space::kGlobal && !reduces;
   if (!loads && (spaces.to != Space::kGlobal || spaces.from != Space::kShared))
-    e.Reject("tensors are copied between .global and .shared");
+    e.Reject("tensors are copied only between .global and .shared");
   if (reduces) {
     operation.kind = TensorCopyKind::kReduce;
     operation.reduction = TakeReduction(e).value_or(Reduction::kAdd);
@@ -210,7 +210,7 @@ void EmitTensorCopy(FunctionEmitter& e, bool reduces) {
   LaneWords words(e, kTensorWords);
   auto* const map = ReadTensor(e, words, loads ? 1 : 0, operation.dimensions);
   if (loads && operation.im2col) {
-    if (operation.dimensions < 3) e.Reject("pixels have 3 to 5 dimensions");
+    if (operation.dimensions < 3) e.Reject("im2col needs 3 to 5 dimensions");
     PutWords(e, words, e.operand(3), kTensorOffsetWord, operation.dimensions - 2U, Type::kU16);
   } else {
     for (unsigned i = kTensorOffsetWord; i < kTensorWords; ++i) words.Put(i, e.ConstInt(32, 0));

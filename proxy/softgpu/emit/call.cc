@@ -115,7 +115,7 @@ Value* PassedByWarp(FunctionEmitter& e, const Operand& actual, const ptx::Variab
   if (actual.kind == Operand::Kind::kVariable) {
     const auto& variable = e.body().variables[actual.index];
     if (analysis::LaneBytes(variable) != lane_bytes) {
-      e.Refuse(Format("'{}' has another size than the parameter", variable.name));
+      e.Refuse(Format("the size of '{}' differs from the parameter's", variable.name));
       return llvm::ConstantPointerNull::get(e.Pointer());
     }
     return e.FrameAddress(actual.index);
@@ -181,7 +181,7 @@ void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& ca
   for (std::size_t i = 0; fits && i < function->parameters.size(); ++i)
     fits = BytesOf(signature.parameters[i]) == bytes_of(function->parameters[i]);
   if (!fits) {
-    e.Reject(Format("'{}' is declared with other parameters or results than it has", name));
+    e.Reject(Format("the declaration of '{}' has wrong parameters or results", name));
     return;
   }
   std::vector<Value*> values = {e.ContextPointer()};

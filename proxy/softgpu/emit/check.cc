@@ -96,7 +96,7 @@ void FunctionEmitter::FaultIfMisaligned(llvm::Value* misaligned, std::uint32_t a
                  llvm::MDBuilder(context()).createBranchWeights(1, 1 << 20));
   b.SetInsertPoint(fault);
   Fault(kMisalignedAddress,
-        Format("'{}': the address is no multiple of {}", instruction().Name(), alignment));
+        Format("'{}': the address is not a multiple of {}", instruction().Name(), alignment));
   b.CreateUnreachable();
   b.SetInsertPoint(after);
 }

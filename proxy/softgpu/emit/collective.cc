@@ -36,7 +36,7 @@ void WritePredicate(FunctionEmitter& e, const Operand& operand, Value* word) {
 void EmitBarrierReduction(FunctionEmitter& e) {
   const bool count = e.Take("popc");
   const bool all = e.Take("and");
-  if (!count && !all && !e.Take("or")) e.Reject("none of .popc, .and and .or is given");
+  if (!count && !all && !e.Take("or")) e.Reject("one of .popc, .and and .or is expected");
   if (e.operand_count() < 3) e.Reject("three or four operands are expected");
   if (e.failed()) return;
   const auto operation = count ? BarrierReduction::kPopulation
@@ -132,7 +132,7 @@ void EmitShfl(FunctionEmitter& e) {
   } else if (e.Take("bfly")) {
     mode = ShuffleMode::kButterfly;
   } else if (!e.Take("idx")) {
-    e.Reject("none of .up, .down, .bfly and .idx is given");
+    e.Reject("one of .up, .down, .bfly and .idx is expected");
   }
   if (e.warp() != nullptr) {
     EmitWarpShuffle(e, mode, TakeSync(e, 4));
@@ -163,7 +163,7 @@ void EmitVote(FunctionEmitter& e) {
   } else if (e.Take("uni")) {
     mode = VoteMode::kUniform;
   } else if (!e.Take("ballot")) {
-    e.Reject("none of .all, .any, .uni and .ballot is given");
+    e.Reject("one of .all, .any, .uni and .ballot is expected");
   }
   if (e.warp() != nullptr) {
     EmitWarpVote(e, mode, TakeSync(e, 2));

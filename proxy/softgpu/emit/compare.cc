@@ -108,7 +108,7 @@ class BooleanOperation {
       : e_(e), is_and_(e.Take("and")), is_or_(e.Take("or")), is_xor_(e.Take("xor")) {
     const bool wanted = is_and_ || is_or_ || is_xor_;
     if (wanted != (e.operand_count() == 4))
-      e.Reject("a boolean operation needs a fourth operand, and only it");
+      e.Reject("a boolean operation and a fourth operand need each other");
     if (wanted && !e.failed()) other_ = e.Read(3, Type::kPred);
   }
   Value* Apply(Value* value) const {

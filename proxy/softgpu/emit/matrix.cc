@@ -317,7 +317,7 @@ std::optional<WmmaMatrix> TakeMatrix(FunctionEmitter& e) {
   const bool is_a = e.Take("a");
   const bool is_b = !is_a && e.Take("b");
   if (!is_a && !is_b && !e.Take("c") && !e.Take("d")) {
-    e.Reject("none of .a, .b, .c and .d is given");
+    e.Reject("one of .a, .b, .c and .d is expected");
     return std::nullopt;
   }
   const auto types = TakeTypes(e);

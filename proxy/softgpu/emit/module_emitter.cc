@@ -78,7 +78,7 @@ Result<std::unique_ptr<llvm::Module>> ModuleEmitter::Emit() {
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(*out_, &stream))
-    return Status::Internal("kernel '{}': the code made for it is not valid: {}", kernel().name,
+    return Status::Internal("kernel '{}': the generated code is not valid: {}", kernel().name,
                             stream.str());
   return std::move(out_);
 }

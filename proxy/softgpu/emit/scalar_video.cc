@@ -69,7 +69,7 @@ void FinishVideo(FunctionEmitter& e, Value* value, bool is_signed) {
   const bool add = e.Take("add"), min = e.Take("min"), max = e.Take("max");
   const bool second = add || min || max, merge = part.bits != 32;
   if ((second && merge) || e.operand_count() != (second || merge ? 4U : 3U))
-    e.Reject("a third source stands with .add, .min, .max or a selector of the destination");
+    e.Reject("a third source goes with .add, .min, .max or a selector of the destination");
   if (e.failed()) return;
   Value* result = e.b.CreateTrunc(value, e.Int(32));
   if (second || merge) {
@@ -142,7 +142,7 @@ Value* CompareVideo(FunctionEmitter& e, Value* x, Value* y) {
   if (e.Take("lt")) return e.b.CreateICmpSLT(x, y);
   if (e.Take("le")) return e.b.CreateICmpSLE(x, y);
   if (e.Take("gt")) return e.b.CreateICmpSGT(x, y);
-  if (!e.Take("ge")) e.Reject("none of .eq, .ne, .lt, .le, .gt and .ge is given");
+  if (!e.Take("ge")) e.Reject("one of .eq, .ne, .lt, .le, .gt and .ge is expected");
   return e.b.CreateICmpSGE(x, y);
 }
 

@@ -223,7 +223,7 @@ ImageOperation TakeSurfaceAccess(FunctionEmitter& e, ImageKind kind) {
   if (const auto geometry = TakeGeometry(e); geometry.has_value()) {
     operation.geometry = *geometry;
     if (*geometry == ImageGeometry::kCube || *geometry == ImageGeometry::kCubeArray)
-      e.Reject("surfaces of cubes are reached as layers");
+      e.Reject("surfaces of cubemaps are accessed as layers");
   }
   for (std::string_view hint : {"ca", "cg", "cs", "cv", "wb", "wt"}) e.Take(hint);
   operation.elements = e.Take("v4") ? 4 : e.Take("v2") ? 2 : 1;

@@ -156,7 +156,7 @@ llvm::Value* FunctionEmitter::ReadImmediate(const Operand& operand, Type type) {
   const unsigned bits = ptx::BitsOf(type);
   if (operand.kind == Operand::Kind::kInteger) {
     if (ptx::IsFloat(type) && type != Type::kF16 && type != Type::kBf16) {
-      Reject("an integer constant stands where a floating-point one is expected");
+      Reject("an integer constant instead of a floating-point constant");
       return llvm::Constant::getNullValue(TypeOf(type));
     }
     return llvm::ConstantInt::get(Int(bits), llvm::APInt(64, operand.bits).sextOrTrunc(bits));

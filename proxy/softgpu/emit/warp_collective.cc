@@ -33,11 +33,10 @@ void FaultIf(FunctionEmitter& e, Value* wrong, std::string_view what) {
 }
 
 constexpr std::string_view kWrongMembers =
-    "a warp-wide operation whose member mask does not name the lanes that execute it: it names "
-    "others that are elsewhere, or leaves some out";
+    "the member mask of a warp-wide operation differs from the lanes executing it: it names lanes "
+    "elsewhere, or omits some";
 constexpr std::string_view kNeverMet =
-    "lanes that were named by the member mask of another warp-wide operation, where they never "
-    "came, do this one";
+    "lanes execute a warp-wide operation, but skipped an earlier one with them in its member mask";
 
 // The mask must name the executing lanes, and lanes named must execute it, unless they have ended
 // (PTX ISA, "shfl.sync": waits for all lanes not exited). Lanes waiting elsewhere may be about to

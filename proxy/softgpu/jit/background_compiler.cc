@@ -21,7 +21,7 @@ BackgroundCompiler* BackgroundCompiler::OfProcess() {
     const std::filesystem::path program =
         std::filesystem::path(info.dli_fname).parent_path() / "cuspan-kernel-compiler";
     if (::access(program.c_str(), X_OK) == 0) return new BackgroundCompiler(program);
-    LogInfo("software GPU: no {}: launches wait for optimised code", program.native());
+    LogInfo("software GPU: {} is missing: launches wait for optimised code", program.native());
     return nullptr;
   }();
   return compiler;
@@ -106,7 +106,7 @@ Result<KernelCode> BackgroundCompiler::Compile(CompileQueue& queue, const Job& j
   CUSPAN_ASSIGN_OR_RETURN(CompilerProcess process, CompilerProcess::Start(program_, job.task));
   {
     std::lock_guard lock(mutex_);
-    if (queue.unwanted) return Status::Internal("nobody waits for it any more");
+    if (queue.unwanted) return Status::Internal("the compilation is no longer needed");
     queue.process = &process;
   }
   auto code = process.Wait();

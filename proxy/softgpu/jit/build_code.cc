@@ -48,7 +48,7 @@ Result<KernelCode> BuildCode(const ptx::Module& module, const analysis::KernelPl
     std::string why;
     auto warps = analysis::PlanWarps(module, plan, *form.warps, &why);
     if (warps && !form.always_warps && !analysis::IsWorthWarps(plan, *warps)) {
-      why = "each thread uses another part of its local memory";
+      why = "each thread uses a different part of its local memory";
       warps.reset();
     }
     if (warps) {

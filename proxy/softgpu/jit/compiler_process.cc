@@ -46,7 +46,7 @@ void OnUsualSeconds(int) {
 }
 
 Status Errno(std::string_view what) {
-  return Status::Unavailable("starting a compiler: {}: {}", what, std::strerror(errno));
+  return Status::Unavailable("cannot start a compiler: {}: {}", what, std::strerror(errno));
 }
 
 Status WriteWhole(int file, std::string_view bytes) {
@@ -135,7 +135,7 @@ Result<CompilerProcess> CompilerProcess::Start(const std::string& program,
   const int error = ::posix_spawn(&pid, program.c_str(), &files, &attributes, arguments, environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
-  if (error != 0) return Status::Unavailable("starting {}: {}", program, std::strerror(error));
+  if (error != 0) return Status::Unavailable("cannot start {}: {}", program, std::strerror(error));
   UniqueFd process = OpenProcess(pid);
   if (!process.valid()) {
     const Status failure = Errno("pidfd_open");

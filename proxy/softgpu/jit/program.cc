@@ -412,7 +412,7 @@ class LoadedProgram final : public Program {
       LogInfo("software GPU: kernel {} has optimised code for a thread now", state.info.name);
       state.compiled.insert_or_assign(kThreadForm.Name(), code);
     } else {
-      LogWarn("software GPU: {}; it goes on in code that is not optimised",
+      LogWarn("software GPU: {}; the kernel continues in unoptimised code",
               code.status().message());
     }
   }
@@ -423,7 +423,7 @@ class LoadedProgram final : public Program {
       LogInfo("software GPU: kernel {} has optimised code for a warp now", state.info.name);
       later.Provide(*code);
     } else {
-      LogInfo("software GPU: kernel {} goes on thread by thread: {}", state.info.name,
+      LogInfo("software GPU: kernel {} continues thread by thread: {}", state.info.name,
               code.status().message());
       // Stored to save the next run this attempt.
       if (code.status().code() == StatusCode::kUnsupported && cache_ != nullptr) {

@@ -204,12 +204,12 @@ bool AddressSpace::Accessible(std::uint64_t address, std::uint64_t bytes, int de
 std::string AddressSpace::Describe(std::uint64_t address) const {
   std::shared_lock lock(mutex_);
   auto mapping = mappings_.upper_bound(address);
-  if (mapping == mappings_.begin()) return "no memory is there";
+  if (mapping == mappings_.begin()) return "no memory at this address";
   --mapping;
   const auto& [begin, own] = *mapping;
   if (address - begin < own.bytes)
-    return Format("at byte {} of the {} at {:#x}", address - begin, own.bytes, begin);
-  return Format("{} bytes behind the end of the {} at {:#x}", address - begin - own.bytes,
+    return Format("at byte {} of the {} bytes at {:#x}", address - begin, own.bytes, begin);
+  return Format("{} bytes beyond the end of the {} bytes at {:#x}", address - begin - own.bytes,
                 own.bytes, begin);
 }
 

@@ -426,10 +426,10 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
   const ThreadContext& at = self->context;
   Warp& warp = WarpOf(self);
   if (call.mask != 0 && (call.mask >> at.lane & 1) == 0) {
-    Abandon(self, CUDA_ERROR_LAUNCH_FAILED,
-            Format("a warp-wide operation with member mask {:#010x} is executed by lane {}, "
-                   "which the mask leaves out",
-                   call.mask, at.lane));
+    Abandon(
+        self, CUDA_ERROR_LAUNCH_FAILED,
+        Format("the member mask {:#010x} of a warp-wide operation omits lane {}, which executes it",
+               call.mask, at.lane));
   }
   const std::uint32_t lanes = warp.Arrive(at.lane, call);
   if (lanes != 0) {
@@ -446,7 +446,7 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
 
 void Block::RefuseBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t threads) {
   Abandon(self, CUDA_ERROR_ILLEGAL_INSTRUCTION,
-          Format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
+          Format("barrier {} for {} threads: a block has {} barriers, and they count whole warps",
                  barrier, threads, kBarriers));
 }
 

@@ -68,7 +68,7 @@ std::string Block::Whereabouts(const Fiber* fiber) const {
 
 // Describes the waits of the threads left in a deadlock.
 std::string Block::Waiting() const {
-  std::string text = Format("block {}: {} {} wait for what never comes:", index_, alive_,
+  std::string text = Format("block {}: {} {} are in a deadlock:", index_, alive_,
                             launch_->compiled.warps ? "warps" : "threads");
   for (std::uint32_t i = 0; i < kBarriers; ++i) {
     if (everyone_[i] != 0) {
@@ -83,7 +83,7 @@ std::string Block::Waiting() const {
   }
   for (std::uint32_t warp = 0; warp * kWarpLanes < threads_; ++warp) {
     if (!warps_[warp].HasMeetings()) continue;
-    text += Format(" warp {} lacks lanes that a warp-wide operation names", warp);
+    text += Format(" warp {} waits for lanes named by a warp-wide operation", warp);
     break;
   }
   return text;

@@ -74,7 +74,7 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
       shared ? address - reinterpret_cast<std::uint64_t>(context->shared) : address;
   if (alignment > 1 && named % alignment != 0) {
     self->block->Abandon(self, CUDA_ERROR_MISALIGNED_ADDRESS,
-                         Format("{}: the {}address {:#x} is no multiple of {}", where,
+                         Format("{}: the {}address {:#x} is not a multiple of {}", where,
                                 shared ? "shared " : "", named, alignment));
   }
   if (shared) {

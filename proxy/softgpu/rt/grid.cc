@@ -81,9 +81,9 @@ void GridTask::Overdue(std::chrono::seconds limit) {
 
 void GridTask::Stuck(std::chrono::seconds waited, std::uint64_t resident) {
   LogWarn(
-      "software GPU: kernel {}: {} of its {} blocks have waited on one thread for {} s, and others "
-      "do not begin before they end. Blocks that wait for each other must fit on the device "
-      "together: launch fewer",
+      "software GPU: kernel {}: {} of its {} blocks have waited on one thread for {} s, and the "
+      "others cannot start before they end. Blocks waiting for each other must fit on the device "
+      "together: launch fewer blocks",
       launch_.kernel, resident, launch_.grid.count(), waited.count());
 }
 

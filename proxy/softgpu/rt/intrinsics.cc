@@ -204,15 +204,16 @@ void cuspan_rt_tensor_replace(ThreadContext* context, void* map, std::uint32_t f
                               std::uint32_t ordinal, std::uint64_t value) {
   if (!ReplaceField(map, static_cast<TensorField>(field), ordinal, value))
     Self(context)->block->Abandon(Self(context), CUDA_ERROR_ILLEGAL_INSTRUCTION,
-                                  "tensormap.replace of what is no tensor map");
+                                  "tensormap.replace of memory without a tensor map");
 }
 
 void cuspan_rt_bulk_reduce(ThreadContext* context, std::uint32_t element, std::uint32_t reduction,
                            std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes) {
   const auto kind = static_cast<Element>(element);
   if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || bytes % 16 != 0)
-    Self(context)->block->Abandon(Self(context), CUDA_ERROR_MISALIGNED_ADDRESS,
-                                  "cp.reduce.async.bulk of what is no multiple of 16 bytes");
+    Self(context)->block->Abandon(
+        Self(context), CUDA_ERROR_MISALIGNED_ADDRESS,
+        "cp.reduce.async.bulk: destination or size is not a multiple of 16 bytes");
   Reduce(kind, static_cast<Reduction>(reduction), to, from, bytes / BytesOf(kind));
 }
 

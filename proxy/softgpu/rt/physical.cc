@@ -106,7 +106,7 @@ void PhysicalMemory::Release(const std::vector<PhysicalAllocation::Extent>& exte
   for (const auto& extent : extents) {
     if (fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(extent.offset), static_cast<off_t>(extent.bytes)) != 0) {
-      LogWarn("software GPU {}: freed memory stays with the process: {}", device_,
+      LogWarn("software GPU {}: freed memory is not returned to the host: {}", device_,
               std::strerror(errno));
     }
   }

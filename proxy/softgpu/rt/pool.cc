@@ -115,7 +115,8 @@ WorkerPool::WorkerPool(unsigned threads, std::chrono::seconds limit) : limit_(li
     std::unique_lock lock(post.mutex);
     Result<std::thread> thread = StartThread("cuspan-softgpu", [this, &post] { Main(post); });
     if (!thread.ok()) {
-      LogWarn("software GPU: {} of {} threads: {}", i, threads, thread.status().message());
+      LogWarn("software GPU: only {} of {} threads started: {}", i, threads,
+              thread.status().message());
       lock.unlock();
       posts_.pop_back();
       break;
@@ -130,7 +131,8 @@ WorkerPool::WorkerPool(unsigned threads, std::chrono::seconds limit) : limit_(li
 void WorkerPool::StartWatcher() {
   Result<std::thread> thread = StartThread("cuspan-watch", [this] { Watch(); });
   if (!thread.ok())
-    return LogError("software GPU: kernels cannot be stopped: {}", thread.status().message());
+    return LogError("software GPU: kernels running too long cannot be stopped: {}",
+                    thread.status().message());
   watcher_ = std::move(*thread);
 }
 

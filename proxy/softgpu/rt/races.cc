@@ -60,7 +60,7 @@ void RaceTable::Log(const std::string& text) {
   LogError("{}", text);
   std::lock_guard lock(mutex_);
   if (reported_.size() >= kMaxReports && !std::exchange(told_, true))
-    LogError("software GPU: {} races were reported; no others will be", kMaxReports);
+    LogError("software GPU: {} races were reported; further ones are not reported", kMaxReports);
 }
 
 LaunchRaces::LaunchRaces(RaceTable& table, const AddressSpace& addresses, int device,

@@ -157,10 +157,10 @@ TensorCopied CopyTensor(const TensorOperation& operation, const void* memory,
   if (map.rank != operation.dimensions)
     return {kNotAllowed, "the tensor map has another number of dimensions"};
   if ((map.im2col != 0) != operation.im2col)
-    return {kNotAllowed, "tiles and pixels need tensor maps of their own"};
+    return {kNotAllowed, "tile copies need tiled tensor maps, im2col copies need im2col ones"};
   if (operation.kind == TensorCopyKind::kReduce &&
       !MayReduce(static_cast<Element>(map.element), operation.reduction))
-    return {kNotAllowed, "the elements have no such reduction"};
+    return {kNotAllowed, "the reduction is not defined for the type of the elements"};
   if (reinterpret_cast<std::uintptr_t>(shared) % kSharedStart != 0)
     return {CUDA_ERROR_MISALIGNED_ADDRESS, "the box in shared memory is not aligned to 128 bytes"};
   BoxCopy copy(operation, map, shared, checked);

@@ -76,7 +76,7 @@ unsigned SwizzleSpan(const TensorMap& map) {
 }
 
 const char* TensorMap::Problem() const {
-  if (magic != kMagic) return "these bytes are no tensor map";
+  if (magic != kMagic) return "the memory holds no tensor map";
   if (rank == 0 || rank > kMaxDimensions) return "a tensor map has 1 to 5 dimensions";
   if (element >= kElements) return "the type of the elements is not implemented";
   if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE) return "interleaved layouts are not implemented";
@@ -84,10 +84,10 @@ const char* TensorMap::Problem() const {
     return "only swizzles of 16 bytes are implemented";
   if (fill > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA ||
       (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !IsFloat(static_cast<Element>(element))))
-    return "what fills the outside does not fit the type of the elements";
-  if (address % kRowUnit != 0) return "the tensor's address is no multiple of 16";
+    return "the out-of-bounds fill does not fit the type of the elements";
+  if (address % kRowUnit != 0) return "the tensor's address is not a multiple of 16";
   for (unsigned i = 1; i < rank; ++i) {
-    if (strides[i - 1] % kRowUnit != 0) return "a stride is no multiple of 16";
+    if (strides[i - 1] % kRowUnit != 0) return "a stride is not a multiple of 16";
     if (steps[i] == 0 || steps[i] > kMaxStep) return "an element stride is not 1 to 8";
   }
   for (unsigned i = 0; i < (im2col != 0 ? 2U : rank); ++i) {
@@ -96,12 +96,12 @@ const char* TensorMap::Problem() const {
       return "a dimension of the box is too small or too large";
   }
   if (im2col != 0) {
-    if (rank < 3) return "pixels have 3 to 5 dimensions";
+    if (rank < 3) return "im2col needs 3 to 5 dimensions";
     for (unsigned i = 0; i < rank - 2U; ++i)
       if (std::int64_t{last[i + 1]} + upper[i] < lower[i]) return "the box of pixels is empty";
   }
   const unsigned row = box[0] * BytesOf(static_cast<Element>(element));
-  if (row % kRowUnit != 0) return "the rows of the box are no multiple of 16 bytes";
+  if (row % kRowUnit != 0) return "the rows of the box are not a multiple of 16 bytes";
   if (const unsigned span = SwizzleSpan(*this); span != 0 && row > span)
     return "the rows of the box are longer than the swizzle";
   return nullptr;

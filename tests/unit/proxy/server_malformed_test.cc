@@ -57,7 +57,7 @@ const Malformed kMalformed[] = {
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CommunicatorJoin{0, "", 1, 0, {RankId()}, {}});
      },
-     "communicator 0x0 is no new handle"},
+     "communicator 0x0 is not a new handle"},
     {"CommunicatorWithoutAnId",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CommunicatorJoin{7, "", 1, 0, {}, {}});
@@ -67,12 +67,12 @@ const Malformed kMalformed[] = {
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CommunicatorEnd{7, 99});
      },
-     "communicator 0x7 is to end in way 99"},
+     "communicator 0x7 is to end in the unknown way 99"},
     {"FactorThatIsNcclsOwn",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CommunicatorFactor{7, 1, nccl::kFloat32, false, 0});
      },
-     "operation 1 is NCCL's own"},
+     "operation 1 is built into NCCL"},
     {"GroupOfNoCalls",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveGroup{0, 0, {}});
@@ -82,38 +82,38 @@ const Malformed kMalformed[] = {
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveGroup{0, 0, {{99, 7, 0, 0, 1, 0, 0, 0}}});
      },
-     "a group of 1 collective calls, not all of which NCCL has"},
+     "a group of 1 collective calls is empty or contains unknown calls"},
     {"GroupOfCallsOfNoType",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveGroup{0, 0, {{0, 7, 0, 0, 1, 99, 0, 0}}});
      },
-     "a group of 1 collective calls, not all of which NCCL has"},
+     "a group of 1 collective calls is empty or contains unknown calls"},
     {"GroupWithoutItsStart",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveGroup{0, 5, {{0, 7, 0, 0, 1, 0, 0, 0}}});
      },
-     "group 5 of calls has no start"},
+     "group 5 of calls has no first part"},
     {"CallsOfNoGroup",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveCalls{0, {{0, 7, 0, 0, 1, 0, 0, 0}}});
      },
-     "collective calls in parts"},
+     "collective calls are stored"},
     {"MemoryBatchOfNothing",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(MemoryBatch{0, {}});
      },
-     "a batch of 0 memory operations"},
+     "an invalid batch of 0 memory operations"},
     {"MemoryBatchOfTooMany",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(
            MemoryBatch{0, std::vector<MemoryOperation>(256, {CU_STREAM_MEM_OP_BARRIER, 0, 0, 0})});
      },
-     "a batch of 256 memory operations"},
+     "an invalid batch of 256 memory operations"},
     {"MemoryOperationOfNoKind",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(MemoryBatch{0, {{99, 0, 0, 0}}});
      },
-     "a memory operation of kind 99"},
+     "a memory operation of the unknown kind 99"},
     {"PatchOfNothing",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(PatchMemory{0, kWindow, {}, {}});
@@ -142,7 +142,7 @@ const Malformed kMalformed[] = {
        const std::vector<std::byte> bytes(8);
        client.Post(PatchMemory{0, kWindow + 4, Bytes(bytes).first(1), bytes});
      },
-     "which is no multiple of 8"},
+     "not a multiple of 8"},
     {"Magic",
      [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.magic = 0x1234; });
@@ -212,12 +212,12 @@ const Malformed kMalformed[] = {
        client.Post(StreamCreate{50, 0, 0});
        client.Post(StreamCreate{50, 0, 0});
      },
-     "stream 0x32 is no new handle"},
+     "stream 0x32 is not a new handle"},
     {"LegacyStreamCreated",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(StreamCreate{1, 0, 0});
      },
-     "no new handle"},
+     "not a new handle"},
     {"DestroyedStream",
      [](Test&, Loopback& loopback, TestClient& client) {
        const std::uint64_t stream = loopback.NewStream();
@@ -235,7 +235,7 @@ const Malformed kMalformed[] = {
        client.Post(EventCreate{77, 0});
        client.Post(EventCreate{77, 0});
      },
-     "event 0x4d is no new handle"},
+     "event 0x4d is not a new handle"},
     {"RecordNumber",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(EventCreate{77, 0});
@@ -253,14 +253,14 @@ const Malformed kMalformed[] = {
        const std::uint64_t kernel = loopback.FindKernel(module, "nothing");
        client.Post(KernelFind{module, kernel, "nothing"});
      },
-     "no new handle"},
+     "not a new handle"},
     {"Arguments",
      [](Test&, Loopback& loopback, TestClient& client) {
        const std::uint64_t kernel = loopback.FindKernel(loopback.LoadModule(AnyImage()), "add");
        const std::vector<std::byte> arguments(15);
        client.Post(Launch{kernel, 0, {1, 1, 1}, {1, 1, 1}, 0, false, arguments});
      },
-     "15 bytes of arguments of a kernel that takes 16"},
+     "15 bytes of arguments; the kernel takes 16"},
     {"Module", [](Test&, Loopback&, TestClient& client) { client.Post(ModuleLoad{99}); },
      "module 0x63"},
     {"ModuleUnloaded", [](Test&, Loopback&, TestClient& client) { client.Post(ModuleUnload{99}); },
@@ -278,19 +278,19 @@ const Malformed kMalformed[] = {
        client.Post(ModuleImage{99, 1000, 0, image});
        client.Post(ModuleImage{99, 1000, 500, image});
      },
-     "not the next"},
+     "do not continue"},
     {"ModuleTooLong",
      [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(ModuleImage{99, 10, 0, image});
      },
-     "not the next"},
+     "do not continue"},
     {"ModuleOfGreatSize",
      [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(ModuleImage{99, std::uint64_t{1} << 62, 0, image});
      },
-     "an image of"},
+     "its image of"},
     {"ModuleIncomplete",
      [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
@@ -317,7 +317,7 @@ const Malformed kMalformed[] = {
        client.Post(LinkerCreate{99, {}});
        client.Post(LinkerCreate{99, {}});
      },
-     "no new handle"},
+     "not a new handle"},
     {"LinkerWithoutInput",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(LinkerCreate{99, {}});
@@ -331,14 +331,14 @@ const Malformed kMalformed[] = {
        client.Post(LinkerInput{99, 1000, 0, image});
        client.Post(LinkerInput{99, 1000, 500, image});
      },
-     "not the next"},
+     "do not continue"},
     {"LinkerOfGreatSize",
      [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(LinkerCreate{99, {}});
        client.Post(LinkerInput{99, std::uint64_t{1} << 62, 0, image});
      },
-     "not the next"},
+     "do not continue"},
     {"MapOutside",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(MemoryMap{0x1000, 4096});
@@ -418,14 +418,14 @@ const Malformed kMalformed[] = {
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(Chunk{5, ~std::uint64_t{0} - 3, 8, 0});
      },
-     "which has 8"},
+     "transfer 5 with 8 bytes"},
     {"ChunkNotWanted",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 8, 4});
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(Chunk{5, 0, 8, 0});
      },
-     "before it was wanted"},
+     "before its clear to send"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Frames, MalformedTest, ::testing::ValuesIn(kMalformed),

@@ -109,12 +109,12 @@ TEST(Allocation, SaysWhereRunsHaveWhatSlurmGaveToItsJob) {
   LeaseTicket of_another = TicketOf(3, false, {"g2"});
   of_another.job = "11";
   EXPECT_EQ(disagreement(ViewOf({"g1"}, {outside}), ViewOf()),
-            "the batch system gave GPU 1 of host n0 to job 12, but run run1 of alice (train), "
-            "which is of no "
-            "job, has a lease of it: end that run, or start it in a job of its own");
-  EXPECT_THAT(disagreement(ViewOf(), ViewOf({"g2"}, {of_another})), HasSubstr("is of job 11"));
+            "the batch system gave GPU 1 of host n0 to job 12, but run run1 of alice (train, "
+            "no job) holds a lease of it: end that run, or start it in its own job");
+  EXPECT_THAT(disagreement(ViewOf(), ViewOf({"g2"}, {of_another})),
+              HasSubstr(", job 11) holds a lease"));
   EXPECT_THAT(disagreement(ViewOf({"g1"}, {outside}), ViewOf({"g2"}, {of_another})),
-              HasSubstr("(and so for 1 more)"));
+              HasSubstr("(and 1 more GPUs likewise)"));
   // Runs of one job share its GPUs.
   EXPECT_EQ(disagreement(ViewOf({"g1"}, {inside}), ViewOf()), "");
   plan.job.clear();

@@ -118,20 +118,20 @@ TEST(PbsJob, WrongListsAreNamed) {
     EXPECT_FALSE(job.ok());
     return job.ok() ? Status() : job.status();
   };
-  EXPECT_EQ(
-      failure(folder.Path("none")).message(),
-      "PBS_NODEFILE names " + folder.Path("none").substr(0, 60) + ", which is not on this node");
+  EXPECT_EQ(failure(folder.Path("none")).message(), "PBS_NODEFILE names " +
+                                                        folder.Path("none").substr(0, 60) +
+                                                        ", but this node has no such file");
   EXPECT_EQ(failure(folder.Path("none")).code(), StatusCode::kNotFound);
   EXPECT_EQ(failure("").message(), "PBS_NODEFILE is not set");
   EXPECT_EQ(failure("").code(), StatusCode::kNotFound);
-  EXPECT_THAT(failure(folder.path()).message(), HasSubstr("which is no file"));
+  EXPECT_THAT(failure(folder.path()).message(), HasSubstr("but it is not a file"));
   EXPECT_THAT(failure(folder.Write("empty", " \n\n")).message(), HasSubstr("names no host"));
   for (const std::string_view line : {"n1 n2", "-oProxyCommand=x", "n1;rm", "n\1", "$(x)", "n1/0"})
     EXPECT_THAT(failure(folder.Write("odd", "n0\n" + std::string(line) + "\n")).message(),
-                HasSubstr("line 2 is no host name"))
+                HasSubstr("line 2 is not a host name"))
         << line;
   EXPECT_THAT(failure(folder.Write("long", std::string(256, 'n'))).message(),
-              HasSubstr("line 1 is no host name"));
+              HasSubstr("line 1 is not a host name"));
   std::string many;
   for (int i = 0; i < 10'001; ++i) many += "n" + std::to_string(i) + "\n";
   EXPECT_THAT(failure(folder.Write("many", many)).message(), HasSubstr("more than 10000 hosts"));
@@ -139,13 +139,13 @@ TEST(PbsJob, WrongListsAreNamed) {
   std::filesystem::resize_file(large, (std::size_t{16} << 20) + 1);
   EXPECT_THAT(failure(large).message(), HasSubstr("too large for a list of nodes: over 16 MiB"));
   ASSERT_EQ(::mkfifo(folder.Path("pipe").c_str(), 0600), 0);
-  EXPECT_THAT(failure(folder.Path("pipe")).message(), HasSubstr("which is no file"));
+  EXPECT_THAT(failure(folder.Path("pipe")).message(), HasSubstr("but it is not a file"));
   for (const std::string_view line : {"n1", "n1-gpu", "n1-gpux", "n1-gpu-1", "n1-gpu4096", "-gpu0"})
     EXPECT_EQ(failure(good, {"PBS_GPUFILE=" + folder.Write("gpus", line)}).code(),
               StatusCode::kInvalid)
         << line;
   EXPECT_THAT(failure(good, {"PBS_GPUFILE=" + folder.Write("gpus", "n2-gpu0\n")}).message(),
-              HasSubstr("line 1 is of no node of the job: 'n2-gpu0'"));
+              HasSubstr("line 1 does not name a node of the job: 'n2-gpu0'"));
 }
 
 TEST(PbsJob, AnUnreadableListIsNamed) {
@@ -178,10 +178,10 @@ TEST(LsfJob, WrongListsAreNamed) {
     const Result<ListedJob> job = ReadLsfJob(Environment({"LSB_MCPU_HOSTS=" + list}));
     ASSERT_FALSE(job.ok()) << list;
     EXPECT_EQ(job.status().message(),
-              "LSB_MCPU_HOSTS is no list such as 'hostA 5 hostB 2': '" + list + "'");
+              "LSB_MCPU_HOSTS is not a list such as 'hostA 5 hostB 2': '" + list + "'");
   }
   EXPECT_THAT(ReadLsfJob(Environment({"LSB_HOSTS=a b;c"})).status().message(),
-              HasSubstr("LSB_HOSTS: line 2 is no host name: 'b;c'"));
+              HasSubstr("LSB_HOSTS: line 2 is not a host name: 'b;c'"));
   EXPECT_EQ(ReadLsfJob(Environment({"LSB_JOBID=7"})).status().code(), StatusCode::kNotFound);
 }
 
@@ -236,8 +236,8 @@ TEST(ListedRun, HasAllNodesOfTheJob) {
 TEST(ListedRun, SaysWhereNothingTellsTheGpus) {
   const UsedList used = UseList(Job({{"n0", {}}, {"n1", {}}}), {});
   EXPECT_EQ(used.said,
-            "cuspan: PBS job 12: nothing says which GPUs it has, so all that its nodes let you "
-            "open are used: limit them with --hosts HOST:GPUS,… or --gpus N\n");
+            "cuspan: PBS job 12: its GPUs are not known, so all accessible GPUs of its "
+            "nodes are used: limit them with --hosts HOST:GPUS,… or --gpus N\n");
   // One message is enough.
   EXPECT_EQ(used.options.remote_shell, "/p/cuspan-job-shell n0,n1 pbs_tmrsh --");
   ClusterOptions soft;
@@ -270,7 +270,7 @@ TEST(ListedRun, WithoutGpusSaysWhatToDo) {
   // PBS sets it to this value in jobs without GPUs.
   const UsedList used = UseList(job, {"CUDA_VISIBLE_DEVICES="});
   EXPECT_EQ(used.status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(used.status.message(), HasSubstr("has no GPUs: ask for some (-l select=N:ngpus=N)"));
+  EXPECT_THAT(used.status.message(), HasSubstr("has no GPUs: request some (-l select=N:ngpus=N)"));
   ClusterOptions soft;
   soft.device = "soft";
   EXPECT_TRUE(UseList(job, {"CUDA_VISIBLE_DEVICES="}, soft).status.ok());
@@ -283,9 +283,9 @@ TEST(ListedRun, WithoutGpusSaysWhatToDo) {
 TEST(ListedRun, ALauncherThatIsNotThereIsNamed) {
   const UsedList used = UseList(Job({{"n0", {}}, {"n1", {}}}), {"CUDA_VISIBLE_DEVICES=0"}, {}, {});
   EXPECT_EQ(used.status.message(),
-            "PBS job 12: its other nodes cannot be reached: pbs_tmrsh: command not found; add its "
-            "folder to PATH, name another way with --remote-shell, or set CUSPAN_BATCH=off to use "
-            "this node alone");
+            "PBS job 12: its other nodes cannot be reached: pbs_tmrsh: command not found; add the "
+            "folder of this command to PATH, name another command with --remote-shell, or set "
+            "CUSPAN_BATCH=off to use this node alone");
   EXPECT_TRUE(UseList(Job({{"n0", {}}}), {"CUDA_VISIBLE_DEVICES=0"}, {}, {}).status.ok());
   ListedJob torque = Job({{"n0", {0}}, {"n1", {1}}});
   torque.launchers = {"pbs_tmrsh", "pbsdsh"};
@@ -310,7 +310,7 @@ TEST(ListedRun, PbsHasNoWayForUcx) {
   options.relay = RelayKind::kUcx;
   EXPECT_THAT(
       UseList(job, {}, options).status.message(),
-      HasSubstr("--relay ucx needs a remote shell that passes on its input, and pbs_tmrsh"));
+      HasSubstr("--relay ucx needs a remote shell forwarding its standard input, but pbs_tmrsh"));
   options.relay = std::nullopt;
   EXPECT_EQ(UseList(job, {}, options).options.relay, RelayKind::kMpi);
   job.launchers = {"blaunch"};
@@ -343,8 +343,8 @@ TEST(ListedRun, WhereNothingListsNodesThisOneIsUsed) {
   EXPECT_TRUE(options.hosts.empty());
   environment.Set("PBS_NODEFILE", "/");
   EXPECT_EQ(UseBatchJob({}, options, environment).message(),
-            "PBS job 7: PBS_NODEFILE names /, which is no file; name hosts with --hosts, or set "
-            "CUSPAN_BATCH=off");
+            "PBS job 7: PBS_NODEFILE names /, but it is not a file; name hosts with --hosts, or "
+            "set CUSPAN_BATCH=off");
 }
 
 TEST(JobShell, ReadsWhatTheLauncherWrites) {

@@ -67,7 +67,7 @@ TEST(SlurmRanks, AreOnNamedHostsInTheirOrder) {
   EXPECT_EQ(places({{"n0", 1}, {"n1", kAllDevices}}), "n0,n1,n1,n1");
   EXPECT_EQ(places({{"n2", 4}}), "n2,n2,n2,n2");
   EXPECT_EQ(places({{"n0", 1}, {"n1", 2}}), "--app-hosts has room for 3 ranks, not for 4");
-  EXPECT_THAT(places({{"n7", 4}}), HasSubstr("n7 is no node of this Slurm job"));
+  EXPECT_THAT(places({{"n7", 4}}), HasSubstr("n7 is not a node of this Slurm job"));
   EXPECT_THAT(places({{"n1", 2}, {"n2", 2}}), HasSubstr("n2 is in another component"));
 }
 

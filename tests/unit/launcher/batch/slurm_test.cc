@@ -249,9 +249,10 @@ TEST(SlurmRun, NamedHostsHaveTheGpusOfTheJob) {
   // A host named several times gets no more.
   EXPECT_THAT(Hosts(named({{"n1", 1}, {"n1", kAllDevices}, {"n1", 4}})),
               ElementsAre(std::pair("n1", 1u), std::pair("n1", 1u)));
-  EXPECT_EQ(named({{"n1", 1}, {"n7", 1}}).status.message(),
-            "host n7 is no node of Slurm job 7: name nodes of the job, or set CUSPAN_BATCH=off to "
-            "reach any host by ssh");
+  EXPECT_EQ(
+      named({{"n1", 1}, {"n7", 1}}).status.message(),
+      "host n7 is not a node of Slurm job 7: name nodes of the job, or set CUSPAN_BATCH=off to "
+      "reach any host by ssh");
   EXPECT_THAT(named({{"n2", 1}}).status.message(), HasSubstr("job 7 has no GPUs on host n2"));
   EXPECT_THAT(Hosts(named({{"n2", 1}}, "soft")), ElementsAre(std::pair("n2", 1u)));
   job.counts_gpus = false;

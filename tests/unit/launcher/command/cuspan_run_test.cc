@@ -261,7 +261,7 @@ TEST(CuspanRun, AProgramThatCannotBeExecutedIsOneLine) {
   EXPECT_THAT(binary.err, HasSubstr("cannot execute binary file"));
   const Outcome script = run("#!/no/such/interpreter\n");
   EXPECT_EQ(script.exit_status, 126);
-  EXPECT_THAT(script.err, HasSubstr("its interpreter /no/such/interpreter is not there"));
+  EXPECT_THAT(script.err, HasSubstr("its interpreter /no/such/interpreter does not exist"));
   // A file without "#!" is run by the shell, with its arguments.
   const Outcome lines = run("echo \"$0 has $#\"\n");
   EXPECT_EQ(lines.exit_status, 0) << lines.err;
@@ -419,14 +419,14 @@ TEST(CuspanRun, NoSecretIsOnACommandLine) {
 
 class WrongHello : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
-INSTANTIATE_TEST_SUITE_P(Launcher, WrongHello,
-                         testing::Values(std::pair("secret", "does not know this run's secret"),
-                                         std::pair("hash", "different versions of cuspan"),
-                                         std::pair("bell",
-                                                   "a bell that is not sealed shared memory"),
-                                         std::pair("op", "expected ClientHello and got op 13"),
-                                         std::pair("garbage", "frame magic is 0x5a5a")),
-                         [](const auto& info) { return info.param.first; });
+INSTANTIATE_TEST_SUITE_P(
+    Launcher, WrongHello,
+    testing::Values(std::pair("secret", "does not know this run's secret"),
+                    std::pair("hash", "different versions of cuspan"),
+                    std::pair("bell", "the memory of a bell is not sealed against resizing"),
+                    std::pair("op", "expected ClientHello and got op 13"),
+                    std::pair("garbage", "frame magic is 0x5a5a")),
+    [](const auto& info) { return info.param.first; });
 
 TEST_P(WrongHello, IsRefusedWithTheReason) {
   const Outcome outcome = RunApp({}, {kClient, "hello", GetParam().first});

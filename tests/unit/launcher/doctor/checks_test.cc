@@ -343,7 +343,7 @@ TEST_F(ChecksTest, Links) {
 
   Reached lost;
   lost.host = "a";
-  lost.problem = "10.0.0.1:4242 can not be reached: Connection refused";
+  lost.problem = "10.0.0.1:4242 cannot be reached: Connection refused";
   other().reached = {lost};
   EXPECT_THAT(Found(), ElementsAre("connection-blocked b"));
   EXPECT_THAT(Message(), HasSubstr("from b to a (10.0.0.1:4242"));

@@ -99,7 +99,7 @@ TEST_F(DoctorListener, IsOnlyItself) {
   EXPECT_THAT(ReachAll({other})[0].problem, HasSubstr(target_.places[0]));
   EXPECT_EQ(ReachAll({{"n1", {}, passwords_}})[0].problem, "it has no address");
   listener_.reset();
-  EXPECT_THAT(Measure(target_, 1).problem, HasSubstr("can not be reached"));
+  EXPECT_THAT(Measure(target_, 1).problem, HasSubstr("cannot be reached"));
 }
 
 TEST(DoctorChild, IsHeardAndEnded) {

@@ -106,7 +106,7 @@ TEST_F(ProgramCheck, AStartThatFailsIsExplained) {
   EXPECT_EQ(explain(Write("data", std::string("\0\1", 2)), ENOEXEC),
             std::pair(Code::kRefused, std::string("x: cannot execute binary file")));
   EXPECT_THAT(explain(Write("script", "#! /no/such/shell -e\n"), ENOENT).second,
-              HasSubstr("x: its interpreter /no/such/shell is not there"));
+              HasSubstr("x: its interpreter /no/such/shell does not exist"));
   EXPECT_THAT(explain(Write("script", "#!/bin/sh\r\n"), ENOENT).second,
               HasSubstr("carriage return"));
   EXPECT_EQ(explain("/proc/self/exe", ENOENT).first, Code::kRefused);

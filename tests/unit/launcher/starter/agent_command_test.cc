@@ -38,8 +38,8 @@ TEST(ExplainUnreached, HasTheWordsOfEachHost) {
             "host a cannot be reached: ssh: connect to host a port 22: Connection refused; "
             "host n1 cannot be reached: me@n1: Permission denied (publickey).");
   EXPECT_EQ(ExplainUnreached({"Host key verification failed."}, kPlan),
-            "a host cannot be reached: Host key verification failed.; cuspan doctor with the same "
-            "hosts says which one");
+            "a host cannot be reached: Host key verification failed.; run cuspan doctor with the "
+            "same hosts to find it");
   EXPECT_EQ(ExplainUnreached({"Host key verification failed."}, Plan{{{"localhost", 0}, {"n2"}}}),
             "host n2 cannot be reached: Host key verification failed.");
 }
@@ -51,7 +51,7 @@ TEST(CheckRemoteShell, NamesOneThatIsNotThere) {
   EXPECT_TRUE(CheckRemoteShell(plan, options, environment).ok());
   options.remote_shell = "no-such-shell -p 22";
   EXPECT_EQ(CheckRemoteShell(plan, options, environment).message(),
-            "the remote shell, by which other hosts are reached: no-such-shell: command not found; "
+            "the remote shell for other hosts cannot be used: no-such-shell: command not found; "
             "install it, or name another one with --remote-shell");
   plan.relay = RelayKind::kUcx;
   options.remote_shell = "env ssh";

@@ -125,7 +125,7 @@ TEST(OpenMpiNames, RefuseAHostThatItWouldTakeForThisOne) {
   EXPECT_TRUE(check("g", "h.a").ok());
   EXPECT_TRUE(check("g.b", "g.a").ok());
   EXPECT_TRUE(check("g.b", "g").ok());
-  EXPECT_THAT(check("g", "g.a").message(), HasSubstr("name it by its full name"));
+  EXPECT_THAT(check("g", "g.a").message(), HasSubstr("use its full name"));
 }
 
 TEST(OpenMpiFolders, AreWhereOpenMpiHasThem) {

@@ -410,7 +410,7 @@ TEST(ControlSocket, WaitsForAListenerThatTakesNobodyForSoLong) {
       continue;
     }
     EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
-    EXPECT_THAT(client.status().message(), HasSubstr("it takes no connection"));
+    EXPECT_THAT(client.status().message(), HasSubstr("it accepts no connection"));
     break;
   }
 }

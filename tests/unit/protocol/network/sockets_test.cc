@@ -43,7 +43,7 @@ TEST(Network, AnInterfaceThatIsNotThereIsNamed) {
     const Result<Listener> listener = Listener::Open(1);
     ASSERT_FALSE(listener.ok()) << names;
     EXPECT_EQ(listener.status().message(),
-              Format("no network interface of this host is one of NCCL_SOCKET_IFNAME={}", names));
+              Format("this host has no network interface of NCCL_SOCKET_IFNAME={}", names));
   }
 }
 

@@ -114,7 +114,7 @@ TEST_F(LaunchTest, AModuleGoesWithWhatWasMadeOfItsKernels) {
   gpu.Let(kStream);
   EXPECT_EQ(ReadWord(stream, block), 2 * kFlood);
   EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // The worker has unloaded the module.
-  EXPECT_EQ(Batches(), before) << "launches of kernels that go are handed over one by one";
+  EXPECT_EQ(Batches(), before) << "launches of kernels that go are submitted one by one";
   module_ = add_ = 0;
   FloodOnce();
   before = Batches();

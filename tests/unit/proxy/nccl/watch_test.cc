@@ -127,7 +127,7 @@ TEST(Watch, RanksThatDisagreeAreNamed) {
   const RankId same = NewId();
   const auto one = Come(same, 1, 2);
   const auto again = Come(same, 1, 2);
-  EXPECT_EQ(one->AwaitAll().message(), "two ranks say that they are rank 1");
+  EXPECT_EQ(one->AwaitAll().message(), "two ranks have the number 1");
 }
 
 TEST(Watch, ARankThatIsLostBeforeAllHaveComeEndsTheWaiting) {
@@ -139,7 +139,7 @@ TEST(Watch, ARankThatIsLostBeforeAllHaveComeEndsTheWaiting) {
   const Status all = waiting.get();
   EXPECT_EQ(all.code(), StatusCode::kUnavailable);
   EXPECT_NE(all.message().find("rank 1 on host"), std::string::npos) << all.message();
-  EXPECT_NE(all.message().find("while the communicator was made"), std::string::npos);
+  EXPECT_NE(all.message().find("while the communicator was created"), std::string::npos);
 }
 
 TEST(Watch, ALostRankIsToldToAllOthers) {
@@ -185,7 +185,7 @@ TEST(Watch, OneTooManyIsRefused) {
   const RankId id = NewId();
   const auto watches = ComeAll(id, 2);
   const Status all = Come(id, 1, 2)->AwaitAll();
-  EXPECT_EQ(all.message(), "all ranks of the communicator had come already");
+  EXPECT_EQ(all.message(), "all ranks of the communicator have already joined");
 }
 
 TEST(Watch, PartsHaveTheirOwnMembers) {

@@ -195,7 +195,7 @@ TEST(Faults, AGroupThatFailsLeavesNoCommunicator) {
   EXPECT_EQ(ncclCommInitRankConfig(&communicator, 2, id, 2, nullptr), nccl::kInvalidArgument);
   EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidArgument);
   EXPECT_EQ(communicator, nullptr);
-  EXPECT_STREQ(ncclGetLastError(nullptr), "there is no rank 2 of 2");
+  EXPECT_STREQ(ncclGetLastError(nullptr), "no rank 2 in a communicator of 2");
 }
 
 TEST(Faults, OfTwoRanksThatAreTheSameTheGroupFails) {
@@ -216,7 +216,8 @@ TEST(Faults, OfTwoRanksThatAreTheSameTheGroupFails) {
   }
   const int refused = errors[0] == nccl::kInProgress ? 1 : 0;
   EXPECT_EQ(errors[refused], nccl::kInvalidUsage);
-  EXPECT_STREQ(ncclGetLastError(communicators[refused]), "there are two ranks 0 with the same id");
+  EXPECT_STREQ(ncclGetLastError(communicators[refused]),
+               "two ranks have the number 0 and the same id");
   for (Handle* const communicator : communicators) EXPECT_NCCL(ncclCommAbort(communicator));
 }
 

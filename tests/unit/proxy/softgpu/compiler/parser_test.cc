@@ -133,7 +133,7 @@ TEST(Body, NamesTheLineOfBadStatements) {
       {"add.f32 %f1, %f2, 1;", StatusCode::kInvalid, "integer constant"},
       {"frobnicate.b32 %r1;", StatusCode::kUnsupported, "frobnicate.b32"},
       {"add.wild.s32 %r1, %r2, %r3;", StatusCode::kUnsupported, ".wild"},
-      {"mov.u32 %r1, %r2[0];", StatusCode::kInvalid, "no variable"},
+      {"mov.u32 %r1, %r2[0];", StatusCode::kInvalid, "not a variable"},
       {"mov.u32 %r1, outside[1];", StatusCode::kUnsupported, "element 1 of 'outside'"},
       {"mov.u32 %r1, outside[x];", StatusCode::kInvalid, "index"},
       {"bra NOWHERE;", StatusCode::kInvalid, "NOWHERE"},

@@ -184,18 +184,18 @@ TEST_F(FaultTest, CheckedKernelsWorkAsOthers) {
 TEST_F(FaultTest, CheckingNamesKernelThreadAndAddress) {
   EXPECT_EXIT(StoreAt(2 * kMiB + 8, CUDA_ERROR_ILLEGAL_ADDRESS), testing::ExitedWithCode(0),
               "kernel StoreAt: block \\(1,0,0\\), thread \\(3,0,0\\): .*PTX line [0-9]+: "
-              "'st.global.u32': 4 bytes written at 0x[0-9a-f]+: 8 bytes behind the end of the "
-              "2097152 at 0x[0-9a-f]+.*ILLEGAL_ADDRESS");
+              "'st.global.u32': 4 bytes written at 0x[0-9a-f]+: 8 bytes beyond the end of the "
+              "2097152 bytes at 0x[0-9a-f]+.*ILLEGAL_ADDRESS");
 }
 
 TEST_F(FaultTest, CheckingSeesAnAccessThatIsPartlyOutside) {
   EXPECT_EXIT(StoreAt(2 * kMiB - 2, CUDA_ERROR_MISALIGNED_ADDRESS), testing::ExitedWithCode(0),
-              "no multiple of 4.*MISALIGNED_ADDRESS");
+              "not a multiple of 4.*MISALIGNED_ADDRESS");
 }
 
 TEST_F(FaultTest, CheckingSeesMisalignedAccesses) {
   EXPECT_EXIT(StoreAt(17, CUDA_ERROR_MISALIGNED_ADDRESS), testing::ExitedWithCode(0),
-              "thread \\(3,0,0\\).*no multiple of 4.*MISALIGNED_ADDRESS");
+              "thread \\(3,0,0\\).*not a multiple of 4.*MISALIGNED_ADDRESS");
 }
 
 void SharedAt(int index, CUresult expected) {

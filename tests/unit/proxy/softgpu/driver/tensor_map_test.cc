@@ -119,7 +119,7 @@ TEST_F(TensorMapTest, KernelsFault) {
   };
   const CUtensorMap none{};
   EXPECT_EXIT(run(none, CUDA_ERROR_ILLEGAL_INSTRUCTION), testing::ExitedWithCode(0),
-              "kernel load: .*these bytes are no tensor map");
+              "kernel load: .*the memory holds no tensor map");
   CUtensorMap nowhere{};
   EXPECT_CUDA(Encode(&nowhere, 0x10000));
   EXPECT_EXIT(run(nowhere, CUDA_ERROR_ILLEGAL_ADDRESS), testing::ExitedWithCode(0),
