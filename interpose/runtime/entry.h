@@ -1,6 +1,6 @@
 // Wrapper around every function of the libcudart replacement: Answer() returns an error after
 // shutdown, and stores failures for cudaGetLastError. Wrappers for the arguments are common to all
-// replaced libraries (calls/ways_in.h):
+// replaced libraries (calls/base/ways_in.h):
 //
 //   CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 //     return Answer([&]() -> Error {

@@ -2,7 +2,7 @@
 import dataclasses
 import re
 
-# In this order at each place: text in which "//" and "#" are no comments, then comments.
+# Tried in this order at each position: strings and characters, then comments.
 C_TOKENS = re.compile(
     r'R"(?P<raw>[^()\\ ]{0,16})\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\''
     r"|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)", re.DOTALL)
@@ -16,13 +16,13 @@ HASH_SUFFIXES = {".py", ".sh", ".cmake", ".table", ".txt"}
 
 @dataclasses.dataclass
 class Comment:
-    """One comment: all its lines, without what marks them as a comment."""
-    line: int  # Of its first line, from 1.
+    """One comment: all its lines, without their markers."""
+    line: int  # First line, counted from 1.
     lines: int
-    start: int  # Where it begins and ends in the file's text.
+    start: int  # Range in the file's text.
     end: int
     column: int
-    alone: bool  # Nothing but the comment stands on its lines.
+    alone: bool  # True without code on its lines.
     marker: str  # "//", "#", "/*" or '"""'
     text: str
 
@@ -33,7 +33,7 @@ def _body(raw, marker):
 
 
 def comments_of(text, suffix):
-    """The comments of a source's text, in order. Lines of comment that follow one another are one comment."""
+    """The comments of a source's text, in order. Consecutive lines of comment are one comment."""
     tokens = C_TOKENS if suffix in C_SUFFIXES else HASH_TOKENS
     marker = "//" if suffix in C_SUFFIXES else "#"
     found = []

@@ -22,7 +22,7 @@ struct Capture {
 
 namespace {
 
-GraphTable& TableOf(Session& session) { return session.TableOf<GraphTable>(); }
+GraphTable& TableOfGraphs(Session& session) { return session.TableOf<GraphTable>(); }
 
 std::shared_ptr<Capture> FindCapture(const GraphTable& table, std::uint64_t stream)
     CUSPAN_REQUIRES(table.mutex) {
@@ -193,9 +193,10 @@ Error AboutCapture(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-    GraphTable& table = TableOf(session);
+    GraphTable& table = TableOfGraphs(session);
     const MutexLock lock(table.mutex);
-    return use(session, table, target);
+    // Called by name: for a call with (), clang 16 compares the mutex of the wrong argument.
+    return use.operator()(session, table, target);
   });
 }
 
@@ -227,7 +228,7 @@ Error UpdateDependencies(GraphTable& table, const StreamTarget& target, const CU
 }  // namespace
 
 Error RefuseCapture(Session& session, const StreamTarget& target) {
-  GraphTable& table = TableOf(session);
+  GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
   CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
@@ -237,7 +238,7 @@ Error RefuseCapture(Session& session, const StreamTarget& target) {
 }
 
 Error RefuseCaptureOnDevice(Session& session, int device) {
-  GraphTable& table = TableOf(session);
+  GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   ForgetGone(session, table);
   bool refused = false;
@@ -251,7 +252,7 @@ Error RefuseCaptureOnDevice(Session& session, int device) {
 }
 
 Error RefuseUnsafe(Session& session) {
-  GraphTable& table = TableOf(session);
+  GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   ForgetGone(session, table);
   bool refused = false;
@@ -266,7 +267,7 @@ Error RefuseUnsafe(Session& session) {
 Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
                   bool* captured) {
   *captured = false;
-  GraphTable& table = TableOf(session);
+  GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
   CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
@@ -284,7 +285,7 @@ Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& 
 
 Error CaptureRecord(Session& session, const StreamTarget& target, CUevent event, bool* captured) {
   *captured = false;
-  GraphTable& table = TableOf(session);
+  GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
   CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
@@ -299,7 +300,7 @@ Error CaptureRecord(Session& session, const StreamTarget& target, CUevent event,
 
 Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, bool* captured) {
   *captured = false;
-  GraphTable& table = TableOf(session);
+  GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   std::shared_ptr<Capture> capture;
   CUSPAN_RETURN_IF_FAILED(CaptureFor(session, table, target, &capture));
@@ -330,14 +331,14 @@ Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, b
 
 bool IsCaptured(Session& session, CUevent event) {
   if (!AnyCapture(session)) return false;
-  const GraphTable& table = TableOf(session);
+  const GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   return CaptureOfRecord(table, event) != nullptr;
 }
 
 Error RefuseCapturedEvent(Session& session, CUevent event) {
   if (!AnyCapture(session)) return CUDA_SUCCESS;
-  const GraphTable& table = TableOf(session);
+  const GraphTable& table = TableOfGraphs(session);
   const MutexLock lock(table.mutex);
   const std::shared_ptr<Capture> capture = CaptureOfRecord(table, event);
   if (capture == nullptr) return CUDA_SUCCESS;
@@ -349,7 +350,7 @@ CaptureState CaptureOf(const StreamTarget& target) {
   CaptureState out;
   Session* const session = Session::IfStarted();
   if (session == nullptr || !AnyCapture(*session)) return out;
-  const GraphTable& table = TableOf(*session);
+  const GraphTable& table = TableOfGraphs(*session);
   const MutexLock lock(table.mutex);
   const std::shared_ptr<Capture> capture = FindCapture(table, target.stream);
   if (capture == nullptr) return out;

@@ -6,7 +6,7 @@
 namespace cuspan {
 
 // Describes a node allocating memory, with its address in `parameters`; or a node freeing memory.
-// Graphs::mutex is held.
+// GraphTable::mutex is held.
 Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* parameters, Work* work);
 Error DescribeFree(const NewNode& place, void* memory, Work* work);
 // True if the graph or a child graph has memory nodes. Then, same as in CUDA, its nodes and edges

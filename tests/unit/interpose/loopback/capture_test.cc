@@ -2,7 +2,7 @@
 #include <future>
 #include <thread>
 
-#include "interpose/calls/base/ways_in.h"
+#include "interpose/calls/graph/capture.h"
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
