@@ -213,7 +213,7 @@ TEST(OpenMpiExplain, HasTheWordsOfAShellThatNamesNoHost) {
       "This usually is caused by n1:\n"
       "--------------------------------------------------------------------------\n";
   EXPECT_THAT(OpenMpi().Explain(output, TwoHosts()),
-              HasSubstr("a host cannot be reached: sh: 1: orted: not found; cuspan doctor"));
+              HasSubstr("a host cannot be reached: sh: 1: orted: not found; run cuspan doctor"));
 }
 
 // Open MPI hangs in this case.
