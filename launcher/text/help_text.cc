@@ -168,7 +168,7 @@ std::string CommandHelp(const CLI::App& command) {
   for (const OptionGroup& group : VisibleGroups(command)) {
     text += Format("\n{}:\n", group.title);
     for (const CLI::Option* option : group.options)
-      text += Entry(Term(*option), option->get_description());
+      text += Entry(Term(*option), FullDescription(*option));
   }
   return text;
 }

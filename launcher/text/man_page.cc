@@ -116,12 +116,7 @@ std::string OptionEntry(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : OptionNames(option))
     names += (names.empty() ? "" : ", ") + Bold(name);
-  std::string text = option.get_description();
-  std::string others;
-  for (const CLI::Option* other : option.get_excludes())
-    others += (others.empty() ? "" : ", ") + other->get_name();
-  if (!others.empty()) text += Format("; not with {}", others);
-  return ".TP\n" + names + Synopsis(ValueSuffix(option)) + "\n" + Filled(text);
+  return ".TP\n" + names + Synopsis(ValueSuffix(option)) + "\n" + Filled(FullDescription(option));
 }
 
 std::string OptionEntries(const CLI::App& command) {

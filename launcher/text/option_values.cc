@@ -117,6 +117,14 @@ std::string ValueSuffix(const CLI::Option& option) {
   return Optional(option.get_type_name()) ? Format("[={}]", names) : " " + names;
 }
 
+std::string FullDescription(const CLI::Option& option) {
+  std::string text = option.get_description();
+  std::string others;
+  for (const CLI::Option* other : option.get_excludes())
+    others += (others.empty() ? "" : ", ") + other->get_name();
+  return others.empty() ? text : Format("{}; not with {}", text, others);
+}
+
 std::vector<std::string> OptionNames(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);

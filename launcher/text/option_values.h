@@ -63,6 +63,8 @@ std::vector<std::string> LiteralValues(std::string_view values);
 std::string ValueSuffix(const CLI::Option& option);
 // Values of an option without marks of an optional value: "SECONDS"; "" for a flag.
 std::string ValueNames(const CLI::Option& option);
+// Description of an option, with the options excluded by it.
+std::string FullDescription(const CLI::Option& option);
 // "-n" and "--np", in this order.
 std::vector<std::string> OptionNames(const CLI::Option& option);
 

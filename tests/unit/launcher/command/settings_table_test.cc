@@ -151,6 +151,7 @@ TEST(SettingsTable, HelpHasEachValue) {
         "\n  --policy local-first|pack|spread|fastest|pair\n", "\n  --device auto|cuda|soft\n",
         "\n  --priority low|normal|high|N\n", "\n  --stats ", "\n  -n, --np N "})
     EXPECT_THAT(help, HasSubstr(part));
+  EXPECT_THAT(help, HasSubstr("; not with --wait\n"));
   for (const char* title : {"GPUs", "Sharing GPUs", "Hosts", "MPI programs", "Output and checks"})
     EXPECT_THAT(help, HasSubstr(Format("\n\n{}:\n", title)));
 }
