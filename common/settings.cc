@@ -9,49 +9,9 @@ namespace cuspan {
 namespace {
 
 constexpr Setting kAll[] = {
-    settings::kLog,
-    settings::kLogFormat,
-    settings::kDevice,
-    settings::kSameNode,
-    settings::kStagingBuffers,
-    settings::kStagingBytes,
-    settings::kSendsInFlight,
-    settings::kLanes,
-    settings::kRelay,
-    settings::kSecure,
-    settings::kMetrics,
-    settings::kBatch,
-    settings::kHeartbeat,
-    settings::kPipeline,
-    settings::kPeerMemory,
-    settings::kNccl,
-    settings::kManaged,
-    settings::kStrict,
-    settings::kStats,
-    settings::kLeases,
-    settings::kLeaseFolder,
-    settings::kShareFolder,
-    settings::kMpsControl,
-    settings::kKernelTimes,
-    settings::kLeaseLog,
-    settings::kGpusPerRank,
-    settings::kMpirunArguments,
-    settings::kSoftGpus,
-    settings::kSoftVisible,
-    settings::kSoftMemory,
-    settings::kSoftName,
-    settings::kSoftCapability,
-    settings::kSoftThreads,
-    settings::kSoftModel,
-    settings::kSoftTier,
-    settings::kSoftInstructions,
-    settings::kSoftWatchdog,
-    settings::kSoftCheck,
-    settings::kSoftSchedule,
-    settings::kSoftRate,
-    settings::kSoftCopyRate,
-    settings::kSoftCache,
-    settings::kSoftCacheBytes,
+#define CUSPAN_SETTING(name, ...) settings::name,
+#include "common/settings.def"
+#undef CUSPAN_SETTING
 };
 
 Result<std::uint64_t> Parse(const Setting& setting, std::uint64_t lowest, std::uint64_t highest,
@@ -79,8 +39,30 @@ Result<std::uint64_t> Parse(const Setting& setting, std::uint64_t lowest, std::u
 
 std::span<const Setting> AllSettings() { return kAll; }
 
+const char* Title(SettingGroup group) {
+  switch (group) {
+    case SettingGroup::kGpus:
+      return "GPUs";
+    case SettingGroup::kSharing:
+      return "Sharing GPUs";
+    case SettingGroup::kHosts:
+      return "Hosts";
+    case SettingGroup::kMpi:
+      return "MPI programs";
+    case SettingGroup::kOutput:
+      return "Output and checks";
+    case SettingGroup::kTransfers:
+      return "Memory and transfers";
+    case SettingGroup::kSoftware:
+      return "Software GPU";
+    case SettingGroup::kInternal:
+      break;
+  }
+  return "";
+}
+
 const char* SettingText(const Setting& setting) {
-  const char* text = std::getenv(setting.name);
+  const char* text = *setting.name == '\0' ? nullptr : std::getenv(setting.name);
   return text == nullptr || *text == '\0' ? setting.default_value : text;
 }
 

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "common/format.h"
+#include "launcher/text/command_description.h"
+#include "launcher/text/option_values.h"
 
 namespace cuspan {
 namespace {
@@ -25,23 +27,9 @@ struct CommandWords {
 
 // The description without its details.
 std::string Brief(const std::string& description) {
-  std::string brief = description.substr(0, description.find_first_of(":;("));
+  std::string brief = description.substr(0, description.find_first_of(":;(["));
   while (brief.ends_with(' ')) brief.pop_back();
   return brief;
-}
-
-std::vector<std::string> FixedValues(const std::string& type) {
-  std::vector<std::string> values;
-  for (std::size_t begin = 0; begin <= type.size();) {
-    const std::size_t end = std::min(type.find('|', begin), type.size());
-    const std::string word = type.substr(begin, end - begin);
-    const bool fixed = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || c == '-';
-    });
-    if (fixed) values.push_back(word);
-    begin = end + 1;
-  }
-  return values;
 }
 
 CommandWords WordsOf(const CLI::App& command, bool is_root) {
@@ -52,12 +40,11 @@ CommandWords WordsOf(const CLI::App& command, bool is_root) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_group().empty()) continue;  // Hidden options are not in --help either.
     OptionWords known;
-    for (const std::string& name : option->get_snames()) known.names.push_back("-" + name);
-    for (const std::string& name : option->get_lnames()) known.names.push_back("--" + name);
+    known.names = OptionNames(*option);
     if (known.names.empty()) continue;
     known.has_value = option->get_items_expected_max() > 0;
-    known.type = known.has_value ? option->get_type_name() : "";
-    known.values = FixedValues(known.type);
+    known.type = known.has_value ? ValueNames(*option) : "";
+    known.values = LiteralValues(known.type);
     known.description = Brief(option->get_description());
     words.options.push_back(std::move(known));
   }
@@ -66,7 +53,7 @@ CommandWords WordsOf(const CLI::App& command, bool is_root) {
 
 std::vector<CommandWords> AllWords(const CLI::App& app) {
   std::vector<CommandWords> all = {WordsOf(app, true)};
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* command : app.get_subcommands(AnyCommand))
     all.push_back(WordsOf(*command, false));
   return all;
 }

@@ -5,157 +5,157 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <span>
-#include <sstream>
-#include <thread>
+#include <cstddef>
+#include <utility>
 
 #include "common/settings.h"
+#include "launcher/command/cluster_line.h"
 #include "launcher/command/completion.h"
+#include "launcher/command/run_line.h"
+#include "launcher/text/command_description.h"
+#include "launcher/text/help_text.h"
 #include "launcher/text/man_page.h"
 #include "launcher/text/nearest.h"
+#include "launcher/text/option_values.h"
 #include "launcher/text/parse_errors.h"
-#include "launcher/text/words.h"
-#include "protocol/channel/channel.h"
 
 namespace cuspan {
 namespace {
 
-// Options of a program that uses MPI, not yet checked.
-struct MpiTexts {
-  std::string ranks;
-  std::string devices_a_rank;
-  std::string hosts;
-  std::string mpirun = "mpirun";
+constexpr const char* kVersionLine = "cuspan " CUSPAN_VERSION "\n";
+constexpr const char* kVariablesTopic = "variables";
+
+struct LineWords {
+  std::vector<std::string> own;      // Words for cuspan.
+  std::vector<std::string> program;  // Words after the first "--".
+  bool separated = false;            // The line has a "--".
 };
 
-// Options as written by the user, not yet checked.
-struct Texts {
-  GpuRequestTexts request;
-  std::string hosts;
-  std::string hostfile;
-  std::string device = SettingText(settings::kDevice);
-  std::string same_node = SettingText(settings::kSameNode);
-  std::string mpirun_arguments;
-  std::string remote_shell;
-  std::string remote_prefix;
-  std::string relay = SettingText(settings::kRelay);
-  std::string secure = SettingText(settings::kSecure);
-  std::string lanes = SettingText(settings::kLanes);
+LineWords SplitAtSeparator(int argc, const char* const* argv) {
+  LineWords words;
+  for (int i = 1; i < argc; ++i) {
+    if (!words.separated && std::string_view(argv[i]) == "--")
+      words.separated = true;
+    else
+      (words.separated ? words.program : words.own).emplace_back(argv[i]);
+  }
+  return words;
+}
+
+// Options and arguments as written by the user, not yet checked.
+struct LineTexts {
+  OptionValues values;
+  std::string target;              // metrics
+  std::vector<std::string> names;  // support
+  std::string shell;               // completion
+  std::string topic;               // help
 };
 
-void AddClusterOptions(CLI::App& command, Texts& texts) {
-  CLI::Option* hosts =
-      command
-          .add_option("--hosts", texts.hosts,
-                      "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)")
-          ->type_name("HOSTS");
-  CLI::Option* hostfile = command
-                              .add_option("--hostfile", texts.hostfile,
-                                          "file with one host per line: HOST, or HOST slots=GPUS")
-                              ->type_name("FILE");
-  hosts->excludes(hostfile);
-  command
-      .add_option("--device", texts.device,
-                  "driver to use: cuda, soft (the software GPU), or auto (cuda where it works)")
-      ->type_name("cuda|soft|auto");
-  command
-      .add_option("--same-node", texts.same_node,
-                  "auto: program and GPU share memory if they are on one node; never: always use "
-                  "agents")
-      ->type_name("auto|never");
-  command
-      .add_option(
-          "--relay", texts.relay,
-          "what brings messages from host to host: mpi; ucx, which needs no mpirun; or auto "
-          "(ucx where it is installed, but for --mpirun-args, and in batch jobs without "
-          "--remote-shell)")
-      ->type_name("mpi|ucx|auto");
-  command
-      .add_option("--secure", texts.secure,
-                  "use no interface between hosts but those that encrypt: auto (WireGuard's), or "
-                  "their names")
-      ->type_name("auto|INTERFACES");
-  command
-      .add_option("--lanes", texts.lanes,
-                  "lanes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
-                  "auto (by the number of cores)")
-      ->type_name("N|auto");
-  command
-      .add_option("--mpirun-args", texts.mpirun_arguments,
-                  "additional arguments for the mpirun that starts the agents")
-      ->type_name("ARGUMENTS");
-  command
-      .add_option("--remote-shell", texts.remote_shell,
-                  "command by which other hosts are reached, called as ssh is")
-      ->type_name("COMMAND");
-  command
-      .add_option(
-          "--remote-prefix", texts.remote_prefix,
-          "directory in which cuspan is installed on other hosts (default: the same as here)")
-      ->type_name("DIR");
+// A line parsed by CLI11.
+struct ParsedLine {
+  const CLI::App& app;
+  const CLI::App& command;
+  const LineTexts& texts;
+  const LineWords& words;
+};
+
+struct Command {
+  const char* name;
+  const char* description;
+  unsigned options;  // Bit of SettingCommands; 0: no options in the table.
+  void (*add_arguments)(CLI::App& command, LineTexts& texts);
+  Result<CommandLine> (*finish)(const ParsedLine& line);
+};
+
+// --- Arguments
+
+void AddNone(CLI::App& command, LineTexts& /*texts*/) { command.allow_extras(); }
+// Remaining words are the command line of a program.
+void AddProgram(CLI::App& command, LineTexts& /*texts*/) { command.prefix_command(); }
+void AddTarget(CLI::App& command, LineTexts& texts) {
+  command.allow_extras();
+  command.add_option("where", texts.target, "[HOST:]PORT, unix:PATH, or a file")
+      ->type_name("WHERE");
+}
+void AddNames(CLI::App& command, LineTexts& texts) {
+  command.allow_extras();
+  command.add_option("names", texts.names, "only these functions");
+}
+void AddShell(CLI::App& command, LineTexts& texts) {
+  command.allow_extras();
+  command.add_option("shell", texts.shell, "bash, zsh or fish")->type_name("SHELL")->required();
+}
+void AddTopic(CLI::App& command, LineTexts& texts) {
+  command.allow_extras();
+  command.add_option("command", texts.topic, "name of a command, or variables");
 }
 
-Result<std::uint32_t> ParseNumber(const std::string& text, const char* option, const char* what) {
-  char* end = nullptr;
-  const unsigned long number = std::strtoul(text.c_str(), &end, 10);
-  if (*end != '\0' || text.empty() || text.front() < '0' || text.front() > '9' || number == 0 ||
-      number > 4096)
-    return Status::Invalid("{} {}: {} 1 to 4096", option, text, what);
-  return static_cast<std::uint32_t>(number);
+// --- Parsed lines
+
+std::vector<std::string> NamesOfCommands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(AnyCommand))
+    names.push_back(command->get_name());
+  return names;
 }
 
-void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
-  command
-      .add_option("-n,--np", texts.ranks, "number of ranks to start: the program is an MPI program")
-      ->type_name("N");
-  command
-      .add_option("--gpus-per-rank", texts.devices_a_rank,
-                  "GPUs per rank (default: every rank sees all GPUs)")
-      ->type_name("N");
-  command
-      .add_option("--app-hosts", texts.hosts,
-                  "hosts on which the ranks run: HOST[:RANKS],… (default: this node)")
-      ->type_name("HOSTS");
-  command
-      .add_option(
-          "--app-mpirun", texts.mpirun,
-          "mpirun command for the program, with options (default: mpirun); in a Slurm job srun, "
-          "too, which places the ranks on the job's nodes")
-      ->type_name("COMMAND");
+std::string ListOf(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
+  return list;
 }
 
-// Checks the MPI options. If each rank has GPUs of its own, sets the number of GPUs in `request`.
-Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuRequest& request) {
-  MpiApp app;
-  if (texts.devices_a_rank.empty()) {
-    CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t each,
-                            SettingNumber(settings::kGpusPerRank, 0, 4096));
-    app.devices_a_rank = static_cast<std::uint32_t>(each);
-  } else {
-    CUSPAN_ASSIGN_OR_RETURN(app.devices_a_rank,
-                            ParseNumber(texts.devices_a_rank, "--gpus-per-rank", "a rank has"));
-  }
-  if (texts.ranks.empty()) {
-    if (!texts.hosts.empty())
-      return Status::Invalid("--app-hosts needs -np: say how many ranks to start");
-    return app;
-  }
-  CUSPAN_ASSIGN_OR_RETURN(app.ranks, ParseNumber(texts.ranks, "-np", "the number of ranks is"));
-  app.mpirun = SplitWords(texts.mpirun);
-  if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command given");
-  if (!texts.hosts.empty()) {
-    CUSPAN_ASSIGN_OR_RETURN(app.hosts, ParseHosts(texts.hosts, "--app-hosts"));
-  }
-  const std::uint64_t needed = std::uint64_t{app.ranks} * app.devices_a_rank;
-  if (needed == 0) return app;
-  if (needed > 4096 || (request.number && *request.number < needed))
-    return Status::Invalid("{} ranks with {} GPUs each need {} GPUs, but the run has {}", app.ranks,
-                           app.devices_a_rank, needed, request.number ? *request.number : 4096);
-  if (!request.number && !request.all) request.number = static_cast<std::uint32_t>(needed);
-  return app;
+// " (did you mean 'run'?)", or empty if no word is near.
+std::string Suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const std::optional<std::string> nearest = Nearest(word, known);
+  return nearest ? Format(" (did you mean '{}'?)", *nearest) : std::string();
+}
+
+CommandLine TextLine(std::string text) {
+  CommandLine line;
+  line.text = std::move(text);
+  return line;
+}
+
+Result<CommandLine> FinishRun(const ParsedLine& parsed) {
+  // The program's words are the last ones, unchanged. Without a separator, the program's command
+  // line starts at the first word other than an option.
+  const std::vector<std::string>& own = parsed.words.own;
+  const auto count = static_cast<std::ptrdiff_t>(parsed.command.remaining().size());
+  std::vector<std::string> program(own.end() - count, own.end());
+  if (!program.empty() && parsed.words.separated) program.emplace_back("--");
+  program.insert(program.end(), parsed.words.program.begin(), parsed.words.program.end());
+  CommandLine line;
+  CUSPAN_ASSIGN_OR_RETURN(line.run, CheckRunOptions(parsed.texts.values, std::move(program)));
+  return line;
+}
+
+// Cluster options of a command without a program.
+Result<ClusterOptions> CheckWithoutProgram(const ParsedLine& parsed) {
+  CUSPAN_ASSIGN_OR_RETURN(ClusterOptions cluster, CheckClusterOptions(parsed.texts.values));
+  if (!parsed.words.program.empty())
+    return Status::Invalid("{0} takes no program; see cuspan {0} --help",
+                           parsed.command.get_name());
+  return cluster;
+}
+
+Result<DevicesOptions> CheckDevicesOptions(const ParsedLine& parsed) {
+  DevicesOptions devices;
+  CUSPAN_ASSIGN_OR_RETURN(devices.cluster, CheckWithoutProgram(parsed));
+  devices.json = parsed.texts.values.Flag(settings::kJson);
+  return devices;
+}
+
+Result<CommandLine> FinishDevices(const ParsedLine& parsed) {
+  CommandLine line;
+  CUSPAN_ASSIGN_OR_RETURN(line.devices, CheckDevicesOptions(parsed));
+  return line;
+}
+
+Result<CommandLine> FinishQueue(const ParsedLine& parsed) {
+  CommandLine line;
+  CUSPAN_ASSIGN_OR_RETURN(line.queue, CheckDevicesOptions(parsed));
+  return line;
 }
 
 // Parses "0.5" or "30".
@@ -169,108 +169,132 @@ Result<std::chrono::milliseconds> ParseEvery(const std::string& text) {
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-void AddTopOptions(CLI::App& command, TopOptions& top, std::string& every) {
-  command.add_flag("--json", top.json, "print JSON, once");
-  command.add_flag("--once", top.once,
-                   "print once (default: on a terminal again and again, until Ctrl-C)");
-  command
-      .add_option("--every", every, "seconds from one time to the next, 0.5 to 3600 (default: 2)")
-      ->type_name("SECONDS");
+Result<CommandLine> FinishTop(const ParsedLine& parsed) {
+  const OptionValues& values = parsed.texts.values;
+  TopOptions top;
+  CUSPAN_ASSIGN_OR_RETURN(top.cluster, CheckWithoutProgram(parsed));
+  CUSPAN_ASSIGN_OR_RETURN(top.every, ParseEvery(values.Text(settings::kEvery)));
+  top.json = values.Flag(settings::kJson);
+  top.once = values.Flag(settings::kOnce);
+  CommandLine line;
+  line.top = std::move(top);
+  return line;
 }
 
-void AddDoctorOptions(CLI::App& command, DoctorOptions& doctor, std::string& limit) {
-  command.add_flag("--json", doctor.json, "print JSON");
-  command
-      .add_option("--timeout", limit,
-                  "seconds within which each host must answer, 1 to 4096 (default: 60)")
-      ->type_name("SECONDS");
-  // Used only by other doctors. Options with an empty group are hidden.
-  command.add_flag("--probe", doctor.probe, "print what this host is")->group("");
-}
-
-Result<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  if (!file || !(content << file.rdbuf()))
-    return Status::Invalid("--hostfile: {} cannot be read, or is empty", path);
-  return content.str();
-}
-
-Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
-  ClusterOptions options;
-  if (!texts.hosts.empty()) {
-    CUSPAN_ASSIGN_OR_RETURN(options.hosts, ParseHosts(texts.hosts));
+Result<CommandLine> FinishMetrics(const ParsedLine& parsed) {
+  NodeMetricsOptions metrics;
+  CUSPAN_ASSIGN_OR_RETURN(metrics.cluster, CheckWithoutProgram(parsed));
+  if (const std::string& target = parsed.texts.target; !target.empty()) {
+    CUSPAN_ASSIGN_OR_RETURN(metrics.target, ParseMetricsTarget(target));
   }
-  if (!texts.hostfile.empty()) {
-    CUSPAN_ASSIGN_OR_RETURN(std::string text, ReadFile(texts.hostfile));
-    CUSPAN_ASSIGN_OR_RETURN(options.hosts, ParseHostfile(text, texts.hostfile));
+  CommandLine line;
+  line.metrics = std::move(metrics);
+  return line;
+}
+
+Result<CommandLine> FinishDoctor(const ParsedLine& parsed) {
+  const OptionValues& values = parsed.texts.values;
+  DoctorOptions doctor;
+  CUSPAN_ASSIGN_OR_RETURN(doctor.cluster, CheckWithoutProgram(parsed));
+  CUSPAN_ASSIGN_OR_RETURN(
+      const std::uint32_t seconds,
+      ParseUpTo4096(values.Text(settings::kTimeout), settings::kTimeout.option, "seconds are"));
+  doctor.limit = std::chrono::seconds(seconds);
+  doctor.json = values.Flag(settings::kJson);
+  doctor.probe = values.Flag(settings::kProbe);
+  CommandLine line;
+  line.doctor = std::move(doctor);
+  return line;
+}
+
+Result<CommandLine> FinishSupport(const ParsedLine& parsed) {
+  if (parsed.words.separated)
+    return Status::Invalid("support runs no program; see cuspan support --help");
+  CommandLine line;
+  line.support = {.names = parsed.texts.names, .json = parsed.texts.values.Flag(settings::kJson)};
+  return line;
+}
+
+// The benchmark parses its options itself.
+Result<CommandLine> FinishBench(const ParsedLine& parsed) {
+  const std::vector<std::string> rest = parsed.command.remaining();
+  BenchOptions bench;
+  if (!rest.empty()) bench.name = rest.front();
+  if (rest.size() > 1) bench.arguments.assign(rest.begin() + 1, rest.end());
+  if (parsed.words.separated) bench.arguments.emplace_back("--");
+  bench.arguments.insert(bench.arguments.end(), parsed.words.program.begin(),
+                         parsed.words.program.end());
+  CommandLine line;
+  line.bench = std::move(bench);
+  return line;
+}
+
+Result<CommandLine> FinishCompletion(const ParsedLine& parsed) {
+  CUSPAN_ASSIGN_OR_RETURN(std::string script, CompletionScript(parsed.app, parsed.texts.shell));
+  return TextLine(std::move(script));
+}
+
+Result<CommandLine> FinishHelp(const ParsedLine& parsed) {
+  const std::string& topic = parsed.texts.topic;
+  if (parsed.texts.values.Flag(settings::kMarkdown)) return TextLine(SettingsDocument());
+  if (topic.empty()) return TextLine(ProgramHelp(parsed.app));
+  if (topic == kVariablesTopic) return TextLine(VariablesHelp());
+  for (const CLI::App* command : parsed.app.get_subcommands(AnyCommand))
+    if (topic == command->get_name()) return TextLine(CommandHelp(*command));
+  std::vector<std::string> topics = NamesOfCommands(parsed.app);
+  topics.emplace_back(kVariablesTopic);
+  return Status::NotFound("no help on '{}'{}; there is help on {}", topic,
+                          Suggestion(topic, topics), ListOf(topics));
+}
+
+Result<CommandLine> FinishVersion(const ParsedLine& /*parsed*/) { return TextLine(kVersionLine); }
+
+constexpr Command kCommands[] = {
+    {"run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]", kOnRun, AddProgram,
+     FinishRun},
+    {"devices", "list the GPUs available to a run, and the runs holding them", kOnDevices, AddNone,
+     FinishDevices},
+    {"queue", "list the runs holding GPUs or waiting for them, in order", kOnQueue, AddNone,
+     FinishQueue},
+    {"top", "show the activity of runs with shared GPUs: GPU time, waits and memory", kOnTop,
+     AddNone, FinishTop},
+    {"metrics",
+     "print metrics of the hosts' GPUs, and of the runs holding them, for Prometheus: cuspan "
+     "metrics [OPTIONS] [WHERE]; with WHERE, as for run --metrics, serve them",
+     kOnMetrics, AddTarget, FinishMetrics},
+    {"doctor", "report everything a run would need and not find, each with a remedy", kOnDoctor,
+     AddNone, FinishDoctor},
+    {"support",
+     "list the supported functions of CUDA, NVML and NCCL: cuspan support [OPTIONS] [NAMES]",
+     kOnSupport, AddNames, FinishSupport},
+    {"bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks", 0,
+     AddProgram, FinishBench},
+    {"completion", "print the script for completion of cuspan's command line in a shell", 0,
+     AddShell, FinishCompletion},
+    {"version", "print the version", 0, AddNone, FinishVersion},
+    {"help", "print the help of a command, or the variables: cuspan help [COMMAND|variables]",
+     kOnHelp, AddTopic, FinishHelp},
+};
+
+void AddCommands(CLI::App& app, LineTexts& texts) {
+  for (const Command& row : kCommands) {
+    CLI::App* command = app.add_subcommand(row.name, row.description);
+    if (row.options != 0) texts.values.AddTo(*command, row.options);
+    row.add_arguments(*command, texts);
+    AddHelpOption(*command);
   }
-  CUSPAN_ASSIGN_OR_RETURN(options.request, CheckGpuRequest(texts.request));
-  if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
-    return Status::Invalid("--device must be auto, cuda or soft, not '{}'", texts.device);
-  options.device = texts.device;
-  Result<SameNode> same_node = ParseSameNode(texts.same_node);
-  if (!same_node.ok()) return Status::Invalid("--{}", same_node.status().message());
-  options.same_node = *same_node;
-  // Every agent reads these settings; checking them here reports an error only once.
-  if (const Result<ChannelLayout> layout = ChannelLayout::FromSettings(); !layout.ok())
-    return layout.status();
-  if (const Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
-      !sends.ok())
-    return sends.status();
-  const Result<std::uint32_t> lanes = ParseLanes(texts.lanes, std::thread::hardware_concurrency());
-  if (!lanes.ok()) return Status::Invalid("--{}", lanes.status().message());
-  options.lanes = *lanes;
-  const Result<std::optional<RelayKind>> relay = ParseRelay(texts.relay);
-  if (!relay.ok()) return Status::Invalid("--{}", relay.status().message());
-  options.relay = *relay;
-  const Result<SecurePolicy> secure = ParseSecure(texts.secure);
-  if (!secure.ok()) return Status::Invalid("--{}", secure.status().message());
-  options.secure = *secure;
-  if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')
-    options.mpirun = mpirun;
-  options.remote_shell = texts.remote_shell;
-  options.remote_prefix = texts.remote_prefix;
-  if (!options.remote_prefix.empty() && options.remote_prefix.front() != '/')
-    return Status::Invalid("--remote-prefix {}: an absolute path is needed", options.remote_prefix);
-  const char* more = SettingText(settings::kMpirunArguments);
-  options.mpirun_arguments =
-      SplitWords(texts.mpirun_arguments.empty() ? more : texts.mpirun_arguments);
-  return options;
+  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit")
+      ->group(kHelpGroup);
+  AddHelpOption(app);
+  AddManualPageOption(app);
 }
 
-std::vector<Setting> Variables() {
-  const std::span<const Setting> settings = AllSettings();
-  std::vector<Setting> variables(settings.begin(), settings.end());
-  variables.push_back({"MPIRUN", "mpirun", "the mpirun of the agents' MPI"});
-  return variables;
-}
-
-std::string VariablesHelp() {
-  std::string text =
-      "Environment variables, with their defaults (an option of the same meaning takes "
-      "precedence):\n";
-  for (const Setting& variable : Variables())
-    text += Format("  {:24} {} [{}]\n", variable.name, variable.help, variable.default_value);
-  return text;
-}
-
-constexpr const char* kVersionLine = "cuspan " CUSPAN_VERSION "\n";
-
-// " (did you mean 'run'?)", or empty if no word is near.
-std::string Suggestion(const std::string& word, const std::vector<std::string>& known) {
-  const std::optional<std::string> nearest = Nearest(word, known);
-  return nearest ? Format(" (did you mean '{}'?)", *nearest) : std::string();
-}
+// --- Errors
 
 // Checks that the first of `words` is a command, or an option allowed without one.
 Status CheckCommand(const std::vector<std::string>& words, CLI::App& app) {
-  std::vector<std::string> commands;
-  std::string list;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    commands.push_back(command->get_name());
-    list += (list.empty() ? "" : ", ") + commands.back();
-  }
+  const std::vector<std::string> commands = NamesOfCommands(app);
+  const std::string list = ListOf(commands);
   if (words.empty())
     return Status::NotFound("no command given; the commands are {}; see cuspan --help", list);
   const std::string& word = words.front();
@@ -301,226 +325,42 @@ Status CheckExtras(const CLI::App& command) {
                          command.get_name());
 }
 
-}  // namespace
-
-Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
-  // Words after the first "--" belong to the program and are not parsed.
-  std::vector<std::string> own;
-  std::vector<std::string> command;
-  bool separated = false;
-  for (int i = 1; i < argc; ++i) {
-    if (!separated && std::string_view(argv[i]) == "--")
-      separated = true;
-    else
-      (separated ? command : own).emplace_back(argv[i]);
-  }
-
-  // Many users try "help COMMAND" first.
-  if (!own.empty() && own.front() == "help") {
-    own.erase(own.begin());
-    own.emplace_back("--help");
-  }
-
-  CLI::App app("Runs unmodified CUDA programs on the GPUs of a whole cluster.", "cuspan");
-  app.require_subcommand(1);
-  app.set_help_flag("-h,--help", "print this help and exit");
-  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit");
-  app.footer(VariablesHelp());
-  Texts texts;
-  RunOptions run;
-  MpiTexts mpi;
-  std::string trace;
-  std::string metrics = SettingText(settings::kMetrics);
-  DevicesOptions devices;
-  TopOptions top;
-  std::string every = "2";
-  DoctorOptions doctor;
-  std::string doctor_limit = "60";
-
-  CLI::App* run_command =
-      app.add_subcommand("run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  AddGpuRequestOptions(*run_command, texts.request);
-  AddClusterOptions(*run_command, texts);
-  run_command->add_flag(
-      "--stats", run.statistics,
-      "print what each GPU did, and on which lines a Python program waited for it, on "
-      "stderr, when the program has ended");
-  run_command
-      ->add_option("--trace", trace,
-                   "write a timeline of all transfers and kernels on all hosts to FILE, for "
-                   "Perfetto and Chrome")
-      ->type_name("FILE");
-  run_command
-      ->add_option(
-          "--metrics", metrics,
-          "serve metrics of the run for Prometheus at PORT (of this host; :PORT: of all its "
-          "addresses), HOST:PORT, or unix:PATH; or write them to a file every 15 s, for "
-          "node_exporter")
-      ->type_name("WHERE");
-  run_command->add_flag(
-      "--strict", run.strict,
-      "end the program at the first use of an unsupported feature (exit status 69)");
-  run_command->add_flag("--dry-run", run.dry_run,
-                        "print which agents would be started, and how, but start nothing");
-  AddMpiOptions(*run_command, mpi);
-  run_command->prefix_command();
-  CLI::App* devices_command = app.add_subcommand(
-      "devices", "list the GPUs that a run can use, and the runs that hold them");
-  AddClusterOptions(*devices_command, texts);
-  devices_command->add_flag("--json", devices.json, "print JSON");
-  CLI::App* queue_command =
-      app.add_subcommand("queue", "list the runs that hold GPUs or wait for them, in order");
-  AddClusterOptions(*queue_command, texts);
-  queue_command->add_flag("--json", devices.json, "print JSON");
-  CLI::App* top_command = app.add_subcommand(
-      "top", "show what the runs that share GPUs are doing: their parts, waits and memory");
-  AddClusterOptions(*top_command, texts);
-  AddTopOptions(*top_command, top, every);
-  NodeMetricsOptions node_metrics;
-  std::string node_target;
-  CLI::App* metrics_command = app.add_subcommand(
-      "metrics",
-      "print metrics of the hosts' GPUs, and of the runs that hold them, for Prometheus: cuspan "
-      "metrics [WHERE]; with WHERE, as of run --metrics, serve them");
-  AddClusterOptions(*metrics_command, texts);
-  metrics_command->add_option("where", node_target, "[HOST:]PORT, unix:PATH, or a file")
-      ->type_name("WHERE");
-  CLI::App* doctor_command = app.add_subcommand(
-      "doctor", "say what a run would need and does not find, and what to do about it");
-  AddClusterOptions(*doctor_command, texts);
-  AddDoctorOptions(*doctor_command, doctor, doctor_limit);
-  SupportOptions support;
-  CLI::App* support_command = app.add_subcommand(
-      "support", "list which functions of CUDA and NVML are supported: cuspan support [NAMES]");
-  support_command->add_option("names", support.names, "only these functions");
-  support_command->add_flag("--json", support.json, "print JSON");
-  CLI::App* bench_command = app.add_subcommand(
-      "bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks");
-  bench_command->prefix_command();
-  std::string shell;
-  CLI::App* completion_command = app.add_subcommand(
-      "completion", "print the script by which a shell completes cuspan's command line");
-  completion_command->add_option("shell", shell, "bash, zsh or fish")
-      ->type_name("SHELL")
-      ->required();
-  CLI::App* version_command = app.add_subcommand("version", "print the version");
-  for (CLI::App* command : {devices_command, queue_command, top_command, metrics_command,
-                            doctor_command, support_command, completion_command, version_command})
-    command->allow_extras();  // CheckExtras reports them.
-  AddManualPageOption(app);
-  CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
-
-  CommandLine line;
+// Parses cuspan's own words. The result is set if the line is complete: --help and the like.
+Result<std::optional<CommandLine>> Parse(CLI::App& app, const std::vector<std::string>& own) {
   try {
     // CLI11 expects the words from last to first, and would read -np as -n p.
     std::vector<std::string> reversed(own.rbegin(), own.rend());
     std::replace(reversed.begin(), reversed.end(), std::string("-np"), std::string("--np"));
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
-    line.text = app.help();
-    return line;
+    return std::optional(TextLine(HelpText(app)));
   } catch (const CLI::CallForAllHelp&) {
-    line.text = ManualPage(app, Variables());
-    return line;
+    return std::optional(TextLine(ManualPage(app)));
   } catch (const CLI::CallForVersion&) {
-    line.text = kVersionLine;
-    return line;
+    return std::optional(TextLine(kVersionLine));
   } catch (const CLI::ParseError& error) {
     return Status::Invalid("{}; see cuspan --help", DescribeParseError(error));
   }
-  for (const CLI::App* command : app.get_subcommands())
-    CUSPAN_RETURN_IF_ERROR(CheckExtras(*command));
+  return std::optional<CommandLine>();
+}
 
-  if (version_command->parsed()) {
-    line.text = kVersionLine;
-    return line;
-  }
+}  // namespace
 
-  if (completion_command->parsed()) {
-    CUSPAN_ASSIGN_OR_RETURN(line.text, CompletionScript(app, shell));
-    return line;
-  }
-
-  if (bench_command->parsed()) {
-    // The benchmark parses its options itself.
-    std::vector<std::string> rest = bench_command->remaining();
-    BenchOptions bench;
-    if (!rest.empty()) bench.name = rest.front();
-    if (rest.size() > 1) bench.arguments.assign(rest.begin() + 1, rest.end());
-    if (separated) bench.arguments.emplace_back("--");
-    bench.arguments.insert(bench.arguments.end(), command.begin(), command.end());
-    line.bench = std::move(bench);
-    return line;
-  }
-
-  if (support_command->parsed()) {
-    if (separated) return Status::Invalid("support runs no program; see cuspan support --help");
-    line.support = std::move(support);
-    return line;
-  }
-
-  CUSPAN_ASSIGN_OR_RETURN(ClusterOptions cluster, CheckClusterOptions(texts));
-  for (const CLI::App* looking :
-       {devices_command, queue_command, top_command, metrics_command, doctor_command})
-    if (looking->parsed() && !command.empty())
-      return Status::Invalid("{0} takes no program; see cuspan {0} --help", looking->get_name());
-  if (top_command->parsed()) {
-    CUSPAN_ASSIGN_OR_RETURN(top.every, ParseEvery(every));
-    top.cluster = std::move(cluster);
-    line.top = std::move(top);
-    return line;
-  }
-  if (metrics_command->parsed()) {
-    if (!node_target.empty()) {
-      CUSPAN_ASSIGN_OR_RETURN(node_metrics.target, ParseMetricsTarget(node_target));
-    }
-    node_metrics.cluster = std::move(cluster);
-    line.metrics = std::move(node_metrics);
-    return line;
-  }
-  if (doctor_command->parsed()) {
-    CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t seconds,
-                            ParseNumber(doctor_limit, "--timeout", "seconds are"));
-    doctor.limit = std::chrono::seconds(seconds);
-    doctor.cluster = std::move(cluster);
-    line.doctor = std::move(doctor);
-    return line;
-  }
-  if (devices_command->parsed() || queue_command->parsed()) {
-    devices.cluster = std::move(cluster);
-    (queue_command->parsed() ? line.queue : line.devices) = std::move(devices);
-    return line;
-  }
-  // The program's words are the last ones, unchanged.
-  const auto program_words = static_cast<std::ptrdiff_t>(run_command->remaining().size());
-  const std::vector<std::string> rest(own.end() - program_words, own.end());
-  if (!rest.empty()) {
-    // Without a separator, the program's command line starts at the first word other than an
-    // option.
-    std::vector<std::string> whole = rest;
-    if (separated) whole.emplace_back("--");
-    whole.insert(whole.end(), command.begin(), command.end());
-    command = std::move(whole);
-  }
-  if (command.empty())
-    return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  CUSPAN_ASSIGN_OR_RETURN(run.mpi, CheckMpiOptions(mpi, cluster.request));
-  if (!run.mpi.hosts.empty() && !cluster.remote_prefix.empty())
-    return Status::Invalid(
-        "--app-hosts needs cuspan in the same directory on these hosts: omit --remote-prefix");
-  if (!metrics.empty()) {
-    CUSPAN_ASSIGN_OR_RETURN(run.metrics, ParseMetricsTarget(metrics));
-    run.metrics_demanded = run_command->count("--metrics") > 0;
-  }
-  cluster.app_hosts = run.mpi.hosts;
-  run.cluster = std::move(cluster);
-  if (!trace.empty()) {
-    // Agents may have another working directory.
-    run.cluster.trace = std::filesystem::absolute(trace).string();
-  }
-  run.command = std::move(command);
-  line.run = std::move(run);
-  return line;
+Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
+  const LineWords words = SplitAtSeparator(argc, argv);
+  CLI::App app("Runs unmodified CUDA programs on the GPUs of a whole cluster.", "cuspan");
+  app.require_subcommand(1);
+  LineTexts texts;
+  AddCommands(app, texts);
+  CUSPAN_RETURN_IF_ERROR(CheckCommand(words.own, app));
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<CommandLine> complete, Parse(app, words.own));
+  if (complete) return *std::move(complete);
+  const CLI::App& command = *app.get_subcommands().front();
+  CUSPAN_RETURN_IF_ERROR(CheckExtras(command));
+  const Command& row =
+      *std::find_if(std::begin(kCommands), std::end(kCommands),
+                    [&](const Command& known) { return command.get_name() == known.name; });
+  return row.finish({app, command, texts, words});
 }
 
 }  // namespace cuspan

@@ -41,7 +41,7 @@ std::vector<Finding> CheckSettings(const Visit& visit, const Visit& own) {
     if (!visit.own && std::find(known.begin(), known.end(), name) != known.end()) continue;
     found.push_back({"setting-unknown", Severity::kWarning, visit.host,
                      Format("cuspan has no variable {}", name),
-                     "correct or unset it; cuspan --help lists the variables"});
+                     "correct or unset it; cuspan help variables lists them"});
   }
   return found;
 }

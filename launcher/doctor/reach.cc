@@ -68,7 +68,7 @@ std::vector<Asked> HostsOf(const Plan& plan) {
 std::vector<std::string> ProbeCommand(const Asked& asked, const InstallPaths& paths,
                                       const ClusterOptions& options,
                                       const Environment& environment) {
-  const std::vector<std::string> probe = {"doctor", "--probe"};
+  const std::vector<std::string> probe = {"doctor", settings::kProbe.option};
   std::vector<std::string> words;
   if (asked.visit.own) {
     words = {CommandThere(paths, ClusterOptions())};

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -115,18 +114,18 @@ Result<ShareTerms> CheckShareTerms(const GpuRequestTexts& texts) {
                              texts.priority, kMinNice, kMaxNice);
     terms.niceness = *niceness;
   }
-  const auto take_share = [](const char* option, const std::string& text,
+  const auto take_share = [](const Setting& setting, const std::string& text,
                              std::uint32_t& share) -> Status {
     if (text.empty()) return Status::Ok();
     const std::optional<std::uint32_t> parsed = ParseShare(text);
     if (!parsed)
-      return Status::Invalid("{} {}: use a percentage of a GPU's time from 0.1% to 100%", option,
-                             text);
+      return Status::Invalid("{} {}: use a percentage of a GPU's time from 0.1% to 100%",
+                             setting.option, text);
     share = *parsed;
     return Status::Ok();
   };
-  CUSPAN_RETURN_IF_ERROR(take_share("--quota", texts.quota, terms.quota));
-  CUSPAN_RETURN_IF_ERROR(take_share("--limit", texts.limit, terms.limit));
+  CUSPAN_RETURN_IF_ERROR(take_share(settings::kQuota, texts.quota, terms.quota));
+  CUSPAN_RETURN_IF_ERROR(take_share(settings::kLimit, texts.limit, terms.limit));
   if (terms.quota > terms.limit)
     return Status::Invalid("--quota {} is above --limit {}: raise the limit, or lower the quota",
                            ShareText(terms.quota), ShareText(terms.limit));
@@ -162,98 +161,62 @@ Result<ShareTerms> CheckShareTerms(const GpuRequestTexts& texts) {
 }
 
 Status CheckNoShareTerms(const GpuRequestTexts& texts) {
-  const std::pair<const char*, const std::string*> needing[] = {
-      {"--priority", &texts.priority}, {"--quota", &texts.quota},
-      {"--limit", &texts.limit},       {"--share-limit", &texts.share_limit},
-      {"--memory", &texts.memory_cap}, {"--kind", &texts.kind}};
-  for (const auto& [option, text] : needing)
+  const std::pair<const Setting*, const std::string*> needing[] = {
+      {&settings::kPriority, &texts.priority}, {&settings::kQuota, &texts.quota},
+      {&settings::kLimit, &texts.limit},       {&settings::kShareLimit, &texts.share_limit},
+      {&settings::kMemory, &texts.memory_cap}, {&settings::kKind, &texts.kind}};
+  for (const auto& [setting, text] : needing)
     if (!text->empty())
-      return Status::Invalid("{} needs --share: without it a run has its GPUs to itself", option);
+      return Status::Invalid("{} needs --share: without it a run has its GPUs to itself",
+                             setting->option);
   return Status::Ok();
+}
+
+// "--quota=30.0%": one word, so the value may begin with "-".
+std::string OptionWord(const Setting& setting, std::string_view value) {
+  return Format("{}={}", setting.option, value);
 }
 
 // Default values are omitted.
 void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options) {
   const ShareTerms usual;
-  options.emplace_back(terms.pair ? "--share=pair" : "--share");
-  if (terms.niceness != usual.niceness) options.push_back(Format("--priority={}", terms.niceness));
-  if (terms.quota != usual.quota) options.push_back(Format("--quota={}", ShareText(terms.quota)));
-  if (terms.limit != usual.limit) options.push_back(Format("--limit={}", ShareText(terms.limit)));
+  const auto add = [&options](const Setting& setting, std::string_view value) {
+    options.push_back(OptionWord(setting, value));
+  };
+  if (terms.pair)
+    add(settings::kShare, "pair");
+  else
+    options.emplace_back(settings::kShare.option);
+  if (terms.niceness != usual.niceness) add(settings::kPriority, std::to_string(terms.niceness));
+  if (terms.quota != usual.quota) add(settings::kQuota, ShareText(terms.quota));
+  if (terms.limit != usual.limit) add(settings::kLimit, ShareText(terms.limit));
   if (terms.most_runs != usual.most_runs)
-    options.push_back(Format("--share-limit={}", terms.most_runs));
-  if (terms.memory != usual.memory) options.push_back(Format("--memory={}", terms.memory));
-  if (terms.swap) options.emplace_back("--memory=all");
+    add(settings::kShareLimit, std::to_string(terms.most_runs));
+  if (terms.memory != usual.memory) add(settings::kMemory, std::to_string(terms.memory));
+  if (terms.swap) add(settings::kMemory, "all");
   if (terms.limits != usual.limits)
-    options.push_back(Format("--kind={}", KindText(scheduling::LimitsOf(terms.limits))));
-  options.push_back(Format("--process-niceness={}", terms.process_niceness));
+    add(settings::kKind, KindText(scheduling::LimitsOf(terms.limits)));
+  add(settings::kProcessNiceness, std::to_string(terms.process_niceness));
 }
 
 }  // namespace
 
-void AddGpuRequestOptions(CLI::App& command, GpuRequestTexts& texts) {
-  command
-      .add_option(
-          "--gpus", texts.gpus,
-          "number of GPUs that the program sees, or all (default: all that are free, at least one)")
-      ->type_name("N|all");
-  command
-      .add_option("--policy", texts.policy,
-                  "which GPUs: local-first (this node's, then as few other nodes as possible; the "
-                  "default), pack (as few nodes as possible, the fullest first), spread (as few "
-                  "GPUs per node as possible), fastest, pair (with --share: GPUs whose run "
-                  "complements this "
-                  "one: compute beside memory, by --kind)")
-      ->type_name("local-first|pack|spread|fastest|pair");
-  CLI::Option* wait =
-      command
-          .add_option(
-              "--wait", texts.wait,
-              "wait until the GPUs are free, for at most SECONDS (default: wait without limit)")
-          ->type_name("SECONDS");
-  wait->expected(0, 1);
-  CLI::Option* no_wait =
-      command.add_flag("--no-wait", texts.no_wait, "fail at once if the GPUs are not free");
-  no_wait->excludes(wait);
-  command
-      .add_option("--min-memory", texts.memory,
-                  "only GPUs with at least this much memory: bytes, or with K, M, G or T")
-      ->type_name("SIZE");
-  command
-      .add_option("--min-capability", texts.capability,
-                  "only GPUs of at least this compute capability, such as 8.0")
-      ->type_name("X.Y");
-  command.add_flag("--share", texts.share,
-                   "share GPUs with other runs of yours that have this option: they use a GPU in "
-                   "turns (default: a run has its GPUs to itself)");
-  command
-      .add_option("--priority", texts.priority,
-                  "with --share: priority among the runs that share a GPU: low, normal (the "
-                  "default), high, or -20 (highest) to 19 (lowest), as nice has it")
-      ->type_name("low|normal|high|N");
-  command
-      .add_option("--quota", texts.quota,
-                  "with --share: part of each GPU's time that this run gets at least, such as 30%")
-      ->type_name("PERCENT");
-  command
-      .add_option("--limit", texts.limit,
-                  "with --share: part of each GPU's time that this run gets at most, such as 60%")
-      ->type_name("PERCENT");
-  command
-      .add_option("--share-limit", texts.share_limit,
-                  "with --share: number of runs on one GPU at most, this one included: 2 (the "
-                  "default) to 16")
-      ->type_name("N");
-  command
-      .add_option("--memory", texts.memory_cap,
-                  "with --share: bytes of each GPU's memory that this run gets at most, and that "
-                  "are kept for it, such as 40G; or all: as much as there is, which is copied to "
-                  "the host's memory while other runs with this option need the room (default: "
-                  "what is free)")
-      ->type_name("SIZE|all");
-  command
-      .add_option("--kind", texts.kind,
-                  "with --share: what limits the program: compute or memory (default: not known)")
-      ->type_name("compute|memory");
+GpuRequestTexts RequestTexts(const OptionValues& values) {
+  GpuRequestTexts texts;
+  texts.gpus = values.Text(settings::kGpus);
+  texts.policy = values.Text(settings::kPolicy);
+  texts.wait = values.Text(settings::kWait);
+  texts.memory = values.Text(settings::kMinMemory);
+  texts.capability = values.Text(settings::kMinCapability);
+  texts.share = values.Text(settings::kShare);
+  texts.priority = values.Text(settings::kPriority);
+  texts.quota = values.Text(settings::kQuota);
+  texts.limit = values.Text(settings::kLimit);
+  texts.share_limit = values.Text(settings::kShareLimit);
+  texts.memory_cap = values.Text(settings::kMemory);
+  texts.kind = values.Text(settings::kKind);
+  texts.no_wait = values.Flag(settings::kNoWait);
+  return texts;
 }
 
 Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts) {
@@ -305,27 +268,27 @@ Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts) {
 
 std::vector<std::string> GpuRequestOptions(const GpuRequest& request) {
   std::vector<std::string> options;
-  const auto add = [&options](const char* name, std::string value) {
-    options.emplace_back(name);
+  const auto add = [&options](const Setting& setting, std::string value) {
+    options.emplace_back(setting.option);
     options.push_back(std::move(value));
   };
   if (request.number || request.all)
-    add("--gpus", request.number ? std::to_string(*request.number) : std::string("all"));
-  if (request.policy != Policy::kLocalFirst) add("--policy", PolicyName(request.policy));
+    add(settings::kGpus, request.number ? std::to_string(*request.number) : std::string("all"));
+  if (request.policy != Policy::kLocalFirst) add(settings::kPolicy, PolicyName(request.policy));
   if (request.wait_seconds == 0U)
-    options.emplace_back("--no-wait");
+    options.emplace_back(settings::kNoWait.option);
   else if (request.wait_seconds)
-    options.push_back(Format("--wait={}", *request.wait_seconds));
+    options.push_back(OptionWord(settings::kWait, std::to_string(*request.wait_seconds)));
   if (request.least_memory_bytes != 0)
-    add("--min-memory", std::to_string(request.least_memory_bytes));
+    add(settings::kMinMemory, std::to_string(request.least_memory_bytes));
   if (request.least_capability != 0)
-    add("--min-capability",
+    add(settings::kMinCapability,
         Format("{}.{}", request.least_capability / 10, request.least_capability % 10));
   if (request.share.shared) AddShareOptions(request.share, options);
-  if (request.look) options.emplace_back("--look");
-  if (request.order != 0) add("--order", std::to_string(request.order));
-  if (!request.program.empty()) options.push_back("--program=" + request.program);
-  if (!request.job.empty()) add("--job", request.job);
+  if (request.look) options.emplace_back(settings::kLook.option);
+  if (request.order != 0) add(settings::kOrder, std::to_string(request.order));
+  if (!request.program.empty()) options.push_back(OptionWord(settings::kProgram, request.program));
+  if (!request.job.empty()) add(settings::kJob, request.job);
   return options;
 }
 

@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "launcher/allocator/policy.h"
+#include "launcher/text/option_values.h"
 #include "structs.gen.h"
-
-namespace CLI {
-class App;
-}
 
 namespace cuspan {
 
@@ -38,7 +35,8 @@ struct GpuRequestTexts {
   // Niceness of the program's process, as known by the launcher; empty: this process's.
   std::optional<std::int32_t> process_niceness;
 };
-void AddGpuRequestOptions(CLI::App& command, GpuRequestTexts& texts);
+// Texts of a parsed command line; process_niceness stays empty.
+GpuRequestTexts RequestTexts(const OptionValues& values);
 // Errors name the option. Sharing GPUs needs leases (CUSPAN_LEASES).
 Result<GpuRequest> CheckGpuRequest(const GpuRequestTexts& texts);
 // Options that pass the request to cuspan-agent, including those set by the launcher.

@@ -10,12 +10,21 @@
 namespace cuspan {
 
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
-  std::vector<std::string> options = {"--serve", ServeText(plan.agents[agent].devices)};
+  std::vector<std::string> options = {settings::kServe.option,
+                                      ServeText(plan.agents[agent].devices)};
   if (agent == 0 && plan.home_place != 0) {
-    options.push_back("--place");
+    options.emplace_back(settings::kPlace.option);
     options.push_back(std::to_string(plan.home_place));
   }
   return options;
+}
+
+std::vector<AgentVariable> AgentVariables(const ClusterOptions& options) {
+  return {{&settings::kDevice, options.device},
+          {&settings::kSameNode, options.same_node == SameNode::kNever ? "never" : "auto"},
+          {&settings::kLanes, std::to_string(options.lanes)},
+          // Also if it is off, since the environment may differ.
+          {&settings::kSecure, SecureText(options.secure)}};
 }
 
 std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/settings.h"
 #include "launcher/host/environment.h"
 #include "launcher/run/cluster_options.h"
 #include "launcher/run/plan.h"
@@ -20,6 +21,14 @@ struct AgentCommand {
 
 // Options of one agent determined by the plan, in the syntax of cuspan-agent.
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent);
+
+// A variable of the agents' environment.
+struct AgentVariable {
+  const Setting* setting;
+  std::string value;
+};
+// Variables set from the options of `cuspan`: the settings with AgentsGet::kVariable and an option.
+std::vector<AgentVariable> AgentVariables(const ClusterOptions& options);
 
 // Ranks with consecutive numbers in an MPI job.
 struct RankGroup {

@@ -70,16 +70,12 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
   CUSPAN_ASSIGN_OR_RETURN(Plan plan, PlanRun(paths, options, environment));
   CUSPAN_ASSIGN_OR_RETURN(const SecureHosts secure,
                           CheckSecure(plan, options, !wanted.remote_shell.empty(), environment));
-  // Set even for "off", which may be missing in the environment.
-  environment.Set(settings::kSecure.name, SecureText(options.secure));
   environment.Unset(kSecureHostsVariable);
   if (!secure.empty()) environment.Set(kSecureHostsVariable, SecureHostsText(secure));
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
-  environment.Set(settings::kDevice.name, options.device);
-  environment.Set(settings::kSameNode.name,
-                  options.same_node == SameNode::kNever ? "never" : "auto");
-  environment.Set(settings::kLanes.name, std::to_string(options.lanes));
+  for (const AgentVariable& variable : AgentVariables(options))
+    environment.Set(variable.setting->name, variable.value);
   const auto set_unless_chosen = [&environment](const Setting& setting, std::uint32_t value) {
     if (!environment.Get(setting.name)) environment.Set(setting.name, std::to_string(value));
   };
@@ -98,7 +94,7 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
   if (!options.remote_prefix.empty())
     agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
   if (!options.trace.empty())
-    agent.home_options.insert(agent.home_options.end(), {"--trace", options.trace});
+    agent.home_options.insert(agent.home_options.end(), {settings::kTrace.option, options.trace});
   Status obstacle = CheckRemoteShell(plan, options, environment);
   std::unique_ptr<AgentStarter> starter;
   if (plan.mpi()) {

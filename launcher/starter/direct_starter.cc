@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "common/settings.h"
 #include "launcher/host/wait_status.h"
 
 namespace cuspan {
@@ -14,9 +15,9 @@ namespace {
 std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand& agent,
                                             const ClusterOptions& options,
                                             const Environment& environment) {
-  return {"--others",       AgentsText(std::span(plan.agents).subspan(1)),
-          "--remote-agent", agent.remote_path,
-          "--remote-shell", RemoteShellText(options, environment)};
+  return {settings::kOthers.option,      AgentsText(std::span(plan.agents).subspan(1)),
+          settings::kRemoteAgent.option, agent.remote_path,
+          settings::kAgentShell.option,  RemoteShellText(options, environment)};
 }
 
 class DirectStarter final : public AgentStarter {
@@ -31,7 +32,7 @@ class DirectStarter final : public AgentStarter {
     if (plan_.relayed())
       add(OtherAgentsOptions(plan_, agent, options, environment_));
     else
-      command_.emplace_back("--alone");
+      command_.emplace_back(settings::kAlone.option);
     add(AgentPlanOptions(plan_, 0));
     add(agent.home_options);
   }

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/settings.h"
+#include "launcher/text/command_description.h"
+#include "launcher/text/option_values.h"
 
 namespace cuspan {
 namespace {
@@ -94,8 +97,9 @@ std::string Synopsis(std::string_view usage) {
     std::size_t end = at;
     while (end < usage.size() && is_word(usage[end])) ++end;
     if (end == at) {
-      text += Roff(usage.substr(at, 1));
-      ++at;
+      while (end < usage.size() && !is_word(usage[end])) ++end;
+      text += Roff(usage.substr(at, end - at));
+      at = end;
       continue;
     }
     const std::string_view word = usage.substr(at, end - at);
@@ -108,72 +112,33 @@ std::string Synopsis(std::string_view usage) {
   return text;
 }
 
-std::string UpperCase(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
-}
-
-// Parts of a description.
-struct Description {
-  std::string name;      // Name of the command's page.
-  std::string brief;     // Line in NAME.
-  std::string usage;     // Command line.
-  std::string text;      // Sentences.
-  std::string examples;  // Lines.
-};
-
-Description Read(const CLI::App& command) {
-  Description read;
-  const bool is_root = command.get_parent() == nullptr;
-  const std::string program = is_root ? command.get_name() : command.get_parent()->get_name();
-  read.name = is_root ? program : program + "-" + command.get_name();
-  read.text = command.get_description();
-  if (const std::size_t lines = read.text.find("\n "); lines != std::string::npos) {
-    read.examples = read.text.substr(lines + 1);
-    read.text.resize(lines);
-  }
-  if (const std::size_t colon = read.text.find(": " + program + " "); colon != std::string::npos) {
-    const std::size_t end = std::min(read.text.find(';', colon), read.text.size());
-    read.usage = read.text.substr(colon + 2, end - colon - 2);
-    read.text.erase(colon, end - colon);
-  } else {
-    read.usage = is_root ? program : program + " " + command.get_name();
-    read.usage += " [OPTIONS]";
-    if (!command.get_subcommands([](const CLI::App*) { return true; }).empty())
-      read.usage += " COMMAND";
-    for (const CLI::Option* option : command.get_options())
-      if (option->get_positional()) read.usage += " " + option->get_type_name();
-  }
-  read.brief = read.text.substr(0, read.text.find_first_of(":;(."));
-  read.brief.front() =
-      static_cast<char>(std::tolower(static_cast<unsigned char>(read.brief.front())));
-  read.text.front() =
-      static_cast<char>(std::toupper(static_cast<unsigned char>(read.text.front())));
-  if (!read.text.ends_with('.') && !read.text.ends_with(':')) read.text += '.';
-  return read;
-}
-
 std::string OptionEntry(const CLI::Option& option) {
   std::string names;
-  const auto add = [&](const std::string& name) {
+  for (const std::string& name : OptionNames(option))
     names += (names.empty() ? "" : ", ") + Bold(name);
-  };
-  for (const std::string& name : option.get_snames()) add("-" + name);
-  for (const std::string& name : option.get_lnames()) add("--" + name);
-  std::string entry = ".TP\n" + names;
-  if (option.get_items_expected_max() > 0) entry += " " + Synopsis(option.get_type_name());
-  std::string text = option.get_description();
-  std::string others;
-  for (const CLI::Option* other : option.get_excludes())
-    others += (others.empty() ? "" : ", ") + other->get_name();
-  if (!others.empty()) text += Format("; not with {}", others);
-  return entry + "\n" + Filled(text);
+  return ".TP\n" + names + Synopsis(ValueSuffix(option)) + "\n" + Filled(FullDescription(option));
 }
 
 std::string OptionEntries(const CLI::App& command) {
   std::string entries;
-  for (const CLI::Option* option : command.get_options())
-    if (!option->get_group().empty() && !option->get_positional()) entries += OptionEntry(*option);
+  for (const OptionGroup& group : VisibleGroups(command)) {
+    entries += Format(".SS {}\n", Roff(group.title));
+    for (const CLI::Option* option : group.options) entries += OptionEntry(*option);
+  }
+  return entries;
+}
+
+// Entries of all variables, in their groups.
+std::string VariableEntries() {
+  std::string entries;
+  SettingGroup group = SettingGroup::kInternal;
+  for (const Setting& setting : AllSettings()) {
+    if (*setting.name == '\0') continue;
+    if (setting.group != group) entries += Format(".SS {}\n", Roff(Title(setting.group)));
+    group = setting.group;
+    entries += Format(".TP\n{}={}\n{}", Bold(setting.name), Synopsis(VariableValues(setting)),
+                      Filled(VariableHelp(setting)));
+  }
   return entries;
 }
 
@@ -193,7 +158,7 @@ std::string PageDate() {
 // "cuspan(1)" and the pages of its commands, without `own`.
 std::string OtherPages(const CLI::App& root, const std::string& own) {
   std::vector<std::string> names;
-  for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* command : root.get_subcommands(AnyCommand))
     names.push_back(root.get_name() + "-" + command->get_name());
   names.insert(names.begin(), "cuspan");
   if (names.size() > 1) names.emplace_back("cuspan-agent");
@@ -211,13 +176,13 @@ void AddManualPageOption(CLI::App& app) {
     to.set_help_all_flag(kManualPage, "print the manual page and exit")->group("");
   };
   add(app);
-  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) add(*command);
+  for (CLI::App* command : app.get_subcommands(AnyCommand)) add(*command);
 }
 
-std::string ManualPage(const CLI::App& app, std::span<const Setting> variables) {
+std::string ManualPage(const CLI::App& app) {
   const std::vector<CLI::App*> parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.front();
-  const Description read = Read(command);
+  const CommandDescription read = DescribeCommand(command);
   std::string page = Format(".TH {} 1 {} \"cuspan " CUSPAN_VERSION "\" \"User Commands\"\n",
                             Roff(UpperCase(read.name)), PageDate());
   page += ".SH NAME\n" + Filled(read.name + " - " + read.brief);
@@ -234,24 +199,19 @@ std::string ManualPage(const CLI::App& app, std::span<const Setting> variables) 
   std::string arguments;
   for (const CLI::Option* option : command.get_options())
     if (option->get_positional())
-      arguments += ".TP\n" + Italic(UpperCase(option->get_name())) + "\n" +
-                   Filled(option->get_description());
+      arguments +=
+          ".TP\n" + Italic(ArgumentName(*option)) + "\n" + Filled(option->get_description());
   if (!arguments.empty()) page += ".SH ARGUMENTS\n" + arguments;
   page += ".SH OPTIONS\n" + OptionEntries(command);
-  const std::vector<const CLI::App*> commands =
-      command.get_subcommands([](const CLI::App*) { return true; });
+  const std::vector<const CLI::App*> commands = command.get_subcommands(AnyCommand);
   if (!commands.empty()) page += ".SH COMMANDS\n";
   for (const CLI::App* one : commands)
     page += ".TP\n" + Bold(one->get_name()) + "\n" + Filled(one->get_description());
   page += ".SH ENVIRONMENT\n";
-  if (commands.empty()) {
+  if (commands.empty())
     page += "The variables are in\n.BR cuspan (1).\n";
-  } else {
-    page += Filled("Each with its default. An option of the same meaning takes precedence.");
-    for (const Setting& variable : variables)
-      page += Format(".TP\n{} [{}]\n{}", Bold(variable.name), Roff(variable.default_value),
-                     Filled(variable.help));
-  }
+  else
+    page += Filled("An option of the same meaning takes precedence.") + VariableEntries();
   return page + ".SH SEE ALSO\n" + OtherPages(app, read.name);
 }
 

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <span>
 #include <string>
-
-#include "common/settings.h"
 
 namespace cuspan {
 
@@ -14,10 +11,9 @@ namespace cuspan {
 // --help does not show the option.
 void AddManualPageOption(CLI::App& app);
 
-// Page of `app`, or of its parsed subcommand. The page of an app with subcommands lists
-// `variables`, the others refer to it. A description may have the command line after a colon ("run
-// a program: cuspan run PROGRAM"), and examples in lines starting with a space. The date is
+// Page of `app`, or of its parsed subcommand. The page of an app with subcommands lists all
+// variables, the others refer to it. command_description.h explains descriptions. The date is
 // SOURCE_DATE_EPOCH, for reproducible builds, or today.
-std::string ManualPage(const CLI::App& app, std::span<const Setting> variables);
+std::string ManualPage(const CLI::App& app);
 
 }  // namespace cuspan

@@ -177,7 +177,7 @@ class Devices(SystemTest):
                 self.assertRegex(result.stdout, rf"device_query: {wanted} device")
 
     def test_help_and_version(self):
-        self.assertIn("CUSPAN_STAGING_BYTES", self.run_command(self.cuspan("--help")).stdout)
+        self.assertIn("CUSPAN_STAGING_BYTES", self.run_command(self.cuspan("help", "variables")).stdout)
         version = self.run_command(self.cuspan("--version")).stdout
         self.assertRegex(version, r"^cuspan \d+\.\d+")
         self.assertEqual(self.run_command(self.cuspan("version")).stdout, version)

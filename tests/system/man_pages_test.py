@@ -12,7 +12,7 @@ HIDDEN = "--manual-page"
 class ManPages(SystemTest):
     def commands(self):
         """All commands, by the name of their page."""
-        listed = self.run_command(self.cuspan("--help")).stdout.split("\nSubcommands:\n")[1].split("\n\n")[0]
+        listed = self.run_command(self.cuspan("--help")).stdout.split("\nCommands:\n")[1].split("\n\n")[0]
         names = re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
         self.assertIn("run", names)
         return {"cuspan": self.cuspan(), "cuspan-agent": [str(build() / "bin/cuspan-agent")],
@@ -44,16 +44,17 @@ class ManPages(SystemTest):
             with self.subTest(name):
                 text = self.check("groff", "-ww", "-man", "-Tutf8", "-P-cbou", "-rLL=200n", str(build() / "man" / f"{name}.1"))
                 self.assertIn(f"{name} - ", text)
-                own, variables = self.run_command([*command, "--help"]).stdout.partition("\nEnvironment ")[::2]
-                options = re.findall(r"(?:^  |,)(--?[a-z-]+)", own, re.MULTILINE)
+                own = self.run_command([*command, "--help"]).stdout
+                options = re.findall(r"(?:^ {2}|(?<=^ {2}-.), )(--?[a-z-]+)", own, re.MULTILINE)
                 self.assertIn("--help", options)
                 shown = re.findall(r"(?:^ {7}|, )(--?[a-z-]+)", text.partition("\nOPTIONS\n")[2], re.MULTILINE)
                 self.assertEqual(shown, options)
                 self.assertNotIn(HIDDEN, own + text)
                 if name == "cuspan":
-                    named = re.findall(r"^  ([A-Z_]+) ", variables, re.MULTILINE)
+                    named = re.findall(r"^ {2}([A-Z_]+)=", self.run_command(self.cuspan("help", "variables")).stdout,
+                                       re.MULTILINE)
                     self.assertIn("CUSPAN_LOG", named)
-                    self.assertEqual(re.findall(r"^ {7}([A-Z_]+) \[", text, re.MULTILINE), named)
+                    self.assertEqual(re.findall(r"^ {7}([A-Z_]+)=", text, re.MULTILINE), named)
 
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_mandoc_finds_nothing(self):

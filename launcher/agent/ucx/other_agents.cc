@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/process_fd.h"
+#include "common/settings.h"
 #include "launcher/host/wait_status.h"
 #include "launcher/text/words.h"
 
@@ -127,9 +128,9 @@ Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const 
     Child child;
     child.host = agents[i].host;
     child.remote = child.host != kThisHost;
-    std::vector<std::string> agent = {child.remote ? shell.agent : shell.own_agent, "--rank",
-                                      std::to_string(i + 1), "--serve",
-                                      ServeText(agents[i].devices)};
+    std::vector<std::string> agent = {child.remote ? shell.agent : shell.own_agent,
+                                      settings::kRank.option, std::to_string(i + 1),
+                                      settings::kServe.option, ServeText(agents[i].devices)};
     agent.insert(agent.end(), options.begin(), options.end());
     std::vector<std::string> command = agent;
     if (child.remote) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <string>
 
@@ -23,10 +24,36 @@ class Settings : public testing::Test {
 TEST(AllSettings, AreNamedAlikeAndOnce) {
   std::set<std::string> names;
   for (const Setting& setting : AllSettings()) {
-    EXPECT_THAT(setting.name, testing::StartsWith("CUSPAN_"));
-    EXPECT_TRUE(names.insert(setting.name).second) << setting.name << " is there twice";
+    EXPECT_NE(std::string(setting.name) + setting.option, "");
+    if (*setting.name != '\0') {
+      EXPECT_THAT(setting.name, testing::AnyOf(testing::StartsWith("CUSPAN_"), "MPIRUN"));
+      EXPECT_TRUE(names.insert(setting.name).second) << setting.name << " is there twice";
+    }
     EXPECT_NE(std::string(setting.help), "") << setting.name;
     EXPECT_NE(setting.default_value, nullptr) << setting.name;
+  }
+}
+
+TEST(AllSettings, OptionsAreOnceInACommand) {
+  std::map<std::string, unsigned> commands;
+  for (const Setting& setting : AllSettings()) {
+    const std::string option = setting.option;
+    EXPECT_EQ(option.empty(), setting.commands == 0) << setting.name;
+    if (option.empty()) continue;
+    EXPECT_THAT(option, testing::StartsWith("-"));
+    EXPECT_EQ(commands[option] & setting.commands, 0U) << option << " is there twice";
+    commands[option] |= setting.commands;
+  }
+}
+
+TEST(AllSettings, AreInGroups) {
+  std::set<SettingGroup> ended;
+  SettingGroup current = AllSettings().front().group;
+  for (const Setting& setting : AllSettings()) {
+    if (setting.group != current) ended.insert(current);
+    current = setting.group;
+    EXPECT_EQ(ended.count(current), 0U) << setting.name << setting.option << " is apart";
+    EXPECT_EQ(*Title(current) == '\0', current == SettingGroup::kInternal);
   }
 }
 

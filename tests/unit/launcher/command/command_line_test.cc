@@ -33,8 +33,12 @@ Outcome RunWith(const Line& words) {
 TEST(CuspanCommand, HelpAndVersion) {
   const Outcome help = RunCommand({kCommand, "--help"});
   EXPECT_EQ(help.exit_status, 0);
-  for (const char* part : {"run", "devices", "CUSPAN_DEVICE", "CUSPAN_STAGING_BYTES", "MPIRUN"})
+  for (const char* part : {"run", "devices", "cuspan help variables"})
     EXPECT_THAT(help.out, HasSubstr(part));
+  const Outcome variables = RunCommand({kCommand, "help", "variables"});
+  EXPECT_EQ(variables.exit_status, 0);
+  for (const char* part : {"CUSPAN_DEVICE", "CUSPAN_STAGING_BYTES", "MPIRUN"})
+    EXPECT_THAT(variables.out, HasSubstr(part));
   EXPECT_EQ(RunCommand({kCommand, "run", "--help"}).exit_status, 0);
   const Outcome version = RunCommand({kCommand, "--version"});
   EXPECT_THAT(version.out, StartsWith("cuspan "));
@@ -47,7 +51,7 @@ TEST(CuspanCommand, HelpAndVersion) {
 TEST(CuspanCommand, HelpNamesEveryCommand) {
   const Outcome help = RunCommand({kCommand, "--help"});
   for (const char* command :
-       {"run", "devices", "queue", "top", "doctor", "support", "bench", "version"}) {
+       {"run", "devices", "queue", "top", "doctor", "support", "bench", "version", "help"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
     const Outcome own = RunCommand({kCommand, command, "--help"});
     EXPECT_EQ(own.exit_status, 0) << command;
@@ -114,6 +118,18 @@ TEST(CuspanCommand, WhatACommandDoesNotTakeIsNamed) {
     EXPECT_EQ(outcome.exit_status, 125) << line;
     EXPECT_EQ(outcome.err, line);
   }
+}
+
+TEST(CuspanCommand, HelpNamesItsTopics) {
+  const Outcome outcome = RunWith({"help", "variable"});
+  EXPECT_EQ(outcome.exit_status, 2);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err, StartsWith("cuspan: no help on 'variable' (did you mean 'variables'?); "
+                                      "there is help on run, devices, "));
+  EXPECT_EQ(CountLines(outcome.err), 1U) << outcome.err;
+  const Outcome more = RunWith({"help", "run", "devices"});
+  EXPECT_EQ(more.exit_status, 125);
+  EXPECT_EQ(more.err, "cuspan: unexpected argument 'devices'; see cuspan help --help\n");
 }
 
 // --- cuspan bench: the installed programs of this name
