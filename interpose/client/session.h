@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -67,6 +69,10 @@ class Session {
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   Communicators& communicators() { return communicators_; }
 
+  // Number of capturing streams, kept by interpose/calls/graph. Every call with a stream reads it:
+  // faster here than in a table.
+  std::atomic<std::size_t>& capturing_streams() { return capturing_streams_; }
+
   // Returns a table of a higher layer, one per type. Created at the first use. A ContextTable is
   // notified of ended contexts. Threads: any; without a lock except at the first use.
   template <typename Table>
@@ -85,6 +91,7 @@ class Session {
 
   // Each member uses those above it.
   SessionTables tables_;
+  std::atomic<std::size_t> capturing_streams_{0};
   ConnectionCommon common_{PythonWaits::Start()};
   SharedRegion region_{[this] { return devices_.Connections(); }};
   ManagedVariables managed_variables_{&region_};

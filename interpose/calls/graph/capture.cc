@@ -53,8 +53,8 @@ bool Forbids(const Capture& capture) {
   }
 }
 
-void CountCaptures(GraphTable& table) CUSPAN_REQUIRES(table.mutex) {
-  table.capturing_count.store(table.capturing.size(), std::memory_order_release);
+void CountCaptures(Session& session, const GraphTable& table) CUSPAN_REQUIRES(table.mutex) {
+  session.capturing_streams().store(table.capturing.size(), std::memory_order_release);
 }
 
 void Join(Session& session, GraphTable& table, const StreamTarget& target,
@@ -63,17 +63,17 @@ void Join(Session& session, GraphTable& table, const StreamTarget& target,
   table.capturing[target.stream] = {std::move(capture), target.connection->number(),
                                     made != nullptr,
                                     made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) == 0};
-  CountCaptures(table);
+  CountCaptures(session, table);
 }
 
 // Removes the capture's streams and records.
-void Leave(GraphTable& table, const std::shared_ptr<Capture>& capture)
+void Leave(Session& session, GraphTable& table, const std::shared_ptr<Capture>& capture)
     CUSPAN_REQUIRES(table.mutex) {
   std::erase_if(table.capturing,
                 [&](const auto& entry) { return entry.second.capture == capture; });
   std::erase_if(table.records,
                 [&](const auto& entry) { return entry.second.capture.lock() == capture; });
-  CountCaptures(table);
+  CountCaptures(session, table);
 }
 
 // Removes streams destroyed alone or with their contexts. If the origin of a capture is destroyed,
@@ -89,9 +89,9 @@ void ForgetGone(Session& session, GraphTable& table) CUSPAN_REQUIRES(table.mutex
     if (stream == capturing.capture->origin) ended.push_back(capturing.capture);
     return true;
   });
-  CountCaptures(table);
+  CountCaptures(session, table);
   for (const auto& capture : ended) {
-    Leave(table, capture);
+    Leave(session, table, capture);
     if (capture->own_graph) table.graphs.Destroy(capture->graph->handle);
   }
 }
@@ -165,7 +165,7 @@ bool AllJoined(const Capture& capture) {
 
 // If `graph` is null, the program's graph stays; one made by the capture is destroyed, since it
 // would have no user.
-Error End(GraphTable& table, const StreamTarget& target, CUgraph* graph)
+Error End(Session& session, GraphTable& table, const StreamTarget& target, CUgraph* graph)
     CUSPAN_REQUIRES(table.mutex) {
   if (graph != nullptr) *graph = nullptr;
   const std::shared_ptr<Capture> capture = FindCapture(table, target.stream);
@@ -176,7 +176,7 @@ Error End(GraphTable& table, const StreamTarget& target, CUgraph* graph)
   }
   if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != ThisThread().number)
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  Leave(table, capture);
+  Leave(session, table, capture);
   const Error result = capture->invalid       ? Error(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
                        : !AllJoined(*capture) ? Error(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
                                               : Error(CUDA_SUCCESS);
@@ -387,9 +387,10 @@ Error BeginCaptureToGraph(CUstream stream, DefaultStream meaning, CUgraph graph,
 }
 
 Error EndCapture(CUstream stream, DefaultStream meaning, CUgraph* graph) {
-  return AboutCapture(stream, meaning,
-                      [&](Session&, GraphTable& table, const StreamTarget& target)
-                          CUSPAN_REQUIRES(table.mutex) { return End(table, target, graph); });
+  return AboutCapture(
+      stream, meaning,
+      [&](Session& session, GraphTable& table, const StreamTarget& target)
+          CUSPAN_REQUIRES(table.mutex) { return End(session, table, target, graph); });
 }
 
 Error UpdateCaptureDependencies(CUstream stream, DefaultStream meaning,

@@ -14,7 +14,7 @@ namespace cuspan {
 // True if a stream of the session is capturing. Takes no lock: libraries call it before nearly
 // every call.
 inline bool AnyCapture(Session& session) {
-  return session.TableOf<GraphTable>().capturing_count.load(std::memory_order_acquire) != 0;
+  return session.capturing_streams().load(std::memory_order_acquire) != 0;
 }
 // Same before a session exists.
 inline bool AnyCapture() {

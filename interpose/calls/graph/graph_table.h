@@ -1,7 +1,6 @@
 // The session's table of graphs and captures, and access to it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,8 +43,6 @@ struct GraphTable {
   std::unordered_map<std::uint64_t, CapturingStream> capturing CUSPAN_GUARDED_BY(mutex);
   std::unordered_map<std::uint64_t, CapturedRecord> records CUSPAN_GUARDED_BY(mutex);
   std::map<std::uint64_t, OwnedObject> objects CUSPAN_GUARDED_BY(mutex);
-  // Size of `capturing`.
-  std::atomic<std::size_t> capturing_count{0};
   // Calls the destructors of user objects.
   HostCallThread destructors;
 };
