@@ -32,15 +32,15 @@ std::int64_t OwnOffset(std::string_view clock) {
 }
 
 // Removes the next word from `text` and returns it.
-std::string_view TakeWord(std::string_view& text) {
+std::string_view ConsumeWord(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
   const std::string_view word = text.substr(0, text.find_first_of(" \t\n"));
   text.remove_prefix(word.size());
   return word;
 }
 
-std::int64_t TakeNumber(std::string_view& text) {
-  const std::string_view word = TakeWord(text);
+std::int64_t ConsumeNumber(std::string_view& text) {
+  const std::string_view word = ConsumeWord(text);
   std::int64_t number = 0;
   std::from_chars(word.data(), word.data() + word.size(), number);
   return number;
@@ -56,9 +56,9 @@ std::uint64_t Now(clockid_t clock, std::int64_t offset) {
 
 std::int64_t NamespaceOffset(std::string_view offsets, std::string_view clock) {
   while (!offsets.empty())
-    if (TakeWord(offsets) == clock) {
-      const std::int64_t seconds = TakeNumber(offsets);
-      return seconds * kSecond + TakeNumber(offsets);
+    if (ConsumeWord(offsets) == clock) {
+      const std::int64_t seconds = ConsumeNumber(offsets);
+      return seconds * kSecond + ConsumeNumber(offsets);
     }
   return 0;
 }

@@ -192,7 +192,7 @@ LogLimiter::Verdict CountLine(std::string_view kind) {
   static auto* const mutex = new Mutex;
   static auto* const limiter CUSPAN_PT_GUARDED_BY(*mutex) = new LogLimiter;
   const MutexLock lock(*mutex);
-  return limiter->Take(kind, LogLimiter::Clock::now());
+  return limiter->Judge(kind, LogLimiter::Clock::now());
 }
 
 std::string WithLeftOut(std::string_view line, std::uint64_t left_out) {

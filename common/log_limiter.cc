@@ -27,7 +27,7 @@ LogLimiter::Bucket& LogLimiter::Find(std::string_view kind, Clock::time_point no
   return bucket;
 }
 
-LogLimiter::Verdict LogLimiter::Take(std::string_view kind, Clock::time_point now) {
+LogLimiter::Verdict LogLimiter::Judge(std::string_view kind, Clock::time_point now) {
   Bucket& bucket = Find(kind, now);
   Refill(bucket, now);
   if (bucket.lines == 0) {

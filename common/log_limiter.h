@@ -26,7 +26,7 @@ class LogLimiter {
     std::uint64_t left_out = 0;
   };
   // Counts a line of the kind and decides if it is written.
-  Verdict Take(std::string_view kind, Clock::time_point now);
+  Verdict Judge(std::string_view kind, Clock::time_point now);
 
  private:
   struct Bucket {

@@ -69,22 +69,22 @@ Status CheckStart(const ProxyStart& start) {
 
 // Receives the file descriptors of the message, in this order: the channel, both bells, the shared
 // region's file, the trace's memory, the table of runs sharing the GPU.
-Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, ProxyResources& place) {
-  UniqueFd channel_fd = socket.TakeFd();
-  UniqueFd own_fd = socket.TakeFd();
-  UniqueFd peer_fd = socket.TakeFd();
+Status ReceiveDescriptors(ControlSocket& socket, const ProxyStart& start, ProxyResources& place) {
+  UniqueFd channel_fd = socket.ExtractFd();
+  UniqueFd own_fd = socket.ExtractFd();
+  UniqueFd peer_fd = socket.ExtractFd();
   if (!peer_fd.valid()) return Status::Invalid("the agent sent no channel");
   if (start.shared_file) {
-    place.shared_file = socket.TakeFd();
+    place.shared_file = socket.ExtractFd();
     if (!place.shared_file.valid()) return Status::Invalid("the agent sent no shared region");
   }
   if (start.trace) {
-    const UniqueFd memory = socket.TakeFd();
+    const UniqueFd memory = socket.ExtractFd();
     CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<TraceBuffer> trace, TraceBuffer::Open(memory.get()));
     StartTracing(std::move(trace));
   }
   if (start.share) {
-    place.share_table = socket.TakeFd();
+    place.share_table = socket.ExtractFd();
     if (!place.share_table.valid())
       return Status::Invalid("the agent sent no table of the runs sharing the GPU");
   }
@@ -105,8 +105,8 @@ std::string VisibleName(const std::array<std::uint8_t, 16>& uuid) {
 
 // Takes the session's slot in the table of runs sharing the GPU. If they use it at the same time,
 // joins their MPS server and sets the environment for the driver.
-Status TakeShareSlot(const ProxyStart& start, ProxyResources& place,
-                     std::unique_ptr<ShareSlot>& slot) {
+Status AcquireShareSlot(const ProxyStart& start, ProxyResources& place,
+                        std::unique_ptr<ShareSlot>& slot) {
   CUSPAN_ASSIGN_OR_RETURN(slot,
                           ShareSlot::Take(std::move(place.share_table), start.share_location));
   const ShareTerms terms = slot->terms();
@@ -167,10 +167,10 @@ Status OpenDriver(const ProxyStart& start, ProxyResources& place) {
 }
 
 // Opens the channel to another proxy, received with the agent's message.
-JoinInbox::Joined TakeJoined(ControlSocket& socket, const ProxyJoin& join, Bell& own) {
+JoinInbox::Joined ReceiveJoined(ControlSocket& socket, const ProxyJoin& join, Bell& own) {
   if (!join.problem.empty()) return {nullptr, join.problem};
-  UniqueFd channel_fd = socket.TakeFd();
-  UniqueFd bell_fd = socket.TakeFd();
+  UniqueFd channel_fd = socket.ExtractFd();
+  UniqueFd bell_fd = socket.ExtractFd();
   if (!bell_fd.valid()) return {nullptr, "the agent sent no channel to another device"};
   Result<Bell> peer = Bell::Open(std::move(bell_fd));
   if (!peer.ok()) return {nullptr, peer.status().message()};
@@ -199,7 +199,7 @@ void ServeSocket(ControlSocket& socket, ProxyResources& place) {
     for (; message.ok() && message->has_value(); message = socket.TryReceive()) {
       const Result<ProxyJoin> join = ParseMessage<ProxyJoin>((*message)->frame);
       if (join.ok())
-        place.joins.Put(join->join, TakeJoined(socket, *join, *place.bell));
+        place.joins.Put(join->join, ReceiveJoined(socket, *join, *place.bell));
       else
         LogWarn("invalid message from the agent to a running proxy: {}", join.status().message());
     }
@@ -219,7 +219,7 @@ void ServeSocket(ControlSocket& socket, ProxyResources& place) {
 }
 
 // Reports the software GPU's compilations to the client and the trace, on the compiling threads.
-void TellCompilations(ProxyResources& place) {
+void ReportCompilations(ProxyResources& place) {
   if (place.driver.watch_compilations == nullptr) return;
   place.driver.watch_compilations(
       [](void* argument, const softgpu::Compilation& compilation) {
@@ -274,13 +274,13 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   SetLogRun(start.run, start.session);
   auto* place = new ProxyResources;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
-  if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
+  if (ready.ok()) ready = ReceiveDescriptors(socket, start, *place);
   std::unique_ptr<ShareSlot> slot;
-  if (ready.ok() && start.share) ready = TakeShareSlot(start, *place, slot);
+  if (ready.ok() && start.share) ready = AcquireShareSlot(start, *place, slot);
   if (ready.ok()) ready = OpenDriver(start, *place);
   if (ready.ok()) {
     NameSoftwareDriver(start, place->driver);
-    TellCompilations(*place);
+    ReportCompilations(*place);
   }
   if (ready.ok()) ready = KernelOutput::Install(*place->channel);
   if (ready.ok() && slot != nullptr) {
@@ -335,7 +335,7 @@ int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
   SetLogRun(start.run, start.session);
   auto* place = new ProxyResources;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
-  if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
+  if (ready.ok()) ready = ReceiveDescriptors(socket, start, *place);
   std::unique_ptr<ShareMemory> memory;
   if (ready.ok() && start.share) {
     Result<std::unique_ptr<ShareMemory>> opened =
@@ -374,7 +374,7 @@ int Run(int socket_fd) {
   }
   if (message->frame.op() == Op::kInventoryRequest) {
     Result<InventoryRequest> request = ParseMessage<InventoryRequest>(message->frame);
-    if (request.ok()) return socket->Send(TakeInventory(request->driver)).ok() ? 0 : 1;
+    if (request.ok()) return socket->Send(ReadInventory(request->driver)).ok() ? 0 : 1;
     LogError("{}", request.status().message());
     return 1;
   }

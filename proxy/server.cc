@@ -61,7 +61,7 @@ constexpr std::chrono::nanoseconds kPollsWhileAwaiting{1500};
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 
 // Interval of the notifications to the client while its frames are deliberately left in the ring.
-constexpr std::chrono::seconds kTellWhileHolding{2};
+constexpr std::chrono::seconds kReportWhileHolding{2};
 
 // Maximum of frames handled while launches wait for a batch. Frames of other streams may keep the
 // loop busy for long.
@@ -102,7 +102,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         hold = true;
       }
     }
-    if (hold && std::chrono::steady_clock::now() - told >= kTellWhileHolding) {
+    if (hold && std::chrono::steady_clock::now() - told >= kReportWhileHolding) {
       told = std::chrono::steady_clock::now();
       channel.Post(ProxyAlive{});
     }

@@ -75,8 +75,8 @@ class RawClient {
     device.opened = Must(socket_.Expect<DeviceOpened>(kLimit), "a device");
     Check(device.opened.context == number, "another device was opened");
     if (device.opened.result != 0) return device;
-    UniqueFd channel = socket_.TakeFd();
-    Bell peer = Must(Bell::Open(socket_.TakeFd()), "the peer's bell");
+    UniqueFd channel = socket_.ExtractFd();
+    Bell peer = Must(Bell::Open(socket_.ExtractFd()), "the peer's bell");
     device.channel =
         Must(Channel::Attach(std::move(channel), ChannelSide::kClient, &bell_, std::move(peer)),
              "channel");

@@ -36,7 +36,7 @@ Result<std::vector<Row>> Measure(const Options& options) {
     stage.Begin(name);
     CUSPAN_RETURN_IF_ERROR(found->measure(stage));
   }
-  return stage.TakeRows();
+  return stage.ExtractRows();
 }
 
 }  // namespace cuspan::bench::share

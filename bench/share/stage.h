@@ -83,7 +83,7 @@ class Stage {
 
   void Add(const std::string& arrangement, const std::string& program, const std::string& figure,
            double value, std::optional<double> alone = std::nullopt);
-  std::vector<Row> TakeRows() { return std::move(rows_); }
+  std::vector<Row> ExtractRows() { return std::move(rows_); }
 
  private:
   explicit Stage(const Options& options) : options_(&options) {}

@@ -55,10 +55,10 @@ class Decision {
         slices_.partner == slices_.holder)
       slices_.partner = kNobody;
     Account();
-    NoteWishes();
+    NoteRequests();
     Choose();
     OpenGates();
-    return NextLook();
+    return NextDecision();
   }
 
  private:
@@ -90,9 +90,9 @@ class Decision {
 
   void Account() {
     const std::uint64_t since =
-        slices_.looked_at == 0 || now_ < slices_.looked_at ? 0 : now_ - slices_.looked_at;
+        slices_.decided_at == 0 || now_ < slices_.decided_at ? 0 : now_ - slices_.decided_at;
     const std::uint64_t passed = std::min(since, kLongestAccount);
-    slices_.looked_at = now_;
+    slices_.decided_at = now_;
     SamplePair(static_cast<double>(passed));
     std::array<double, kMaxSharingRuns> had;
     double had_by_all = 0;
@@ -165,7 +165,7 @@ class Decision {
     record.done = {0, 0};
   }
 
-  void NoteWishes() {
+  void NoteRequests() {
     double least = 0;
     bool any = false;
     for (const SharingRun* run : present()) {
@@ -376,12 +376,12 @@ class Decision {
 
   // Chooses the run staying beside the new holder: the best match among the runs on the GPU,
   // including the previous holder.
-  void ChooseWhoStays(std::uint32_t had_turn) {
+  void ChooseWhoStays(std::uint32_t last_holder) {
     const std::uint32_t partner = slices_.partner;
     const bool was_partner = partner == slices_.holder;
     slices_.partner = kNobody;
     double best = 0;
-    for (const std::uint32_t one : {had_turn, partner}) {
+    for (const std::uint32_t one : {last_holder, partner}) {
       if (one == kNobody || one == slices_.holder) continue;
       const double sum = slices_.runs[one].wants || was_partner ? PairSum(one) : 0;
       if (sum <= best) continue;
@@ -452,12 +452,12 @@ class Decision {
     }
   }
 
-  std::uint64_t NextLook() {
+  std::uint64_t NextDecision() {
     std::uint64_t next = kNever;
     const auto at = [&](std::uint64_t time) { next = std::min(next, std::max(time, now_ + 1)); };
     // Accepts any value: shared memory may contain anything.
     const auto after = [&](double nanoseconds) {
-      if (!(nanoseconds < kLongestWithoutLook)) nanoseconds = kLongestWithoutLook;
+      if (!(nanoseconds < kMaxDecisionInterval)) nanoseconds = kMaxDecisionInterval;
       at(now_ + static_cast<std::uint64_t>(std::max(nanoseconds, 1.0)));
     };
     for (const SharingRun* run : present()) {
@@ -469,12 +469,12 @@ class Decision {
         after(run->room / (1 - limit));
     }
     if (slices_.partner != kNobody) {
-      at(now_ + kLongestWithoutLook);
+      at(now_ + kMaxDecisionInterval);
       if (!Partner().wants && slices_.waiting != 0 && now_ < Partner().idle_since + kIdleGrace)
         at(Partner().idle_since + kIdleGrace);
     }
     if (slices_.waiting == 0) return next;
-    at(now_ + kLongestWithoutLook);
+    at(now_ + kMaxDecisionInterval);
     if (slices_.holder == kNobody) return next;
     // No other run may use the GPU now.
     if (Holder().open && Best(Among::kAll) == nullptr) return next;

@@ -56,7 +56,7 @@ inline constexpr std::uint64_t kLately = 10'000'000'000;
 inline constexpr std::uint64_t kTimeSlicesPerSwap = 20;
 inline constexpr std::uint64_t kLongestSwap = 60'000'000'000;
 // Maximum time between decisions while runs wait: a run may have died.
-inline constexpr std::uint64_t kLongestWithoutLook = 50'000'000;
+inline constexpr std::uint64_t kMaxDecisionInterval = 50'000'000;
 
 // A boolean in memory writable by other processes: any byte is valid.
 using Flag = std::uint8_t;
@@ -135,7 +135,7 @@ struct TimeSlices {
   std::uint64_t time_slice_ends = 0;
   std::uint64_t swapped_at = 0;   // When a run with swapped-out memory last got the GPU.
   std::uint64_t leave_limit = 0;  // End of the holder's wait for leaving runs.
-  std::uint64_t looked_at = 0;
+  std::uint64_t decided_at = 0;
   double decayed_wait = 0;    // Decaying average in ms.
   std::uint32_t waiting = 0;  // Number of waiting runs.
 

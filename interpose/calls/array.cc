@@ -54,7 +54,7 @@ Error DestroyArray(std::uint64_t array, bool mipmapped) {
 }
 
 Error PlaneOfArray(std::uint64_t array) {
-  CUSPAN_RETURN_IF_FAILED(AboutArray(array, [](const Array&) {}));
+  CUSPAN_RETURN_IF_FAILED(WithArray(array, [](const Array&) {}));
   return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -17,11 +17,11 @@ Error LevelOfArray(std::uint64_t mipmap, unsigned level, std::uint64_t* array);
 // CUDA_ERROR_INVALID_HANDLE for an invalid handle.
 Error PlaneOfArray(std::uint64_t array);
 // Result of queries about sparse arrays and deferred mapping, not supported here.
-inline Error AboutMappedArray() { return CUDA_ERROR_INVALID_VALUE; }
+inline Error MappedArrayError() { return CUDA_ERROR_INVALID_VALUE; }
 
 // Calls use(const Array&) for a plain array or a level.
 template <typename Use>
-Error AboutArray(std::uint64_t array, Use&& use) {
+Error WithArray(std::uint64_t array, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     const auto known = session.arrays().Find(array);
     if (known == nullptr || known->levels != 0) return CUDA_ERROR_INVALID_HANDLE;

@@ -106,7 +106,7 @@ Error InStreamOfBatch(CUstream stream, DefaultStream meaning, Body&& body) {
     if (AnyCapture(session) && CaptureOf(target).status != CU_STREAM_CAPTURE_STATUS_NONE)
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.connection->TakePostedFailure();
+    return target.connection->ConsumePostedFailure();
   });
 }
 

@@ -15,7 +15,7 @@ Error CheckSupported(const FatbinRecord& fatbin) {
 }
 
 Error FindFunction(const void* function, const FunctionRecord** record) {
-  auto& known = PlaceOf(ThisThread().functions, NumberOf(function));
+  auto& known = SlotOf(ThisThread().functions, NumberOf(function));
   const std::uint64_t version = Registry::Get().version();
   if (known.stub != function || known.version != version) {
     *record = Registry::Get().FindFunction(function);
@@ -28,7 +28,7 @@ Error FindFunction(const void* function, const FunctionRecord** record) {
 
 Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
                  LoadedKernel** kernel) {
-  auto& known = PlaceOf(ThisThread().kernels, NumberOf(&function));
+  auto& known = SlotOf(ThisThread().kernels, NumberOf(&function));
   const std::uint64_t version = Registry::Get().version();
   if (known.function == &function && known.connection == connection.number() &&
       known.version == version) {
@@ -48,9 +48,9 @@ Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
 const LoadedKernel* KnownKernel(const ContextConnection& connection, const void* function) {
   ThreadState& thread = ThisThread();
   const std::uint64_t version = Registry::Get().version();
-  const auto& found = PlaceOf(thread.functions, NumberOf(function));
+  const auto& found = SlotOf(thread.functions, NumberOf(function));
   if (found.stub != function || found.version != version) return nullptr;
-  const auto& loaded = PlaceOf(thread.kernels, NumberOf(found.record));
+  const auto& loaded = SlotOf(thread.kernels, NumberOf(found.record));
   const bool is_here = loaded.function == found.record &&
                        loaded.connection == connection.number() && loaded.version == version;
   return is_here ? loaded.kernel : nullptr;
@@ -105,8 +105,8 @@ Error SetCacheConfig(ContextConnection& connection, const LoadedKernel& kernel,
   return connection.Post(op);
 }
 
-Error PlaceOfParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,
-                       std::size_t* bytes) {
+Error LocateParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,
+                      std::size_t* bytes) {
   if (index >= kernel.parameter_bytes.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel.parameter_offsets[index];
   if (bytes != nullptr) *bytes = kernel.parameter_bytes[index];

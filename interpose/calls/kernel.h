@@ -36,7 +36,7 @@ Error SetCacheConfig(ContextConnection& connection, const LoadedKernel& kernel,
                      CUfunc_cache config);
 
 // Offset of a parameter in the argument buffer, and its size. `bytes` may be null.
-Error PlaceOfParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,
-                       std::size_t* bytes);
+Error LocateParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,
+                      std::size_t* bytes);
 
 }  // namespace cuspan

@@ -170,7 +170,7 @@ Error DescribeLaunch(Session& session, const LaunchCall& call, const StreamTarge
 }
 
 // Arguments in a buffer: alternating names and values, up to an end marker.
-Error TakeExtra(void** extra, LaunchCall* call) {
+Error ReadExtra(void** extra, LaunchCall* call) {
   bool has_size = false;
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
     if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
@@ -200,15 +200,15 @@ Error Record(Session& session, ContextConnection& connection, const LaunchCall& 
 
 }  // namespace
 
-Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
+Error ReadArguments(void** parameters, void** extra, LaunchCall* call) {
   call->arguments = parameters;
   // An empty list is allowed beside arguments.
   if (parameters != nullptr && extra != nullptr)
     return *extra == CU_LAUNCH_PARAM_END ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
+  return extra != nullptr ? ReadExtra(extra, call) : Error(CUDA_SUCCESS);
 }
 
-Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call) {
+Error ApplyAttribute(const CUlaunchAttribute& attribute, LaunchCall* call) {
   const CUlaunchAttributeValue& value = attribute.value;
   switch (attribute.id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:

@@ -38,10 +38,10 @@ inline bool HasClusters(const LaunchCall& call) {
 // Reads the arguments in either of CUDA's forms: a pointer to each, or `extra`, a buffer with all
 // of them. CUDA_ERROR_INVALID_VALUE for both at once, and if `extra` names no buffer or has other
 // entries.
-Error TakeArguments(void** parameters, void** extra, LaunchCall* call);
+Error ReadArguments(void** parameters, void** extra, LaunchCall* call);
 
 // Applies an attribute to `call`. Unsupported ones are logged and refused.
-Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call);
+Error ApplyAttribute(const CUlaunchAttribute& attribute, LaunchCall* call);
 
 // Launches in the stream, or adds a node to the graph being captured there.
 Error LaunchKernel(const LaunchCall& call, DefaultStream meaning);

@@ -19,7 +19,7 @@ struct Options {
   void** values = nullptr;
 };
 template <typename Option>
-Error TakeOptions(const Option* names, void** values, unsigned count, Options<Option>* out) {
+Error ReadOptions(const Option* names, void** values, unsigned count, Options<Option>* out) {
   if (count != 0 && names == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = {{names, count}, values};
   return CUDA_SUCCESS;

@@ -42,10 +42,10 @@ Error PrefetchTo(Session& session, const StreamTarget& target, const void* memor
   return session.region().mirrors().Prepare(*target.connection);
 }
 
-int DeviceNumber(const MemoryAdvice::Location& place) {
-  switch (place.type) {
+int DeviceNumber(const MemoryAdvice::Location& location) {
+  switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      return place.id;
+      return location.id;
     case CU_MEM_LOCATION_TYPE_HOST:
       return CU_DEVICE_CPU;
     default:
@@ -87,13 +87,13 @@ Error PrefetchBatch(const std::vector<ManagedRange>& ranges, unsigned long long 
     for (const ManagedRange& range : ranges) {
       CUSPAN_RETURN_IF_FAILED(CheckManaged(session, range.memory, range.bytes));
       // Unlike in a single prefetch, an unknown device is an invalid value (measured natively).
-      if (range.place && CheckLocation(session, *range.place).failed())
+      if (range.location && CheckLocation(session, *range.location).failed())
         return CUDA_ERROR_INVALID_VALUE;
     }
     for (const ManagedRange& range : ranges) {
-      if (range.place)
+      if (range.location)
         CUSPAN_RETURN_IF_FAILED(
-            PrefetchTo(session, target, range.memory, range.bytes, *range.place));
+            PrefetchTo(session, target, range.memory, range.bytes, *range.location));
     }
     return CUDA_SUCCESS;
   });

@@ -18,7 +18,7 @@ Error Prefetch(const void* memory, std::size_t bytes, const CUmemLocation& locat
 struct ManagedRange {
   const void* memory;
   std::size_t bytes;
-  std::optional<CUmemLocation> place;  // Target; nullopt: stays where it is.
+  std::optional<CUmemLocation> location;  // Target; nullopt: stays where it is.
 };
 // Makes ranges without target from lists of addresses (pointers or CUdeviceptr) and sizes.
 // CUDA_ERROR_INVALID_VALUE if a list is missing.
@@ -30,15 +30,15 @@ Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t c
     ranges->push_back({reinterpret_cast<const void*>(addresses[i]), sizes[i], std::nullopt});
   return CUDA_SUCCESS;
 }
-// Same with a target for each group (batch.h); place_of(group) → CUmemLocation.
-template <typename Address, typename PlaceOf>
+// Same with a target for each group (batch.h); get_location(group) → CUmemLocation.
+template <typename Address, typename GetLocation>
 Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t count,
-               const std::size_t* first, std::size_t groups, PlaceOf&& place_of,
+               const std::size_t* first, std::size_t groups, GetLocation&& get_location,
                std::vector<ManagedRange>* ranges) {
   if (!AreGroups(first, groups, count)) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(RangesOf(addresses, sizes, count, ranges));
   return ForEachInGroups(first, groups, count, [&](std::size_t i, std::size_t group) -> Error {
-    (*ranges)[i].place = place_of(group);
+    (*ranges)[i].location = get_location(group);
     return CUDA_SUCCESS;
   });
 }

@@ -81,7 +81,7 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
         CUresult result = session.pools().Free(NumberOf(memory));
         // Memory of no pool may belong to a graph or be from cudaMalloc.
         if (result == CUDA_ERROR_INVALID_VALUE)
-          result = session.graph_blocks().TakeBack(NumberOf(memory));
+          result = session.graph_blocks().Reclaim(NumberOf(memory));
         if (result == CUDA_ERROR_INVALID_VALUE &&
             !session.graph_blocks().Contains(NumberOf(memory)))
           result = session.addresses().FreeLater(NumberOf(memory));

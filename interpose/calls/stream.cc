@@ -40,7 +40,7 @@ Error QueryStream(CUstream stream, DefaultStream meaning) {
 
 Error GetCaptureInfo(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
   if (info.status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return AboutStream(stream, meaning, [&](const StreamTarget& target, const auto&) {
+  return WithStream(stream, meaning, [&](const StreamTarget& target, const auto&) {
     const CaptureState state = CaptureOf(target);
     *info.status = state.status;
     if (state.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;

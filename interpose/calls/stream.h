@@ -19,7 +19,7 @@ Error QueryStream(CUstream stream, DefaultStream meaning);
 // Checks the handle. Calls use(const StreamTarget&, const Stream*); Stream is null for a default
 // stream.
 template <typename Use>
-Error AboutStream(CUstream stream, DefaultStream meaning, Use&& use) {
+Error WithStream(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));

@@ -32,7 +32,7 @@ class DefaultStreamAttributes final : public ContextTable {
 
 // Calls use(the stream's attributes, its device, Stream or null), under a mutex.
 template <typename Use>
-Error WithStream(CUstream stream, DefaultStream meaning, Use&& use) {
+Error WithStreamAttributes(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
@@ -92,25 +92,25 @@ CUlaunchAttributeValue Default(CUlaunchAttributeID attribute, int priority) {
 Error GetStreamAttribute(CUstream stream, CUlaunchAttributeID attribute,
                          CUlaunchAttributeValue* value, DefaultStream meaning) {
   if (value == nullptr || !OfStreams(attribute)) return CUDA_ERROR_INVALID_VALUE;
-  return WithStream(stream, meaning,
-                    [&](const auto& values, const DeviceDescription&, const auto& made) -> Error {
-                      const auto known = values.find(attribute);
-                      *value = known != values.end()
-                                   ? known->second
-                                   : Default(attribute, made != nullptr ? made->priority : 0);
-                      return CUDA_SUCCESS;
-                    });
+  return WithStreamAttributes(
+      stream, meaning,
+      [&](const auto& values, const DeviceDescription&, const auto& made) -> Error {
+        const auto known = values.find(attribute);
+        *value = known != values.end() ? known->second
+                                       : Default(attribute, made != nullptr ? made->priority : 0);
+        return CUDA_SUCCESS;
+      });
 }
 
 Error SetStreamAttribute(CUstream stream, CUlaunchAttributeID attribute,
                          const CUlaunchAttributeValue* value, DefaultStream meaning) {
   if (value == nullptr || !OfStreams(attribute)) return CUDA_ERROR_INVALID_VALUE;
-  return WithStream(stream, meaning,
-                    [&](auto& values, const DeviceDescription& device, const auto&) -> Error {
-                      CUSPAN_RETURN_IF_FAILED(Check(device, attribute, *value));
-                      values[attribute] = *value;
-                      return CUDA_SUCCESS;
-                    });
+  return WithStreamAttributes(
+      stream, meaning, [&](auto& values, const DeviceDescription& device, const auto&) -> Error {
+        CUSPAN_RETURN_IF_FAILED(Check(device, attribute, *value));
+        values[attribute] = *value;
+        return CUDA_SUCCESS;
+      });
 }
 
 Error CopyStreamAttributes(CUstream to, CUstream from, DefaultStream meaning) {

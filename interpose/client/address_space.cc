@@ -40,7 +40,7 @@ CUresult AddressSpace::FreeManaged(std::uint64_t address) {
     if (const CUresult result = connection->Synchronize(DeviceSynchronize{});
         result != CUDA_SUCCESS)
       return result;
-    if (earlier == CUDA_SUCCESS) earlier = connection->TakePostedFailure();
+    if (earlier == CUDA_SUCCESS) earlier = connection->ConsumePostedFailure();
   }
   if (const auto block = parts_.region->Find(address)) advice_.Forget(address, block->bytes);
   const CUresult result = parts_.region->Free(address);
@@ -70,8 +70,8 @@ CUresult AddressSpace::FreeLater(std::uint64_t address) {
 CUresult AddressSpace::FreeOnDevice(ContextConnection& connection, std::uint64_t address) {
   const auto block = connection.memory().Find(address);
   if (!block || block->base != address) return CUDA_ERROR_INVALID_VALUE;
-  if (parts_.graph_blocks->Contains(address)) return parts_.graph_blocks->TakeBack(address);
-  parts_.pools->Take(address);
+  if (parts_.graph_blocks->Contains(address)) return parts_.graph_blocks->Reclaim(address);
+  parts_.pools->Remove(address);
   if (const CUresult lost = connection.fault(); lost != CUDA_SUCCESS) return lost;
   // cudaFree waits for the device, and programs then read memory written by its kernels and copies.
   // Without pending writes the wait is not observable.
@@ -83,7 +83,7 @@ CUresult AddressSpace::FreeOnDevice(ContextConnection& connection, std::uint64_t
   if (const CUresult result = parts_.peers->WaitForUsers(connection, address);
       result != CUDA_SUCCESS)
     return result;
-  const CUresult earlier = connection.TakePostedFailure();
+  const CUresult earlier = connection.ConsumePostedFailure();
   const CUresult result = connection.memory().Free(address);
   return result != CUDA_SUCCESS ? result : earlier;
 }
@@ -190,7 +190,7 @@ PointerKind AddressSpace::ClassifyMapped(const void* pointer) {
 }
 
 PointerKind AddressSpace::Classify(const void* pointer) {
-  auto& known = PlaceOf(ThisThread().blocks, AddressOf(pointer));
+  auto& known = SlotOf(ThisThread().blocks, AddressOf(pointer));
   // Read before the lookup: a block freed meanwhile is not cached.
   const std::uint64_t version = parts_.common->blocks_version.load(std::memory_order_acquire);
   if (known.pointer == AddressOf(pointer) && known.version == version)

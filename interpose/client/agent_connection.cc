@@ -58,7 +58,7 @@ std::uint32_t RankOfThisProcess() {
 
 // True if Slurm set the choice for a step, by both variables: it is about the GPUs of the step's
 // node, not the run's.
-bool IsOfSlurm(const char* choice) {
+bool IsSetBySlurm(const char* choice) {
   const char* const ordinals = std::getenv("GPU_DEVICE_ORDINAL");
   return std::getenv(kSlurmStepVariable) != nullptr && ordinals != nullptr &&
          std::strcmp(ordinals, choice) == 0;
@@ -67,7 +67,7 @@ bool IsOfSlurm(const char* choice) {
 VisibleDevices Visible(bool all) {
   VisibleDevices visible;
   if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES");
-      choice != nullptr && !all && !IsOfSlurm(choice)) {
+      choice != nullptr && !all && !IsSetBySlurm(choice)) {
     visible.chosen = true;
     visible.choice = choice;
   }
@@ -131,7 +131,7 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
   if (!welcome.ok()) return welcome.status();
   SetLogRun(welcome->run, observer ? std::nullopt : std::optional(welcome->session));
   if (welcome->trace) {
-    const UniqueFd memory = socket->TakeFd();
+    const UniqueFd memory = socket->ExtractFd();
     Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());
     if (trace.ok())
       StartTracing(std::move(*trace));
@@ -180,8 +180,8 @@ Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, in
   if (!opened.ok()) return opened.status();
   Opened device{std::move(*opened), UniqueFd(), UniqueFd()};
   if (device.answer.result == CUDA_SUCCESS) {
-    device.channel = socket_.TakeFd();
-    device.bell = socket_.TakeFd();
+    device.channel = socket_.ExtractFd();
+    device.bell = socket_.ExtractFd();
   }
   return device;
 }

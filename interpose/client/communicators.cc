@@ -10,7 +10,7 @@
 namespace cuspan {
 namespace {
 
-constexpr std::chrono::seconds kUntilOwnLossIsTold{5};
+constexpr std::chrono::seconds kOwnLossReportDelay{5};
 
 }  // namespace
 
@@ -49,7 +49,7 @@ Communicator::State Communicator::NowLocked() const {
 
 Communicator::State Communicator::AsynchronousError() const {
   const MutexLock lock(mutex_);
-  if (std::chrono::steady_clock::now() < told_from_) return {};
+  if (std::chrono::steady_clock::now() < report_from_) return {};
   return NowLocked();
 }
 
@@ -66,7 +66,7 @@ int Communicator::rank() const {
 void Communicator::Begin() {
   const MutexLock lock(mutex_);
   ++under_way_;
-  told_from_ = {};
+  report_from_ = {};
 }
 
 Communicator::State Communicator::AwaitFinalized() {
@@ -95,16 +95,16 @@ void Communicator::FailJoining(int result, const std::string& problem) {
   Fail(result, problem);
 }
 
-void Communicator::Told(const CommunicatorNotice& told) {
+void Communicator::Notify(const CommunicatorNotice& notice) {
   {
     const MutexLock lock(mutex_);
-    if (told.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess)
-      failure_ = {told.outcome, std::string(told.problem)};
-    switch (static_cast<nccl::Step>(told.step)) {
+    if (notice.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess)
+      failure_ = {notice.outcome, std::string(notice.problem)};
+    switch (static_cast<nccl::Step>(notice.step)) {
       case nccl::Step::kJoined:
         joining_ = false;
-        size_ = static_cast<int>(told.size);
-        rank_ = static_cast<int>(told.rank);
+        size_ = static_cast<int>(notice.size);
+        rank_ = static_cast<int>(notice.rank);
         break;
       case nccl::Step::kFinalized:
         if (under_way_ != 0) --under_way_;
@@ -139,7 +139,7 @@ void Communicator::Lose(const std::string& problem) {
       failure_ = {nccl::kRemoteError, problem};
       // Delayed only if no thread waits for an operation.
       if (!joining_ && under_way_ == 0)
-        told_from_ = std::chrono::steady_clock::now() + kUntilOwnLossIsTold;
+        report_from_ = std::chrono::steady_clock::now() + kOwnLossReportDelay;
     }
     joining_ = false;
   }
@@ -183,24 +183,26 @@ void Communicators::Remove(std::uint64_t number) {
   // No more notifications follow: ends all waits.
   CommunicatorNotice ended;
   ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
-  removed->Told(ended);
+  removed->Notify(ended);
 }
 
-void Communicators::OnTold(const ContextConnection& connection, const CommunicatorNotice& told) {
-  const std::shared_ptr<Communicator> known = Find(told.communicator);
+void Communicators::OnNotice(const ContextConnection& connection,
+                             const CommunicatorNotice& notice) {
+  const std::shared_ptr<Communicator> known = Find(notice.communicator);
   if (known == nullptr) return;
   // A fault of its own device, known from the ContextConnection: NCCL would not report it.
-  if (static_cast<nccl::Step>(told.step) == nccl::Step::kFailed &&
+  if (static_cast<nccl::Step>(notice.step) == nccl::Step::kFailed &&
       connection.fault() != CUDA_SUCCESS)
-    return known->Lose(std::string(told.problem));
-  known->Told(told);
-  if (static_cast<nccl::Step>(told.step) != nccl::Step::kJoined || told.outcome == nccl::kSuccess)
+    return known->Lose(std::string(notice.problem));
+  known->Notify(notice);
+  if (static_cast<nccl::Step>(notice.step) != nccl::Step::kJoined ||
+      notice.outcome == nccl::kSuccess)
     return;
   // Ranks waiting for this one would never join.
   const ReaderLock lock(mutex_);
   for (const auto& [number, other] : communicators_)
     if (other->family == known->family)
-      other->FailJoining(nccl::kRemoteError, std::string(told.problem));
+      other->FailJoining(nccl::kRemoteError, std::string(notice.problem));
 }
 
 void Communicators::FailAll(const ContextConnection& connection, End end, const char* problem) {
@@ -225,7 +227,7 @@ void Communicators::FailAll(const ContextConnection& connection, End end, const 
     // No more notifications follow for this one.
     CommunicatorNotice ended;
     ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
-    communicator->Told(ended);
+    communicator->Notify(ended);
   }
 }
 

@@ -60,7 +60,7 @@ class Communicator {
   bool BeginEnd() { return !ending_.exchange(true); }
   bool ending() const { return ending_.load(); }
 
-  void Told(const CommunicatorNotice& told);
+  void Notify(const CommunicatorNotice& notice);
   void Fail(int result, const std::string& problem);
   // Fails it because its own device is lost.
   void Lose(const std::string& problem);
@@ -87,7 +87,7 @@ class Communicator {
   unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Calls of Begin without kFinalized.
   State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first failure.
   // Time from when AsynchronousError reports failure_.
-  std::chrono::steady_clock::time_point told_from_ CUSPAN_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point report_from_ CUSPAN_GUARDED_BY(mutex_);
   int size_ CUSPAN_GUARDED_BY(mutex_) = 0;
   int rank_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint32_t parts_ CUSPAN_GUARDED_BY(mutex_) = 0;
@@ -104,7 +104,7 @@ class Communicators final : public ContextTable {
   void Remove(std::uint64_t number);
 
   // Called by the receiving thread.
-  void OnTold(const ContextConnection& connection, const CommunicatorNotice& told);
+  void OnNotice(const ContextConnection& connection, const CommunicatorNotice& notice);
   // Removes the ranks of this context; ranks created with them fail.
   void Forget(const ContextConnection& ended) override;
   void Lost(const ContextConnection& lost) override;

@@ -97,7 +97,9 @@ class ContextConnection final : public Connection {
 
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
-  void OnCommunicator(const CommunicatorNotice& told) override { (*on_communicator_)(*this, told); }
+  void OnCommunicator(const CommunicatorNotice& notice) override {
+    (*on_communicator_)(*this, notice);
+  }
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
   std::uint64_t completed() const override { return memory_.completed(); }
   void OnFailed(CUresult result) override;

@@ -25,7 +25,7 @@ bool IsOneRun(const BoxSide& side, const BoxExtent& extent) {
   return rows && (extent.planes == 1 || side.plane_rows * side.pitch == extent.rows * extent.width);
 }
 
-BoxLocation PlaceOf(const BoxSide& side) {
+BoxLocation LocationOf(const BoxSide& side) {
   if (side.array != nullptr) return {side.array->handle, 0, 0, 0, side.x, side.y, side.z};
   return {0, AddressOf(side.pointer), side.pitch, side.plane_rows, 0, 0, 0};
 }
@@ -90,8 +90,8 @@ bool BothOn(const ContextConnection& connection, const BoxCopy& copy) {
 
 GraphCopy AsNode(const BoxCopy& copy) {
   GraphCopy op;
-  op.to = PlaceOf(copy.destination);
-  op.from = PlaceOf(copy.source);
+  op.to = LocationOf(copy.destination);
+  op.from = LocationOf(copy.source);
   op.extent = copy.extent;
   return op;
 }
@@ -129,10 +129,10 @@ CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamT
   if (!to.valid || !from.valid || IsWrong(copy.sides, to, from)) return CUDA_ERROR_INVALID_VALUE;
 
   CopyBoxToDevice write;
-  write.to = PlaceOf(copy.destination);
+  write.to = LocationOf(copy.destination);
   write.extent = extent;
   CopyBoxFromDevice read;
-  read.from = PlaceOf(copy.source);
+  read.from = LocationOf(copy.source);
   read.extent = extent;
   if (to.connection != nullptr && from.connection != nullptr) {
     const bool in_memory = copy.destination.array == nullptr && copy.source.array == nullptr;

@@ -33,7 +33,7 @@ CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, s
   const DeviceWait wait(there.connection->common(), there.connection->channel());
   there.connection->receiver().Watch([&] { return transfers.MaySend(op.transfer); });
   const CUresult result = transfers.Send(op.transfer, source, bytes, rows);
-  return result != CUDA_SUCCESS ? result : there.connection->TakePostedFailure();
+  return result != CUDA_SUCCESS ? result : there.connection->ConsumePostedFailure();
 }
 
 // The same from a device. Returns when the bytes are stored, or at once if `later`.
@@ -59,7 +59,7 @@ CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
   const CUresult result = transfers.WaitComplete(*incoming);
   if (result == CUDA_SUCCESS)
     ThisThread().finished_copy = {there.connection->number(), there.stream, sequence};
-  return result != CUDA_SUCCESS ? result : there.connection->TakePostedFailure();
+  return result != CUDA_SUCCESS ? result : there.connection->ConsumePostedFailure();
 }
 
 }  // namespace cuspan

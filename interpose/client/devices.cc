@@ -186,9 +186,10 @@ Result<std::unique_ptr<Channel>> Devices::Attach(DeviceOpener::Opened& opened) {
 void Devices::SetConnections(Context& context, std::shared_ptr<ContextConnection> connection,
                              std::shared_ptr<ContextConnection> starting) {
   const WriterLock lock(connections_mutex_);
-  context.life_.store(connection == nullptr ? Context::LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)
-                                            : Context::LifeOf(connection->number(), CUDA_SUCCESS),
-                      std::memory_order_release);
+  context.generation_.store(connection == nullptr
+                                ? Context::GenerationOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)
+                                : Context::GenerationOf(connection->number(), CUDA_SUCCESS),
+                            std::memory_order_release);
   // A failure while starting is found here, or Connection::Fail finds the generation.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (connection != nullptr && connection->fault() != CUDA_SUCCESS)
@@ -292,7 +293,7 @@ std::vector<ContextTable*> Devices::Tables() const {
   return tables_;
 }
 
-void Devices::SayLost(const ContextConnection& connection) {
+void Devices::ReportLost(const ContextConnection& connection) {
   for (ContextTable* const table : Tables()) table->Lost(connection);
 }
 
@@ -302,7 +303,7 @@ CUresult Devices::Synchronize(const Context& context) {
   const std::shared_ptr<ContextConnection> connection = Opened(context);
   if (connection == nullptr) return CUDA_SUCCESS;
   const CUresult result = connection->Synchronize(DeviceSynchronize{});
-  return result != CUDA_SUCCESS ? result : connection->TakePostedFailure();
+  return result != CUDA_SUCCESS ? result : connection->ConsumePostedFailure();
 }
 
 void Devices::Unload(const FatbinRecord& fatbin) {
@@ -355,7 +356,7 @@ void Devices::ReceiveLoop() {
     }
     // Otherwise the agent would wake this thread constantly for messages received by other threads.
     // It still does beside an idle device: its messages need this thread.
-    if (all_watched()) bell_.Nap(all_watched, kWatchedSleep);
+    if (all_watched()) bell_.ShortSleep(all_watched, kWatchedSleep);
     // The time-out is for the checks below: everything else rings the bell.
     bell_.Wait(
         [&] {
@@ -371,7 +372,7 @@ void Devices::ReceiveLoop() {
       }
       if (lately_failed(connection)) {
         failed.push_back(connection);
-        SayLost(*connection);
+        ReportLost(*connection);
       }
     }
     // Checked under constant traffic, too: it may concern other devices than the awaited one.
@@ -382,7 +383,7 @@ void Devices::ReceiveLoop() {
         LogError("the agent of this node has exited; all devices are lost");
       }
       if (agent_gone) LoseAll();
-      for (const auto& connection : connections) connection->LookForAnswers(opener_->process());
+      for (const auto& connection : connections) connection->PollAnswers(opener_->process());
     }
   }
 }

@@ -150,7 +150,7 @@ class Devices {
   // Fails all ContextConnections after the end of the agent.
   void LoseAll();
   // Notifies all tables.
-  void SayLost(const ContextConnection& connection);
+  void ReportLost(const ContextConnection& connection);
   std::vector<ContextTable*> Tables() const;
 
   const std::unique_ptr<DeviceOpener> opener_;

@@ -19,7 +19,7 @@ void GraphBlocks::Add(std::uint64_t address) {
   blocks_.emplace(address, Block{});
 }
 
-bool GraphBlocks::IsOfGraph(std::uint64_t address) {
+bool GraphBlocks::BelongsToGraph(std::uint64_t address) {
   const MutexLock lock(mutex_);
   const auto found = blocks_.find(address);
   return found != blocks_.end() && !found->second.ended;
@@ -44,7 +44,7 @@ bool GraphBlocks::IsHanded(std::uint64_t address) {
   return found != blocks_.end() && found->second.owner != nullptr;
 }
 
-CUresult GraphBlocks::TakeBack(std::uint64_t address) {
+CUresult GraphBlocks::Reclaim(std::uint64_t address) {
   std::shared_ptr<const void> owner;
   const MutexLock lock(mutex_);
   const auto found = blocks_.find(address);
@@ -70,7 +70,7 @@ std::vector<std::uint64_t> GraphBlocks::End(std::uint64_t address, std::uint64_t
   return freed;
 }
 
-std::vector<std::uint64_t> GraphBlocks::TakeEnded(const ContextConnection& connection) {
+std::vector<std::uint64_t> GraphBlocks::ExtractEnded(const ContextConnection& connection) {
   std::vector<std::uint64_t> taken;
   const MutexLock lock(mutex_);
   std::erase_if(ended_, [&](const Ended& block) CUSPAN_REQUIRES(mutex_) {
@@ -84,7 +84,7 @@ std::vector<std::uint64_t> GraphBlocks::TakeEnded(const ContextConnection& conne
 }
 
 void GraphBlocks::Forget(const ContextConnection& ended) {
-  static_cast<void>(TakeEnded(ended));
+  static_cast<void>(ExtractEnded(ended));
   std::vector<std::shared_ptr<const void>> owners;
   const MutexLock lock(mutex_);
   // The device's next generation reuses these addresses.

@@ -25,19 +25,19 @@ class GraphBlocks final : public ContextTable {
   // Registers memory of a graph.
   void Add(std::uint64_t address);
   // True if memory of an existing graph starts there. Contains: also memory of a destroyed graph.
-  bool IsOfGraph(std::uint64_t address);
+  bool BelongsToGraph(std::uint64_t address);
   bool Contains(std::uint64_t address);
   // Makes the program the owner, and keeps `owner` alive meanwhile. False if it is the owner
   // already.
   bool Hand(std::uint64_t address, std::shared_ptr<const void> owner);
   bool IsHanded(std::uint64_t address);
   // Ends the program's ownership. CUDA_ERROR_INVALID_VALUE if it was not the owner.
-  CUresult TakeBack(std::uint64_t address);
+  CUresult Reclaim(std::uint64_t address);
   // Marks memory of a destroyed graph. Returns addresses of earlier graphs' memory, removed from
   // this table; the caller frees them.
   std::vector<std::uint64_t> End(std::uint64_t address, std::uint64_t bytes);
   // Removes all memory of destroyed graphs of the device in the same way.
-  std::vector<std::uint64_t> TakeEnded(const ContextConnection& connection);
+  std::vector<std::uint64_t> ExtractEnded(const ContextConnection& connection);
 
   void Forget(const ContextConnection& ended) override;
 

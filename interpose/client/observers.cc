@@ -7,7 +7,7 @@ namespace {
 
 // Interval of checks for the agent's end, and time without an answer before a warning.
 constexpr std::chrono::milliseconds kObserverCheck{250};
-constexpr std::chrono::seconds kTellSilentAfter{10};
+constexpr std::chrono::seconds kReportSilentAfter{10};
 
 }  // namespace
 
@@ -47,11 +47,11 @@ Result<NvmlAnswer> Observers::Ask(std::uint32_t device, const NvmlAsk& ask) {
       return Status::Unavailable("the observer of device {} is lost", device);
     if (!woken) {
       silent += kObserverCheck;
-      if (silent == kTellSilentAfter)
+      if (silent == kReportSilentAfter)
         LogWarn(
             "device {} has not answered for {} s: its observer (a cuspan-proxy, process {} on its "
             "host) is stopped, or NVIDIA's management library there is stuck",
-            device, kTellSilentAfter.count(), observer->process);
+            device, kReportSilentAfter.count(), observer->process);
       continue;
     }
     CUSPAN_ASSIGN_OR_RETURN(const std::optional<Frame> frame, channel->Peek());

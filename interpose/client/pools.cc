@@ -149,7 +149,7 @@ CUresult Pools::Free(std::uint64_t address) {
   });
 }
 
-void Pools::Take(std::uint64_t address) {
+void Pools::Remove(std::uint64_t address) {
   const MutexLock lock(mutex_);
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return;

@@ -73,7 +73,7 @@ class Pools final : public ContextTable {
   // if no block of a pool starts there, or it has been freed already.
   CUresult Free(std::uint64_t address);
   // Removes a pool's block freed at once by the caller (cudaFree); ignores other memory.
-  void Take(std::uint64_t address);
+  void Remove(std::uint64_t address);
   // True if a block of a pool, or of a shareable one, starts there.
   bool Holds(std::uint64_t address, bool of_shareable = false);
   // Returns the pool of the block starting there, or null.

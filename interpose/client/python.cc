@@ -129,7 +129,7 @@ long Python::NumberOf(Object* object, const char* attribute) const {
   return number;
 }
 
-std::string Python::PlaceOf(Object* frame) const {
+std::string Python::LocationOf(Object* frame) const {
   std::string innermost;
   increase_(frame);
   for (int depth = 0; frame != nullptr; ++depth) {
@@ -154,16 +154,16 @@ std::string Python::PlaceOf(Object* frame) const {
   return innermost;
 }
 
-std::string Python::PlaceHere() const {
+std::string Python::LocationHere() const {
   // An exception is being raised.
   if (error_occurred_() != nullptr) return {};
   Object* const frame = frame_();
   if (frame == nullptr) return {};
   // A collection could run destructors of the program in the middle of a call.
   const bool collecting = disable_collection_() != 0;
-  std::string place = PlaceOf(frame);
+  std::string location = LocationOf(frame);
   if (collecting) enable_collection_();
-  return place;
+  return location;
 }
 
 // Called by Python's atexit, before the interpreter ends.
@@ -178,7 +178,7 @@ Python::Object* Python::OnExit(Object*, Object*) {
   return python.none_;
 }
 
-bool Python::TellOfExit() const {
+bool Python::RegisterExit() const {
   constexpr int kNoArguments = 4;  // METH_NOARGS
   static Method method{"cuspan_end", OnExit, kNoArguments, nullptr};
   const Owned function(*this, new_function_(&method, nullptr, nullptr));
@@ -201,13 +201,13 @@ bool Python::StartAsking() const {
 
 void Python::StopAsking() const { asking.store(0); }
 
-std::map<std::uint64_t, std::string> Python::PlacesOf(
+std::map<std::uint64_t, std::string> Python::LocationsOf(
     const std::set<std::uint64_t>& threads) const {
-  std::map<std::uint64_t, std::string> places;
+  std::map<std::uint64_t, std::string> locations;
   const bool collecting = disable_collection_() != 0;
-  static const bool ends_are_told = TellOfExit();
+  static const bool exit_is_registered = RegisterExit();
   // The lock belongs to one interpreter, but the query covers all.
-  const bool told = ends_are_told && next_interpreter_(first_interpreter_()) == nullptr;
+  const bool told = exit_is_registered && next_interpreter_(first_interpreter_()) == nullptr;
   Object* const function = told ? of_sys_("_current_frames") : nullptr;
   if (function != nullptr) {
     const Owned frames(*this, call_(function, nullptr));
@@ -216,11 +216,11 @@ std::map<std::uint64_t, std::string> Python::PlacesOf(
     Object* frame = nullptr;
     while (frames.object != nullptr && next_(frames.object, &position, &thread, &frame) != 0)
       if (const std::uint64_t number = as_unsigned_(thread); threads.contains(number))
-        places[number] = PlaceOf(frame);
+        locations[number] = LocationOf(frame);
   }
   clear_error_();
   if (collecting) enable_collection_();
-  return places;
+  return locations;
 }
 
 }  // namespace cuspan

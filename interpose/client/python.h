@@ -16,12 +16,12 @@ class Python {
   // Null if the process has no interpreter, or a function is missing. Threads: any.
   static const Python* Find();
 
-  // True if the calling thread holds Python's lock, and may call PlaceHere.
+  // True if the calling thread holds Python's lock, and may call LocationHere.
   bool ThisThreadHoldsLock() const;
   // Returns the calling thread's line of the program: "FILE:LINE (FUNCTION)". It is the innermost
   // line outside of installed packages and Python's library, if there is one. Empty if Python
   // cannot be asked now. The thread holds the lock.
-  std::string PlaceHere() const;
+  std::string LocationHere() const;
 
   // --- Asking about all other threads: one client thread, always the same
 
@@ -30,11 +30,11 @@ class Python {
   // Takes Python's lock, perhaps after a long wait; its result is for ReturnLock. If the
   // interpreter ends before the exit handler is registered (in the first moments of a process), it
   // ends the calling thread in here. Frames below this one must own nothing with a destructor.
-  int TakeLock() const { return ensure_(); }
+  int AcquireLock() const { return ensure_(); }
   void ReturnLock(int taken) const { release_(taken); }
   void StopAsking() const;
   // Returns the line of each of these threads known to Python, by number. The lock is held.
-  std::map<std::uint64_t, std::string> PlacesOf(const std::set<std::uint64_t>& threads) const;
+  std::map<std::uint64_t, std::string> LocationsOf(const std::set<std::uint64_t>& threads) const;
 
  private:
   using Object = void;  // PyObject, reference-counted.
@@ -44,8 +44,8 @@ class Python {
   static bool Load(const char* name, Function*& function);
   bool LoadAll();
   static Object* OnExit(Object* self, Object* arguments);
-  bool TellOfExit() const;
-  std::string PlaceOf(Object* frame) const;
+  bool RegisterExit() const;
+  std::string LocationOf(Object* frame) const;
   std::string TextOf(Object* object, const char* attribute) const;
   long NumberOf(Object* object, const char* attribute) const;
 

@@ -37,26 +37,26 @@ PythonWaits* PythonWaits::Start() {
   return nullptr;
 }
 
-// Owns nothing with a destructor: see Python::TakeLock.
+// Owns nothing with a destructor: see Python::AcquireLock.
 void* PythonWaits::Run(void* self) {
   auto* const waits = static_cast<PythonWaits*>(self);
   const timespec pause{0, kPollInterval.count()};
   const Python& python = waits->python_;
   for (;;) {
     ::nanosleep(&pause, nullptr);
-    if (!waits->Look()) continue;
+    if (!waits->Sample()) continue;
     if (!python.StartAsking()) return nullptr;
-    const int lock = python.TakeLock();
+    const int lock = python.AcquireLock();
     waits->Note();
     python.ReturnLock(lock);
     python.StopAsking();
   }
 }
 
-bool PythonWaits::Look() {
+bool PythonWaits::Sample() {
   const steady_clock::time_point now = steady_clock::now();
-  since_ = std::min<nanoseconds>(now - last_look_, kMaxOfSample);
-  last_look_ = now;
+  since_ = std::min<nanoseconds>(now - last_sample_, kMaxOfSample);
+  last_sample_ = now;
   waiting_.clear();
   const MutexLock lock(mutex_);
   std::erase_if(waiters_, [](const auto& waiter) { return waiter.expired(); });
@@ -72,14 +72,14 @@ bool PythonWaits::Look() {
 void PythonWaits::Note() {
   std::set<std::uint64_t> threads;
   for (const Waiting& one : waiting_) threads.insert(one.waiter->thread);
-  const std::map<std::uint64_t, std::string> places = python_.PlacesOf(threads);
+  const std::map<std::uint64_t, std::string> locations = python_.LocationsOf(threads);
   // If a thread has returned meanwhile, its line is unknown.
   for (const Waiting& one : waiting_) {
-    const auto place = places.find(one.waiter->thread);
-    if (place == places.end()) continue;
+    const auto location = locations.find(one.waiter->thread);
+    if (location == locations.end()) continue;
     const MutexLock lock(one.waiter->mutex);
     if (one.waiter->statistics != nullptr && one.waiter->waits == one.waits)
-      Add(*one.waiter->statistics, place->second, since_);
+      Add(*one.waiter->statistics, location->second, since_);
   }
 }
 
@@ -114,16 +114,17 @@ void PythonWaits::End() {
   }
   const nanoseconds waited = steady_clock::now() - start;
   if (waited >= kWorthAsking && python_.ThisThreadHoldsLock())
-    Add(*statistics, python_.PlaceHere(), waited);
+    Add(*statistics, python_.LocationHere(), waited);
 }
 
 // Other processes may write to the table: lengths are not trusted.
-void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nanoseconds waited) {
-  if (place.empty()) return;
+void PythonWaits::Add(ChannelStatistics& statistics, std::string_view location,
+                      nanoseconds waited) {
+  if (location.empty()) return;
   const auto added = static_cast<std::uint64_t>(waited.count());
   const MutexLock lock(adding_);
-  const std::span<WaitLocation> places = statistics.wait_places;
-  const std::span<WaitLocation> lines = places.first(places.size() - 1);
+  const std::span<WaitLocation> locations = statistics.wait_places;
+  const std::span<WaitLocation> lines = locations.first(locations.size() - 1);
   const auto set = [](WaitLocation& entry, std::string_view text, std::uint64_t time) {
     entry.text_bytes.store(0, std::memory_order_release);
     text.copy(entry.text, text.size());
@@ -134,11 +135,11 @@ void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nan
     return std::string_view(entry.text,
                             std::min<std::size_t>(entry.text_bytes.load(), sizeof entry.text));
   };
-  place = place.substr(0, sizeof WaitLocation::text);
+  location = location.substr(0, sizeof WaitLocation::text);
   for (WaitLocation& entry : lines) {
     const std::string_view text = text_of(entry);
-    if (text.empty()) return set(entry, place, added);
-    if (text != place) continue;
+    if (text.empty()) return set(entry, location, added);
+    if (text != location) continue;
     entry.nanoseconds.fetch_add(added, std::memory_order_relaxed);
     return;
   }
@@ -146,8 +147,8 @@ void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nan
   WaitLocation& least = *std::min_element(
       lines.begin(), lines.end(),
       [](const WaitLocation& a, const WaitLocation& b) { return a.nanoseconds < b.nanoseconds; });
-  set(places.back(), "other lines", places.back().nanoseconds + least.nanoseconds);
-  set(least, place, added);
+  set(locations.back(), "other lines", locations.back().nanoseconds + least.nanoseconds);
+  set(least, location, added);
 }
 
 }  // namespace cuspan

@@ -51,15 +51,16 @@ class PythonWaits final : public WaitObserver {
     std::uint64_t waits;
   };
   // True if threads wait now: Note must follow, with Python's lock held.
-  bool Look();
+  bool Sample();
   void Note();
   std::shared_ptr<PythonWaiter> WaiterOfThisThread();
-  void Add(ChannelStatistics& statistics, std::string_view place, std::chrono::nanoseconds waited);
+  void Add(ChannelStatistics& statistics, std::string_view location,
+           std::chrono::nanoseconds waited);
 
   const Python& python_;
   // Thread of Run only: waiting threads at the last check, and the time since the previous check.
   std::vector<Waiting> waiting_;
-  std::chrono::steady_clock::time_point last_look_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_sample_ = std::chrono::steady_clock::now();
   std::chrono::nanoseconds since_{0};
   Mutex mutex_;
   std::vector<std::weak_ptr<PythonWaiter>> waiters_ CUSPAN_GUARDED_BY(mutex_);

@@ -102,8 +102,8 @@ Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,
     : devices_(std::move(opener), std::move(bell), std::move(devices),
                {&common_, &region_, &managed_variables_, &peer_memory_,
                 [this](const EventReached& reached) { events_.OnReached(reached); },
-                [this](const ContextConnection& connection, const CommunicatorNotice& told) {
-                  communicators_.OnTold(connection, told);
+                [this](const ContextConnection& connection, const CommunicatorNotice& notice) {
+                  communicators_.OnNotice(connection, notice);
                 }}) {
   // Order of notification about ended contexts.
   for (ContextTable* const table : std::initializer_list<ContextTable*>{

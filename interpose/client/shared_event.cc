@@ -85,8 +85,8 @@ void SharedEvent::Reached(std::uint64_t number, CUresult result) {
   while (NumberIn(known) < number &&
          !state.reached.compare_exchange_weak(known, PackReached(number, result))) {
   }
-  state.news.fetch_add(1);
-  ::syscall(SYS_futex, &state.news, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+  state.change_count.fetch_add(1);
+  ::syscall(SYS_futex, &state.change_count, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
 // Uses a pidfd: the pid of an ended process is valid until its parent has waited for it.
@@ -119,15 +119,15 @@ CUresult SharedEvent::Synchronize() {
   const std::uint64_t last = recorded();
   // Ends when it is reached, when the recorder's device is lost, or with the recorder's process.
   for (;;) {
-    const std::uint32_t news = page().news.load();
+    const std::uint32_t change_count = page().change_count.load();
     if (const std::optional<CUresult> result = Over(last)) return *result;
-    Pause(news);
+    Pause(change_count);
   }
 }
 
-void SharedEvent::Pause(std::uint32_t news) {
+void SharedEvent::Pause(std::uint32_t change_count) {
   const timespec limit{0, kLongestPauseNs};
-  ::syscall(SYS_futex, &page().news, FUTEX_WAIT, news, &limit, nullptr, 0);
+  ::syscall(SYS_futex, &page().change_count, FUTEX_WAIT, change_count, &limit, nullptr, 0);
 }
 
 // --- Events of this process

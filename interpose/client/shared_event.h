@@ -65,8 +65,8 @@ class SharedEvent {
     std::atomic<std::uint64_t> recorded;
     // Last record reached and its result, packed by PackReached; earlier results are superseded.
     std::atomic<std::uint64_t> reached;
-    std::atomic<std::uint32_t> news;      // Futex; changes with `reached`.
-    std::atomic<std::uint32_t> recorder;  // Pid of the last record's process.
+    std::atomic<std::uint32_t> change_count;  // Futex; changes with `reached`.
+    std::atomic<std::uint32_t> recorder;      // Pid of the last record's process.
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -75,7 +75,7 @@ class SharedEvent {
   Page& page() const { return *reinterpret_cast<Page*>(mapping_.data()); }
   bool RecorderEnded(pid_t recorder);
   // Sleeps a moment, or less if something changes.
-  void Pause(std::uint32_t news);
+  void Pause(std::uint32_t change_count);
 
   Mapping mapping_;
   UniqueFd file_;  // Valid in the creator only.

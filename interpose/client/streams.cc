@@ -64,7 +64,7 @@ const Stream* Streams::Peek(std::uint64_t stream) const {
 
 CUresult Streams::Check(std::uint64_t stream) const {
   const Stream* const known = Peek(stream);
-  if (known == nullptr || known->context->life() != known->connection)
+  if (known == nullptr || known->context->generation() != known->connection)
     return CUDA_ERROR_INVALID_HANDLE;
   return known->context->state();
 }
@@ -83,9 +83,9 @@ CUresult Streams::ThreadStream(const std::shared_ptr<ContextConnection>& connect
     }
     own->second = create.stream;
     thread.at_end.push_back(
-        [this, life = std::weak_ptr<ContextConnection>(connection), made = create.stream] {
+        [this, generation = std::weak_ptr<ContextConnection>(connection), made = create.stream] {
           // A lost device has no streams.
-          if (const auto still = life.lock()) static_cast<void>(End(*still, made));
+          if (const auto still = generation.lock()) static_cast<void>(End(*still, made));
         });
   }
   *stream = own->second;
@@ -134,7 +134,7 @@ bool Streams::EndsWithCopy(const StreamTarget& target) {
 
 CUresult Streams::Completed(ContextConnection& connection) {
   const CUresult result = connection.Synchronized(false);
-  return result != CUDA_SUCCESS ? result : connection.TakePostedFailure();
+  return result != CUDA_SUCCESS ? result : connection.ConsumePostedFailure();
 }
 
 CUresult Streams::Synchronize(const StreamTarget& target) {
@@ -164,7 +164,7 @@ CUresult Streams::Ask(const StreamTarget& target, const Op& op) {
                                        completed, sequence, std::memory_order_release)) {
     }
   }
-  return target.connection->TakePostedFailure();
+  return target.connection->ConsumePostedFailure();
 }
 
 void Streams::Forget(const ContextConnection& ended) {

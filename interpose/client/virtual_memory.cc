@@ -107,7 +107,7 @@ std::optional<BlockAllocator::Range> VirtualMemory::Reservation(std::uint64_t ad
 
 // --- Allocations
 
-bool VirtualMemory::TakeCredit(const ContextConnection& connection, std::uint64_t bytes) {
+bool VirtualMemory::ConsumeCredit(const ContextConnection& connection, std::uint64_t bytes) {
   const auto known = credits_.find(connection.number());
   if (known == credits_.end() || known->second.bytes < bytes ||
       known->second.growth != connection.memory().growth() ||
@@ -150,7 +150,7 @@ CUresult VirtualMemory::Create(const AllocationFacts& facts, std::uint64_t* hand
   const std::uint64_t number = NextHandle();
   {
     const MutexLock lock(mutex_);
-    if (TakeCredit(*connection, facts.bytes)) {
+    if (ConsumeCredit(*connection, facts.bytes)) {
       AllocationMake op;
       op.allocation = number;
       op.bytes = facts.bytes;

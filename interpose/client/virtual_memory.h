@@ -147,7 +147,8 @@ class VirtualMemory final : public ContextTable {
 
   std::uint64_t Add(const AllocationFacts& facts, const ContextConnection& connection,
                     std::uint64_t number) CUSPAN_REQUIRES(mutex_);
-  bool TakeCredit(const ContextConnection& connection, std::uint64_t bytes) CUSPAN_REQUIRES(mutex_);
+  bool ConsumeCredit(const ContextConnection& connection, std::uint64_t bytes)
+      CUSPAN_REQUIRES(mutex_);
   CUresult TryMake(ContextConnection& connection, const AllocationTry& op);
   // False if descriptors alone keep it.
   bool EndIfUnused(Allocation& allocation) CUSPAN_REQUIRES(mutex_);

@@ -33,7 +33,7 @@ template <typename Use>
 CUresult Describe(CUarray array, const void* out, Use&& describe) {
   return AnswerInContext([&](Session&) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return AboutArray(NumberOf(array), [&](const Array& known) { describe(known.shape); });
+    return WithArray(NumberOf(array), [&](const Array& known) { describe(known.shape); });
   });
 }
 
@@ -101,20 +101,20 @@ CUSPAN_EXPORT CUresult cuArrayGetPlane(CUarray* plane, CUarray array, unsigned /
 
 CUSPAN_EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* /*out*/,
                                                     CUarray /*array*/, CUdevice /*device*/) {
-  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+  return AnswerInContext([](Session&) { return MappedArrayError(); });
 }
 
 CUSPAN_EXPORT CUresult cuMipmappedArrayGetMemoryRequirements(
     CUDA_ARRAY_MEMORY_REQUIREMENTS* /*out*/, CUmipmappedArray /*array*/, CUdevice /*device*/) {
-  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+  return AnswerInContext([](Session&) { return MappedArrayError(); });
 }
 
 CUSPAN_EXPORT CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* /*out*/,
                                                   CUarray /*array*/) {
-  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+  return AnswerInContext([](Session&) { return MappedArrayError(); });
 }
 
 CUSPAN_EXPORT CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* /*out*/,
                                                            CUmipmappedArray /*array*/) {
-  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+  return AnswerInContext([](Session&) { return MappedArrayError(); });
 }

@@ -37,7 +37,7 @@ Error SetPrimaryFlags(Session& session, int device, unsigned flags) {
 
 bool IsActive(Session& session, int device) {
   const Context& primary = session.devices().Primary(device);
-  return primary.life() != 0 || primary.used_by_runtime.load(std::memory_order_relaxed);
+  return primary.generation() != 0 || primary.used_by_runtime.load(std::memory_order_relaxed);
 }
 
 Error WaitForContext(Session& session, const Context& context) {
@@ -265,7 +265,7 @@ CUSPAN_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
-  return AnswerOfKnown([&](Session&, ContextConnection& connection) -> Error {
+  return AnswerLocally([&](Session&, ContextConnection& connection) -> Error {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return GetLimit(connection, limit, value);
   });

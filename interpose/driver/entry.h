@@ -8,7 +8,7 @@
 //   AnswerInAny(body)        as AnswerInContext, but also without a current context: the handles
 //                            passed determine the context
 //   AnswerOnStream(s, body)  AnswerInContext for a default stream, AnswerInAny for others
-//   AnswerOfKnown(body)      as AnswerInContext, for data held by the client: also if the device
+//   AnswerLocally(body)      as AnswerInContext, for data held by the client: also if the device
 //                            is lost
 //   AnswerFromTables(body)   as AnswerWithDriver, for queries made thousands of times
 //   AnswerUnlessLost(answer) one of the above, for kernels and fills without a waiting caller
@@ -50,7 +50,7 @@ CUresult AnswerAlways(Body&& body) {
   if (Unloading()) return CUDA_ERROR_DEINITIALIZED;
   const CUresult result = Error(body()).driver();
   if (result == CUDA_ERROR_DEVICE_UNAVAILABLE) [[unlikely]]
-    ThisThread().heard_of_loss = true;
+    ThisThread().loss_reported = true;
   return result;
 }
 
@@ -107,7 +107,7 @@ inline CUresult ButLost(CUresult result) {
 }
 
 template <typename Body>
-CUresult AnswerOfKnown(Body&& body) {
+CUresult AnswerLocally(Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE)
       CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
@@ -161,16 +161,16 @@ CUresult AnswerFromTables(Body&& body) {
 // program in a call of its own, or of its framework, together with the message naming the host.
 template <typename Answering>
 CUresult AnswerUnlessLost(Answering&& answer) {
-  constexpr int kMaxUnheard = 1000;  // Limit for threads without other calls.
+  constexpr int kMaxLaunchesSinceLoss = 1000;  // Limit for threads without other calls.
   ThreadState& thread = ThisThread();
-  const bool heard = thread.heard_of_loss;
+  const bool heard = thread.loss_reported;
   const CUresult result = answer();
   if (result != CUDA_ERROR_DEVICE_UNAVAILABLE || heard) [[likely]]
     return result;
   // If the device is not lost, another failure caused this error. It is reported only once.
   if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE) return result;
-  if (++thread.launches_unheard > kMaxUnheard) return result;
-  thread.heard_of_loss = false;
+  if (++thread.launches_since_loss > kMaxLaunchesSinceLoss) return result;
+  thread.loss_reported = false;
   return CUDA_SUCCESS;
 }
 

@@ -11,7 +11,7 @@ namespace {
 // kernel on the current device.
 template <typename Use>
 CUresult AboutFunction(CUfunction function, Use&& use) {
-  return AnswerOfKnown([&](Session& session, ContextConnection& connection) -> Error {
+  return AnswerLocally([&](Session& session, ContextConnection& connection) -> Error {
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
     LoadedKernel* loaded = nullptr;
@@ -100,7 +100,7 @@ CUSPAN_EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index
       function,
       [&](Session&, ContextConnection&, const FunctionRecord&, LoadedKernel& kernel) -> Error {
         if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
-        return PlaceOfParameter(kernel, index, offset, bytes);
+        return LocateParameter(kernel, index, offset, bytes);
       });
 }
 

@@ -16,14 +16,14 @@ CUresult AnswerLaunch(CUstream stream, Body&& body) {
 // `call` is complete except for function and arguments.
 Error LaunchFunction(CUfunction function, void** parameters, void** extra, DefaultStream meaning,
                      LaunchCall* call) {
-  CUSPAN_RETURN_IF_FAILED(TakeFunction(function, call));
-  CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, call));
+  CUSPAN_RETURN_IF_FAILED(ReadFunction(function, call));
+  CUSPAN_RETURN_IF_FAILED(ReadArguments(parameters, extra, call));
   return LaunchKernel(*call, meaning);
 }
 
 }  // namespace
 
-Error TakeFunction(CUfunction function, LaunchCall* call) {
+Error ReadFunction(CUfunction function, LaunchCall* call) {
   if (function == nullptr || FindFunction(function, &call->function).failed())
     return CUDA_ERROR_INVALID_HANDLE;
   return CUDA_SUCCESS;
@@ -37,8 +37,8 @@ Error ReadConfig(const CUlaunchConfig* config, CUfunction function, LaunchCall* 
                       config->sharedMemBytes},
                      config->hStream);
   for (unsigned i = 0; i < config->numAttrs; ++i)
-    CUSPAN_RETURN_IF_FAILED(TakeAttribute(config->attrs[i], call));
-  return TakeFunction(function, call);
+    CUSPAN_RETURN_IF_FAILED(ApplyAttribute(config->attrs[i], call));
+  return ReadFunction(function, call);
 }
 
 }  // namespace cuspan
@@ -72,6 +72,6 @@ CUSPAN_EXPORT_TWINS(cuLaunchKernelEx, _ptsz,
                                  [&](Session&) -> Error {
                                    LaunchCall call;
                                    CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
-                                   CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
+                                   CUSPAN_RETURN_IF_FAILED(ReadArguments(parameters, extra, &call));
                                    return LaunchKernel(call, meaning);
                                  }))

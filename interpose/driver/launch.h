@@ -7,7 +7,7 @@
 namespace cuspan {
 
 // CUDA_ERROR_INVALID_HANDLE if there is no such function.
-Error TakeFunction(CUfunction function, LaunchCall* call);
+Error ReadFunction(CUfunction function, LaunchCall* call);
 // Reads everything except the arguments.
 Error ReadConfig(const CUlaunchConfig* config, CUfunction function, LaunchCall* call);
 

@@ -62,7 +62,7 @@ template <typename Change>
 CUresult ChangeLaunch(CUfunction function, bool possible, Change&& change) {
   return AnswerInContext([&](Session& session) -> Error {
     LaunchCall call;
-    CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
+    CUSPAN_RETURN_IF_FAILED(ReadFunction(function, &call));
     if (!possible) return CUDA_ERROR_INVALID_VALUE;
     session.TableOf<NextLaunches>().With(*call.function, change);
     return CUDA_SUCCESS;
@@ -95,7 +95,7 @@ bool IsBlock(const DeviceDescription& device, const int (&block)[3]) {
 CUresult LaunchNext(CUfunction function, int width, int height, CUstream stream) {
   return AnswerOnStream(stream, [&](Session& session) -> Error {
     LaunchCall call;
-    CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
+    CUSPAN_RETURN_IF_FAILED(ReadFunction(function, &call));
     if (width < 1 || height < 1) return CUDA_ERROR_INVALID_VALUE;
     NextLaunch next;
     session.TableOf<NextLaunches>().With(*call.function,
@@ -118,7 +118,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 CUSPAN_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z) {
   return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     LaunchCall call;
-    CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
+    CUSPAN_RETURN_IF_FAILED(ReadFunction(function, &call));
     if (!IsBlock(session.devices().description(connection.device()), {x, y, z}))
       return CUDA_ERROR_INVALID_VALUE;
     session.TableOf<NextLaunches>().With(*call.function, [&](NextLaunch& next) {

@@ -27,16 +27,17 @@ CUresult GetAddress(CUdeviceptr* address, std::size_t* bytes, CUlibrary library,
   });
 }
 
-Error TakeAll(CUjit_option* jit, void** jit_values, unsigned jit_count, CUlibraryOption* library,
-              void** library_values, unsigned library_count, LoadOptions* out) {
-  CUSPAN_RETURN_IF_FAILED(TakeOptions(jit, jit_values, jit_count, &out->jit));
-  return TakeOptions(library, library_values, library_count, &out->library);
+Error ReadLoadOptions(CUjit_option* jit, void** jit_values, unsigned jit_count,
+                      CUlibraryOption* library, void** library_values, unsigned library_count,
+                      LoadOptions* out) {
+  CUSPAN_RETURN_IF_FAILED(ReadOptions(jit, jit_values, jit_count, &out->jit));
+  return ReadOptions(library, library_values, library_count, &out->library);
 }
 
 // Calls use(Session&, ContextConnection&, LoadedKernel&) → Error with the kernel on `device`, even
 // if it is lost.
 template <typename Use>
-CUresult AboutKernel(CUkernel kernel, CUdevice device, Use&& use) {
+CUresult WithKernel(CUkernel kernel, CUdevice device, Use&& use) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
     const FunctionRecord* record = nullptr;
@@ -61,7 +62,8 @@ CUSPAN_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code, C
   return AnswerWithDriver([&](Session&) -> Error {
     if (library == nullptr || code == nullptr) return CUDA_ERROR_INVALID_VALUE;
     LoadOptions all;
-    CUSPAN_RETURN_IF_FAILED(TakeAll(jit, jit_values, jit_count, options, values, count, &all));
+    CUSPAN_RETURN_IF_FAILED(
+        ReadLoadOptions(jit, jit_values, jit_count, options, values, count, &all));
     return LoadLibrary(code, all, library);
   });
 }
@@ -73,7 +75,8 @@ CUSPAN_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* pat
   return AnswerWithDriver([&](Session&) -> Error {
     if (library == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
     LoadOptions all;
-    CUSPAN_RETURN_IF_FAILED(TakeAll(jit, jit_values, jit_count, options, values, count, &all));
+    CUSPAN_RETURN_IF_FAILED(
+        ReadLoadOptions(jit, jit_values, jit_count, options, values, count, &all));
     return LoadLibraryFromFile(path, all, library);
   });
 }
@@ -145,7 +148,7 @@ CUSPAN_EXPORT CUresult cuLibraryGetUnifiedFunction(void** function, CUlibrary li
 
 // The kernel's handle is also its function's, in every context.
 CUSPAN_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
-  return AnswerOfKnown([&](Session&, ContextConnection&) -> Error {
+  return AnswerLocally([&](Session&, ContextConnection&) -> Error {
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
@@ -194,26 +197,26 @@ CUSPAN_EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute att
     return known ? tell(*loaded) : CUDA_SUCCESS;
   });
   if (known) return told;
-  return AboutKernel(kernel, device, [&](Session&, ContextConnection&, LoadedKernel& loaded) {
+  return WithKernel(kernel, device, [&](Session&, ContextConnection&, LoadedKernel& loaded) {
     return tell(loaded);
   });
 }
 
 CUSPAN_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value,
                                             CUkernel kernel, CUdevice device) {
-  return AboutKernel(kernel, device,
-                     [&](Session& session, ContextConnection& connection, LoadedKernel& loaded) {
-                       return SetAttribute(session.devices().description(device), connection,
-                                           loaded, attribute, value);
-                     });
+  return WithKernel(kernel, device,
+                    [&](Session& session, ContextConnection& connection, LoadedKernel& loaded) {
+                      return SetAttribute(session.devices().description(device), connection, loaded,
+                                          attribute, value);
+                    });
 }
 
 CUSPAN_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config,
                                               CUdevice device) {
-  return AboutKernel(kernel, device,
-                     [&](Session&, ContextConnection& connection, LoadedKernel& loaded) {
-                       return SetCacheConfig(connection, loaded, config);
-                     });
+  return WithKernel(kernel, device,
+                    [&](Session&, ContextConnection& connection, LoadedKernel& loaded) {
+                      return SetCacheConfig(connection, loaded, config);
+                    });
 }
 
 CUSPAN_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, std::size_t* offset,
@@ -225,7 +228,7 @@ CUSPAN_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, 
     return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* loaded = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *record, &loaded));
-      return PlaceOfParameter(*loaded, index, offset, bytes);
+      return LocateParameter(*loaded, index, offset, bytes);
     });
   });
 }

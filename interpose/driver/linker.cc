@@ -10,7 +10,7 @@ CUSPAN_EXPORT CUresult cuLinkCreate_v2(unsigned count, CUjit_option* names, void
   return AnswerInContext([&](Session&) -> Error {
     if (linker == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Options<CUjit_option> options;
-    CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
+    CUSPAN_RETURN_IF_FAILED(ReadOptions(names, values, count, &options));
     return CreateLinker(options, linker);
   });
 }
@@ -20,7 +20,7 @@ CUSPAN_EXPORT CUresult cuLinkAddData_v2(CUlinkState linker, CUjitInputType kind,
                                         CUjit_option* names, void** values) {
   return AnswerInContext([&](Session&) -> Error {
     Options<CUjit_option> options;
-    CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
+    CUSPAN_RETURN_IF_FAILED(ReadOptions(names, values, count, &options));
     return AddToLinker(linker, {kind, data, bytes, name}, options);
   });
 }
@@ -30,7 +30,7 @@ CUSPAN_EXPORT CUresult cuLinkAddFile_v2(CUlinkState linker, CUjitInputType kind,
   return AnswerInContext([&](Session&) -> Error {
     if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Options<CUjit_option> options;
-    CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
+    CUSPAN_RETURN_IF_FAILED(ReadOptions(names, values, count, &options));
     return AddFileToLinker(linker, kind, path, options);
   });
 }

@@ -15,7 +15,7 @@ CUresult Load(CUmodule* module, const void* image, unsigned count, CUjit_option*
   return AnswerInContext([&](Session&) -> Error {
     if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Options<CUjit_option> options;
-    CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
+    CUSPAN_RETURN_IF_FAILED(ReadOptions(names, values, count, &options));
     return LoadModule(image, options, module);
   });
 }

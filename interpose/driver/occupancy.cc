@@ -18,7 +18,7 @@ Error FindLoaded(ContextConnection& connection, CUfunction function, LoadedKerne
 
 CUresult MaxActiveBlocks(int* blocks, CUfunction function, int block_threads, std::size_t shared,
                          unsigned flags) {
-  return AnswerOfKnown([&](Session&, ContextConnection& connection) -> Error {
+  return AnswerLocally([&](Session&, ContextConnection& connection) -> Error {
     if (blocks == nullptr || block_threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
       return CUDA_ERROR_INVALID_VALUE;
     LoadedKernel* kernel = nullptr;

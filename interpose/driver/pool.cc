@@ -9,7 +9,7 @@ namespace {
 // Calls body(Session&) → Error for pools of a location. An unknown device is an invalid value
 // (measured natively).
 template <typename Body>
-CUresult AtPlace(const CUmemLocation* place, Body&& body) {
+CUresult AtLocation(const CUmemLocation* place, Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (place != nullptr && place->type == CU_MEM_LOCATION_TYPE_DEVICE &&
         !HasDevice(session, place->id))
@@ -91,17 +91,17 @@ CUSPAN_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool
 
 CUSPAN_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* place,
                                               CUmemAllocationType type) {
-  return AtPlace(place, [&](Session&) { return GetPool(pool, place, type, PoolOf::kDefault); });
+  return AtLocation(place, [&](Session&) { return GetPool(pool, place, type, PoolOf::kDefault); });
 }
 
 CUSPAN_EXPORT CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* place,
                                        CUmemAllocationType type) {
-  return AtPlace(place, [&](Session&) { return GetPool(pool, place, type, PoolOf::kCurrent); });
+  return AtLocation(place, [&](Session&) { return GetPool(pool, place, type, PoolOf::kCurrent); });
 }
 
 CUSPAN_EXPORT CUresult cuMemSetMemPool(CUmemLocation* place, CUmemAllocationType type,
                                        CUmemoryPool pool) {
-  return AtPlace(place, [&](Session&) {
+  return AtLocation(place, [&](Session&) {
     return WithPool(pool, [&](Session& session, const auto& found) {
       return SetCurrentPool(session, place, type, found);
     });

@@ -14,11 +14,11 @@ namespace {
 
 // Calls use(const StreamTarget&, created stream or null) to fill *out.
 template <typename Use>
-CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use) {
+CUresult Report(CUstream stream, DefaultStream meaning, const void* out, Use&& use) {
   return InHostFunctionsToo(stream, [&] {
     return AnswerInContext([&](Session&) -> Error {
       if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-      return AboutStream(stream, meaning, use);
+      return WithStream(stream, meaning, use);
     });
   });
 }
@@ -30,11 +30,11 @@ CUresult AnswerAbout(CUstream stream, Body&& body) {
 }
 
 // Reports "not capturing", if no capture is active in the process.
-CUresult TellNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
+CUresult ReportNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
   if (const Context* const context = ThisThread().contexts.top();
-      context != nullptr && context->life() == 0)
+      context != nullptr && context->generation() == 0)
     return AnswerInContext([&](Session&) -> Error {  // Opens the context.
-      return TellNoCapture(stream, status);
+      return ReportNoCapture(stream, status);
     });
   return AnswerFromTables([&](Session& session) -> Error {
     CUSPAN_RETURN_IF_FAILED(ButLost(CurrentContextState()));
@@ -45,18 +45,19 @@ CUresult TellNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
   });
 }
 
-CUresult TellWhetherCapturing(CUstream stream, DefaultStream meaning,
-                              CUstreamCaptureStatus* status) {
+CUresult ReportCaptureStatus(CUstream stream, DefaultStream meaning,
+                             CUstreamCaptureStatus* status) {
   // Fast path: libraries make this query before nearly every call.
   if (!AnyCapture())
-    return InHostFunctionsToo(stream, [&] { return TellNoCapture(stream, status); });
-  return Tell(stream, meaning, status,
-              [&](const StreamTarget& target, const auto&) { *status = CaptureOf(target).status; });
+    return InHostFunctionsToo(stream, [&] { return ReportNoCapture(stream, status); });
+  return Report(stream, meaning, status, [&](const StreamTarget& target, const auto&) {
+    *status = CaptureOf(target).status;
+  });
 }
 
-CUresult TellCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
+CUresult ReportCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
   if (!AnyCapture())
-    return InHostFunctionsToo(stream, [&] { return TellNoCapture(stream, info.status); });
+    return InHostFunctionsToo(stream, [&] { return ReportNoCapture(stream, info.status); });
   return AnswerAbout(stream, [&](Session&) { return GetCaptureInfo(stream, meaning, info); });
 }
 
@@ -97,26 +98,26 @@ CUSPAN_EXPORT_TWINS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, u
 // --- Queries and settings of streams
 
 CUSPAN_EXPORT_TWINS(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned* flags),
-                    Tell(stream, meaning, flags, [&](const StreamTarget&, const auto& made) {
+                    Report(stream, meaning, flags, [&](const StreamTarget&, const auto& made) {
                       *flags = made != nullptr ? made->flags : unsigned{CU_STREAM_DEFAULT};
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetPriority, _ptsz, (CUstream stream, int* priority),
-                    Tell(stream, meaning, priority, [&](const StreamTarget&, const auto& made) {
+                    Report(stream, meaning, priority, [&](const StreamTarget&, const auto& made) {
                       *priority = made != nullptr ? made->priority : 0;
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice* device),
-                    Tell(stream, meaning, device, [&](const StreamTarget& target, const auto&) {
+                    Report(stream, meaning, device, [&](const StreamTarget& target, const auto&) {
                       *device = target.connection->device();
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* id),
-                    Tell(stream, meaning, id,
-                         [&](const StreamTarget& target, const auto&) { *id = IdOf(target); }))
+                    Report(stream, meaning, id,
+                           [&](const StreamTarget& target, const auto&) { *id = IdOf(target); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* context),
-                    Tell(stream, meaning, context, [&](const StreamTarget&, const auto& made) {
+                    Report(stream, meaning, context, [&](const StreamTarget&, const auto& made) {
                       *context = HandleOf(made != nullptr ? made->context.get()
                                                           : ThisThread().contexts.top());
                     }))
@@ -161,21 +162,23 @@ CUSPAN_EXPORT_TWINS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph* graph)
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus* status),
-                    TellWhetherCapturing(stream, meaning, status))
+                    ReportCaptureStatus(stream, meaning, status))
 
 #undef cuStreamGetCaptureInfo
 CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo, _ptsz,
                     (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
-                    TellCapture(stream, meaning, {status, id, nullptr, nullptr, nullptr, nullptr}))
+                    ReportCapture(stream, meaning,
+                                  {status, id, nullptr, nullptr, nullptr, nullptr}))
 CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo_v2, _ptsz,
                     (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                      const CUgraphNode** dependencies, std::size_t* count),
-                    TellCapture(stream, meaning, {status, id, graph, dependencies, nullptr, count}))
+                    ReportCapture(stream, meaning,
+                                  {status, id, graph, dependencies, nullptr, count}))
 CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo_v3, _ptsz,
                     (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                      const CUgraphNode** dependencies, const CUgraphEdgeData** edges,
                      std::size_t* count),
-                    TellCapture(stream, meaning, {status, id, graph, dependencies, edges, count}))
+                    ReportCapture(stream, meaning, {status, id, graph, dependencies, edges, count}))
 
 #undef cuStreamUpdateCaptureDependencies
 CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies, _ptsz,

@@ -62,8 +62,8 @@ CUDA_RESOURCE_DESC ResourceOf(const TextureResource& resource) {
 }
 
 // Calls tell(const TextureRecord&) → Error to fill *out.
-template <typename Tell>
-CUresult AboutTexture(CUtexObject object, const void* out, Tell&& tell) {
+template <typename Report>
+CUresult WithTexture(CUtexObject object, const void* out, Report&& tell) {
   return AnswerInContext([&](Session&) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     TextureRecord record;
@@ -100,14 +100,14 @@ CUSPAN_EXPORT CUresult cuTexObjectDestroy(CUtexObject object) {
 }
 
 CUSPAN_EXPORT CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* out, CUtexObject object) {
-  return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
+  return WithTexture(object, out, [&](const TextureRecord& record) -> Error {
     *out = ResourceOf(record.resource);
     return CUDA_SUCCESS;
   });
 }
 
 CUSPAN_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject object) {
-  return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
+  return WithTexture(object, out, [&](const TextureRecord& record) -> Error {
     *out = SamplingAs<CUDA_TEXTURE_DESC>(record.sampling);
     out->flags = record.sampling.flags;
     return CUDA_SUCCESS;
@@ -116,7 +116,7 @@ CUSPAN_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexOb
 
 CUSPAN_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* out,
                                                       CUtexObject object) {
-  return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
+  return WithTexture(object, out, [&](const TextureRecord& record) -> Error {
     // If there is no view, returns success with *out unchanged, unlike documented (measured
     // natively).
     if (record.view) *out = ViewAs<CUDA_RESOURCE_VIEW_DESC>(*record.view);

@@ -197,7 +197,7 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
 
 // Stores get(const Communicator&) in *number.
 template <typename Get>
-int TellNumber(const ncclComm* handle, int* number, Get&& get) {
+int ReportNumber(const ncclComm* handle, int* number, Get&& get) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
     if (number == nullptr) return Refuse(kInvalidArgument, "the pointer to the result is null");
     *number = get(*communicator);
@@ -347,13 +347,13 @@ CUSPAN_EXPORT int ncclCommGetAsyncError(ncclComm* handle, int* error) {
 }
 
 CUSPAN_EXPORT int ncclCommCount(const ncclComm* handle, int* count) {
-  return TellNumber(handle, count, [](const Communicator& one) { return one.size(); });
+  return ReportNumber(handle, count, [](const Communicator& one) { return one.size(); });
 }
 
 CUSPAN_EXPORT int ncclCommUserRank(const ncclComm* handle, int* rank) {
-  return TellNumber(handle, rank, [](const Communicator& one) { return one.rank(); });
+  return ReportNumber(handle, rank, [](const Communicator& one) { return one.rank(); });
 }
 
 CUSPAN_EXPORT int ncclCommCuDevice(const ncclComm* handle, int* device) {
-  return TellNumber(handle, device, [](const Communicator& one) { return one.device; });
+  return ReportNumber(handle, device, [](const Communicator& one) { return one.device; });
 }

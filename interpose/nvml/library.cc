@@ -35,12 +35,12 @@ void ManagementLibrary::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
 int ManagementLibrary::Start() {
   const MutexLock lock(mutex_);
   if (!known_) {
-    Result<AgentConnection::Introduced> told = AgentConnection::IntroduceObserver();
-    if (!told.ok()) {
-      LogError("NVML has no devices: {}", told.status().message());
+    Result<AgentConnection::Introduced> introduced = AgentConnection::IntroduceObserver();
+    if (!introduced.ok()) {
+      LogError("NVML has no devices: {}", introduced.status().message());
       return kDriverNotLoaded;
     }
-    devices_ = std::move(told->devices);
+    devices_ = std::move(introduced->devices);
     known_ = true;
   }
   ++started_;
@@ -83,12 +83,13 @@ int ManagementLibrary::Ask(const DeviceDescription& device, const char* function
   {
     const MutexLock lock(mutex_);
     if (observers_ == nullptr) {
-      Result<AgentConnection::Introduced> told = AgentConnection::IntroduceObserver();
-      if (!told.ok()) {
-        LogInfo("{}: {}", function, told.status().message());
+      Result<AgentConnection::Introduced> introduced = AgentConnection::IntroduceObserver();
+      if (!introduced.ok()) {
+        LogInfo("{}: {}", function, introduced.status().message());
         return kGpuIsLost;
       }
-      observers_ = std::make_shared<Observers>(std::move(told->agent), std::move(told->bell));
+      observers_ =
+          std::make_shared<Observers>(std::move(introduced->agent), std::move(introduced->bell));
     }
     observers = observers_;
   }

@@ -16,12 +16,12 @@ class Answers {
 
   template <typename Number>
     requires std::is_integral_v<Number>
-  void Take(Number& number) {
+  void Read(Number& number) {
     number = static_cast<Number>(Next());
   }
-  void Take(Utilization& percent) { Take(percent.gpu), Take(percent.memory); }
-  void Take(Memory& memory) { Take(memory.total), Take(memory.free), Take(memory.used); }
-  void Take(Bar1Memory& memory) { Take(memory.total), Take(memory.free), Take(memory.used); }
+  void Read(Utilization& percent) { Read(percent.gpu), Read(percent.memory); }
+  void Read(Memory& memory) { Read(memory.total), Read(memory.free), Read(memory.used); }
+  void Read(Bar1Memory& memory) { Read(memory.total), Read(memory.free), Read(memory.used); }
 
  private:
   std::uint64_t Next() {
@@ -53,12 +53,12 @@ int AskAbout(Device handle, const char* function, Arguments... arguments) {
         if (const int result = library.Ask(device, function, std::move(numbers), &values);
             result != kSuccess)
           return result;
-        Answers told(std::move(values));
+        Answers answers(std::move(values));
         const auto take = [&](auto argument) {
-          if constexpr (std::is_pointer_v<decltype(argument)>) told.Take(*argument);
+          if constexpr (std::is_pointer_v<decltype(argument)>) answers.Read(*argument);
         };
         (take(arguments), ...);
-        return told.complete() ? kSuccess : kUnknown;
+        return answers.complete() ? kSuccess : kUnknown;
       });
 }
 

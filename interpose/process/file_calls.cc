@@ -66,8 +66,9 @@ const std::vector<DeviceDescription>& RunDevices() {
   static const auto* const devices = [] {
     auto* const found = new std::vector<DeviceDescription>;
     if (*RunSocket() == 0) return found;
-    if (Result<AgentConnection::Introduced> told = AgentConnection::IntroduceObserver(); told.ok())
-      *found = std::move(told->devices);
+    if (Result<AgentConnection::Introduced> introduced = AgentConnection::IntroduceObserver();
+        introduced.ok())
+      *found = std::move(introduced->devices);
     return found;
   }();
   return *devices;

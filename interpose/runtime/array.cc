@@ -79,7 +79,7 @@ CUSPAN_EXPORT cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t* array,
 CUSPAN_EXPORT cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* desc, cudaExtent* extent,
                                            unsigned* flags, cudaArray_t array) {
   return AnswerUnlessFaulted([&] {
-    return AboutArray(NumberOf(array), [&](const Array& known) {
+    return WithArray(NumberOf(array), [&](const Array& known) {
       if (desc != nullptr) *desc = DescOf({known.shape.format, known.shape.channels});
       if (extent != nullptr) *extent = {known.shape.width, known.shape.height, known.shape.depth};
       if (flags != nullptr) *flags = known.shape.flags;
@@ -90,7 +90,7 @@ CUSPAN_EXPORT cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* desc, cudaExte
 CUSPAN_EXPORT cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* desc, cudaArray_const_t array) {
   return AnswerUnlessFaulted([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
-    return AboutArray(NumberOf(array), [&](const Array& known) {
+    return WithArray(NumberOf(array), [&](const Array& known) {
       *desc = DescOf({known.shape.format, known.shape.channels});
     });
   });
@@ -105,20 +105,20 @@ CUSPAN_EXPORT cudaError_t cudaArrayGetPlane(cudaArray_t* plane, cudaArray_t arra
 
 CUSPAN_EXPORT cudaError_t cudaArrayGetMemoryRequirements(cudaArrayMemoryRequirements* /*out*/,
                                                          cudaArray_t /*array*/, int /*device*/) {
-  return Answer([] { return AboutMappedArray(); });
+  return Answer([] { return MappedArrayError(); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaMipmappedArrayGetMemoryRequirements(
     cudaArrayMemoryRequirements* /*out*/, cudaMipmappedArray_t /*array*/, int /*device*/) {
-  return Answer([] { return AboutMappedArray(); });
+  return Answer([] { return MappedArrayError(); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaArrayGetSparseProperties(cudaArraySparseProperties* /*out*/,
                                                        cudaArray_t /*array*/) {
-  return Answer([] { return AboutMappedArray(); });
+  return Answer([] { return MappedArrayError(); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaMipmappedArrayGetSparseProperties(cudaArraySparseProperties* /*out*/,
                                                                 cudaMipmappedArray_t /*array*/) {
-  return Answer([] { return AboutMappedArray(); });
+  return Answer([] { return MappedArrayError(); });
 }

@@ -5,8 +5,8 @@
 
 namespace cuspan {
 
-Error PlaceInVariable(Session& session, const void* symbol, std::size_t offset, std::size_t bytes,
-                      std::byte** place) {
+Error LocateInVariable(Session& session, const void* symbol, std::size_t offset, std::size_t bytes,
+                       std::byte** place) {
   std::shared_ptr<ContextConnection> connection;
   CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&connection));
   LoadedVariable variable{};
@@ -44,7 +44,8 @@ Error CopySymbol(const SymbolCopy& copy, Way way, void* memory, DefaultStream me
     if (copy.bytes == 0) return cudaSuccess;
     CUSPAN_RETURN_IF_FAILED(check());
     std::byte* place = nullptr;
-    CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
+    CUSPAN_RETURN_IF_FAILED(
+        LocateInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
     return way == Way::kToSymbol
                ? CopyBytes(session, target, place, memory, copy.bytes, sides, copy.asynchronous)
                : CopyBytes(session, target, memory, place, copy.bytes, sides, copy.asynchronous);
@@ -55,7 +56,7 @@ Error CopySymbol(const SymbolCopy& copy, Way way, void* memory, DefaultStream me
                     CUSPAN_RETURN_IF_FAILED(check());
                     std::byte* place = nullptr;
                     CUSPAN_RETURN_IF_FAILED(
-                        PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
+                        LocateInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
                     *work = CopyWork{way == Way::kToSymbol
                                          ? BoxOfRun(place, memory, copy.bytes, sides)
                                          : BoxOfRun(memory, place, copy.bytes, sides)};

@@ -43,7 +43,7 @@ cudaError_t KeepError(Error error, const void* caller) {
   const cudaError_t value = error.runtime();
   if (value != cudaSuccess && value != cudaErrorNotReady) [[unlikely]] {
     SetLastError(value, caller);
-    if (value == cudaErrorDevicesUnavailable) ThisThread().heard_of_loss = true;
+    if (value == cudaErrorDevicesUnavailable) ThisThread().loss_reported = true;
   }
   return value;
 }

@@ -178,7 +178,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t
     return OnCurrentDevice([&](Session&, ContextConnection& connection) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(connection, function, &kernel));
-      return PlaceOfParameter(*kernel, index, offset, bytes);
+      return LocateParameter(*kernel, index, offset, bytes);
     });
   });
 }

@@ -47,7 +47,7 @@ Error ReadConfig(const cudaLaunchConfig_t* config, const void* function, void** 
                      config->stream);
   call->arguments = arguments;
   for (unsigned i = 0; i < config->numAttrs; ++i)
-    CUSPAN_RETURN_IF_FAILED(TakeAttribute(DriversOf(config->attrs[i]), call));
+    CUSPAN_RETURN_IF_FAILED(ApplyAttribute(DriversOf(config->attrs[i]), call));
   return FindFunction(function, &call->function);
 }
 

@@ -11,12 +11,12 @@ static_assert(static_cast<int>(cudaJitOverrideDirectiveValues) == CU_JIT_OVERRID
 static_assert(static_cast<int>(cudaJitMaxThreadsPerBlock) == CU_JIT_MAX_THREADS_PER_BLOCK);
 static_assert(static_cast<int>(cudaLibraryBinaryIsPreserved) == CU_LIBRARY_BINARY_IS_PRESERVED);
 
-Error Take(const cudaJitOption* jit, void** jit_values, unsigned jit_count,
-           const cudaLibraryOption* library, void** library_values, unsigned library_count,
-           LoadOptions* out) {
+Error ReadLoadOptions(const cudaJitOption* jit, void** jit_values, unsigned jit_count,
+                      const cudaLibraryOption* library, void** library_values,
+                      unsigned library_count, LoadOptions* out) {
   CUSPAN_RETURN_IF_FAILED(
-      TakeOptions(reinterpret_cast<const CUjit_option*>(jit), jit_values, jit_count, &out->jit));
-  return TakeOptions(reinterpret_cast<const CUlibraryOption*>(library), library_values,
+      ReadOptions(reinterpret_cast<const CUjit_option*>(jit), jit_values, jit_count, &out->jit));
+  return ReadOptions(reinterpret_cast<const CUlibraryOption*>(library), library_values,
                      library_count, &out->library);
 }
 
@@ -50,8 +50,8 @@ CUSPAN_EXPORT cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void
   return Answer([&]() -> Error {
     if (library == nullptr || code == nullptr) return cudaErrorInvalidValue;
     LoadOptions options;
-    CUSPAN_RETURN_IF_FAILED(Take(jit_options, jit_values, jit_count, library_options,
-                                 library_values, library_count, &options));
+    CUSPAN_RETURN_IF_FAILED(ReadLoadOptions(jit_options, jit_values, jit_count, library_options,
+                                            library_values, library_count, &options));
     return LoadLibrary(code, options, reinterpret_cast<CUlibrary*>(library));
   });
 }
@@ -64,8 +64,8 @@ CUSPAN_EXPORT cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const 
   return Answer([&]() -> Error {
     if (library == nullptr || path == nullptr) return cudaErrorInvalidValue;
     LoadOptions options;
-    CUSPAN_RETURN_IF_FAILED(Take(jit_options, jit_values, jit_count, library_options,
-                                 library_values, library_count, &options));
+    CUSPAN_RETURN_IF_FAILED(ReadLoadOptions(jit_options, jit_values, jit_count, library_options,
+                                            library_values, library_count, &options));
     return LoadLibraryFromFile(path, options, reinterpret_cast<CUlibrary*>(library));
   });
 }

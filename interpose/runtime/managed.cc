@@ -29,7 +29,7 @@ CUmemLocation LocationOf(int device) {
 
 // CUDA 13's functions have the names of CUDA 12's, with other parameters. The program's libcudart
 // tells them apart. `place` is an int or a cudaMemLocation in one register.
-CUmemLocation PlaceOf(std::uint64_t place, bool before_13) {
+CUmemLocation UnpackLocation(std::uint64_t place, bool before_13) {
   if (before_13) return LocationOf(static_cast<int>(place));
   return At(static_cast<CUmemLocationType>(place & 0xffff'ffff), static_cast<int>(place >> 32));
 }
@@ -37,10 +37,10 @@ CUmemLocation PlaceOf(std::uint64_t place, bool before_13) {
 Error PrefetchOf(const void* memory, std::size_t bytes, std::uint64_t place, std::uint64_t fourth,
                  cudaStream_t fifth, bool before_13, DefaultStream meaning) {
   if (before_13) {
-    return Prefetch(memory, bytes, PlaceOf(place, true), 0, HandleOf<cudaStream_t>(fourth),
+    return Prefetch(memory, bytes, UnpackLocation(place, true), 0, HandleOf<cudaStream_t>(fourth),
                     meaning);
   }
-  return Prefetch(memory, bytes, PlaceOf(place, false), static_cast<unsigned>(fourth), fifth,
+  return Prefetch(memory, bytes, UnpackLocation(place, false), static_cast<unsigned>(fourth), fifth,
                   meaning);
 }
 
@@ -138,7 +138,7 @@ CUSPAN_EXPORT cudaError_t CuspanMemAdvise(const void* memory, std::size_t bytes,
                                           cudaMemoryAdvise advice, std::uint64_t place) {
   const bool before_13 = CallerIsBefore13(__builtin_return_address(0));
   return AnswerUnlessFaulted(
-      [&] { return Advise(memory, bytes, DriversOf(advice), PlaceOf(place, before_13)); });
+      [&] { return Advise(memory, bytes, DriversOf(advice), UnpackLocation(place, before_13)); });
 }
 CUSPAN_EXPORT cudaError_t cudaMemAdvise_v2(const void* memory, std::size_t bytes,
                                            cudaMemoryAdvise advice, cudaMemLocation location) {

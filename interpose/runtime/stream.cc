@@ -65,7 +65,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamWaitEvent, _ptsz,
 CUSPAN_EXPORT_TWINS(cudaStreamGetFlags, _ptsz, (cudaStream_t stream, unsigned* flags),
                     Answer([&]() -> Error {
                       if (flags == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto&, const auto& made) {
+                      return WithStream(stream, meaning, [&](const auto&, const auto& made) {
                         *flags = made != nullptr ? made->flags : unsigned{cudaStreamDefault};
                       });
                     }))
@@ -73,7 +73,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetFlags, _ptsz, (cudaStream_t stream, unsigned* f
 CUSPAN_EXPORT_TWINS(cudaStreamGetPriority, _ptsz, (cudaStream_t stream, int* priority),
                     Answer([&]() -> Error {
                       if (priority == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto&, const auto& made) {
+                      return WithStream(stream, meaning, [&](const auto&, const auto& made) {
                         *priority = made != nullptr ? made->priority : 0;
                       });
                     }))
@@ -81,7 +81,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetPriority, _ptsz, (cudaStream_t stream, int* pri
 CUSPAN_EXPORT_TWINS(cudaStreamGetDevice, _ptsz, (cudaStream_t stream, int* device),
                     Answer([&]() -> Error {
                       if (device == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+                      return WithStream(stream, meaning, [&](const auto& target, const auto&) {
                         *device = target.connection->device();
                       });
                     }))
@@ -89,7 +89,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetDevice, _ptsz, (cudaStream_t stream, int* devic
 CUSPAN_EXPORT_TWINS(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long long* id),
                     Answer([&]() -> Error {
                       if (id == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+                      return WithStream(stream, meaning, [&](const auto& target, const auto&) {
                         *id = IdOf(target);
                       });
                     }))
@@ -97,7 +97,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long 
 CUSPAN_EXPORT_TWINS(cudaStreamIsCapturing, _ptsz,
                     (cudaStream_t stream, cudaStreamCaptureStatus* status), Answer([&]() -> Error {
                       if (status == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+                      return WithStream(stream, meaning, [&](const auto& target, const auto&) {
                         *status = static_cast<cudaStreamCaptureStatus>(CaptureOf(target).status);
                       });
                     }))

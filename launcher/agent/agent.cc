@@ -65,16 +65,16 @@ struct Setup {
   std::optional<RunKey> key;
 };
 
-int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key, AgentLinks links,
-            InventoryQuery& inventory) {
+int RunHeadAgent(const Setup& setup, std::optional<ProgramProcess> app, const RunKey& key,
+                 AgentLinks links, InventoryQuery& inventory) {
   const AgentThread::Scope role(agent_thread);
-  Result<std::unique_ptr<HeadAgent>> home = HeadAgent::Create(
+  Result<std::unique_ptr<HeadAgent>> head = HeadAgent::Create(
       setup.options, setup.paths, setup.proxy_environment, key, std::move(links), inventory);
-  if (!home.ok()) return Fail(home.status());
+  if (!head.ok()) return Fail(head.status());
   if (!app) {
-    if (const Status joined = (*home)->JoinLauncher(); !joined.ok()) return Fail(joined);
+    if (const Status joined = (*head)->JoinLauncher(); !joined.ok()) return Fail(joined);
   }
-  Status status = (*home)->FindDevices();
+  Status status = (*head)->FindDevices();
   // If there is a launcher, the error was reported to it. Exit status 0: mpirun kills all agents if
   // one fails.
   int exit_status = status.ok() || !app ? 0 : kExitOwnFailure;
@@ -82,43 +82,43 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
     status = app->Start();
     if (!status.ok()) exit_status = ExitStatusOf(status);
   }
-  int app_status = 0;
+  int program_status = 0;
   if (status.ok())
-    app_status = (*home)->Serve(app ? &*app : nullptr);
+    program_status = (*head)->Serve(app ? &*app : nullptr);
   else if (app)
     LogError("{}", status.message());  // A launcher would report it.
-  (*home)->Shutdown();
+  (*head)->Shutdown();
   if (app && status.ok() && setup.options.statistics)
-    std::fputs(StatisticsTable((*home)->reports(), std::string((*home)->relay_name())).c_str(),
+    std::fputs(StatisticsTable((*head)->reports(), std::string((*head)->relay_name())).c_str(),
                stderr);
-  home->reset();
-  if (app && status.ok()) EndLike(app_status);
+  head->reset();
+  if (app && status.ok()) EndLike(program_status);
   return exit_status;
 }
 
-int RunAway(const Setup& setup, AgentLinks links, InventoryQuery& inventory) {
+int RunWorkerAgent(const Setup& setup, AgentLinks links, InventoryQuery& inventory) {
   const AgentThread::Scope role(agent_thread);
-  Result<std::unique_ptr<WorkerAgent>> away =
+  Result<std::unique_ptr<WorkerAgent>> worker =
       WorkerAgent::Create(setup.options, setup.paths, setup.proxy_environment, std::move(links));
-  if (!away.ok()) return Fail(away.status());
-  if (!(*away)->Meet(setup.key ? &*setup.key : nullptr, inventory)) {
-    (*away)->Leave();
+  if (!worker.ok()) return Fail(worker.status());
+  if (!(*worker)->Meet(setup.key ? &*setup.key : nullptr, inventory)) {
+    (*worker)->Leave();
     return kExitOwnFailure;
   }
-  (*away)->Serve();
+  (*worker)->Serve();
   return 0;
 }
 
-int RunHomeOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunKey& key,
-                   InventoryQuery& inventory) {
+int RunHeadAgentOverUcx(const Setup& setup, std::optional<ProgramProcess> app, const RunKey& key,
+                        InventoryQuery& inventory) {
   if (setup.options.serve.value_or(0) != 0) inventory.Begin();
   Result<UcxRun> run = HoldUcxRun(setup.options, setup.paths, setup.environment, key);
   if (!run.ok()) return Fail(run.status());
   SetLogName(Format("cuspan agent[{} rank 0]", OwnHostName()), "agent");
-  return RunHome(setup, std::move(app), key, run->Links(), inventory);
+  return RunHeadAgent(setup, std::move(app), key, run->Links(), inventory);
 }
 
-int RunAwayOverUcx(Setup setup, InventoryQuery& inventory) {
+int RunWorkerAgentOverUcx(Setup setup, InventoryQuery& inventory) {
   const Result<Invitation> invitation = Invitation::Read(std::cin);
   if (!invitation.ok()) return Fail(invitation.status());
   if (setup.options.serve != 0U) inventory.Begin();
@@ -126,11 +126,11 @@ int RunAwayOverUcx(Setup setup, InventoryQuery& inventory) {
   Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
   if (!run.ok()) return Fail(run.status());
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()), "agent");
-  return RunAway(setup, run->Links(), inventory);
+  return RunWorkerAgent(setup, run->Links(), inventory);
 }
 
 int RunAgent(int argc, char** argv) {
-  const InheritedSignals signals = InheritedSignals::Take();
+  const InheritedSignals signals = InheritedSignals::Save();
   Result<AgentCommandLine> line = ParseAgentCommandLine(argc, argv);
   if (!line.ok()) return Fail(line.status());
   if (!line->options) {
@@ -157,17 +157,17 @@ int RunAgent(int argc, char** argv) {
   if (!told.ok()) return Fail(told.status());
 
   Setup setup{*line->options, *paths, environment, {}, *told};
-  const bool home = ucx ? setup.options.rank == 0 : !mpi || IsFirstRank(setup.environment);
+  const bool head = ucx ? setup.options.rank == 0 : !mpi || IsFirstRank(setup.environment);
   setup.proxy_environment = setup.environment;
   StripOuterRun(setup.proxy_environment);
   StripMpi(setup.proxy_environment);
 
-  if (!home && !setup.options.command.empty())
+  if (!head && !setup.options.command.empty())
     return Fail(
         Status::Invalid("only rank 0 starts a program; remove '-- PROGRAM' from the other ranks"));
   RunKey key;
-  std::optional<AppProcess> app;
-  if (home) {
+  std::optional<ProgramProcess> app;
+  if (head) {
     if (setup.options.command.empty() && !setup.key)
       return Fail(Status::Invalid(
           "rank 0 needs a program: cuspan-agent [OPTIONS] -- PROGRAM; or use cuspan run"));
@@ -177,9 +177,9 @@ int RunAgent(int argc, char** argv) {
   }
   if (!setup.options.command.empty()) {
     if (const Status client = CheckClient(*paths); !client.ok()) return Fail(client);
-    Environment of_app = setup.proxy_environment;
+    Environment program_environment = setup.proxy_environment;
     const Result<std::string> program =
-        FindCommand(setup.options.command.front(), of_app.Get("PATH").value_or(""));
+        FindCommand(setup.options.command.front(), program_environment.Get("PATH").value_or(""));
     const Status enters = program.ok() ? CheckEntered(*program) : program.status();
     if (!enters.ok()) {
       LogError("{}", enters.message());
@@ -187,10 +187,11 @@ int RunAgent(int argc, char** argv) {
     }
     if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
       LogWarn("{}", warning);
-    AddClient(of_app, *paths, key);
-    if (setup.options.statistics) of_app.Set(settings::kStats.name, "on");
+    AddClient(program_environment, *paths, key);
+    if (setup.options.statistics) program_environment.Set(settings::kStats.name, "on");
     // Forked before MPI starts: a child must inherit nothing of it.
-    Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, of_app, signals);
+    Result<ProgramProcess> prepared =
+        ProgramProcess::Prepare(setup.options.command, program_environment, signals);
     if (!prepared.ok()) return Fail(prepared.status());
     app.emplace(std::move(*prepared));
   }
@@ -205,9 +206,9 @@ int RunAgent(int argc, char** argv) {
   }
   InventoryQuery inventory(paths->proxy, setup.proxy_environment, setup.options.device);
   if (ucx)
-    return home ? RunHomeOverUcx(setup, std::move(app), key, inventory)
-                : RunAwayOverUcx(std::move(setup), inventory);
-  if (!mpi) return RunHome(setup, std::move(app), key, {}, inventory);
+    return head ? RunHeadAgentOverUcx(setup, std::move(app), key, inventory)
+                : RunWorkerAgentOverUcx(std::move(setup), inventory);
+  if (!mpi) return RunHeadAgent(setup, std::move(app), key, {}, inventory);
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), (*transport)->rank()), "agent");
@@ -215,7 +216,7 @@ int RunAgent(int argc, char** argv) {
   const Result<Ranks> ranks =
       lanes.ok() ? Ranks::Of((*transport)->size(), *lanes) : Result<Ranks>(lanes.status());
   // One report is enough.
-  if (!ranks.ok()) return home ? Fail(ranks.status()) : kExitOwnFailure;
+  if (!ranks.ok()) return head ? Fail(ranks.status()) : kExitOwnFailure;
   if (ranks->is_lane((*transport)->rank())) {
     const Status served = ServeAsLane(**transport, *ranks);
     return served.ok() ? 0 : Fail(served);
@@ -223,8 +224,8 @@ int RunAgent(int argc, char** argv) {
   Result<std::vector<ControlSocket>> joined = InviteLanes(**transport, *ranks);
   if (!joined.ok()) return Fail(joined.status());
   AgentLinks links{transport->get(), ranks->agents, std::move(*joined)};
-  return home ? RunHome(setup, std::move(app), key, std::move(links), inventory)
-              : RunAway(setup, std::move(links), inventory);
+  return head ? RunHeadAgent(setup, std::move(app), key, std::move(links), inventory)
+              : RunWorkerAgent(setup, std::move(links), inventory);
 }
 
 }  // namespace

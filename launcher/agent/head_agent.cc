@@ -40,7 +40,7 @@ HeadAgent::HeadAgent(const AgentOptions& options, const RunKey& key, Transport* 
            [this](const MetricsEnd& end) CUSPAN_REQUIRES(agent_thread) { AnswerLauncher(end); }}),
       inventory_(inventory) {
   node_->SetControl([this](std::uint32_t rank, const Frame& frame)
-                        CUSPAN_REQUIRES(agent_thread) { return TakeControl(rank, frame); });
+                        CUSPAN_REQUIRES(agent_thread) { return ReceiveControl(rank, frame); });
 }
 
 Result<std::unique_ptr<HeadAgent>> HeadAgent::Create(const AgentOptions& options,
@@ -92,12 +92,12 @@ Result<RunReady> HeadAgent::Prepare() {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AgentInventory> inventories, GatherInventories());
   CUSPAN_ASSIGN_OR_RETURN(allocation_, RunAllocation::Create(*node_, options_.request,
                                                              node_->context().run, inventories));
-  if (options_.request.look) return Look();
+  if (options_.request.look) return Query();
   const auto keep_on = [this] { return !run_ended_; };
   CUSPAN_ASSIGN_OR_RETURN(
       std::vector<DeviceDescription> devices,
       allocation_->Allocate(keep_on, [this](const std::string& what)
-                                         CUSPAN_REQUIRES(agent_thread) { TellWaiting(what); }));
+                                         CUSPAN_REQUIRES(agent_thread) { ReportWaiting(what); }));
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AddressWindow> windows, PlanWindows(devices));
   // Programs see only the memory allowed to the run on each GPU.
   if (const std::uint64_t cap = options_.request.share.memory; cap != 0)
@@ -105,7 +105,7 @@ Result<RunReady> HeadAgent::Prepare() {
       device.memory_bytes = std::min(device.memory_bytes, cap);
   node_->context().devices = std::move(devices);
   node_->context().windows = std::move(windows);
-  if (agents_met_) TellPlan();
+  if (agents_met_) SendPlan();
   RunReady ready{node_->context().devices, allocation_->notes(), {}, {}, std::string(relay_name())};
   const Status room =
       CheckDescriptorsFor(kSessionDescriptors + ready.devices.size() * kDeviceDescriptors);
@@ -115,21 +115,21 @@ Result<RunReady> HeadAgent::Prepare() {
   return ready;
 }
 
-Result<RunReady> HeadAgent::Look() {
-  CUSPAN_ASSIGN_OR_RETURN(RunReady found, allocation_->Look([this] { return !run_ended_; }));
+Result<RunReady> HeadAgent::Query() {
+  CUSPAN_ASSIGN_OR_RETURN(RunReady found, allocation_->Query([this] { return !run_ended_; }));
   found.relay = relay_name();
   return found;
 }
 
-void HeadAgent::TellLook() {
-  const Result<RunReady> found = Look();
+void HeadAgent::AnswerQuery() {
+  const Result<RunReady> found = Query();
   if (run_ended_) return;  // The launcher has gone.
   const Status told =
       found.ok() ? launcher_->Send(*found) : launcher_->Send(Refused{found.status().message()});
   if (!told.ok()) LogInfo("{}", told.message());
 }
 
-void HeadAgent::TellWaiting(const std::string& what) {
+void HeadAgent::ReportWaiting(const std::string& what) {
   if (!launcher_) return LogWarn("waiting for {}", what);
   if (const Status sent = launcher_->Send(RunWaiting{what}); !sent.ok())
     LogInfo("{}", sent.message());
@@ -165,7 +165,7 @@ Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
     if (options_.serve.value_or(0) == 0) place = i;
   }
   if (serve == 0) return inventories;
-  Inventory own = inventory_.Take(node_->host(), 0);
+  Inventory own = inventory_.Collect(node_->host(), 0);
   AgentInventory entry;
   entry.problem = std::move(own.problem);
   entry.devices = std::move(own.devices);
@@ -175,7 +175,7 @@ Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
   return inventories;
 }
 
-void HeadAgent::TellPlan() {
+void HeadAgent::SendPlan() {
   const NodeContext& context = node_->context();
   for (std::size_t first = 0; first < context.devices.size(); first += kDevicesAMessage) {
     const std::size_t end = std::min(first + kDevicesAMessage, context.devices.size());
@@ -188,22 +188,22 @@ void HeadAgent::TellPlan() {
   }
 }
 
-int HeadAgent::Serve(const AppProcess* app) {
-  int app_status = 0;
+int HeadAgent::Serve(const ProgramProcess* program) {
+  int program_status = 0;
   UniqueFd app_process;
-  if (app != nullptr) {
-    app_process = OpenProcess(app->pid());
+  if (program != nullptr) {
+    app_process = OpenProcess(program->pid());
     const Status watched =
         node_->poller().Watch(app_process.get(), [&]() CUSPAN_REQUIRES(agent_thread) {
-          if (::waitpid(app->pid(), &app_status, WNOHANG) != app->pid()) return;
+          if (::waitpid(program->pid(), &program_status, WNOHANG) != program->pid()) return;
           node_->poller().Forget(app_process.get());
           run_ended_ = true;
         });
     if (!watched.ok()) {
       LogError("cannot watch the program: {}", watched.message());
       // Ends with the program, without serving it.
-      ::waitpid(app->pid(), &app_status, 0);
-      return app_status;
+      ::waitpid(program->pid(), &program_status, 0);
+      return program_status;
     }
   }
   Status watched = node_->clients().Serve();
@@ -212,15 +212,15 @@ int HeadAgent::Serve(const AppProcess* app) {
                                     [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); });
   if (!watched.ok()) {
     LogError("{}", watched.message());
-    return app_status;
+    return program_status;
   }
   AskClocks();
   while (!run_ended_) {
-    node_->Loop([this] { return !run_ended_ && !look_wanted_; });
+    node_->Loop([this] { return !run_ended_ && !query_wanted_; });
     // Called outside the loop, since it runs the loop itself.
-    if (std::exchange(look_wanted_, false)) TellLook();
+    if (std::exchange(query_wanted_, false)) AnswerQuery();
   }
-  return app_status;
+  return program_status;
 }
 
 template <typename T>
@@ -232,9 +232,9 @@ void HeadAgent::AnswerLauncher(const T& message) {
     node_->poller().SetInterest(launcher_->fd(), Poller::Interest::kWrite);
 }
 
-bool HeadAgent::TakeQuestion(const Frame& frame) {
+bool HeadAgent::HandleQuestion(const Frame& frame) {
   if (options_.request.look && frame.op() == Op::kLookAgain) {
-    look_wanted_ = true;
+    query_wanted_ = true;
     return true;
   }
   if (frame.op() != Op::kMetricsAsk) return false;
@@ -253,7 +253,7 @@ void HeadAgent::ReadLauncher() {
     node_->poller().SetInterest(launcher_->fd(), Poller::Interest::kRead);
   }
   Result<std::optional<ControlSocket::Message>> message = launcher_->TryReceive();
-  while (message.ok() && message->has_value() && TakeQuestion((*message)->frame))
+  while (message.ok() && message->has_value() && HandleQuestion((*message)->frame))
     message = launcher_->TryReceive();
   if (message.ok() && !message->has_value()) return;
   run_ended_ = true;
@@ -270,12 +270,12 @@ void HeadAgent::KeepReports(std::vector<DeviceReport>&& reports) {
   for (DeviceReport& report : reports) reports_.Add(std::move(report));
 }
 
-bool HeadAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool HeadAgent::ReceiveControl(std::uint32_t rank, const Frame& frame) {
   const auto wrong = [rank](const Status& status) {
     LogError("agent {}: {}", rank, status.message());
     return true;
   };
-  if (allocation_ && allocation_->TakeControl(rank, frame)) return true;
+  if (allocation_ && allocation_->ReceiveControl(rank, frame)) return true;
   if (frame.op() == Op::kSessionReports) {
     Result<SessionReports> message = ParseMessage<SessionReports>(frame);
     if (!message.ok()) return wrong(message.status());
@@ -283,15 +283,15 @@ bool HeadAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   } else if (frame.op() == Op::kTraceClock) {
     const Result<TraceClock> answer = ParseMessage<TraceClock>(frame);
     if (!answer.ok()) return wrong(answer.status());
-    TakeClock(rank, *answer);
+    ReceiveClock(rank, *answer);
   } else if (frame.op() == Op::kTracePart) {
     const Result<TracePart> part = ParseMessage<TracePart>(frame);
     if (!part.ok()) return wrong(part.status());
-    if (node_->trace() != nullptr && part->rank == rank) node_->trace()->Take(*part);
+    if (node_->trace() != nullptr && part->rank == rank) node_->trace()->Collect(*part);
   } else if (frame.op() == Op::kMetricsPart) {
     Result<MetricsPart> part = ParseMessage<MetricsPart>(frame);
     if (!part.ok()) return wrong(part.status());
-    metrics_.TakePart(rank, std::move(*part));
+    metrics_.ReceivePart(rank, std::move(*part));
   } else if (frame.op() == Op::kAgentShutdown) {
     agents_left_.erase(rank);
   } else {
@@ -306,11 +306,11 @@ void HeadAgent::AskClocks() {
   SendToOthers(TraceClock{TraceNow(), 0});
 }
 
-void HeadAgent::TakeClock(std::uint32_t rank, const TraceClock& answer) {
+void HeadAgent::ReceiveClock(std::uint32_t rank, const TraceClock& answer) {
   const std::uint64_t now = TraceNow();
   if (node_->trace() == nullptr || answer.asked > now) return;
   ClockOffset& clock = node_->trace()->clock(rank);
-  clock.Take(answer.asked, answer.answered, now);
+  clock.Collect(answer.asked, answer.answered, now);
   if (clock.answers() < kClockQuestions)
     node_->relay()->SendControl(rank, TraceClock{now, 0});
   else
@@ -341,7 +341,7 @@ bool HeadAgent::Owes(const std::set<std::uint32_t>& ranks) {
 
 void HeadAgent::SendReports() {
   Status sent = Status::Ok();
-  for (std::vector<DeviceReport>& piece : reports_.Take())
+  for (std::vector<DeviceReport>& piece : reports_.Collect())
     if (sent.ok()) sent = launcher_->Post(RunStatistics{std::move(piece)});
   if (sent.ok()) sent = launcher_->Post(RunStatistics{});  // End mark.
   // Also sends messages kept earlier.
@@ -359,7 +359,7 @@ void HeadAgent::Shutdown() {
   const bool traced = node_->trace() != nullptr;
   ::alarm(traced ? kTracedEndSeconds : kEndSeconds);
   node_->clients().EndAll();
-  for (std::vector<DeviceReport>& piece : node_->clients().reports().Take())
+  for (std::vector<DeviceReport>& piece : node_->clients().reports().Collect())
     KeepReports(std::move(piece));
   EndOthers();
   if (reports_wanted_) SendReports();

@@ -33,9 +33,9 @@ class HeadAgent {
   // Meets the other agents and allocates the devices. Reports the result, or the error, to the
   // launcher.
   Status FindDevices() CUSPAN_REQUIRES(agent_thread);
-  // Serves until the launcher, or the program `app` if not null, ends the run. Returns the wait
-  // status of `app` (waitpid), else 0.
-  int Serve(const AppProcess* app) CUSPAN_REQUIRES(agent_thread);
+  // Serves until the launcher, or the program `program` if not null, ends the run. Returns the wait
+  // status of `program` (waitpid), else 0.
+  int Serve(const ProgramProcess* program) CUSPAN_REQUIRES(agent_thread);
   // Ends the other agents in order. Must be called once, even after an error.
   void Shutdown() CUSPAN_REQUIRES(agent_thread);
   // Reports of the run's sessions; complete after Shutdown.
@@ -48,21 +48,21 @@ class HeadAgent {
             std::unique_ptr<AgentNode> node, InventoryQuery& inventory);
   Result<RunReady> Prepare() CUSPAN_REQUIRES(agent_thread);
   // Lists all GPUs and their holders, for an agent with --look.
-  Result<RunReady> Look() CUSPAN_REQUIRES(agent_thread);
+  Result<RunReady> Query() CUSPAN_REQUIRES(agent_thread);
   Result<std::vector<AgentInventory>> GatherInventories() CUSPAN_REQUIRES(agent_thread);
   // Notifies the launcher, or the user, of the GPUs the run waits for.
-  void TellWaiting(const std::string& what) CUSPAN_REQUIRES(agent_thread);
+  void ReportWaiting(const std::string& what) CUSPAN_REQUIRES(agent_thread);
   // Sends the plan to the other agents.
-  void TellPlan() CUSPAN_REQUIRES(agent_thread);
+  void SendPlan() CUSPAN_REQUIRES(agent_thread);
   void ReadLauncher() CUSPAN_REQUIRES(agent_thread);
   // Handles the launcher's questions to a serving agent; false for other messages, ending the run.
-  bool TakeQuestion(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool HandleQuestion(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   // Posts an answer. If the launcher's socket is full, the answer is kept and sent later.
   template <typename T>
   void AnswerLauncher(const T& message) CUSPAN_REQUIRES(agent_thread);
   // Answers a repeated query of the launcher.
-  void TellLook() CUSPAN_REQUIRES(agent_thread);
-  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void AnswerQuery() CUSPAN_REQUIRES(agent_thread);
+  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   // Asks the other agents for their time until each has answered kClockQuestions times.
   void AskClocks() CUSPAN_REQUIRES(agent_thread);
   void EndTrace() CUSPAN_REQUIRES(agent_thread);
@@ -71,7 +71,7 @@ class HeadAgent {
   void EndOthers() CUSPAN_REQUIRES(agent_thread);
   // True if any of these agents, all with an answer outstanding, is still reachable.
   bool Owes(const std::set<std::uint32_t>& ranks) CUSPAN_REQUIRES(agent_thread);
-  void TakeClock(std::uint32_t rank, const TraceClock& answer) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveClock(std::uint32_t rank, const TraceClock& answer) CUSPAN_REQUIRES(agent_thread);
   void KeepReports(std::vector<DeviceReport>&& reports) CUSPAN_REQUIRES(agent_thread);
   void SendReports() CUSPAN_REQUIRES(agent_thread);
   template <typename T>
@@ -91,7 +91,7 @@ class HeadAgent {
   DeviceReports reports_;
   bool reports_wanted_ = false;
   bool run_ended_ = false;
-  bool look_wanted_ = false;  // The launcher waits for TellLook.
+  bool query_wanted_ = false;  // The launcher waits for AnswerQuery.
   bool agents_met_ = false;
   std::set<std::uint32_t> clocks_asked_;  // Agents with answers outstanding.
   std::set<std::uint32_t> agents_left_;   // Agents without a confirmed end.

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Shorter waits are not reported.
-constexpr milliseconds kTellAfter{500};
+constexpr milliseconds kReportAfter{500};
 
 // A timer cancelled at the end of its scope.
 class Timer {
@@ -83,7 +83,7 @@ Result<std::vector<DeviceDescription>> RunAllocation::Allocate(
   leases_.SetEvents(&allocation);
   allocation.Start();
   if (!allocation.done()) {
-    const Timer told(node_.poller(), kTellAfter, [&] {
+    const Timer told(node_.poller(), kReportAfter, [&] {
       if (!allocation.done()) tell(allocation.WaitedFor());
     });
     std::optional<Timer> limit;
@@ -105,7 +105,7 @@ Result<std::vector<DeviceDescription>> RunAllocation::Allocate(
   return AssignAgents(pool_, *allocation.outcome());
 }
 
-Result<RunReady> RunAllocation::Look(const std::function<bool()>& keep_on) {
+Result<RunReady> RunAllocation::Query(const std::function<bool()>& keep_on) {
   auto owned = std::make_unique<LeaseSurvey>(pool_, leases_);
   LeaseSurvey& survey = *owned;
   events_ = std::move(owned);

@@ -30,11 +30,11 @@ class RunAllocation {
       CUSPAN_REQUIRES(agent_thread);
   // Returns all GPUs, their holders and the waiting runs, without taking anything. It may be called
   // repeatedly.
-  Result<RunReady> Look(const std::function<bool()>& keep_on) CUSPAN_REQUIRES(agent_thread);
+  Result<RunReady> Query(const std::function<bool()>& keep_on) CUSPAN_REQUIRES(agent_thread);
 
   // Handles another agent's message; false if it does not concern leases.
-  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread) {
-    return leases_.TakeControl(rank, frame);
+  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread) {
+    return leases_.ReceiveControl(rank, frame);
   }
   const std::vector<std::string>& notes() const CUSPAN_REQUIRES(agent_thread) {
     return pool_.notes;

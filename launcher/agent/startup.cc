@@ -66,12 +66,12 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32
 
 Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
                                    const std::string& own_host) {
-  Result<AgentHello> home = Expect<AgentHello>(transport, 0);
-  Status checked = home.status();
+  Result<AgentHello> head = Expect<AgentHello>(transport, 0);
+  Status checked = head.status();
   const bool proved = transport.proved() && key != nullptr;
-  if (home.ok()) {
-    const Key128& told = key != nullptr ? key->secret : home->secret;
-    checked = CheckHello(*home, proved ? Key128{} : told, own_host);
+  if (head.ok()) {
+    const Key128& told = key != nullptr ? key->secret : head->secret;
+    checked = CheckHello(*head, proved ? Key128{} : told, own_host);
     // Refused with --secure if this agent has no encrypting interface.
     if (checked.ok()) checked = SecureInterfacesOfRun().status();
   }
@@ -80,12 +80,12 @@ Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
     static_cast<void>(transport.SendWhole(0, MakeFrame(Refused{checked.message()})));
     return checked;
   }
-  AgentHello own = *home;
+  AgentHello own = *head;
   own.rank = transport.rank();
   own.host = own_host;
   CUSPAN_RETURN_IF_ERROR(transport.SendWhole(0, MakeFrame(own)));
-  if (proved) home->secret = key->secret;
-  return home;
+  if (proved) head->secret = key->secret;
+  return head;
 }
 
 Status SendInventory(Transport& transport, const AgentInventory& inventory) {

@@ -17,14 +17,14 @@ WorkerAgent::WorkerAgent(const AgentOptions& options, Transport& transport,
                          std::unique_ptr<AgentNode> node)
     : options_(options), transport_(transport), node_(std::move(node)) {
   node_->SetControl([this](std::uint32_t rank, const Frame& frame)
-                        CUSPAN_REQUIRES(agent_thread) { return TakeControl(rank, frame); });
+                        CUSPAN_REQUIRES(agent_thread) { return ReceiveControl(rank, frame); });
   node_->leases().SetAnswers({[this](const LeaseView& view) CUSPAN_REQUIRES(agent_thread) {
                                 node_->relay()->SendControl(0, view);
                               },
                               [this](const LeaseTaken& taken) CUSPAN_REQUIRES(agent_thread) {
                                 node_->relay()->SendControl(0, taken);
                               }});
-  node_->SetHomeLost([this](const std::string& reason)
+  node_->SetHeadLost([this](const std::string& reason)
                          CUSPAN_REQUIRES(agent_thread) { EndAlone(reason); });
 }
 
@@ -39,9 +39,9 @@ Result<std::unique_ptr<WorkerAgent>> WorkerAgent::Create(const AgentOptions& opt
 }
 
 bool WorkerAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
-  Result<AgentHello> home = AwaitInvitation(transport_, key, node_->host());
-  if (!home.ok()) return false;  // Reported by the head agent.
-  node_->Join(home->secret, home->run, home->terms, home->trace);
+  Result<AgentHello> head = AwaitInvitation(transport_, key, node_->host());
+  if (!head.ok()) return false;  // Reported by the head agent.
+  node_->Join(head->secret, head->run, head->terms, head->trace);
 
   AgentInventory answer;
   answer.rank = transport_.rank();
@@ -49,14 +49,14 @@ bool WorkerAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
   // True if the host names are equal and the head agent's socket exists here: it is visible only in
   // its own network namespace.
   answer.same_node =
-      home->same_node && home->host == node_->host() && ControlSocket::Connect(home->address).ok();
+      head->same_node && head->host == node_->host() && ControlSocket::Connect(head->address).ok();
   if (!answer.same_node) {
-    node_->MeetHost(home->host);
+    node_->MeetHost(head->host);
     // If another agent of the run already has the address, it serves the processes here.
-    if (const Status listens = node_->clients().Listen(home->address); !listens.ok())
+    if (const Status listens = node_->clients().Listen(head->address); !listens.ok())
       LogInfo("programs on this host cannot use the run: {}", listens.message());
     if (answer.limit != 0) {
-      Inventory found = inventory.Take(node_->host(), answer.rank);
+      Inventory found = inventory.Collect(node_->host(), answer.rank);
       node_->devices().SetInventory(found.devices);
       answer.problem = std::move(found.problem);
       answer.devices = std::move(found.devices);
@@ -101,16 +101,16 @@ void WorkerAgent::EndAlone(const std::string& reason) {
 }
 
 void WorkerAgent::SendReports() {
-  for (std::vector<DeviceReport>& piece : node_->clients().reports().Take())
+  for (std::vector<DeviceReport>& piece : node_->clients().reports().Collect())
     node_->relay()->SendControl(0, SessionReports{std::move(piece)});
 }
 
-bool WorkerAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool WorkerAgent::ReceiveControl(std::uint32_t rank, const Frame& frame) {
   if (rank != 0) return false;
   if (frame.op() == Op::kRunPlan) {
     Result<RunPlan> plan = ParseMessage<RunPlan>(frame);
     if (plan.ok())
-      TakePlan(std::move(*plan));
+      ReceivePlan(std::move(*plan));
     else
       LogError("invalid message from the head agent: {}", plan.status().message());
   } else if (frame.op() == Op::kTraceClock) {
@@ -135,7 +135,7 @@ bool WorkerAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   return true;
 }
 
-void WorkerAgent::TakePlan(RunPlan plan) {
+void WorkerAgent::ReceivePlan(RunPlan plan) {
   NodeContext& context = node_->context();
   std::move(plan.devices.begin(), plan.devices.end(), std::back_inserter(context.devices));
   std::move(plan.windows.begin(), plan.windows.end(), std::back_inserter(context.windows));

@@ -29,8 +29,8 @@ class WorkerAgent {
 
  private:
   WorkerAgent(const AgentOptions& options, Transport& transport, std::unique_ptr<AgentNode> node);
-  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  void TakePlan(RunPlan plan) CUSPAN_REQUIRES(agent_thread);
+  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void ReceivePlan(RunPlan plan) CUSPAN_REQUIRES(agent_thread);
   // Called if the head agent is unreachable: ends this process and everything it serves.
   [[noreturn]] void EndAlone(const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void SendReports() CUSPAN_REQUIRES(agent_thread);

@@ -94,7 +94,7 @@ void Allocation::AddLoad(const PoolHost& host, const SharedGpu& shared, PoolLeas
              scheduling::LimitsOf(run.limits));
 }
 
-void Allocation::TakeView(std::uint32_t host, const LeaseView& view) {
+void Allocation::ReceiveView(std::uint32_t host, const LeaseView& view) {
   if (done() || host >= hosts_.size() || !hosts_[host].entered) return;
   if (!view.problem.empty()) {
     ReturnAll();
@@ -129,7 +129,7 @@ void Allocation::Take(const std::vector<std::uint32_t>& gpus) {
   for (const auto& [host, wanted] : keys) store_.Take(host, attempt_, wanted);
 }
 
-void Allocation::TakeAnswer(std::uint32_t host, const LeaseTaken& answer) {
+void Allocation::ReceiveAnswer(std::uint32_t host, const LeaseTaken& answer) {
   if (done() || state_ != State::kTaking || answer.attempt != attempt_ || host >= hosts_.size() ||
       !hosts_[host].asked)
     return;

@@ -32,8 +32,8 @@ class Allocation : public LeaseEvents {
   Allocation(const AllocationPlan& plan, LeaseStore& store);
 
   void Start();
-  void TakeView(std::uint32_t host, const LeaseView& view) override;
-  void TakeAnswer(std::uint32_t host, const LeaseTaken& answer) override;
+  void ReceiveView(std::uint32_t host, const LeaseView& view) override;
+  void ReceiveAnswer(std::uint32_t host, const LeaseTaken& answer) override;
   // Fails the attempt with the reason `why`, unless it is done.
   void GiveUp(const std::string& why);
 
@@ -49,7 +49,7 @@ class Allocation : public LeaseEvents {
   std::string Disagreement() const;
 
  private:
-  enum class State { kLooking, kWaiting, kTaking };
+  enum class State { kQuerying, kWaiting, kTaking };
   struct Host {
     bool entered = false;
     std::optional<LeaseView> view;
@@ -69,7 +69,7 @@ class Allocation : public LeaseEvents {
 
   const AllocationPlan& plan_;
   LeaseStore& store_;
-  State state_ = State::kLooking;
+  State state_ = State::kQuerying;
   std::vector<Host> hosts_;
   std::uint32_t attempt_ = 0;
   std::vector<std::uint32_t> wanted_;  // GPUs of this attempt.

@@ -31,8 +31,8 @@ class LeaseEvents {
   virtual ~LeaseEvents() = default;
   // Receives the state of a host: after Enter or Look, after every change, and soon after a Take
   // was refused. A problem in it ends the run's attempt.
-  virtual void TakeView(std::uint32_t host, const LeaseView& view) = 0;
-  virtual void TakeAnswer(std::uint32_t host, const LeaseTaken& answer) = 0;
+  virtual void ReceiveView(std::uint32_t host, const LeaseView& view) = 0;
+  virtual void ReceiveAnswer(std::uint32_t host, const LeaseTaken& answer) = 0;
 };
 
 // Threads: one.
@@ -41,7 +41,7 @@ class LeaseStore {
   virtual ~LeaseStore() = default;
   // `gpus`: keys, in the store, of the GPUs relevant to the run.
   virtual void Enter(std::uint32_t host, const std::vector<std::string>& gpus) = 0;
-  virtual void Look(std::uint32_t host, const std::vector<std::string>& gpus) = 0;
+  virtual void Query(std::uint32_t host, const std::vector<std::string>& gpus) = 0;
   // Requires Enter. The answer contains `attempt`.
   virtual void Take(std::uint32_t host, std::uint32_t attempt,
                     const std::vector<std::string>& gpus) = 0;

@@ -20,7 +20,7 @@ namespace {
 // kernel kills them when the agent dies, except those of pairs: these end within two seconds. The
 // driver may delay their end.
 constexpr useconds_t kPause = 20'000;
-constexpr int kMaxLooks = 250;
+constexpr int kMaxQueries = 250;
 
 [[noreturn]] void SweepWhenGone(int alive, const std::string& host) {
   // Signals to the agent's group or session, or to agents by name, must not reach this process.
@@ -38,9 +38,9 @@ constexpr int kMaxLooks = 250;
   while (got < 0 && errno == EINTR);
   if (got == 1) ::_exit(0);
   Result<NodeLocks> locks = NodeLocks::Open(host);
-  for (int i = 0; i < kMaxLooks && locks.ok(); ++i) {
+  for (int i = 0; i < kMaxQueries && locks.ok(); ++i) {
     NodeView view;
-    if (!locks->Look({}, view).ok() || locks->Unused()) break;
+    if (!locks->Query({}, view).ok() || locks->Unused()) break;
     ::usleep(kPause);
   }
   ::_exit(0);

@@ -165,7 +165,7 @@ Status NodeLocks::RemoveDeadLeases() {
   return Status::Ok();
 }
 
-Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus, NodeView& view) {
+Result<NodeLocks::Outcome> NodeLocks::Query(const std::vector<std::string>& gpus, NodeView& view) {
   // Without a ticket, no file is created: if the queue's file is missing, there are no runs.
   Result<std::optional<UniqueFd>> queue = folder_.TryLock(QueueName(host_), ticket_.has_value());
   const bool nobody = !queue.ok() && queue.status().code() == StatusCode::kNotFound;
@@ -210,7 +210,7 @@ Result<bool> NodeLocks::IsHeld(const std::string& gpu, NodeView& view) {
         view.full.push_back(may.message());
       return true;
     }
-    const Result<std::vector<SharingRun>> runs = table->Look();
+    const Result<std::vector<SharingRun>> runs = table->Query();
     if (!runs.ok()) {
       LogInfo("GPU {}: {}", gpu, runs.status().message());
     } else if (!runs->empty()) {
@@ -257,7 +257,7 @@ std::vector<SharedGpu> NodeLocks::SharedOf(const std::vector<std::string>& gpus)
       Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu, pairs);
       if (!table.ok() && table.status().code() == StatusCode::kNotFound) continue;
       Result<std::vector<SharingRun>> runs =
-          table.ok() ? table->Look() : Result<std::vector<SharingRun>>(table.status());
+          table.ok() ? table->Query() : Result<std::vector<SharingRun>>(table.status());
       // A failure for one GPU does not hide the others.
       if (!runs.ok()) {
         LogInfo("GPU {}: {}", gpu, runs.status().message());

@@ -83,7 +83,7 @@ class NodeLocks {
                         std::map<std::string, std::uint64_t> gpu_memory = {});
   // Fills `view`. Files of dead runs are removed if permitted. `gpus` are keys (IsGpuKey). Without
   // a ticket, a shared GPU counts as held.
-  Result<Outcome> Look(const std::vector<std::string>& gpus, NodeView& view);
+  Result<Outcome> Query(const std::vector<std::string>& gpus, NodeView& view);
   // Takes all of them if no run is ahead. Requires Enter.
   Result<Outcome> Take(const std::vector<std::string>& gpus);
   // Gives back all GPUs taken and stays in the queue.

@@ -154,7 +154,7 @@ class Choice {
         }
         break;
     }
-    for (const Candidate& host : hosts_) TakeFrom(host);
+    for (const Candidate& host : hosts_) ChooseFrom(host);
     std::sort(decision_.gpus.begin(), decision_.gpus.end());
   }
 
@@ -276,7 +276,7 @@ class Choice {
 
   // Takes a host's GPUs by rank, then in the order of the pool (the driver's). A frugal choice
   // takes the slowest.
-  void TakeFrom(const Candidate& candidate) {
+  void ChooseFrom(const Candidate& candidate) {
     if (candidate.taken == 0) return;
     const std::size_t start = decision_.gpus.size();
     ForEach(candidate, [this](std::uint32_t gpu) { decision_.gpus.push_back(gpu); });
@@ -308,7 +308,7 @@ class Choice {
       if (there == 0) continue;
       LocalFirst(std::min(number, there));
       for (Candidate& host : hosts_) {
-        TakeFrom(host);
+        ChooseFrom(host);
         host.left -= host.taken;
       }
       number -= std::min(number, there);

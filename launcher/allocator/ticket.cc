@@ -23,7 +23,7 @@ bool IsHex(std::string_view text) {
 }
 
 // Removes the next line from `text` and returns it without its end; empty if incomplete.
-std::optional<std::string_view> TakeLine(std::string_view& text) {
+std::optional<std::string_view> ConsumeLine(std::string_view& text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
   const std::string_view line = text.substr(0, end);
@@ -32,8 +32,8 @@ std::optional<std::string_view> TakeLine(std::string_view& text) {
 }
 
 // Removes the next line; returns its part after `name` and a blank.
-std::optional<std::string_view> TakeField(std::string_view& text, std::string_view name) {
-  const std::optional<std::string_view> line = TakeLine(text);
+std::optional<std::string_view> ConsumeField(std::string_view& text, std::string_view name) {
+  const std::optional<std::string_view> line = ConsumeLine(text);
   if (!line || !line->starts_with(name) || line->size() <= name.size() ||
       (*line)[name.size()] != ' ')
     return std::nullopt;
@@ -102,9 +102,9 @@ std::string TicketText(const LeaseTicket& ticket) {
 
 void ReadTicketText(std::string_view text, LeaseTicket& ticket) {
   text = text.substr(0, kTicketBytes);
-  if (TakeLine(text) != "cuspan 1") return;
-  const std::optional<std::string_view> program = TakeField(text, "program");
-  const std::optional<std::string_view> wanted = TakeField(text, "wanted");
+  if (ConsumeLine(text) != "cuspan 1") return;
+  const std::optional<std::string_view> program = ConsumeField(text, "program");
+  const std::optional<std::string_view> wanted = ConsumeField(text, "wanted");
   if (!program || !wanted) return;
   std::uint32_t number = 0;
   const auto [end, error] =
@@ -112,12 +112,12 @@ void ReadTicketText(std::string_view text, LeaseTicket& ticket) {
   if (error != std::errc{} || end != wanted->data() + wanted->size()) return;
   std::optional<std::string_view> job;
   if (text.starts_with("job ")) {
-    job = TakeField(text, "job");
+    job = ConsumeField(text, "job");
     if (!job || !IsJobId(*job)) return;
   }
   std::vector<std::string> gpus;
   while (!text.starts_with("end\n")) {
-    const std::optional<std::string_view> gpu = TakeField(text, "gpu");
+    const std::optional<std::string_view> gpu = ConsumeField(text, "gpu");
     if (!gpu || !IsGpuKey(*gpu) || gpus.size() == kMaxGpusOfTicket) return;
     gpus.emplace_back(*gpu);
   }

@@ -45,7 +45,7 @@ int Run(int argc, char** argv) {
       own, [](std::string_view name) { return name.starts_with("CUDA_VISIBLE_DEVICES"); });
   // Any other remote shell has its own environment there.
   std::string command =
-      NodePrefix(*node, IsOfBatchSystem(launcher.front()) ? own : Environment(), tells);
+      NodePrefix(*node, BelongsToBatchSystem(launcher.front()) ? own : Environment(), tells);
   for (auto word = mark + 2; word != words.end(); ++word)
     command += (word == mark + 2 ? "" : " ") + *word;
   return BecomeLauncher(LauncherCommand(launcher, node->name, command), environment, node->name);

@@ -202,7 +202,7 @@ std::string NodePrefix(const ListedNode& node, const Environment& own, bool tell
   return prefix;
 }
 
-bool IsOfBatchSystem(std::string_view launcher) {
+bool BelongsToBatchSystem(std::string_view launcher) {
   return launcher == "pbs_tmrsh" || launcher == "pbsdsh" || launcher == "blaunch";
 }
 

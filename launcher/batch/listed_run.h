@@ -35,7 +35,7 @@ Result<std::vector<ListedNode>> ParseListedNodes(std::string_view text);
 std::string NodePrefix(const ListedNode& node, const Environment& own, bool tells);
 
 // True if `launcher` belongs to a batch system.
-bool IsOfBatchSystem(std::string_view launcher);
+bool BelongsToBatchSystem(std::string_view launcher);
 
 // Command line for running the shell command `command` on a node. `launcher` is a batch system's
 // launcher, or the words of a remote shell called like ssh.

@@ -16,7 +16,7 @@ struct Exported {
   std::string list;
   RankWords others;
 };
-Exported TakeExport(const RankWords& options) {
+Exported ExtractExport(const RankWords& options) {
   Exported found{"ALL", {}};
   for (std::size_t i = 0; i < options.size(); ++i) {
     const std::string_view word = options[i];
@@ -40,7 +40,7 @@ std::string ExportOption(std::string list, const RankWords& names) {
 }
 
 // Node of each rank, in rank order. Hosts without a number share the remaining ranks evenly.
-Result<std::vector<const SlurmNode*>> PlaceRanks(const MpiApp& app,
+Result<std::vector<const SlurmNode*>> PlaceRanks(const MpiProgram& app,
                                                  const std::vector<SlurmNode>& nodes,
                                                  std::string_view own_name) {
   std::uint32_t named = 0;
@@ -82,12 +82,12 @@ Result<std::vector<const SlurmNode*>> PlaceRanks(const MpiApp& app,
 
 }  // namespace
 
-Result<std::vector<std::string>> SlurmRanksCommand(const MpiApp& app,
+Result<std::vector<std::string>> SlurmRanksCommand(const MpiProgram& app,
                                                    const std::vector<SlurmNode>& nodes,
                                                    std::string_view own_name,
                                                    const std::vector<std::string>& names,
                                                    const std::vector<std::string>& program) {
-  const Exported exported = TakeExport({app.mpirun.begin() + 1, app.mpirun.end()});
+  const Exported exported = ExtractExport({app.mpirun.begin() + 1, app.mpirun.end()});
   const bool says_memory =
       std::any_of(exported.others.begin(), exported.others.end(),
                   [](const std::string& word) { return word.starts_with("--mem"); });

@@ -18,7 +18,7 @@ namespace cuspan {
 // `names` reach the ranks, independent of the user's --export. `nodes` are the job's; hosts named
 // by the user (`own_name` is this one) must be in one component. Without named hosts, Slurm places
 // the ranks, and `nodes` may be empty.
-Result<std::vector<std::string>> SlurmRanksCommand(const MpiApp& app,
+Result<std::vector<std::string>> SlurmRanksCommand(const MpiProgram& app,
                                                    const std::vector<SlurmNode>& nodes,
                                                    std::string_view own_name,
                                                    const std::vector<std::string>& names,

@@ -150,12 +150,12 @@ Status UseSlurmJob(const SlurmJob& job, std::string_view own_name, const Install
   // A remote shell of the user may reach more GPUs than the job has.
   if (knows_gpus && options.remote_shell.empty()) options.request.job = job.id;
   if (here != nullptr) SetVisible(job, *here, environment);
-  for (HostRequest& host : options.app_hosts)
+  for (HostRequest& host : options.program_hosts)
     if (const SlurmNode* const node = FindNode(nodes, host.host, own_name)) host.host = node->name;
-  if (options.app_in_job)
+  if (options.program_in_job)
     for (const SlurmNode& node : nodes)
-      if (node.component == 0) options.app_hosts.push_back({node.name, kAllDevices});
-  std::erase_if(options.app_hosts, [own_name, here](const HostRequest& host) {
+      if (node.component == 0) options.program_hosts.push_back({node.name, kAllDevices});
+  std::erase_if(options.program_hosts, [own_name, here](const HostRequest& host) {
     return IsThisHost(host.host, own_name) || (here != nullptr && host.host == here->name);
   });
   if (!options.remote_shell.empty()) return Status::Ok();

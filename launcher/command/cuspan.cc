@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     cuspan::LogError("{}", settings.message());
     return cuspan::kExitUsage;
   }
-  const cuspan::InheritedSignals signals = cuspan::InheritedSignals::Take();
+  const cuspan::InheritedSignals signals = cuspan::InheritedSignals::Save();
   cuspan::Result<cuspan::CommandLine> line = cuspan::ParseCommandLine(argc, argv);
   if (!line.ok()) {
     cuspan::LogError("{}", line.status().message());

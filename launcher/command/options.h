@@ -21,7 +21,7 @@ struct RunOptions {
   bool dry_run = false;  // Prints the agents and commands without starting them.
   std::optional<MetricsTarget> metrics;
   bool metrics_demanded = false;  // Requested on the command line, not by a setting.
-  MpiApp mpi;
+  MpiProgram mpi;
   std::vector<std::string> command;
 };
 

@@ -36,7 +36,7 @@ constexpr int kForwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 // Descriptor for the signals handled by the launcher while the program runs. SIGINT and SIGQUIT are
 // ignored: the terminal sends them to the program as well, and the program decides on them.
-Result<UniqueFd> TakeSignals() {
+Result<UniqueFd> ReceiveSignals() {
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGQUIT, SIG_IGN);
   sigset_t taken;
@@ -52,11 +52,11 @@ Result<UniqueFd> TakeSignals() {
 }
 
 // Watches the program until it ends. WaitEnd returns its status from waitpid.
-class AppWatch {
+class ProgramWatch {
  public:
   // `metrics` may be null.
-  AppWatch(pid_t app, int signals, AgentCluster& agents, RunMetrics* metrics)
-      : app_(app), job_(app), signals_(signals), agents_(agents), metrics_(metrics) {}
+  ProgramWatch(pid_t app, int signals, AgentCluster& agents, RunMetrics* metrics)
+      : program_(app), job_(app), signals_(signals), agents_(agents), metrics_(metrics) {}
 
   int WaitEnd() {
     while (!ended_) {
@@ -68,7 +68,7 @@ class AppWatch {
       // Returns on a signal (including SIGCHLD of the program), on events of the agents, and on
       // requests for metrics.
       ::poll(waited, 5, -1);
-      if (waited[0].revents != 0) TakeSignals();
+      if (waited[0].revents != 0) ReceiveSignals();
       if (waited[1].revents != 0) agents_.ReadOutput();
       if (waited[2].revents != 0 && !ended_) {
         agents_lost_ = true;
@@ -76,7 +76,7 @@ class AppWatch {
         if (metrics_ != nullptr) metrics_->LoseAgents();
       }
       if (waited[3].revents != 0) metrics_->ConsumeRequest(agents_);
-      if (waited[4].revents != 0 && !agents_lost_) metrics_->TakeAnswer(agents_);
+      if (waited[4].revents != 0 && !agents_lost_) metrics_->ReceiveAnswer(agents_);
     }
     return wait_status_;
   }
@@ -84,23 +84,24 @@ class AppWatch {
   bool agents_lost() const { return agents_lost_; }
 
  private:
-  void TakeSignals() {
+  void ReceiveSignals() {
     signalfd_siginfo information{};
     while (::read(signals_, &information, sizeof information) == sizeof information) {
       const int number = static_cast<int>(information.ssi_signo);
       if (number == SIGCHLD) continue;
       if (std::ranges::find(JobControl::kJobSignals, number) != std::end(JobControl::kJobSignals)) {
-        job_.Take(information);
+        job_.Handle(information);
         continue;
       }
       // If a terminal hangs up, the kernel signals only the leader of its session. If this is a
       // shell, it signals the launcher and the program.
-      const bool app_has_it = information.ssi_code == SI_KERNEL && ::getsid(0) != ::getpid();
-      if (!app_has_it && static_cast<pid_t>(information.ssi_pid) != app_) ::kill(app_, number);
+      const bool program_has_it = information.ssi_code == SI_KERNEL && ::getsid(0) != ::getpid();
+      if (!program_has_it && static_cast<pid_t>(information.ssi_pid) != program_)
+        ::kill(program_, number);
       if (number == SIGTERM || number == SIGHUP) job_.LetEnd();
     }
     int status = 0;
-    while (!ended_ && ::waitpid(app_, &status, WNOHANG | WUNTRACED) == app_) {
+    while (!ended_ && ::waitpid(program_, &status, WNOHANG | WUNTRACED) == program_) {
       if (WIFSTOPPED(status)) {
         job_.FollowStop(WSTOPSIG(status));
       } else {
@@ -110,7 +111,7 @@ class AppWatch {
     }
   }
 
-  const pid_t app_;
+  const pid_t program_;
   JobControl job_;
   const int signals_;
   AgentCluster& agents_;
@@ -125,15 +126,15 @@ int Fail(const Status& status, int exit_status) {
   return exit_status;
 }
 
-struct AppCommand {
+struct ProgramCommand {
   std::vector<std::string> words;
   bool in_job = false;  // Slurm chooses the nodes of its processes.
 };
 
 // Command for ranks started by srun.
-Result<AppCommand> CommandOfSrun(const MpiApp& app, const std::vector<std::string>& names,
-                                 const std::vector<std::string>& program,
-                                 Environment& environment) {
+Result<ProgramCommand> CommandOfSrun(const MpiProgram& app, const std::vector<std::string>& names,
+                                     const std::vector<std::string>& program,
+                                     Environment& environment) {
   if (!InsideSlurmJob(environment))
     return Status::Invalid(
         "--app-mpirun {}: srun starts ranks only in a Slurm job (salloc, sbatch), and only if {} "
@@ -143,7 +144,7 @@ Result<AppCommand> CommandOfSrun(const MpiApp& app, const std::vector<std::strin
   if (!app.hosts.empty()) {
     CUSPAN_ASSIGN_OR_RETURN(job, AskSlurm(environment));
   }
-  AppCommand command{{}, app.hosts.empty()};
+  ProgramCommand command{{}, app.hosts.empty()};
   CUSPAN_ASSIGN_OR_RETURN(
       command.words, SlurmRanksCommand(app, job.nodes, OwnNodeName(environment), names, program));
   StripForRanks(environment);
@@ -152,12 +153,12 @@ Result<AppCommand> CommandOfSrun(const MpiApp& app, const std::vector<std::strin
 
 // Command line of the program: the user's, or an mpirun followed by the user's. May change
 // `environment` for mpirun.
-Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment) {
-  if (options.mpi.ranks == 0) return AppCommand{options.command};
+Result<ProgramCommand> CommandOf(const RunOptions& options, Environment& environment) {
+  if (options.mpi.ranks == 0) return ProgramCommand{options.command};
   MpiKind kind = MpiKind::kOpenMpi;
-  MpiApp app = options.mpi;
+  MpiProgram app = options.mpi;
   app.in_job = BatchSystemAround(environment) != BatchSystem::kNone;
-  if (options.cluster.secure.on && SaysWhere(app.mpirun))
+  if (options.cluster.secure.on && ChoosesHosts(app.mpirun))
     return Status::Refused(
         "--secure: --app-mpirun may start ranks on other hosts, and its starter may send them the "
         "secret of the run unencrypted: start all ranks on this host");
@@ -178,12 +179,12 @@ Result<AppCommand> CommandOf(const RunOptions& options, Environment& environment
     KeepFullHostNames(hosts, environment);
   }
   if (kind == MpiKind::kSrun) return CommandOfSrun(app, names, options.command, environment);
-  return AppCommand{MpiAppCommand(app, kind, names, options.command)};
+  return ProgramCommand{MpiProgramCommand(app, kind, names, options.command)};
 }
 
 // Prints the plan of a run: the agents, by host, and the commands.
-int TellPlan(const ClusterOptions& cluster, const InstallPaths& paths, const RunKey& key,
-             const std::vector<std::string>& command) {
+int PrintPlan(const ClusterOptions& cluster, const InstallPaths& paths, const RunKey& key,
+              const std::vector<std::string>& command) {
   const Result<std::unique_ptr<AgentStarter>> made = AgentStarter::Make(cluster, paths, key);
   if (!made.ok()) return Fail(made.status(), kExitOwnFailure);
   const AgentStarter& starter = **made;
@@ -218,7 +219,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (options.statistics) environment.Set(settings::kStats.name, "on");
   if (options.mpi.devices_a_rank != 0)
     environment.Set(settings::kGpusPerRank.name, std::to_string(options.mpi.devices_a_rank));
-  Result<AppCommand> command = CommandOf(options, environment);
+  Result<ProgramCommand> command = CommandOf(options, environment);
   if (!command.ok()) return Fail(command.status(), kExitOwnFailure);
   const std::string search_path(environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   if (const Result<std::string> starter = FindCommand(command->words.front(), search_path);
@@ -233,8 +234,8 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
     LogWarn("{}", warning);
 
   ClusterOptions cluster = options.cluster;
-  cluster.app_in_job = command->in_job;
-  if (options.dry_run) return TellPlan(cluster, *paths, *key, command->words);
+  cluster.program_in_job = command->in_job;
+  if (options.dry_run) return PrintPlan(cluster, *paths, *key, command->words);
   // Checked before the run, since the file is written only at its end.
   if (!cluster.trace.empty())
     if (const Status may = CheckTraceFile(cluster.trace); !may.ok())
@@ -262,15 +263,15 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (!ready.ok()) return Fail(ready.status(), kExitOwnFailure);
   for (const std::string& note : ready->notes) LogWarn("{}", note);
 
-  Result<AppProcess> app = AppProcess::Prepare(command->words, environment, signals);
+  Result<ProgramProcess> app = ProgramProcess::Prepare(command->words, environment, signals);
   if (!app.ok()) return Fail(app.status(), kExitOwnFailure);
-  Result<UniqueFd> signal_fd = TakeSignals();
+  Result<UniqueFd> signal_fd = ReceiveSignals();
   if (!signal_fd.ok()) return Fail(signal_fd.status(), kExitOwnFailure);
   if (const Status started = app->Start(); !started.ok())
     return Fail(started, ExitStatusOf(started));
 
   if (metrics) metrics->Begin(*ready);
-  AppWatch watch(app->pid(), signal_fd->get(), **agents, metrics.get());
+  ProgramWatch watch(app->pid(), signal_fd->get(), **agents, metrics.get());
   const int wait_status = watch.WaitEnd();
 
   if (metrics && !watch.agents_lost()) metrics->End(**agents);

@@ -19,8 +19,8 @@ Result<std::uint32_t> CheckGpusPerRank(const OptionValues& values) {
 }
 
 // Checks the MPI options. If each rank has GPUs of its own, sets the number of GPUs in `request`.
-Result<MpiApp> CheckMpiOptions(const OptionValues& values, GpuRequest& request) {
-  MpiApp app;
+Result<MpiProgram> CheckMpiOptions(const OptionValues& values, GpuRequest& request) {
+  MpiProgram app;
   CUSPAN_ASSIGN_OR_RETURN(app.devices_a_rank, CheckGpusPerRank(values));
   const std::string& hosts = values.Text(settings::kAppHosts);
   if (values.Text(settings::kRanks).empty()) {
@@ -59,7 +59,7 @@ Result<RunOptions> CheckRunOptions(const OptionValues& values, std::vector<std::
     CUSPAN_ASSIGN_OR_RETURN(run.metrics, ParseMetricsTarget(metrics));
     run.metrics_demanded = values.Given(settings::kMetrics);
   }
-  run.cluster.app_hosts = run.mpi.hosts;
+  run.cluster.program_hosts = run.mpi.hosts;
   // Agents may have another working directory.
   if (const std::string& trace = values.Text(settings::kTrace); !trace.empty())
     run.cluster.trace = std::filesystem::absolute(trace).string();

@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::chrono::milliseconds kTerminateLimit{500};
 // Limit for a child to read input larger than a pipe.
-constexpr std::chrono::duration<int, std::milli> kTellLimit{2'000};
+constexpr std::chrono::duration<int, std::milli> kSendLimit{2'000};
 
 struct Pipe {
   UniqueFd read_end, write_end;
@@ -129,7 +129,7 @@ Child::~Child() {
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
-void Child::Tell(const std::string& line) {
+void Child::Send(const std::string& line) {
   const std::string whole = line + "\n";
   for (std::string_view rest = whole; input_.valid() && !rest.empty();) {
     const ssize_t written = ::write(input_.get(), rest.data(), rest.size());
@@ -138,7 +138,7 @@ void Child::Tell(const std::string& line) {
       continue;
     }
     pollfd waited{input_.get(), POLLOUT, 0};
-    if (errno != EAGAIN || ::poll(&waited, 1, kTellLimit.count()) <= 0) EndInput();
+    if (errno != EAGAIN || ::poll(&waited, 1, kSendLimit.count()) <= 0) EndInput();
   }
 }
 

@@ -31,7 +31,7 @@ class Child {
   ~Child();
 
   // Sends it a line. Closes the input if it does not read.
-  void Tell(const std::string& line);
+  void Send(const std::string& line);
   // Closes its input.
   void EndInput() { input_.Reset(); }
   // Next line of its output, without its end. kUnavailable if it has ended or the deadline has

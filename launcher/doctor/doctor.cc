@@ -55,8 +55,8 @@ Plan OwnPart(const Plan& plan) {
 }
 
 // Options not set are completed as for a run.
-Result<std::vector<doctor::Visit>> Look(const DoctorOptions& wanted,
-                                        std::vector<doctor::Finding>& findings) {
+Result<std::vector<doctor::Visit>> VisitHosts(const DoctorOptions& wanted,
+                                              std::vector<doctor::Finding>& findings) {
   CUSPAN_ASSIGN_OR_RETURN(const InstallPaths paths, InstallPaths::Find());
   ClusterOptions options = wanted.cluster;
   Environment environment = Environment::OfThisProcess();
@@ -102,7 +102,7 @@ int Doctor(const DoctorOptions& options) {
   // A remote shell may end before reading its input.
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<doctor::Finding> findings;
-  const Result<std::vector<doctor::Visit>> visits = Look(options, findings);
+  const Result<std::vector<doctor::Visit>> visits = VisitHosts(options, findings);
   if (!visits.ok()) {
     LogError("{}", visits.status().message());
     return kExitOwnFailure;

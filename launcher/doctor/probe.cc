@@ -36,7 +36,7 @@ namespace {
 // Limit for a program to print its version.
 constexpr std::chrono::milliseconds kVersionLimit{10'000};
 // Maximum life, in s, in case the shell never closes the input.
-constexpr unsigned kLifeSeconds = 600;
+constexpr unsigned kMaxSeconds = 600;
 
 // Environment of proxies, as set by agents.
 Environment ProxyEnvironment() {
@@ -72,7 +72,7 @@ void AddMpi(const std::string& mpirun, const Environment& environment, HostFacts
   const std::string path(environment.Get("PATH").value_or(""));
   if (const Result<std::string> found = FindCommand(mpirun, path); found.ok()) {
     facts.mpirun = *found;
-    MpiApp app;
+    MpiProgram app;
     app.mpirun = {*found};
     if (const Result<MpiKind> kind = FindMpiKind(app); kind.ok())
       facts.mpirun_kind = *kind == MpiKind::kHydra ? "MPICH" : "Open MPI";
@@ -81,7 +81,7 @@ void AddMpi(const std::string& mpirun, const Environment& environment, HostFacts
 }
 
 void AddGpus(InventoryQuery& query, HostFacts& facts) {
-  Inventory found = query.Take(facts.host, 0);
+  Inventory found = query.Collect(facts.host, 0);
   facts.gpu_problem = std::move(found.problem);
   for (const DeviceDescription& device : found.devices)
     facts.gpus.push_back({device.name, device.software, Attribute(device, kAttributeComputeMode),
@@ -166,7 +166,7 @@ int RunProbe(const ClusterOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   // A write beyond the file size limit returns an error.
   ::signal(SIGXFSZ, SIG_IGN);
-  ::alarm(kLifeSeconds);
+  ::alarm(kMaxSeconds);
   const std::optional<Request> first = FirstRequest();
   std::unique_ptr<Listener> listener;
   if (first) {

@@ -86,7 +86,7 @@ std::vector<std::string> ProbeCommand(const Asked& asked, const InstallPaths& pa
 }
 
 // Reads lines up to the facts. Other lines are from the remote shell.
-void HearFacts(Asked& asked, steady_clock::time_point deadline, double begun) {
+void ReceiveFacts(Asked& asked, steady_clock::time_point deadline, double begun) {
   Visit& visit = asked.visit;
   for (;;) {
     const Result<std::string> line = asked.probe->ReadLine(deadline);
@@ -119,7 +119,7 @@ void HearFacts(Asked& asked, steady_clock::time_point deadline, double begun) {
 // Answer of a probe; empty if it ignores its input, or has ended.
 std::optional<Answer> Ask(Asked& asked, const Request& request, std::chrono::seconds limit) {
   if (!asked.probe || !asked.visit.facts || asked.visit.facts->places.empty()) return std::nullopt;
-  asked.probe->Tell(RequestText(request));
+  asked.probe->Send(RequestText(request));
   const Result<std::string> line = asked.probe->ReadLine(steady_clock::now() + limit);
   if (!line.ok()) return std::nullopt;
   Result<Answer> answer = ParseAnswer(*line);
@@ -196,10 +196,10 @@ Result<std::vector<Visit>> VisitAll(const InstallPaths& paths, const ClusterOpti
     asked.visit.waited_seconds = static_cast<std::uint32_t>(limit.count());
     Request first;
     first.own.push_back(asked.passwords);
-    asked.probe->Tell(RequestText(first));
+    asked.probe->Send(RequestText(first));
   }
   ForAll(hosts, [&](Asked& asked) {
-    HearFacts(asked, deadline, begun);
+    ReceiveFacts(asked, deadline, begun);
     if (!asked.visit.own && !asked.visit.facts) asked.visit.resolves = Resolves(asked.visit.host);
   });
   AskForLinks(hosts);

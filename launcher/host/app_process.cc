@@ -14,7 +14,7 @@
 
 namespace cuspan {
 
-InheritedSignals InheritedSignals::Take() {
+InheritedSignals InheritedSignals::Save() {
   InheritedSignals inherited;
   ::sigprocmask(SIG_SETMASK, nullptr, &inherited.mask_);
   for (int number = 1; number < kCount; ++number) {
@@ -49,9 +49,9 @@ int ExitStatusOf(const Status& failure) {
   }
 }
 
-Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command,
-                                       const Environment& environment,
-                                       const InheritedSignals& signals) {
+Result<ProgramProcess> ProgramProcess::Prepare(const std::vector<std::string>& command,
+                                               const Environment& environment,
+                                               const InheritedSignals& signals) {
   int go[2];
   int outcome[2];
   if (::pipe2(go, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
@@ -92,10 +92,10 @@ Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command,
     [[maybe_unused]] const ssize_t written = ::write(outcome_write.get(), &error, sizeof error);
     ::_exit(error == ENOENT ? kExitNotFound : kExitNotExecutable);
   }
-  return AppProcess(pid, command.front(), path, std::move(go_write), std::move(outcome_read));
+  return ProgramProcess(pid, command.front(), path, std::move(go_write), std::move(outcome_read));
 }
 
-Status AppProcess::Start() {
+Status ProgramProcess::Start() {
   const char byte = 1;
   if (::write(go_.get(), &byte, 1) != 1)
     return Status::Internal("starting {}: {}", name_, std::strerror(errno));

@@ -25,7 +25,7 @@ class InheritedSignals {
  public:
   // Call it first in main. It also resets SIGCHLD, so that this process receives its children's
   // statuses.
-  static InheritedSignals Take();
+  static InheritedSignals Save();
   // Async-signal-safe.
   void Restore() const;
 
@@ -38,18 +38,18 @@ class InheritedSignals {
 // Exit status for a failure to start a program.
 int ExitStatusOf(const Status& failure);
 
-class AppProcess {
+class ProgramProcess {
  public:
   // Forks. The child blocks until Start; if this process ends before that, it ends silently.
-  static Result<AppProcess> Prepare(const std::vector<std::string>& command,
-                                    const Environment& environment,
-                                    const InheritedSignals& signals);
+  static Result<ProgramProcess> Prepare(const std::vector<std::string>& command,
+                                        const Environment& environment,
+                                        const InheritedSignals& signals);
   // Makes the child execute the program; returns the reason if it fails.
   Status Start();
   pid_t pid() const { return pid_; }
 
  private:
-  AppProcess(pid_t pid, std::string name, std::string path, UniqueFd go, UniqueFd outcome)
+  ProgramProcess(pid_t pid, std::string name, std::string path, UniqueFd go, UniqueFd outcome)
       : pid_(pid),
         name_(std::move(name)),
         path_(std::move(path)),

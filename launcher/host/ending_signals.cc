@@ -7,7 +7,7 @@
 
 namespace cuspan {
 
-Result<EndingSignals> EndingSignals::Take() {
+Result<EndingSignals> EndingSignals::Block() {
   sigset_t taken;
   sigemptyset(&taken);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {

@@ -13,7 +13,7 @@ namespace cuspan {
 // one object at a time.
 class EndingSignals {
  public:
-  static Result<EndingSignals> Take();
+  static Result<EndingSignals> Block();
   EndingSignals(EndingSignals&&) = default;
   EndingSignals& operator=(EndingSignals&&) = delete;
   // Restores the previous signal mask.

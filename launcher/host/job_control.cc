@@ -115,7 +115,7 @@ void JobControl::StopUntilContinued(int signal) {
   }
 }
 
-void JobControl::Take(const signalfd_siginfo& signal) {
+void JobControl::Handle(const signalfd_siginfo& signal) {
   const int number = static_cast<int>(signal.ssi_signo);
   const auto sender = static_cast<pid_t>(signal.ssi_pid);
   if (number != SIGCONT) {

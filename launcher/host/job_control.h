@@ -25,7 +25,7 @@ class JobControl {
 
   // Handles a signal of kJobSignals sent to this process. Passes it on to the program if it was
   // meant for the program and has not reached it.
-  void Take(const signalfd_siginfo& signal);
+  void Handle(const signalfd_siginfo& signal);
   // Continues a stopped program after an ending signal was passed on, so that it handles the
   // signal.
   void LetEnd() const;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kEndOfHeaders = "\r\n\r\n";
 
 // Removes the text up to `mark` and the mark, and returns the text; without a mark, everything.
-std::string_view TakeUntil(std::string_view& rest, std::string_view mark) {
+std::string_view ConsumeUntil(std::string_view& rest, std::string_view mark) {
   const std::size_t at = std::min(rest.find(mark), rest.size());
   const std::string_view taken = rest.substr(0, at);
   rest.remove_prefix(std::min(at + mark.size(), rest.size()));
@@ -33,16 +33,16 @@ bool IsWhole(std::string_view received) {
 
 HttpRequest ParseRequest(std::string_view received) {
   HttpRequest request;
-  std::string_view line = TakeUntil(received, "\r\n");
-  const std::string_view method = TakeUntil(line, " ");
-  std::string_view target = TakeUntil(line, " ");
+  std::string_view line = ConsumeUntil(received, "\r\n");
+  const std::string_view method = ConsumeUntil(line, " ");
+  std::string_view target = ConsumeUntil(line, " ");
   if (!line.starts_with("HTTP/1.") || !target.starts_with('/')) return request;
   request.method = method;
-  request.path = TakeUntil(target, "?");
+  request.path = ConsumeUntil(target, "?");
   while (!received.empty()) {
-    std::string_view header = TakeUntil(received, "\r\n");
+    std::string_view header = ConsumeUntil(received, "\r\n");
     if (header.empty()) break;
-    if (IsSameName(TakeUntil(header, ":"), "accept")) request.accept = header;
+    if (IsSameName(ConsumeUntil(header, ":"), "accept")) request.accept = header;
   }
   return request;
 }

@@ -69,7 +69,7 @@ Status MetricsFile::Write(const std::string& text) const {
 
 void MetricsFile::Publish(const std::vector<prometheus::MetricFamily>& families) {
   const Status written = Write(Expose(families, MetricsFormat::kText));
-  if (!written.ok() && !std::exchange(told_, true))
+  if (!written.ok() && !std::exchange(reported_, true))
     LogWarn("--metrics: cannot write {}: {}; the file may be out of date", path_,
             written.message());
 }

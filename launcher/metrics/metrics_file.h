@@ -24,7 +24,7 @@ class MetricsFile final : public MetricsOutlet {
   Status Write(const std::string& text) const;
 
   const std::string path_;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace cuspan

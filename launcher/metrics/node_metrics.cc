@@ -31,7 +31,7 @@ Status ServeForEver(const NodeMetricsOptions& options, const InheritedSignals& s
   outlet->Publish(NodeFamilies(found));
   outlet->SetLive(true);
   for (;;) {
-    CUSPAN_ASSIGN_OR_RETURN(found, agents->LookWhenReadable(outlet->fd()));
+    CUSPAN_ASSIGN_OR_RETURN(found, agents->QueryWhenReadable(outlet->fd()));
     outlet->ConsumeRequest();
     outlet->Publish(NodeFamilies(found));
   }

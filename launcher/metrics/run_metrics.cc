@@ -50,11 +50,11 @@ class OpenRunMetrics final : public RunMetrics {
   }
 
   int answer_fd(const AgentCluster& agents) const override {
-    return asked_ ? agents.home_fd() : -1;
+    return asked_ ? agents.head_fd() : -1;
   }
 
-  void TakeAnswer(AgentCluster& agents) override {
-    Result<std::optional<std::vector<AgentMetrics>>> answer = agents.TakeMetrics();
+  void ReceiveAnswer(AgentCluster& agents) override {
+    Result<std::optional<std::vector<AgentMetrics>>> answer = agents.ReceiveMetrics();
     if (!answer.ok()) return LoseAgents();
     if (!answer->has_value()) return;
     asked_ = false;
@@ -78,9 +78,9 @@ class OpenRunMetrics final : public RunMetrics {
     while (asked_) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      pollfd home{agents.home_fd(), POLLIN, 0};
-      if (left.count() <= 0 || ::poll(&home, 1, static_cast<int>(left.count())) <= 0) return;
-      TakeAnswer(agents);
+      pollfd head{agents.head_fd(), POLLIN, 0};
+      if (left.count() <= 0 || ::poll(&head, 1, static_cast<int>(left.count())) <= 0) return;
+      ReceiveAnswer(agents);
     }
   }
 

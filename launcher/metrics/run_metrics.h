@@ -34,7 +34,7 @@ class RunMetrics {
   // Descriptor to poll for the agents' answer; -1 if no query is pending.
   virtual int answer_fd(const AgentCluster& agents) const = 0;
   // Call when answer_fd() is readable: publishes the answer.
-  virtual void TakeAnswer(AgentCluster& agents) = 0;
+  virtual void ReceiveAnswer(AgentCluster& agents) = 0;
   // The agents have ended; their last values remain.
   virtual void LoseAgents() = 0;
   // The run has ended. If publications remain (lasts()), queries the agents once more and

@@ -20,9 +20,9 @@ struct ClusterOptions {
   SameNode same_node = SameNode::kAuto;
   std::uint32_t lanes = 1;  // Per node.
   // Possible hosts of the program's processes besides this node.
-  std::vector<HostRequest> app_hosts;
+  std::vector<HostRequest> program_hosts;
   // Slurm places the program's processes, on nodes of the surrounding job's first component.
-  bool app_in_job = false;
+  bool program_in_job = false;
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_arguments;
   std::optional<RelayKind> relay = RelayKind::kMpi;  // None: chosen automatically (relay_choice.h).

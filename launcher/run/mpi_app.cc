@@ -10,7 +10,7 @@
 
 namespace cuspan {
 
-bool SaysWhere(const std::vector<std::string>& mpirun) {
+bool ChoosesHosts(const std::vector<std::string>& mpirun) {
   constexpr std::string_view kWords[] = {
       "ras",         "plm",        "--host",    "-host",     "-hosts",        "--hosts",
       "-H",          "--hostfile", "-hostfile", "-f",        "--machinefile", "-machinefile",
@@ -22,7 +22,7 @@ bool SaysWhere(const std::vector<std::string>& mpirun) {
   });
 }
 
-Result<MpiKind> FindMpiKind(const MpiApp& app) {
+Result<MpiKind> FindMpiKind(const MpiProgram& app) {
   const std::string command = Format("{} --version 2>&1", QuoteForShell({app.mpirun.front()}));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(::popen(command.c_str(), "re"),
                                                                ::pclose);
@@ -41,16 +41,16 @@ Result<MpiKind> FindMpiKind(const MpiApp& app) {
       app.mpirun.front());
 }
 
-bool IsNamedSrun(const MpiApp& app) {
+bool IsNamedSrun(const MpiProgram& app) {
   return std::filesystem::path(app.mpirun.front()).filename() == "srun";
 }
 
-std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
-                                       const std::vector<std::string>& names,
-                                       const std::vector<std::string>& program) {
+std::vector<std::string> MpiProgramCommand(const MpiProgram& app, MpiKind kind,
+                                           const std::vector<std::string>& names,
+                                           const std::vector<std::string>& program) {
   std::vector<std::string> command = app.mpirun;
   command.insert(command.end(), {"-np", std::to_string(app.ranks)});
-  if (app.hosts.empty() && app.in_job && !SaysWhere(app.mpirun)) {
+  if (app.hosts.empty() && app.in_job && !ChoosesHosts(app.mpirun)) {
     if (kind == MpiKind::kOpenMpi)
       command.insert(command.end(), {"--mca", "ras", "^slurm,tm,lsf,gridengine", "--mca", "plm",
                                      "isolated", "--host", Format("localhost:{}", app.ranks)});

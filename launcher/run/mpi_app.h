@@ -12,7 +12,7 @@
 namespace cuspan {
 
 // Options of `cuspan run -np …`; 0 ranks: the program is started directly.
-struct MpiApp {
+struct MpiProgram {
   std::uint32_t ranks = 0;
   std::uint32_t devices_a_rank = 0;  // 0: each rank sees all devices of the run.
   // Hosts of the ranks, with the number on each; empty: this host.
@@ -26,17 +26,17 @@ struct MpiApp {
 enum class MpiKind { kOpenMpi, kHydra, kSrun };
 
 // True if the user's options choose the hosts of the ranks, or the way to start them.
-bool SaysWhere(const std::vector<std::string>& mpirun);
+bool ChoosesHosts(const std::vector<std::string>& mpirun);
 
 // Runs the program's mpirun for its version. An error includes the remedy.
-Result<MpiKind> FindMpiKind(const MpiApp& app);
+Result<MpiKind> FindMpiKind(const MpiProgram& app);
 // True if the program's mpirun is named srun.
-bool IsNamedSrun(const MpiApp& app);
+bool IsNamedSrun(const MpiProgram& app);
 
 // Whole command line for `program`; for srun see batch/slurm_ranks.h. The variables `names` reach
 // ranks on other hosts.
-std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
-                                       const std::vector<std::string>& names,
-                                       const std::vector<std::string>& program);
+std::vector<std::string> MpiProgramCommand(const MpiProgram& app, MpiKind kind,
+                                           const std::vector<std::string>& names,
+                                           const std::vector<std::string>& program);
 
 }  // namespace cuspan

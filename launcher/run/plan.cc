@@ -204,7 +204,7 @@ Plan PlanDevices(const std::vector<HostRequest>& hosts, SameNode same_node,
       plan.agents.push_back({std::string(kThisHost), kAllDevices});
     return plan;
   }
-  bool home_serves = false;
+  bool head_serves = false;
   for (const HostRequest& request : hosts) {
     const bool local = IsThisHost(request.host, own_name);
     const std::string host = local ? std::string(kThisHost) : request.host;
@@ -213,10 +213,10 @@ Plan PlanDevices(const std::vector<HostRequest>& hosts, SameNode same_node,
       continue;
     }
     if (local) {
-      AgentPlan& home = plan.agents.front();
-      if (!home_serves) plan.home_place = static_cast<std::uint32_t>(plan.agents.size() - 1);
-      home.devices = home_serves ? AddDevices(home.devices, request.devices) : request.devices;
-      home_serves = true;
+      AgentPlan& head = plan.agents.front();
+      if (!head_serves) plan.head_position = static_cast<std::uint32_t>(plan.agents.size() - 1);
+      head.devices = head_serves ? AddDevices(head.devices, request.devices) : request.devices;
+      head_serves = true;
       continue;
     }
     const auto known = std::find_if(plan.agents.begin() + 1, plan.agents.end(),
@@ -232,9 +232,9 @@ Plan PlanDevices(const std::vector<HostRequest>& hosts, SameNode same_node,
 }  // namespace
 
 Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name,
-              const std::vector<HostRequest>& app_hosts) {
+              const std::vector<HostRequest>& program_hosts) {
   Plan plan = PlanDevices(hosts, same_node, own_name);
-  for (const HostRequest& request : app_hosts) {
+  for (const HostRequest& request : program_hosts) {
     if (IsThisHost(request.host, own_name)) continue;
     const bool known =
         std::any_of(plan.agents.begin(), plan.agents.end(),

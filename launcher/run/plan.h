@@ -77,7 +77,7 @@ struct Plan {
   std::vector<AgentPlan> agents;
   // Number of other agents' hosts before the head agent's devices in the program's numbering. This
   // numbering follows the order of the hosts.
-  std::uint32_t home_place = 0;
+  std::uint32_t head_position = 0;
   // Lanes for bulk data per node. From 2 on, they are ranks beside the agent (MPI) or threads
   // (UCX).
   std::uint32_t lanes = 1;
@@ -88,8 +88,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// Without hosts: this node alone. On hosts only in `app_hosts`, the agent serves no device.
+// Without hosts: this node alone. On hosts only in `program_hosts`, the agent serves no device.
 Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name,
-              const std::vector<HostRequest>& app_hosts = {});
+              const std::vector<HostRequest>& program_hosts = {});
 
 }  // namespace cuspan

@@ -211,7 +211,7 @@ Result<std::set<std::string>> SecureInterfacesOfRun() {
   return Status::Refused("on host {}: {}", OwnHostName(), interfaces.status().message());
 }
 
-bool IsOfSecurePath(std::string_view message) {
+bool IsSecurePathMessage(std::string_view message) {
   return message.starts_with("on host ") && message.find(": --secure ") != std::string_view::npos;
 }
 

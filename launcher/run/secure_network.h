@@ -59,6 +59,6 @@ Result<std::vector<std::string>> NetworksOf(const std::string& interface);
 // SecureInterfaces for an agent, from its environment; empty if the run may use any interface.
 Result<std::set<std::string>> SecureInterfacesOfRun();
 // True for a message about a missing encrypted path on an agent's host.
-bool IsOfSecurePath(std::string_view message);
+bool IsSecurePathMessage(std::string_view message);
 
 }  // namespace cuspan

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 // start.
 constexpr milliseconds kInventoryLimit{120'000};
 // The same for later queries: a lost host is noticed sooner.
-constexpr milliseconds kLookLimit{60'000};
+constexpr milliseconds kQueryLimit{60'000};
 // Time to reach all hosts, start MPI there, and connect the head agent.
 constexpr milliseconds kAgentsStartLimit{300'000};
 // Delay before the user is notified of the reason for a slow start.
@@ -40,7 +40,7 @@ constexpr milliseconds kStartNotice{5'000};
 // Time for a starter to end after all of its agents: an mpirun without space for its files hangs.
 constexpr milliseconds kStarterEndLimit{3'000};
 // Interval of checks for a starter without agents.
-constexpr milliseconds kAgentsLook{1'000};
+constexpr milliseconds kAgentsPoll{1'000};
 // Limits for the end of the agents: after the end of the run, after the launcher closes its
 // connection (kHangUpLimit), and after SIGTERM (kAgentsTerminateLimit).
 constexpr milliseconds kAgentsEndLimit{5'000};
@@ -141,12 +141,12 @@ Status AgentCluster::Spawn() {
 }
 
 Result<RunReady> AgentCluster::WaitReady() {
-  CUSPAN_ASSIGN_OR_RETURN(EndingSignals signals, EndingSignals::Take());
+  CUSPAN_ASSIGN_OR_RETURN(EndingSignals signals, EndingSignals::Block());
   auto deadline = std::chrono::steady_clock::now() + kAgentsStartLimit;
   std::optional notice(std::chrono::steady_clock::now() + kStartNotice);
   for (;;) {
-    if (home_) {
-      Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
+    if (head_) {
+      Result<std::optional<ControlSocket::Message>> message = head_->TryReceive();
       if (!message.ok()) {
         // The connection ended before the process; its output has the reason.
         WaitGone(kAgentsTerminateLimit);
@@ -154,7 +154,7 @@ Result<RunReady> AgentCluster::WaitReady() {
       }
       if (message->has_value()) {
         const Frame& frame = (*message)->frame;
-        MeetHome();
+        MeetHead();
         if (frame.op() == Op::kRunWaiting) {
           PassOnKept();
           CUSPAN_ASSIGN_OR_RETURN(const RunWaiting waiting, ParseMessage<RunWaiting>(frame));
@@ -162,26 +162,26 @@ Result<RunReady> AgentCluster::WaitReady() {
           waits_ = true;
           continue;
         }
-        return TakeReady(frame);
+        return ReceiveReady(frame);
       }
     }
-    pollfd waited[4] = {{home_ ? home_->fd() : reception_.fd(), POLLIN, 0},
+    pollfd waited[4] = {{head_ ? head_->fd() : reception_.fd(), POLLIN, 0},
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0},
                         {signals.fd(), POLLIN, 0}};
-    if (!home_ && (starter_->IsEnding(kept_) || AgentsHaveEnded()) && !WaitGone(kStarterEndLimit))
+    if (!head_ && (starter_->IsEnding(kept_) || AgentsHaveEnded()) && !WaitGone(kStarterEndLimit))
       return Status::Unavailable("{}", ExplainEnd());
     const int limit =
         waits_ ? -1 : MillisecondsUntil(notice ? std::min(*notice, deadline) : deadline);
-    const int turn = home_ || limit == 0 ? limit : std::min<int>(limit, kAgentsLook.count());
+    const int turn = head_ || limit == 0 ? limit : std::min<int>(limit, kAgentsPoll.count());
     if (limit == 0 || ::poll(waited, 4, turn) == 0) {
       if (turn != limit) continue;
       if (notice) {
         notice.reset();
-        TellWhatIsWaitedFor();
+        ReportWaiting();
         continue;
       }
-      if (!home_)
+      if (!head_)
         return Status::Unavailable("the agents did not start within {} s{}",
                                    kAgentsStartLimit.count() / 1000,
                                    kept_.empty() ? "" : ": " + FirstLine(LogText(kept_)));
@@ -189,19 +189,19 @@ Result<RunReady> AgentCluster::WaitReady() {
       return Status::Unavailable("the head agent found no devices within {} s",
                                  kInventoryLimit.count() / 1000);
     }
-    if (waited[3].revents != 0) TakeSignal(signals);
+    if (waited[3].revents != 0) HandleSignal(signals);
     if (waited[1].revents != 0) ReadOutput();
-    if (waited[0].revents != 0 && !home_) {
+    if (waited[0].revents != 0 && !head_) {
       CUSPAN_RETURN_IF_ERROR(Admit());
-      if (home_) {
+      if (head_) {
         deadline = std::chrono::steady_clock::now() + kInventoryLimit;
         notice = std::chrono::steady_clock::now() + kStartNotice;
         continue;
       }
     }
     // The last message of the head agent is read first.
-    if ((home_ && waited[0].revents != 0) || waited[2].revents == 0) continue;
-    if (home_ || !ShouldStartAgain()) return Status::Unavailable("{}", ExplainEnd());
+    if ((head_ && waited[0].revents != 0) || waited[2].revents == 0) continue;
+    if (head_ || !ShouldRetryStart()) return Status::Unavailable("{}", ExplainEnd());
     LogInfo("another run removed mpirun's temporary directory; starting the agents again");
     CUSPAN_RETURN_IF_ERROR(Spawn());
   }
@@ -214,15 +214,15 @@ bool AgentCluster::AgentsHaveEnded() {
   return had_agents_ && !living;
 }
 
-void AgentCluster::TellWhatIsWaitedFor() {
-  if (told_waiting_) return;
-  if (home_) return LogWarn("waiting for the list of GPUs of {}", HostsText(starter_->plan()));
+void AgentCluster::ReportWaiting() {
+  if (reported_waiting_) return;
+  if (head_) return LogWarn("waiting for the list of GPUs of {}", HostsText(starter_->plan()));
   const std::vector<std::string_view> said = OutputLines(kept_);
   LogWarn("waiting for {}{}", starter_->WaitsFor(),
           said.empty() ? "" : Format("; its last output: {}", LogText(said.back())));
 }
 
-Result<RunReady> AgentCluster::TakeReady(const Frame& frame) {
+Result<RunReady> AgentCluster::ReceiveReady(const Frame& frame) {
   if (frame.op() != Op::kRefused) {
     SetReady();
     return ParseMessage<RunReady>(frame);
@@ -232,7 +232,7 @@ Result<RunReady> AgentCluster::TakeReady(const Frame& frame) {
   return refused.ok() ? Status::Refused("{}", refused->reason) : refused.status();
 }
 
-void AgentCluster::TakeSignal(EndingSignals& signals) {
+void AgentCluster::HandleSignal(EndingSignals& signals) {
   const int number = signals.Read();
   if (number == 0) return;
   // No program is running yet: ends the agents, thereby leaves the queues, and exits.
@@ -241,40 +241,40 @@ void AgentCluster::TakeSignal(EndingSignals& signals) {
   EndLike(number);
 }
 
-Result<RunReady> AgentCluster::LookAgain(milliseconds pause) { return Look(-1, pause); }
+Result<RunReady> AgentCluster::LookAgain(milliseconds pause) { return Query(-1, pause); }
 
-Result<RunReady> AgentCluster::LookWhenReadable(int fd) { return Look(fd, milliseconds(-1)); }
+Result<RunReady> AgentCluster::QueryWhenReadable(int fd) { return Query(fd, milliseconds(-1)); }
 
-Result<RunReady> AgentCluster::Look(int fd, milliseconds pause) {
-  if (!look_signals_) {
-    CUSPAN_ASSIGN_OR_RETURN(EndingSignals taken, EndingSignals::Take());
-    look_signals_.emplace(std::move(taken));
+Result<RunReady> AgentCluster::Query(int fd, milliseconds pause) {
+  if (!query_signals_) {
+    CUSPAN_ASSIGN_OR_RETURN(EndingSignals taken, EndingSignals::Block());
+    query_signals_.emplace(std::move(taken));
   }
-  EndingSignals& signals = *look_signals_;
+  EndingSignals& signals = *query_signals_;
   auto deadline = std::chrono::steady_clock::now() + pause;
   bool timed = pause.count() >= 0;
   bool wanted = false;
   bool asked = false;
   for (;;) {
-    Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
+    Result<std::optional<ControlSocket::Message>> message = head_->TryReceive();
     if (!message.ok()) return Status::Unavailable("{}", ExplainEnd());
-    if (message->has_value()) return TakeReady((*message)->frame);
+    if (message->has_value()) return ReceiveReady((*message)->frame);
     if (wanted || (timed && MillisecondsUntil(deadline) == 0)) {
       if (asked)
         return Status::Unavailable("the head agent did not answer within {} s",
-                                   kLookLimit.count() / 1000);
-      if (!home_->Send(cuspan::LookAgain{}).ok()) return Status::Unavailable("{}", ExplainEnd());
+                                   kQueryLimit.count() / 1000);
+      if (!head_->Send(cuspan::LookAgain{}).ok()) return Status::Unavailable("{}", ExplainEnd());
       asked = timed = true;
       wanted = false;
-      deadline = std::chrono::steady_clock::now() + kLookLimit;
+      deadline = std::chrono::steady_clock::now() + kQueryLimit;
     }
-    pollfd waited[5] = {{home_->fd(), POLLIN, 0},
+    pollfd waited[5] = {{head_->fd(), POLLIN, 0},
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0},
                         {signals.fd(), POLLIN, 0},
                         {asked ? -1 : fd, POLLIN, 0}};
     ::poll(waited, 5, timed ? MillisecondsUntil(deadline) : -1);
-    if (waited[3].revents != 0) TakeSignal(signals);
+    if (waited[3].revents != 0) HandleSignal(signals);
     wanted = waited[4].revents != 0;
     if (waited[1].revents != 0) ReadOutput();
     // The last message of the head agent is read first.
@@ -292,15 +292,15 @@ Status AgentCluster::Admit() {
     Reception::Refuse(std::move(*arrival), "not the head agent of this run");
     return Status::Ok();
   }
-  home_ = std::move(arrival->socket);
-  return home_->Send(LauncherHello{key_.secret, kOpTableHash});
+  head_ = std::move(arrival->socket);
+  return head_->Send(LauncherHello{key_.secret, kOpTableHash});
 }
 
-void AgentCluster::MeetHome() {
+void AgentCluster::MeetHead() {
   ucred agent{};
   socklen_t bytes = sizeof agent;
-  if (::getsockopt(home_->fd(), SOL_SOCKET, SO_PEERCRED, &agent, &bytes) == 0)
-    starter_->HomeIs(agent.pid);
+  if (::getsockopt(head_->fd(), SOL_SOCKET, SO_PEERCRED, &agent, &bytes) == 0)
+    starter_->SetHeadPid(agent.pid);
 }
 
 void AgentCluster::SetReady() {
@@ -315,10 +315,10 @@ void AgentCluster::PassOnKept() {
     if (starter_->IsForUser(LogText(line), true)) LogPassedOn(line + "\n");
 }
 
-bool AgentCluster::ShouldStartAgain() {
+bool AgentCluster::ShouldRetryStart() {
   if (starts_ >= kMaxStarts || !WaitGone(kAgentsTerminateLimit)) return false;
   if (output_.valid()) ReadOutput();
-  return starter_->MayStartAgain(LogText(kept_ + partial_line_));
+  return starter_->MayRetryStart(LogText(kept_ + partial_line_));
 }
 
 void AgentCluster::ReadOutput() {
@@ -343,7 +343,7 @@ void AgentCluster::ReadOutput() {
 void AgentCluster::PassOn(const std::string& line) {
   const bool for_user = starter_->IsForUser(LogText(line), ready_);
   if (for_user || LogEnabled(LogLevel::kInfo)) LogPassedOn(line);
-  told_waiting_ = told_waiting_ || IsOfWaiting(LogText(line));
+  reported_waiting_ = reported_waiting_ || IsWaitingReport(LogText(line));
   if (for_user) return;
   kept_ += line;
   if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);
@@ -375,15 +375,15 @@ bool AgentCluster::WaitGone(milliseconds limit) {
 }
 
 Status AgentCluster::AskMetrics() {
-  if (!home_) return Status::Unavailable("the agents did not start");
+  if (!head_) return Status::Unavailable("the agents did not start");
   answers_.clear();
-  return home_->Send(MetricsAsk{++question_});
+  return head_->Send(MetricsAsk{++question_});
 }
 
-Result<std::optional<std::vector<AgentMetrics>>> AgentCluster::TakeMetrics() {
+Result<std::optional<std::vector<AgentMetrics>>> AgentCluster::ReceiveMetrics() {
   for (;;) {
     CUSPAN_ASSIGN_OR_RETURN(const std::optional<ControlSocket::Message> message,
-                            home_->TryReceive());
+                            head_->TryReceive());
     if (!message) return std::optional<std::vector<AgentMetrics>>();
     if (message->frame.op() == Op::kMetricsEnd) {
       CUSPAN_ASSIGN_OR_RETURN(const MetricsEnd end, ParseMessage<MetricsEnd>(message->frame));
@@ -404,8 +404,8 @@ Result<std::optional<std::vector<AgentMetrics>>> AgentCluster::TakeMetrics() {
 }
 
 Result<RunStatistics> AgentCluster::End() {
-  if (!home_) return Status::Unavailable("the agents did not start");
-  CUSPAN_RETURN_IF_ERROR(home_->Send(RunEnd{}));
+  if (!head_) return Status::Unavailable("the agents did not start");
+  CUSPAN_RETURN_IF_ERROR(head_->Send(RunEnd{}));
   Result<RunStatistics> statistics = ReceiveStatistics();
   WaitGone(traced_ ? kTraceLimit : kAgentsEndLimit);
   return statistics;
@@ -417,7 +417,7 @@ Result<RunStatistics> AgentCluster::ReceiveStatistics() {
   for (;;) {
     CUSPAN_ASSIGN_OR_RETURN(
         const ControlSocket::Message message,
-        home_->Receive(milliseconds(MillisecondsUntil(deadline)), "its statistics"));
+        head_->Receive(milliseconds(MillisecondsUntil(deadline)), "its statistics"));
     // Late answers to earlier requests for metrics.
     if (message.frame.op() == Op::kMetricsPart || message.frame.op() == Op::kMetricsEnd) continue;
     CUSPAN_ASSIGN_OR_RETURN(RunStatistics piece, ParseMessage<RunStatistics>(message.frame));
@@ -429,7 +429,7 @@ Result<RunStatistics> AgentCluster::ReceiveStatistics() {
 void AgentCluster::Stop() {
   if (pid_ <= 0) return;
   // The end of this connection ends the run in the head agent.
-  home_.reset();
+  head_.reset();
   if (!gone_ && !WaitGone(kHangUpLimit)) {
     ::kill(pid_, SIGTERM);
     if (!WaitGone(kAgentsTerminateLimit)) {

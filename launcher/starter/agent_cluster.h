@@ -40,7 +40,7 @@ class AgentCluster {
   // Signals as in WaitReady, also between two calls.
   Result<RunReady> LookAgain(std::chrono::milliseconds pause);
   // The same once `fd` is readable.
-  Result<RunReady> LookWhenReadable(int fd);
+  Result<RunReady> QueryWhenReadable(int fd);
   // Called before a signal ends this process in one of these functions.
   void SetFarewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
 
@@ -56,10 +56,10 @@ class AgentCluster {
   // gone.
   Status AskMetrics();
   // Descriptor to poll for the answer.
-  int home_fd() const { return home_ ? home_->fd() : -1; }
+  int head_fd() const { return head_ ? head_->fd() : -1; }
   // The answer to the last request once complete: one entry per agent that answered. kUnavailable:
   // the head agent is gone, or its message is invalid.
-  Result<std::optional<std::vector<AgentMetrics>>> TakeMetrics();
+  Result<std::optional<std::vector<AgentMetrics>>> ReceiveMetrics();
 
   // Ends the run. Returns the head agent's report of all sessions; kUnavailable without a report.
   Result<RunStatistics> End();
@@ -71,20 +71,20 @@ class AgentCluster {
   // Receives the pieces of the report, until an empty one.
   Result<RunStatistics> ReceiveStatistics();
   // True if the agents ended for a reason that will not recur.
-  bool ShouldStartAgain();
+  bool ShouldRetryStart();
   void PassOn(const std::string& line);
   // Called with the first message of the head agent.
-  void MeetHome();
+  void MeetHead();
   // True if the starter still runs, but none of its child processes. A killed agent can leave an
   // mpirun that hangs at its end (Open MPI 4.1, in pmix_rte_finalize).
   bool AgentsHaveEnded();
-  void TellWhatIsWaitedFor();
+  void ReportWaiting();
   // The devices found, or the reason for failure.
-  Result<RunReady> TakeReady(const Frame& frame);
+  Result<RunReady> ReceiveReady(const Frame& frame);
   // Queries again when `fd` is readable (-1: none), or after `pause` (negative: never).
-  Result<RunReady> Look(int fd, std::chrono::milliseconds pause);
+  Result<RunReady> Query(int fd, std::chrono::milliseconds pause);
   // If a signal is pending, ends the agents and then this process.
-  void TakeSignal(EndingSignals& signals);
+  void HandleSignal(EndingSignals& signals);
   // Called when the run may begin.
   void SetReady();
   // Passes on lines kept for ExplainEnd, now not needed for it.
@@ -100,18 +100,18 @@ class AgentCluster {
   const bool traced_;
   const InheritedSignals& signals_;
   std::function<void()> farewell_;
-  std::optional<EndingSignals> look_signals_;  // Set by the first Look.
+  std::optional<EndingSignals> query_signals_;  // Set by the first Look.
   int starts_ = 0;
   Reception reception_;
-  std::optional<ControlSocket> home_;
+  std::optional<ControlSocket> head_;
   pid_t pid_ = -1;
   UniqueFd process_;
   int wait_status_ = 0;
   bool gone_ = false;
   bool had_agents_ = false;  // The starter had a child process.
   bool ready_ = false;
-  bool waits_ = false;         // Devices are held by other runs.
-  bool told_waiting_ = false;  // The head agent has printed the reason for waiting.
+  bool waits_ = false;             // Devices are held by other runs.
+  bool reported_waiting_ = false;  // The head agent has printed the reason for waiting.
   UniqueFd output_;
   std::uint32_t question_ = 0;
   std::vector<AgentMetrics> answers_;

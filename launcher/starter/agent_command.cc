@@ -12,9 +12,9 @@ namespace cuspan {
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
   std::vector<std::string> options = {settings::kServe.option,
                                       ServeText(plan.agents[agent].devices)};
-  if (agent == 0 && plan.home_place != 0) {
+  if (agent == 0 && plan.head_position != 0) {
     options.emplace_back(settings::kPlace.option);
-    options.push_back(std::to_string(plan.home_place));
+    options.push_back(std::to_string(plan.head_position));
   }
   return options;
 }
@@ -36,7 +36,7 @@ std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent) {
     const std::string& host = plan.agents[i].host;
     std::vector<std::string> command = AgentPlanOptions(plan, i);
     command.insert(command.begin(), path(host));
-    if (i == 0) command.insert(command.end(), agent.home_options.begin(), agent.home_options.end());
+    if (i == 0) command.insert(command.end(), agent.head_options.begin(), agent.head_options.end());
     groups.push_back({1, host, std::move(command)});
   }
   if (plan.lanes > 1)
@@ -65,7 +65,7 @@ std::string HostsText(const Plan& plan) {
   return text;
 }
 
-bool IsOfWaiting(std::string_view line) {
+bool IsWaitingReport(std::string_view line) {
   return line.starts_with("cuspan agent") && line.find("]: waiting for ") != line.npos;
 }
 
@@ -89,7 +89,7 @@ std::string NamedHost(std::string_view line, const Plan& plan) {
   return best;
 }
 
-bool IsOfSsh(std::string_view line) {
+bool IsSshMessage(std::string_view line) {
   constexpr std::string_view kWords[] = {"Permission denied (", "Host key verification failed",
                                          "kex_exchange_identification:", "Connection closed by ",
                                          "Connection reset by "};

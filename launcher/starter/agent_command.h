@@ -16,7 +16,7 @@ namespace cuspan {
 struct AgentCommand {
   std::string path;                       // Path of cuspan-agent on this host,
   std::string remote_path;                // and on all others.
-  std::vector<std::string> home_options;  // Options of the head agent only.
+  std::vector<std::string> head_options;  // Options of the head agent only.
 };
 
 // Options of one agent determined by the plan, in the syntax of cuspan-agent.
@@ -46,11 +46,11 @@ std::string RemoteShellText(const ClusterOptions& options, const Environment& en
 // Hosts of the plan's agents, for a message: "this host, n1 and n2".
 std::string HostsText(const Plan& plan);
 // True for a line of an agent about the reason for a slow start.
-bool IsOfWaiting(std::string_view line);
+bool IsWaitingReport(std::string_view line);
 // Host of the plan occurring in the line as a word; "" if none.
 std::string NamedHost(std::string_view line, const Plan& plan);
 // True for an error message of ssh about an unreachable host.
-bool IsOfSsh(std::string_view line);
+bool IsSshMessage(std::string_view line);
 // Text about unreachable hosts, from output lines of remote shells: each host with the first line
 // naming it. If none is named, the first line, for the plan's only other host or an unknown one. ""
 // without lines.

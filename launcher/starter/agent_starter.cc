@@ -25,8 +25,8 @@ Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environ
     CUSPAN_RETURN_IF_ERROR(UseBatchJob(paths, options, environment));
   const std::string own_name = OwnHostName();
   RenameThisHost(options.hosts, own_name);
-  RenameThisHost(options.app_hosts, own_name);
-  Plan plan = MakePlan(options.hosts, options.same_node, own_name, options.app_hosts);
+  RenameThisHost(options.program_hosts, own_name);
+  Plan plan = MakePlan(options.hosts, options.same_node, own_name, options.program_hosts);
   plan.lanes = options.lanes;
   if (options.relay) {
     plan.relay = *options.relay;
@@ -44,9 +44,9 @@ Result<SecureHosts> CheckSecure(const Plan& plan, const ClusterOptions& options,
   if (!options.secure.on) return SecureHosts();
   const std::string own_name = OwnHostName();
   const bool ranks_elsewhere = std::any_of(
-      options.app_hosts.begin(), options.app_hosts.end(),
+      options.program_hosts.begin(), options.program_hosts.end(),
       [&own_name](const HostRequest& host) { return !IsThisHost(host.host, own_name); });
-  if (options.app_in_job || ranks_elsewhere)
+  if (options.program_in_job || ranks_elsewhere)
     return Status::Refused(
         "--secure: mpirun or srun may send the secret of the run to ranks on other hosts "
         "unencrypted: start all ranks on this host");
@@ -94,7 +94,7 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
   if (!options.remote_prefix.empty())
     agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
   if (!options.trace.empty())
-    agent.home_options.insert(agent.home_options.end(), {settings::kTrace.option, options.trace});
+    agent.head_options.insert(agent.head_options.end(), {settings::kTrace.option, options.trace});
   Status obstacle = CheckRemoteShell(plan, options, environment);
   std::unique_ptr<AgentStarter> starter;
   if (plan.mpi()) {

@@ -47,7 +47,7 @@ class AgentStarter {
   // Called with the process of the command.
   virtual void Started(pid_t) {}
   // Called with the process of the head agent once connected.
-  virtual void HomeIs(pid_t) {}
+  virtual void SetHeadPid(pid_t) {}
   // True if an output line is for the user at once. Other lines are kept for ExplainEnd. Lines
   // starting with "cuspan" are shown once the run is `ready`.
   virtual bool IsForUser(std::string_view line, bool ready) const = 0;
@@ -56,7 +56,7 @@ class AgentStarter {
   // True if its output shows that it is about to end, or hangs. Argument: kept lines.
   virtual bool IsEnding(std::string_view) const { return false; }
   // True if it ended for a reason that will not recur.
-  virtual bool MayStartAgain(std::string_view) const { return false; }
+  virtual bool MayRetryStart(std::string_view) const { return false; }
   // Reason for its end, in one sentence; `wait_status` from waitpid, empty while it runs.
   virtual std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const = 0;
   // Removes files left by the process. Requires its end.

@@ -34,13 +34,13 @@ class DirectStarter final : public AgentStarter {
     else
       command_.emplace_back(settings::kAlone.option);
     add(AgentPlanOptions(plan_, 0));
-    add(agent.home_options);
+    add(agent.head_options);
   }
 
   // Lines come from cuspan, from libraries used by proxies, or from remote shells. Until all agents
   // are connected, a line may explain a missing one.
   bool IsForUser(std::string_view line, bool ready) const override {
-    return ready || !plan_.relayed() || IsOfWaiting(line);
+    return ready || !plan_.relayed() || IsWaitingReport(line);
   }
   std::string WaitsFor() const override { return Format("the agents on {}", HostsText(plan_)); }
 
@@ -59,7 +59,7 @@ class DirectStarter final : public AgentStarter {
         const std::size_t text = line.find(": ");
         own = text == std::string_view::npos ? line : line.substr(text + 2);
         // This error ends all other agents, and their messages about it differ.
-        if (IsOfSecurePath(own)) return own;
+        if (IsSecurePathMessage(own)) return own;
       } else if (!line.empty()) {
         others = line;
       }

@@ -37,19 +37,19 @@ std::string HowItEnded(std::string_view code) {
 
 // True for errors on the way to another host: from ssh, its shell there, or the loader. Hydra keeps
 // waiting for the host.
-bool IsOfRemoteShell(std::string_view line) {
-  return IsOfSsh(line) ||
+bool IsRemoteShellMessage(std::string_view line) {
+  return IsSshMessage(line) ||
          (Has(line, "hydra_pmi_proxy") &&
           (Has(line, "not found") || Has(line, "No such file") || Has(line, "shared libraries")));
 }
 
 // "[proxy:0:0@HOST] HYDU_create_process (…): execvp error on file FILE (REASON)"
-bool IsOfMissingAgent(std::string_view line) {
+bool IsMissingAgentMessage(std::string_view line) {
   return line.starts_with("[proxy:") && Has(line, "execvp error on file ");
 }
 
 // Error of an agent's loader; it does not name the host.
-bool IsOfLoader(std::string_view line) {
+bool IsLoaderMessage(std::string_view line) {
   return Has(line, "cuspan-agent: error while loading shared libraries: ");
 }
 
@@ -128,7 +128,8 @@ bool Hydra::JobHasEnded(std::string_view output) const {
   const std::vector<std::string_view> lines = OutputLines(output);
   return Has(output, "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES") ||
          std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
-           return IsOfRemoteShell(line) || IsOfMissingAgent(line) || IsOfLoader(line);
+           return IsRemoteShellMessage(line) || IsMissingAgentMessage(line) ||
+                  IsLoaderMessage(line);
          });
 }
 
@@ -137,7 +138,7 @@ std::string Hydra::Explain(std::string_view output, const Plan& plan) const {
   const auto find = [&lines](auto matches) {
     return std::find_if(lines.begin(), lines.end(), matches);
   };
-  if (const auto line = find(IsOfMissingAgent); line != lines.end()) {
+  if (const auto line = find(IsMissingAgentMessage); line != lines.end()) {
     const std::size_t host = line->find('@');
     const std::size_t file = line->find("on file ") + 8;
     return Format("host {} has no {}: install cuspan in the same directory on every host",
@@ -147,9 +148,9 @@ std::string Hydra::Explain(std::string_view output, const Plan& plan) const {
   if (const std::string_view host = InBox(lines, " RUNNING AT "); !host.empty())
     return Format("the agent on host {} exited {}", host, HowItEnded(InBox(lines, "EXIT CODE: ")));
   std::vector<std::string_view> of_shells;
-  std::copy_if(lines.begin(), lines.end(), std::back_inserter(of_shells), IsOfRemoteShell);
+  std::copy_if(lines.begin(), lines.end(), std::back_inserter(of_shells), IsRemoteShellMessage);
   if (!of_shells.empty()) return ExplainUnreached(of_shells, plan);
-  if (const auto line = find(IsOfLoader); line != lines.end())
+  if (const auto line = find(IsLoaderMessage); line != lines.end())
     return Format("an agent does not start: {}", *line);
   const auto first = find([](std::string_view line) { return !line.starts_with("="); });
   if (first == lines.end()) return "mpiexec exited without a message";

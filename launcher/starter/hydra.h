@@ -32,7 +32,7 @@ class Hydra final : public MpiLauncher {
   bool MustPass(std::string_view variable) const override;
   std::string_view shared_memory() const override { return "mpich_shar_tmp"; }
   bool IsSharedMemoryOf(const std::string&, std::string_view) const override { return false; }
-  bool MayStartAgain(std::string_view) const override { return false; }
+  bool MayRetryStart(std::string_view) const override { return false; }
   bool JobHasEnded(std::string_view output) const override;
   std::string Explain(std::string_view output, const Plan& plan) const override;
 

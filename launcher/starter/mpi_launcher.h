@@ -65,7 +65,7 @@ class MpiLauncher {
   virtual bool IsSharedMemoryOf(const std::string& folder, std::string_view name) const = 0;
 
   // True if it ended before it started any process, for a reason that will not recur.
-  virtual bool MayStartAgain(std::string_view output) const = 0;
+  virtual bool MayRetryStart(std::string_view output) const = 0;
   // True if its output shows that its processes have ended, or lack space to start. It is then
   // about to end as well, or hangs.
   virtual bool JobHasEnded(std::string_view output) const = 0;

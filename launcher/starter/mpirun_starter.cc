@@ -56,7 +56,7 @@ class MpirunStarter final : public AgentStarter {
   }
 
   // Finds MPI's shared memory on this host: each agent and lane has a file, and maps all of them.
-  void HomeIs(pid_t agent) override {
+  void SetHeadPid(pid_t agent) override {
     std::ifstream maps(Format("/proc/{}/maps", agent));
     for (std::string line; std::getline(maps, line);) {
       const std::size_t name = line.find(Format("/dev/shm/{}", mpi_.shared_memory()));
@@ -72,7 +72,7 @@ class MpirunStarter final : public AgentStarter {
     return Format("{} to start the agents on {}", command_.front(), HostsText(plan_));
   }
   bool IsEnding(std::string_view kept) const override { return mpi_.JobHasEnded(kept); }
-  bool MayStartAgain(std::string_view kept) const override { return mpi_.MayStartAgain(kept); }
+  bool MayRetryStart(std::string_view kept) const override { return mpi_.MayRetryStart(kept); }
 
   std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const override {
     if (wait_status && WIFSIGNALED(*wait_status))

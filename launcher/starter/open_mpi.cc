@@ -107,12 +107,12 @@ bool OnThisHost(const Plan& plan) {
 }
 
 // mpirun prints this and hangs.
-bool SaysFewDescriptors(std::string_view output) {
+bool ReportsFewDescriptors(std::string_view output) {
   return output.find("The system limit on number of pipes a process can open was reached") !=
          std::string_view::npos;
 }
 
-bool SaysNoSpace(std::string_view output) {
+bool ReportsNoSpace(std::string_view output) {
   return output.find("PMIX ERROR: OUT-OF-RESOURCE") != std::string_view::npos ||
          output.find("PMIX ERROR: NO-SPACE") != std::string_view::npos;
 }
@@ -264,7 +264,7 @@ bool OpenMpi::IsSharedMemoryOf(const std::string& folder, std::string_view name)
   return error == std::errc() && end == name.data() + rank && job >> 16 == mpirun >> 16;
 }
 
-bool OpenMpi::MayStartAgain(std::string_view output) const {
+bool OpenMpi::MayRetryStart(std::string_view output) const {
   const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(OutputLines(output));
   return unmade &&
          (unmade->error == std::strerror(ENOENT) || unmade->error == std::strerror(EEXIST));
@@ -273,7 +273,7 @@ bool OpenMpi::MayStartAgain(std::string_view output) const {
 bool OpenMpi::JobHasEnded(std::string_view output) const {
   return output.find("mpirun detected that one or more processes exited") !=
              std::string_view::npos ||
-         SaysNoSpace(output) || SaysFewDescriptors(output);
+         ReportsNoSpace(output) || ReportsFewDescriptors(output);
 }
 
 std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
@@ -287,7 +287,7 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
 
   // If a host is unreachable, all other messages are consequences.
   std::vector<std::string_view> of_shells;
-  std::copy_if(lines.begin(), lines.end(), std::back_inserter(of_shells), IsOfSsh);
+  std::copy_if(lines.begin(), lines.end(), std::back_inserter(of_shells), IsSshMessage);
   if (!of_shells.empty()) return ExplainUnreached(of_shells, plan);
   if (const auto line = find([&](std::string_view l) { return has(l, " exited on"); });
       line != lines.end()) {
@@ -302,10 +302,10 @@ std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
     return Format(
         "Open MPI could not create its directory {} on a host: {}; set TMPDIR to another directory",
         unmade->path, unmade->error);
-  if (SaysNoSpace(output))
+  if (ReportsNoSpace(output))
     return "no space for Open MPI's files in its temporary directory (TMPDIR, otherwise /tmp) on a "
            "host: free some space there, or set TMPDIR to another directory";
-  if (SaysFewDescriptors(output))
+  if (ReportsFewDescriptors(output))
     return "mpirun has too few file descriptors for its agents: raise the limit of open files "
            "(ulimit -n) where the run is started";
   const bool unreachable = find([&](std::string_view line) {

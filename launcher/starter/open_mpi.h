@@ -31,7 +31,7 @@ class OpenMpi final : public MpiLauncher {
   // Open MPI creates and removes /tmp/ompi.HOST.UID, common to all jobs of a user, without a lock
   // (its issue 8510). An mpirun or its daemon may fail if another job ends or starts at the same
   // moment.
-  bool MayStartAgain(std::string_view output) const override;
+  bool MayRetryStart(std::string_view output) const override;
   bool JobHasEnded(std::string_view output) const override;
   std::string Explain(std::string_view output, const Plan& plan) const override;
 };

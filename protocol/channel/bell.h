@@ -42,7 +42,7 @@ class Bell {
   // costs the sender a system call. For a thread whose work is done by others meanwhile. `idle` is
   // called once.
   template <typename Idle>
-  void Nap(Idle&& idle, std::chrono::nanoseconds limit) {
+  void ShortSleep(Idle&& idle, std::chrono::nanoseconds limit) {
     const std::uint32_t rung = BeginShortSleep();
     if (idle()) Sleep(rung, limit);
     EndShortSleep();

@@ -198,7 +198,7 @@ void Channel::AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit)
              WaitStages{std::min(stages_.spin, limit), limit});
 }
 
-std::optional<std::uint32_t> Channel::TryTakeSlot() {
+std::optional<std::uint32_t> Channel::TryAcquireSlot() {
   Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   // Number of free slots at which the pace limit is reached.
   const auto kept_free = [&] {
@@ -224,8 +224,8 @@ std::optional<std::uint32_t> Channel::TryTakeSlot() {
   }
 }
 
-std::optional<std::uint32_t> Channel::TakeSlot() {
-  std::optional<std::uint32_t> slot = TryTakeSlot();
+std::optional<std::uint32_t> Channel::AcquireSlot() {
+  std::optional<std::uint32_t> slot = TryAcquireSlot();
   if (slot) return slot;
   const Waiter waiter(*this);
   // Over a network of several GB/s the next slot is free within half a millisecond. Waking a
@@ -234,7 +234,7 @@ std::optional<std::uint32_t> Channel::TakeSlot() {
   stages.yield =
       std::min<std::chrono::nanoseconds>(std::max(stages.yield, stages.await), kSlotSoon);
   while (!slot && !over()) {
-    own_->Wait([&] { return over() || (slot = TryTakeSlot()).has_value(); },
+    own_->Wait([&] { return over() || (slot = TryAcquireSlot()).has_value(); },
                std::chrono::milliseconds(100), stages);
   }
   return slot;

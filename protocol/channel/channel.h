@@ -124,9 +124,9 @@ class Channel {
 
   // A free slot of the outgoing staging area, or nothing. If nothing, the bell rings when one
   // becomes free.
-  std::optional<std::uint32_t> TryTakeSlot();
+  std::optional<std::uint32_t> TryAcquireSlot();
   // Blocks until a slot is free. Nothing if the channel is closed or given up.
-  std::optional<std::uint32_t> TakeSlot();
+  std::optional<std::uint32_t> AcquireSlot();
   std::byte* OutgoingSlot(std::uint32_t slot) const;
   // Number of outgoing slots in use.
   std::uint32_t SlotsInUse() const;

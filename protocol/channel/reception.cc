@@ -17,8 +17,8 @@ namespace cuspan {
 namespace {
 
 // Maximum events per call of Next: a flood of connections must not starve other work.
-constexpr int kEventsATurn = 8;
-constexpr std::chrono::minutes kTellForeignEvery{1};
+constexpr int kMaxEventsAtOnce = 8;
+constexpr std::chrono::minutes kForeignReportInterval{1};
 constexpr std::chrono::milliseconds kRest{100};
 // Maximum number of descriptors a guest may have in flight to this process. No message has more.
 constexpr std::size_t kMaxFdsOfGuest = 8;
@@ -53,14 +53,14 @@ Result<Reception> Reception::Listen(const std::string& address) {
 }
 
 std::optional<Reception::Arrival> Reception::Next() {
-  for (int turn = 0; turn < kEventsATurn; ++turn) {
+  for (int turn = 0; turn < kMaxEventsAtOnce; ++turn) {
     epoll_event event{};
     if (::epoll_wait(events_.get(), &event, 1, 0) <= 0) return std::nullopt;
     std::optional<Arrival> arrival;
     if (event.data.u64 == kListener)
       arrival = Accept();
     else if (event.data.u64 == kTimer)
-      TakeTimer();
+      HandleTimer();
     else if (const auto guest = guests_.find(event.data.u64); guest != guests_.end())
       arrival = Read(guest);
     if (arrival) return arrival;
@@ -159,7 +159,7 @@ void Reception::Rest() {
   SetTimer();
 }
 
-void Reception::TakeTimer() {
+void Reception::HandleTimer() {
   std::uint64_t rings = 0;
   [[maybe_unused]] const ssize_t read = ::read(timer_.get(), &rings, sizeof rings);
   if (rests_) {
@@ -201,9 +201,10 @@ void Reception::SetTimer() {
 void Reception::CountForeign(const Status& who) {
   ++foreign_;
   const auto now = Clock::now();
-  if (foreign_told_ != Clock::time_point() && now - foreign_told_ < kTellForeignEvery) return;
+  if (foreign_reported_ != Clock::time_point() && now - foreign_reported_ < kForeignReportInterval)
+    return;
   LogWarn("{}; connections from other users dropped: {}", who.message(), foreign_);
-  foreign_told_ = now;
+  foreign_reported_ = now;
   foreign_ = 0;
 }
 

@@ -63,7 +63,7 @@ class Reception {
   void TurnAwayForWantOfDescriptors();
   void Rest();
   std::optional<Arrival> Read(std::map<std::uint64_t, Guest>::iterator guest);
-  void TakeTimer();
+  void HandleTimer();
   void SetTimer();
   void CountForeign(const Status& who);
 
@@ -75,7 +75,7 @@ class Reception {
   std::map<std::uint64_t, Guest> guests_;  // Ordered by arrival.
   std::uint64_t last_guest_ = 0;
   std::uint64_t foreign_ = 0;  // Other users' connections since the last log line.
-  Clock::time_point foreign_told_;
+  Clock::time_point foreign_reported_;
 };
 
 }  // namespace cuspan

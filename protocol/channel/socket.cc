@@ -233,7 +233,7 @@ Result<ControlSocket::Message> ControlSocket::Receive(std::chrono::milliseconds 
   }
 }
 
-UniqueFd ControlSocket::TakeFd() {
+UniqueFd ControlSocket::ExtractFd() {
   if (fds_.empty()) return {};
   UniqueFd fd = std::move(fds_.front());
   fds_.pop_front();

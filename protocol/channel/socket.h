@@ -76,7 +76,7 @@ class ControlSocket {
     return ParseMessage<T>(message.frame);
   }
   // The oldest descriptor received but not taken; invalid if none.
-  UniqueFd TakeFd();
+  UniqueFd ExtractFd();
 
   int fd() const { return fd_.get(); }
 

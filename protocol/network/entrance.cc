@@ -28,13 +28,13 @@ Result<Entrance::Guest> Entrance::Next(std::span<const int> watched, Deadline de
 
     auto entry = entries.begin() + 2 + static_cast<std::ptrdiff_t>(watched.size());
     for (auto guest = waiting_.begin(); guest != waiting_.end(); ++entry) {
-      if (entry->revents == 0 || Hear(*guest)) {
+      if (entry->revents == 0 || Receive(*guest)) {
         ++guest;
         continue;
       }
-      Guest heard = std::move(*guest);
+      Guest complete = std::move(*guest);
       guest = waiting_.erase(guest);
-      if (heard.said.size() == message_bytes_) return heard;
+      if (complete.said.size() == message_bytes_) return complete;
     }
     if (entries[1].revents != 0) {
       Result<UniqueFd> fd = listener_.Accept();
@@ -64,7 +64,7 @@ void Entrance::Admit(UniqueFd fd) {
   waiting_.push_back(std::move(guest));
 }
 
-bool Entrance::Hear(Guest& guest) const {
+bool Entrance::Receive(Guest& guest) const {
   const std::size_t before = guest.said.size();
   guest.said.resize(message_bytes_);
   const ssize_t bytes =

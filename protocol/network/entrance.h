@@ -50,7 +50,7 @@ class Entrance {
  private:
   void Admit(UniqueFd fd);
   // Reads from the guest; true if its message is still incomplete.
-  bool Hear(Guest& guest) const;
+  bool Receive(Guest& guest) const;
 
   const Listener& listener_;
   const Interrupt& interrupt_;

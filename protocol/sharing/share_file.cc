@@ -242,13 +242,13 @@ void ShareFile::EndChange() {
     Wake(layout_->sessions[std::countr_zero(left)]);
 }
 
-bool ShareFile::TakePlace(std::int64_t byte) {
+bool ShareFile::AcquireSlot(std::int64_t byte) {
   if (Mine(byte) || !SetLock(fd_.get(), F_WRLCK, byte, 1)) return false;
   own_.push_back(byte);
   return true;
 }
 
-void ShareFile::GivePlace(std::int64_t byte) {
+void ShareFile::ReleaseSlot(std::int64_t byte) {
   SetLock(fd_.get(), F_UNLCK, byte, 1);
   std::erase(own_, byte);
 }
@@ -371,7 +371,7 @@ void ShareFile::DecideNow(const SessionSlot* self) {
     run->idle_since = std::max(run->idle_since, session.idle_since.load(std::memory_order_relaxed));
   }
   const std::uint64_t next = scheduling::Decide(turns, now);
-  const bool sooner = next < layout_->look_next.exchange(next, std::memory_order_relaxed);
+  const bool sooner = next < layout_->next_decision.exchange(next, std::memory_order_relaxed);
   layout_->waiting.store(turns.waiting, std::memory_order_relaxed);
   for (SessionSlot& session : sessions()) {
     if (session.taken == 0) continue;

@@ -63,8 +63,8 @@ class ShareFile {
   // --- Requires a Changing
 
   // Locks a slot; slots are bytes of the file. Returns false if another process has it.
-  bool TakePlace(std::int64_t byte);
-  void GivePlace(std::int64_t byte);
+  bool AcquireSlot(std::int64_t byte);
+  void ReleaseSlot(std::int64_t byte);
   // Clears the slots of dead processes.
   void ForgetDead();
   // Reads the sessions' states, decides, and wakes sessions if necessary, except `self`.

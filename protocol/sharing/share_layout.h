@@ -61,10 +61,10 @@ struct Layout {
   std::uint64_t bytes;
   // Set while a process changes the table.
   std::atomic<std::uint32_t> changing;
-  std::atomic<std::uint32_t> waiting;    // Number of waiting runs.
-  std::uint32_t sessions_used;           // All slots from here on are free.
-  std::atomic<std::uint64_t> look_next;  // Next time a waiting session has to decide.
-  std::uint64_t dead_sought;             // Last search for dead processes.
+  std::atomic<std::uint32_t> waiting;        // Number of waiting runs.
+  std::uint32_t sessions_used;               // All slots from here on are free.
+  std::atomic<std::uint64_t> next_decision;  // Next time a waiting session has to decide.
+  std::uint64_t dead_sought;                 // Last search for dead processes.
   scheduling::TimeSlices turns;
   RunName names[scheduling::kMaxSharingRuns];
 

@@ -90,7 +90,7 @@ void ShareMemory::Learn(std::uint64_t bytes, std::chrono::nanoseconds time) {
     sharing::LearnSwap(file_->layout(), bytes, static_cast<std::uint64_t>(time.count()));
 }
 
-MemoryRoom ShareMemory::Look() {
+MemoryRoom ShareMemory::Query() {
   const MutexLock lock(mutex_);
   return sharing::RoomOf(file_->layout(), run_);
 }

@@ -41,7 +41,7 @@ class ShareMemory {
   // nothing. `fixed`: they can not be swapped out.
   bool Take(std::uint64_t bytes, bool fixed = false);
   void Give(std::uint64_t bytes, bool fixed = false);
-  MemoryRoom Look();
+  MemoryRoom Query();
 
   // --- Runs with swapping. Memory is charged before it is brought to the GPU; then
   // --- other runs are asked to free memory until it fits.

@@ -17,20 +17,20 @@ using sharing::ShareFile;
 
 ShareSlot::ShareSlot(std::unique_ptr<ShareFile> file, std::uint32_t place)
     : file_(std::move(file)),
-      place_(place),
+      slot_(place),
       gated_(file_->layout().sessions[place].gated),
       rung_(file_->layout().sessions[place].rung) {}
 
-Result<std::unique_ptr<ShareSlot>> ShareSlot::Take(UniqueFd table, std::uint32_t run_place) {
+Result<std::unique_ptr<ShareSlot>> ShareSlot::Take(UniqueFd table, std::uint32_t run_slot) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(std::move(table)));
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file->Change());
   sharing::Layout& layout = file->layout();
-  if (run_place >= scheduling::kMaxSharingRuns || !layout.turns.runs[run_place].present)
+  if (run_slot >= scheduling::kMaxSharingRuns || !layout.turns.runs[run_slot].present)
     return Status::NotFound("the run has no slot in the table of its GPU");
   file->ForgetDead();
   for (std::uint32_t i = 0; i < kMaxSharingSessions; ++i) {
     SessionSlot& session = layout.sessions[i];
-    if (session.taken != 0 || !file->TakePlace(sharing::kFirstSessionByte + i)) continue;
+    if (session.taken != 0 || !file->AcquireSlot(sharing::kFirstSessionByte + i)) continue;
     for (std::atomic<std::uint32_t>* word :
          {&session.open, &session.wants, &session.preemptible, &session.known, &session.paired,
           &session.pairings, &session.limits})
@@ -47,8 +47,8 @@ Result<std::unique_ptr<ShareSlot>> ShareSlot::Take(UniqueFd table, std::uint32_t
     session.asked.store(0);
     session.idle_since.store(ShareFile::Now());
     session.done_by.store(0);
-    session.run = run_place;
-    session.serial = layout.serials[run_place];
+    session.run = run_slot;
+    session.serial = layout.serials[run_slot];
     session.taken = 1;
     layout.sessions_used = std::max(layout.sessions_used, i + 1);
     file->DecideNow();
@@ -73,7 +73,7 @@ void ShareSlot::Leave() {
   if (run < scheduling::kMaxSharingRuns)
     layout.busy_before[run] += own().busy.load(std::memory_order_relaxed);
   own().taken = 0;
-  file_->GivePlace(sharing::kFirstSessionByte + place_);
+  file_->ReleaseSlot(sharing::kFirstSessionByte + slot_);
   file_->DecideNow();
 }
 
@@ -83,10 +83,10 @@ std::string ShareSlot::path() const { return file_->FindPath(); }
 
 Result<std::unique_ptr<ShareMemory>> ShareSlot::OpenMemory() const {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd table, file_->OpenAgain());
-  return ShareMemory::Open(std::move(table), own().run, place_);
+  return ShareMemory::Open(std::move(table), own().run, slot_);
 }
 
-SessionSlot& ShareSlot::own() const { return file_->layout().sessions[place_]; }
+SessionSlot& ShareSlot::own() const { return file_->layout().sessions[slot_]; }
 
 bool ShareSlot::open() const { return own().open.load() != 0; }
 std::uint64_t ShareSlot::evict() const { return own().evict.load(std::memory_order_relaxed); }
@@ -106,8 +106,8 @@ bool ShareSlot::some_wait() const {
   return layout.waiting.load(std::memory_order_relaxed) != 0 ||
          layout.changing.load(std::memory_order_relaxed) != 0;
 }
-std::uint64_t ShareSlot::look_next() const {
-  return file_->layout().look_next.load(std::memory_order_relaxed);
+std::uint64_t ShareSlot::next_decision() const {
+  return file_->layout().next_decision.load(std::memory_order_relaxed);
 }
 
 void ShareSlot::SetWants() { own().wants.store(1); }

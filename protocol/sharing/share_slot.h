@@ -23,8 +23,8 @@ struct SessionSlot;
 // Threads: one, except for AwaitRing and functions marked otherwise.
 class ShareSlot {
  public:
-  // `table` is from ShareTable::OpenAgain, `run_place` from FindRun.
-  static Result<std::unique_ptr<ShareSlot>> Take(UniqueFd table, std::uint32_t run_place);
+  // `table` is from ShareTable::OpenAgain, `run_slot` from FindRun.
+  static Result<std::unique_ptr<ShareSlot>> Take(UniqueFd table, std::uint32_t run_slot);
   ~ShareSlot();
   ShareSlot(const ShareSlot&) = delete;
 
@@ -65,7 +65,7 @@ class ShareSlot {
   // True if any run waits for the GPU.
   bool some_wait() const;
   // Time of the next decision by the clock of Now, if nothing changes before.
-  std::uint64_t look_next() const;
+  std::uint64_t next_decision() const;
 
   // --- The session's state. Call Decide afterwards if others must react at once.
 
@@ -102,7 +102,7 @@ class ShareSlot {
   sharing::SessionSlot& own() const;
 
   const std::unique_ptr<sharing::ShareFile> file_;
-  const std::uint32_t place_;
+  const std::uint32_t slot_;
   bool left_ = false;
   // Both point into the table.
   const std::atomic<std::uint32_t>& gated_;

@@ -40,8 +40,8 @@ std::optional<gid_t> GroupOf(const std::string& folder) {
 
 std::string OwnSuffix() { return Format("-{}", static_cast<unsigned>(::geteuid())); }
 
-ShareFile::Location PlaceOf(const std::string& folder, const std::string& host,
-                            const std::string& gpu, bool pairs) {
+ShareFile::Location LocationOf(const std::string& folder, const std::string& host,
+                               const std::string& gpu, bool pairs) {
   const std::string start = Format("{}/cuspan-share-{}-{}", folder, host, gpu);
   // MPS serves one user.
   const std::optional<gid_t> group = pairs ? std::nullopt : GroupOf(folder);
@@ -81,14 +81,14 @@ ShareTable::~ShareTable() {
 Result<ShareTable> ShareTable::OpenOrCreate(const std::string& folder, const std::string& host,
                                             const std::string& gpu, bool pairs) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file,
-                          ShareFile::OpenOrCreate(PlaceOf(folder, host, gpu, pairs)));
+                          ShareFile::OpenOrCreate(LocationOf(folder, host, gpu, pairs)));
   return ShareTable(std::move(file));
 }
 
 Result<ShareTable> ShareTable::Open(const std::string& folder, const std::string& host,
                                     const std::string& gpu, bool pairs) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file,
-                          ShareFile::Open(PlaceOf(folder, host, gpu, pairs)));
+                          ShareFile::Open(LocationOf(folder, host, gpu, pairs)));
   return ShareTable(std::move(file));
 }
 
@@ -180,7 +180,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
   CUSPAN_RETURN_IF_ERROR(MayJoinLocked(terms));
   Layout& table = file_->layout();
   for (std::uint32_t i = 0; i < kMaxSharingRuns; ++i) {
-    if (table.turns.runs[i].present || !file_->TakePlace(sharing::kFirstRunByte + i)) continue;
+    if (table.turns.runs[i].present || !file_->AcquireSlot(sharing::kFirstRunByte + i)) continue;
     // Closes the accounts first: the new run is not charged for the time before.
     file_->DecideNow();
     scheduling::SharingRun& made = table.turns.runs[i];
@@ -213,7 +213,7 @@ void ShareTable::Leave() {
   // If this fails, the next process searching for dead ones clears the slot.
   if (const Result<ShareFile::Changing> changing = file_->Change(); changing.ok()) {
     file_->layout().turns.runs[*joined_].present = false;
-    file_->GivePlace(sharing::kFirstRunByte + *joined_);
+    file_->ReleaseSlot(sharing::kFirstRunByte + *joined_);
     file_->DecideNow();
     file_->RingAll();
   }
@@ -228,7 +228,7 @@ Result<std::uint32_t> ShareTable::FindRun(const std::string& run) {
   return Status::NotFound("run {} has no slot in {}", run, file_->path());
 }
 
-Result<std::vector<SharingRun>> ShareTable::Look() {
+Result<std::vector<SharingRun>> ShareTable::Query() {
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
   file_->ForgetDead();
   file_->DecideNow();

@@ -67,7 +67,7 @@ class ShareTable {
   // The slot of the run with this id.
   Result<std::uint32_t> FindRun(const std::string& run);
   // All runs, for display.
-  Result<std::vector<SharingRun>> Look();
+  Result<std::vector<SharingRun>> Query();
 
  private:
   explicit ShareTable(std::unique_ptr<sharing::ShareFile> file);

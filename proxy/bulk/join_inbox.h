@@ -30,7 +30,7 @@ class JoinInbox {
     arrived_.notify_all();
   }
   // Waits for the answer, at most `limit`.
-  Joined Take(std::uint32_t join, std::chrono::milliseconds limit) {
+  Joined Await(std::uint32_t join, std::chrono::milliseconds limit) {
     MutexLock lock(mutex_);
     if (!arrived_.wait_for(
             lock, limit,

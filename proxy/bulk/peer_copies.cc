@@ -7,7 +7,7 @@
 namespace cuspan::proxy {
 namespace {
 
-constexpr int kFramesInTurn = 64;
+constexpr int kMaxFramesAtOnce = 64;
 // Limit for messages about copies never announced; only a broken client causes them.
 constexpr std::size_t kMaxEarly = 1 << 16;
 
@@ -28,7 +28,7 @@ void PeerCopies::Add(std::uint32_t join, std::shared_ptr<Channel> channel) {
   client_.own_bell().Ring();
 }
 
-void PeerCopies::TakeInbox() {
+void PeerCopies::ReceiveInbox() {
   if (!inbox_->any.load(std::memory_order_acquire)) return;
   std::vector<std::shared_ptr<PeerCopy>> reached;
   {
@@ -47,7 +47,7 @@ PeerCopies::Early& PeerCopies::EarlyOf(Peer& peer, std::uint64_t id) {
 }
 
 Status PeerCopies::Announce(const std::shared_ptr<PeerCopy>& copy) {
-  TakeInbox();
+  ReceiveInbox();
   const auto found = peers_.find(copy->join);
   if (found == peers_.end())
     return Status::Invalid("a copy over the unknown connection {}", copy->join);
@@ -122,7 +122,7 @@ void PeerCopies::Fail(const std::shared_ptr<PeerCopy>& copy, CUresult result) {
 }
 
 void PeerCopies::Abandon(std::uint32_t join, std::uint64_t id) {
-  TakeInbox();
+  ReceiveInbox();
   const auto peer = peers_.find(join);
   if (peer == peers_.end()) return;
   if (const auto found = peer->second.copies.find(id); found != peer->second.copies.end())
@@ -145,21 +145,21 @@ bool PeerCopies::HasWork() {
 }
 
 void PeerCopies::Progress() {
-  TakeInbox();
+  ReceiveInbox();
   for (auto& [join, peer] : peers_) {
     if (peer.channel == nullptr) continue;
-    if (!TakeFrames(peer)) continue;
+    if (!ReceiveFrames(peer)) continue;
     SendPieces(peer);
     // Frames sent before the end are handled first.
     if (peer.channel->closed() && !peer.channel->HasFrame()) Lose(peer);
   }
 }
 
-bool PeerCopies::TakeFrames(Peer& peer) {
-  for (int i = 0; i < kFramesInTurn; ++i) {
+bool PeerCopies::ReceiveFrames(Peer& peer) {
+  for (int i = 0; i < kMaxFramesAtOnce; ++i) {
     const Result<std::optional<Frame>> frame = peer.channel->Peek();
     if (frame.ok() && !frame->has_value()) return true;
-    if (!frame.ok() || !TakeFrame(peer, **frame)) {
+    if (!frame.ok() || !ReceiveFrame(peer, **frame)) {
       LogError("invalid message from another device's proxy: {}",
                frame.ok() ? OpName((*frame)->op()) : frame.status().message());
       peer.channel->Close(true);
@@ -186,28 +186,28 @@ void PeerCopies::Lose(Peer& peer) {
   }
 }
 
-bool PeerCopies::TakeFrame(Peer& peer, const Frame& frame) {
+bool PeerCopies::ReceiveFrame(Peer& peer, const Frame& frame) {
   if (frame.header.is_reply()) return false;
   switch (frame.op()) {
     case Op::kPeerClearToSend: {
       PeerClearToSend wanted;
-      return DecodeFrom(frame.payload, wanted) && TakeWanted(peer, wanted.transfer);
+      return DecodeFrom(frame.payload, wanted) && ReceiveClearToSend(peer, wanted.transfer);
     }
     case Op::kPeerEnd: {
       PeerEnd end;
       return DecodeFrom(frame.payload, end) &&
-             TakeEnd(peer, end.transfer, static_cast<CUresult>(end.result));
+             ReceiveEnd(peer, end.transfer, static_cast<CUresult>(end.result));
     }
     case Op::kChunk: {
       Chunk chunk;
-      return DecodeFrom(frame.payload, chunk) && TakeChunk(peer, chunk);
+      return DecodeFrom(frame.payload, chunk) && ReceiveChunk(peer, chunk);
     }
     default:
       return false;
   }
 }
 
-bool PeerCopies::TakeWanted(Peer& peer, std::uint64_t id) {
+bool PeerCopies::ReceiveClearToSend(Peer& peer, std::uint64_t id) {
   const auto found = peer.copies.find(id);
   if (found == peer.copies.end()) {
     EarlyOf(peer, id).wanted = true;
@@ -220,7 +220,7 @@ bool PeerCopies::TakeWanted(Peer& peer, std::uint64_t id) {
   return true;
 }
 
-bool PeerCopies::TakeEnd(Peer& peer, std::uint64_t id, CUresult result) {
+bool PeerCopies::ReceiveEnd(Peer& peer, std::uint64_t id, CUresult result) {
   const auto found = peer.copies.find(id);
   if (found == peer.copies.end()) {
     if (result != CUDA_SUCCESS) EarlyOf(peer, id).failure = FailureElsewhere(result);
@@ -235,7 +235,7 @@ bool PeerCopies::TakeEnd(Peer& peer, std::uint64_t id, CUresult result) {
 
 // --- The receiver.
 
-bool PeerCopies::TakeChunk(Peer& peer, const Chunk& chunk) {
+bool PeerCopies::ReceiveChunk(Peer& peer, const Chunk& chunk) {
   Channel& channel = *peer.channel;
   const std::byte* bytes = channel.IncomingSlot(chunk.slot);
   if (bytes == nullptr || chunk.bytes == 0 || chunk.bytes > channel.layout().staging_bytes)

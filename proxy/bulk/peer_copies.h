@@ -102,18 +102,18 @@ class PeerCopies {
     std::shared_ptr<Channel> channel;  // Null after the peer has gone.
     std::unordered_map<std::uint64_t, std::shared_ptr<PeerCopy>> copies;
     std::unordered_map<std::uint64_t, Early> early;
-    SlotTurns<PeerCopy> sending;  // Copies ready to take slots.
+    SlotQueue<PeerCopy> sending;  // Copies ready to take slots.
   };
 
-  void TakeInbox() CUSPAN_REQUIRES(receiving_thread);
+  void ReceiveInbox() CUSPAN_REQUIRES(receiving_thread);
   void Reached(const std::shared_ptr<PeerCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   void SendIfReady(Peer& peer, const std::shared_ptr<PeerCopy>& copy)
       CUSPAN_REQUIRES(receiving_thread);
-  bool TakeFrames(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
-  bool TakeFrame(Peer& peer, const Frame& frame) CUSPAN_REQUIRES(receiving_thread);
-  bool TakeChunk(Peer& peer, const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
-  bool TakeWanted(Peer& peer, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);
-  bool TakeEnd(Peer& peer, std::uint64_t id, CUresult result) CUSPAN_REQUIRES(receiving_thread);
+  bool ReceiveFrames(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
+  bool ReceiveFrame(Peer& peer, const Frame& frame) CUSPAN_REQUIRES(receiving_thread);
+  bool ReceiveChunk(Peer& peer, const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
+  bool ReceiveClearToSend(Peer& peer, std::uint64_t id) CUSPAN_REQUIRES(receiving_thread);
+  bool ReceiveEnd(Peer& peer, std::uint64_t id, CUresult result) CUSPAN_REQUIRES(receiving_thread);
   void SendPieces(Peer& peer) CUSPAN_REQUIRES(receiving_thread);
   CUresult SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot)
       CUSPAN_REQUIRES(receiving_thread);

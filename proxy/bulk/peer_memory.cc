@@ -17,7 +17,7 @@ CUresult Ask(ControlSocket& peer, const PeerExport& wanted, UniqueFd* file) {
   const Result<PeerExported> exported = peer.Expect<PeerExported>(kAnswerLimit);
   if (!exported.ok()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   if (exported->result != CUDA_SUCCESS) return static_cast<CUresult>(exported->result);
-  *file = peer.TakeFd();
+  *file = peer.ExtractFd();
   return file->valid() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 

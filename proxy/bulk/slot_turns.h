@@ -15,7 +15,7 @@ namespace cuspan::proxy {
 // Copies waiting for slots. Each gets one slot in turn, so long copies do not delay short ones.
 // Threads: the receiving thread.
 template <typename T>
-class SlotTurns {
+class SlotQueue {
  public:
   void Add(std::shared_ptr<T> copy) CUSPAN_REQUIRES(receiving_thread) {
     waiting_.push_back(std::move(copy));
@@ -34,13 +34,13 @@ class SlotTurns {
   // True if a copy waits and a slot is free. Cheap; for Bell::Wait.
   bool MayGoOn(Channel& channel) CUSPAN_REQUIRES(receiving_thread) {
     if (waiting_.empty()) return false;
-    if (!spare_) spare_ = channel.TryTakeSlot();
+    if (!spare_) spare_ = channel.TryAcquireSlot();
     return spare_.has_value();
   }
   // Returns a slot for a new copy; none while other copies wait.
-  std::optional<std::uint32_t> TakeSlot(Channel& channel) CUSPAN_REQUIRES(receiving_thread) {
+  std::optional<std::uint32_t> AcquireSlot(Channel& channel) CUSPAN_REQUIRES(receiving_thread) {
     if (!waiting_.empty()) return std::nullopt;
-    return spare_ ? std::exchange(spare_, std::nullopt) : channel.TryTakeSlot();
+    return spare_ ? std::exchange(spare_, std::nullopt) : channel.TryAcquireSlot();
   }
   // Distributes the free slots. use(copy, slot) returns true if the copy needs another one.
   template <typename Use>

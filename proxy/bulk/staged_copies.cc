@@ -8,7 +8,7 @@ template <typename Copy>
 CUresult StagedCopies::Submit(const StagedPiece& piece, Stream& stream, Completion done,
                               Copy&& copy) {
   PooledEvent event;
-  CUresult result = events_.Take(event);
+  CUresult result = events_.Acquire(event);
   Timeline::Start start = timeline_.Begin(stream.driver);
   if (result == CUDA_SUCCESS) result = copy();
   if (result == CUDA_SUCCESS) {
@@ -24,7 +24,7 @@ CUresult StagedCopies::Submit(const StagedPiece& piece, Stream& stream, Completi
 CUresult StagedCopies::ToDevice(const DeviceBox& box, const StagedPiece& piece,
                                 const std::byte* slot, Stream& stream, Completion done) {
   return Submit(piece, stream, std::move(done), [&] {
-    return IsRun(box) ? driver_.cuMemcpyHtoDAsync(box.place.address + piece.offset, slot,
+    return IsRun(box) ? driver_.cuMemcpyHtoDAsync(box.location.address + piece.offset, slot,
                                                   piece.bytes, stream.driver)
                       : CopyToBox(driver_, box, piece.offset, slot, piece.bytes, stream.driver);
   });
@@ -33,7 +33,7 @@ CUresult StagedCopies::ToDevice(const DeviceBox& box, const StagedPiece& piece,
 CUresult StagedCopies::FromDevice(const DeviceBox& box, const StagedPiece& piece, std::byte* slot,
                                   Stream& stream, Completion done) {
   return Submit(piece, stream, std::move(done), [&] {
-    return IsRun(box) ? driver_.cuMemcpyDtoHAsync(slot, box.place.address + piece.offset,
+    return IsRun(box) ? driver_.cuMemcpyDtoHAsync(slot, box.location.address + piece.offset,
                                                   piece.bytes, stream.driver)
                       : CopyFromBox(driver_, box, piece.offset, slot, piece.bytes, stream.driver);
   });

@@ -37,7 +37,7 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
   return SubmitResult::kHeld;
 }
 
-Status Transfers::TakeChunk(const Chunk& chunk) {
+Status Transfers::ReceiveChunk(const Chunk& chunk) {
   const std::byte* bytes = channel_.IncomingSlot(chunk.slot);
   if (bytes == nullptr)
     return Status::Invalid("a chunk in the unknown staging slot {}", chunk.slot);
@@ -79,9 +79,9 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
 
 SubmitResult Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
   while (transfer->submitted < transfer->bytes) {
-    const std::optional<std::uint32_t> slot = turns_.TakeSlot(channel_);
+    const std::optional<std::uint32_t> slot = slot_queue_.AcquireSlot(channel_);
     if (!slot) {
-      turns_.Add(transfer);
+      slot_queue_.Add(transfer);
       return SubmitResult::kHeld;
     }
     if (!SubmitFromDevice(*transfer, *slot)) break;
@@ -90,7 +90,7 @@ SubmitResult Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfe
 }
 
 void Transfers::UseFreeSlots() {
-  turns_.GoOn(channel_, [this](const std::shared_ptr<Transfer>& transfer, std::uint32_t slot) {
+  slot_queue_.GoOn(channel_, [this](const std::shared_ptr<Transfer>& transfer, std::uint32_t slot) {
     receiving_thread.AssertHeld();
     if (SubmitFromDevice(*transfer, slot) && transfer->submitted < transfer->bytes) return true;
     queues_.Release(*transfer->stream->queue);
@@ -115,7 +115,7 @@ bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
   return true;
 }
 
-void Transfers::Forget() { turns_.Forget(); }
+void Transfers::Forget() { slot_queue_.Forget(); }
 
 void Transfers::Fail(Transfer& transfer, CUresult result) {
   faults_.Posted(transfer.origin, result);

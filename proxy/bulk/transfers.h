@@ -60,13 +60,13 @@ class Transfers {
   // Begins it: its stream has reached it.
   SubmitResult BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
   // Handles a chunk of a copy to the device. kInvalid if it was not requested.
-  Status TakeChunk(const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
+  Status ReceiveChunk(const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
 
   // Begins a copy from the device: its stream has reached it.
   SubmitResult BeginFromDevice(const std::shared_ptr<Transfer>& transfer)
       CUSPAN_REQUIRES(receiving_thread);
   // True if a copy from the device waits and a slot is free. Cheap; for Bell::Wait.
-  bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread) { return turns_.MayGoOn(channel_); }
+  bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread) { return slot_queue_.MayGoOn(channel_); }
   // Continues waiting copies.
   void UseFreeSlots() CUSPAN_REQUIRES(receiving_thread);
 
@@ -90,7 +90,7 @@ class Transfers {
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_
       CUSPAN_GUARDED_BY(receiving_thread);
   // Device to host: each copy waiting for a slot holds its stream.
-  SlotTurns<Transfer> turns_ CUSPAN_GUARDED_BY(receiving_thread);
+  SlotQueue<Transfer> slot_queue_ CUSPAN_GUARDED_BY(receiving_thread);
 };
 
 }  // namespace cuspan::proxy

@@ -7,23 +7,23 @@ namespace {
 void SetDestination(const DeviceBox& box, const BoxPiece& piece, CUDA_MEMCPY3D& copy) {
   copy.dstMemoryType = box.array != nullptr ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
   copy.dstArray = box.array;
-  copy.dstDevice = box.place.address;
-  copy.dstPitch = box.place.pitch;
-  copy.dstHeight = box.place.plane_rows;
-  copy.dstXInBytes = box.place.x + piece.x;
-  copy.dstY = box.place.y + piece.y;
-  copy.dstZ = box.place.z + piece.z;
+  copy.dstDevice = box.location.address;
+  copy.dstPitch = box.location.pitch;
+  copy.dstHeight = box.location.plane_rows;
+  copy.dstXInBytes = box.location.x + piece.x;
+  copy.dstY = box.location.y + piece.y;
+  copy.dstZ = box.location.z + piece.z;
 }
 
 void SetSource(const DeviceBox& box, const BoxPiece& piece, CUDA_MEMCPY3D& copy) {
   copy.srcMemoryType = box.array != nullptr ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
   copy.srcArray = box.array;
-  copy.srcDevice = box.place.address;
-  copy.srcPitch = box.place.pitch;
-  copy.srcHeight = box.place.plane_rows;
-  copy.srcXInBytes = box.place.x + piece.x;
-  copy.srcY = box.place.y + piece.y;
-  copy.srcZ = box.place.z + piece.z;
+  copy.srcDevice = box.location.address;
+  copy.srcPitch = box.location.pitch;
+  copy.srcHeight = box.location.plane_rows;
+  copy.srcXInBytes = box.location.x + piece.x;
+  copy.srcY = box.location.y + piece.y;
+  copy.srcZ = box.location.z + piece.z;
 }
 
 void SetExtent(const BoxExtent& extent, CUDA_MEMCPY3D& copy) {

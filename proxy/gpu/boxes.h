@@ -10,14 +10,14 @@ namespace cuspan::proxy {
 // A box in an array or in memory of the device.
 struct DeviceBox {
   CUarray array = nullptr;  // Null: memory.
-  BoxLocation place;
+  BoxLocation location;
   BoxExtent extent;
 };
 
 // Contiguous memory.
 inline DeviceBox RunAt(std::uint64_t address, std::uint64_t bytes) {
   DeviceBox box;
-  box.place.address = address;
+  box.location.address = address;
   box.extent = {bytes, 1, 1};
   return box;
 }

@@ -12,13 +12,13 @@ EventPool::~EventPool() {
 
 CUresult EventPool::Record(CUstream stream, PooledEvent& event) {
   PooledEvent taken;
-  CUresult result = Take(taken);
+  CUresult result = Acquire(taken);
   if (result == CUDA_SUCCESS) result = driver_.cuEventRecord(taken.get(), stream);
   if (result == CUDA_SUCCESS) event = std::move(taken);
   return result;
 }
 
-CUresult EventPool::Take(PooledEvent& event) {
+CUresult EventPool::Acquire(PooledEvent& event) {
   {
     const MutexLock lock(mutex_);
     if (!free_.empty()) {

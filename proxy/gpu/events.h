@@ -42,7 +42,7 @@ class EventPool {
 
   // Provides an event; leaves `event` empty if the driver refuses. To be taken before the work to
   // mark: afterwards, recording it fails only if the context is lost.
-  CUresult Take(PooledEvent& event);
+  CUresult Acquire(PooledEvent& event);
   // Takes an event and records it in `stream`.
   CUresult Record(CUstream stream, PooledEvent& event);
 

@@ -61,7 +61,7 @@ Result<std::vector<DeviceDescription>> DescribeDevices(const LoadedDriver& drive
   return devices;
 }
 
-InventoryAnswer TakeInventory(const std::string& name) {
+InventoryAnswer ReadInventory(const std::string& name) {
   InventoryAnswer answer;
   Result<LoadedDriver> driver = LoadDriver(name);
   if (!driver.ok()) {

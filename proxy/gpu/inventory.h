@@ -8,7 +8,7 @@ namespace cuspan::proxy {
 
 // Describes each device of `driver`: all properties available without a context. On failure,
 // `problem` gives the reason. The agent fills in the host and its own rank.
-InventoryAnswer TakeInventory(const std::string& driver);
+InventoryAnswer ReadInventory(const std::string& driver);
 
 // The same for a loaded driver.
 Result<std::vector<DeviceDescription>> DescribeDevices(const LoadedDriver& driver);

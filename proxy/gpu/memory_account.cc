@@ -16,7 +16,7 @@ CUresult MemoryAccount::Take(std::uint64_t bytes, Taken* taken, bool fixed) {
 
 void MemoryAccount::Narrow(std::size_t* free, std::size_t* total) const {
   if (counted_ == nullptr) return;
-  const MemoryRoom room = counted_->Look();
+  const MemoryRoom room = counted_->Query();
   if (room.cap != 0) *total = std::min<std::uint64_t>(*total, room.cap);
   *free = std::min<std::uint64_t>(room.made ? *total : *free, room.left);
 }

@@ -14,18 +14,18 @@ namespace {
 
 using Arguments = std::span<const std::uint32_t>;
 
-void Tell(const nvml::Utilization& percent, std::vector<std::uint64_t>& values) {
+void Append(const nvml::Utilization& percent, std::vector<std::uint64_t>& values) {
   values = {percent.gpu, percent.memory};
 }
-void Tell(const nvml::Memory& memory, std::vector<std::uint64_t>& values) {
+void Append(const nvml::Memory& memory, std::vector<std::uint64_t>& values) {
   values = {memory.total, memory.free, memory.used};
 }
-void Tell(const nvml::Bar1Memory& memory, std::vector<std::uint64_t>& values) {
+void Append(const nvml::Bar1Memory& memory, std::vector<std::uint64_t>& values) {
   values = {memory.total, memory.free, memory.used};
 }
 template <typename Number>
   requires std::is_integral_v<Number>
-void Tell(Number number, std::vector<std::uint64_t>& values) {
+void Append(Number number, std::vector<std::uint64_t>& values) {
   values.push_back(number);
 }
 
@@ -60,7 +60,7 @@ NvmlAnswer Call(int (*function)(nvml::Device, Parameters...), nvml::Device devic
       std::apply([&](auto&... room) { return function(device, room.Give()...); }, rooms);
   if (answer.result != nvml::kSuccess) return answer;
   const auto tell = [&]<typename Parameter>(const Room<Parameter>& room) {
-    if constexpr (std::is_pointer_v<Parameter>) Tell(room.value, answer.values);
+    if constexpr (std::is_pointer_v<Parameter>) Append(room.value, answer.values);
   };
   std::apply([&](const auto&... room) { (tell(room), ...); }, rooms);
   return answer;
@@ -153,7 +153,7 @@ NvmlAnswer NvmlDevice::Ask(const NvmlAsk& ask) {
 // Values: total, free and used bytes; version 2 has reserved bytes after total.
 void NvmlDevice::Narrow(NvmlAnswer& answer) const {
   if (memory_ == nullptr || answer.values.size() < 3) return;
-  const MemoryRoom room = memory_->Look();
+  const MemoryRoom room = memory_->Query();
   std::uint64_t& free = answer.values.end()[-2];
   free = std::min(room.made ? answer.values.front() : free, room.left);
   if (room.cap == 0 && !room.made) return;

@@ -21,7 +21,7 @@ Reservations::~Reservations() {
   for (const std::uint64_t block : blocks_) driver_.cuMemAddressFree(block, kReservationBlock);
 }
 
-CUresult Reservations::TakeBlock(std::uint64_t block) {
+CUresult Reservations::AcquireBlock(std::uint64_t block) {
   if (blocks_.contains(block)) return CUDA_SUCCESS;
   CUdeviceptr got = 0;
   if (const CUresult result = driver_.cuMemAddressReserve(&got, kReservationBlock, 0, block, 0);
@@ -40,7 +40,7 @@ CUresult Reservations::TakeBlock(std::uint64_t block) {
 CUresult Reservations::Reserve(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t first = address / kReservationBlock * kReservationBlock;
   for (std::uint64_t block = first; block < address + bytes; block += kReservationBlock)
-    if (const CUresult result = TakeBlock(block); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = AcquireBlock(block); result != CUDA_SUCCESS) return result;
   const MutexLock lock(mutex_);
   reserved_[address] = bytes;
   return CUDA_SUCCESS;

@@ -53,7 +53,7 @@ class Reservations {
   bool Contains(std::uint64_t address, std::uint64_t bytes) const;
 
  private:
-  CUresult TakeBlock(std::uint64_t block);
+  CUresult AcquireBlock(std::uint64_t block);
 
   const Driver& driver_;
   const Device& device_;

@@ -149,7 +149,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const CollectiveGrou
     return Status::Ok();
   }
   CollectiveOp collective(session, origin, std::move(stream));
-  std::shared_ptr<Dependency> dependency = group->place->dependency;
+  std::shared_ptr<Dependency> dependency = group->position->dependency;
   collective.group = std::move(group);
   return Queue(session, std::move(collective), std::move(dependency));
 }

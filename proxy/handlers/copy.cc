@@ -84,7 +84,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyOnDevice& 
 }
 
 Status Handle(DeviceSession& session, const Origin&, const Chunk& op) {
-  return session.bulk().transfers().TakeChunk(op);
+  return session.bulk().transfers().ReceiveChunk(op);
 }
 
 }  // namespace cuspan::proxy

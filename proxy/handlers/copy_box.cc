@@ -27,11 +27,11 @@ struct BetweenBoxes final : PostedOp {
 // Creates the transfer of a box; fails for an invalid op.
 template <typename Op>
 Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Origin& origin,
-                                               const Op& op, const BoxLocation& place)
+                                               const Op& op, const BoxLocation& location)
     CUSPAN_REQUIRES(receiving_thread) {
-  CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
-  return std::make_shared<Transfer>(op.transfer, origin, std::move(side.stream), side.place.box,
-                                    side.bytes, std::move(side.place.array));
+  CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, location));
+  return std::make_shared<Transfer>(op.transfer, origin, std::move(side.stream), side.location.box,
+                                    side.bytes, std::move(side.location.array));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const LimitSet& op) 
   // Some limits affect running kernels, so the graphs of launch batches are discarded and created
   // again later.
   return OnWorker<LimitSet>(
-      session, origin, [&session, op, batches = session.streams().TakeBatches({})] {
+      session, origin, [&session, op, batches = session.streams().ExtractBatches({})] {
         for (const auto& some : batches) some->End();
         return session.faults().Check(
             session.driver().cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));

@@ -138,7 +138,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   for (const std::uint64_t body : graph->bodies) session.objects().graphs.Remove(body);
   graph->bodies.clear();
-  ++graph->life;
+  ++graph->generation;
   graph->failure = CUDA_SUCCESS;
   // On the worker: after the destruction of its instances.
   return RunForGraph<GraphClear>(
@@ -241,7 +241,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphInstantia
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   CUSPAN_RETURN_IF_ERROR(session.objects().executors.CheckNew(op.exec));
   const CUresult failure = graph->failure;
-  auto made = std::make_shared<GraphExec>(session.driver(), graph, graph->life);
+  auto made = std::make_shared<GraphExec>(session.driver(), graph, graph->generation);
   return RunForGraph<GraphInstantiate>(
       session, origin, std::move(graph),
       [&session, exec = op.exec, made, failure](const Graph& whole) {

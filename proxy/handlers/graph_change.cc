@@ -18,8 +18,8 @@ struct ChangeOp : PostedOp {
   }
   CUresult TryChange(CUgraphNodeParams* parameters) {
     const Graph& graph = *exec->graph;
-    if (parameters == nullptr || graph.life != exec->life || node >= graph.nodes.size() ||
-        graph.tasks.load(std::memory_order_acquire) != 0)
+    if (parameters == nullptr || graph.generation != exec->generation ||
+        node >= graph.nodes.size() || graph.tasks.load(std::memory_order_acquire) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     return session->faults().Check(
         session->driver().cuGraphExecNodeSetParams(exec->driver, graph.nodes[node], parameters));

@@ -152,7 +152,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& 
   // Its kernels, and copies to its variables, may be queued or running.
   return OnWorkerWhenDone<ModuleUnload>(
       session, origin,
-      [&session, op, module, batches = session.streams().TakeBatches(op.module),
+      [&session, op, module, batches = session.streams().ExtractBatches(op.module),
        slices = std::move(slices)](CUresult) {
         for (const auto& some : batches) some->End();
         session.objects().variables.RemoveModule(op.module);

@@ -31,13 +31,13 @@ struct PeerCopyOp final : StreamOp {
 
 template <typename Op>
 Result<std::shared_ptr<PeerCopy>> MakeCopy(DeviceSession& session, const Origin& origin,
-                                           const Op& op, const BoxLocation& place)
+                                           const Op& op, const BoxLocation& location)
     CUSPAN_REQUIRES(receiving_thread) {
-  CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
+  CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, location));
   auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(side.stream));
   copy->join = op.join;
-  copy->box = side.place.box;
-  copy->array = std::move(side.place.array);
+  copy->box = side.location.box;
+  copy->array = std::move(side.location.array);
   copy->bytes = side.bytes;
   return copy;
 }
@@ -57,7 +57,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const PeerJoin& op) 
     return Status::Ok();
   }
   return OnWorker<PeerJoin>(session, origin, [&session, join = op.join] {
-    JoinInbox::Joined joined = session.joins()->Take(join, kJoinLimit);
+    JoinInbox::Joined joined = session.joins()->Await(join, kJoinLimit);
     if (joined.channel == nullptr) {
       LogError("{}", joined.problem);
       return CUDA_ERROR_DEVICE_UNAVAILABLE;

@@ -53,7 +53,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy&
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
                           session.streams().table().Take(op.stream));
   StreamQueue& queue = *stream->queue;
-  // Queued launches are submitted one by one: TakeBatches does not find this stream any more.
+  // Queued launches are submitted one by one: ExtractBatches does not find this stream any more.
   stream->leaving = true;
   if (const auto batches = stream->batches; batches != nullptr)
     session.worker().Run([batches] { batches->End(); });  // On the worker: the driver may block.

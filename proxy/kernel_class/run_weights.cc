@@ -75,7 +75,7 @@ class Counters {
   }
 
   // Iterations of a loop left by the branch `leaves`, if it counts up to a constant.
-  double TurnsOf(const ptx::Instruction& leaves) const {
+  double IterationsOf(const ptx::Instruction& leaves) const {
     const auto compare = compares_.find(leaves.guard);
     if (compare == compares_.end()) return kLoopWeight;
     const auto& operands = body_.instructions[compare->second].operands;
@@ -86,17 +86,17 @@ class Counters {
     const auto step = steps_.find(counter);
     if (step == steps_.end()) return shifted_.contains(counter) ? kHalvings : kLoopWeight;
     const double limit = ValueOf(operands[2]);
-    double turns = kLoopWeight;
+    double iterations = kLoopWeight;
     if (step->second > 0 && limit > 0) {
       // Counting up from 0, or from a small start value, for example a thread index.
-      turns = limit / step->second;
+      iterations = limit / step->second;
     } else if (step->second > 0 && body_.instructions[compare->second].Has("lt")) {
-      turns = 1;
+      iterations = 1;
     } else if (const auto mask = masks_.find(counter); limit == 0 && mask != masks_.end()) {
       // Counting down from a small number: the remainder of an unrolled loop.
-      turns = mask->second / 2;
+      iterations = mask->second / 2;
     }
-    return std::clamp(turns, 1.0, kLoopWeight);
+    return std::clamp(iterations, 1.0, kLoopWeight);
   }
 
  private:
@@ -146,19 +146,19 @@ class LoopSearch {
     order_ = 0;
     for (std::uint32_t i = 0; i < flow_.size(); ++i)
       if (states_[i].order == 0) Visit(i);
-    std::unordered_map<std::uint32_t, double> turns;  // Key: the loop's entry.
+    std::unordered_map<std::uint32_t, double> iterations;  // Key: the loop's entry.
     for (std::uint32_t i = 0; i < flow_.size(); ++i) {
       if (loop_[i] == kNoIndex) continue;
-      double& known = turns.try_emplace(loop_[i], kLoopWeight).first->second;
+      double& known = iterations.try_emplace(loop_[i], kLoopWeight).first->second;
       for (std::uint32_t edge = flow_.first[i]; edge < flow_.first[i + 1]; ++edge) {
         if (flow_.to[edge] == loop_[i]) cut_[edge] = true;
         if (loop_[flow_.to[edge]] != loop_[i])
-          known = std::min(known, counters_.TurnsOf(body_.instructions[i]));
+          known = std::min(known, counters_.IterationsOf(body_.instructions[i]));
       }
     }
     for (std::uint32_t i = 0; i < flow_.size(); ++i)
-      if (loop_[i] != kNoIndex) (*weights)[i] *= turns[loop_[i]];
-    return !turns.empty();
+      if (loop_[i] != kNoIndex) (*weights)[i] *= iterations[loop_[i]];
+    return !iterations.empty();
   }
 
  private:

@@ -57,44 +57,44 @@ Result<std::shared_ptr<Communicator>> Collectives::Add(std::uint64_t number) {
     return Status::Invalid("communicator 0x{:x} is not a new handle", number);
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> made,
                           Communicator::Create(number, device_, [this, number](NcclOutcome failed) {
-                            TellFailure(number, failed);
+                            NotifyFailure(number, failed);
                           }));
   communicators_[number].communicator = made;
   return made;
 }
 
-void Collectives::Tell(const Communicator& communicator, nccl::Step step,
-                       const NcclOutcome& outcome) {
-  CommunicatorNotice told;
-  told.communicator = communicator.number();
-  told.step = static_cast<std::uint32_t>(step);
-  told.outcome = outcome.result;
-  told.problem = outcome.problem;
+void Collectives::Notify(const Communicator& communicator, nccl::Step step,
+                         const NcclOutcome& outcome) {
+  CommunicatorNotice notice;
+  notice.communicator = communicator.number();
+  notice.step = static_cast<std::uint32_t>(step);
+  notice.outcome = outcome.result;
+  notice.problem = outcome.problem;
   if (step == nccl::Step::kJoined && outcome.result == nccl::kSuccess) {
-    told.size = static_cast<std::uint32_t>(communicator.size());
-    told.rank = static_cast<std::uint32_t>(communicator.rank());
+    notice.size = static_cast<std::uint32_t>(communicator.size());
+    notice.rank = static_cast<std::uint32_t>(communicator.rank());
   }
-  channel_.Post(told);
+  channel_.Post(notice);
 }
 
-void Collectives::TellFailure(std::uint64_t number, const NcclOutcome& outcome) {
+void Collectives::NotifyFailure(std::uint64_t number, const NcclOutcome& outcome) {
   // If NCCL is the first to see a fault of the device, the client is notified of the fault first.
   if (outcome.result == nccl::kUnhandledCudaError) faults_.Check(CUDA_ERROR_UNKNOWN);
-  CommunicatorNotice told;
-  told.communicator = number;
-  told.step = static_cast<std::uint32_t>(nccl::Step::kFailed);
-  told.outcome = outcome.result;
-  told.problem = outcome.problem;
-  channel_.Post(told);
+  CommunicatorNotice notice;
+  notice.communicator = number;
+  notice.step = static_cast<std::uint32_t>(nccl::Step::kFailed);
+  notice.outcome = outcome.result;
+  notice.problem = outcome.problem;
+  channel_.Post(notice);
 }
 
-void Collectives::TellGone(std::uint64_t number, nccl::Step step) {
-  CommunicatorNotice told;
-  told.communicator = number;
-  told.step = static_cast<std::uint32_t>(step);
-  told.outcome = nccl::kInvalidUsage;
-  told.problem = "the communicator was ended by another thread";
-  channel_.Post(told);
+void Collectives::NotifyGone(std::uint64_t number, nccl::Step step) {
+  CommunicatorNotice notice;
+  notice.communicator = number;
+  notice.step = static_cast<std::uint32_t>(step);
+  notice.outcome = nccl::kInvalidUsage;
+  notice.problem = "the communicator was ended by another thread";
+  channel_.Post(notice);
 }
 
 void Collectives::Finish(std::function<void()> task) {
@@ -117,62 +117,62 @@ void Collectives::Progress() {
   for (const std::function<void()>& task : tasks) task();
 }
 
-std::shared_ptr<CallPosition> Collectives::NextPlace(const std::vector<Entry*>& entries,
-                                                     const StreamQueue* stream) {
-  auto place = std::make_shared<CallPosition>();
-  place->stream = stream;
+std::shared_ptr<CallPosition> Collectives::NextPosition(const std::vector<Entry*>& entries,
+                                                        const StreamQueue* stream) {
+  auto position = std::make_shared<CallPosition>();
+  position->stream = stream;
   for (Entry* const entry : entries) {
     const std::shared_ptr<CallPosition> last = entry->last.lock();
-    entry->last = place;
+    entry->last = position;
     if (last == nullptr || last->over) continue;
     if (stream != nullptr && last->stream == stream) {
-      place->before_in_stream.push_back(last);
+      position->before_in_stream.push_back(last);
       continue;
     }
-    last->behind.push_back(place);
-    ++place->before;
+    last->followers.push_back(position);
+    ++position->before;
   }
-  return place;
+  return position;
 }
 
-void Collectives::Over(CallPosition& place) {
-  if (std::exchange(place.over, true)) return;
-  for (const std::shared_ptr<CallPosition>& next : std::exchange(place.behind, {}))
-    if (--next->before == 0) turns_.push_back(std::exchange(next->turn, nullptr));
-  // A turn() completing its own position calls Over again. The list turns_ replaces a recursion as
-  // deep as the chain.
-  if (std::exchange(taking_turns_, true)) return;
-  while (!turns_.empty()) {
-    const std::function<void()> turn = std::move(turns_.front());
-    turns_.pop_front();
-    turn();
+void Collectives::Over(CallPosition& position) {
+  if (std::exchange(position.over, true)) return;
+  for (const std::shared_ptr<CallPosition>& next : std::exchange(position.followers, {}))
+    if (--next->before == 0) reached_.push_back(std::exchange(next->start, nullptr));
+  // A turn() completing its own position calls Over again. The list reached_ replaces a recursion
+  // as deep as the chain.
+  if (std::exchange(calling_reached_, true)) return;
+  while (!reached_.empty()) {
+    const std::function<void()> start = std::move(reached_.front());
+    reached_.pop_front();
+    start();
   }
-  taking_turns_ = false;
+  calling_reached_ = false;
 }
 
 void Collectives::InOrder(Entry& entry, std::function<void()> work) {
-  const std::shared_ptr<CallPosition> place = NextPlace({&entry});
+  const std::shared_ptr<CallPosition> position = NextPosition({&entry});
   // The closure keeps the position until it is over.
-  const auto begin = [this, place, communicator = entry.communicator, work = std::move(work)] {
+  const auto begin = [this, position, communicator = entry.communicator, work = std::move(work)] {
     ++under_way_;
     // Finish destroys the communicator on the receiving thread: its destructor waits for this
     // thread.
-    communicator->Run([this, place, work, keep = communicator]() mutable {
+    communicator->Run([this, position, work, keep = communicator]() mutable {
       work();
-      Finish([this, place, keep = std::move(keep)] { Over(*place); });
+      Finish([this, position, keep = std::move(keep)] { Over(*position); });
     });
   };
-  if (place->before == 0)
+  if (position->before == 0)
     begin();
   else
-    place->turn = begin;
+    position->start = begin;
 }
 
 Status Collectives::Join(const CommunicatorJoin& op) {
   if (op.ids.empty()) return Status::Invalid("communicator 0x{:x} has no id", op.communicator);
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> made, Add(op.communicator));
   InOrder(communicators_[op.communicator], [this, communicator = made.get(), op] {
-    Tell(*communicator, nccl::Step::kJoined, communicator->Join(Library(op.path), op));
+    Notify(*communicator, nccl::Step::kJoined, communicator->Join(Library(op.path), op));
   });
   return Status::Ok();
 }
@@ -180,7 +180,7 @@ Status Collectives::Join(const CommunicatorJoin& op) {
 Status Collectives::Split(const CommunicatorSplit& op) {
   Entry* const entry = Find(op.communicator);
   if (entry == nullptr) {
-    TellGone(op.part, nccl::Step::kJoined);
+    NotifyGone(op.part, nccl::Step::kJoined);
     return Status::Ok();
   }
   std::shared_ptr<Communicator> part;
@@ -190,9 +190,9 @@ Status Collectives::Split(const CommunicatorSplit& op) {
   InOrder(*entry, [this, op, communicator = entry->communicator.get(), part] {
     const NcclOutcome outcome = communicator->Split(op, part.get());
     if (part != nullptr)
-      Tell(*part, nccl::Step::kJoined, outcome);
+      Notify(*part, nccl::Step::kJoined, outcome);
     else if (outcome.result != nccl::kSuccess)
-      TellFailure(op.communicator, outcome);
+      NotifyFailure(op.communicator, outcome);
   });
   return Status::Ok();
 }
@@ -200,12 +200,12 @@ Status Collectives::Split(const CommunicatorSplit& op) {
 Status Collectives::Shrink(const CommunicatorShrink& op) {
   Entry* const entry = Find(op.communicator);
   if (entry == nullptr) {
-    TellGone(op.part, nccl::Step::kJoined);
+    NotifyGone(op.part, nccl::Step::kJoined);
     return Status::Ok();
   }
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> part, Add(op.part));
   InOrder(*entry, [this, op, communicator = entry->communicator.get(), part] {
-    Tell(*part, nccl::Step::kJoined, communicator->Shrink(op, part.get()));
+    Notify(*part, nccl::Step::kJoined, communicator->Shrink(op, part.get()));
   });
   return Status::Ok();
 }
@@ -218,26 +218,26 @@ Status Collectives::End(const CommunicatorEnd& op) {
   if (entry == nullptr) {
     const auto how = static_cast<nccl::Ending>(op.how);
     const bool ends = how == nccl::Ending::kDestroy || how == nccl::Ending::kAbort;
-    TellGone(op.communicator, ends ? nccl::Step::kEnded : nccl::Step::kFinalized);
+    NotifyGone(op.communicator, ends ? nccl::Step::kEnded : nccl::Step::kFinalized);
     return Status::Ok();
   }
   const std::shared_ptr<Communicator> communicator = entry->communicator;
   switch (static_cast<nccl::Ending>(op.how)) {
     case nccl::Ending::kFinalize:
       InOrder(*entry, [this, at = communicator.get()] {
-        Tell(*at, nccl::Step::kFinalized, at->Finalize());
+        Notify(*at, nccl::Step::kFinalized, at->Finalize());
       });
       return Status::Ok();
     case nccl::Ending::kDestroy:
       InOrder(*entry,
-              [this, at = communicator.get()] { Tell(*at, nccl::Step::kEnded, at->Destroy()); });
+              [this, at = communicator.get()] { Notify(*at, nccl::Step::kEnded, at->Destroy()); });
       communicators_.erase(op.communicator);
       return Status::Ok();
     case nccl::Ending::kAbort:
       ++under_way_;
       communicator->Abort([this, at = communicator.get(),
                            keep = communicator](const NcclOutcome& outcome) mutable {
-        Tell(*at, nccl::Step::kEnded, outcome);
+        Notify(*at, nccl::Step::kEnded, outcome);
         // Destroyed after its own thread has returned from NCCL.
         at->Run([this, keep = std::move(keep)]() mutable { Finish([keep = std::move(keep)] {}); });
       });
@@ -247,7 +247,7 @@ Status Collectives::End(const CommunicatorEnd& op) {
       ++under_way_;
       communicator->Revoke(
           [this, at = communicator.get(), keep = communicator](const NcclOutcome& outcome) mutable {
-            Tell(*at, nccl::Step::kFinalized, outcome);
+            Notify(*at, nccl::Step::kFinalized, outcome);
             Finish([keep = std::move(keep)] {});
           });
       return Status::Ok();
@@ -262,7 +262,7 @@ Status Collectives::AddFactor(const CommunicatorFactor& op) {
   if (entry == nullptr) return Status::Ok();
   InOrder(*entry, [this, op, communicator = entry->communicator.get()] {
     if (const NcclOutcome made = communicator->AddFactor(op); made.result != nccl::kSuccess)
-      TellFailure(op.communicator, made);
+      NotifyFailure(op.communicator, made);
   });
   return Status::Ok();
 }
@@ -310,13 +310,13 @@ Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup&
       entries.push_back(&known->second);
   }
   for (Entry* const entry : entries) group->members.push_back(entry->communicator);
-  group->place = NextPlace(entries, &stream);
-  if (group->place->before != 0) {
-    group->place->dependency = std::make_shared<Dependency>();
-    group->place->turn = [this, dependency = group->place->dependency]()
-                             CUSPAN_REQUIRES(receiving_thread) {
-                               if (!ending_) queues_.Open(*dependency);
-                             };
+  group->position = NextPosition(entries, &stream);
+  if (group->position->before != 0) {
+    group->position->dependency = std::make_shared<Dependency>();
+    group->position->start = [this, dependency = group->position->dependency]()
+                                 CUSPAN_REQUIRES(receiving_thread) {
+                                   if (!ending_) queues_.Open(*dependency);
+                                 };
   }
   return group;
 }
@@ -346,10 +346,10 @@ void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, 
   if (!found.ok()) {
     const NcclOutcome failure{nccl::kSystemError, found.status().message()};
     for (const std::shared_ptr<Communicator>& member : group->members)
-      TellFailure(member->number(), failure);
+      NotifyFailure(member->number(), failure);
     return Finish([this, group = std::move(group), then = std::move(then)] {
       if (!ending_) then(nccl::kSystemError);
-      Over(*group->place);
+      Over(*group->position);
     });
   }
   Caller* const caller = *found;
@@ -359,13 +359,13 @@ void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, 
     const NcclOutcome outcome = group->members.front()->Do(group->calls, group->members, stream);
     if (outcome.result != nccl::kSuccess) {
       for (const std::shared_ptr<Communicator>& member : group->members)
-        if (!member->aborted()) TellFailure(member->number(), outcome);
+        if (!member->aborted()) NotifyFailure(member->number(), outcome);
     }
     Finish(
         [this, caller, group = std::move(group), then = std::move(then), result = outcome.result] {
           --caller->under_way;
           if (!ending_) then(result);
-          Over(*group->place);
+          Over(*group->position);
         });
   });
 }
@@ -374,14 +374,14 @@ void Collectives::Drop(const std::shared_ptr<CallGroup>& group) {
   // Begin calls Over after NCCL's call.
   if (group->begun) return;
   // Outside the stream's queue, it has to wait for these explicitly.
-  for (const std::weak_ptr<CallPosition>& earlier : group->place->before_in_stream) {
+  for (const std::weak_ptr<CallPosition>& earlier : group->position->before_in_stream) {
     const std::shared_ptr<CallPosition> last = earlier.lock();
     if (last == nullptr || last->over) continue;
-    last->behind.push_back(group->place);
-    ++group->place->before;
+    last->followers.push_back(group->position);
+    ++group->position->before;
   }
-  if (group->place->before == 0) return Over(*group->place);
-  group->place->turn = [this, group] { Over(*group->place); };
+  if (group->position->before == 0) return Over(*group->position);
+  group->position->start = [this, group] { Over(*group->position); };
 }
 
 }  // namespace cuspan::proxy

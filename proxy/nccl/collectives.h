@@ -32,22 +32,22 @@ namespace cuspan::proxy {
 
 // A position in the order of one or more communicators.
 struct CallPosition {
-  std::size_t before = 0;      // Number of direct predecessors not over yet.
-  std::function<void()> turn;  // Called when `before` becomes 0.
+  std::size_t before = 0;       // Number of direct predecessors not over yet.
+  std::function<void()> start;  // Called when `before` becomes 0.
   std::shared_ptr<Dependency>
       dependency;  // Set for a waiting group of calls; opened when it may begin.
   bool over = false;
   const StreamQueue* stream = nullptr;  // Stream of a group, or null.
   // Direct predecessors in the same stream, ordered only by its queue.
   std::vector<std::weak_ptr<CallPosition>> before_in_stream;
-  std::vector<std::shared_ptr<CallPosition>> behind;
+  std::vector<std::shared_ptr<CallPosition>> followers;
 };
 
 // Calls submitted together to a stream.
 struct CallGroup {
   std::vector<CollectiveCall> calls;
   std::vector<std::shared_ptr<Communicator>> members;
-  std::shared_ptr<CallPosition> place;
+  std::shared_ptr<CallPosition> position;
   bool begun = false;
 };
 
@@ -99,9 +99,9 @@ class Collectives {
   Result<std::shared_ptr<Communicator>> Add(std::uint64_t number);
   // Returns the position after all earlier operations of these communicators. It does not wait for
   // a direct predecessor in the same stream.
-  std::shared_ptr<CallPosition> NextPlace(const std::vector<Entry*>& entries,
-                                          const StreamQueue* stream = nullptr);
-  void Over(CallPosition& place);
+  std::shared_ptr<CallPosition> NextPosition(const std::vector<Entry*>& entries,
+                                             const StreamQueue* stream = nullptr);
+  void Over(CallPosition& position);
   // Runs work() on the communicator's thread after all its earlier operations.
   void InOrder(Entry& entry, std::function<void()> work);
   // A thread making the calls of one program thread at a time.
@@ -113,10 +113,10 @@ class Collectives {
   Result<Caller*> CallerFor(std::uint32_t programs);
   // Threads: any.
   void Finish(std::function<void()> task);
-  void Tell(const Communicator& communicator, nccl::Step step, const NcclOutcome& outcome);
+  void Notify(const Communicator& communicator, nccl::Step step, const NcclOutcome& outcome);
   // Requires the device's context to be current.
-  void TellFailure(std::uint64_t number, const NcclOutcome& outcome);
-  void TellGone(std::uint64_t number, nccl::Step step);
+  void NotifyFailure(std::uint64_t number, const NcclOutcome& outcome);
+  void NotifyGone(std::uint64_t number, nccl::Step step);
 
   const Device& device_;
   Channel& channel_;
@@ -129,9 +129,9 @@ class Collectives {
   Mutex finished_mutex_;
   std::vector<std::function<void()>> finished_ CUSPAN_GUARDED_BY(finished_mutex_);
   std::atomic<std::size_t> finished_count_{0};
-  std::atomic<std::size_t> under_way_{0};    // Number of unfinished tasks of threads.
-  std::deque<std::function<void()>> turns_;  // turn() of reached positions, to be called.
-  bool taking_turns_ = false;
+  std::atomic<std::size_t> under_way_{0};      // Number of unfinished tasks of threads.
+  std::deque<std::function<void()>> reached_;  // turn() of reached positions, to be called.
+  bool calling_reached_ = false;
   bool ending_ = false;
   // Destroyed first: their threads use the members above.
   std::map<std::uint64_t, Entry> communicators_;

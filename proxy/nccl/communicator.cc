@@ -78,7 +78,7 @@ Communicator::~Communicator() {
 }
 
 void Communicator::LookForFailure() {
-  if (told_failure_) return;
+  if (failure_reported_) return;
   NcclOutcome outcome;
   {
     const MutexLock lock(asking_);
@@ -90,11 +90,11 @@ void Communicator::LookForFailure() {
     if (result == nccl::kSuccess || result == nccl::kInProgress) return;
     outcome = Outcome(result);
   }
-  SayFailed(std::move(outcome));
+  ReportFailure(std::move(outcome));
 }
 
-void Communicator::SayFailed(NcclOutcome outcome) {
-  if (!told_failure_.exchange(true)) failed_(std::move(outcome));
+void Communicator::ReportFailure(NcclOutcome outcome) {
+  if (!failure_reported_.exchange(true)) failed_(std::move(outcome));
 }
 
 // --- Liveness of ranks.
@@ -136,13 +136,13 @@ void Communicator::OnLost(const std::string& problem) {
   {
     const MutexLock lock(work_);
     // A split or shrink in NCCL may be waiting for the lost rank.
-    if (making_ != nullptr) making_->SayFailed({nccl::kRemoteError, problem});
+    if (making_ != nullptr) making_->ReportFailure({nccl::kRemoteError, problem});
     if (!lost_.empty()) return;
     lost_ = problem;
     // All work with the rank is complete; only later calls will fail.
     if (!Busy()) return;
   }
-  if (!aborted()) SayFailed({nccl::kRemoteError, problem});
+  if (!aborted()) ReportFailure({nccl::kRemoteError, problem});
 }
 
 bool Communicator::Busy() {

@@ -76,7 +76,7 @@ class Communicator {
   Communicator(std::uint64_t number, const Device& device, Failed failed)
       : number_(number), device_(device), failed_(std::move(failed)) {}
   void LookForFailure();
-  void SayFailed(NcclOutcome outcome);
+  void ReportFailure(NcclOutcome outcome);
   // Subscribes to lost ranks of the group.
   void WatchRanks(std::shared_ptr<Watch> watch, const WatchGroup& group);
   void LeaveWatch();
@@ -126,7 +126,7 @@ class Communicator {
   int rank_ = 0;
   std::uint64_t parts_ = 0;           // Number of splits and shrinks.
   NcclCommunicator* made_ = nullptr;  // Last part, written by NCCL.
-  std::atomic<bool> told_failure_{false};
+  std::atomic<bool> failure_reported_{false};
   std::map<std::uint32_t, int> operations_;  // Client's number to NCCL's number.
   // Held while NCCL is asked for the communicator's state, so it is not freed meanwhile.
   Mutex asking_;

@@ -119,7 +119,7 @@ class LivenessServer {
   void Close(const WatchUpdate& news) {
     closed_ = true;
     closing_ = news;
-    Tell(news);
+    Notify(news);
   }
 
   void Listen() {
@@ -157,11 +157,11 @@ class LivenessServer {
       if (one.kind == WatchUpdate::kLost && !closed_)
         Close(one);
       else
-        Tell(one);
+        Notify(one);
     }
   }
 
-  void Tell(const WatchUpdate& news) {
+  void Notify(const WatchUpdate& news) {
     for (const Member& member : members_) {
       // If sending fails, the rank is lost; the next Listen() finds the closed connection.
       if (!net::SendAll(member.fd.get(), &news, sizeof(news), *never_, Soon()).ok())

@@ -107,15 +107,16 @@ Status Watch::AwaitAll() {
 }
 
 void Watch::Listen() {
-  while (Hear()) {
+  while (Receive()) {
   }
 }
 
-bool Watch::Hear() {
-  WatchUpdate news;
-  const Status heard = net::ReceiveAll(fd_.get(), &news, sizeof(news), *interrupt_, net::kNever);
+bool Watch::Receive() {
+  WatchUpdate update;
+  const Status received =
+      net::ReceiveAll(fd_.get(), &update, sizeof(update), *interrupt_, net::kNever);
   if (interrupt_->raised()) return false;
-  if (!heard.ok()) {
+  if (!received.ok()) {
     // The server's process has ended. If it had a rank, this rank is lost. Otherwise, only the
     // supervision ends.
     int rank = -1;
@@ -126,15 +127,15 @@ bool Watch::Hear() {
         failure_ = Status::Unavailable("the process that created the communicator's id is gone");
     }
     changed_.notify_all();
-    if (rank >= 0) Tell(rank, Format("rank {} was lost", rank));
+    if (rank >= 0) Notify(rank, Format("rank {} was lost", rank));
     return false;
   }
-  const std::string text = news.text.Get();
-  switch (news.kind) {
+  const std::string text = update.text.Get();
+  switch (update.kind) {
     case WatchUpdate::kAllHere: {
       const MutexLock lock(mutex_);
       all_here_ = true;
-      host_rank_ = news.rank;
+      host_rank_ = update.rank;
       break;
     }
     case WatchUpdate::kDisagree: {
@@ -148,17 +149,17 @@ bool Watch::Hear() {
         if (!all_here_) failure_ = Status::Unavailable("{}", text);
       }
       changed_.notify_all();
-      Tell(news.rank, text);
+      Notify(update.rank, text);
       return true;
     }
     case WatchUpdate::kGrouped: {
       const MutexLock lock(mutex_);
-      groups_[news.group].insert(news.rank);
+      groups_[update.group].insert(update.rank);
       break;
     }
     case WatchUpdate::kLeft: {
       const MutexLock lock(mutex_);
-      if (news.rank == host_rank_) host_rank_ = -1;
+      if (update.rank == host_rank_) host_rank_ = -1;
       break;
     }
   }
@@ -166,14 +167,14 @@ bool Watch::Hear() {
   return true;
 }
 
-void Watch::Tell(int rank, const std::string& problem) {
+void Watch::Notify(int rank, const std::string& problem) {
   // Grace period: enough for NCCL to complete work not depending on the rank.
   pollfd ends{.fd = interrupt_->fd(), .events = POLLIN, .revents = 0};
   // Ranks lost together share one grace period.
   const auto now = std::chrono::steady_clock::now();
   if (now - last_grace_ > kTogether) ::poll(&ends, 1, kGraceMs);
   last_grace_ = std::chrono::steady_clock::now();
-  const MutexLock telling(telling_);
+  const MutexLock notifying(notifying_);
   std::vector<Lost> listeners;
   {
     const MutexLock lock(mutex_);
@@ -184,7 +185,7 @@ void Watch::Tell(int rank, const std::string& problem) {
 }
 
 std::uint64_t Watch::OnLost(Lost lost) {
-  const MutexLock telling(telling_);
+  const MutexLock notifying(notifying_);
   std::map<int, std::string> before;
   std::uint64_t number = 0;
   {
@@ -198,7 +199,7 @@ std::uint64_t Watch::OnLost(Lost lost) {
 }
 
 void Watch::Forget(std::uint64_t listener) {
-  const MutexLock telling(telling_);
+  const MutexLock notifying(notifying_);
   const MutexLock lock(mutex_);
   listeners_.erase(listener);
 }

@@ -85,8 +85,8 @@ class Watch {
   void Interrupt();
   void Listen();
   // Receives the server's next message. Returns false if there will be no more.
-  bool Hear();
-  void Tell(int rank, const std::string& problem);
+  bool Receive();
+  void Notify(int rank, const std::string& problem);
 
   const UniqueFd fd_;
   const std::shared_ptr<net::Interrupt> interrupt_;
@@ -100,7 +100,7 @@ class Watch {
   std::map<WatchGroup, std::set<int>> groups_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Lost> listeners_ CUSPAN_GUARDED_BY(mutex_);
   std::uint64_t next_listener_ CUSPAN_GUARDED_BY(mutex_) = 1;
-  Mutex telling_;                                     // Held while listeners are called.
+  Mutex notifying_;                                   // Held while listeners are called.
   std::chrono::steady_clock::time_point last_grace_;  // Owner: thread_.
   std::thread thread_;
 };

@@ -30,7 +30,7 @@ struct Graph {
   // Used for whole graphs only:
   CUresult failure = CUDA_SUCCESS;    // Error of the first failed node.
   std::vector<std::uint64_t> bodies;  // Handles.
-  std::uint64_t life = 0;             // Generation; incremented when all nodes are removed.
+  std::uint64_t generation = 0;       // Generation; incremented when all nodes are removed.
   // Number of its tasks on the worker: the driver allows one thread at a time for a graph.
   std::atomic<unsigned> tasks = 0;
   CUresult unclean = CUDA_SUCCESS;  // Owner: the worker. Error of removing its nodes.
@@ -39,8 +39,8 @@ struct Graph {
 // An instance of a graph. Kept until its last queued launch. Destroyed by a thread with the
 // device's context.
 struct GraphExec {
-  GraphExec(const Driver& functions, std::shared_ptr<Graph> graph, std::uint64_t life)
-      : functions(functions), graph(std::move(graph)), life(life) {}
+  GraphExec(const Driver& functions, std::shared_ptr<Graph> graph, std::uint64_t generation)
+      : functions(functions), graph(std::move(graph)), generation(generation) {}
   ~GraphExec() {
     if (driver != nullptr) functions.cuGraphExecDestroy(driver);
   }
@@ -49,7 +49,7 @@ struct GraphExec {
 
   const Driver& functions;
   const std::shared_ptr<Graph> graph;
-  const std::uint64_t life;  // Graph::life at instantiation.
+  const std::uint64_t generation;  // Graph::life at instantiation.
   CUgraphExec driver = nullptr;
   // Run time of all nodes.
   const std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();

@@ -44,7 +44,7 @@ bool IsKept(std::string_view name) {
 
 // Removes and returns the text before the next space, including the space. Returns nullopt without
 // a space.
-std::optional<std::string_view> TakeWord(std::string_view& line) {
+std::optional<std::string_view> ConsumeWord(std::string_view& line) {
   const std::size_t end = line.find(' ');
   if (end == std::string_view::npos) return std::nullopt;
   const std::string_view word = line.substr(0, end);
@@ -65,15 +65,15 @@ bool ReadNumber(std::optional<std::string_view> word, Number* value, Base... bas
 std::optional<std::pair<KernelKey, KernelRecord>> ReadLine(std::string_view line) {
   KernelKey key;
   KernelRecord record;
-  const auto module = TakeWord(line);
+  const auto module = ConsumeWord(line);
   if (!module || module->size() != 16 || !ReadNumber(module, &key.module, 16)) return std::nullopt;
-  const auto word = TakeWord(line);
+  const auto word = ConsumeWord(line);
   const auto* const limits = std::find(std::begin(kLimitWords), std::end(kLimitWords), word);
   if (limits == std::end(kLimitWords)) return std::nullopt;
   record.limits = static_cast<Limits>(limits - std::begin(kLimitWords));
   KernelTimeSums& sums = record.sums;
   for (double* const sum : {&sums.count, &sums.blocks, &sums.squares, &sums.time, &sums.products})
-    if (!ReadNumber(TakeWord(line), sum)) return std::nullopt;
+    if (!ReadNumber(ConsumeWord(line), sum)) return std::nullopt;
   if (sums != KernelTimeSums{} && !sums.sound()) return std::nullopt;
   if (!IsKept(line)) return std::nullopt;
   key.name = line;
@@ -160,7 +160,7 @@ KernelRecords KernelRecords::Parse(std::string_view text) {
 }
 
 void KernelRecords::Put(const KernelKey& key, const KernelRecord& record) {
-  if (IsKept(key.name)) records_[key] = {record, ++last_place_};
+  if (IsKept(key.name)) records_[key] = {record, ++last_position_};
 }
 
 const KernelRecord* KernelRecords::Find(const KernelKey& key) const {
@@ -171,7 +171,7 @@ const KernelRecord* KernelRecords::Find(const KernelKey& key) const {
 std::string KernelRecords::Text() const {
   std::vector<std::pair<std::uint64_t, std::string>> lines;  // Key: Placed::place.
   for (const auto& [key, placed] : records_)
-    lines.emplace_back(placed.place, LineOf(key, placed.record));
+    lines.emplace_back(placed.position, LineOf(key, placed.record));
   std::sort(lines.begin(), lines.end());
   std::size_t bytes = kTableTitle.size() + 1;
   std::size_t first = lines.size();
@@ -204,8 +204,8 @@ Result<std::unique_ptr<KernelTable>> KernelTable::Open(const std::string& folder
       new KernelTable(std::move(opened), Format("{}/{}", folder, file), file));
 }
 
-void KernelTable::Tell(const Status& status) {
-  if (!status.ok() && !std::exchange(told_, true))
+void KernelTable::Report(const Status& status) {
+  if (!status.ok() && !std::exchange(reported_, true))
     LogInfo("kernel times are not kept: {}", status.message());
 }
 
@@ -233,7 +233,7 @@ Result<std::string> KernelTable::Read() const {
 KernelTable::Known* KernelTable::Get(const KernelKey& key) {
   if (!kept_) {
     const Result<std::string> text = Read();
-    Tell(text.status());
+    Report(text.status());
     kept_ = KernelRecords::Parse(text.ok() ? *text : "");
   }
   const MutexLock lock(mutex_);
@@ -271,14 +271,14 @@ PredictionErrors KernelTable::Errors() const {
   return errors;
 }
 
-KernelTable::News KernelTable::FindUpdates() const {
-  News news;
+KernelTable::Updates KernelTable::FindUpdates() const {
+  Updates updates;
   const MutexLock lock(mutex_);
   for (const auto& [key, known] : known_) {
     const KernelRecord record{known.time->Sums().value_or(known.written.sums), known.limits};
-    if (record != known.written) news.emplace_back(key, record);
+    if (record != known.written) updates.emplace_back(key, record);
   }
-  return news;
+  return updates;
 }
 
 // The new file is also the lock: a process holding its lock, under its name, may write. A file left
@@ -308,11 +308,11 @@ Result<UniqueFd> KernelTable::LockNew(bool wait) const {
 }
 
 // Writes the existing and the new records to `file`, and replaces the table by it.
-Status KernelTable::Replace(const UniqueFd& file, News* news) const {
+Status KernelTable::Replace(const UniqueFd& file, Updates* updates) const {
   // Keeps records written by others meanwhile.
   CUSPAN_ASSIGN_OR_RETURN(const std::string text, Read());
   KernelRecords records = KernelRecords::Parse(text);
-  for (auto& [key, record] : *news) {
+  for (auto& [key, record] : *updates) {
     if (const KernelRecord* const other = records.Find(key); other != nullptr) {
       if (record.sums.count == 0) record.sums = other->sums;
       if (record.limits == Limits::kUnknown) record.limits = other->limits;
@@ -327,16 +327,16 @@ Status KernelTable::Replace(const UniqueFd& file, News* news) const {
 }
 
 Status KernelTable::WriteUpdates(bool wait) {
-  News news = FindUpdates();
-  if (news.empty()) return Status::Ok();
+  Updates updates = FindUpdates();
+  if (updates.empty()) return Status::Ok();
   CUSPAN_ASSIGN_OR_RETURN(const UniqueFd file, LockNew(wait));
   if (!file.valid()) return Status::Ok();
-  if (Status status = Replace(file, &news); !status.ok()) {
+  if (Status status = Replace(file, &updates); !status.ok()) {
     ::unlinkat(folder_.get(), (file_ + std::string(kNewSuffix)).c_str(), 0);
     return status;
   }
   const MutexLock lock(mutex_);
-  for (const auto& [key, record] : news) {
+  for (const auto& [key, record] : updates) {
     Known& known = known_[key];
     known.written = record;
     if (known.limits == Limits::kUnknown) known.limits = record.limits;
@@ -346,9 +346,9 @@ Status KernelTable::WriteUpdates(bool wait) {
 
 void KernelTable::Write(Clock::time_point now) {
   written_at_.store(now, std::memory_order_relaxed);
-  Tell(WriteUpdates(false));
+  Report(WriteUpdates(false));
 }
 
-void KernelTable::WriteLast() { Tell(WriteUpdates(true)); }
+void KernelTable::WriteLast() { Report(WriteUpdates(true)); }
 
 }  // namespace cuspan::proxy

@@ -66,10 +66,10 @@ class KernelRecords {
  private:
   struct Placed {
     KernelRecord record;
-    std::uint64_t place = 0;
+    std::uint64_t position = 0;
   };
   std::map<KernelKey, Placed> records_;
-  std::uint64_t last_place_ = 0;
+  std::uint64_t last_position_ = 0;
 };
 
 // Table of one session. Threads: the worker, since it may wait for the file, unless noted
@@ -111,23 +111,23 @@ class KernelTable {
     KernelRecord written;  // Last read or written value.
   };
 
-  using News = std::vector<std::pair<KernelKey, KernelRecord>>;
+  using Updates = std::vector<std::pair<KernelKey, KernelRecord>>;
 
   KernelTable(UniqueFd folder, std::string path, std::string file)
       : folder_(std::move(folder)), path_(std::move(path)), file_(std::move(file)) {}
 
   Known* Get(const KernelKey& key);
-  News FindUpdates() const;
+  Updates FindUpdates() const;
   Result<std::string> Read() const;
   Result<UniqueFd> LockNew(bool wait) const;
-  Status Replace(const UniqueFd& file, News* news) const;
+  Status Replace(const UniqueFd& file, Updates* updates) const;
   Status WriteUpdates(bool wait);
-  void Tell(const Status& status);
+  void Report(const Status& status);
 
   const UniqueFd folder_;
   const std::string path_;  // File's path, for messages.
   const std::string file_;  // File's name in the folder.
-  bool told_ = false;
+  bool reported_ = false;
   std::optional<KernelRecords> kept_;  // Content at the first call.
   std::atomic<std::chrono::steady_clock::time_point> written_at_{std::chrono::steady_clock::now() -
                                                                  kBetweenWrites + kBeforeFirst};

@@ -29,7 +29,7 @@ Result<std::uint32_t> ParseAlignment(Lexer& lexer) {
 Result<Prefix> ParsePrefix(Lexer& lexer) {
   Prefix prefix;
   while (lexer.Peek().kind == Token::Kind::kDirective) {
-    const Token token = lexer.Take();
+    const Token token = lexer.Consume();
     if (token.text == "align") {
       CUSPAN_ASSIGN_OR_RETURN(prefix.alignment, ParseAlignment(lexer));
     } else if (token.text == "ptr") {
@@ -38,7 +38,7 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
         if (lexer.AcceptDirective("align")) {
           if (auto alignment = ParseAlignment(lexer); !alignment.ok()) return alignment.status();
         } else {
-          lexer.Take();
+          lexer.Consume();
         }
       }
     } else if (token.text == "attribute") {
@@ -48,10 +48,10 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
         if (lexer.AcceptDirective("managed")) {
           prefix.managed = true;
         } else {
-          lexer.Take();
+          lexer.Consume();
         }
       }
-      lexer.Take();
+      lexer.Consume();
     } else if (token.text == "v2" || token.text == "v4") {
       prefix.vector = token.text == "v2" ? 2 : 4;
     } else if (const Type type = TypeNamed(token.text); type != Type::kNone) {
@@ -83,7 +83,7 @@ class InitialiserParser {
  private:
   // Reads "{…}" for dimension `depth`, starting at element `first` of the variable.
   Status List(std::size_t depth, std::uint64_t first) {
-    lexer_.Take();
+    lexer_.Consume();
     std::uint64_t stride = 1;
     for (std::size_t i = depth + 1; i < dimensions_.size(); ++i) stride *= dimensions_[i];
     next_ = first;
@@ -115,9 +115,9 @@ class InitialiserParser {
     ++next_;
     bool negative = false;
     while (lexer_.IsPunctuation('-') || lexer_.IsPunctuation('+')) {
-      if (lexer_.Take().punctuation == '-') negative = !negative;
+      if (lexer_.Consume().punctuation == '-') negative = !negative;
     }
-    const Token token = lexer_.Take();
+    const Token token = lexer_.Consume();
     std::uint64_t bits = 0;
     switch (token.kind) {
       case Token::Kind::kInteger:
@@ -175,7 +175,7 @@ class InitialiserParser {
     while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-')) {
       bool negative = false;
       while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-'))
-        if (lexer_.Take().punctuation == '-') negative = !negative;
+        if (lexer_.Consume().punctuation == '-') negative = !negative;
       CUSPAN_ASSIGN_OR_RETURN(auto value,
                               lexer_.ExpectInteger("an offset", std::uint64_t{1} << 40));
       addend_ += negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
@@ -241,7 +241,7 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   if (lexer.IsPunctuation('=')) {
     if (space != Space::kGlobal && space != Space::kConst)
       return lexer.Error(Format("'{}' cannot have an initial value in its state space", name));
-    lexer.Take();
+    lexer.Consume();
     CUSPAN_RETURN_IF_ERROR(InitialiserParser(lexer, &variable, dimensions).Parse());
     if (open && row != 0) variable.bytes = AlignUp(variable.initial.size(), row);
   }
@@ -282,7 +282,7 @@ Status ParseParameterList(Lexer& lexer, std::vector<Variable>* out) {
 Status ParseRegisters(Lexer& lexer, std::vector<RegisterRange>* out) {
   Type type = Type::kNone;
   while (lexer.Peek().kind == Token::Kind::kDirective) {
-    const Token token = lexer.Take();
+    const Token token = lexer.Consume();
     type = TypeNamed(token.text);
     if (type == Type::kNone)
       return Status::Unsupported("PTX line {}: registers of type .{} are not implemented",

@@ -25,7 +25,7 @@ class Indexer {
     if (lexer_.Accept(';')) return Status::Ok();
     if (lexer_.Peek().kind != Token::Kind::kDirective)
       return lexer_.Error(Format("expected a directive, found {}", lexer_.Describe()));
-    const Token token = lexer_.Take();
+    const Token token = lexer_.Consume();
     const auto word = token.text;
     if (word == "version") return Version();
     if (module_.version == 0)
@@ -44,7 +44,7 @@ class Indexer {
       if (word == "alias")
         return Status::Unsupported("PTX line {}: .alias is not implemented",
                                    lexer_.LineOf(token.offset));
-      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Take();
+      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Consume();
       return lexer_.Expect(';', "'.pragma'");
     }
     bool external = false;
@@ -54,7 +54,7 @@ class Indexer {
       if (lexer_.Peek().kind != Token::Kind::kDirective)
         return lexer_.Error(
             Format("expected a declaration after '.{}', found {}", kind, lexer_.Describe()));
-      kind = lexer_.Take().text;
+      kind = lexer_.Consume().text;
     }
     if (kind == "entry") return FunctionDeclaration(true);
     if (kind == "func") return FunctionDeclaration(false);
@@ -76,7 +76,7 @@ class Indexer {
   }
 
   Status Version() {
-    const auto number = lexer_.Take().text;
+    const auto number = lexer_.Consume().text;
     const char* const end = number.data() + number.size();
     std::uint32_t major = 0;
     std::uint32_t minor = 0;
@@ -116,7 +116,7 @@ class Indexer {
   Status Section(const Token& start) {
     if (lexer_.Peek().kind == Token::Kind::kDirective ||
         lexer_.Peek().kind == Token::Kind::kIdentifier)
-      lexer_.Take();
+      lexer_.Consume();
     if (!lexer_.IsPunctuation('{'))
       return lexer_.Error(Format("expected '{{' after '.section', found {}", lexer_.Describe()));
     if (!lexer_.SkipBraces())
@@ -181,7 +181,7 @@ class Indexer {
 
   Status SkipNumbers() {
     while (lexer_.Peek().kind == Token::Kind::kInteger) {
-      lexer_.Take();
+      lexer_.Consume();
       if (!lexer_.Accept(',')) break;
     }
     return Status::Ok();
@@ -189,9 +189,9 @@ class Indexer {
 
   // Reads one directive between the parameters and the body.
   Status Attribute(Function* function) {
-    const Token token = lexer_.Take();
+    const Token token = lexer_.Consume();
     if (token.text == "pragma") {
-      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Take();
+      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Consume();
       return lexer_.Expect(';', "'.pragma'");
     }
     if (token.text == "maxntid" || token.text == "reqntid") {
@@ -216,7 +216,7 @@ class Indexer {
     }
     if (token.text == "attribute") {
       CUSPAN_RETURN_IF_ERROR(lexer_.Expect('(', "'.attribute'"));
-      while (!lexer_.IsPunctuation(')') && !lexer_.AtEnd()) lexer_.Take();
+      while (!lexer_.IsPunctuation(')') && !lexer_.AtEnd()) lexer_.Consume();
       return lexer_.Expect(')', "'.attribute('");
     }
     static constexpr std::string_view kIgnored[] = {

@@ -45,7 +45,7 @@ Lexer::Lexer(std::string_view text, std::size_t begin, std::size_t end)
   Read();
 }
 
-Token Lexer::Take() {
+Token Lexer::Consume() {
   Token taken = token_;
   Read();
   return taken;
@@ -69,7 +69,7 @@ Status Lexer::Expect(char c, std::string_view after) {
 }
 
 Result<std::string_view> Lexer::ExpectIdentifier(std::string_view what) {
-  if (token_.kind == Token::Kind::kIdentifier) return Take().text;
+  if (token_.kind == Token::Kind::kIdentifier) return Consume().text;
   return Error(Format("expected {}, found {}", what, Describe()));
 }
 
@@ -78,7 +78,7 @@ Result<std::uint64_t> Lexer::ExpectInteger(std::string_view what, std::uint64_t 
     return Error(Format("expected {}, found {}", what, Describe()));
   if (token_.bits > limit)
     return Error(Format("{} is {}; at most {} is allowed", what, token_.bits, limit));
-  return Take().bits;
+  return Consume().bits;
 }
 
 std::uint32_t Lexer::LineOf(std::size_t offset) {

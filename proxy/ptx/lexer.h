@@ -39,7 +39,7 @@ class Lexer {
 
   const Token& Peek() const { return token_; }
   // Returns the current token and reads the next one.
-  Token Take();
+  Token Consume();
 
   bool AtEnd() const { return token_.kind == Token::Kind::kEnd; }
   bool IsPunctuation(char c) const {

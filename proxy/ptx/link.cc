@@ -49,7 +49,7 @@ class Splitter {
     if (lexer_.Peek().kind != Token::Kind::kDirective)
       return lexer_.Error(Format("expected a directive, found {}", lexer_.Describe()));
     Statement statement;
-    const Token first = lexer_.Take();
+    const Token first = lexer_.Consume();
     statement.begin = first.offset;
     statement.line = lexer_.LineOf(first.offset);
     std::string_view word = first.text;
@@ -65,7 +65,7 @@ class Splitter {
       if (word == "extern") statement.linkage = Linkage::kExtern;
       if (word == "visible") statement.linkage = Linkage::kVisible;
       if (word == "weak" || word == "common") statement.linkage = Linkage::kWeak;
-      word = lexer_.Take().text;
+      word = lexer_.Consume().text;
     }
     const bool function = word == "func" || word == "entry";
     const bool named = function || word == "global" || word == "const" || word == "shared";
@@ -81,7 +81,7 @@ class Splitter {
     const std::size_t begin = lexer_.Peek().offset;
     std::size_t end = begin;
     while (!lexer_.AtEnd() && lexer_.Peek().kind != Token::Kind::kDirective) {
-      const Token token = lexer_.Take();
+      const Token token = lexer_.Consume();
       end = token.offset + std::max<std::size_t>(token.text.size(), 1);
     }
     const std::string_view value = object_.text.substr(begin, end - begin);
@@ -102,7 +102,7 @@ class Splitter {
         *has_body = true;
         return Status::Ok();
       }
-      const Token token = lexer_.Take();
+      const Token token = lexer_.Consume();
       if (token.kind == Token::Kind::kPunctuation) {
         if (token.punctuation == '(') ++parentheses;
         if (token.punctuation == ')') --parentheses;
@@ -212,7 +212,7 @@ class Linker {
                      std::size_t index) {
     std::size_t done = 0;
     for (Lexer lexer(text); !lexer.AtEnd();) {
-      const Token token = lexer.Take();
+      const Token token = lexer.Consume();
       if (token.kind != Token::Kind::kIdentifier || names.count(token.text) == 0) continue;
       const std::size_t end = token.offset + token.text.size();
       text_ += text.substr(done, end - done);

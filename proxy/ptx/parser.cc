@@ -83,7 +83,7 @@ class BodyParser {
     if (lexer_.Accept('{')) return OpenScope();
     if (lexer_.IsPunctuation('}')) {
       if (scope_ == 0) return lexer_.Error("a '}' has no '{'");
-      lexer_.Take();
+      lexer_.Consume();
       scope_ = scopes_[scope_].parent;
       --scope_depth_;
       return Status::Ok();
@@ -92,7 +92,7 @@ class BodyParser {
     if (lexer_.IsPunctuation('@')) return InstructionStatement({});
     if (lexer_.Peek().kind != Token::Kind::kIdentifier)
       return lexer_.Error(Format("expected an instruction, found {}", lexer_.Describe()));
-    const Token word = lexer_.Take();
+    const Token word = lexer_.Consume();
     if (lexer_.Accept(':')) return LabelStatement(word);
     return InstructionStatement(word);
   }
@@ -118,7 +118,7 @@ class BodyParser {
   }
 
   Status Directive() {
-    const Token token = lexer_.Take();
+    const Token token = lexer_.Consume();
     const auto word = token.text;
     if (word == "loc" || word == "file") {
       if (word == "loc") NoteSourceLine(lexer_.LineOf(token.offset), lexer_.RestOfLine());
@@ -141,7 +141,7 @@ class BodyParser {
     if (word == "shared") return Variables(Space::kShared);
     if (word == "param") return Variables(Space::kParam);
     if (word == "pragma") {
-      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Take();
+      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Consume();
       return lexer_.Expect(';', "'.pragma'");
     }
     return Status::Unsupported("PTX line {}: '.{}' in function '{}' is not implemented",
@@ -176,7 +176,7 @@ class BodyParser {
     if (lexer_.AcceptDirective("callprototype")) return PrototypeStatement(word);
     if (lexer_.AcceptDirective("calltargets")) {
       CUSPAN_ASSIGN_OR_RETURN(auto target, lexer_.ExpectIdentifier("a function in '.calltargets'"));
-      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Take();
+      while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Consume();
       body_.prototypes.push_back({word.text, {}, target});
       return lexer_.Expect(';', "'.calltargets'");
     }
@@ -197,7 +197,7 @@ class BodyParser {
     CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &prototype.signature.parameters));
     while (lexer_.Peek().kind == Token::Kind::kDirective ||
            lexer_.Peek().kind == Token::Kind::kInteger)
-      lexer_.Take();  // .noreturn, .abi_preserve N
+      lexer_.Consume();  // .noreturn, .abi_preserve N
     CUSPAN_RETURN_IF_ERROR(lexer_.Expect(';', "'.callprototype'"));
     body_.prototypes.push_back(std::move(prototype));
     return Status::Ok();
@@ -221,7 +221,7 @@ class BodyParser {
     }
     std::size_t type_count = 0;
     while (lexer_.Peek().kind == Token::Kind::kDirective) {
-      const auto modifier = lexer_.Take().text;
+      const auto modifier = lexer_.Consume().text;
       instruction.modifiers.push_back(modifier);
       const Type type = TypeNamed(modifier);
       if (type != Type::kNone && type_count < std::size(instruction.types))
@@ -238,7 +238,7 @@ class BodyParser {
     if (!lexer_.IsPunctuation(';'))
       return lexer_.Error(
           Format("expected ';' after '{}', found {}", instruction.Name(), lexer_.Describe()));
-    lexer_.Take();
+    lexer_.Consume();
     NoteLabels(instruction);
     body_.instructions.push_back(std::move(instruction));
     return Status::Ok();
@@ -257,7 +257,7 @@ class BodyParser {
   }
 
   Status ParseList(int depth, char close, Operand* operand) {
-    lexer_.Take();
+    lexer_.Consume();
     operand->kind = Operand::Kind::kVector;
     if (lexer_.Accept(close)) return Status::Ok();
     do {
@@ -299,7 +299,7 @@ class BodyParser {
   Status Number(Operand* operand) {
     bool negative = false;
     while (lexer_.IsPunctuation('-') || lexer_.IsPunctuation('+'))
-      if (lexer_.Take().punctuation == '-') negative = !negative;
+      if (lexer_.Consume().punctuation == '-') negative = !negative;
     const Token& token = lexer_.Peek();
     operand->bits = token.bits;
     if (token.kind == Token::Kind::kInteger) {
@@ -316,7 +316,7 @@ class BodyParser {
       return legal ? NotImplemented("an operand that is computed")
                    : lexer_.Error(Format("expected an operand, found {}", lexer_.Describe()));
     }
-    lexer_.Take();
+    lexer_.Consume();
     return Status::Ok();
   }
 
@@ -333,9 +333,9 @@ class BodyParser {
 
   // Reads a register, variable, label or symbol, with "+ offset", ".selector" and "| second".
   Status NamedOperand(int depth, Operand* operand) {
-    const Token token = lexer_.Take();
+    const Token token = lexer_.Consume();
     std::string_view selector;
-    if (lexer_.Peek().kind == Token::Kind::kDirective) selector = lexer_.Take().text;
+    if (lexer_.Peek().kind == Token::Kind::kDirective) selector = lexer_.Consume().text;
     operand->name = token.text;
     operand->selector = selector;
     if (const Named* const named = Find(token.text); named != nullptr) {
@@ -382,7 +382,7 @@ class BodyParser {
     const bool is_variable = operand->kind == Operand::Kind::kVariable;
     if (!is_variable && operand->kind != Operand::Kind::kSymbol)
       return lexer_.Error("an index follows an operand that is not a variable");
-    lexer_.Take();
+    lexer_.Consume();
     const bool negative = lexer_.Accept('-');
     CUSPAN_ASSIGN_OR_RETURN(const auto index, lexer_.ExpectInteger("an index", kMaxElements));
     CUSPAN_RETURN_IF_ERROR(lexer_.Expect(']', "an index"));
@@ -404,7 +404,7 @@ class BodyParser {
     while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-')) {
       bool negative = false;
       while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-'))
-        if (lexer_.Take().punctuation == '-') negative = !negative;
+        if (lexer_.Consume().punctuation == '-') negative = !negative;
       if (lexer_.IsPunctuation('(')) return NotImplemented("a constant expression");
       CUSPAN_ASSIGN_OR_RETURN(auto value, lexer_.ExpectInteger("an offset", ~std::uint64_t{0}));
       if (IsOperator() && !lexer_.IsPunctuation('+') && !lexer_.IsPunctuation('-'))

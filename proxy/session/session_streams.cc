@@ -49,8 +49,8 @@ void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
 void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   CUresult result = faults_.lost();
   if (result == CUDA_SUCCESS) result = stream.broken;
-  const bool legacy_is_later =
-      stream.blocking && !IsLegacy(stream) && legacy_->turn > stream.turn && !legacy_->Idle();
+  const bool legacy_is_later = stream.blocking && !IsLegacy(stream) &&
+                               legacy_->sequence > stream.sequence && !legacy_->Idle();
   if (result == CUDA_SUCCESS && legacy_is_later) {
     if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
     return completer_.AddAsked(stream.progress, stream.asked, stream.submitted, std::move(answer));
@@ -170,7 +170,7 @@ bool SessionStreams::Done(const Stream& stream) {
   return done;
 }
 
-std::vector<std::shared_ptr<LaunchBatches>> SessionStreams::TakeBatches(
+std::vector<std::shared_ptr<LaunchBatches>> SessionStreams::ExtractBatches(
     std::optional<std::uint64_t> module) {
   std::vector<std::shared_ptr<LaunchBatches>> taken;
   const auto take = [&](Stream& stream) {

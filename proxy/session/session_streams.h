@@ -48,7 +48,7 @@ class SessionStreams {
   bool IsLegacy(const Stream& stream) const { return &stream == legacy_.get(); }
   // Removes the launch batches with kernels of `module`, or all without it, from their streams.
   // They end with their last reference, or by End().
-  std::vector<std::shared_ptr<LaunchBatches>> TakeBatches(std::optional<std::uint64_t> module)
+  std::vector<std::shared_ptr<LaunchBatches>> ExtractBatches(std::optional<std::uint64_t> module)
       CUSPAN_REQUIRES(receiving_thread);
 
   // --- Progress
@@ -58,7 +58,7 @@ class SessionStreams {
                  std::uint64_t units = 1) CUSPAN_REQUIRES(receiving_thread) {
     if (result != CUDA_SUCCESS) [[unlikely]]
       return faults_.Posted(origin, result);
-    stream->turn = ++turns_;
+    stream->sequence = ++last_sequence_;
     pending_.Add(stream, units);
   }
   // True if paused or held streams may continue. Cheap; for Bell::Wait.
@@ -117,7 +117,7 @@ class SessionStreams {
       CUSPAN_GUARDED_BY(receiving_thread);
   // Streams queried by pending waits; no work has followed yet.
   std::vector<std::weak_ptr<AskedStream>> asked_ CUSPAN_GUARDED_BY(receiving_thread);
-  std::uint64_t turns_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint64_t last_sequence_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
 };
 
 }  // namespace cuspan::proxy

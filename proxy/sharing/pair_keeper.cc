@@ -46,7 +46,7 @@ constexpr milliseconds kKillLimit{5'000};
 // Until a started keeper reports its result.
 constexpr milliseconds kKeeperLimit = kDaemonLimit + milliseconds{5'000};
 // Between queries while runs exist but none of their processes uses the GPU.
-constexpr milliseconds kBetweenRunLooks{100};
+constexpr milliseconds kRunPollInterval{100};
 
 constexpr char kReadyWord = 'R';
 constexpr char kFailedWord = 'E';
@@ -210,11 +210,11 @@ bool AwaitUnused(const MpsDaemon& daemon, PairFolder& folder, const std::string&
     ::eventfd_read(unused, &ignored);
     if (!SomeRunShares(table)) return true;
     folder.Unlock(PairFolder::Part::kClients);
-    if (daemon.HasEnded(kBetweenRunLooks)) return false;
+    if (daemon.HasEnded(kRunPollInterval)) return false;
   }
 }
 
-void TellStarter(UniqueFd& answer, char word, const std::string& text) {
+void ReportToStarter(UniqueFd& answer, char word, const std::string& text) {
   const std::string said = word + text;
   // The starter may have ended.
   [[maybe_unused]] const ssize_t written = ::write(answer.get(), said.data(), said.size());
@@ -222,7 +222,7 @@ void TellStarter(UniqueFd& answer, char word, const std::string& text) {
 }
 
 // Reads the keeper's report until it closes its end of the pipe.
-Status HearKeeper(const UniqueFd& answer) {
+Status AwaitKeeper(const UniqueFd& answer) {
   std::string said;
   const auto deadline = steady_clock::now() + kKeeperLimit;
   for (;;) {
@@ -281,7 +281,7 @@ Status StartPairKeeper(const std::string& executable, const PairKeeping& keeping
   write_end.Reset();
   while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return HearKeeper(read_end);
+  return AwaitKeeper(read_end);
 }
 
 int KeepPairServer(const std::vector<std::string>& words) {
@@ -308,11 +308,11 @@ int KeepPairServer(const std::vector<std::string>& words) {
     folder->Clear();
     // Unlocked before the report: its receiver may start another keeper, or remove the folder.
     folder->Unlock(PairFolder::Part::kKeeper);
-    TellStarter(answer, kFailedWord, ready.message());
+    ReportToStarter(answer, kFailedWord, ready.message());
     return 1;
   }
   folder->LockAlone(PairFolder::Part::kReady);
-  TellStarter(answer, kReadyWord, "");
+  ReportToStarter(answer, kReadyWord, "");
   const bool unused = AwaitUnused(daemon, *folder, keeping.table);
   folder->Unlock(PairFolder::Part::kReady);
   if (unused) daemon.Quit();

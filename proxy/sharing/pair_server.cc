@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kLeaveLimit{750};
 using Part = PairFolder::Part;
 
 // `folder` is a client's.
-Status StartOne(const PairServer::Wanted& wanted, const PairFolder& folder, PairFolder& lock) {
+Status StartOne(const PairServer::Request& wanted, const PairFolder& folder, PairFolder& lock) {
   const Result<std::string> control = FindMpsControl();
   if (!control.ok())
     return Status::NotFound("--share=pair needs NVIDIA's MPS: {}; install it, or use --share",
@@ -39,7 +39,7 @@ Status StartOne(const PairServer::Wanted& wanted, const PairFolder& folder, Pair
 
 }  // namespace
 
-Result<std::unique_ptr<PairServer>> PairServer::Join(const Wanted& wanted) {
+Result<std::unique_ptr<PairServer>> PairServer::Join(const Request& wanted) {
   CUSPAN_ASSIGN_OR_RETURN(const std::string path, PairFolder::PathFor(wanted.table));
   const auto deadline = std::chrono::steady_clock::now() + kServerJoinLimit;
   for (; std::chrono::steady_clock::now() < deadline; std::this_thread::sleep_for(kPairJoinPause)) {

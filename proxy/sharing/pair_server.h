@@ -21,7 +21,7 @@ namespace cuspan::proxy {
 // One client of the server; leaves it in the destructor. Threads: one.
 class PairServer {
  public:
-  struct Wanted {
+  struct Request {
     std::string table;       // Path of the table of runs sharing the GPU.
     std::string gpu;         // Value for CUDA_VISIBLE_DEVICES: GPU-… or MIG-….
     std::string executable;  // Path of cuspan-proxy, for starting a keeper.
@@ -29,7 +29,7 @@ class PairServer {
   // Waits until the GPU's server accepts clients, for at most 30 s; starts one if necessary. Call
   // while the process has only one thread. The server stays while this object exists, or a run in
   // pairs is in the table.
-  static Result<std::unique_ptr<PairServer>> Join(const Wanted& wanted);
+  static Result<std::unique_ptr<PairServer>> Join(const Request& wanted);
   PairServer(const PairServer&) = delete;
 
   // Sets environment variables of this process: the server's location, and the run's part of the

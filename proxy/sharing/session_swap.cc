@@ -12,9 +12,9 @@
 namespace cuspan::proxy {
 namespace {
 
-constexpr std::uint64_t kNeverLook = ~std::uint64_t{0};
+constexpr std::uint64_t kNeverPoll = ~std::uint64_t{0};
 // Interval of querying for free memory: a process that dies or frees memory does not ring.
-constexpr std::uint64_t kBetweenRoomLooks = 20'000'000;
+constexpr std::uint64_t kRoomPollInterval = 20'000'000;
 // Interval and number of retries if the driver refuses memory although it should be free. The
 // driver may not have reclaimed another process's memory yet, or the memory is missing in the
 // table.
@@ -53,7 +53,7 @@ void SessionSwap::GiveAnswer(Answer answer) {
   device_.RunFirst([this, answer]() CUSPAN_REQUIRES(worker_thread) { answer_ = answer; });
 }
 
-bool SessionSwap::wished() const {
+bool SessionSwap::wants_memory() const {
   if (state_ == State::kThere || state_ == State::kEnding || over_ || resting_) return false;
   return frame_waits_ || asked_ != 0 || device_.HasWaiting();
 }
@@ -65,7 +65,7 @@ bool SessionSwap::KeepsFrames() const {
 
 bool SessionSwap::MayGoOn(bool open) const {
   if (moved_.load(std::memory_order_acquire)) return true;
-  if (look_at_ != kNeverLook && ShareSlot::Now() >= look_at_) return true;
+  if (poll_at_ != kNeverPoll && ShareSlot::Now() >= poll_at_) return true;
   switch (state_) {
     case State::kThere:
       return asked_.load(std::memory_order_acquire) != 0;
@@ -73,7 +73,7 @@ bool SessionSwap::MayGoOn(bool open) const {
       return open || slot_.evict() == 0 || (ended_ != nullptr && *ended_) ||
              (ended_ == nullptr && device_.queues().begun_ops() <= rests_);
     case State::kOut:
-      return open && look_at_ == kNeverLook && wished();
+      return open && poll_at_ == kNeverPoll && wants_memory();
     case State::kGoing:
     case State::kClaiming:
     case State::kComing:
@@ -83,14 +83,14 @@ bool SessionSwap::MayGoOn(bool open) const {
 }
 
 void SessionSwap::GoOn(bool open, std::size_t rests) {
-  look_at_ = kNeverLook;
+  poll_at_ = kNeverPoll;
   rests_ = rests;
   if (over_) {
     moved_ = false;
     if (asked_ != 0) GiveAnswer(Answer::kNoRoom);
     return;
   }
-  if (moved_.load(std::memory_order_acquire)) TakeMoved();
+  if (moved_.load(std::memory_order_acquire)) HandleMoved();
   switch (state_) {
     case State::kThere:
       WhileThere(open);
@@ -105,7 +105,7 @@ void SessionSwap::GoOn(bool open, std::size_t rests) {
       // Others free memory even during short time slices of runs with memory on the GPU. If another
       // run needs this session's memory, the claim is suspended.
       if (open || slot_.evict() == 0) {
-        LookForRoom();
+        PollRoom();
       } else {
         room_wait_ += ShareSlot::Now() - claimed_since_;
         BeOut();
@@ -127,13 +127,13 @@ void SessionSwap::WhileThere(bool open) {
     if (ShareSlot::Now() >= no_more_until_)
       BeginToEnd();
     else
-      look_at_ = no_more_until_;
+      poll_at_ = no_more_until_;
   }
   if (state_ == State::kThere && stuck_ != 0) {
     if (ShareSlot::Now() >= no_more_until_)
       memory_.SetOut(0, stuck_ = 0);
     else
-      look_at_ = std::min(look_at_, no_more_until_);
+      poll_at_ = std::min(poll_at_, no_more_until_);
   }
 }
 
@@ -142,9 +142,9 @@ void SessionSwap::WhileOut(bool open) {
   if (resting_ && now >= claim_at_) resting_ = false;
   if (stuck_ != 0 && now >= no_more_until_) memory_.SetOut(Out(), stuck_ = 0);
   if (!open && slot_.evict() != 0 && stuck_ == 0) return BeginToEnd();
-  if (resting_ || (open && wished() && now < claim_at_)) look_at_ = claim_at_;
-  if (stuck_ != 0) look_at_ = std::min(look_at_, no_more_until_);
-  if (open && wished() && now >= claim_at_) Claim();
+  if (resting_ || (open && wants_memory() && now < claim_at_)) poll_at_ = claim_at_;
+  if (stuck_ != 0) poll_at_ = std::min(poll_at_, no_more_until_);
+  if (open && wants_memory() && now >= claim_at_) Claim();
 }
 
 void SessionSwap::Hold() {
@@ -182,7 +182,7 @@ void SessionSwap::WhileEnding(bool open) {
     no_more_until_ = now + kBetweenVainEnds;
     return GoOnAsBefore();
   }
-  look_at_ = end_by_;
+  poll_at_ = end_by_;
   // Partly submitted ops wait for the time slice without using memory.
   if (ended_ == nullptr && device_.queues().begun_ops() <= rests_) {
     ended_ = std::make_shared<std::atomic<bool>>(false);
@@ -202,7 +202,7 @@ void SessionSwap::GoOnAsBefore() {
 }
 
 void SessionSwap::SwapOut() {
-  look_at_ = kNeverLook;
+  poll_at_ = kNeverPoll;
   ended_ = nullptr;
   wanted_ = slot_.evict();
   state_ = State::kGoing;
@@ -221,17 +221,17 @@ void SessionSwap::Moved() {
   device_.Wake();
 }
 
-void SessionSwap::TakeMoved() {
+void SessionSwap::HandleMoved() {
   moved_ = false;
   if (state_ == State::kGoing)
-    TakeGone();
+    EndSwapOut();
   else if (state_ == State::kComing)
-    TakeCome();
+    EndSwapIn();
 }
 
-void SessionSwap::TakeGone() {
+void SessionSwap::EndSwapOut() {
   Note("memory to the host", ShareSlot::Now() - began_);
-  if (result_ != CUDA_SUCCESS && !std::exchange(told_, true))
+  if (result_ != CUDA_SUCCESS && !std::exchange(reported_, true))
     LogWarn(
         "cannot move the device memory of this session to the host: {}; other runs with --memory "
         "all may have to wait for its end",
@@ -253,23 +253,23 @@ void SessionSwap::Claim() {
   memory_.SetOut(0);
   // The driver refused memory: less is free than the table says.
   if (asked_ != 0 && refused_ != 0) memory_.SetRefused(asked_);
-  LookForRoom();
+  PollRoom();
 }
 
-void SessionSwap::LookForRoom() {
+void SessionSwap::PollRoom() {
   const std::uint64_t now = ShareSlot::Now();
   if (now >= claim_at_ && memory_.HasRoom()) return SwapIn();
-  look_at_ = now + kBetweenRoomLooks;
+  poll_at_ = now + kRoomPollInterval;
   if (room_wait_ + (now - claimed_since_) < kLongestRoomWait) return;
   room_wait_ = 0;
   if (asked_ != 0) {
     GiveAnswer(Answer::kNoRoom);
-  } else if (!std::exchange(told_, true)) {
+  } else if (!std::exchange(reported_, true)) {
     LogWarn("this run waits for device memory; another run with --memory all cannot free it");
   }
   if (swapped_ == 0) return AllIsThere();
   resting_ = true;
-  look_at_ = claim_at_ = now + kLongestRoomWait;
+  poll_at_ = claim_at_ = now + kLongestRoomWait;
   BeOut();
 }
 
@@ -286,7 +286,7 @@ void SessionSwap::SwapIn() {
   });
 }
 
-void SessionSwap::TakeCome() {
+void SessionSwap::EndSwapIn() {
   const std::uint64_t took = ShareSlot::Now() - began_;
   Note("memory back from the host", took);
   // Only this direction is measured. Swapping out takes the same time, except for allocating host
@@ -297,7 +297,7 @@ void SessionSwap::TakeCome() {
   // table says, and others must free more.
   memory_.SetRefused(swapped_);
   state_ = State::kClaiming;
-  claim_at_ = ShareSlot::Now() + kBetweenRoomLooks;
+  claim_at_ = ShareSlot::Now() + kRoomPollInterval;
 }
 
 void SessionSwap::AllIsThere() {

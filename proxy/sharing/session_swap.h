@@ -38,7 +38,7 @@ class SessionSwap {
     return state_ != State::kThere && state_ != State::kEnding;
   }
   // True if work of the session waits for swapped-out memory.
-  bool wished() const CUSPAN_REQUIRES(receiving_thread);
+  bool wants_memory() const CUSPAN_REQUIRES(receiving_thread);
   // True if memory is being swapped in, or waits for free memory on the GPU.
   bool coming() const CUSPAN_REQUIRES(receiving_thread) {
     return state_ == State::kClaiming || state_ == State::kComing;
@@ -59,7 +59,7 @@ class SessionSwap {
   // True if GoOn has work to do, independently of the table.
   bool MayGoOn(bool open) const CUSPAN_REQUIRES(receiving_thread);
   // Time of the next query if nothing happens (ns of ShareSlot::Now); the largest number: never.
-  std::uint64_t next_look() const CUSPAN_REQUIRES(receiving_thread) { return look_at_; }
+  std::uint64_t next_poll() const CUSPAN_REQUIRES(receiving_thread) { return poll_at_; }
   // Releases everything held: the device is lost, or the session has ended.
   void End() CUSPAN_REQUIRES(receiving_thread);
 
@@ -92,13 +92,13 @@ class SessionSwap {
   void GoOnAsBefore() CUSPAN_REQUIRES(receiving_thread);
   void SwapOut() CUSPAN_REQUIRES(receiving_thread);
   void Claim() CUSPAN_REQUIRES(receiving_thread);
-  void LookForRoom() CUSPAN_REQUIRES(receiving_thread);
+  void PollRoom() CUSPAN_REQUIRES(receiving_thread);
   void SwapIn() CUSPAN_REQUIRES(receiving_thread);
   // Called when the worker has finished moving.
   void Moved();
-  void TakeMoved() CUSPAN_REQUIRES(receiving_thread);
-  void TakeGone() CUSPAN_REQUIRES(receiving_thread);
-  void TakeCome() CUSPAN_REQUIRES(receiving_thread);
+  void HandleMoved() CUSPAN_REQUIRES(receiving_thread);
+  void EndSwapOut() CUSPAN_REQUIRES(receiving_thread);
+  void EndSwapIn() CUSPAN_REQUIRES(receiving_thread);
   // Writes the worker's operation and its duration (ns) to the log and the trace.
   void Note(const char* what, std::uint64_t took) const CUSPAN_REQUIRES(receiving_thread);
 
@@ -116,9 +116,9 @@ class SessionSwap {
   std::uint64_t stuck_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Last published value.
   std::uint64_t no_more_until_ CUSPAN_GUARDED_BY(receiving_thread) =
       0;                                                       // Present memory stays until then.
-  bool told_ CUSPAN_GUARDED_BY(receiving_thread) = false;      // A failure was logged.
+  bool reported_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // A failure was logged.
   std::size_t rests_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // From the last GoOn.
-  std::uint64_t look_at_ CUSPAN_GUARDED_BY(receiving_thread) = ~std::uint64_t{0};
+  std::uint64_t poll_at_ CUSPAN_GUARDED_BY(receiving_thread) = ~std::uint64_t{0};
   // Earliest time of a claim; start of the current claim; total waiting time of suspended claims.
   std::uint64_t claim_at_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::uint64_t claimed_since_ CUSPAN_GUARDED_BY(receiving_thread) = 0;

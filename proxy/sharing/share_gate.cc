@@ -98,7 +98,7 @@ bool ShareGate::DepthAllows(std::uint64_t now) const {
 }
 
 bool ShareGate::TimeSliceMayBeOver() const {
-  return !stuck_ && ShareSlot::Now() >= slot_->look_next();
+  return !stuck_ && ShareSlot::Now() >= slot_->next_decision();
 }
 
 bool ShareGate::WantsSlices(double nanoseconds) const {
@@ -212,18 +212,18 @@ void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time
 // --- The loop
 
 // Time of the next decision.
-std::uint64_t ShareGate::NextLook() const {
+std::uint64_t ShareGate::NextDecision() const {
   if (!sharing_ || !wants_) return kNever;
-  std::uint64_t next = slot_->look_next();
+  std::uint64_t next = slot_->next_decision();
   // Independent of the table: it may have lost this session's waiting state.
-  if (!slot_->open()) next = std::min(next, decided_at_ + scheduling::kLongestWithoutLook);
+  if (!slot_->open()) next = std::min(next, decided_at_ + scheduling::kMaxDecisionInterval);
   if (stuck_) next = std::max(next, decided_at_ + kRetryStuck);
   return next;
 }
 
 std::uint64_t ShareGate::NextTime() const {
-  std::uint64_t next = NextLook();
-  if (swap_ != nullptr) next = std::min(next, swap_->next_look());
+  std::uint64_t next = NextDecision();
+  if (swap_ != nullptr) next = std::min(next, swap_->next_poll());
   if (!sharing_ || !(slot_->open() || stuck_) || !WorkWaits() || on_gpu_.empty()) return next;
   // The time when little enough work remains, if this is before the first completion.
   const double there = on_gpu_nanoseconds_ + unmarked_;
@@ -239,7 +239,7 @@ bool ShareGate::MayGoOn() const {
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
   if (swap_ != nullptr &&
-      (swap_->MayGoOn(HasTimeSlice()) || (sharing_ && !wants_ && swap_->wished())))
+      (swap_->MayGoOn(HasTimeSlice()) || (sharing_ && !wants_ && swap_->wants_memory())))
     return true;
   const std::uint64_t next = NextTime();
   return next != kNever && ShareSlot::Now() >= next;
@@ -322,7 +322,7 @@ void ShareGate::EndSharing() {
   slot_->SetIdle(ShareSlot::Now());
 }
 
-void ShareGate::TakeDone(std::uint64_t now) {
+void ShareGate::RemoveDone(std::uint64_t now) {
   done_seen_ = done_.load(std::memory_order_acquire);
   const Group* const front = on_gpu_.empty() ? nullptr : on_gpu_.front().get();
   std::erase_if(on_gpu_,
@@ -338,7 +338,7 @@ void ShareGate::TakeDone(std::uint64_t now) {
 }
 
 // Publishes in the table if the GPU has completed this session's work.
-void ShareGate::TellWhatIsDone(std::uint64_t now) {
+void ShareGate::PublishDone(std::uint64_t now) {
   if (!wants_) return;
   if (!on_gpu_.empty() || unmarked_ != 0) {
     slot_->SetOnGpu(true, now + static_cast<std::uint64_t>(Remaining(now)), now);
@@ -363,10 +363,10 @@ void ShareGate::GoOn() {
   if (changed) sharing_ ? EndSharing() : BeginSharing();
   const std::uint64_t now = ShareSlot::Now();
   const bool some_done = done_.load(std::memory_order_acquire) != done_seen_;
-  if (some_done) TakeDone(now);
-  if (sharing_ && some_done) TellWhatIsDone(now);
+  if (some_done) RemoveDone(now);
+  if (sharing_ && some_done) PublishDone(now);
   if (swap_ != nullptr) GoOnWithSwap();
-  if (now >= NextLook()) Decide();
+  if (now >= NextDecision()) Decide();
   const bool may = !sharing_ || ((stuck_ || slot_->open()) && DepthAllows(now));
   if (!WorkWaits() || (!changed && !may)) return;
   asked_ = false;
@@ -381,7 +381,7 @@ void ShareGate::GoOn() {
 void ShareGate::GoOnWithSwap() {
   swap_->GoOn(HasTimeSlice(), rests_.size());
   if (!sharing_) return;
-  if (!wants_ && swap_->wished()) {
+  if (!wants_ && swap_->wants_memory()) {
     wants_ = true;
     slot_->SetWants();
     Decide();
@@ -396,7 +396,7 @@ nanoseconds ShareGate::Settle() {
   if (!sharing_ && swap_ == nullptr) return kLongestGateSleep;
   MarkUnmarked();
   // Work that failed at submission has no completion to wait for.
-  if (sharing_ && wants_ && !SomeWaits() && on_gpu_.empty()) TellWhatIsDone(ShareSlot::Now());
+  if (sharing_ && wants_ && !SomeWaits() && on_gpu_.empty()) PublishDone(ShareSlot::Now());
   const std::uint64_t next = NextTime();
   if (next == kNever) return kLongestGateSleep;
   const std::uint64_t now = ShareSlot::Now();
@@ -419,7 +419,7 @@ void ShareGate::Lost() {
   refused_ = false;
   rests_.clear();
   if (swap_ != nullptr) swap_->End();
-  if (sharing_) TellWhatIsDone(ShareSlot::Now());
+  if (sharing_) PublishDone(ShareSlot::Now());
 }
 
 }  // namespace cuspan::proxy

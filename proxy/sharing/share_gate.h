@@ -132,7 +132,7 @@ class ShareGate final : public WorkGate {
 
   bool WorkWaits() const CUSPAN_REQUIRES(receiving_thread) { return refused_ || !rests_.empty(); }
   bool SomeWaits() const CUSPAN_REQUIRES(receiving_thread) {
-    return WorkWaits() || (swap_ != nullptr && swap_->wished());
+    return WorkWaits() || (swap_ != nullptr && swap_->wants_memory());
   }
   // True if the run may use the GPU, apart from other reasons for waiting.
   bool HasTimeSlice() const CUSPAN_REQUIRES(receiving_thread) {
@@ -146,7 +146,7 @@ class ShareGate final : public WorkGate {
   double Budget() const CUSPAN_REQUIRES(receiving_thread);
   double Lead() const CUSPAN_REQUIRES(receiving_thread);
   bool DepthAllows(std::uint64_t now) const CUSPAN_REQUIRES(receiving_thread);
-  std::uint64_t NextLook() const CUSPAN_REQUIRES(receiving_thread);
+  std::uint64_t NextDecision() const CUSPAN_REQUIRES(receiving_thread);
   std::uint64_t NextTime() const CUSPAN_REQUIRES(receiving_thread);
   void BeginSharing() CUSPAN_REQUIRES(receiving_thread);
   void EndSharing() CUSPAN_REQUIRES(receiving_thread);
@@ -155,8 +155,8 @@ class ShareGate final : public WorkGate {
   void TraceTimeSlice() CUSPAN_REQUIRES(receiving_thread);
   void TraceChange(std::uint64_t begin) CUSPAN_REQUIRES(receiving_thread);
   void NoteKnown(const PredictedWork& work) CUSPAN_REQUIRES(receiving_thread);
-  void TakeDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
-  void TellWhatIsDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
+  void RemoveDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
+  void PublishDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
   void Decide() CUSPAN_REQUIRES(receiving_thread);
   void WatchTable();
 

@@ -67,7 +67,7 @@ class NeedsFinder {
 
   Result<KernelNeeds> Find(const ptx::Function& entry) {
     for (ptx::Lexer head(text_, entry.text_begin, entry.body_begin); !head.AtEnd();)
-      if (const std::string_view word = head.Take().text; word == "maxclusterrank")
+      if (const std::string_view word = head.Consume().text; word == "maxclusterrank")
         return RefusedFor(reasons::kClusters, entry.line, word);
     CUSPAN_RETURN_IF_ERROR(Read(entry));
     while (!unread_.empty()) {

@@ -115,9 +115,9 @@ class BodyRewriter {
     }
     if (lexer_.Accept('{')) return Status::Ok();
     tokens_.clear();
-    tokens_.push_back(lexer_.Take());
+    tokens_.push_back(lexer_.Consume());
     if (lexer_.Accept(':')) return Status::Ok();  // Label.
-    while (!lexer_.AtEnd() && !lexer_.IsPunctuation(';')) tokens_.push_back(lexer_.Take());
+    while (!lexer_.AtEnd() && !lexer_.IsPunctuation(';')) tokens_.push_back(lexer_.Consume());
     lexer_.Accept(';');
     return Instruction();
   }
@@ -125,13 +125,13 @@ class BodyRewriter {
   void Directive() {
     if (!lexer_.IsDirective("loc") && !lexer_.IsDirective("file")) return SkipStatement();
     // Dropped: the new module has no .file directives.
-    CopyTo(lexer_.Take().offset);
+    CopyTo(lexer_.Consume().offset);
     lexer_.SkipLine();
     copied_ = lexer_.Peek().offset;
   }
 
   void SkipStatement() {
-    while (!lexer_.AtEnd() && !lexer_.IsPunctuation(';')) lexer_.Take();
+    while (!lexer_.AtEnd() && !lexer_.IsPunctuation(';')) lexer_.Consume();
     lexer_.Accept(';');
   }
 

@@ -27,16 +27,16 @@ std::uint64_t MostParameterBytes(const ptx::Module& module) {
 std::string HeaderOf(std::string_view text) {
   std::string header;
   ptx::Lexer lexer(text);
-  while (!lexer.AtEnd() && !lexer.IsDirective("version")) lexer.Take();
-  lexer.Take();
+  while (!lexer.AtEnd() && !lexer.IsDirective("version")) lexer.Consume();
+  lexer.Consume();
   header += Format(".version {}\n", lexer.Peek().text);
-  while (!lexer.AtEnd() && !lexer.IsDirective("target")) lexer.Take();
-  lexer.Take();
+  while (!lexer.AtEnd() && !lexer.IsDirective("target")) lexer.Consume();
+  lexer.Consume();
   std::string targets;
   do {
     if (lexer.Peek().text == "debug") continue;
     targets += Format("{}{}", targets.empty() ? "" : ", ", lexer.Peek().text);
-  } while (lexer.Take().kind == Token::Kind::kIdentifier && lexer.Accept(','));
+  } while (lexer.Consume().kind == Token::Kind::kIdentifier && lexer.Accept(','));
   return header + Format(".target {}\n.address_size 64\n", targets);
 }
 
@@ -56,15 +56,15 @@ std::string HeadWithArguments(std::string_view text, const ptx::Function& entry,
   const auto at_name = [&] {
     return lexer.Peek().kind == Token::Kind::kIdentifier && lexer.Peek().text == entry.name;
   };
-  while (!lexer.AtEnd() && !at_name()) lexer.Take();
-  const Token named = lexer.Take();
+  while (!lexer.AtEnd() && !at_name()) lexer.Consume();
+  const Token named = lexer.Consume();
   std::size_t at = named.offset + named.text.size();
   // The kernel may have no parameter list.
   if (!lexer.IsPunctuation('('))
     return Format("{}({}){}", head.substr(0, at), parameter, head.substr(at));
   int depth = 0;
   do {
-    const Token token = lexer.Take();
+    const Token token = lexer.Consume();
     at = token.offset;
     if (token.punctuation == '(') ++depth;
     if (token.punctuation == ')') --depth;

@@ -33,7 +33,7 @@ nccl::Result ResultOf(const Status& status) {
 bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kReceive; }
 
 // Interval between polls of the streams' progress.
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kBackoff{50};
 
 }  // namespace
 
@@ -218,18 +218,18 @@ Outcome Communicator::ForgetFactor(int op) {
 
 std::future<Communicator::Answers> Communicator::Ask(std::vector<int> ranks,
                                                      std::vector<std::byte> own) {
-  constexpr std::uint64_t kTell = 0xfe;
-  const auto told = std::make_shared<std::promise<Answers>>();
+  constexpr std::uint64_t kAskKey = 0xfe;
+  const auto promised = std::make_shared<std::promise<Answers>>();
   auto group = std::make_unique<Group>();
-  group->question = [told, ranks = std::move(ranks), own = std::move(own)](Mesh& mesh) {
-    Answers all = mesh.Gather(kTell, ranks, own);
+  group->question = [promised, ranks = std::move(ranks), own = std::move(own)](Mesh& mesh) {
+    Answers all = mesh.Gather(kAskKey, ranks, own);
     Status status = all.status();
-    told->set_value(std::move(all));
+    promised->set_value(std::move(all));
     return status;
   };
-  group->refuse = [told](const Status& why) { told->set_value(why); };
+  group->refuse = [promised](const Status& why) { promised->set_value(why); };
   Push(std::move(group));
-  return told->get_future();
+  return promised->get_future();
 }
 
 void Communicator::Push(std::unique_ptr<Group> group) {
@@ -271,7 +271,7 @@ void Communicator::Loop(Join join) {
   while (!retired_ || !queue_.empty() || !passing_.empty()) {
     // Closing notifies the other ranks of a failure.
     if (mesh.ok() && failure_ != nccl::kSuccess) mesh->Close();
-    if (std::unique_ptr<Group> passed = TakePassed()) {
+    if (std::unique_ptr<Group> passed = ExtractPassed()) {
       lock.unlock();
       passed.reset();  // Frees its memory.
       lock.lock();
@@ -280,9 +280,9 @@ void Communicator::Loop(Join join) {
     Group* const next = Next();
     if (next == nullptr) {
       // Progress of streams can only be polled.
-      const bool looks = !passing_.empty() || (!queue_.empty() && queue_.front()->submitted);
-      if (looks)
-        changed_.wait_for(lock, kNap);
+      const bool polls = !passing_.empty() || (!queue_.empty() && queue_.front()->submitted);
+      if (polls)
+        changed_.wait_for(lock, kBackoff);
       else
         changed_.wait(lock);
       continue;
@@ -297,7 +297,7 @@ void Communicator::Loop(Join join) {
   }
 }
 
-std::unique_ptr<Communicator::Group> Communicator::TakePassed() {
+std::unique_ptr<Communicator::Group> Communicator::ExtractPassed() {
   const auto passed = std::find_if(passing_.begin(), passing_.end(),
                                    [](const auto& group) { return group->Passed(); });
   if (passed == passing_.end()) return nullptr;

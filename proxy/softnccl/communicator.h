@@ -127,7 +127,7 @@ class Communicator {
   void Push(std::unique_ptr<Group> group);
   void Loop(Join join);
   // Removes and returns a group passed by all its streams; null if none.
-  std::unique_ptr<Group> TakePassed() CUSPAN_REQUIRES(mutex_);
+  std::unique_ptr<Group> ExtractPassed() CUSPAN_REQUIRES(mutex_);
   // Returns the first in the queue, if all its streams have reached it; else null.
   Group* Next() CUSPAN_REQUIRES(mutex_);
   // Executes a group, or fails it after an earlier failure. Releases its streams.

@@ -91,7 +91,7 @@ nccl::Result Submit(Handle* handle, CallKind kind, const void* send, void* recei
 }
 
 // Values exchanged by the ranks of a communicator being split or shrunk.
-struct Wish {
+struct SplitRequest {
   std::int32_t color, key;
   Invitation invitation;
 };
@@ -106,9 +106,10 @@ Members MembersOf(const std::vector<std::byte>& told, const std::vector<int>& ra
                   int parent_rank) {
   std::multimap<std::int32_t, std::pair<int, Invitation>> by_key;  // Equal keys keep their order.
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    Wish wish;
-    std::memcpy(&wish, told.data() + i * sizeof(wish), sizeof(wish));
-    if (wish.color == color) by_key.emplace(wish.key, std::pair{ranks[i], wish.invitation});
+    SplitRequest request;
+    std::memcpy(&request, told.data() + i * sizeof(request), sizeof(request));
+    if (request.color == color)
+      by_key.emplace(request.key, std::pair{ranks[i], request.invitation});
   }
   Members members;
   for (const auto& [key, member] : by_key) {
@@ -125,7 +126,7 @@ nccl::Result Part(Handle* handle, const std::vector<int>& ranks, int color, int 
   Communicator& parent = *handle->communicator;
   cuspan::Result<net::Listener> opened = net::Listener::Open(parent.size());
   // A rank unable to listen also notifies the others, without an address.
-  const Wish own{color, key, opened.ok() ? Invite(*opened) : Invitation()};
+  const SplitRequest own{color, key, opened.ok() ? Invite(*opened) : Invitation()};
   std::vector<std::byte> bytes(sizeof(own));
   std::memcpy(bytes.data(), &own, sizeof(own));
   std::shared_future<Communicator::Answers> told = parent.Ask(ranks, std::move(bytes)).share();

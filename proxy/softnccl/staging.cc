@@ -20,7 +20,7 @@ Staging::Staging(const Cuda& cuda, std::vector<Movement> movements)
   };
   for (const Movement& movement : movements_) {
     const std::size_t factor = place(sizeof(std::uint64_t)), send = place(movement.send_bytes);
-    places_.push_back({send, place(movement.receive_bytes), factor});
+    offsets_.push_back({send, place(movement.receive_bytes), factor});
   }
 }
 
@@ -48,7 +48,7 @@ void Staging::Clear() {
     std::memset(receive(i), 0, movements_[i].receive_bytes);
 }
 
-CUresult Staging::Tell(CUstream stream, std::size_t at, bool awaits) const {
+CUresult Staging::SetFlag(CUstream stream, std::size_t at, bool awaits) const {
   CUstreamBatchMemOpParams operations[2] = {};
   operations[0].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
   operations[0].writeValue.address = address_ + at;
@@ -60,7 +60,7 @@ CUresult Staging::Tell(CUstream stream, std::size_t at, bool awaits) const {
   return cuda_.memory_operations(stream, awaits ? 2 : 1, operations, 0);
 }
 
-CUresult Staging::Take(CUstream stream) const {
+CUresult Staging::CopyIn(CUstream stream) const {
   CUresult result = CUDA_SUCCESS;
   for (std::size_t i = 0; i < movements_.size() && result == CUDA_SUCCESS; ++i) {
     const Movement& movement = movements_[i];
@@ -83,11 +83,11 @@ CUresult Staging::Give(CUstream stream) const {
 }
 
 CUresult Staging::Submit(CUstream stream) {
-  CUresult result = Take(stream);
-  if (result == CUDA_SUCCESS) result = Tell(stream, kReachedAt, true);
+  CUresult result = CopyIn(stream);
+  if (result == CUDA_SUCCESS) result = SetFlag(stream, kReachedAt, true);
   if (result == CUDA_SUCCESS) result = Give(stream);
   // Submitted even after an error: earlier work in the stream still uses this memory.
-  const CUresult last = Tell(stream, kPassedAt, false);
+  const CUresult last = SetFlag(stream, kPassedAt, false);
   if (result == CUDA_SUCCESS) result = last;
   if (result != CUDA_SUCCESS) Word(kReachedAt).store(1);
   // If the stream accepts no more work, its context is lost, and its work no longer runs.

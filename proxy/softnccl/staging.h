@@ -34,9 +34,9 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   // Buffers of a movement.
-  std::byte* send(std::size_t index) const { return memory_ + places_[index].send; }
-  std::byte* receive(std::size_t index) const { return memory_ + places_[index].receive; }
-  std::byte* factor(std::size_t index) const { return memory_ + places_[index].factor; }
+  std::byte* send(std::size_t index) const { return memory_ + offsets_[index].send; }
+  std::byte* receive(std::size_t index) const { return memory_ + offsets_[index].receive; }
+  std::byte* factor(std::size_t index) const { return memory_ + offsets_[index].factor; }
 
   // Submits the work to the stream: copy all inputs to this memory, wait for Answer, copy all
   // results to the device. If the driver refuses any of it, reached() and passed() become true,
@@ -62,14 +62,14 @@ class Staging {
   std::atomic_ref<std::uint32_t> Word(std::size_t at) const {
     return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(memory_ + at));
   }
-  CUresult Take(CUstream stream) const;
+  CUresult CopyIn(CUstream stream) const;
   CUresult Give(CUstream stream) const;
   // Writes 1 to a flag in stream order. If `awaits`, the stream then waits for the answer.
-  CUresult Tell(CUstream stream, std::size_t at, bool awaits) const;
+  CUresult SetFlag(CUstream stream, std::size_t at, bool awaits) const;
 
   const Cuda& cuda_;
   const std::vector<Movement> movements_;
-  std::vector<Offsets> places_;
+  std::vector<Offsets> offsets_;
   std::size_t bytes_ = kHeadBytes;
   std::byte* memory_ = nullptr;
   CUdeviceptr address_ = 0;  // Device address of memory_.

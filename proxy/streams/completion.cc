@@ -31,7 +31,7 @@ constexpr std::uint32_t kMaxInlineChunk = 4096;
 constexpr microseconds kWatchSleep{200};
 constexpr std::chrono::milliseconds kWatch{20};
 
-void PauseBetweenLooks() {
+void PauseBetweenPolls() {
   const auto end = steady_clock::now() + kPollInterval;
   while (steady_clock::now() < end) __builtin_ia32_pause();
 }
@@ -113,13 +113,14 @@ void Completer::Put(Arrival arrival) {
     have_arrivals_.store(true, std::memory_order_release);
     entries_.fetch_add(1, std::memory_order_relaxed);
     if (urgent) urgent_entries_.fetch_add(1, std::memory_order_relaxed);
-    wake = sleeping_ && (!napping_ || (urgent && !helper_awake_.load(std::memory_order_relaxed)));
+    wake = sleeping_ &&
+           (!sleep_limited_ || (urgent && !helper_awake_.load(std::memory_order_relaxed)));
     urgent_arrival_ = urgent_arrival_ || urgent;
   }
   if (wake) arrived_.notify_one();
 }
 
-void Completer::TakeArrivals() {
+void Completer::ReceiveArrivals() {
   if (!have_arrivals_.load(std::memory_order_acquire)) return;
   {
     const MutexLock lock(mutex_);
@@ -195,7 +196,7 @@ void Completer::Sweep(std::vector<Report>& reports) {
   });
 }
 
-void Completer::Tell(std::vector<Report>& reports) {
+void Completer::SendReports(std::vector<Report>& reports) {
   for (Report& report : reports) {
     report.progress->completed_.store(report.mark, std::memory_order_release);
     if (const auto* reached = std::get_if<ReachRecord>(&report.completion)) {
@@ -211,20 +212,20 @@ void Completer::Tell(std::vector<Report>& reports) {
   reports.clear();
 }
 
-Completer::Look Completer::Round() {
-  const MutexLock lock(looking_);
+Completer::RoundResult Completer::Round() {
+  const MutexLock lock(polling_);
   rounds_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t before = urgent_changes_;
-  TakeArrivals();
+  ReceiveArrivals();
   Sweep(found_);
   // A chunk of another stream may have completed between the query of its stream and the first
   // entry of found_. A further sweep finds and pushes it before found_ is reported.
   while (!found_.empty() && pending_chunks_ != 0) {
     Sweep(later_);
-    Tell(found_);
+    SendReports(found_);
     found_.swap(later_);
   }
-  Tell(found_);
+  SendReports(found_);
   return {urgent_changes_ != before, !active_.empty(), urgent_ != 0};
 }
 
@@ -255,37 +256,37 @@ void Completer::Loop(const Device& device) {
   // Sleeps of some µs need equal timer precision; the default timer slack adds 50 µs.
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   auto active = steady_clock::now();
-  microseconds nap = kFirstBackoff;
+  microseconds backoff = kFirstBackoff;
   std::uint64_t seen = 0;
-  Look look = {};
+  RoundResult round = {};
   while (!ending_.load(std::memory_order_acquire)) {
     const bool helped = helper_awake_.load(std::memory_order_relaxed) &&
                         rounds_.load(std::memory_order_relaxed) != seen;
-    if (!helped) look = Round();
+    if (!helped) round = Round();
     seen = rounds_.load(std::memory_order_relaxed);
 
     const auto now = steady_clock::now();
-    if (look.changed || helped) {
+    if (round.changed || helped) {
       active = now;
-      nap = kFirstBackoff;
+      backoff = kFirstBackoff;
     }
     // If nothing is pending, the thread still polls for a while: new entries may arrive soon, and
     // waking up takes longer than polling.
     const auto idle = now - active;
     if (helper_awake_.load(std::memory_order_relaxed)) {
-      Sleep(helped || look.pending || idle < kWatch ? kWatchSleep : kNoLimit);
+      Sleep(helped || round.pending || idle < kWatch ? kWatchSleep : kNoLimit);
     } else if (idle < stages_.spin) {
-      PauseBetweenLooks();
-    } else if (idle < (look.urgent ? stages_.await : stages_.yield)) {
-      PauseBetweenLooks();
+      PauseBetweenPolls();
+    } else if (idle < (round.urgent ? stages_.await : stages_.yield)) {
+      PauseBetweenPolls();
       std::this_thread::yield();
-    } else if (!look.pending) {
+    } else if (!round.pending) {
       Sleep(kNoLimit);
-    } else if (!look.urgent) {
+    } else if (!round.urgent) {
       Sleep(kLongestBackoff);
     } else {
-      Sleep(nap);
-      nap = std::min(2 * nap, kLongestBackoff);
+      Sleep(backoff);
+      backoff = std::min(2 * backoff, kLongestBackoff);
     }
   }
 }
@@ -293,10 +294,10 @@ void Completer::Loop(const Device& device) {
 void Completer::Sleep(microseconds limit) {
   MutexLock lock(mutex_);
   sleeping_ = true;
-  napping_ = limit != kNoLimit;
+  sleep_limited_ = limit != kNoLimit;
   arrived_.wait_for(lock, limit, [this]() CUSPAN_REQUIRES(mutex_) {
     if (ending_ || take_over_) return true;
-    if (!napping_) return !arrivals_.empty();
+    if (!sleep_limited_) return !arrivals_.empty();
     return urgent_arrival_ && !helper_awake_.load(std::memory_order_relaxed);
   });
   sleeping_ = false;

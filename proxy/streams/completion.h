@@ -169,21 +169,21 @@ class Completer {
   };
   void Put(Arrival arrival);
   void Loop(const Device& device);
-  struct Look {
+  struct RoundResult {
     bool changed;  // An urgent entry came or went.
     bool pending;  // Entries are left.
     bool urgent;   // Urgent entries are left.
   };
-  Look Round();
+  RoundResult Round();
   // Sleeps for at most `limit`. An urgent arrival ends the sleep earlier; without a limit, any
   // arrival does.
   void Sleep(std::chrono::microseconds limit);
-  void TakeArrivals() CUSPAN_REQUIRES(looking_);
+  void ReceiveArrivals() CUSPAN_REQUIRES(polling_);
   // Finds complete entries, pushes their chunks and returns their slots. All entries found are
   // appended to `reports`.
-  void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(looking_);
-  void Tell(std::vector<Report>& reports);
-  void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(looking_);
+  void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(polling_);
+  void SendReports(std::vector<Report>& reports);
+  void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(polling_);
   CUresult Query(const StreamProgress::Entry& entry);
 
   const Driver& driver_;
@@ -197,7 +197,7 @@ class Completer {
   bool urgent_arrival_ CUSPAN_GUARDED_BY(mutex_) = false;
   bool sleeping_ CUSPAN_GUARDED_BY(mutex_) = false;
   // The sleep has a limit. Only urgent arrivals end it early, unless the helper is awake.
-  bool napping_ CUSPAN_GUARDED_BY(mutex_) = false;
+  bool sleep_limited_ CUSPAN_GUARDED_BY(mutex_) = false;
   // The helper goes to sleep while entries are pending.
   bool take_over_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::atomic<bool> have_arrivals_ = false;
@@ -210,17 +210,17 @@ class Completer {
   std::atomic<std::size_t> urgent_entries_ = 0;
   std::chrono::steady_clock::time_point last_help_;  // Owner: the helper.
 
-  Mutex looking_;  // Owner: the polling thread.
-  std::vector<Report> found_ CUSPAN_GUARDED_BY(looking_);
-  std::vector<Report> later_ CUSPAN_GUARDED_BY(looking_);
-  std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(looking_);
+  Mutex polling_;  // Owner: the polling thread.
+  std::vector<Report> found_ CUSPAN_GUARDED_BY(polling_);
+  std::vector<Report> later_ CUSPAN_GUARDED_BY(polling_);
+  std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(polling_);
   // Streams with pending entries.
-  std::vector<std::shared_ptr<StreamProgress>> active_ CUSPAN_GUARDED_BY(looking_);
-  std::size_t pending_chunks_ CUSPAN_GUARDED_BY(looking_) = 0;
+  std::vector<std::shared_ptr<StreamProgress>> active_ CUSPAN_GUARDED_BY(polling_);
+  std::size_t pending_chunks_ CUSPAN_GUARDED_BY(polling_) = 0;
   // Urgent entries (all except progress marks): number pending, and number of arrivals and
   // removals.
-  std::size_t urgent_ CUSPAN_GUARDED_BY(looking_) = 0;
-  std::uint64_t urgent_changes_ CUSPAN_GUARDED_BY(looking_) = 0;
+  std::size_t urgent_ CUSPAN_GUARDED_BY(polling_) = 0;
+  std::uint64_t urgent_changes_ CUSPAN_GUARDED_BY(polling_) = 0;
 
   std::atomic<std::uint64_t> pushed_ = 0;
   std::atomic<std::uint64_t> unpushed_ = 0;

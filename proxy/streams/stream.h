@@ -31,7 +31,7 @@ struct Stream {
   std::uint64_t found_done CUSPAN_GUARDED_BY(receiving_thread) =
       0;  // Value of `submitted` when the driver last reported the stream idle.
   // Time of its last op, in the count of SessionStreams::Submitted over all streams.
-  std::uint64_t turn CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint64_t sequence CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::shared_ptr<AskedStream> asked CUSPAN_GUARDED_BY(receiving_thread);  // Created on first use.
   // Created after a number of launches suitable for batches.
   std::shared_ptr<LaunchBatches> batches CUSPAN_GUARDED_BY(receiving_thread);

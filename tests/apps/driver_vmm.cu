@@ -321,13 +321,13 @@ int Import(const End& other) {
   EXPECT(HasOnly(address, 100, 11), "what the other process wrote");
   DRIVER(cuMemsetD32(address, 12, 100));
   DRIVER(cuCtxSynchronize());
-  other.Tell();
+  other.Signal();
   Drop(address, piece);
   // Only the descriptor keeps this memory alive.
   const CUdeviceptr left = MapFile(other.ReceiveFile(), piece);
   EXPECT(HasOnly(left, 100, 13), "what the other process has released");
   Drop(left, piece);
-  other.Tell();
+  other.Signal();
   return ExitStatus(failures);
 }
 
@@ -382,7 +382,7 @@ void Export(const End& other) {
   EXPECT(context == nullptr, "the memory is a context's");
   other.SendFile(file);
   close(file);
-  other.Hear();
+  other.Await();
   EXPECT(HasOnly(address, 100, 12), "what the other process wrote");
   DRIVER(cuMemUnmap(address, piece));
   DRIVER(cuMemRelease(handle));
@@ -396,7 +396,7 @@ void Export(const End& other) {
   DRIVER(cuMemRelease(left));
   other.SendFile(file);
   close(file);
-  other.Hear();
+  other.Await();
 }
 
 }  // namespace

@@ -88,14 +88,14 @@ int Give(const End& other, int count) {
   for (int round = 0; round < 3; ++round) {
     Launch(values, count, 1, stream, 3'000'000);
     CHECK(cudaEventRecord(filled, stream));
-    other.Tell();
-    other.Hear();
+    other.Signal();
+    other.Await();
     CHECK(cudaStreamWaitEvent(stream, added, 0));
   }
   CHECK(cudaStreamSynchronize(stream));
   EXPECT(cudaEventQuery(added) == cudaSuccess, "the stream went on before the other's event");
   EXPECT(Wrong(values, count, 3 + 30) == 0, "values after both have added");
-  other.Hear();  // It has closed the memory.
+  other.Await();  // It has closed the memory.
   CHECK(cudaEventDestroy(added));
   CHECK(cudaEventDestroy(filled));
   CHECK(cudaFree(values));
@@ -151,11 +151,11 @@ int Take(const End& other, int count) {
   EXPECT(cudaFree(values) != cudaSuccess, "cudaFree of another process's memory");
   cudaGetLastError();
   for (int round = 0; round < 3; ++round) {
-    other.Hear();
+    other.Await();
     CHECK(cudaStreamWaitEvent(stream, filled, 0));
     Launch(values, count, 10, stream, 1'000'000);
     CHECK(cudaEventRecord(added, stream));
-    other.Tell();
+    other.Signal();
   }
   CHECK(cudaEventSynchronize(filled));
   CHECK(cudaStreamSynchronize(stream));
@@ -163,7 +163,7 @@ int Take(const End& other, int count) {
   EXPECT(cudaIpcCloseMemHandle(values) == cudaErrorInvalidValue, "closed twice");
   cudaGetLastError();
   CHECK(cudaEventDestroy(filled));
-  other.Tell();
+  other.Signal();
   CHECK(cudaEventDestroy(added));
   CHECK(cudaStreamDestroy(stream));
   return failures;
@@ -245,7 +245,7 @@ int GivePool(const End& other, int count, const PoolCalls& calls) {
     Fill(values, count);
     calls.Give(other, values);
   }
-  other.Hear();
+  other.Await();
   EXPECT(Wrong(first, count, 5) == 0, "what the other has added to the first");
   EXPECT(Wrong(second, count, 6) == 0, "what the other has added to the second");
   CHECK(cudaFreeAsync(first, nullptr));
@@ -277,7 +277,7 @@ int TakePool(const End& other, int count, const PoolCalls& calls) {
   CHECK(cudaFree(values[1]));
   CHECK(cudaStreamSynchronize(nullptr));
   CHECK(cudaMemPoolDestroy(pool));
-  other.Tell();
+  other.Signal();
   return failures;
 }
 

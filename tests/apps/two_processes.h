@@ -22,8 +22,8 @@ struct End {
     if (recv(socket, &value, sizeof value, MSG_WAITALL) != sizeof value) std::exit(3);
     return value;
   }
-  void Tell() const { Send('x'); }
-  void Hear() const { Receive<char>(); }
+  void Signal() const { Send('x'); }
+  void Await() const { Receive<char>(); }
 
   void SendFile(int file) const {
     char byte = 'f';

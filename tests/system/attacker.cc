@@ -175,7 +175,7 @@ void Scribble(std::uint64_t seed) {
   Check(client.socket().Send(OpenDevice{0}).ok(), "asking for a device");
   const Result<DeviceOpened> opened = client.socket().Expect<DeviceOpened>(kLimit);
   Check(opened.ok() && opened->result == 0, "a device");
-  const UniqueFd file = client.socket().TakeFd();
+  const UniqueFd file = client.socket().ExtractFd();
   struct stat information {};
   Check(::fstat(file.get(), &information) == 0, "fstat");
   const auto bytes = static_cast<std::size_t>(information.st_size);

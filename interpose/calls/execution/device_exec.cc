@@ -15,7 +15,7 @@ constexpr std::size_t kMinNodes = 3;
 
 // Moves nodes accepted by `mine` out of *left, except nodes behind a remaining one.
 template <typename Mine>
-std::vector<GraphNode*> TakeFirst(std::vector<GraphNode*>* left, Mine&& mine) {
+std::vector<GraphNode*> ExtractFirst(std::vector<GraphNode*>* left, Mine&& mine) {
   std::vector<GraphNode*> taken;
   std::vector<GraphNode*> rest;
   std::unordered_set<const GraphNode*> staying;
@@ -54,12 +54,12 @@ Error Record(Session& session, ContextConnection& connection, GraphPart* part) {
   GraphCreate create;
   create.graph = NextHandle();
   CUSPAN_RETURN_IF_FAILED(connection.Send(create));
-  RecordedPlaces places;
+  RecordedPositions positions;
   GraphInstantiate op;
   op.graph = create.graph;
   op.exec = NextHandle();
   GraphInstantiate::Reply reply;
-  Error result = RecordNodes(session, connection, create.graph, part->nodes, &places);
+  Error result = RecordNodes(session, connection, create.graph, part->nodes, &positions);
   if (!result.failed()) result = connection.Call(op, &reply);
   if (result.failed()) {
     GraphDestroy end;
@@ -68,7 +68,7 @@ Error Record(Session& session, ContextConnection& connection, GraphPart* part) {
     return result;
   }
   part->on_device = std::make_shared<DeviceGraphExec>(connection.number(), op.exec, create.graph,
-                                                      std::move(places));
+                                                      std::move(positions));
   return CUDA_SUCCESS;
 }
 
@@ -79,11 +79,11 @@ DeviceGraphExec::DeviceGraphExec(std::uint64_t connection_number, std::uint64_t 
     : connection_number_(connection_number), handle_(handle), conditions_(std::move(conditions)) {}
 
 DeviceGraphExec::DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle,
-                                 std::uint64_t graph, RecordedPlaces places)
+                                 std::uint64_t graph, RecordedPositions positions)
     : connection_number_(connection_number),
       handle_(handle),
       graph_(graph),
-      places_(std::move(places)) {}
+      positions_(std::move(positions)) {}
 
 DeviceGraphExec::~DeviceGraphExec() {
   Session* const session = Session::IfStarted();
@@ -111,9 +111,9 @@ Error DeviceGraphExec::Launch(Session& session, const StreamTarget& target,
     there.stream = target.stream;
   }
   for (const GraphNode* node : changed) {
-    const auto place = places_.find(node);
-    if (place != places_.end())
-      CUSPAN_RETURN_IF_FAILED(PostChange(session, there, handle_, place->second, *node));
+    const auto position = positions_.find(node);
+    if (position != positions_.end())
+      CUSPAN_RETURN_IF_FAILED(PostChange(session, there, handle_, position->second, *node));
   }
   GraphLaunch op;
   op.exec = handle_;
@@ -143,7 +143,7 @@ Error GiveToDevice(Session& session, ContextConnection& connection, const Graph&
   bool any = false;
   while (!left->empty()) {
     GraphPart part;
-    part.nodes = TakeFirst(&*left, on_device);
+    part.nodes = ExtractFirst(&*left, on_device);
     if (Count(part.nodes) >= kMinNodes) {
       CUSPAN_RETURN_IF_FAILED(Record(session, connection, &part));
       made.push_back(std::move(part));
@@ -151,7 +151,8 @@ Error GiveToDevice(Session& session, ContextConnection& connection, const Graph&
     } else {
       AddByClient(std::move(part.nodes), &made);
     }
-    AddByClient(TakeFirst(&*left, [&](const GraphNode& node) { return !on_device(node); }), &made);
+    AddByClient(ExtractFirst(&*left, [&](const GraphNode& node) { return !on_device(node); }),
+                &made);
   }
   if (!any) return CUDA_ERROR_NOT_SUPPORTED;
   *parts = std::move(made);

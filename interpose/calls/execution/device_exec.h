@@ -17,7 +17,7 @@ class DeviceGraphExec {
                   std::shared_ptr<DeviceGraph> conditions);
   // Instance of the proxy's `graph`; owns this graph.
   DeviceGraphExec(std::uint64_t connection_number, std::uint64_t handle, std::uint64_t graph,
-                  RecordedPlaces places);
+                  RecordedPositions positions);
   ~DeviceGraphExec();
   DeviceGraphExec(const DeviceGraphExec&) = delete;
   DeviceGraphExec& operator=(const DeviceGraphExec&) = delete;
@@ -26,7 +26,7 @@ class DeviceGraphExec {
   std::shared_ptr<ContextConnection> FindLink(Session& session) const {
     return session.devices().ConnectionNumbered(connection_number_);
   }
-  bool Has(const GraphNode& node) const { return places_.contains(&node); }
+  bool Has(const GraphNode& node) const { return positions_.contains(&node); }
   // Posts a launch in the stream's order; the stream may be of any device. Nodes in `changed` use
   // their new work from then on. To be called without GraphTable::mutex.
   Error Launch(Session& session, const StreamTarget& target,
@@ -37,7 +37,7 @@ class DeviceGraphExec {
   const std::uint64_t handle_;
   const std::uint64_t graph_ = 0;
   const std::shared_ptr<DeviceGraph> conditions_;
-  const RecordedPlaces places_;
+  const RecordedPositions positions_;
 };
 
 // --- Graphs without conditional nodes; GraphTable::mutex is held

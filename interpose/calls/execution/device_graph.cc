@@ -118,8 +118,8 @@ Error DeviceGraph::Build(Session& session, ContextConnection& connection,
                          const std::vector<GraphNode*>& order,
                          std::shared_ptr<DeviceGraphExec>* made) {
   ready_ = false;
-  RecordedPlaces places;
-  CUSPAN_RETURN_IF_FAILED(RecordNodes(session, connection, handle_, order, &places));
+  RecordedPositions positions;
+  CUSPAN_RETURN_IF_FAILED(RecordNodes(session, connection, handle_, order, &positions));
   GraphInstantiate op;
   op.graph = handle_;
   op.exec = NextHandle();

@@ -74,7 +74,7 @@ bool HasItsKernels(const Graph& graph) {
 // True if the recorded parts still exist, and the device can run their changed nodes.
 bool IsUpToDate(Session& session, GraphExec& exec) {
   if (exec.stale) return false;
-  if (!exec.given) return true;
+  if (!exec.recorded) return true;
   const std::uint64_t version = Registry::Get().version();
   if (exec.registry_version != version && !HasItsKernels(*exec.graph)) return false;
   exec.registry_version = version;
@@ -94,11 +94,11 @@ bool IsUpToDate(Session& session, GraphExec& exec) {
 Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool give) {
   if (!IsUpToDate(session, exec)) {
     CUSPAN_RETURN_IF_FAILED(PutInOrder(exec));
-    exec.launched = exec.given = exec.stale = false;
+    exec.launched = exec.recorded = exec.stale = false;
     exec.changed.clear();
   }
-  if ((!give && !exec.launched) || exec.given) return CUDA_SUCCESS;
-  exec.given = true;
+  if ((!give && !exec.launched) || exec.recorded) return CUDA_SUCCESS;
+  exec.recorded = true;
   exec.registry_version = Registry::Get().version();
   // If the device refuses it, the client posts the nodes.
   static_cast<void>(GiveToDevice(session, *target.connection, *exec.graph, &exec.parts));
@@ -141,7 +141,7 @@ Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& 
   const bool elsewhere = last.connection != nullptr &&
                          (last.connection != target.connection || last.stream != target.stream);
   if (!elsewhere || last.connection->fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
-  if (exec.behind != 0) return session.events().Wait(target, exec.behind);
+  if (exec.end_event != 0) return session.events().Wait(target, exec.end_event);
   if (!IsThreadsOwn(session, last)) return session.events().Order(last, target);
   // The stream was destroyed, but its work may still be in flight.
   return last.connection->CallAndStore(DeviceSynchronize{});
@@ -149,7 +149,8 @@ Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& 
 
 void ForgetLast(Session& session, GraphExec& exec) CUSPAN_REQUIRES(exec.launching) {
   // Fails after a reset of the device: the event is gone.
-  if (exec.behind != 0) static_cast<void>(session.events().Destroy(std::exchange(exec.behind, 0)));
+  if (exec.end_event != 0)
+    static_cast<void>(session.events().Destroy(std::exchange(exec.end_event, 0)));
 }
 
 // To be called after a launch.
@@ -157,19 +158,19 @@ Error NoteLast(Session& session, GraphExec& exec) CUSPAN_REQUIRES(exec.launching
   ForgetLast(session, exec);
   if (!IsThreadsOwn(session, exec.last)) return CUDA_SUCCESS;
   CUSPAN_RETURN_IF_FAILED(
-      session.events().CreateOn(exec.last.connection, CU_EVENT_DISABLE_TIMING, &exec.behind));
-  return session.events().Record(exec.behind, exec.last);
+      session.events().CreateOn(exec.last.connection, CU_EVENT_DISABLE_TIMING, &exec.end_event));
+  return session.events().Record(exec.end_event, exec.last);
 }
 
 // To be called after a change of the node's work, with its former work.
 void NoteChange(GraphExec& exec, const GraphNode& node, const Work& before, int device_before) {
   // If the graph has conditions, the driver allows one executable graph only. It is made again.
   if (exec.graph->on_device != nullptr) exec.stale = true;
-  const bool given = std::any_of(exec.parts.begin(), exec.parts.end(), [&](const auto& part) {
+  const bool recorded = std::any_of(exec.parts.begin(), exec.parts.end(), [&](const auto& part) {
     return part.on_device != nullptr && part.on_device->Has(node);
   });
   // A disabled node does nothing there. Enabling it rebuilds all parts.
-  if (!given || !node.enabled || exec.stale) return;
+  if (!recorded || !node.enabled || exec.stale) return;
   const Renewal renewal =
       node.device == device_before ? RenewalOf(before, node.work) : Renewal::kAllAnew;
   if (renewal == Renewal::kAllAnew) exec.stale = true;
@@ -235,7 +236,7 @@ CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const Gr
 }
 
 // Takes the work of the nodes of `theirs`, a matching graph.
-void Take(Graphs& graphs, GraphExec& exec, Graph& mine, const Graph& theirs) {
+void AdoptWork(Graphs& graphs, GraphExec& exec, Graph& mine, const Graph& theirs) {
   mine.objects = theirs.objects;  // Launches have their own references to used objects.
   for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
     GraphNode& my = *mine.nodes[i];
@@ -243,14 +244,14 @@ void Take(Graphs& graphs, GraphExec& exec, Graph& mine, const Graph& theirs) {
     if (auto* const condition = std::get_if<ConditionWork>(&my.work)) {
       const auto& bodies = std::get<ConditionWork>(theirs.nodes[i]->work).bodies;
       for (std::size_t j = 0; j < bodies.size(); ++j)
-        Take(graphs, exec, *condition->bodies[j], *bodies[j]);
+        AdoptWork(graphs, exec, *condition->bodies[j], *bodies[j]);
       continue;
     }
     if (auto* const child = std::get_if<ChildWork>(&my.work)) {
       Graph& inner = *std::get<ChildWork>(theirs.nodes[i]->work).graph;
       const GraphNode* where = nullptr;
       if (Compare(*child->graph, inner, &where) == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
-        Take(graphs, exec, *child->graph, inner);
+        AdoptWork(graphs, exec, *child->graph, inner);
         continue;
       }
       graphs.Destroy(child->graph->handle);
@@ -284,7 +285,7 @@ Error Update(Graphs& graphs, GraphExec& exec, const Graph& graph, UpdateReport* 
     if (where != nullptr) report->node = HandleOf(*where);
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
-  Take(graphs, exec, *exec.graph, graph);
+  AdoptWork(graphs, exec, *exec.graph, graph);
   exec.left = LeftByLaunch(*exec.graph);
   exec.stale = exec.stale || exec.graph->on_device != nullptr;
   return CUDA_SUCCESS;
@@ -438,7 +439,7 @@ Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child) {
     const GraphNode* where = nullptr;
     if (Compare(*work->graph, *theirs, &where) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return CUDA_ERROR_INVALID_VALUE;
-    Take(graphs, found, *work->graph, *theirs);
+    AdoptWork(graphs, found, *work->graph, *theirs);
     return CUDA_SUCCESS;
   });
 }

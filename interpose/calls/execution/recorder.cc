@@ -33,22 +33,22 @@ void Describe(const CUDA_MEMSET_NODE_PARAMS& set, Op* op) {
 class Recorder {
  public:
   Recorder(Session& session, ContextConnection& connection, std::uint64_t graph,
-           RecordedPlaces* places)
-      : session_(session), connection_(connection), graph_(graph), places_(*places) {}
+           RecordedPositions* positions)
+      : session_(session), connection_(connection), graph_(graph), positions_(*positions) {}
 
   // Records nodes in topological order. All of them depend on `entry`.
   Error Record(const std::vector<GraphNode*>& order, const std::vector<std::uint32_t>& entry) {
     for (const GraphNode* node : order) {
       std::vector<std::uint32_t> after = entry;
       for (const GraphNode* dependency : node->dependencies)
-        if (const auto known = places_.find(dependency); known != places_.end())
+        if (const auto known = positions_.find(dependency); known != positions_.end())
           after.push_back(known->second);
       CUSPAN_RETURN_IF_FAILED(ComeAfter(std::move(after)));
       if (node->enabled)
         CUSPAN_RETURN_IF_FAILED(std::visit(*this, node->work));
       else
         CUSPAN_RETURN_IF_FAILED((*this)(EmptyWork{}));
-      places_[node] = count_ - 1;
+      positions_[node] = count_ - 1;
     }
     return CUDA_SUCCESS;
   }
@@ -84,7 +84,7 @@ class Recorder {
     for (const GraphNode* node : *order)
       for (const GraphNode* dependency : node->dependencies) leaves.erase(dependency);
     std::vector<std::uint32_t> after = entry;
-    for (const GraphNode* node : leaves) after.push_back(places_.at(node));
+    for (const GraphNode* node : leaves) after.push_back(positions_.at(node));
     CUSPAN_RETURN_IF_FAILED(ComeAfter(std::move(after)));
     return (*this)(EmptyWork{});
   }
@@ -148,8 +148,8 @@ class Recorder {
     const auto order = InOrder(body);
     if (!order) return CUDA_ERROR_INVALID_VALUE;
     CUSPAN_RETURN_IF_FAILED(CheckBody(body));
-    RecordedPlaces places;
-    return Recorder(session_, connection_, handle, &places).Record(*order, {});
+    RecordedPositions positions;
+    return Recorder(session_, connection_, handle, &positions).Record(*order, {});
   }
   // Also checks child graphs.
   Error CheckBody(const Graph& body) const {
@@ -177,7 +177,7 @@ class Recorder {
   ContextConnection& connection_;
   const std::uint64_t graph_;
   std::uint32_t count_ = 0;  // Nodes posted.
-  RecordedPlaces& places_;
+  RecordedPositions& positions_;
   std::vector<std::uint32_t> after_;  // Dependencies of the node being recorded.
 };
 
@@ -260,8 +260,8 @@ bool OnDevice::operator()(const ChildWork& work) const {
 }
 
 Error RecordNodes(Session& session, ContextConnection& connection, std::uint64_t graph,
-                  const std::vector<GraphNode*>& order, RecordedPlaces* places) {
-  return Recorder(session, connection, graph, places).Record(order, {});
+                  const std::vector<GraphNode*>& order, RecordedPositions* positions) {
+  return Recorder(session, connection, graph, positions).Record(order, {});
 }
 
 Renewal RenewalOf(const Work& before, const Work& after) {
@@ -277,11 +277,11 @@ Renewal RenewalOf(const Work& before, const Work& after) {
 }
 
 Error PostChange(Session& session, const StreamTarget& there, std::uint64_t exec,
-                 std::uint32_t place, const GraphNode& node) {
+                 std::uint32_t position, const GraphNode& node) {
   const auto to_node = [&](auto op) {
     op.stream = there.stream;
     op.exec = exec;
-    op.node = place;
+    op.node = position;
     return op;
   };
   ContextConnection& connection = *there.connection;

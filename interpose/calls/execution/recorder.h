@@ -41,12 +41,12 @@ class OnDevice {
 };
 
 // Positions of nodes in the driver's graph: their order of recording.
-using RecordedPlaces = std::unordered_map<const GraphNode*, std::uint32_t>;
+using RecordedPositions = std::unordered_map<const GraphNode*, std::uint32_t>;
 
 // Records nodes, in topological order, in the proxy's `graph`. Adds their positions to *places,
 // also those of nodes in child graphs.
 Error RecordNodes(Session& session, ContextConnection& connection, std::uint64_t graph,
-                  const std::vector<GraphNode*>& order, RecordedPlaces* places);
+                  const std::vector<GraphNode*>& order, RecordedPositions* positions);
 
 // Treatment of a recorded node after a change of its work.
 enum class Renewal {
@@ -55,9 +55,9 @@ enum class Renewal {
   kAllAnew,  // Recorded again: the driver cannot change it.
 };
 Renewal RenewalOf(const Work& before, const Work& after);
-// Changes the node at `place` of the instance `exec` to its new work, from the next launch in the
-// order of `there` on.
+// Changes the node at `position` of the instance `exec` to its new work, from the next launch in
+// the order of `there` on.
 Error PostChange(Session& session, const StreamTarget& there, std::uint64_t exec,
-                 std::uint32_t place, const GraphNode& node);
+                 std::uint32_t position, const GraphNode& node);
 
 }  // namespace cuspan

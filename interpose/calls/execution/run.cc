@@ -42,8 +42,8 @@ bool WaitInARow(const Nodes& order) {
 
 // Nodes depending on the same waits. In their own stream they hold up no others.
 struct Branch {
-  Nodes nodes;                     // Topological order.
-  std::set<const Branch*> behind;  // Branches its nodes depend on.
+  Nodes nodes;                              // Topological order.
+  std::set<const Branch*> needed_branches;  // Branches its nodes depend on.
 };
 
 // Numbers of the waits before a node. A node has all waits of its dependencies.
@@ -62,17 +62,17 @@ Branches BranchesOf(const Nodes& order) {
   for (GraphNode* const node : order) {
     WaitSet before;
     if (WaitsForValue(*node)) before.insert(waits++);
-    std::set<const Branch*> behind;
+    std::set<const Branch*> needed_branches;
     for (const GraphNode* dependency : node->dependencies) {
       const auto place = places.find(dependency);
       if (place == places.end()) continue;  // It is in another part.
       before.insert(place->second->first.begin(), place->second->first.end());
-      behind.insert(&place->second->second);
+      needed_branches.insert(&place->second->second);
     }
     const auto branch = branches.try_emplace(before).first;
     branch->second.nodes.push_back(node);
-    behind.erase(&branch->second);
-    branch->second.behind.merge(behind);
+    needed_branches.erase(&branch->second);
+    branch->second.needed_branches.merge(needed_branches);
     places[node] = branch;
   }
   return branches;
@@ -200,7 +200,7 @@ Error RunApart(RunStream& run_stream, const Branches& branches) {
     auto own = std::make_unique<RunStream>(run_stream.session, run_stream.target, true);
     CUSPAN_RETURN_IF_FAILED(own->MakeStream(run_stream.target.connection, &own->target));
     CUSPAN_RETURN_IF_FAILED(events.Order(run_stream.target, own->target));
-    for (const Branch* before : branch.behind) {
+    for (const Branch* before : branch.needed_branches) {
       const auto known = run_streams.find(before);
       if (known != run_streams.end())
         CUSPAN_RETURN_IF_FAILED(events.Order(known->second->target, own->target));

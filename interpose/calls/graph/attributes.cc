@@ -73,7 +73,7 @@ Error CopyNodeAttributes(CUgraphNode destination, CUgraphNode source) {
     return CUDA_SUCCESS;
   }));
   return WithKernel(destination, [&](KernelWork& work) -> Error {
-    work.TakeAttributes(from);
+    work.CopyAttributes(from);
     return CUDA_SUCCESS;
   });
 }

@@ -40,12 +40,12 @@ struct GraphNode {
   // Returns a copy of the bytes for the program, owned by the node and valid until the node is
   // destroyed. The program may change it and pass it back any number of times. Calls with the same
   // `index` and size return the same buffer.
-  void* Tell(std::size_t index, std::span<const std::byte> bytes);
+  void* Expose(std::size_t index, std::span<const std::byte> bytes);
   // Same for a list of pointers to the kernel's arguments.
-  void** TellArguments(const KernelWork& kernel);
+  void** ExposeArguments(const KernelWork& kernel);
 
  private:
-  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<std::byte[]>> told_;
+  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<std::byte[]>> exposed_;
 };
 
 struct Graph {
@@ -75,7 +75,7 @@ struct GraphExec {
   std::shared_ptr<Graph> graph;
   std::vector<GraphPart> parts;
   bool launched = false;                  // Since `parts` was rebuilt.
-  bool given = false;                     // Recording on the device was tried.
+  bool recorded = false;                  // Recording on the device was tried.
   std::vector<const GraphNode*> changed;  // Nodes with new work not sent yet.
   std::uint64_t registry_version = 0;     // Registry version at the last check of its kernels.
   MemoryLeft left;                        // Left by each launch.
@@ -85,7 +85,7 @@ struct GraphExec {
   // Stream of the last launch; launches of one exec do not overlap.
   StreamTarget last CUSPAN_GUARDED_BY(launching);
   // Event after it, if it was in a thread's default stream.
-  std::uint64_t behind CUSPAN_GUARDED_BY(launching) = 0;
+  std::uint64_t end_event CUSPAN_GUARDED_BY(launching) = 0;
 };
 
 // A node and its graph; both null if unknown.

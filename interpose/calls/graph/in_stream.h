@@ -18,7 +18,7 @@ Error OnStream(CUstream stream, DefaultStream meaning, Body&& body) {
       CUSPAN_RETURN_IF_FAILED(RefuseCapture(session, target));
     }
     CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.connection->TakePostedFailure();
+    return target.connection->ConsumePostedFailure();
   });
 }
 
@@ -44,7 +44,7 @@ Error InStream(CUstream stream, DefaultStream meaning, Body&& body, Describe&& m
       if (captured) return CUDA_SUCCESS;
     }
     CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.connection->TakePostedFailure();
+    return target.connection->ConsumePostedFailure();
   });
 }
 
@@ -72,7 +72,7 @@ Error EventInStream(CUevent event, CUstream stream, unsigned flags, DefaultStrea
     if (captured) return CUDA_SUCCESS;
     if (is_external) return CUDA_ERROR_ILLEGAL_STATE;
     CUSPAN_RETURN_IF_FAILED(body(session, target));
-    return target.connection->TakePostedFailure();
+    return target.connection->ConsumePostedFailure();
   });
 }
 

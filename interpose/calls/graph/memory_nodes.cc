@@ -48,7 +48,7 @@ void FreeAll(Session& session, const std::vector<std::uint64_t>& addresses) {
 }
 
 // Memory of a graph, with its allocations and frees.
-struct Turns {
+struct BlockUse {
   std::shared_ptr<GraphMemory> memory;
   unsigned allocated = 0;
   unsigned freed = 0;
@@ -56,33 +56,33 @@ struct Turns {
 };
 
 // Indexed by address.
-using TurnsByAddress = std::map<std::uint64_t, Turns>;
+using BlockUses = std::map<std::uint64_t, BlockUse>;
 
-void AddTurns(const Graph& graph, bool with_children, TurnsByAddress* turns) {
+void AddBlockUses(const Graph& graph, bool with_children, BlockUses* block_uses) {
   for (const auto& node : graph.nodes) {
     if (const auto* const allocate = std::get_if<AllocateWork>(&node->work)) {
-      Turns& of_memory = (*turns)[allocate->memory->address];
+      BlockUse& of_memory = (*block_uses)[allocate->memory->address];
       of_memory.memory = allocate->memory;
       ++of_memory.allocated;
     } else if (const auto* const free = std::get_if<FreeWork>(&node->work)) {
-      Turns& of_memory = (*turns)[NumberOf(free->memory)];
+      BlockUse& of_memory = (*block_uses)[NumberOf(free->memory)];
       ++of_memory.freed;
       of_memory.last_free = node.get();
     } else if (const auto* const child = std::get_if<ChildWork>(&node->work);
                child != nullptr && with_children) {
-      AddTurns(*child->graph, true, turns);
+      AddBlockUses(*child->graph, true, block_uses);
     }
   }
 }
 
-TurnsByAddress TurnsOf(const Graph& graph) {
-  TurnsByAddress turns;
-  AddTurns(graph, false, &turns);
-  return turns;
+BlockUses BlockUsesOf(const Graph& graph) {
+  BlockUses block_uses;
+  AddBlockUses(graph, false, &block_uses);
+  return block_uses;
 }
 
 // Maximum preceding nodes examined for a new node, nearest first: graphs may be very large.
-constexpr std::size_t kMaxLookedAt = 4096;
+constexpr std::size_t kMaxExamined = 4096;
 
 // Returns the smallest sufficient memory of the graph, no longer used when the node runs; or null.
 // So a graph needs no more memory than in use at a time, even with many allocations. Addresses
@@ -90,17 +90,17 @@ constexpr std::size_t kMaxLookedAt = 4096;
 // if its last free precedes the new node.
 std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::uint64_t bytes) {
   std::unordered_map<const GraphNode*, std::shared_ptr<GraphMemory>> free_behind;
-  for (const auto& [address, turns] : TurnsOf(*place.graph)) {
-    if (turns.memory != nullptr && turns.freed == turns.allocated &&
-        turns.memory->device == device && turns.memory->bytes >= bytes) {
-      free_behind[turns.last_free] = turns.memory;
+  for (const auto& [address, block_uses] : BlockUsesOf(*place.graph)) {
+    if (block_uses.memory != nullptr && block_uses.freed == block_uses.allocated &&
+        block_uses.memory->device == device && block_uses.memory->bytes >= bytes) {
+      free_behind[block_uses.last_free] = block_uses.memory;
     }
   }
   if (free_behind.empty()) return nullptr;
   std::shared_ptr<GraphMemory> best;
   std::unordered_set<const GraphNode*> seen(place.dependencies.begin(), place.dependencies.end());
   std::vector<const GraphNode*> open(seen.begin(), seen.end());
-  for (std::size_t i = 0; i < std::min(open.size(), kMaxLookedAt); ++i) {
+  for (std::size_t i = 0; i < std::min(open.size(), kMaxExamined); ++i) {
     const auto found = free_behind.find(open[i]);
     if (found != free_behind.end() && (best == nullptr || found->second->bytes < best->bytes))
       best = found->second;
@@ -136,13 +136,13 @@ Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* param
 Error DescribeFree(const NewNode& place, void* memory, Work* work) {
   if (place.graph->child) return CUDA_ERROR_NOT_SUPPORTED;
   CUSPAN_RETURN_IF_FAILED(WithSession([&](Session& session) -> Error {
-    return session.graph_blocks().IsOfGraph(NumberOf(memory)) ? CUDA_SUCCESS
-                                                              : CUDA_ERROR_INVALID_VALUE;
+    return session.graph_blocks().BelongsToGraph(NumberOf(memory)) ? CUDA_SUCCESS
+                                                                   : CUDA_ERROR_INVALID_VALUE;
   }));
   // One free per allocation; one free for memory of another graph.
-  const auto turns = TurnsOf(*place.graph);
-  const auto known = turns.find(NumberOf(memory));
-  if (known != turns.end() && known->second.freed >= std::max(known->second.allocated, 1U))
+  const auto block_uses = BlockUsesOf(*place.graph);
+  const auto known = block_uses.find(NumberOf(memory));
+  if (known != block_uses.end() && known->second.freed >= std::max(known->second.allocated, 1U))
     return CUDA_ERROR_INVALID_VALUE;
   *work = FreeWork{memory};
   return CUDA_SUCCESS;
@@ -158,10 +158,10 @@ bool HasMemoryNodes(const Graph& graph) {
 }
 
 MemoryLeft LeftByLaunch(const Graph& graph) {
-  TurnsByAddress turns;
-  AddTurns(graph, true, &turns);
+  BlockUses block_uses;
+  AddBlockUses(graph, true, &block_uses);
   MemoryLeft left;
-  for (const auto& [address, of_memory] : turns) {
+  for (const auto& [address, of_memory] : block_uses) {
     if (of_memory.allocated > of_memory.freed) left.allocated.push_back(of_memory.memory);
     if (of_memory.allocated < of_memory.freed) left.freed.push_back(address);
   }
@@ -175,7 +175,7 @@ Error HandOver(Session& session, const MemoryLeft& left, bool again) {
   for (const std::uint64_t address : left.freed)
     if (!blocks.IsHanded(address)) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& memory : left.allocated) blocks.Hand(memory->address, memory);
-  for (const std::uint64_t address : left.freed) CUSPAN_RETURN_IF_FAILED(blocks.TakeBack(address));
+  for (const std::uint64_t address : left.freed) CUSPAN_RETURN_IF_FAILED(blocks.Reclaim(address));
   return CUDA_SUCCESS;
 }
 
@@ -225,7 +225,7 @@ Error TrimGraphMemory(int device) {
     if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
     std::shared_ptr<ContextConnection> connection;
     CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &connection));
-    FreeAll(session, session.graph_blocks().TakeEnded(*connection));
+    FreeAll(session, session.graph_blocks().ExtractEnded(*connection));
     return CUDA_SUCCESS;
   });
 }

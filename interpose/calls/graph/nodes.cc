@@ -124,25 +124,25 @@ Error ReplaceWork(GraphNode& node, Work work) {
   if (node.work.index() != work.index()) return CUDA_ERROR_INVALID_VALUE;
   // Attributes are set separately.
   if (auto* const kernel = std::get_if<KernelWork>(&work))
-    kernel->TakeAttributes(std::get<KernelWork>(node.work));
+    kernel->CopyAttributes(std::get<KernelWork>(node.work));
   node.work = std::move(work);
   return CUDA_SUCCESS;
 }
 
-void* GraphNode::Tell(std::size_t index, std::span<const std::byte> bytes) {
-  std::unique_ptr<std::byte[]>& place = told_[{index, bytes.size()}];
+void* GraphNode::Expose(std::size_t index, std::span<const std::byte> bytes) {
+  std::unique_ptr<std::byte[]>& place = exposed_[{index, bytes.size()}];
   if (place == nullptr) place = std::make_unique<std::byte[]>(bytes.size());
   std::copy(bytes.begin(), bytes.end(), place.get());
   return place.get();
 }
 
-void** GraphNode::TellArguments(const KernelWork& kernel) {
+void** GraphNode::ExposeArguments(const KernelWork& kernel) {
   std::vector<void*> pointers;
   for (std::size_t i = 0; i < kernel.arguments.size(); ++i)
-    pointers.push_back(Tell(i, kernel.arguments[i]));
+    pointers.push_back(Expose(i, kernel.arguments[i]));
   // Index after those of the arguments.
   return static_cast<void**>(
-      Tell(kernel.arguments.size(), std::as_bytes(std::span<void* const>(pointers))));
+      Expose(kernel.arguments.size(), std::as_bytes(std::span<void* const>(pointers))));
 }
 
 Error SetNode(CUgraphNode node, Work work) {

@@ -57,7 +57,7 @@ Error DescribeEvent(CUevent event, Work* work) {
 // Calls use(GraphNode&, const Kind&) for a node of this kind. `out`: the program's pointer to the
 // result; must not be null.
 template <typename Kind, typename Use>
-Error AboutWork(CUgraphNode node, const void* out, Use&& use) {
+Error WithWork(CUgraphNode node, const void* out, Use&& use) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
     auto* const work = std::get_if<Kind>(&place.node->work);

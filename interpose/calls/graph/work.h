@@ -24,7 +24,7 @@ struct KernelWork {
   std::vector<std::vector<std::byte>> arguments;
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> hints;  // Attributes stored, not used.
 
-  void TakeAttributes(const KernelWork& other) {
+  void CopyAttributes(const KernelWork& other) {
     cooperative = other.cooperative;
     cluster = other.cluster;
     hints = other.hints;

@@ -36,14 +36,14 @@ class Context : public std::enable_shared_from_this<Context> {
   // State, read without a lock: CUDA_SUCCESS with a usable generation, the sticky error of a lost
   // device, CUDA_ERROR_CONTEXT_IS_DESTROYED without a generation.
   CUresult state() const {
-    return static_cast<CUresult>(life_.load(std::memory_order_acquire) & 0xffff'ffff);
+    return static_cast<CUresult>(generation_.load(std::memory_order_acquire) & 0xffff'ffff);
   }
   // Number of the current generation, ContextConnection::number(); 0: none.
-  std::uint64_t life() const { return life_.load(std::memory_order_acquire) >> 32; }
-  // Records `result` as the failure of the generation `life`, if it is current and healthy.
-  void Fail(std::uint64_t life, CUresult result) {
-    std::uint64_t healthy = LifeOf(life, CUDA_SUCCESS);
-    life_.compare_exchange_strong(healthy, LifeOf(life, result));
+  std::uint64_t generation() const { return generation_.load(std::memory_order_acquire) >> 32; }
+  // Records `result` as the failure of the generation `generation`, if it is current and healthy.
+  void Fail(std::uint64_t generation, CUresult result) {
+    std::uint64_t healthy = GenerationOf(generation, CUDA_SUCCESS);
+    generation_.compare_exchange_strong(healthy, GenerationOf(generation, result));
   }
 
   // Number of retains of a primary context by the program without a matching release.
@@ -58,11 +58,11 @@ class Context : public std::enable_shared_from_this<Context> {
   friend class Devices;
   const Kind kind_;
   // 32 bits suffice for generations: each one starts a proxy.
-  static constexpr std::uint64_t LifeOf(std::uint64_t life, CUresult result) {
-    return life << 32 | static_cast<std::uint32_t>(result);
+  static constexpr std::uint64_t GenerationOf(std::uint64_t generation, CUresult result) {
+    return generation << 32 | static_cast<std::uint32_t>(result);
   }
   std::atomic<bool> destroyed_{false};
-  std::atomic<std::uint64_t> life_{LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)};
+  std::atomic<std::uint64_t> generation_{GenerationOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)};
   const std::uint64_t number_;
   const int device_;
   Mutex opening_;  // Held while a generation begins or ends.

@@ -19,8 +19,8 @@ std::size_t EntryOfKey(std::uint64_t key) {
   return key * 0x9E3779B97F4A7C15 >> (64 - std::countr_zero(kEntries));
 }
 template <typename Entry, std::size_t kEntries>
-Entry& PlaceOf(std::array<Entry, kEntries>& places, std::uint64_t key) {
-  return places[EntryOfKey<kEntries>(key)];
+Entry& SlotOf(std::array<Entry, kEntries>& slots, std::uint64_t key) {
+  return slots[EntryOfKey<kEntries>(key)];
 }
 
 // Values by key. Each key maps to one of `kEntries` slots; a slot keeps its latest value. The

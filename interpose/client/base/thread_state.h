@@ -44,10 +44,10 @@ struct ThreadState {
     int error;
   };
   std::vector<LastError> last_errors;
-  // True if a call has reported a lost device to this thread. launches_unheard: launches on a lost
-  // device answered with success before this report, see AnswerUnlessLost.
-  bool heard_of_loss = false;
-  int launches_unheard = 0;
+  // True if a call has reported a lost device to this thread. launches_since_loss: launches on a
+  // lost device answered with success before this report, see AnswerUnlessLost.
+  bool loss_reported = false;
+  int launches_since_loss = 0;
   // Names this thread to the proxies, for returning failures of posted ops to it.
   std::uint32_t number;
   std::vector<CallConfiguration> configurations;

@@ -12,46 +12,46 @@ class AnswerWatch {
  public:
   static constexpr unsigned kPollsPerSecond = 4;  // Rate of the caller's calls.
   static constexpr unsigned kAskAfterSeconds = 5;
-  static constexpr unsigned kTellAfterSeconds = 10;
+  static constexpr unsigned kReportAfterSeconds = 10;
 
-  enum class Step { kNothing, kAsk, kTellSilent, kTellBack };
+  enum class Step { kNothing, kAsk, kReportSilent, kReportBack };
 
-  // Returns the next action. `heard` changes with every message from the proxy, `taken` when the
+  // Returns the next action. `received` changes with every message from the proxy, `taken` when the
   // other side consumes from the channel.
-  Step Look(bool waited_for, std::uint64_t heard, std::uint64_t taken) {
-    const bool lives = heard != heard_;
+  Step Poll(bool waited_for, std::uint64_t received, std::uint64_t taken) {
+    const bool lives = received != received_;
     const bool takes = taken != taken_;
-    heard_ = heard;
+    received_ = received;
     taken_ = taken;
     if (lives || !waited_for) {
       silent_ = 0;
       asked_ = false;
     }
-    if (lives && told_) {
-      told_ = false;
-      return Step::kTellBack;
+    if (lives && reported_) {
+      reported_ = false;
+      return Step::kReportBack;
     }
-    if (lives || !waited_for || told_) return Step::kNothing;
+    if (lives || !waited_for || reported_) return Step::kNothing;
     ++silent_;
     if (silent_ < kAsk) return Step::kNothing;
     // If the channel has no room for the question, progress of the other side counts as an answer.
     if (!asked_ && takes) silent_ = kAsk;
-    if (silent_ < kTell) return asked_ ? Step::kNothing : Step::kAsk;
-    told_ = true;
-    return Step::kTellSilent;
+    if (silent_ < kReport) return asked_ ? Step::kNothing : Step::kAsk;
+    reported_ = true;
+    return Step::kReportSilent;
   }
   // Confirms a posted question; without it, the next call returns kAsk again.
   void Asked() { asked_ = true; }
 
  private:
   static constexpr unsigned kAsk = kAskAfterSeconds * kPollsPerSecond;
-  static constexpr unsigned kTell = kTellAfterSeconds * kPollsPerSecond;
+  static constexpr unsigned kReport = kReportAfterSeconds * kPollsPerSecond;
 
-  std::uint64_t heard_ = 0;
+  std::uint64_t received_ = 0;
   std::uint64_t taken_ = 0;
   unsigned silent_ = 0;  // Consecutive calls with threads waiting and no message.
   bool asked_ = false;   // True if asked during these.
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace cuspan

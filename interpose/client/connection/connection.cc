@@ -124,19 +124,19 @@ std::string Connection::WhySilent(pid_t agent) const {
       place_.process);
 }
 
-void Connection::LookForAnswers(pid_t agent) {
+void Connection::PollAnswers(pid_t agent) {
   const bool waited_for = fault() == CUDA_SUCCESS && channel_->waited_for();
-  switch (answers_.Look(waited_for, receiver_.heard(), channel_->taken())) {
+  switch (answers_.Poll(waited_for, receiver_.received(), channel_->taken())) {
     case AnswerWatch::Step::kNothing:
       return;
     case AnswerWatch::Step::kAsk:
       if (receiver_.TryPost(AskAlive{})) answers_.Asked();
       return;
-    case AnswerWatch::Step::kTellSilent:
+    case AnswerWatch::Step::kReportSilent:
       LogWarn("device {} ({}) has not answered for {} s: {}", device(), place_.name,
-              AnswerWatch::kTellAfterSeconds, WhySilent(agent));
+              AnswerWatch::kReportAfterSeconds, WhySilent(agent));
       return;
-    case AnswerWatch::Step::kTellBack:
+    case AnswerWatch::Step::kReportBack:
       LogWarn("device {} ({}) answers again", device(), place_.name);
       return;
   }

@@ -180,7 +180,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Sticky error of a lost device; CUDA_SUCCESS before the loss.
   CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
   // Returns the failure of an op posted by this thread earlier, once.
-  CUresult TakePostedFailure() { return failures_.Take(ThisThread().number); }
+  CUresult ConsumePostedFailure() { return failures_.Consume(ThisThread().number); }
   // Ends all waits; later calls return `result`.
   void Fail(CUresult result) { Fail(result, nullptr); }
   // Returns a sentence naming the lost device and the reason, for a log and for Lose.
@@ -190,7 +190,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Warns if a proxy does not answer a waiting thread. Called by the receiver thread,
   // AnswerWatch::kPollsPerSecond times a second. `agent`: process of this node's agent; 0: unknown.
-  void LookForAnswers(pid_t agent);
+  void PollAnswers(pid_t agent);
 
   // Waits on `changed` with `lock` until over() is true. After kLongWait, it calls OnLongWait once
   // to report a possible reason for an endless wait.
@@ -208,7 +208,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  protected:
   // Handlers of messages, called by the receiving thread; they must not block.
   virtual void OnEvent(const EventReached& reached) = 0;
-  virtual void OnCommunicator(const CommunicatorNotice& told) = 0;
+  virtual void OnCommunicator(const CommunicatorNotice& notice) = 0;
   // Handles the completion on the device of everything posted up to `sequence`. Threads: any.
   virtual void OnCompleted(std::uint64_t sequence) = 0;
   // Highest sequence passed to OnCompleted.

@@ -52,7 +52,7 @@ void CopyThreads::Run(std::function<void()> task) {
   }
   if (task != nullptr) return task();
   // A thread checks once more with the mutex before it sleeps.
-  if (looking_.load() < waiting) arrived_.notify_one();
+  if (polling_.load() < waiting) arrived_.notify_one();
 }
 
 void CopyThreads::Loop() {
@@ -60,10 +60,10 @@ void CopyThreads::Loop() {
   for (;;) {
     // Polls first: pieces of one copy follow each other faster than a thread wakes up.
     const auto end = std::chrono::steady_clock::now() + look;
-    looking_.fetch_add(1);
+    polling_.fetch_add(1);
     while (waiting_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end)
       __builtin_ia32_pause();
-    looking_.fetch_sub(1);
+    polling_.fetch_sub(1);
     std::function<void()> task;
     {
       MutexLock lock(mutex_);

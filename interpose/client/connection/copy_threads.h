@@ -32,7 +32,7 @@ class CopyThreads {
 
   const unsigned count_;
   std::atomic<std::size_t> waiting_{0};
-  std::atomic<std::size_t> looking_{0};  // Polling threads: they need no wake-up.
+  std::atomic<std::size_t> polling_{0};  // Polling threads: they need no wake-up.
   Mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);

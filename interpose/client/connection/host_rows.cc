@@ -52,7 +52,7 @@ void ForEachRun(const HostRows& rows, std::uint64_t offset, std::uint64_t bytes,
   });
 }
 
-std::uint64_t PlaceOf(const HostRows& rows, std::uint64_t packed) {
+std::uint64_t OffsetOf(const HostRows& rows, std::uint64_t packed) {
   if (rows.extent.width == 0) return packed;
   const std::uint64_t row = packed / rows.extent.width;
   const std::uint64_t line = row / rows.extent.rows * rows.plane_rows + row % rows.extent.rows;
@@ -64,7 +64,7 @@ std::uint64_t PlaceOf(const HostRows& rows, std::uint64_t packed) {
 HostSpan SpanOf(const HostRows& rows, const std::byte* base, std::uint64_t offset,
                 std::uint64_t bytes) {
   const auto start = reinterpret_cast<std::uintptr_t>(base);
-  return {start + PlaceOf(rows, offset), start + PlaceOf(rows, offset + bytes - 1) + 1};
+  return {start + OffsetOf(rows, offset), start + OffsetOf(rows, offset + bytes - 1) + 1};
 }
 
 void PackRows(const HostRows& rows, const std::byte* base, std::uint64_t offset,

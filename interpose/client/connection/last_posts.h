@@ -13,7 +13,7 @@ class LastPosts {
  public:
   void Note(std::uint64_t stream, std::uint64_t sequence) {
     if (stream <= 2) return;  // The proxy is asked about default streams.
-    std::atomic<std::uint64_t>& last = slots_[PlaceOf(stream)].sequence;
+    std::atomic<std::uint64_t>& last = slots_[SlotOf(stream)].sequence;
     std::uint64_t known = last.load(std::memory_order_relaxed);
     while (known < sequence &&
            !last.compare_exchange_weak(known, sequence, std::memory_order_release)) {
@@ -21,19 +21,19 @@ class LastPosts {
   }
   // Sequence of the last op posted to a stream created by the program, or a higher one.
   std::uint64_t Of(std::uint64_t stream) const {
-    return slots_[PlaceOf(stream)].sequence.load(std::memory_order_acquire);
+    return slots_[SlotOf(stream)].sequence.load(std::memory_order_acquire);
   }
 
  private:
   // Several streams may share a slot.
-  static constexpr unsigned kPlaceBits = 5;
-  static std::size_t PlaceOf(std::uint64_t stream) {
-    return stream * 0x9E3779B97F4A7C15 >> (64 - kPlaceBits);  // Fibonacci hashing.
+  static constexpr unsigned kSlotBits = 5;
+  static std::size_t SlotOf(std::uint64_t stream) {
+    return stream * 0x9E3779B97F4A7C15 >> (64 - kSlotBits);  // Fibonacci hashing.
   }
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> sequence = 0;
   };
-  std::array<Slot, std::size_t{1} << kPlaceBits> slots_;
+  std::array<Slot, std::size_t{1} << kSlotBits> slots_;
 };
 
 }  // namespace cuspan

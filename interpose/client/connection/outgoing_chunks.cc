@@ -27,7 +27,7 @@ struct Shared {
       : channel(channel), bytes(bytes), next(begin), end(end) {}
 
   // Returns the next piece, without a slot; nothing if all are taken.
-  std::optional<Chunk> TakePiece() {
+  std::optional<Chunk> NextPiece() {
     Chunk chunk;
     chunk.transfer = bytes.transfer;
     chunk.offset = next.load(std::memory_order_relaxed);
@@ -47,11 +47,11 @@ struct Shared {
         if (working.fetch_sub(1) > kWhoStay) return;
         working.fetch_add(1);
       }
-      std::optional<Chunk> piece = TakePiece();
+      std::optional<Chunk> piece = NextPiece();
       if (!piece) return;
-      std::optional<std::uint32_t> slot = channel.TryTakeSlot();
+      std::optional<std::uint32_t> slot = channel.TryAcquireSlot();
       waits = slot ? 0 : waits + 1;
-      if (!slot) slot = channel.TakeSlot();
+      if (!slot) slot = channel.AcquireSlot();
       if (!slot) {
         failed.store(true, std::memory_order_relaxed);
         return;

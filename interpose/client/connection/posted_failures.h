@@ -20,7 +20,7 @@ class PostedFailures {
     any_.store(true, std::memory_order_release);
   }
   // Returns the thread's first failure, once; CUDA_SUCCESS if there was no failure.
-  CUresult Take(std::uint32_t thread) {
+  CUresult Consume(std::uint32_t thread) {
     if (!any_.load(std::memory_order_acquire)) [[likely]]
       return CUDA_SUCCESS;
     const MutexLock lock(mutex_);

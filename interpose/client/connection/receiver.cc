@@ -47,7 +47,7 @@ bool Receiver::ReceiveSome() {
     channel_.Pop();
     ShowEvents();
   }
-  if (any) heard_.fetch_add(1, std::memory_order_relaxed);
+  if (any) received_.fetch_add(1, std::memory_order_relaxed);
   ShowEvents();  // Events with chunks stored meanwhile.
   PostDeferred();
   if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
@@ -63,9 +63,9 @@ bool Receiver::ReceiveSome() {
 bool Receiver::HandleFrame(const Frame& frame) {
   switch (frame.op()) {
     case Op::kTransferClearToSend: {
-      TransferClearToSend wanted;
-      if (!DecodeFrom(frame.payload, wanted)) return false;
-      connection_.transfers_.OnClearToSend(wanted.transfer, wanted.chunks);
+      TransferClearToSend clear_to_send;
+      if (!DecodeFrom(frame.payload, clear_to_send)) return false;
+      connection_.transfers_.OnClearToSend(clear_to_send.transfer, clear_to_send.chunks);
       return true;
     }
     case Op::kChunk: {
@@ -96,9 +96,9 @@ bool Receiver::HandleFrame(const Frame& frame) {
       return true;
     }
     case Op::kCommunicatorNotice: {
-      CommunicatorNotice told;
-      if (!DecodeFrom(frame.payload, told)) return false;
-      connection_.OnCommunicator(told);
+      CommunicatorNotice notice;
+      if (!DecodeFrom(frame.payload, notice)) return false;
+      connection_.OnCommunicator(notice);
       return true;
     }
     case Op::kPostedFailure:

@@ -67,7 +67,7 @@ class Receiver {
   void ShowStored();
   void TryShowStored();
   // Changes when messages have arrived.
-  std::uint64_t heard() const { return heard_.load(std::memory_order_relaxed); }
+  std::uint64_t received() const { return received_.load(std::memory_order_relaxed); }
   // Posts if there is room now.
   template <typename T>
   bool TryPost(const T& message) {
@@ -91,7 +91,7 @@ class Receiver {
   Connection& connection_;
   Channel& channel_;
   const WaitStages stages_ = WaitStages::ForThisMachine();
-  std::atomic<std::uint64_t> heard_{0};
+  std::atomic<std::uint64_t> received_{0};
   std::atomic<bool> broken_{false};  // The proxy violated the protocol.
   // Written constantly while the receiver thread polls: on separate cache lines.
   alignas(64) Mutex receiving_;   // Held by the receiving thread.

@@ -55,7 +55,7 @@ bool Transfers::Idle() {
 bool Transfers::MaySend(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
   const auto known = outgoing_.find(transfer);
-  return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
+  return failed_ != CUDA_SUCCESS || known == outgoing_.end() || IsClearToSend(known->second);
 }
 
 CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
@@ -65,7 +65,7 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
     // Ends when the proxy requests or refuses the bytes, or with FailAll.
     may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto known = outgoing_.find(transfer);
-      return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
+      return failed_ != CUDA_SUCCESS || known == outgoing_.end() || IsClearToSend(known->second);
     });
     const bool refused = outgoing_.erase(transfer) == 0;
     if (failed_ != CUDA_SUCCESS) return failed_;
@@ -121,7 +121,7 @@ void Transfers::SenderLoop() {
     // Idle: ends with a transfer to send, or with this object.
     may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto is_ready = [&](const auto& entry) {
-        return entry.second.by_sender && Wanted(entry.second);
+        return entry.second.by_sender && IsClearToSend(entry.second);
       };
       const auto next = outgoing_.upper_bound(last);
       ready = std::find_if(next, outgoing_.end(), is_ready);
@@ -176,7 +176,7 @@ void Transfers::OnClearToSend(std::uint64_t transfer, std::uint64_t chunks) {
     const MutexLock lock(mutex_);
     const auto known = outgoing_.find(transfer);
     if (known == outgoing_.end()) return;
-    known->second.wanted = chunks;
+    known->second.clear_to_send = chunks;
     if (!Stored(chunks)) send_awaits_stored_.insert(chunks);
   }
   may_send_.notify_all();
@@ -284,7 +284,7 @@ void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
     Complete(*incoming);
     if (piece.waited) storing_kept_ = false;
     Done(piece);
-    more = TakeKept(&incoming, &piece);
+    more = PopKept(&incoming, &piece);
   }
 }
 
@@ -294,12 +294,12 @@ void Transfers::Skip(const Piece& piece) {
   {
     const MutexLock lock(mutex_);
     Done(piece);
-    if (!TakeKept(&incoming, &next)) return;
+    if (!PopKept(&incoming, &next)) return;
   }
   Store(std::move(incoming), std::move(next));
 }
 
-bool Transfers::TakeKept(std::shared_ptr<Incoming>* incoming, Piece* piece) {
+bool Transfers::PopKept(std::shared_ptr<Incoming>* incoming, Piece* piece) {
   for (;;) {
     auto next = kept_.extract(stored_chunks_.load(std::memory_order_relaxed));
     if (next.empty()) return false;

@@ -101,14 +101,14 @@ class Transfers {
     const std::byte* source = nullptr;
     std::uint64_t bytes = 0;
     HostRows rows;
-    std::optional<std::uint64_t> wanted;  // Clear to send at this number of stored chunks.
+    std::optional<std::uint64_t> clear_to_send;  // Clear to send at this number of stored chunks.
     bool by_sender = false;
     std::uint64_t sent = 0;
   };
 
   void SenderLoop();
-  bool Wanted(const Outgoing& outgoing) const {
-    return outgoing.wanted && Stored(*outgoing.wanted);
+  bool IsClearToSend(const Outgoing& outgoing) const {
+    return outgoing.clear_to_send && Stored(*outgoing.clear_to_send);
   }
   // Sends the next part of it; true if this was the last. Called without the mutex.
   bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
@@ -141,7 +141,7 @@ class Transfers {
   // Counts the chunk as stored or dropped.
   void Done(const Piece& piece) CUSPAN_REQUIRES(mutex_);
   // Takes the next kept piece, if it may be stored now and its transfer has not failed.
-  bool TakeKept(std::shared_ptr<Incoming>* incoming, Piece* piece) CUSPAN_REQUIRES(mutex_);
+  bool PopKept(std::shared_ptr<Incoming>* incoming, Piece* piece) CUSPAN_REQUIRES(mutex_);
   // Ends a transfer: no more chunks of it will come.
   void EndIncoming(Incoming& incoming, CUresult result) CUSPAN_REQUIRES(mutex_);
   // Completes it if it has ended and no chunk is being copied.

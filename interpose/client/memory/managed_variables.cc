@@ -120,11 +120,11 @@ CUresult ManagedVariables::Loaded(Connection& connection, const FatbinRecord& fa
 CUresult ManagedVariables::BeforeLaunch(Connection& connection) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
-  const std::vector<Quiet> others = OthersThatRan(connection);
+  const std::vector<DeviceThatRan> others = OthersThatRan(connection);
   if (!others.empty()) {
     // Their work may wait for a function of the program, and its thread needs this mutex as well.
     lock.unlock();
-    for (const Quiet& other : others)
+    for (const DeviceThatRan& other : others)
       // A lost one has no updates.
       static_cast<void>(other.connection->CallAndStore(DeviceSynchronize{}));
     lock.lock();
@@ -136,9 +136,10 @@ CUresult ManagedVariables::BeforeLaunch(Connection& connection) {
         here = &place;
         continue;
       }
-      const auto other = std::find_if(others.begin(), others.end(), [&](const Quiet& quiet) {
-        return quiet.connection->number() == place.number;
-      });
+      const auto other =
+          std::find_if(others.begin(), others.end(), [&](const DeviceThatRan& ran_device) {
+            return ran_device.connection->number() == place.number;
+          });
       if (!place.ran || other == others.end() || other->connection->fault() != CUDA_SUCCESS)
         continue;
       if (const CUresult result = Pull(variable, place, *other->connection); result != CUDA_SUCCESS)
@@ -179,13 +180,15 @@ CUresult ManagedVariables::Push(Variable& variable, Copy& place, Connection& con
   return CUDA_SUCCESS;
 }
 
-std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Connection& connection) {
-  std::vector<Quiet> others;
+std::vector<ManagedVariables::DeviceThatRan> ManagedVariables::OthersThatRan(
+    const Connection& connection) {
+  std::vector<DeviceThatRan> others;
   for (const Variable& variable : variables_) {
     for (const Copy& place : variable.places) {
-      const bool known = std::any_of(others.begin(), others.end(), [&](const Quiet& quiet) {
-        return quiet.connection->number() == place.number;
-      });
+      const bool known =
+          std::any_of(others.begin(), others.end(), [&](const DeviceThatRan& ran_device) {
+            return ran_device.connection->number() == place.number;
+          });
       if (!place.ran || known || place.number == connection.number()) continue;
       if (auto other = place.connection.lock())
         others.push_back({std::move(other), launches_[place.number]});
@@ -204,16 +207,17 @@ void ManagedVariables::AfterLaunch(Connection& connection) {
 }
 
 CUresult ManagedVariables::Pull(Variable& variable, Copy& place, Connection& connection) {
-  std::vector<std::byte> news(variable.bytes);
-  if (const CUresult result = Read(connection, place.address, &news); result != CUDA_SUCCESS)
+  std::vector<std::byte> contents(variable.bytes);
+  if (const CUresult result = Read(connection, place.address, &contents); result != CUDA_SUCCESS)
     return result;
   std::byte* const bytes = Pointer(variable.address);
-  if (place.last.size() == news.size() &&
-      std::memcmp(place.last.data(), news.data(), news.size()) == 0)
+  if (place.last.size() == contents.size() &&
+      std::memcmp(place.last.data(), contents.data(), contents.size()) == 0)
     return CUDA_SUCCESS;
-  for (std::size_t i = 0; i < news.size(); ++i)
-    if (place.last.size() != news.size() || news[i] != place.last[i]) bytes[i] = news[i];
-  place.last = std::move(news);
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    if (place.last.size() != contents.size() || contents[i] != place.last[i])
+      bytes[i] = contents[i];
+  place.last = std::move(contents);
   for (Copy& other : variable.places) other.check = true;
   return CUDA_SUCCESS;
 }

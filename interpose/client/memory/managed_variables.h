@@ -66,11 +66,11 @@ class ManagedVariables {
     std::list<Copy> places;
   };
   // Another device with possible kernel writes, and its number of launches.
-  struct Quiet {
+  struct DeviceThatRan {
     std::shared_ptr<Connection> connection;
     std::uint64_t launches;
   };
-  std::vector<Quiet> OthersThatRan(const Connection& connection) CUSPAN_REQUIRES(mutex_);
+  std::vector<DeviceThatRan> OthersThatRan(const Connection& connection) CUSPAN_REQUIRES(mutex_);
   Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record) CUSPAN_REQUIRES(mutex_);
   static bool Has(const Variable& variable, const Connection& connection);
   // Returns true if kernels of the device have the variable at `address` from now on.

@@ -17,8 +17,8 @@ void MemoryAdvice::ForRange(std::uint64_t address, std::uint64_t bytes, Use&& us
 }
 
 void MemoryAdvice::Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice,
-                          const Location& place) {
-  const int device = place.type == CU_MEM_LOCATION_TYPE_DEVICE ? place.id : CU_DEVICE_CPU;
+                          const Location& location) {
+  const int device = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
   const MutexLock lock(mutex_);
   ForRange(address, bytes, [&](Entry& entry) {
     switch (advice) {
@@ -27,7 +27,7 @@ void MemoryAdvice::Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advi
         entry.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
         break;
       case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-        entry.preferred = place;
+        entry.preferred = location;
         break;
       case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
         entry.preferred = {};
@@ -44,9 +44,10 @@ void MemoryAdvice::Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advi
   });
 }
 
-void MemoryAdvice::Prefetched(std::uint64_t address, std::uint64_t bytes, const Location& place) {
+void MemoryAdvice::Prefetched(std::uint64_t address, std::uint64_t bytes,
+                              const Location& location) {
   const MutexLock lock(mutex_);
-  ForRange(address, bytes, [&](Entry& entry) { entry.prefetched = place; });
+  ForRange(address, bytes, [&](Entry& entry) { entry.prefetched = location; });
 }
 
 MemoryAdvice::Entry MemoryAdvice::Common(std::uint64_t address, std::uint64_t bytes) const {

@@ -29,8 +29,8 @@ class MemoryAdvice {
   };
 
   void Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice,
-              const Location& place);
-  void Prefetched(std::uint64_t address, std::uint64_t bytes, const Location& place);
+              const Location& location);
+  void Prefetched(std::uint64_t address, std::uint64_t bytes, const Location& location);
   // Returns advice common to all of the range. If parts differ, the default applies.
   Entry Common(std::uint64_t address, std::uint64_t bytes) const;
   // Called when the memory is freed.

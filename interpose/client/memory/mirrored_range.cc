@@ -59,7 +59,7 @@ void Add(std::uint64_t from, std::uint64_t to, std::uint64_t least, std::uint64_
 }  // namespace
 
 MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool managed, bool near)
-    : place_(place),
+    : range_(place),
       here_(here),
       managed_(managed),
       near_(near),
@@ -76,14 +76,14 @@ MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool 
 }
 
 PageStates::Run MirroredRange::BlocksOf(std::uint64_t address, std::uint64_t bytes) const {
-  const std::uint64_t offset = address - place_.base;
-  const std::uint64_t end = std::min(offset + std::max<std::uint64_t>(bytes, 1), place_.bytes);
+  const std::uint64_t offset = address - range_.base;
+  const std::uint64_t end = std::min(offset + std::max<std::uint64_t>(bytes, 1), range_.bytes);
   const std::size_t first = offset / block_bytes_;
   return {first, (end - 1) / block_bytes_ - first + 1};
 }
 
 MirroredRange::~MirroredRange() {
-  if (twin_ != nullptr) ::munmap(twin_, place_.bytes);
+  if (twin_ != nullptr) ::munmap(twin_, range_.bytes);
 }
 
 MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t connection) {
@@ -124,7 +124,7 @@ void MirroredRange::Stored(PageStates::Run run) {
     pristine_[block] = twinned_[block] = false;
 }
 
-bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
+bool MirroredRange::CollectWritten(std::size_t block, bool exact, Spans* spans) {
   if (!twinned_[block]) {
     Add(block * block_bytes_, (block + 1) * block_bytes_, block * block_bytes_, 0, spans);
     states_.Pushed(block);
@@ -167,16 +167,16 @@ bool MirroredRange::HasUpdates(std::uint64_t offset, std::span<const std::byte> 
   return false;
 }
 
-PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::byte> news,
+PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::byte> received,
                                      Spans* spans, bool all_exact) {
   PageStates::Run changed{0, 0};
   const std::size_t first = offset / block_bytes_;
-  MakeTwins({first, (offset + news.size() - 1) / block_bytes_ - first + 1});
-  const std::byte* const bytes = news.data() - offset;
-  const std::uint64_t news_end = offset + news.size();
-  for (std::uint64_t begin = offset; begin < news_end;) {
+  MakeTwins({first, (offset + received.size() - 1) / block_bytes_ - first + 1});
+  const std::byte* const bytes = received.data() - offset;
+  const std::uint64_t received_end = offset + received.size();
+  for (std::uint64_t begin = offset; begin < received_end;) {
     const std::size_t block = begin / block_bytes_;
-    const std::uint64_t end = std::min<std::uint64_t>((block + 1) * block_bytes_, news_end);
+    const std::uint64_t end = std::min<std::uint64_t>((block + 1) * block_bytes_, received_end);
     // If the program did not write a block, its copy equals the twin: more than the difference may
     // be copied.
     const bool exact = all_exact || spans != nullptr || states_.dirty(block);

@@ -37,7 +37,7 @@ class MirroredRange {
   MirroredRange(const MirroredRange&) = delete;
   bool valid() const { return twin_ != nullptr; }
 
-  const BlockAllocator::Range& place() const { return place_; }
+  const BlockAllocator::Range& place() const { return range_; }
   bool managed() const { return managed_; }
   bool near() const { return near_; }
   std::size_t block_bytes() const { return block_bytes_; }
@@ -45,8 +45,8 @@ class MirroredRange {
   // Returns the blocks of [address, address + bytes) within the range, at least one.
   PageStates::Run BlocksOf(std::uint64_t address, std::uint64_t bytes) const;
   // Returns their addresses.
-  BlockAllocator::Range PlaceOf(PageStates::Run run) const {
-    return {place_.base + run.first * block_bytes_, run.count * block_bytes_};
+  BlockAllocator::Range RangeOf(PageStates::Run run) const {
+    return {range_.base + run.first * block_bytes_, run.count * block_bytes_};
   }
   PageStates& states() { return states_; }
   const PageStates& states() const { return states_; }
@@ -73,12 +73,12 @@ class MirroredRange {
   // Copies the program's writes in the block to the twin, and adds them to *spans; the block is
   // then clean. `exact`: a device may be writing there, so no other bytes are included. Returns
   // true if there were any.
-  bool TakeWritten(std::size_t block, bool exact, Spans* spans);
-  // Merges `news`, a device's bytes from `offset` on. Differences from the twin are its writes:
+  bool CollectWritten(std::size_t block, bool exact, Spans* spans);
+  // Merges `received`, a device's bytes from `offset` on. Differences from the twin are its writes:
   // they are copied to the twin and the program's copy, and added to *spans, if not null. Returns
   // the blocks from the first changed one to the last. `all_exact`: the program's copy may differ
   // from the twin, so only differing bytes are copied.
-  PageStates::Run Merge(std::uint64_t offset, std::span<const std::byte> news, Spans* spans,
+  PageStates::Run Merge(std::uint64_t offset, std::span<const std::byte> received, Spans* spans,
                         bool all_exact = false);
   // Stores `data` of the program at `offset`, in a block with a twin, into both copies.
   void Stored(std::uint64_t offset, std::span<const std::byte> data);
@@ -89,7 +89,7 @@ class MirroredRange {
   void Changed(PageStates::Run run, std::span<const std::uint64_t> told);
 
  private:
-  const BlockAllocator::Range place_;
+  const BlockAllocator::Range range_;
   std::byte* const here_;
   std::byte* twin_ = nullptr;
   const bool managed_;

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Maximum bytes searched for writes before those found are sent.
-constexpr std::uint64_t kMaxLookedAt = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMaxExamined = std::uint64_t{4} << 20;
 int ProtectionOf(PageStates::Access access) {
   switch (access) {
     case PageStates::Access::kNothing:
@@ -101,7 +101,7 @@ CUresult Mirrors::Begin(Connection& connection, const BlockAllocator::Range& pla
   range->AddReplica(connection.number());
   if (NeedsOrder()) stores_.TurnOn();
   // A device with work receives changes only, so it must catch up now.
-  if (FindWorker(connection) == nullptr) return CUDA_SUCCESS;
+  if (FindWorkingDevice(connection) == nullptr) return CUDA_SUCCESS;
   result = CatchUp(*range, *range->FindReplica(connection.number()), connection);
   return result == CUDA_SUCCESS ? SettleSpans(connection) : result;
 }
@@ -123,7 +123,7 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
   const MutexLock lock(mutex_);
   Enter();
   MirroredRange* const range = Find(block.base);
-  if (range == nullptr || workers_.empty()) return;
+  if (range == nullptr || working_devices_.empty()) return;
   expected_.clear();
   // Device writes there, for an earlier block, were never fetched.
   const PageStates::Run run = range->BlocksOf(block.base, block.bytes);
@@ -134,12 +134,13 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
 void Mirrors::Forget(const Connection& connection) {
   const MutexLock lock(mutex_);
   Enter();
-  workers_.remove_if([&](const Worker& worker) { return worker.connection.get() == &connection; });
+  working_devices_.remove_if(
+      [&](const WorkingDevice& worker) { return worker.connection.get() == &connection; });
   for (auto& [base, range] : ranges_) {
     range.replicas().remove_if([&](const MirroredRange::Replica& replica) {
       return replica.connection == connection.number();
     });
-    if (!workers_.empty()) continue;
+    if (!working_devices_.empty()) continue;
     // Its unfetched writes are lost; the program's copy is now the only one.
     for (std::size_t block = 0; block < range.blocks(); ++block)
       range.states().Fetched(block, false);
@@ -152,7 +153,7 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
   const std::size_t end = first + count;
   for (std::size_t at = first; at < end;) {
     const PageStates::Run run = states.SameAccess(at, end);
-    const BlockAllocator::Range place = range.PlaceOf(run);
+    const BlockAllocator::Range place = range.RangeOf(run);
     stores_.SetValid(place, states.valid(run.first));
     if (::mprotect(PointerTo(place.base), place.bytes, ProtectionOf(states.access(run.first))) !=
         0) {
@@ -177,35 +178,38 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
 
 bool Mirrors::Alone(const MirroredRange& range) const {
   return range.replicas().size() == 1 && !Busy() && !stores_.on() && calls_ == 0 &&
-         std::none_of(workers_.begin(), workers_.end(),
-                      [](const Worker& worker) { return worker.in_place; });
+         std::none_of(working_devices_.begin(), working_devices_.end(),
+                      [](const WorkingDevice& worker) { return worker.in_place; });
 }
 
 bool Mirrors::Busy() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-    return worker.posting != 0 || worker.connection->AtWork();
-  });
+  return std::any_of(working_devices_.begin(), working_devices_.end(),
+                     [](const WorkingDevice& worker) {
+                       return worker.posting != 0 || worker.connection->AtWork();
+                     });
 }
 
-Mirrors::Worker* Mirrors::FindWorker(const Connection& connection) {
-  for (Worker& worker : workers_)
+Mirrors::WorkingDevice* Mirrors::FindWorkingDevice(const Connection& connection) {
+  for (WorkingDevice& worker : working_devices_)
     if (worker.connection.get() == &connection) return &worker;
   return nullptr;
 }
 
-Mirrors::Worker& Mirrors::AddWorker(Connection& connection, bool in_place) {
-  if (Worker* const known = FindWorker(connection)) return *known;
-  return workers_.emplace_back(Worker{connection.shared_from_this(), in_place, false, 0});
+Mirrors::WorkingDevice& Mirrors::AddWorkingDevice(Connection& connection, bool in_place) {
+  if (WorkingDevice* const known = FindWorkingDevice(connection)) return *known;
+  return working_devices_.emplace_back(
+      WorkingDevice{connection.shared_from_this(), in_place, false, 0});
 }
 
 unsigned Mirrors::CountAtWork() const {
-  return static_cast<unsigned>(std::count_if(
-      workers_.begin(), workers_.end(), [](const Worker& w) { return w.connection->AtWork(); }));
+  return static_cast<unsigned>(
+      std::count_if(working_devices_.begin(), working_devices_.end(),
+                    [](const WorkingDevice& w) { return w.connection->AtWork(); }));
 }
 
-std::vector<std::uint64_t> Mirrors::ThoseWhoHearAll() const {
+std::vector<std::uint64_t> Mirrors::NumbersOfNotifiedDevices() const {
   std::vector<std::uint64_t> numbers;
-  for (const Worker& worker : workers_)
+  for (const WorkingDevice& worker : working_devices_)
     if (!worker.in_place) numbers.push_back(worker.connection->number());
   return numbers;
 }
@@ -219,7 +223,7 @@ void Mirrors::WaitForOthers(const Connection& connection,
   constexpr int kMaxRounds = 4;
   for (int round = 1; round <= kMaxRounds; ++round) {
     std::vector<std::shared_ptr<Connection>> others;
-    for (const Worker& worker : workers_) {
+    for (const WorkingDevice& worker : working_devices_) {
       if (worker.connection.get() != &connection &&
           (!worker.in_place || connection.mirrors_managed()))
         others.push_back(worker.connection);
@@ -260,9 +264,9 @@ CUresult Mirrors::BeforeWork(Connection& connection) {
   // From now on a device with a copy receives every change, so its copy is complete when its work
   // arrives. Writes of a device using our memory are found by the twins.
   const bool in_place = !connection.mirrors_managed();
-  if (in_place && FindWorker(connection) == nullptr)
+  if (in_place && FindWorkingDevice(connection) == nullptr)
     for (auto& [base, range] : ranges_) range.MakeTwins({0, range.blocks()});
-  ++AddWorker(connection, in_place).posting;
+  ++AddWorkingDevice(connection, in_place).posting;
   if (NeedsOrder()) stores_.TurnOn();
   return CUDA_SUCCESS;
 }
@@ -286,7 +290,7 @@ CUresult Mirrors::Follow(Connection& connection, const Connection& other) {
   if (!active()) return CUDA_SUCCESS;
   const MutexLock lock(mutex_);
   Enter();
-  if (Worker* const worker = FindWorker(other)) worker->heard = true;
+  if (WorkingDevice* const worker = FindWorkingDevice(other)) worker->has_unfetched = true;
   if (const CUresult result = Collect(connection, false); result != CUDA_SUCCESS) return result;
   return connection.mirrors_managed() ? Push(&connection) : CUDA_SUCCESS;
 }
@@ -321,14 +325,14 @@ CUresult Mirrors::Push(Connection* connection) {
 
 CUresult Mirrors::PostWritten(MirroredRange& range, Connection* connection) {
   PageStates& states = range.states();
-  std::vector<std::uint64_t> told = ThoseWhoHearAll();
+  std::vector<std::uint64_t> told = NumbersOfNotifiedDevices();
   if (connection != nullptr) told.push_back(connection->number());
   // Later writes of the program count for the next time.
   const std::size_t count = range.blocks();
   for (std::size_t block = 0; block < count;) {
     const PageStates::Run run = states.SameAccess(block, count);
     if (states.access(block) == PageStates::Access::kWrite) {
-      const BlockAllocator::Range place = range.PlaceOf(run);
+      const BlockAllocator::Range place = range.RangeOf(run);
       ::mprotect(PointerTo(place.base), place.bytes, PROT_READ);
     }
     block += run.count;
@@ -341,14 +345,14 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* connection) {
     if (result == CUDA_SUCCESS) result = posted;
   };
   for (std::size_t block = 0; block < count; ++block) {
-    if (states.dirty(block) && range.TakeWritten(block, busy, &written)) {
+    if (states.dirty(block) && range.CollectWritten(block, busy, &written)) {
       range.Changed({block, 1}, told);
       relay_pause_ = kSoon;
       expected_.clear();  // Fetches in flight may be older.
     }
     // Sends the bytes found so far while searching for more.
     if (busy || written.empty() ||
-        block * range.block_bytes() - written.front().base < kMaxLookedAt)
+        block * range.block_bytes() - written.front().base < kMaxExamined)
       continue;
     post(written);
     written.clear();
@@ -374,7 +378,7 @@ CUresult Mirrors::Post(MirroredRange& range, Connection* connection,
 
 CUresult Mirrors::SettlePosted(Connection* connection) {
   CUresult result = connection == nullptr ? CUDA_SUCCESS : SettleSpans(*connection);
-  for (const Worker& worker : workers_) {
+  for (const WorkingDevice& worker : working_devices_) {
     if (worker.in_place || worker.connection.get() == connection) continue;
     const CUresult settled = SettleSpans(*worker.connection);
     if (result == CUDA_SUCCESS && worker.connection->fault() == CUDA_SUCCESS) result = settled;
@@ -409,7 +413,7 @@ std::vector<Connection*> Mirrors::Listeners(MirroredRange& range, const Connecti
     listeners.push_back(one);
   };
   add(connection);
-  for (const Worker& worker : workers_)
+  for (const WorkingDevice& worker : working_devices_)
     if (!worker.in_place) add(worker.connection.get());
   return listeners;
 }
@@ -421,8 +425,8 @@ void Mirrors::AfterWork(Connection& connection) {
   ++work_;
   if (!CanWork(connection)) return;
   const bool in_place = !connection.mirrors_managed();
-  const bool known = FindWorker(connection) != nullptr;
-  Worker& worker = AddWorker(connection, in_place);
+  const bool known = FindWorkingDevice(connection) != nullptr;
+  WorkingDevice& worker = AddWorkingDevice(connection, in_place);
   if (NeedsOrder()) stores_.TurnOn();
   if (worker.posting != 0) --worker.posting;
   // Mirroring had not begun when this was posted.
@@ -434,7 +438,7 @@ void Mirrors::AfterWork(Connection& connection) {
   }
   expected_.clear();  // The work may write there, too.
   if (in_place) {
-    if (workers_.size() > 1) call_by_(Clock::now() + kSoon);
+    if (working_devices_.size() > 1) call_by_(Clock::now() + kSoon);
     return;
   }
   bool dirty = false;
@@ -445,7 +449,7 @@ void Mirrors::AfterWork(Connection& connection) {
     Protect(range, 0, range.blocks());
   }
   seen_.clear();  // None of it is valid any more.
-  if (dirty || workers_.size() > 1) call_by_(Clock::now() + kSoon);
+  if (dirty || working_devices_.size() > 1) call_by_(Clock::now() + kSoon);
 }
 
 }  // namespace cuspan

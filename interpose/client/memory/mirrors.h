@@ -138,11 +138,11 @@ class Mirrors {
 
  private:
   // A device with possible updates.
-  struct Worker {
+  struct WorkingDevice {
     std::shared_ptr<Connection> connection;
-    bool in_place;  // Uses our memory.
-    bool heard;     // The program was notified of completed work not fetched yet.
-    int posting;    // Threads between BeforeWork and AfterWork.
+    bool in_place;       // Uses our memory.
+    bool has_unfetched;  // The program was notified of completed work not fetched yet.
+    int posting;         // Threads between BeforeWork and AfterWork.
   };
   // Blocks of page-locked memory seen by the program in a state during a device's work.
   struct Seen {
@@ -158,11 +158,11 @@ class Mirrors {
     std::shared_ptr<Incoming> incoming;
   };
   // Blocks with possible updates of devices.
-  struct Wanted {
+  struct BlocksToFetch {
     MirroredRange* range;
     PageStates::Run run;
   };
-  using From = std::function<bool(const Worker& worker)>;
+  using From = std::function<bool(const WorkingDevice& worker)>;
   // Blocks in flight from a device.
   struct Fetching {
     MirroredRange* range;
@@ -192,13 +192,13 @@ class Mirrors {
   // Sets the protection of the blocks according to their states.
   void Protect(MirroredRange& range, std::size_t first, std::size_t count) CUSPAN_REQUIRES(mutex_);
 
-  Worker* FindWorker(const Connection& connection) CUSPAN_REQUIRES(mutex_);
-  Worker& AddWorker(Connection& connection, bool in_place) CUSPAN_REQUIRES(mutex_);
+  WorkingDevice* FindWorkingDevice(const Connection& connection) CUSPAN_REQUIRES(mutex_);
+  WorkingDevice& AddWorkingDevice(Connection& connection, bool in_place) CUSPAN_REQUIRES(mutex_);
   unsigned CountAtWork() const CUSPAN_REQUIRES(mutex_);
   // True if only one device has a copy of the range, and only the program can write to it now.
   bool Alone(const MirroredRange& range) const CUSPAN_REQUIRES(mutex_);
   // Numbers of the devices with their own copies: they receive every change.
-  std::vector<std::uint64_t> ThoseWhoHearAll() const CUSPAN_REQUIRES(mutex_);
+  std::vector<std::uint64_t> NumbersOfNotifiedDevices() const CUSPAN_REQUIRES(mutex_);
 
   // Sends changes to all devices receiving every change, and all missing data to `connection`, if
   // not null.
@@ -233,7 +233,7 @@ class Mirrors {
   // Begins to fetch the blocks after the run, if the program reads one run after the other.
   void FetchAhead(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
   // Fetches updates of devices, of many blocks at once; sets *changed if there were any.
-  CUresult FetchUpdates(const std::vector<Wanted>& wanted, const From& from, bool* changed)
+  CUresult FetchUpdates(const std::vector<BlocksToFetch>& wanted, const From& from, bool* changed)
       CUSPAN_REQUIRES(mutex_);
   // Repeats the fetch of *incoming, from a device possibly at work, until two in succession are
   // equal.
@@ -246,7 +246,7 @@ class Mirrors {
   CUresult Merge(Connection& connection, MirroredRange& range, const BlockAllocator::Range& part,
                  const Incoming& incoming, bool* changed) CUSPAN_REQUIRES(mutex_);
   // Uses completed fetches of expected_ after a synchronisation of the device.
-  void TakeExpected(const Connection& connection) CUSPAN_REQUIRES(mutex_);
+  void ConsumeExpected(const Connection& connection) CUSPAN_REQUIRES(mutex_);
   // Records the blocks as seen by the program during a device's work; they expire at `until`.
   void NoteSeen(const MirroredRange& range, PageStates::Run run, Time until)
       CUSPAN_REQUIRES(mutex_);
@@ -282,7 +282,7 @@ class Mirrors {
   bool unsettled_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::byte* alias_ CUSPAN_GUARDED_BY(mutex_) = nullptr;
   std::map<std::uint64_t, MirroredRange> ranges_ CUSPAN_GUARDED_BY(mutex_);  // Keyed by base.
-  std::list<Worker> workers_ CUSPAN_GUARDED_BY(mutex_);
+  std::list<WorkingDevice> working_devices_ CUSPAN_GUARDED_BY(mutex_);
   std::uint64_t work_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Number of postings of work.
   std::vector<Seen> seen_ CUSPAN_GUARDED_BY(mutex_);
   std::optional<Fetching> fetching_ CUSPAN_GUARDED_BY(mutex_);

@@ -67,13 +67,13 @@ void Mirrors::Synchronized(const Connection& connection) {
   if (!active()) return;
   const MutexLock lock(mutex_);
   Enter();
-  Worker* const worker = FindWorker(connection);
+  WorkingDevice* const worker = FindWorkingDevice(connection);
   if (worker == nullptr) return;
-  worker->heard = true;
+  worker->has_unfetched = true;
   if (worker->in_place) return;
   for (auto& [base, range] : ranges_)
     if (range.states().Synchronized()) Protect(range, 0, range.blocks());
-  TakeExpected(connection);
+  ConsumeExpected(connection);
 }
 
 void Mirrors::Copied(Connection& connection, std::uint64_t address, std::uint64_t bytes,
@@ -82,7 +82,7 @@ void Mirrors::Copied(Connection& connection, std::uint64_t address, std::uint64_
   const MutexLock lock(mutex_);
   MirroredRange* const range = Find(address);
   if (range == nullptr || range->managed() || expected_.size() == kMaxExpected) return;
-  const BlockAllocator::Range place = range->PlaceOf(range->BlocksOf(address, bytes));
+  const BlockAllocator::Range place = range->RangeOf(range->BlocksOf(address, bytes));
   Expected expected{connection.shared_from_this(), place, used_(place),
                     std::make_shared<Incoming>()};
   if (expected.part.bytes == 0) return;
@@ -92,18 +92,18 @@ void Mirrors::Copied(Connection& connection, std::uint64_t address, std::uint64_
     expected_.push_back(std::move(expected));
 }
 
-void Mirrors::TakeExpected(const Connection& connection) {
+void Mirrors::ConsumeExpected(const Connection& connection) {
   // Fetches completing later may be older than the completed work reported now.
   const std::vector<Expected> all = std::exchange(expected_, {});
-  if (std::any_of(workers_.begin(), workers_.end(),
-                  [](const Worker& worker) { return worker.posting != 0; }))
+  if (std::any_of(working_devices_.begin(), working_devices_.end(),
+                  [](const WorkingDevice& worker) { return worker.posting != 0; }))
     return;
   for (const Expected& expected : all) {
     MirroredRange* const range = Find(expected.place.base);
     if (expected.connection.get() != &connection || range == nullptr ||
         expected.connection->AtWork() ||
         !expected.incoming->complete.load(std::memory_order_acquire) ||
-        expected.incoming->result != CUDA_SUCCESS || workers_.size() > 1)
+        expected.incoming->result != CUDA_SUCCESS || working_devices_.size() > 1)
       continue;
     bool changed = false;
     if (Merge(*expected.connection, *range, expected.part, *expected.incoming, &changed) !=
@@ -117,7 +117,7 @@ void Mirrors::TakeExpected(const Connection& connection) {
 }
 
 void Mirrors::NoteSeen(const MirroredRange& range, PageStates::Run run, Time until) {
-  seen_.push_back({range.PlaceOf(run), until});
+  seen_.push_back({range.RangeOf(run), until});
   may_be_old_.store(true, std::memory_order_release);
   call_by_(until);
 }
@@ -125,14 +125,14 @@ void Mirrors::NoteSeen(const MirroredRange& range, PageStates::Run run, Time unt
 CUresult Mirrors::Collect(const Connection& connection, bool all) {
   bool fetch = false;
   bool in_place = false;
-  const auto concerns = [&](const Worker& worker) {
+  const auto concerns = [&](const WorkingDevice& worker) {
     // Devices using our memory see each other's writes.
-    return worker.connection.get() != &connection && (all || worker.heard) &&
+    return worker.connection.get() != &connection && (all || worker.has_unfetched) &&
            (!worker.in_place || connection.mirrors_managed());
   };
   // Devices already done: all their writes are known afterwards.
   std::vector<const Connection*> done;
-  for (const Worker& worker : workers_) {
+  for (const WorkingDevice& worker : working_devices_) {
     if (!concerns(worker)) continue;
     (worker.in_place ? in_place : fetch) = true;
     if (worker.posting == 0 && !worker.connection->AtWork())
@@ -141,7 +141,7 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
   if (!fetch && !in_place) return CUDA_SUCCESS;
   const bool at_work = CountAtWork() != 0;
   CUresult result = CUDA_SUCCESS;
-  std::vector<Wanted> wanted;
+  std::vector<BlocksToFetch> wanted;
   for (auto& [base, range] : ranges_) {
     PageStates& states = range.states();
     if (fetch) states.Synchronized();
@@ -161,12 +161,13 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
   bool changed = false;
   const CUresult got = FetchUpdates(wanted, concerns, &changed);
   if (result == CUDA_SUCCESS) result = got;
-  for (const Wanted& fetched : wanted) {
+  for (const BlocksToFetch& fetched : wanted) {
     // Others may have updates the program was not notified of. Later changes are fetched on access.
-    const bool all_known = std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-      return worker.in_place || concerns(worker) ||
-             fetched.range->FindReplica(worker.connection->number()) == nullptr;
-    });
+    const bool all_known = std::all_of(
+        working_devices_.begin(), working_devices_.end(), [&](const WorkingDevice& worker) {
+          return worker.in_place || concerns(worker) ||
+                 fetched.range->FindReplica(worker.connection->number()) == nullptr;
+        });
     const auto& [range, run] = fetched;
     for (std::size_t i = 0; all_known && !at_work && i < run.count; ++i)
       range->states().Fetched(run.first + i, false);
@@ -176,9 +177,9 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
       range.states().Written(block);
     Protect(range, 0, range.blocks());
   }
-  for (Worker& worker : workers_)
-    if (concerns(worker)) worker.heard = false;
-  workers_.remove_if([&](const Worker& worker) {
+  for (WorkingDevice& worker : working_devices_)
+    if (concerns(worker)) worker.has_unfetched = false;
+  working_devices_.remove_if([&](const WorkingDevice& worker) {
     return worker.posting == 0 &&
            std::find(done.begin(), done.end(), worker.connection.get()) != done.end();
   });
@@ -186,9 +187,9 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
 }
 
 CUresult Mirrors::BeginFetch(MirroredRange& range, PageStates::Run run) {
-  const BlockAllocator::Range part = used_(range.PlaceOf(run));
+  const BlockAllocator::Range part = used_(range.RangeOf(run));
   std::shared_ptr<Connection> connection;
-  for (const Worker& worker : workers_)
+  for (const WorkingDevice& worker : working_devices_)
     if (range.FindReplica(worker.connection->number()) != nullptr) connection = worker.connection;
   auto incoming = std::make_shared<Incoming>();
   CUresult result = CUDA_SUCCESS;
@@ -273,7 +274,7 @@ CUresult Mirrors::Merge(Connection& connection, MirroredRange& range,
   MirroredRange::Spans spans;
   const auto merge = [&]() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
     return range.Merge(part.base - range.place().base, incoming.owned,
-                       workers_.size() > 1 ? &spans : nullptr, stores_.on() || calls_ != 0);
+                       working_devices_.size() > 1 ? &spans : nullptr, stores_.on() || calls_ != 0);
   };
   const PageStates::Run run = stores_.on() ? stores_.ChangeMemory(merge) : merge();
   if (run.count == 0) return CUDA_SUCCESS;
@@ -281,7 +282,7 @@ CUresult Mirrors::Merge(Connection& connection, MirroredRange& range,
   *changed = true;
   expected_.clear();  // Fetches in flight may be older.
   CUresult result = CUDA_SUCCESS;
-  range.Changed(run, ThoseWhoHearAll());
+  range.Changed(run, NumbersOfNotifiedDevices());
   for (Connection* const other : Listeners(range, &connection, nullptr)) {
     CUresult told = CUDA_SUCCESS;
     for (const MirroredRange::Spans& part : InOrderOfArrival(spans)) {
@@ -293,7 +294,8 @@ CUresult Mirrors::Merge(Connection& connection, MirroredRange& range,
   return result;
 }
 
-CUresult Mirrors::FetchUpdates(const std::vector<Wanted>& wanted, const From& from, bool* changed) {
+CUresult Mirrors::FetchUpdates(const std::vector<BlocksToFetch>& wanted, const From& from,
+                               bool* changed) {
   struct Piece {
     std::size_t number;  // Index in `wanted`.
     BlockAllocator::Range part;
@@ -303,8 +305,8 @@ CUresult Mirrors::FetchUpdates(const std::vector<Wanted>& wanted, const From& fr
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     MirroredRange& range = *wanted[i].range;
-    const BlockAllocator::Range part = used_(range.PlaceOf(wanted[i].run));
-    for (const Worker& worker : workers_)
+    const BlockAllocator::Range part = used_(range.RangeOf(wanted[i].run));
+    for (const WorkingDevice& worker : working_devices_)
       if (part.bytes != 0 && !worker.in_place && from(worker) &&
           range.FindReplica(worker.connection->number()) != nullptr)
         pieces.push_back({i, part, worker.connection.get(), std::make_shared<Incoming>()});
@@ -454,10 +456,10 @@ void Mirrors::ExpireAll() {
 
 void Mirrors::Relay() {
   ExpireAll();  // The program must not see only a part of the updates.
-  const bool in_place = std::any_of(workers_.begin(), workers_.end(),
-                                    [](const Worker& worker) { return worker.in_place; });
+  const bool in_place = std::any_of(working_devices_.begin(), working_devices_.end(),
+                                    [](const WorkingDevice& worker) { return worker.in_place; });
   bool changed = false;
-  std::vector<Wanted> wanted;
+  std::vector<BlocksToFetch> wanted;
   std::uint64_t relayed = 0;
   auto entry = ranges_.begin();
   while (entry != ranges_.end() && relayed < kMaxRelayedBytes) {
@@ -470,7 +472,7 @@ void Mirrors::Relay() {
     }
     const PageStates::Run run =
         range.BlocksOf(start, std::min(kMaxRelayedBytes - relayed, base + bytes - start));
-    const BlockAllocator::Range place = range.PlaceOf(run);
+    const BlockAllocator::Range place = range.RangeOf(run);
     relay_at_ = place.base + place.bytes;
     if (used_(place).bytes == 0) continue;
     wanted.push_back({&range, run});
@@ -498,7 +500,7 @@ std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
   std::optional<Time> next;
   for (const Seen& seen : seen_) next = std::min(next.value_or(seen.until), seen.until);
   // A finished one may have notified another just before.
-  if (workers_.size() == 1) return next;
+  if (working_devices_.size() == 1) return next;
   if (relay_due_ <= now) {
     Relay();
     const Time end = Clock::now();

@@ -141,17 +141,18 @@ void Mirrors::Enter() {
 }
 
 bool Mirrors::NeedsOrder() const {
-  const auto at_work = [](const Worker& worker) {
+  const auto at_work = [](const WorkingDevice& worker) {
     return !worker.in_place && (worker.posting != 0 || worker.connection->AtWork());
   };
-  return std::any_of(
-      workers_.begin(), workers_.end(), [&](const Worker& worker) CUSPAN_REQUIRES(mutex_) {
-        return at_work(worker) &&
-               std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& entry) {
-                 return !entry.second.managed() &&
-                        entry.second.FindReplica(worker.connection->number()) != nullptr;
-               });
-      });
+  return std::any_of(working_devices_.begin(), working_devices_.end(),
+                     [&](const WorkingDevice& worker) CUSPAN_REQUIRES(mutex_) {
+                       return at_work(worker) &&
+                              std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& entry) {
+                                return !entry.second.managed() &&
+                                       entry.second.FindReplica(worker.connection->number()) !=
+                                           nullptr;
+                              });
+                     });
 }
 
 void Mirrors::EndOrder() {
@@ -177,7 +178,7 @@ CUresult Mirrors::PostStores() {
 
 CUresult Mirrors::PostLogged() {
   if (!stores_.any()) return CUDA_SUCCESS;
-  const std::vector<std::uint64_t> told = ThoseWhoHearAll();
+  const std::vector<std::uint64_t> told = NumbersOfNotifiedDevices();
   // Range of the last record, and its receivers. The functions below are called only here, with the
   // mutex held.
   MirroredRange* range = nullptr;
@@ -209,7 +210,7 @@ CUresult Mirrors::PostLogged() {
   const auto note = [&](const Connection& to, CUresult sent) {
     if (result == CUDA_SUCCESS && to.fault() == CUDA_SUCCESS) result = sent;
   };
-  stores_.Take(store, [&](const OrderedStores::Record& record) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  stores_.Consume(store, [&](const OrderedStores::Record& record) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
     if (!find(record)) return;
     for (Connection* const to : listeners)
       note(*to, senders.try_emplace(to, *to).first->second.Add(record.address, record.data));
@@ -224,7 +225,7 @@ CUresult Mirrors::PostLogged() {
 void Mirrors::OpenRun(MirroredRange& range, PageStates::Run run) {
   stores_.SetOpen(true);
   static_cast<void>(PostLogged());
-  stores_.Unlog(range.PlaceOf(run));
+  stores_.Unlog(range.RangeOf(run));
   range.Written(run, false);
   Protect(range, run.first, run.count);
   open_ = {&range, run};
@@ -237,18 +238,18 @@ CUresult Mirrors::CloseRun() {
   const std::size_t end = run.first + run.count;
   for (std::size_t block = run.first; block < end;) {
     const PageStates::Run same = range->states().SameAccess(block, end);
-    const BlockAllocator::Range part = range->PlaceOf(same);
+    const BlockAllocator::Range part = range->RangeOf(same);
     if (range->states().access(block) == PageStates::Access::kWrite)
       ::mprotect(PointerTo(part.base), part.bytes, PROT_READ);
     block += same.count;
   }
-  const std::vector<std::uint64_t> told = ThoseWhoHearAll();
+  const std::vector<std::uint64_t> told = NumbersOfNotifiedDevices();
   MirroredRange::Spans written;
   for (std::size_t block = run.first; block < end; ++block)
-    if (range->TakeWritten(block, true, &written)) range->Changed({block, 1}, told);
+    if (range->CollectWritten(block, true, &written)) range->Changed({block, 1}, told);
   stores_.SetOpen(false);
   if (written.empty()) return CUDA_SUCCESS;
-  stores_.ContinueFill(range->PlaceOf(run),
+  stores_.ContinueFill(range->RangeOf(run),
                        range->place().base + written.front().base + written.front().bytes);
   NameFilled(*range, written);
   CUresult result = CUDA_SUCCESS;
@@ -286,8 +287,8 @@ void Mirrors::AdmitStore(MirroredRange& range, PageStates::Run run, Access acces
     return;
   }
   range.MakeTwins(run);
-  stores_.Log(range.PlaceOf(run));
-  logged_.push_back(range.PlaceOf(run));
+  stores_.Log(range.RangeOf(run));
+  logged_.push_back(range.RangeOf(run));
 }
 
 std::uint64_t Mirrors::BeginCall(std::uint64_t address, std::uint64_t bytes, bool write) {

@@ -93,7 +93,7 @@ class OrderedStores {
   // Calls use(record) for all records, in order, with stores blocked. Then calls post(record) for
   // them in the same order, while stores continue.
   template <typename Use, typename Post>
-  void Take(Use&& use, Post&& post) {
+  void Consume(Use&& use, Post&& post) {
     Lock();
     const Buffer taken = active_;
     active_ = spare_;

@@ -11,7 +11,7 @@ namespace {
 // Due times come from threads of the program on their way to the next launch, and waking another
 // thread takes microseconds. For a while after the last refresh, this thread therefore sleeps no
 // longer than the usual delay of due times.
-constexpr std::chrono::microseconds kNap{150};
+constexpr std::chrono::microseconds kBackoff{150};
 constexpr std::chrono::milliseconds kLingers{20};
 
 }  // namespace
@@ -65,7 +65,7 @@ void Refresher::Serve() {
     }
     const Time now = Clock::now();
     if (now < next_) {
-      asleep_until_ = now - last < kLingers ? std::min(next_, now + kNap) : next_;
+      asleep_until_ = now - last < kLingers ? std::min(next_, now + kBackoff) : next_;
       // Idle: ends with new work, or at this time.
       if (asleep_until_ == Time::max())
         changed_.wait(lock);

@@ -55,7 +55,7 @@ class RegisteredMemory {
   }
 
   // True if work was posted since the last call.
-  bool TakeWorked() { return worked_.exchange(false); }
+  bool ConsumeWorked() { return worked_.exchange(false); }
   // Exchanges small memory while devices work, and once more when they no longer do. Returns the
   // time of the next call. Threads: only one.
   std::optional<Refresher::Time> Refresh(bool worked, bool at_work);

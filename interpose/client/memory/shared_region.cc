@@ -266,7 +266,7 @@ bool SharedRegion::AnyAtWork() const {
 }
 
 std::optional<Refresher::Time> SharedRegion::Refresh(Refresher::Time now) {
-  const bool worked = registered_.TakeWorked();  // Before checking for work.
+  const bool worked = registered_.ConsumeWorked();  // Before checking for work.
   const bool at_work = AnyAtWork();
   // First: the other one uses memory kept by this one.
   const auto mirrored = mirrors_.Refresh(now, at_work);

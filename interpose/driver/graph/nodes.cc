@@ -27,8 +27,8 @@ Error DescribeWork(const Parameters* parameters, Work* work) {
   call.shape = {{parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
                 {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
                 parameters->sharedMemBytes};
-  CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
-  CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters->kernelParams, parameters->extra, &call));
+  CUSPAN_RETURN_IF_FAILED(ReadFunction(function, &call));
+  CUSPAN_RETURN_IF_FAILED(ReadArguments(parameters->kernelParams, parameters->extra, &call));
   return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
     return DescribeKernel(session.devices().description(connection.device()), connection, call,
                           work);
@@ -151,12 +151,12 @@ Error Add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std
 // Checks the node's type before its new parameters.
 template <typename Kind, typename Describe>
 Error SetKind(CUgraphNode node, Describe&& describe) {
-  CUSPAN_RETURN_IF_FAILED(AboutWork<Kind>(node, node, [](GraphNode&, const Kind&) {}));
+  CUSPAN_RETURN_IF_FAILED(WithWork<Kind>(node, node, [](GraphNode&, const Kind&) {}));
   return SetDescribed(node, describe);
 }
 
 template <typename Parameters>
-void TellKernel(GraphNode& node, const KernelWork& work, Parameters* out) {
+void ReportKernel(GraphNode& node, const KernelWork& work, Parameters* out) {
   *out = {};
   out->func = HandleOf<CUfunction>(NumberOf(work.function->handle));
   out->gridDimX = work.grid.x;
@@ -166,7 +166,7 @@ void TellKernel(GraphNode& node, const KernelWork& work, Parameters* out) {
   out->blockDimY = work.block.y;
   out->blockDimZ = work.block.z;
   out->sharedMemBytes = work.dynamic_shared;
-  out->kernelParams = node.TellArguments(work);
+  out->kernelParams = node.ExposeArguments(work);
 }
 
 }  // namespace
@@ -219,7 +219,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 #define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                              \
   CUSPAN_EXPORT CUresult function(CUgraphNode node, Out* out) {                                  \
     return AnswerWithDriver([&](Session&) {                                                      \
-      return AboutWork<Kind>(                                                                    \
+      return WithWork<Kind>(                                                                     \
           node, out, [&]([[maybe_unused]] GraphNode& there, const Kind& work) { __VA_ARGS__; }); \
     });                                                                                          \
   }
@@ -228,7 +228,7 @@ CUSPAN_EXPORT_NODE(cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2,
                    cuGraphExecKernelNodeSetParams_v2, KernelWork, DescribeWork(parameters, work),
                    const CUDA_KERNEL_NODE_PARAMS_v2* parameters)
 CUSPAN_EXPORT_GET(cuGraphKernelNodeGetParams_v2, KernelWork, CUDA_KERNEL_NODE_PARAMS_v2,
-                  TellKernel(there, work, out))
+                  ReportKernel(there, work, out))
 #undef cuGraphAddKernelNode
 #undef cuGraphKernelNodeSetParams
 #undef cuGraphExecKernelNodeSetParams
@@ -237,7 +237,7 @@ CUSPAN_EXPORT_NODE(cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExec
                    KernelWork, DescribeWork(parameters, work),
                    const CUDA_KERNEL_NODE_PARAMS_v1* parameters)
 CUSPAN_EXPORT_GET(cuGraphKernelNodeGetParams, KernelWork, CUDA_KERNEL_NODE_PARAMS_v1,
-                  TellKernel(there, work, out))
+                  ReportKernel(there, work, out))
 
 CUSPAN_EXPORT_NODE_IN(cuGraphAddMemcpyNode, cuGraphMemcpyNodeSetParams,
                       cuGraphExecMemcpyNodeSetParams, const CUDA_MEMCPY3D* parameters)
@@ -261,7 +261,7 @@ CUSPAN_EXPORT_NODE(cuGraphAddBatchMemOpNode, cuGraphBatchMemOpNodeSetParams,
 CUSPAN_EXPORT_GET(cuGraphBatchMemOpNodeGetParams, MemoryBatchWork, CUDA_BATCH_MEM_OP_NODE_PARAMS,
                   *out = {work.context, static_cast<unsigned>(work.operations.size()),
                           static_cast<CUstreamBatchMemOpParams*>(
-                              there.Tell(0, std::as_bytes(std::span(work.operations)))),
+                              there.Expose(0, std::as_bytes(std::span(work.operations)))),
                           0})
 
 CUSPAN_EXPORT_NODE(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,

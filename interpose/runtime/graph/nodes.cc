@@ -52,12 +52,12 @@ cudaKernelNodeParams ParametersOf(GraphNode& node, const KernelWork& work) {
           {work.grid.x, work.grid.y, work.grid.z},
           {work.block.x, work.block.y, work.block.z},
           work.dynamic_shared,
-          node.TellArguments(work),
+          node.ExposeArguments(work),
           nullptr};
 }
 
 // Fills *out from a node's work. Its pointers refer to memory of the node.
-struct TellParameters {
+struct ReportParameters {
   Session& session;
   GraphNode& node;
   cudaGraphNodeParams* out;
@@ -134,7 +134,7 @@ Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
   return OnCurrentDevice([&](Session& session, ContextConnection& connection) -> Error {
     LaunchCall call(ShapeOf(parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes),
                     nullptr);
-    CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters->kernelParams, parameters->extra, &call));
+    CUSPAN_RETURN_IF_FAILED(ReadArguments(parameters->kernelParams, parameters->extra, &call));
     CUSPAN_RETURN_IF_FAILED(FindFunction(parameters->func, &call.function));
     return DescribeKernel(session.devices().description(connection.device()), connection, call,
                           work);
@@ -324,13 +324,13 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGra
 }
 
 // Defines a function filling *out from the `work` of a node of type Kind.
-#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                                \
-  CUSPAN_EXPORT cudaError_t function(cudaGraphNode_t node, Out* out) {                             \
-    return Answer([&] {                                                                            \
-      return AboutWork<Kind>(node, out, [&]([[maybe_unused]] GraphNode& there, const Kind& work) { \
-        *out = __VA_ARGS__;                                                                        \
-      });                                                                                          \
-    });                                                                                            \
+#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                               \
+  CUSPAN_EXPORT cudaError_t function(cudaGraphNode_t node, Out* out) {                            \
+    return Answer([&] {                                                                           \
+      return WithWork<Kind>(node, out, [&]([[maybe_unused]] GraphNode& there, const Kind& work) { \
+        *out = __VA_ARGS__;                                                                       \
+      });                                                                                         \
+    });                                                                                           \
   }
 
 CUSPAN_EXPORT_GET(cudaGraphKernelNodeGetParams, KernelWork, cudaKernelNodeParams,
@@ -347,7 +347,7 @@ CUSPAN_EXPORT_GET(cudaGraphMemAllocNodeGetParams, AllocateWork, cudaMemAllocNode
 
 CUSPAN_EXPORT cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* memory) {
   return Answer([&] {
-    return AboutWork<FreeWork>(node, memory, [&](GraphNode&, const FreeWork& work) {
+    return WithWork<FreeWork>(node, memory, [&](GraphNode&, const FreeWork& work) {
       *static_cast<void**>(memory) = work.memory;
     });
   });
@@ -357,7 +357,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
                                                        cudaMemcpy3DParms* parameters) {
   return Answer([&] {
     return WithSession([&](Session& session) {
-      return AboutWork<CopyWork>(node, parameters, [&](GraphNode&, const CopyWork& work) {
+      return WithWork<CopyWork>(node, parameters, [&](GraphNode&, const CopyWork& work) {
         *parameters = ParametersOf(session, work.box);
       });
     });
@@ -373,7 +373,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node,
       return WithNode(node, [&](Graphs&, const NodeInGraph& place) -> Error {
         *parameters = {};
         parameters->type = static_cast<cudaGraphNodeType>(TypeOf(place.node->work));
-        return std::visit(TellParameters{session, *place.node, parameters}, place.node->work);
+        return std::visit(ReportParameters{session, *place.node, parameters}, place.node->work);
       });
     });
   });

@@ -17,7 +17,8 @@ template <typename Use>
 Error DescribeSymbol(const SymbolPart& part, cudaMemcpyKind kind, Work* work, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     std::byte* place = nullptr;
-    CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, part.symbol, part.offset, part.bytes, &place));
+    CUSPAN_RETURN_IF_FAILED(
+        LocateInVariable(session, part.symbol, part.offset, part.bytes, &place));
     CopySides sides{};
     CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &sides));
     return DescribeCopy(use(place, sides), work);

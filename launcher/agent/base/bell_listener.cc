@@ -30,7 +30,7 @@ BellListener::~BellListener() {
   thread_.join();
 }
 
-void BellListener::Take() {
+void BellListener::Consume() {
   std::uint64_t count = 0;
   static_cast<void>(!::read(rung_.get(), &count, sizeof count));
 }

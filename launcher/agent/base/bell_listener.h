@@ -22,7 +22,7 @@ class BellListener {
 
   // Readable from the first ring after Listen until Take.
   int fd() const { return rung_.get(); }
-  void Take();
+  void Consume();
   // Rings are noticed from now on. The caller checks for work once more after this call, then
   // sleeps.
   void Listen() { bell_.BeginSleep(); }

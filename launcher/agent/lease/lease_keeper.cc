@@ -34,7 +34,7 @@ constexpr std::size_t kTicketsBytes = kMaxFrameBytes / 2;
 // Writing end of the pipe for SIGTERM, for the only keeper of this process.
 int g_signal_pipe = -1;
 
-void TakeSignal(int) {
+void HandleSignal(int) {
   const int error = errno;
   const char byte = 1;
   [[maybe_unused]] const ssize_t written = ::write(g_signal_pipe, &byte, 1);
@@ -80,11 +80,11 @@ Status CheckMps(const std::vector<std::string>& gpus) {
 
 LeaseKeeper::~LeaseKeeper() {
   Leave();
-  for (const Poller::TimerId timer : {steps_timer_, look_timer_})
+  for (const Poller::TimerId timer : {steps_timer_, query_timer_})
     if (timer != 0) poller_.Cancel(timer);
 }
 
-bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool LeaseKeeper::ReceiveControl(std::uint32_t rank, const Frame& frame) {
   if (rank != 0) return false;
   const auto use = [](auto message, auto action) CUSPAN_REQUIRES(agent_thread) {
     if (message.ok())
@@ -99,7 +99,7 @@ bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
                  [this](const auto& enter) CUSPAN_REQUIRES(agent_thread) { Enter(enter); });
     case Op::kLeaseLook:
       return use(ParseMessage<LeaseLook>(frame),
-                 [this](const auto& look) CUSPAN_REQUIRES(agent_thread) { Look(look); });
+                 [this](const auto& look) CUSPAN_REQUIRES(agent_thread) { Query(look); });
     case Op::kLeaseTake:
       return use(ParseMessage<LeaseTake>(frame),
                  [this](const auto& take) CUSPAN_REQUIRES(agent_thread) { Take(take); });
@@ -127,33 +127,33 @@ void LeaseKeeper::Run() {
   steps_timer_ = 0;
   while (!steps_.empty()) {
     if (!steps_.front()()) {
-      LookWhoIsBusy();
-      steps_timer_ = poller_.After(told_busy_ ? kPollPause : kBusyPause,
+      CheckBusy();
+      steps_timer_ = poller_.After(reported_busy_ ? kPollPause : kBusyPause,
                                    [this]() CUSPAN_REQUIRES(agent_thread) { Run(); });
       return;
     }
     busy_since_.reset();
-    told_busy_ = false;
+    reported_busy_ = false;
     steps_.pop_front();
   }
 }
 
-void LeaseKeeper::LookWhoIsBusy() {
+void LeaseKeeper::CheckBusy() {
   const auto now = std::chrono::steady_clock::now();
   if (!busy_since_) {
     busy_since_ = now;
     busy_holder_ = locks_->QueueHolder();
   }
-  if (told_busy_ || now - *busy_since_ < kBusyLimit) return;
+  if (reported_busy_ || now - *busy_since_ < kBusyLimit) return;
   // Different runs may have held it one after the other, each briefly.
   if (locks_->QueueHolder() == busy_holder_)
-    TellBusy();
+    ReportBusy();
   else
     busy_since_.reset();
 }
 
-void LeaseKeeper::TellBusy() {
-  told_busy_ = true;
+void LeaseKeeper::ReportBusy() {
+  reported_busy_ = true;
   if (!entering_) return SendProblem(Status::Unavailable("{}", locks_->QueueHolder()));
   LogWarn("waiting for the GPU locks of host {}: {}", host_, locks_->QueueHolder());
   // Reports all GPUs as held: the run waits, as for other runs' GPUs, or gives up.
@@ -179,7 +179,7 @@ void LeaseKeeper::SendProblem(const Status& problem) {
 
 bool LeaseKeeper::SendView(bool in_any_case) {
   NodeView found;
-  const Result<NodeLocks::Outcome> looked = locks_->Look(gpus_, found);
+  const Result<NodeLocks::Outcome> looked = locks_->Query(gpus_, found);
   if (!looked.ok()) {
     SendProblem(looked.status());
     return true;
@@ -224,7 +224,7 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
   });
 }
 
-void LeaseKeeper::Look(const LeaseLook& look) {
+void LeaseKeeper::Query(const LeaseLook& look) {
   gpus_.clear();
   std::copy_if(look.gpus.begin(), look.gpus.end(), std::back_inserter(gpus_), IsGpuKey);
   Add([this]() CUSPAN_REQUIRES(agent_thread) {
@@ -278,7 +278,7 @@ void LeaseKeeper::Leave() {
   StopWatching();
   steps_.clear();
   busy_since_.reset();
-  told_busy_ = false;
+  reported_busy_ = false;
   if (locks_) locks_->Leave();
   locks_.reset();
 }
@@ -295,7 +295,7 @@ void LeaseKeeper::Watch() {
   if (changes_.valid() &&
       (::inotify_add_watch(changes_.get(), SettingText(settings::kLeaseFolder),
                            IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR) < 0 ||
-       !poller_.Watch(changes_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { TakeChanges(); })
+       !poller_.Watch(changes_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { ReceiveChanges(); })
             .ok()))
     changes_.Reset();
   if (!changes_.valid()) LogInfo("polling the lock directory: {}", strerror(errno));
@@ -314,11 +314,11 @@ void LeaseKeeper::StopWatching() {
   watching_ = false;
   if (changes_.valid()) poller_.Forget(changes_.get());
   changes_.Reset();
-  for (Poller::TimerId* timer : {&look_timer_, &poll_timer_})
+  for (Poller::TimerId* timer : {&query_timer_, &poll_timer_})
     if (*timer != 0) poller_.Cancel(std::exchange(*timer, 0));
 }
 
-void LeaseKeeper::TakeChanges() {
+void LeaseKeeper::ReceiveChanges() {
   alignas(inotify_event) char buffer[8192];
   bool ours = false;
   for (;;) {
@@ -339,12 +339,12 @@ void LeaseKeeper::TakeChanges() {
 }
 
 void LeaseKeeper::QueryLater(milliseconds delay, bool in_any_case) {
-  if (look_timer_ != 0) {
+  if (query_timer_ != 0) {
     if (!in_any_case) return;
-    poller_.Cancel(look_timer_);
+    poller_.Cancel(query_timer_);
   }
-  look_timer_ = poller_.After(delay, [this, in_any_case]() CUSPAN_REQUIRES(agent_thread) {
-    look_timer_ = 0;
+  query_timer_ = poller_.After(delay, [this, in_any_case]() CUSPAN_REQUIRES(agent_thread) {
+    query_timer_ = 0;
     if (!watching_) return;
     Add([this, in_any_case]()
             CUSPAN_REQUIRES(agent_thread) { return !watching_ || SendView(in_any_case); });
@@ -361,7 +361,7 @@ void LeaseKeeper::WatchSignal() {
   signal_.Reset(ends[0]);
   g_signal_pipe = ends[1];
   struct sigaction action {};
-  action.sa_handler = TakeSignal;
+  action.sa_handler = HandleSignal;
   action.sa_flags = SA_RESTART;
   if (!poller_.Watch(signal_.get(), [this]() CUSPAN_REQUIRES(agent_thread) { Terminate(); }).ok())
     return;

@@ -39,9 +39,9 @@ class LeaseKeeper {
   }
 
   // Handles a message of the head agent; false if it is not for a keeper.
-  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   void Enter(const LeaseEnter& enter) CUSPAN_REQUIRES(agent_thread);
-  void Look(const LeaseLook& look) CUSPAN_REQUIRES(agent_thread);
+  void Query(const LeaseLook& look) CUSPAN_REQUIRES(agent_thread);
   void Take(const LeaseTake& take) CUSPAN_REQUIRES(agent_thread);
   void GiveBack() CUSPAN_REQUIRES(agent_thread);
   void Settle() CUSPAN_REQUIRES(agent_thread);
@@ -58,16 +58,16 @@ class LeaseKeeper {
   void Add(Step step) CUSPAN_REQUIRES(agent_thread);
   void Run() CUSPAN_REQUIRES(agent_thread);
   // Called after a step has found the queue locked.
-  void LookWhoIsBusy() CUSPAN_REQUIRES(agent_thread);
+  void CheckBusy() CUSPAN_REQUIRES(agent_thread);
   // Reports the process holding the queue for too long, once.
-  void TellBusy() CUSPAN_REQUIRES(agent_thread);
+  void ReportBusy() CUSPAN_REQUIRES(agent_thread);
   Status Open() CUSPAN_REQUIRES(agent_thread);
   // Sends a view if it differs from the last one, or in any case.
   bool SendView(bool in_any_case) CUSPAN_REQUIRES(agent_thread);
   void SendProblem(const Status& problem) CUSPAN_REQUIRES(agent_thread);
   void Watch() CUSPAN_REQUIRES(agent_thread);
   void StopWatching() CUSPAN_REQUIRES(agent_thread);
-  void TakeChanges() CUSPAN_REQUIRES(agent_thread);
+  void ReceiveChanges() CUSPAN_REQUIRES(agent_thread);
   void PollLater() CUSPAN_REQUIRES(agent_thread);
   void QueryLater(std::chrono::milliseconds delay, bool in_any_case) CUSPAN_REQUIRES(agent_thread);
   void WatchSignal() CUSPAN_REQUIRES(agent_thread);
@@ -83,9 +83,9 @@ class LeaseKeeper {
   bool entering_ = false;  // False: only queries, as cuspan queue does.
   std::optional<std::chrono::steady_clock::time_point> busy_since_;  // Set while a step waits.
   std::string busy_holder_;                                          // Holder of the queue then.
-  bool told_busy_ = false;
+  bool reported_busy_ = false;
   Poller::TimerId steps_timer_ = 0;  // 0: not set.
-  Poller::TimerId look_timer_ = 0;
+  Poller::TimerId query_timer_ = 0;
   Poller::TimerId poll_timer_ = 0;
   UniqueFd changes_;  // An inotify; without it, changes are found by polling.
   UniqueFd signal_;

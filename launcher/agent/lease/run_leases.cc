@@ -16,10 +16,10 @@ RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseT
       memory_[{number, pool.keys[gpu]}] = pool.pool.gpus[gpu].memory_bytes;
   }
   own_.SetAnswers({[this](const LeaseView& view) CUSPAN_REQUIRES(agent_thread) {
-                     if (const auto host = HostOf(0)) events_->TakeView(*host, view);
+                     if (const auto host = HostOf(0)) events_->ReceiveView(*host, view);
                    },
                    [this](const LeaseTaken& answer) CUSPAN_REQUIRES(agent_thread) {
-                     if (const auto host = HostOf(0)) events_->TakeAnswer(*host, answer);
+                     if (const auto host = HostOf(0)) events_->ReceiveAnswer(*host, answer);
                    }});
 }
 
@@ -33,14 +33,14 @@ std::optional<std::uint32_t> RunLeases::HostOf(std::uint32_t rank) const {
   return static_cast<std::uint32_t>(found - keepers_.begin());
 }
 
-bool RunLeases::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool RunLeases::ReceiveControl(std::uint32_t rank, const Frame& frame) {
   const std::optional<std::uint32_t> host = HostOf(rank);
   if (frame.op() == Op::kLeaseView) {
     const Result<LeaseView> view = ParseMessage<LeaseView>(frame);
     if (!view.ok())
       LogError("agent {}: {}", rank, view.status().message());
     else if (host)
-      events_->TakeView(*host, *view);
+      events_->ReceiveView(*host, *view);
     return true;
   }
   if (frame.op() == Op::kLeaseTaken) {
@@ -48,7 +48,7 @@ bool RunLeases::TakeControl(std::uint32_t rank, const Frame& frame) {
     if (!answer.ok())
       LogError("agent {}: {}", rank, answer.status().message());
     else if (host)
-      events_->TakeAnswer(*host, *answer);
+      events_->ReceiveAnswer(*host, *answer);
     return true;
   }
   return false;
@@ -71,9 +71,9 @@ void RunLeases::Enter(std::uint32_t host, const std::vector<std::string>& gpus) 
                  ticket_.wanted, gpus, std::move(memory), terms_});
 }
 
-void RunLeases::Look(std::uint32_t host, const std::vector<std::string>& gpus) {
+void RunLeases::Query(std::uint32_t host, const std::vector<std::string>& gpus) {
   Ask(
-      host, [this](const LeaseLook& look) CUSPAN_REQUIRES(agent_thread) { own_.Look(look); },
+      host, [this](const LeaseLook& look) CUSPAN_REQUIRES(agent_thread) { own_.Query(look); },
       LeaseLook{gpus});
 }
 
@@ -105,11 +105,11 @@ void LeaseSurvey::Start() {
       if (!pool_.keys[gpu].empty()) keys.push_back(pool_.keys[gpu]);
     if (keys.empty()) continue;
     ++missing_;
-    store_.Look(number, keys);
+    store_.Query(number, keys);
   }
 }
 
-void LeaseSurvey::TakeView(std::uint32_t host, const LeaseView& view) {
+void LeaseSurvey::ReceiveView(std::uint32_t host, const LeaseView& view) {
   if (views_[host]) return;
   views_[host] = view;
   --missing_;

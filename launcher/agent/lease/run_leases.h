@@ -25,11 +25,11 @@ class RunLeases : public LeaseStore {
   // Receiver of answers; set it before any request.
   void SetEvents(LeaseEvents* events) CUSPAN_REQUIRES(agent_thread) { events_ = events; }
   // Handles a keeper's answer; false if the message is not one.
-  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
 
   void Enter(std::uint32_t host, const std::vector<std::string>& gpus)
       CUSPAN_REQUIRES(agent_thread) override;
-  void Look(std::uint32_t host, const std::vector<std::string>& gpus)
+  void Query(std::uint32_t host, const std::vector<std::string>& gpus)
       CUSPAN_REQUIRES(agent_thread) override;
   void Take(std::uint32_t host, std::uint32_t attempt, const std::vector<std::string>& gpus)
       CUSPAN_REQUIRES(agent_thread) override;
@@ -58,8 +58,9 @@ class LeaseSurvey : public LeaseEvents {
  public:
   LeaseSurvey(const RunPool& pool, LeaseStore& store) : pool_(pool), store_(store) {}
   void Start() CUSPAN_REQUIRES(agent_thread);
-  void TakeView(std::uint32_t host, const LeaseView& view) CUSPAN_REQUIRES(agent_thread) override;
-  void TakeAnswer(std::uint32_t, const LeaseTaken&) CUSPAN_REQUIRES(agent_thread) override {}
+  void ReceiveView(std::uint32_t host, const LeaseView& view)
+      CUSPAN_REQUIRES(agent_thread) override;
+  void ReceiveAnswer(std::uint32_t, const LeaseTaken&) CUSPAN_REQUIRES(agent_thread) override {}
 
   bool done() const CUSPAN_REQUIRES(agent_thread) { return missing_ == 0; }
   const std::vector<LeaseTicket>& tickets() const CUSPAN_REQUIRES(agent_thread) { return tickets_; }

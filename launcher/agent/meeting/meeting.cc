@@ -134,54 +134,54 @@ void RequireFeatures(Message& message) {
 std::size_t LanesOf(std::size_t ends) { return std::max<std::size_t>(ends, 2) - 1; }
 
 // Reason for refusing the sender; empty if it is accepted.
-std::string Objection(const control::Join& join, const Meeting::Attendee& home) {
+std::string Objection(const control::Join& join, const Meeting::Attendee& head) {
   const std::string& host = join.self().host();
   if (const std::string feature = UnknownFeature(join); !feature.empty())
     return Format(
         "cuspan {} on host {} requires '{}', but cuspan {} on host {} lacks it: install one "
         "version everywhere",
-        join.version(), host, feature, CUSPAN_VERSION, home.host);
+        join.version(), host, feature, CUSPAN_VERSION, head.host);
   if (join.table_hash() != kOpTableHash)
     return Format(
         "hosts {} and {} run different versions of cuspan ({} and {}): install one version "
         "everywhere",
-        home.host, host, CUSPAN_VERSION, join.version());
-  if (static_cast<std::size_t>(join.self().addresses_size()) != home.addresses.size())
+        head.host, host, CUSPAN_VERSION, join.version());
+  if (static_cast<std::size_t>(join.self().addresses_size()) != head.addresses.size())
     return Format(
         "hosts {} and {} have {} and {} lanes: set CUSPAN_LANES to one value on all hosts",
-        home.host, host, LanesOf(home.addresses.size()),
+        head.host, host, LanesOf(head.addresses.size()),
         LanesOf(static_cast<std::size_t>(join.self().addresses_size())));
   return "";
 }
 
 // Connects to an address. Fails unless this run's head agent is listening there.
-Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::uint32_t rank,
+Result<UniqueFd> FindHead(const net::Address& place, const Key128& secret, std::uint32_t rank,
                           const net::Interrupt& never, net::Deadline deadline) {
-  CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, net::Connect(place, never, deadline));
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd head, net::Connect(place, never, deadline));
   // Restarts the deadline: the head agent may be busy with another agent.
   deadline = std::chrono::steady_clock::now() + kProofLimit;
   Meeting::Challenge challenge{};
   CUSPAN_RETURN_IF_ERROR(
-      net::ReceiveAll(home.get(), &challenge, sizeof challenge, never, deadline));
+      net::ReceiveAll(head.get(), &challenge, sizeof challenge, never, deadline));
   if (challenge.format != Meeting::kFormat)
     return Status::Refused(
         "no head agent of this version answers at {}: install one version of cuspan everywhere",
         net::Text(place));
   Meeting::Response response{Meeting::kFormat, rank, RandomNonce(), {}};
   CUSPAN_ASSIGN_OR_RETURN(response.proof,
-                          Prove(secret, Side::kAway, challenge.nonce, response.nonce, rank));
+                          Prove(secret, Side::kWorker, challenge.nonce, response.nonce, rank));
   CUSPAN_ASSIGN_OR_RETURN(const Proof expected,
-                          Prove(secret, Side::kHome, challenge.nonce, response.nonce, rank));
-  CUSPAN_RETURN_IF_ERROR(net::SendAll(home.get(), &response, sizeof response, never, deadline));
+                          Prove(secret, Side::kHead, challenge.nonce, response.nonce, rank));
+  CUSPAN_RETURN_IF_ERROR(net::SendAll(head.get(), &response, sizeof response, never, deadline));
   Proof proof{};
-  CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(home.get(), &proof, sizeof proof, never, deadline));
+  CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(head.get(), &proof, sizeof proof, never, deadline));
   if (!SameProof(proof, expected))
     return Status::Refused("the agent at {} does not belong to this run", net::Text(place));
-  return home;
+  return head;
 }
 
 // Connects to the head agent at the first working address.
-Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& secret,
+Result<UniqueFd> FindHead(std::span<const net::Address> places, const Key128& secret,
                           std::uint32_t rank, const net::Interrupt& never, net::Deadline deadline) {
   Status failure = Status::Invalid("the address of the head agent is unknown");
   // Tries the addresses in order. An unreachable one fails at once or uses up its share of the
@@ -192,12 +192,12 @@ Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& se
     const net::Deadline share =
         now + std::max<net::Deadline::duration>(
                   (deadline - now) / static_cast<int>(places.size() - i), kMinConnect);
-    Result<UniqueFd> home = FindHome(places[i], secret, rank, never, share);
-    if (home.ok()) return home;
+    Result<UniqueFd> head = FindHead(places[i], secret, rank, never, share);
+    if (head.ok()) return head;
     // A refusal explains more than an unreachable address and is kept.
     if (failure.code() == StatusCode::kRefused) continue;
-    failure = Status(home.status().code(), Format("the head agent at {}: {}", net::Text(places[i]),
-                                                  home.status().message()));
+    failure = Status(head.status().code(), Format("the head agent at {}: {}", net::Text(places[i]),
+                                                  head.status().message()));
   }
   return failure;
 }
@@ -248,13 +248,13 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
     const auto prove = [&](Side side) {
       return Prove(secret, side, asked.nonce, response.nonce, response.rank);
     };
-    CUSPAN_ASSIGN_OR_RETURN(const Proof expected, prove(Side::kAway));
+    CUSPAN_ASSIGN_OR_RETURN(const Proof expected, prove(Side::kWorker));
     if (response.format != kFormat || !SameProof(response.proof, expected)) {
       LogWarn("a process outside this run tried to connect as an agent");
       continue;
     }
     const int fd = guest->fd.get();
-    CUSPAN_ASSIGN_OR_RETURN(const Proof own, prove(Side::kHome));
+    CUSPAN_ASSIGN_OR_RETURN(const Proof own, prove(Side::kHead));
     if (!net::SendAll(fd, own.data(), own.size(), interrupt, Soon()).ok()) continue;
     const Result<control::Join> join = ReceiveMessage<control::Join>(fd, interrupt, Soon());
     if (!join.ok()) {  // If it has ended, `watched` shows it.
@@ -286,7 +286,7 @@ Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
   return Status::Ok();
 }
 
-Status Meeting::TellAll(const net::Interrupt& interrupt) {
+Status Meeting::AnswerAll(const net::Interrupt& interrupt) {
   control::Answer answer;
   RequireFeatures(answer);
   answer.set_token(token_);
@@ -308,7 +308,7 @@ Result<Meeting> Meeting::Hold(const net::Listener& listener, const Key128& secre
   meeting.connections_.resize(hosts.size() + 1);
   meeting.attendees_[0] = own;
   CUSPAN_RETURN_IF_ERROR(meeting.AskAll(listener, secret, hosts, watched, interrupt, deadline));
-  CUSPAN_RETURN_IF_ERROR(meeting.TellAll(interrupt));
+  CUSPAN_RETURN_IF_ERROR(meeting.AnswerAll(interrupt));
   return meeting;
 }
 
@@ -316,19 +316,19 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
                                 std::uint32_t rank, const Attendee& own, net::Deadline deadline) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
   Meeting meeting(rank, std::move(never));
-  CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, FindHome(places, secret, rank, *meeting.never_, deadline));
-  KeepAlive(home.get());
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd head, FindHead(places, secret, rank, *meeting.never_, deadline));
+  KeepAlive(head.get());
   control::Join join;
   RequireFeatures(join);
   join.set_version(CUSPAN_VERSION);
   join.set_table_hash(kOpTableHash);
   join.set_rank(rank);
   *join.mutable_self() = Pack(own);
-  CUSPAN_RETURN_IF_ERROR(SendMessage(home.get(), join, *meeting.never_, Soon()));
+  CUSPAN_RETURN_IF_ERROR(SendMessage(head.get(), join, *meeting.never_, Soon()));
   // No deadline: other agents may take long to connect.
   CUSPAN_ASSIGN_OR_RETURN(
       const control::Answer answer,
-      ReceiveMessage<control::Answer>(home.get(), *meeting.never_, net::kNever));
+      ReceiveMessage<control::Answer>(head.get(), *meeting.never_, net::kNever));
   if (!answer.refusal().empty()) return Status::Refused("{}", answer.refusal());
   if (const std::string feature = UnknownFeature(answer); !feature.empty())
     return Status::Refused(
@@ -345,7 +345,7 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
   }
   if (rank >= meeting.size()) return Status::Invalid("the head agent lists no agent {}", rank);
   meeting.connections_.resize(meeting.size());
-  meeting.connections_[0] = std::move(home);
+  meeting.connections_[0] = std::move(head);
   return meeting;
 }
 

@@ -91,7 +91,7 @@ class Meeting {
   Status AskAll(const net::Listener& listener, const Key128& secret,
                 std::span<const std::string> hosts, std::span<const int> watched,
                 const net::Interrupt& interrupt, net::Deadline deadline);
-  Status TellAll(const net::Interrupt& interrupt);
+  Status AnswerAll(const net::Interrupt& interrupt);
 
   std::uint32_t rank_;
   std::uint64_t token_ = 0;

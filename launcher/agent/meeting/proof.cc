@@ -18,13 +18,13 @@ Nonce RandomNonce() {
   return nonce;
 }
 
-Result<Proof> Prove(const Key128& secret, Side side, const Nonce& of_home, const Nonce& of_away,
-                    std::uint32_t rank) {
+Result<Proof> Prove(const Key128& secret, Side side, const Nonce& head_nonce,
+                    const Nonce& worker_nonce, std::uint32_t rank) {
   constexpr std::string_view kWhat = "cuspan agents 1";
   std::vector<std::uint8_t> text(kWhat.begin(), kWhat.end());
   text.push_back(static_cast<std::uint8_t>(side));
-  text.insert(text.end(), of_home.begin(), of_home.end());
-  text.insert(text.end(), of_away.begin(), of_away.end());
+  text.insert(text.end(), head_nonce.begin(), head_nonce.end());
+  text.insert(text.end(), worker_nonce.begin(), worker_nonce.end());
   for (int shift = 0; shift < 32; shift += 8)
     text.push_back(static_cast<std::uint8_t>(rank >> shift));
   Proof proof{};

@@ -18,12 +18,12 @@ using Proof = std::array<std::uint8_t, 32>;
 Nonce RandomNonce();
 
 // The proving side. A proof of one side is not valid for the other.
-enum class Side : std::uint8_t { kHome, kAway };
+enum class Side : std::uint8_t { kHead, kWorker };
 
 // HMAC-SHA256 (RFC 2104), keyed with the secret, over both nonces, the proving side and the claimed
 // rank. kExhausted if libcrypto is out of memory.
-Result<Proof> Prove(const Key128& secret, Side side, const Nonce& of_home, const Nonce& of_away,
-                    std::uint32_t rank);
+Result<Proof> Prove(const Key128& secret, Side side, const Nonce& head_nonce,
+                    const Nonce& worker_nonce, std::uint32_t rank);
 
 // Compares in constant time.
 bool SameProof(const Proof& one, const Proof& other);

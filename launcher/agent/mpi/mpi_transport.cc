@@ -198,7 +198,7 @@ class MpiTransport final : public Transport {
   // MPI has no wake-up, and ends the job if a rank is gone.
   int wake_fd() const override { return -1; }
   bool Arm() override { return false; }
-  std::optional<LostPeer> TakeLost() override { return std::nullopt; }
+  std::optional<LostPeer> ConsumeLost() override { return std::nullopt; }
   void GiveUp(std::uint32_t) override { gave_up_ = true; }
 
   void Shutdown() override {

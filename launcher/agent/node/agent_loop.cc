@@ -42,13 +42,13 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
   const bool is_woken = sleep.on_bell != nullptr || sleep.on_descriptors != nullptr;
   Clock::time_point moved_last = Clock::now();
   Clock::time_point polled_last{};
-  microseconds nap = kFirstBackoff;
+  microseconds backoff = kFirstBackoff;
   for (;;) {
     const bool moved = relay->Progress();
     const Clock::time_point now = Clock::now();
     if (moved) {
       moved_last = now;
-      nap = kFirstBackoff;
+      backoff = kFirstBackoff;
     }
     if (now - polled_last >= kPollEvery) {
       poller.Wait(milliseconds(0));
@@ -96,10 +96,10 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
           agent_thread.AssertHeld();
           return relay->HasWork();
         },
-        nap, sleep_at_once);
-    nap = std::min(2 * nap, idle < kIdleAfter       ? kLongestBackoff
-                            : idle < kLongIdleAfter ? kIdleSleep
-                                                    : kLongIdleSleep);
+        backoff, sleep_at_once);
+    backoff = std::min(2 * backoff, idle < kIdleAfter       ? kLongestBackoff
+                                    : idle < kLongIdleAfter ? kIdleSleep
+                                                            : kLongIdleSleep);
   }
 }
 

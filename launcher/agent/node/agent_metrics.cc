@@ -66,7 +66,7 @@ void MetricsQuery::Ask(std::uint32_t number) {
   EndIfComplete();
 }
 
-void MetricsQuery::TakePart(std::uint32_t rank, MetricsPart part) {
+void MetricsQuery::ReceivePart(std::uint32_t rank, MetricsPart part) {
   if (timer_ == 0 || part.number != number_ || !awaited_.contains(rank)) return;
   part.agent.rank = rank;
   part.agent.response_nanoseconds =

@@ -33,7 +33,7 @@ class MetricsQuery {
   // Starts question `number` and aborts an unfinished one. Agents without an answer after a second
   // are omitted.
   void Ask(std::uint32_t number) CUSPAN_REQUIRES(agent_thread);
-  void TakePart(std::uint32_t rank, MetricsPart part) CUSPAN_REQUIRES(agent_thread);
+  void ReceivePart(std::uint32_t rank, MetricsPart part) CUSPAN_REQUIRES(agent_thread);
   void Stop() CUSPAN_REQUIRES(agent_thread);
 
  private:

@@ -75,13 +75,13 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
   node->context_.relay = &node->relay_.emplace(
       *transport, *node->carrier_, static_cast<std::uint32_t>(sends),
       Relay::Handlers{[raw](std::uint32_t rank, const Frame& frame)
-                          CUSPAN_REQUIRES(agent_thread) { raw->TakeControl(rank, frame); },
+                          CUSPAN_REQUIRES(agent_thread) { raw->ReceiveControl(rank, frame); },
                       [raw](RouteKey route, const std::string& reason)
-                          CUSPAN_REQUIRES(agent_thread) { raw->TakeBroken(route, reason); }});
+                          CUSPAN_REQUIRES(agent_thread) { raw->HandleBroken(route, reason); }});
   if (heartbeat)
     node->heartbeats_.emplace(node->poller_, *node->relay_, *heartbeat,
                               [raw](std::uint32_t rank)
-                                  CUSPAN_REQUIRES(agent_thread) { raw->TakeSilence(rank); });
+                                  CUSPAN_REQUIRES(agent_thread) { raw->HandleSilence(rank); });
   return node;
 }
 
@@ -123,18 +123,18 @@ std::set<std::uint32_t> AgentNode::others() const {
   return others;
 }
 
-void AgentNode::TakeSilence(std::uint32_t rank) {
+void AgentNode::HandleSilence(std::uint32_t rank) {
   const std::chrono::seconds::rep limit = heartbeats_->limit().count();
   if (rank != 0)
     return Lose(rank, Format("no message from {} for {} s: the host or the network to it is down",
                              NameOf(rank), limit));
-  if (home_lost_) home_lost_(Format("no message from the head agent for {} s", limit));
+  if (head_lost_) head_lost_(Format("no message from the head agent for {} s", limit));
 }
 
-void AgentNode::TakeLost() {
+void AgentNode::ConsumeLost() {
   while (transport_ != nullptr) {
-    std::optional<Transport::LostPeer> lost = transport_->TakeLost();
-    if (!lost) lost = carrier_->TakeLost();
+    std::optional<Transport::LostPeer> lost = transport_->ConsumeLost();
+    if (!lost) lost = carrier_->ConsumeLost();
     if (!lost) return;
     if (relay()->gave_up(lost->rank)) continue;
     const std::string reason =
@@ -144,8 +144,8 @@ void AgentNode::TakeLost() {
     } else if (lost->rank != 0) {
       LogInfo("{}", reason);
       GiveUp(lost->rank, reason);
-    } else if (home_lost_) {
-      home_lost_(reason);
+    } else if (head_lost_) {
+      head_lost_(reason);
     }
   }
 }
@@ -173,11 +173,11 @@ void AgentNode::GiveUp(std::uint32_t rank, const std::string& reason) {
   peer_channels_.LoseAgent(relay(), rank);
 }
 
-void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
+void AgentNode::ReceiveControl(std::uint32_t rank, const Frame& frame) {
   if (frame.op() == Op::kAgentAlive) {
     // Its arrival alone is the sign of life.
     if (rank != 0) return;
-    if (heartbeats_) heartbeats_->WatchHome();
+    if (heartbeats_) heartbeats_->WatchHead();
     return relay()->SendControl(0, AgentAlive{});
   }
   if (rank == 0 && frame.op() == Op::kAgentLost) {
@@ -188,42 +188,42 @@ void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
       GiveUp(lost->rank, lost->reason);
     return;
   }
-  if (clients_.TakeControl(rank, frame) || devices_.TakeControl(rank, frame) ||
-      leases_.TakeControl(rank, frame))
+  if (clients_.ReceiveControl(rank, frame) || devices_.ReceiveControl(rank, frame) ||
+      leases_.ReceiveControl(rank, frame))
     return;
   if (control_ && control_(rank, frame)) return;
   LogError("agent {} sent op {} ({}), but agent {} does not accept it", rank, frame.header.op,
            OpName(frame.op()), context_.rank);
 }
 
-void AgentNode::TakeBroken(RouteKey route, const std::string& reason) {
+void AgentNode::HandleBroken(RouteKey route, const std::string& reason) {
   if (AgentOfSession(route.session) == context_.rank)
-    clients_.TakeBroken(route, reason);
+    clients_.HandleBroken(route, reason);
   else
-    devices_.TakeBroken(route, reason);
+    devices_.HandleBroken(route, reason);
 }
 
-Status AgentNode::StartSleep(bool home) {
-  if (home) {
+Status AgentNode::StartSleep(bool is_head) {
+  if (is_head) {
     CUSPAN_ASSIGN_OR_RETURN(sleep_.on_bell, BellRinger::Start(bell_, poller_.fd()));
     return Status::Ok();
   }
   CUSPAN_ASSIGN_OR_RETURN(sleep_.on_descriptors, BellListener::Start(bell_));
   return poller_.Watch(sleep_.on_descriptors->fd(),
-                       [listener = sleep_.on_descriptors.get()] { listener->Take(); });
+                       [listener = sleep_.on_descriptors.get()] { listener->Consume(); });
 }
 
 void AgentNode::Loop(const std::function<bool()>& step) {
   RunAgentLoop(poller_, relay(), &bell_, sleep_, [&]() CUSPAN_REQUIRES(agent_thread) {
     clients_.ForgetEnded();
-    TakeLost();
+    ConsumeLost();
     return step();
   });
 }
 
 void AgentNode::Drain(const std::function<bool()>& more) {
   RunAgentLoop(poller_, relay(), &bell_, sleep_, [&]() CUSPAN_REQUIRES(agent_thread) {
-    TakeLost();
+    ConsumeLost();
     return more() || !relay()->quiet();
   });
 }

@@ -67,9 +67,9 @@ class AgentNode {
   // message from it.
   void StartHeartbeats() CUSPAN_REQUIRES(agent_thread);
   // Called if the head agent is lost: without it the run cannot continue.
-  void SetHomeLost(std::function<void(const std::string& reason)> lost)
+  void SetHeadLost(std::function<void(const std::string& reason)> lost)
       CUSPAN_REQUIRES(agent_thread) {
-    home_lost_ = std::move(lost);
+    head_lost_ = std::move(lost);
   }
   // Ranks of the other agents still in the run.
   std::set<std::uint32_t> others() const CUSPAN_REQUIRES(agent_thread);
@@ -89,11 +89,11 @@ class AgentNode {
             const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell);
   // Called with --secure: traffic of proxies to other hosts must be encrypted too.
   void KeepProxiesSecure() CUSPAN_REQUIRES(agent_thread);
-  Status StartSleep(bool home) CUSPAN_REQUIRES(agent_thread);
-  void TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
-  void TakeSilence(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
-  void TakeLost() CUSPAN_REQUIRES(agent_thread);
+  Status StartSleep(bool is_head) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void HandleBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
+  void HandleSilence(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
+  void ConsumeLost() CUSPAN_REQUIRES(agent_thread);
   // Handles the loss of an agent detected by the head agent.
   void Lose(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   std::string NameOf(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread);
@@ -115,7 +115,7 @@ class AgentNode {
   DeviceService devices_;
   ClientService clients_;
   std::optional<Heartbeats> heartbeats_;  // Empty if switched off.
-  std::function<void(const std::string&)> home_lost_;
+  std::function<void(const std::string&)> head_lost_;
   AgentSleep sleep_;  // Set if the transport can wake it.
 };
 

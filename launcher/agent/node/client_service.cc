@@ -62,12 +62,12 @@ std::uint32_t ClientService::NewId() {
   return id;
 }
 
-bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool ClientService::ReceiveControl(std::uint32_t rank, const Frame& frame) {
   const auto find = [this](std::uint32_t id) CUSPAN_REQUIRES(agent_thread) { return Find(id); };
   if (frame.op() == Op::kRemoteOpened) {
-    Pass(rank, frame, find, &ClientSession::TakeRemoteOpened);
+    Pass(rank, frame, find, &ClientSession::ReceiveRemoteOpened);
   } else if (frame.op() == Op::kRemoteLost) {
-    Pass(rank, frame, find, &ClientSession::TakeRemoteLost);
+    Pass(rank, frame, find, &ClientSession::ReceiveRemoteLost);
   } else if (frame.op() == Op::kRemoteJoin) {
     const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
     // A join for another agent's session concerns a device of this node.
@@ -75,7 +75,7 @@ bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
     if (join->rank != rank) {
       LogError("agent {} claims to be agent {}", rank, join->rank);
     } else if (ClientSession* session = Find(join->session)) {
-      session->TakeRemoteJoin(*join);
+      session->ReceiveRemoteJoin(*join);
     }
   } else {
     return false;
@@ -83,7 +83,7 @@ bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
   return true;
 }
 
-void ClientService::TakeBroken(RouteKey route, const std::string& reason) {
+void ClientService::HandleBroken(RouteKey route, const std::string& reason) {
   if (ClientSession* session = Find(route.session))
     session->End(IsJoinRoute(route)
                      ? Format("on the channel between two devices: {}", reason)

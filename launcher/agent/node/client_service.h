@@ -27,9 +27,9 @@ class ClientService {
   Status Serve() CUSPAN_REQUIRES(agent_thread);
 
   // Handles another agent's message about a session of this agent; false if it is not one.
-  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   // Handles a protocol error on a route of one of its sessions.
-  void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
+  void HandleBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
 
   // Handles the loss of an agent and its devices.
   void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);

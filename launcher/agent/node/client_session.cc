@@ -20,7 +20,7 @@ namespace cuspan {
 namespace {
 
 // Maximum number of messages read from one session before others are served.
-constexpr int kMessagesATurn = 16;
+constexpr int kMaxMessagesAtOnce = 16;
 // Pause in reading while the relay is congested.
 constexpr std::chrono::milliseconds kCongestionRest{5};
 // An honest client joins two contexts once, and may retry after a failure.
@@ -80,14 +80,14 @@ void ClientSession::ReadSocket() {
   // If a client does not read its answers, its messages are not read.
   for (int taken = 0; !ended_ && !rests_ && socket_.kept() == 0; ++taken) {
     if (context_.relay != nullptr && context_.relay->congested()) return ReadLater(kCongestionRest);
-    if (taken == kMessagesATurn) return ReadLater(std::chrono::milliseconds(0));
+    if (taken == kMaxMessagesAtOnce) return ReadLater(std::chrono::milliseconds(0));
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
     if (!message.ok()) {
       const bool left = message.status().code() == StatusCode::kUnavailable;
       return End(left ? "" : message.status().message());
     }
     if (!message->has_value()) return;
-    if (const Status taken_well = TakeMessage((*message)->frame); !taken_well.ok())
+    if (const Status taken_well = ReceiveMessage((*message)->frame); !taken_well.ok())
       return End(taken_well.message());
   }
 }
@@ -110,7 +110,7 @@ void ClientSession::UpdateInterest() {
                                                                 : Poller::Interest::kRead);
 }
 
-Status ClientSession::TakeMessage(const Frame& frame) {
+Status ClientSession::ReceiveMessage(const Frame& frame) {
   switch (frame.op()) {
     case Op::kOpenDevice: {
       Result<OpenDevice> open = ParseMessage<OpenDevice>(frame);
@@ -141,7 +141,7 @@ Status ClientSession::Introduce(const Frame& frame) {
         "the client in process {} ({}) and the agent on host {} run different versions of cuspan: "
         "install one version everywhere",
         hello.pid, hello.program, context_.host);
-  CUSPAN_ASSIGN_OR_RETURN(Bell bell, OpenForeignBell(socket_.TakeFd()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, OpenForeignBell(socket_.ExtractFd()));
   CUSPAN_ASSIGN_OR_RETURN(VisibleChoice visible, ChooseVisible(context_.devices, hello.visible));
   visible_ = std::move(visible.devices);
   bell_.emplace(std::move(bell));
@@ -207,7 +207,7 @@ Result<AddressWindow> ClientSession::WindowFor(const OpenDevice& open) const {
 Status ClientSession::Open(const OpenDevice& open) {
   UniqueFd shared_file;
   if (open.shared.bytes != 0) {
-    shared_file = socket_.TakeFd();
+    shared_file = socket_.ExtractFd();
     if (!shared_file.valid()) return Status::Invalid("a shared region arrived without its file");
   }
   CUSPAN_RETURN_IF_ERROR(CheckOpen(open));
@@ -224,7 +224,7 @@ Status ClientSession::Open(const OpenDevice& open) {
   }
   device.window = *window;
   const Status opened =
-      device.relayed ? OpenAway(open, device) : OpenHere(open, std::move(shared_file), device);
+      device.relayed ? OpenRemote(open, device) : OpenHere(open, std::move(shared_file), device);
   if (!opened.ok())
     AnswerFailed(open.context, cuda::CUDA_ERROR_DEVICE_UNAVAILABLE, opened.message());
   return Status::Ok();
@@ -266,11 +266,12 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   ProxyPool::Handlers handlers;
   handlers.ready = [weak, context = open.context](const ProxyReady& ready)
                        CUSPAN_REQUIRES(agent_thread) {
-                         if (const auto session = weak.lock()) session->TakeReady(context, ready);
+                         if (const auto session = weak.lock())
+                           session->ReceiveReady(context, ready);
                        };
   handlers.gone = [weak, context = open.context](const std::string& reason)
                       CUSPAN_REQUIRES(agent_thread) {
-                        if (const auto session = weak.lock()) session->TakeGone(context, reason);
+                        if (const auto session = weak.lock()) session->HandleGone(context, reason);
                       };
   CUSPAN_ASSIGN_OR_RETURN(device.proxy, context_.proxies->Start(request, std::move(handlers)));
 
@@ -283,7 +284,7 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   return Status::Ok();
 }
 
-Status ClientSession::OpenAway(const OpenDevice& open, Device& device) {
+Status ClientSession::OpenRemote(const OpenDevice& open, Device& device) {
   const DeviceDescription& description = Description(device);
   if (context_.relay->gave_up(description.agent))
     return Status::Unavailable("its host was lost and is no longer part of this run");
@@ -335,8 +336,8 @@ Status ClientSession::Join(const JoinDevices& join) {
     const std::uint32_t rank = RankOf(second->second);
     context_.relay->SendControl(
         rank, RemoteJoin{id_, join.join, join.second, join.first, context_.rank, false});
-    context_.peer_channels->JoinAway(*context_.relay, route,
-                                     {{id_, join.first}, first->second.proxy.get()}, rank);
+    context_.peer_channels->JoinRemote(*context_.relay, route,
+                                       {{id_, join.first}, first->second.proxy.get()}, rank);
   } else {
     context_.peer_channels->JoinHere(route, {{id_, join.first}, first->second.proxy.get()},
                                      {{id_, join.second}, second->second.proxy.get()});
@@ -344,25 +345,25 @@ Status ClientSession::Join(const JoinDevices& join) {
   return Status::Ok();
 }
 
-void ClientSession::TakeRemoteJoin(const RemoteJoin& join) {
+void ClientSession::ReceiveRemoteJoin(const RemoteJoin& join) {
   const auto found = devices_.find(join.context);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpen ||
       !found->second.proxy) {
     context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
     return;
   }
-  context_.peer_channels->JoinAway(*context_.relay, JoinRoute(id_, join.join),
-                                   {{id_, join.context}, found->second.proxy.get()}, join.rank);
+  context_.peer_channels->JoinRemote(*context_.relay, JoinRoute(id_, join.join),
+                                     {{id_, join.context}, found->second.proxy.get()}, join.rank);
 }
 
-void ClientSession::TakeReady(std::uint32_t context, const ProxyReady& ready) {
+void ClientSession::ReceiveReady(std::uint32_t context, const ProxyReady& ready) {
   const auto found = devices_.find(context);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpening) return;
   if (ready.result != 0) return AnswerFailed(context, ready.result, ready.message);
   AnswerOpened(context, ready, found->second.proxy->bell().fd());
 }
 
-void ClientSession::TakeRemoteOpened(const RemoteOpened& opened) {
+void ClientSession::ReceiveRemoteOpened(const RemoteOpened& opened) {
   const auto found = devices_.find(opened.context);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpening ||
       !found->second.relayed)
@@ -396,7 +397,7 @@ void ClientSession::AnswerFailed(std::uint32_t context, std::int32_t result,
 
 // --- The end of a device.
 
-void ClientSession::TakeGone(std::uint32_t context, const std::string& reason) {
+void ClientSession::HandleGone(std::uint32_t context, const std::string& reason) {
   const auto found = devices_.find(context);
   if (ended_ || found == devices_.end()) return;
   if (found->second.state == State::kOpening)
@@ -405,7 +406,7 @@ void ClientSession::TakeGone(std::uint32_t context, const std::string& reason) {
   Lose(context, reason);
 }
 
-void ClientSession::TakeRemoteLost(const RemoteLost& lost) {
+void ClientSession::ReceiveRemoteLost(const RemoteLost& lost) {
   const auto found = devices_.find(lost.context);
   if (ended_ || found == devices_.end() || !found->second.relayed) return;
   context_.relay->Close({id_, lost.context});
@@ -425,7 +426,7 @@ void ClientSession::LoseAgent(std::uint32_t rank, const std::string& reason) {
   std::vector<std::uint32_t> lost;
   for (const auto& [context, device] : devices_)
     if (device.relayed && RankOf(device) == rank) lost.push_back(context);
-  for (const std::uint32_t context : lost) TakeRemoteLost({id_, context, reason});
+  for (const std::uint32_t context : lost) ReceiveRemoteLost({id_, context, reason});
 }
 
 void ClientSession::Lose(std::uint32_t context, const std::string& reason) {

@@ -36,12 +36,12 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   void Measure(std::vector<DeviceMetrics>& devices) const CUSPAN_REQUIRES(agent_thread);
 
   // Messages of the agent serving a device of this session.
-  void TakeRemoteOpened(const RemoteOpened& opened) CUSPAN_REQUIRES(agent_thread);
-  void TakeRemoteLost(const RemoteLost& lost) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveRemoteOpened(const RemoteOpened& opened) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveRemoteLost(const RemoteLost& lost) CUSPAN_REQUIRES(agent_thread);
   // Handles the loss of an agent serving some of its devices.
   void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // Message of the agent at the other end of a join.
-  void TakeRemoteJoin(const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveRemoteJoin(const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
 
  private:
   enum class State { kOpening, kOpen, kClosing, kLost };
@@ -64,7 +64,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   void ReadSocket() CUSPAN_REQUIRES(agent_thread);
   void ReadLater(std::chrono::milliseconds delay) CUSPAN_REQUIRES(agent_thread);
   void UpdateInterest() CUSPAN_REQUIRES(agent_thread);
-  Status TakeMessage(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  Status ReceiveMessage(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   Status Introduce(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   Status Open(const OpenDevice& open) CUSPAN_REQUIRES(agent_thread);
   Status CheckOpen(const OpenDevice& open) const CUSPAN_REQUIRES(agent_thread);
@@ -72,11 +72,11 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Result<AddressWindow> WindowFor(const OpenDevice& open) const CUSPAN_REQUIRES(agent_thread);
   Status OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device)
       CUSPAN_REQUIRES(agent_thread);
-  Status OpenAway(const OpenDevice& open, Device& device) CUSPAN_REQUIRES(agent_thread);
+  Status OpenRemote(const OpenDevice& open, Device& device) CUSPAN_REQUIRES(agent_thread);
   Status Close(std::uint32_t context) CUSPAN_REQUIRES(agent_thread);
   Status Join(const JoinDevices& join) CUSPAN_REQUIRES(agent_thread);
-  void TakeReady(std::uint32_t context, const ProxyReady& ready) CUSPAN_REQUIRES(agent_thread);
-  void TakeGone(std::uint32_t context, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveReady(std::uint32_t context, const ProxyReady& ready) CUSPAN_REQUIRES(agent_thread);
+  void HandleGone(std::uint32_t context, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // `opened`: a ProxyReady or a RemoteOpened.
   template <typename Opened>
   void AnswerOpened(std::uint32_t context, const Opened& opened, int bell)

@@ -52,7 +52,7 @@ std::vector<DeviceReport> DeviceReports::All() const {
   return all;
 }
 
-std::vector<std::vector<DeviceReport>> DeviceReports::Take() {
+std::vector<std::vector<DeviceReport>> DeviceReports::Collect() {
   std::vector<std::vector<DeviceReport>> pieces;
   for (std::vector<DeviceReport>* const part : {&reports_, &sums_}) {
     for (DeviceReport& report : std::exchange(*part, {})) {

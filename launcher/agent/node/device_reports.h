@@ -22,7 +22,7 @@ class DeviceReports {
   // All reports, then the sums.
   std::vector<DeviceReport> All() const;
   // Returns everything in pieces fitting into one message each, and clears it.
-  std::vector<std::vector<DeviceReport>> Take();
+  std::vector<std::vector<DeviceReport>> Collect();
   // Total use by all sessions so far, including reports already taken. Key: number of the device,
   // and true if relayed.
   const std::map<std::pair<std::uint32_t, bool>, DeviceUse>& uses() const { return uses_; }

@@ -10,7 +10,7 @@
 
 namespace cuspan {
 
-bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
+bool DeviceService::ReceiveControl(std::uint32_t rank, const Frame& frame) {
   const auto wrong = [rank](const Status& status) {
     LogError("invalid message from agent {}: {}", rank, status.message());
     return true;
@@ -44,7 +44,7 @@ bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
   return true;
 }
 
-void DeviceService::TakeBroken(RouteKey route, const std::string& reason) {
+void DeviceService::HandleBroken(RouteKey route, const std::string& reason) {
   const std::optional<RouteKey> device =
       IsJoinRoute(route) ? context_.peer_channels->DeviceOf(route) : route;
   if (device) EndProxy(*device, Format("its proxy violated the protocol: {}", reason));
@@ -119,9 +119,9 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
       std::shared_ptr<ProxyProcess> proxy,
       context_.proxies->Start(request,
                               {[this, key](const ProxyReady& ready)
-                                   CUSPAN_REQUIRES(agent_thread) { TakeReady(key, ready); },
+                                   CUSPAN_REQUIRES(agent_thread) { ReceiveReady(key, ready); },
                                [this, key](const std::string& reason)
-                                   CUSPAN_REQUIRES(agent_thread) { TakeGone(key, reason); }}));
+                                   CUSPAN_REQUIRES(agent_thread) { HandleGone(key, reason); }}));
   Device device;
   device.proxy = proxy;
   Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
@@ -137,7 +137,7 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   return attached;
 }
 
-void DeviceService::TakeReady(RouteKey key, const ProxyReady& ready) {
+void DeviceService::ReceiveReady(RouteKey key, const ProxyReady& ready) {
   const auto found = devices_.find(key);
   if (found == devices_.end() || found->second.state != State::kOpening) return;
   const std::uint32_t rank = AgentOfSession(key.session);
@@ -154,7 +154,7 @@ void DeviceService::TakeReady(RouteKey key, const ProxyReady& ready) {
   devices_.erase(found);
 }
 
-void DeviceService::TakeGone(RouteKey key, const std::string& reason) {
+void DeviceService::HandleGone(RouteKey key, const std::string& reason) {
   const auto found = devices_.find(key);
   if (found == devices_.end()) return;
   if (found->second.state == State::kOpen) {
@@ -195,7 +195,7 @@ void DeviceService::Join(const RemoteJoin& join) {
   if (join.tell)
     context_.relay->SendControl(join.rank, RemoteJoin{join.session, join.join, join.peer,
                                                       join.context, context_.rank, false});
-  context_.peer_channels->JoinAway(*context_.relay, route, *end, join.rank);
+  context_.peer_channels->JoinRemote(*context_.relay, route, *end, join.rank);
 }
 
 void DeviceService::Close(RouteKey key) {

@@ -24,9 +24,9 @@ class DeviceService {
   }
 
   // Handles another agent's message about a device of this node; false if it is not one.
-  bool TakeControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   // Handles a protocol error on a route of one of its devices.
-  void TakeBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
+  void HandleBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // Handles the loss of an agent: ends the proxies of its sessions.
   void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // Ends everything at the end of the run.
@@ -44,8 +44,8 @@ class DeviceService {
   Result<Device> StartDevice(const RemoteOpen& open) CUSPAN_REQUIRES(agent_thread);
   void Close(RouteKey key) CUSPAN_REQUIRES(agent_thread);
   void Join(const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
-  void TakeReady(RouteKey key, const ProxyReady& ready) CUSPAN_REQUIRES(agent_thread);
-  void TakeGone(RouteKey key, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveReady(RouteKey key, const ProxyReady& ready) CUSPAN_REQUIRES(agent_thread);
+  void HandleGone(RouteKey key, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void EndProxy(RouteKey key, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
 
   NodeContext& context_;

@@ -17,7 +17,7 @@ Heartbeats::~Heartbeats() {
 
 void Heartbeats::Ask(std::uint32_t agents) {
   asked_agents_ = agents;
-  for (std::uint32_t rank = 1; rank < agents; ++rank) watch_.Add(rank, relay_.heard(rank));
+  for (std::uint32_t rank = 1; rank < agents; ++rank) watch_.Add(rank, relay_.message_count(rank));
   // Sent at once: the others start watching this agent before any other work.
   SendQuestions();
   StartTicks();
@@ -27,9 +27,9 @@ void Heartbeats::SendQuestions() {
   for (std::uint32_t rank = 1; rank < asked_agents_; ++rank) relay_.SendControl(rank, AgentAlive{});
 }
 
-void Heartbeats::WatchHome() {
+void Heartbeats::WatchHead() {
   if (timer_ != 0) return;
-  watch_.Add(0, relay_.heard(0));
+  watch_.Add(0, relay_.message_count(0));
   StartTicks();
 }
 
@@ -42,7 +42,7 @@ void Heartbeats::Tick() {
   // Checked before the next heartbeat: the last one had a whole tick to be answered.
   const std::vector<std::uint32_t> silent = watch_.Tick([this](std::uint32_t rank) {
     agent_thread.AssertHeld();
-    return relay_.heard(rank);
+    return relay_.message_count(rank);
   });
   StartTicks();
   SendQuestions();

@@ -28,7 +28,7 @@ class Heartbeats {
   // The head agent's part: watches all agents with ranks below `agents`.
   void Ask(std::uint32_t agents) CUSPAN_REQUIRES(agent_thread);
   // The others' part; repeated calls are allowed.
-  void WatchHome() CUSPAN_REQUIRES(agent_thread);
+  void WatchHead() CUSPAN_REQUIRES(agent_thread);
 
  private:
   void SendQuestions() CUSPAN_REQUIRES(agent_thread);

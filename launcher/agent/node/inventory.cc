@@ -79,7 +79,7 @@ void InventoryQuery::Begin() {
   if (!asked_) asked_.emplace(Ask(FirstDriver(setting_)));
 }
 
-Inventory InventoryQuery::Take(const std::string& host, std::uint32_t rank) {
+Inventory InventoryQuery::Collect(const std::string& host, std::uint32_t rank) {
   Begin();
   Inventory found = InventoryOf(*std::exchange(asked_, std::nullopt), FirstDriver(setting_));
   if (found.devices.empty()) found.problem = Format("host {}: {}", host, found.problem);

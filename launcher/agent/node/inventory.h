@@ -31,7 +31,7 @@ class InventoryQuery {
   // meeting of agents can overlap with it.
   void Begin();
   // Waits for the answer; starts the query if Begin was not called.
-  Inventory Take(const std::string& host, std::uint32_t rank);
+  Inventory Collect(const std::string& host, std::uint32_t rank);
   // Cancels a query with an answer not needed any more.
   void Drop();
 

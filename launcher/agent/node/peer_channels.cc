@@ -13,7 +13,7 @@ constexpr std::uint32_t kRingSlots = 2048;
 
 std::uint32_t NumberOf(RouteKey route) { return route.context & ~kJoinRoutes; }
 
-void TellProblem(RouteKey route, const PeerChannels::End& end, const Status& problem)
+void SendProblem(RouteKey route, const PeerChannels::End& end, const Status& problem)
     CUSPAN_REQUIRES(agent_thread) {
   LogError("device {}: no connection to another device: {}", end.device.context, problem.message());
   end.proxy->Join({NumberOf(route), false, problem.message()}, {});
@@ -44,7 +44,7 @@ Result<PeerChannels::Joined> PeerChannels::MakeHere(RouteKey route, const End& f
   return joined;
 }
 
-Result<PeerChannels::Joined> PeerChannels::MakeAway(RouteKey route, const End& end) {
+Result<PeerChannels::Joined> PeerChannels::MakeRemote(RouteKey route, const End& end) {
   ChannelLayout layout = layout_;
   layout.ring_slots = kRingSlots;
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(layout));
@@ -65,13 +65,13 @@ void PeerChannels::JoinHere(RouteKey route, const End& first, const End& second)
     joined_[route] = std::move(*joined);
     return;
   }
-  for (const End& end : {first, second}) TellProblem(route, end, joined.status());
+  for (const End& end : {first, second}) SendProblem(route, end, joined.status());
 }
 
-void PeerChannels::JoinAway(Relay& relay, RouteKey route, const End& end, std::uint32_t rank) {
-  Result<Joined> joined = MakeAway(route, end);
+void PeerChannels::JoinRemote(Relay& relay, RouteKey route, const End& end, std::uint32_t rank) {
+  Result<Joined> joined = MakeRemote(route, end);
   if (!joined.ok()) {
-    TellProblem(route, end, joined.status());
+    SendProblem(route, end, joined.status());
     relay.SendControl(rank, RemoteUnjoin{route.session, NumberOf(route)});
     return;
   }

@@ -39,7 +39,7 @@ class PeerChannels {
   void JoinHere(RouteKey route, const End& first, const End& second) CUSPAN_REQUIRES(agent_thread);
   // Connects a proxy of this node with one of agent `rank`. If that agent opens its end later, it
   // must be notified before this call: the route's frames follow.
-  void JoinAway(Relay& relay, RouteKey route, const End& end, std::uint32_t rank)
+  void JoinRemote(Relay& relay, RouteKey route, const End& end, std::uint32_t rank)
       CUSPAN_REQUIRES(agent_thread);
 
   // Notifies a proxy of the other device's loss: there will be no channel.
@@ -64,7 +64,7 @@ class PeerChannels {
   };
   Result<Joined> MakeHere(RouteKey route, const End& first, const End& second)
       CUSPAN_REQUIRES(agent_thread);
-  Result<Joined> MakeAway(RouteKey route, const End& end) CUSPAN_REQUIRES(agent_thread);
+  Result<Joined> MakeRemote(RouteKey route, const End& end) CUSPAN_REQUIRES(agent_thread);
   static void Shut(Relay* relay, RouteKey route, Joined& joined) CUSPAN_REQUIRES(agent_thread);
 
   Bell& bell_;

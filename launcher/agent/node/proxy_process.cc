@@ -120,7 +120,7 @@ Status ProxyProcess::WatchProcess() {
   CUSPAN_RETURN_IF_ERROR(
       pool_.poller_.Watch(socket_.fd(), [this]() CUSPAN_REQUIRES(agent_thread) { ReadSocket(); }));
   timer_ = pool_.poller_.After(kReadyLimit, [this]() CUSPAN_REQUIRES(agent_thread) {
-    last_words_ = Format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
+    end_reason_ = Format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
     Kill();
   });
   return Status::Ok();
@@ -129,7 +129,7 @@ Status ProxyProcess::WatchProcess() {
 void ProxyProcess::ReadSocket() {
   const std::shared_ptr<ProxyProcess> alive = shared_from_this();
   if (socket_.kept() != 0) {
-    if (const Status sent = socket_.Flush(); !sent.ok()) return CanNotBeTold(sent);
+    if (const Status sent = socket_.Flush(); !sent.ok()) return HandleSendFailure(sent);
     if (socket_.kept() == 0) pool_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
   }
   while (!hung_up_) {
@@ -140,7 +140,7 @@ void ProxyProcess::ReadSocket() {
     Result<ProxyReady> ready =
         message.ok() ? ParseMessage<ProxyReady>((*message)->frame) : message.status();
     if (!ready.ok() || ready_) {
-      last_words_ =
+      end_reason_ =
           ready.ok() ? "its proxy reported twice that it is ready" : ready.status().message();
       return Kill();
     }
@@ -162,10 +162,10 @@ void ProxyProcess::HangUp() {
       pool_.poller_.After(pool_.OwnEndLimit(), [this]() CUSPAN_REQUIRES(agent_thread) { Kill(); });
 }
 
-void ProxyProcess::CanNotBeTold(const Status& why) {
+void ProxyProcess::HandleSendFailure(const Status& why) {
   // If the proxy has ended, its exit status is a better reason.
   if (why.code() != StatusCode::kUnavailable)
-    last_words_ = Format("its proxy cannot be reached: {}", why.message());
+    end_reason_ = Format("its proxy cannot be reached: {}", why.message());
   Kill();
 }
 
@@ -185,9 +185,9 @@ void ProxyProcess::AwaitEnd(std::chrono::steady_clock::time_point deadline) {
 
 void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
   if (hung_up_) return;
-  if (const Status sent = socket_.Post(join, fds); !sent.ok()) return CanNotBeTold(sent);
+  if (const Status sent = socket_.Post(join, fds); !sent.ok()) return HandleSendFailure(sent);
   if (socket_.kept() > kMaxKept) {
-    last_words_ = "its proxy does not read its messages";
+    end_reason_ = "its proxy does not read its messages";
     return Kill();
   }
   if (socket_.kept() != 0) pool_.poller_.SetInterest(socket_.fd(), Poller::Interest::kWrite);
@@ -212,7 +212,7 @@ void ProxyProcess::Reap() {
   pool_.poller_.Cancel(timer_);
   pool_.living_.erase(alive);
   const std::string reason =
-      last_words_.empty() ? "its proxy " + DescribeExit(wait_status) : last_words_;
+      end_reason_.empty() ? "its proxy " + DescribeExit(wait_status) : end_reason_;
   if (handlers_.gone) std::exchange(handlers_, {}).gone(reason);
   if (ended_) std::exchange(ended_, {})();
 }

@@ -111,7 +111,7 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
   // Waits until it has ended, and reaps it.
   void AwaitEnd(std::chrono::steady_clock::time_point deadline) CUSPAN_REQUIRES(agent_thread);
   // Kills the proxy after a failed send: it must not continue without the message.
-  void CanNotBeTold(const Status& why) CUSPAN_REQUIRES(agent_thread);
+  void HandleSendFailure(const Status& why) CUSPAN_REQUIRES(agent_thread);
   void HangUp() CUSPAN_REQUIRES(agent_thread);
 
   ProxyPool& pool_;
@@ -122,7 +122,7 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
   Bell bell_;
   ProxyPool::Handlers handlers_;
   std::function<void()> ended_;
-  std::string last_words_;  // Reason for its end, if set by the agent.
+  std::string end_reason_;  // Reason for its end, if set by the agent.
   bool ready_ = false;
   Poller::TimerId timer_ = 0;
 };

@@ -9,14 +9,14 @@ namespace cuspan {
 
 Result<ShareLocation> FindShareLocation(const NodeContext& context,
                                         const DeviceDescription& device) {
-  ShareLocation place;
-  if (!context.share.shared) return place;
+  ShareLocation location;
+  if (!context.share.shared) return location;
   CUSPAN_ASSIGN_OR_RETURN(ShareTable table, ShareTable::Open(SettingText(settings::kShareFolder),
                                                              HostForNames(context.host),
                                                              LeaseKey(device), context.share.pair));
-  CUSPAN_ASSIGN_OR_RETURN(place.run, table.FindRun(context.run));
-  CUSPAN_ASSIGN_OR_RETURN(place.table, table.OpenAgain());
-  return place;
+  CUSPAN_ASSIGN_OR_RETURN(location.run, table.FindRun(context.run));
+  CUSPAN_ASSIGN_OR_RETURN(location.table, table.OpenAgain());
+  return location;
 }
 
 }  // namespace cuspan

@@ -23,7 +23,7 @@ std::span<const std::byte> BytesOf(const TraceRecord* records, std::size_t count
 
 }  // namespace
 
-void ClockOffset::Take(std::uint64_t sent, std::uint64_t answered, std::uint64_t received) {
+void ClockOffset::Collect(std::uint64_t sent, std::uint64_t answered, std::uint64_t received) {
   const std::size_t part = second_started_ ? 1 : 0;
   ++answers_[part];
   if (received - sent >= best_[part].round_trip) return;
@@ -115,7 +115,7 @@ void TraceCollector::ForEachPart(std::uint32_t rank,
   }
 }
 
-void TraceCollector::Take(const TracePart& part) {
+void TraceCollector::Collect(const TracePart& part) {
   TracedProcess& process = others_[{part.rank, part.number}];
   process.host = part.host;
   process.role = part.role;

@@ -22,7 +22,7 @@ namespace cuspan {
 class ClockOffset {
  public:
   // Adds a question sent at `sent`, answered there at `answered` and returned at `received`.
-  void Take(std::uint64_t sent, std::uint64_t answered, std::uint64_t received)
+  void Collect(std::uint64_t sent, std::uint64_t answered, std::uint64_t received)
       CUSPAN_REQUIRES(agent_thread);
   // Later answers belong to the end of the run.
   void StartSecond() CUSPAN_REQUIRES(agent_thread) { second_started_ = true; }
@@ -63,7 +63,7 @@ class TraceCollector {
 
   // --- Head agent.
   // Adds a piece from another agent.
-  void Take(const TracePart& part) CUSPAN_REQUIRES(agent_thread);
+  void Collect(const TracePart& part) CUSPAN_REQUIRES(agent_thread);
   ClockOffset& clock(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread) {
     return clocks_[rank].offset;
   }

@@ -23,7 +23,7 @@ class BulkTable {
     return last_;
   }
   // Removes the entry and returns its owner; no owner if the id is unknown.
-  BulkOwner Take(std::uint64_t id) {
+  BulkOwner Extract(std::uint64_t id) {
     const auto found = owners_.find(id);
     if (found == owners_.end()) return {};
     const BulkOwner owner = found->second;

@@ -43,9 +43,9 @@ class Carrier {
   virtual void Finished(std::vector<std::uint64_t>& ids) = 0;
   // True if Finished may return ids; a cheap check for Bell::Wait.
   virtual bool HasWork() = 0;
-  // TakeLost: next agent lost by one of the lanes; the agent's own transport reports its losses
+  // ConsumeLost: next agent lost by one of the lanes; the agent's own transport reports its losses
   // separately. GiveUp: Transport::GiveUp on all lanes.
-  virtual std::optional<Transport::LostPeer> TakeLost() { return std::nullopt; }
+  virtual std::optional<Transport::LostPeer> ConsumeLost() { return std::nullopt; }
   virtual void GiveUp(std::uint32_t) {}
   // Called before the transport is shut down, with nothing in flight and nothing to follow.
   virtual void End() = 0;

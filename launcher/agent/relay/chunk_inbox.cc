@@ -14,17 +14,17 @@ ChunkInbox::ChunkInbox(RouteKey route, std::uint32_t agent, std::uint32_t tag,
       table_(table),
       lanes_(carrier.lanes()) {}
 
-bool ChunkInbox::TakeSlot() {
+bool ChunkInbox::AcquireSlot() {
   if (!slot_ && held_ < memory_->channel().layout().staging_slots)
-    slot_ = memory_->channel().TryTakeSlot();
+    slot_ = memory_->channel().TryAcquireSlot();
   return slot_.has_value();
 }
 
-bool ChunkInbox::CanPost() { return !shut_ && !ended_ && TakeSlot(); }
+bool ChunkInbox::CanPost() { return !shut_ && !ended_ && AcquireSlot(); }
 
 bool ChunkInbox::PostAhead() {
   bool posted = false;
-  while (!shut_ && !ended_ && TakeSlot()) {
+  while (!shut_ && !ended_ && AcquireSlot()) {
     Post(*slot_);
     slot_.reset();
     posted = true;
@@ -53,7 +53,7 @@ void ChunkInbox::Post(std::uint32_t slot) {
   ++unfinished_;
 }
 
-std::optional<std::vector<std::uint32_t>> ChunkInbox::TakeGrants(std::uint32_t least) {
+std::optional<std::vector<std::uint32_t>> ChunkInbox::ConsumeGrants(std::uint32_t least) {
   std::uint32_t count = 0;
   for (const Lane& lane : lanes_) count += lane.ungranted;
   if (count < least || shut_) return std::nullopt;
@@ -126,7 +126,7 @@ void ChunkInbox::End(const std::vector<std::uint32_t>& sent) {
       continue;
     }
     carrier_.Cancel(incoming.lane, incoming.id);
-    table_.Take(incoming.id);
+    table_.Extract(incoming.id);
     --unfinished_;
     entry = receives_.erase(entry);
   }

@@ -38,7 +38,7 @@ class ChunkInbox {
   bool CanPost();
   // Returns the number of receives not yet granted to the other end, by lane, and counts them as
   // granted. Empty if there are fewer than `least`.
-  std::optional<std::vector<std::uint32_t>> TakeGrants(std::uint32_t least);
+  std::optional<std::vector<std::uint32_t>> ConsumeGrants(std::uint32_t least);
 
   // Handles the announcement of a chunk. kInvalid if no receive is posted for it.
   Status Announce(const FrameHeader& header, const RemoteChunk& chunk);
@@ -77,7 +77,7 @@ class ChunkInbox {
     std::uint32_t ungranted = 0;
   };
   void Trace(const Incoming& incoming) const;
-  bool TakeSlot();
+  bool AcquireSlot();
   void Post(std::uint32_t slot);
 
   const RouteKey route_;

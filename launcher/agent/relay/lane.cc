@@ -42,15 +42,15 @@ class Lane {
   Status Serve();
 
  private:
-  Result<bool> TakeCommands();
-  Status Take(const Frame& frame);
+  Result<bool> ReceiveCommands();
+  Status Execute(const Frame& frame);
   Status Map(std::uint32_t number);
   // Memory named by a LaneSend or LaneReceive.
   template <typename Command>
   Result<std::span<std::byte>> Find(const Command& command) const;
-  bool TellFinished();
-  bool TellLost();
-  void Rest(Clock::time_point moved_last, microseconds& nap);
+  bool ReportFinished();
+  bool ReportLost();
+  void Rest(Clock::time_point moved_last, microseconds& backoff);
 
   Transport& transport_;
   const std::vector<std::uint32_t> peers_;  // Ranks of this lane in other agents, by agent.
@@ -69,25 +69,25 @@ class Lane {
 
 Status Lane::Serve() {
   Clock::time_point moved_last = Clock::now();
-  microseconds nap = kFirstBackoff;
+  microseconds backoff = kFirstBackoff;
   while (!ended_) {
-    CUSPAN_ASSIGN_OR_RETURN(bool moved, TakeCommands());
+    CUSPAN_ASSIGN_OR_RETURN(bool moved, ReceiveCommands());
     // All three run in every pass, even if an earlier one has moved something.
-    moved = TellFinished() || moved;
-    moved = TellLost() || moved;
+    moved = ReportFinished() || moved;
+    moved = ReportLost() || moved;
     // Closed by an agent ending without a LaneEnd.
     if (!moved && commands_->closed()) return Status::Ok();
     if (moved) {
       moved_last = Clock::now();
-      nap = kFirstBackoff;
+      backoff = kFirstBackoff;
     } else if (!ended_) {
-      Rest(moved_last, nap);
+      Rest(moved_last, backoff);
     }
   }
   return Status::Ok();
 }
 
-void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
+void Lane::Rest(Clock::time_point moved_last, microseconds& backoff) {
   const nanoseconds idle = Clock::now() - moved_last;
   if (idle < stages_.spin) return;
   if (idle < YieldLimit(stages_, under_way_ != 0)) {
@@ -103,24 +103,25 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
     return;
   }
   // A transport that cannot be armed now has pending work: it needs polling.
-  bell_->Wait(has_work, wakes || under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleSleep),
+  bell_->Wait(has_work,
+              wakes || under_way_ != 0 ? nanoseconds(backoff) : nanoseconds(kLaneIdleSleep),
               sleep_at_once);
-  nap = std::min(2 * nap, kLongestBackoff);
+  backoff = std::min(2 * backoff, kLongestBackoff);
 }
 
-Result<bool> Lane::TakeCommands() {
+Result<bool> Lane::ReceiveCommands() {
   bool taken = false;
   for (;;) {
     CUSPAN_ASSIGN_OR_RETURN(const std::optional<Frame> frame, commands_->Peek());
     if (!frame.has_value()) return taken;
-    CUSPAN_RETURN_IF_ERROR(Take(*frame));
+    CUSPAN_RETURN_IF_ERROR(Execute(*frame));
     commands_->Pop();
     taken = true;
     if (ended_) return true;
   }
 }
 
-Status Lane::Take(const Frame& frame) {
+Status Lane::Execute(const Frame& frame) {
   switch (frame.op()) {
     case Op::kLaneMap: {
       const Result<LaneMap> map = ParseMessage<LaneMap>(frame);
@@ -180,7 +181,7 @@ Status Lane::Map(std::uint32_t number) {
   CUSPAN_ASSIGN_OR_RETURN(Bell peer, Bell::Open(UniqueFd(::dup(unused_.fd()))));
   CUSPAN_ASSIGN_OR_RETURN(
       channels_[number],
-      Channel::Attach(socket_.TakeFd(), map.client ? ChannelSide::kClient : ChannelSide::kProxy,
+      Channel::Attach(socket_.ExtractFd(), map.client ? ChannelSide::kClient : ChannelSide::kProxy,
                       bell_.get(), std::move(peer)));
   return Status::Ok();
 }
@@ -199,15 +200,15 @@ Result<std::span<std::byte>> Lane::Find(const Command& command) const {
   return std::span(memory, command.bytes);
 }
 
-bool Lane::TellLost() {
-  const std::optional<Transport::LostPeer> lost = transport_.TakeLost();
+bool Lane::ReportLost() {
+  const std::optional<Transport::LostPeer> lost = transport_.ConsumeLost();
   if (!lost) return false;
   const auto agent = std::find(peers_.begin(), peers_.end(), lost->rank) - peers_.begin();
   commands_->Post(LaneLost{static_cast<std::uint32_t>(agent), lost->cause});
   return true;
 }
 
-bool Lane::TellFinished() {
+bool Lane::ReportFinished() {
   // A transport with a wake descriptor must be progressed after each wake-up.
   if (under_way_ == 0 && ringer_ == nullptr) return false;
   finished_.clear();
@@ -228,9 +229,9 @@ Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, Control
     linger();
     return Status::Ok();
   }
-  UniqueFd channel_fd = socket.TakeFd();
-  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket.TakeFd()));
-  CUSPAN_ASSIGN_OR_RETURN(Bell agent_bell, Bell::Open(socket.TakeFd()));
+  UniqueFd channel_fd = socket.ExtractFd();
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket.ExtractFd()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell agent_bell, Bell::Open(socket.ExtractFd()));
   CUSPAN_ASSIGN_OR_RETURN(Bell unused, Bell::Create());
   auto own = std::make_unique<Bell>(std::move(bell));
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Channel> commands,

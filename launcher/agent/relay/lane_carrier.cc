@@ -52,7 +52,7 @@ Result<LaneCarrier::Lane> LaneCarrier::Admit(ControlSocket socket, Bell& bell) {
 }
 
 template <typename T>
-void LaneCarrier::Tell(std::uint32_t number, const T& command) {
+void LaneCarrier::SendCommand(std::uint32_t number, const T& command) {
   lanes_[number].commands.push_back(MakeFrame(command));
   Flush(lanes_[number]);
 }
@@ -78,11 +78,11 @@ Status LaneCarrier::Attach(Channel& channel) {
   const int fds[] = {channel.fd()};
   for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
     if (Status sent = lanes_[lane].socket.Send(map, fds); !sent.ok()) {
-      for (std::uint32_t told = 0; told < lane; ++told) Tell(told, LaneUnmap{number});
+      for (std::uint32_t told = 0; told < lane; ++told) SendCommand(told, LaneUnmap{number});
       return sent;
     }
     // The lane reads its socket when it gets this frame.
-    Tell(lane, map);
+    SendCommand(lane, map);
   }
   channels_[&channel] = {number, 1};
   return Status::Ok();
@@ -91,7 +91,8 @@ Status LaneCarrier::Attach(Channel& channel) {
 void LaneCarrier::Detach(Channel& channel) {
   const auto known = channels_.find(&channel);
   if (known == channels_.end() || --known->second.uses != 0) return;
-  for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneUnmap{known->second.number});
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane)
+    SendCommand(lane, LaneUnmap{known->second.number});
   channels_.erase(known);
 }
 
@@ -102,21 +103,25 @@ std::uint32_t LaneCarrier::NumberOf(Channel* channel) const {
 
 void LaneCarrier::Send(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag, SlotBytes bytes,
                        std::uint64_t id) {
-  Tell(lane,
-       LaneSend{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot, bytes.bytes, agent, tag});
+  SendCommand(lane, LaneSend{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot, bytes.bytes,
+                             agent, tag});
 }
 
 void LaneCarrier::Receive(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag,
                           SlotBytes bytes, std::uint64_t id) {
-  Tell(lane, LaneReceive{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot, bytes.bytes,
-                         agent, tag});
+  SendCommand(lane, LaneReceive{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot,
+                                bytes.bytes, agent, tag});
 }
 
-void LaneCarrier::Expect(std::uint32_t lane, std::uint64_t id) { Tell(lane, LaneExpect{id}); }
+void LaneCarrier::Expect(std::uint32_t lane, std::uint64_t id) {
+  SendCommand(lane, LaneExpect{id});
+}
 
-void LaneCarrier::Cancel(std::uint32_t lane, std::uint64_t id) { Tell(lane, LaneCancel{id}); }
+void LaneCarrier::Cancel(std::uint32_t lane, std::uint64_t id) {
+  SendCommand(lane, LaneCancel{id});
+}
 
-void LaneCarrier::TakeMessages(Lane& lane) {
+void LaneCarrier::ReceiveMessages(Lane& lane) {
   for (;;) {
     const Result<std::optional<Frame>> frame = lane.channel->Peek();
     if (!frame.ok() || !frame->has_value()) return;
@@ -131,13 +136,13 @@ void LaneCarrier::TakeMessages(Lane& lane) {
 void LaneCarrier::Finished(std::vector<std::uint64_t>& ids) {
   for (Lane& lane : lanes_) {
     if (!lane.commands.empty()) Flush(lane);
-    TakeMessages(lane);
+    ReceiveMessages(lane);
   }
   ids.insert(ids.end(), finished_.begin(), finished_.end());
   finished_.clear();
 }
 
-std::optional<Transport::LostPeer> LaneCarrier::TakeLost() {
+std::optional<Transport::LostPeer> LaneCarrier::ConsumeLost() {
   if (lost_.empty()) return std::nullopt;
   Transport::LostPeer lost = std::move(lost_.front());
   lost_.pop_front();
@@ -145,7 +150,7 @@ std::optional<Transport::LostPeer> LaneCarrier::TakeLost() {
 }
 
 void LaneCarrier::GiveUp(std::uint32_t agent) {
-  for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneGiveUp{agent});
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) SendCommand(lane, LaneGiveUp{agent});
 }
 
 bool LaneCarrier::HasWork() {
@@ -158,7 +163,7 @@ bool LaneCarrier::HasWork() {
 }
 
 void LaneCarrier::End() {
-  for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneEnd{});
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) SendCommand(lane, LaneEnd{});
   // A lane with a full command ring may itself be blocked by a full ring of LaneFinished: drains
   // both.
   std::vector<std::uint64_t> unused;

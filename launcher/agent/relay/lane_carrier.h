@@ -32,7 +32,7 @@ class LaneCarrier final : public Carrier {
   void Cancel(std::uint32_t lane, std::uint64_t id) override;
   void Finished(std::vector<std::uint64_t>& ids) override;
   bool HasWork() override;
-  std::optional<Transport::LostPeer> TakeLost() override;
+  std::optional<Transport::LostPeer> ConsumeLost() override;
   void GiveUp(std::uint32_t agent) override;
   void End() override;
 
@@ -48,9 +48,9 @@ class LaneCarrier final : public Carrier {
   };
   LaneCarrier() = default;
   static Result<Lane> Admit(ControlSocket socket, Bell& bell);
-  void TakeMessages(Lane& lane);
+  void ReceiveMessages(Lane& lane);
   template <typename T>
-  void Tell(std::uint32_t lane, const T& command);
+  void SendCommand(std::uint32_t lane, const T& command);
   static void Flush(Lane& lane);
   // Number of an attached channel; 0, unknown to lanes, for others.
   std::uint32_t NumberOf(Channel* channel) const;

@@ -233,12 +233,12 @@ void Relay::CloseBroken() {
 // --- Messages from other agents.
 
 bool Relay::ReceiveMessages() {
-  bool news = false;
+  bool has_updates = false;
   for (int i = 0; i < kMessagesPerPass; ++i) {
     const std::optional<Transport::Message> message = transport_.TryReceive();
-    if (!message) return news;
+    if (!message) return has_updates;
     Peer& sender = peers_[message->rank];
-    ++sender.heard;
+    ++sender.message_count;
     if (sender.given_up) continue;
     BatchReader reader(message->bytes);
     for (;;) {
@@ -250,27 +250,27 @@ bool Relay::ReceiveMessages() {
         break;
       }
       if (!item->has_value()) break;
-      news = news || IsUpdate((*item)->route, (*item)->frame.op());
-      TakeItem(message->rank, **item);
+      has_updates = has_updates || IsUpdate((*item)->route, (*item)->frame.op());
+      ReceiveItem(message->rank, **item);
     }
   }
-  return news;
+  return has_updates;
 }
 
-void Relay::TakeItem(std::uint32_t rank, const BatchReader::Item& item) {
+void Relay::ReceiveItem(std::uint32_t rank, const BatchReader::Item& item) {
   if (item.route.session == 0) {
-    if (item.frame.op() == Op::kRemoteCredit) return TakeCredit(rank, item.frame);
-    if (item.frame.op() == Op::kRemoteChunk) return TakeRemoteChunk(rank, item.frame);
-    if (item.frame.op() == Op::kRemoteClosed) return TakeRemoteClosed(rank, item.frame);
+    if (item.frame.op() == Op::kRemoteCredit) return ReceiveCredit(rank, item.frame);
+    if (item.frame.op() == Op::kRemoteChunk) return ReceiveRemoteChunk(rank, item.frame);
+    if (item.frame.op() == Op::kRemoteClosed) return ReceiveRemoteClosed(rank, item.frame);
     return handlers_.control(rank, item.frame);
   }
   // Drops frames for a route closed here in the meantime.
   Route* route = Find(item.route);
   if (route == nullptr || route->rank != rank || !route->failure.empty()) return;
-  TakeFrame(*route, item.frame);
+  ReceiveFrame(*route, item.frame);
 }
 
-void Relay::TakeFrame(Route& route, const Frame& frame) {
+void Relay::ReceiveFrame(Route& route, const Frame& frame) {
   CountAnswers(route, frame);
   if (route.backlog.empty() && PostToChannel(route, frame.header, frame.payload)) return;
   std::vector<std::byte> kept(FrameBytes(frame.header));
@@ -316,7 +316,7 @@ bool Relay::PostToChannel(Route& route, const FrameHeader& header, Bytes payload
   return true;
 }
 
-void Relay::TakeCredit(std::uint32_t rank, const Frame& frame) {
+void Relay::ReceiveCredit(std::uint32_t rank, const Frame& frame) {
   const Result<RemoteCredit> credit = ParseMessage<RemoteCredit>(frame);
   if (!credit.ok()) return LogError("agent {}: {}", rank, credit.status().message());
   Route* route = Find({credit->session, credit->context});
@@ -344,7 +344,7 @@ void Relay::TakeCredit(std::uint32_t rank, const Frame& frame) {
   }
 }
 
-void Relay::TakeRemoteChunk(std::uint32_t rank, const Frame& frame) {
+void Relay::ReceiveRemoteChunk(std::uint32_t rank, const Frame& frame) {
   const Result<RemoteChunk> chunk = ParseMessage<RemoteChunk>(frame);
   if (!chunk.ok()) return LogError("agent {}: {}", rank, chunk.status().message());
   const auto inbox = inboxes_.find({rank, chunk->tag});
@@ -355,7 +355,7 @@ void Relay::TakeRemoteChunk(std::uint32_t rank, const Frame& frame) {
     if (route.inbox == inbox->second.get()) route.failure = taken.message();
 }
 
-void Relay::TakeRemoteClosed(std::uint32_t rank, const Frame& frame) {
+void Relay::ReceiveRemoteClosed(std::uint32_t rank, const Frame& frame) {
   const Result<RemoteClosed> closed = ParseMessage<RemoteClosed>(frame);
   if (!closed.ok()) return LogError("agent {}: {}", rank, closed.status().message());
   const auto inbox = inboxes_.find({rank, closed->tag});
@@ -371,7 +371,7 @@ bool Relay::FinishBulk() {
   const auto now = std::chrono::steady_clock::now();
   bool left_over = false;
   for (const std::uint64_t id : finished_) {
-    const BulkOwner owner = bulk_.Take(id);
+    const BulkOwner owner = bulk_.Extract(id);
     if (owner.inbox != nullptr) {
       owner.inbox->Received(id);
       left_over = left_over || owner.inbox->shut();
@@ -440,7 +440,7 @@ void Relay::Grant(Route& route) {
       std::max<std::uint32_t>(route.channel->layout().staging_slots / 4, 1);
   // The first grant is sent in any case: the other end cannot send without its tag and slot size.
   const std::uint32_t least = route.granted && route.consumed < kGrantBytes ? portion : 0;
-  const std::optional<std::vector<std::uint32_t>> chunks = route.inbox->TakeGrants(least);
+  const std::optional<std::vector<std::uint32_t>> chunks = route.inbox->ConsumeGrants(least);
   if (!chunks) return;
   SendControl(route.rank, RemoteCredit{route.key.session, route.key.context, route.inbox->tag(),
                                        !std::exchange(route.granted, true), route.consumed,
@@ -476,7 +476,7 @@ bool Relay::SendBatch(std::uint32_t rank) {
   } else if (MayHold(peer)) {
     return false;
   }
-  bool news = !peer.batch.empty();
+  bool has_updates = !peer.batch.empty();
   bool sent = false;
   for (;;) {
     bool full = false;
@@ -485,7 +485,7 @@ bool Relay::SendBatch(std::uint32_t rank) {
       FrameHeader header;
       std::memcpy(&header, frame.data(), sizeof header);
       if (peer.batch.Append({}, header, Bytes(frame).subspan(sizeof header))) {
-        news = news || IsUpdate({}, static_cast<Op>(header.op));
+        has_updates = has_updates || IsUpdate({}, static_cast<Op>(header.op));
         peer.control.pop_front();
       } else {
         full = true;
@@ -495,7 +495,7 @@ bool Relay::SendBatch(std::uint32_t rank) {
     peer.batch.Clear();
     peer.urgent = false;
     peer.announced_sent = peer.announced;
-    sent = news;
+    sent = has_updates;
     if (!full) return sent;
   }
 }

@@ -54,8 +54,8 @@ class Relay {
   bool congested() const CUSPAN_REQUIRES(agent_thread);
 
   // Number of messages received from an agent.
-  std::uint64_t heard(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread) {
-    return peers_[rank].heard;
+  std::uint64_t message_count(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread) {
+    return peers_[rank].message_count;
   }
   // Marks an agent as unreachable: sends to it stop, and its messages are ignored. The caller must
   // close its routes.
@@ -137,16 +137,16 @@ class Relay {
     std::size_t routes = 0;
     bool garbled = false;  // A malformed message was received from it.
     bool given_up = false;
-    std::uint64_t heard = 0;  // Number of messages received.
+    std::uint64_t message_count = 0;  // Number of messages received.
   };
 
   bool ReceiveMessages() CUSPAN_REQUIRES(agent_thread);
-  void TakeItem(std::uint32_t rank, const BatchReader::Item& item) CUSPAN_REQUIRES(agent_thread);
-  void TakeFrame(Route& route, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveItem(std::uint32_t rank, const BatchReader::Item& item) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveFrame(Route& route, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   static void CountAnswers(Route& route, const Frame& frame);
-  void TakeCredit(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  void TakeRemoteChunk(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
-  void TakeRemoteClosed(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveCredit(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveRemoteChunk(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void ReceiveRemoteClosed(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   bool FinishBulk() CUSPAN_REQUIRES(agent_thread);
   static void FinishSend(Route& route, std::uint32_t slot);
   bool Deliver(Route& route) CUSPAN_REQUIRES(agent_thread);

@@ -86,7 +86,7 @@ class Transport {
   };
   // Returns the next rank known to be lost, each one once; ranks given up are not reported.
   // Detection is optional for an implementation.
-  virtual std::optional<LostPeer> TakeLost() = 0;
+  virtual std::optional<LostPeer> ConsumeLost() = 0;
   // Stops sending to a rank and drops its messages. Its bulk may or may not finish, so that memory
   // must stay valid until the transport is destroyed.
   virtual void GiveUp(std::uint32_t rank) = 0;

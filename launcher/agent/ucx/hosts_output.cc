@@ -121,18 +121,19 @@ void HostsOutput::Read(Host& host) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return;
     if (got == 0) {
-      if (!host.line.empty()) Take(host, std::exchange(host.line, {}) + "\n");
+      if (!host.line.empty()) AddLine(host, std::exchange(host.line, {}) + "\n");
       host.ended = true;
       return;
     }
     for (const char c : std::string_view(chunk, static_cast<std::size_t>(got))) {
       host.line += c;
-      if (c == '\n' || host.line.size() >= kMaxKeptBytes) Take(host, std::exchange(host.line, {}));
+      if (c == '\n' || host.line.size() >= kMaxKeptBytes)
+        AddLine(host, std::exchange(host.line, {}));
     }
   }
 }
 
-void HostsOutput::Take(Host& host, const std::string& line) {
+void HostsOutput::AddLine(Host& host, const std::string& line) {
   const std::string text = LogText(line);
   const std::size_t end = text.find_last_not_of("\r\n \t");
   if (end != text.npos) {

@@ -46,7 +46,7 @@ class HostsOutput {
   void Run();
   // Reads all available output.
   void Read(Host& host) CUSPAN_REQUIRES(mutex_);
-  void Take(Host& host, const std::string& line) CUSPAN_REQUIRES(mutex_);
+  void AddLine(Host& host, const std::string& line) CUSPAN_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::condition_variable ended_;

@@ -25,7 +25,7 @@ class LaneThreads {
   LaneThreads(const LaneThreads&) = delete;
 
   // Sockets to the lanes; call it once.
-  std::vector<ControlSocket> TakeSockets() { return std::move(sockets_); }
+  std::vector<ControlSocket> ExtractSockets() { return std::move(sockets_); }
 
  private:
   LaneThreads() = default;

@@ -91,7 +91,7 @@ Status Join(UcxRun& run, Workers workers, Meeting meeting) {
   if (!workers.empty()) {
     CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<LaneThreads> lanes,
                             LaneThreads::Start(std::move(workers), meeting));
-    run.sockets = lanes->TakeSockets();
+    run.sockets = lanes->ExtractSockets();
     run.lanes = std::move(lanes);
   }
   CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(own), std::move(meeting)));

@@ -194,12 +194,12 @@ class UcxTransport final : public Transport {
            ucp_worker_arm(worker_->get()) == UCS_OK;
   }
 
-  std::optional<LostPeer> TakeLost() override {
+  std::optional<LostPeer> ConsumeLost() override {
     epoll_event events[8];
     // Lanes poll often and have no connections: saves a system call.
     const int count = connected_ ? ::epoll_wait(wake_.get(), events, 8, 0) : 0;
     for (int i = 0; i < count; ++i)
-      if (const std::uint32_t rank = events[i].data.u32; rank != kNoRank) LookAtConnection(rank);
+      if (const std::uint32_t rank = events[i].data.u32; rank != kNoRank) CheckConnection(rank);
     if (lost_.empty()) return std::nullopt;
     LostPeer lost = std::move(lost_.front());
     lost_.pop_front();
@@ -227,11 +227,11 @@ class UcxTransport final : public Transport {
     while (!sent() && std::chrono::steady_clock::now() < limit) ucp_worker_progress(worker_->get());
     // All agents finish before the first disconnects, so that none reports a loss. The head agent
     // waits for all others, these for its farewell or its end; the caller sets an alarm.
-    if (rank() != 0) SayFarewell();
+    if (rank() != 0) SendFarewell();
     const auto until = rank() != 0 ? net::kNever : limit;
     for (std::uint32_t other = 0; other < size(); ++other)
       if (meeting_.fd(other) >= 0 && !peers_[other].lost) AwaitFarewell(other, until);
-    if (rank() == 0) SayFarewell();
+    if (rank() == 0) SendFarewell();
   }
 
  private:
@@ -352,7 +352,7 @@ class UcxTransport final : public Transport {
       std::for_each(waiting.begin(), waiting.end(), release);
   }
 
-  void SayFarewell() {
+  void SendFarewell() {
     const std::byte farewell{};
     for (std::uint32_t other = 0; other < size(); ++other)
       if (meeting_.fd(other) >= 0 && !peers_[other].lost)
@@ -366,7 +366,7 @@ class UcxTransport final : public Transport {
       if (::poll(&waited, 1, ucp_worker_progress(worker_->get()) != 0 ? 0 : 1) > 0) return;
   }
 
-  void LookAtConnection(std::uint32_t rank) {
+  void CheckConnection(std::uint32_t rank) {
     char byte = 0;
     const ssize_t got = ::recv(meeting_.fd(rank), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -481,13 +481,13 @@ class UcxTransport final : public Transport {
       return offered ? UCS_INPROGRESS : UCS_OK;
     }
     ++peer->bulk_received;
-    const bool taken = self.Take(*peer, std::move(bulk));
+    const bool taken = self.Match(*peer, std::move(bulk));
     for (auto next = peer->early_bulk.begin();
          next != peer->early_bulk.end() && next->first == peer->bulk_received;
          next = peer->early_bulk.erase(next)) {
       ++peer->bulk_received;
       void* const offer = next->second.offer;
-      if (!self.Take(*peer, std::move(next->second)) && offer != nullptr)
+      if (!self.Match(*peer, std::move(next->second)) && offer != nullptr)
         ucp_am_data_release(self.worker_->get(), offer);
     }
     return offered && taken ? UCS_INPROGRESS : UCS_OK;
@@ -503,7 +503,7 @@ class UcxTransport final : public Transport {
 
   // Matches bulk with the oldest receive of its tag, or keeps it until one is posted. False if it
   // was dropped: the sender has broken the protocol.
-  bool Take(Peer& peer, Bulk bulk) {
+  bool Match(Peer& peer, Bulk bulk) {
     const auto posted = peer.posted.find(bulk.tag);
     if (posted == peer.posted.end()) {
       if (peer.unclaimed_count >= kMaxUnclaimed) Lose(peer, "it sends more than it was allowed to");

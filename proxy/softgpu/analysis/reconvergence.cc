@@ -223,7 +223,7 @@ class FunctionReconvergence {
     // The address changes in a loop left in between.
     for (std::size_t l = 0; l < loops_.size(); ++l)
       if (varying_[l].Has(before) && loops_[l].Has(from) && !loops_[l].Has(to))
-        between.same_turn = false;
+        between.same_iteration = false;
     for (const auto access : {before, after}) {
       const std::uint32_t i = accesses_[access].instruction;
       if (i == kNoIndex || body_.instructions[i].guard != kNoIndex) between.same_lanes = false;

@@ -167,7 +167,7 @@ class AccessFinder {
     if (space != Space::kShared && space != Space::kGlobal && space != Space::kGeneric)
       return false;
     access->address = AddressOf(i.operands[at]);
-    if (space == Space::kGeneric) space = HomeOf(access->address);
+    if (space == Space::kGeneric) space = SpaceOfAddress(access->address);
     if (space == Space::kLocal) return false;
     if (space == Space::kGlobal || !has_shared_) {
       access->memory = SharedMemory::kVolatileGlobal;
@@ -184,7 +184,7 @@ class AccessFinder {
   }
 
   // Space of a generic address, found by its terms; kGeneric if it may be shared memory.
-  Space HomeOf(const LinearAddress& address) const {
+  Space SpaceOfAddress(const LinearAddress& address) const {
     for (const auto& [term, factor] : address.terms) {
       if (term >= kModuleVariableTerms) {
         const Space space = module_.variables[term - kModuleVariableTerms].space;
@@ -338,7 +338,7 @@ bool MayConflict(const ptx::Module& module, const ptx::Body& body, const SharedA
       !(IsOpen(module, body, one) && IsOpen(module, body, other)))
     return false;
   // Elements stored in different iterations are assumed to be different.
-  if (!between.same_turn)
+  if (!between.same_iteration)
     return before.instruction != after.instruction || after.reads || !y.stride || *y.stride == 0;
   const bool same_place = x.terms == y.terms && x.constant == y.constant;
   if (between.same_lanes && !before.unordered && !after.unordered && after.writes) {

@@ -53,7 +53,7 @@ std::vector<SharedAccess> FindSharedAccesses(const ptx::Module& module, const pt
 // Facts about the path from one access to another.
 struct Between {
   // Both are in one iteration of all loops: equal registers have equal values.
-  bool same_turn = false;
+  bool same_iteration = false;
   // The same lanes make both, without a branch in between.
   bool same_lanes = false;
 };

@@ -72,7 +72,7 @@ class FunctionPlanner {
   }
 
   const WarpFunction& function() const { return out_; }
-  WarpFunction Take() { return std::move(out_); }
+  WarpFunction Extract() { return std::move(out_); }
   const FlowGraph& graph() const { return graph_; }
 
   // True if diverged lanes may execute one collective at two different nodes.
@@ -402,7 +402,7 @@ class KernelPlanner {
       if (i != 0 && plan_.functions[i].facts.exits) return Refuse("a function called by it exits");
       FunctionPlanner planner(module_, plan_.functions[i], layout_);
       if (!planner.Plan(&why_) || !Check(planner, i, &out)) return std::nullopt;
-      out.functions.push_back(planner.Take());
+      out.functions.push_back(planner.Extract());
     }
     return out;
   }
@@ -529,7 +529,7 @@ std::optional<WarpFunction> PlanWarpFunction(const ptx::Module& module,
   FunctionPlanner planner(module, planned, layout);
   std::string why;
   if (!planner.Plan(&why)) return std::nullopt;
-  return planner.Take();
+  return planner.Extract();
 }
 
 std::optional<WarpPlan> PlanWarps(const ptx::Module& module, const KernelPlan& plan,

@@ -34,12 +34,12 @@ class GraphRun final : public TaskSequence {
         program_(std::move(program)),
         priority_(priority),
         conditions_(std::make_shared<GraphConditions>(program_->conditions)) {
-    places_.emplace_back(program_->steps);
+    levels_.emplace_back(program_->steps);
   }
 
   std::unique_ptr<Task> Next() override {
-    while (!places_.empty() && program_->context->error() == CUDA_SUCCESS) {
-      std::unique_ptr<Task> task = places_.back().left == 0 ? EndBody() : BeginNext();
+    while (!levels_.empty() && program_->context->error() == CUDA_SUCCESS) {
+      std::unique_ptr<Task> task = levels_.back().left == 0 ? EndBody() : BeginNext();
       if (task == nullptr) continue;
       if (loops_ != 0) task->SetRepeats();
       ++tasks_;
@@ -50,8 +50,8 @@ class GraphRun final : public TaskSequence {
 
  private:
   // Position of the execution in the graph or in a body.
-  struct Place {
-    explicit Place(const std::vector<GraphStep>& graph) : steps(&graph) { Restart(); }
+  struct Level {
+    explicit Level(const std::vector<GraphStep>& graph) : steps(&graph) { Restart(); }
     void Restart() {
       begun.assign(steps->size(), false);
       first = 0;
@@ -62,7 +62,7 @@ class GraphRun final : public TaskSequence {
       return !begun[step] &&
              std::all_of(after.begin(), after.end(), [&](std::size_t one) { return begun[one]; });
     }
-    const GraphStep& Take(std::size_t step) {
+    const GraphStep& BeginStep(std::size_t step) {
       begun[step] = true;
       --left;
       while (first != begun.size() && begun[first]) ++first;
@@ -70,7 +70,7 @@ class GraphRun final : public TaskSequence {
     }
 
     const std::vector<GraphStep>* steps;
-    // Steps begun. They are finished, except a conditional with its body executing next in places_.
+    // Steps begun. They are finished, except a conditional with its body executing next in levels_.
     std::vector<bool> begun;
     std::size_t first = 0;                  // First step not begun.
     std::size_t left = 0;                   // Number of steps not begun.
@@ -81,20 +81,20 @@ class GraphRun final : public TaskSequence {
   // Ready steps go first, except waits for values. If only waits are left, the next task waits for
   // the first value to arrive.
   std::unique_ptr<Task> BeginNext() {
-    Place& place = places_.back();
+    Level& level = levels_.back();
     // The last task waited for these values, and one has arrived.
     if (!waits_.empty()) {
-      place.Take(waits_[found_]);
+      level.BeginStep(waits_[found_]);
       waits_.clear();
       return nullptr;
     }
     std::vector<std::size_t> waits;
     std::vector<MemoryOperation> values;
-    for (std::size_t i = place.first; i < place.steps->size(); ++i) {
-      if (!place.IsReady(i)) continue;
-      const auto* const operation = std::get_if<MemoryOperation>(&(*place.steps)[i].work);
+    for (std::size_t i = level.first; i < level.steps->size(); ++i) {
+      if (!level.IsReady(i)) continue;
+      const auto* const operation = std::get_if<MemoryOperation>(&(*level.steps)[i].work);
       if (operation == nullptr || !operation->wait)
-        return std::visit([&](const auto& work) { return Begin(work); }, place.Take(i).work);
+        return std::visit([&](const auto& work) { return Begin(work); }, level.BeginStep(i).work);
       waits.push_back(i);
       values.push_back(*operation);
     }
@@ -123,26 +123,26 @@ class GraphRun final : public TaskSequence {
     // Body 1 of an `if` is its `else`, if it has one.
     const std::size_t chosen = step.type == CU_GRAPH_COND_TYPE_SWITCH ? value : value != 0 ? 0 : 1;
     if (chosen >= step.bodies.size()) return nullptr;
-    Place body(step.bodies[chosen]);
+    Level body(step.bodies[chosen]);
     if (step.type == CU_GRAPH_COND_TYPE_WHILE) {
       body.loop = &step;
       body.tasks_before = tasks_;
       ++loops_;
     }
-    places_.push_back(body);
+    levels_.push_back(body);
     return nullptr;
   }
 
   std::unique_ptr<Task> EndBody() {
-    Place& place = places_.back();
-    if (place.loop == nullptr || conditions_->Get(place.loop->condition) == 0) {
-      if (place.loop != nullptr) --loops_;
-      places_.pop_back();
+    Level& level = levels_.back();
+    if (level.loop == nullptr || conditions_->Get(level.loop->condition) == 0) {
+      if (level.loop != nullptr) --loops_;
+      levels_.pop_back();
       return nullptr;
     }
-    const bool idle = place.tasks_before == tasks_;
-    place.Restart();
-    place.tasks_before = tasks_;
+    const bool idle = level.tasks_before == tasks_;
+    level.Restart();
+    level.tasks_before = tasks_;
     return idle ? std::make_unique<PauseTask>(priority_, program_->context) : nullptr;
   }
 
@@ -150,8 +150,8 @@ class GraphRun final : public TaskSequence {
   const std::shared_ptr<const GraphProgram> program_;
   const int priority_;
   const std::shared_ptr<GraphConditions> conditions_;
-  std::vector<Place> places_;  // The innermost is the last.
-  std::size_t loops_ = 0;      // Number of while bodies in places_.
+  std::vector<Level> levels_;  // The innermost is the last.
+  std::size_t loops_ = 0;      // Number of while bodies in levels_.
   std::uint64_t tasks_ = 0;    // Number of tasks so far.
   // Steps with values awaited by the present task, and the index of the one found.
   std::vector<std::size_t> waits_;

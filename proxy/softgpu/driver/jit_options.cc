@@ -19,7 +19,7 @@ CUresult JitOptions::Read(unsigned count, const CUjit_option* names, void** valu
       case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
       case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: {
         Log& log = names[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES ? info_ : error_;
-        log.room = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(values[i]));
+        log.capacity = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(values[i]));
         log.bytes = &values[i];
         break;
       }
@@ -37,7 +37,7 @@ CUresult JitOptions::Read(unsigned count, const CUjit_option* names, void** valu
   return CUDA_SUCCESS;
 }
 
-void JitOptions::Took(std::chrono::duration<float, std::milli> time) {
+void JitOptions::ReportTime(std::chrono::duration<float, std::milli> time) {
   const float milliseconds = time.count();
   for (void** value : times_) std::memcpy(value, &milliseconds, sizeof milliseconds);
 }
@@ -50,8 +50,8 @@ void JitOptions::Log::Append(std::string_view line) {
 
 void JitOptions::Log::Write() const {
   std::size_t written = 0;
-  if (buffer != nullptr && room != 0) {
-    written = std::min(text.size(), room - 1);
+  if (buffer != nullptr && capacity != 0) {
+    written = std::min(text.size(), capacity - 1);
     std::memcpy(buffer, text.data(), written);
     buffer[written] = '\0';
   }

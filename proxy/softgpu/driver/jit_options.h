@@ -19,17 +19,17 @@ class JitOptions {
   CUresult Read(unsigned count, const CUjit_option* names, void** values);
 
   // Appends a line to the error log or the info log, truncated at the end of its buffer.
-  void Complain(std::string_view line) { error_.Append(line); }
-  void Say(std::string_view line) { info_.Append(line); }
+  void AppendError(std::string_view line) { error_.Append(line); }
+  void AppendInfo(std::string_view line) { info_.Append(line); }
   // True if the caller requested the error log.
-  bool takes_errors() const { return error_.buffer != nullptr && error_.room != 0; }
+  bool wants_errors() const { return error_.buffer != nullptr && error_.capacity != 0; }
   // Reports the total time of the work so far.
-  void Took(std::chrono::duration<float, std::milli> time);
+  void ReportTime(std::chrono::duration<float, std::milli> time);
 
  private:
   struct Log {
     char* buffer = nullptr;
-    std::size_t room = 0;
+    std::size_t capacity = 0;
     void** bytes = nullptr;  // The caller's variable for the number of bytes written.
     std::string text;
     void Append(std::string_view line);

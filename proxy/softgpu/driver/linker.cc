@@ -221,10 +221,10 @@ CUresult WithState(CUlinkState handle, Work&& work) {
   std::string why;
   const CUresult result = work(*driver, *state, &why);
   state->spent += std::chrono::steady_clock::now() - start;
-  state->options.Took(state->spent);
+  state->options.ReportTime(state->spent);
   if (!why.empty()) {
     LogInfo("software GPU: {}", why);
-    state->options.Complain(why);
+    state->options.AppendError(why);
   }
   return result;
 }

@@ -48,10 +48,10 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* module, const void
   if (result == CUDA_SUCCESS)
     result = Module::Load(std::move(ptx), IsPtxText(image), capability, context, driver->addresses,
                           driver->FindDevice(context->device())->memory, &loaded, &why);
-  options.Took(std::chrono::steady_clock::now() - start);
+  options.ReportTime(std::chrono::steady_clock::now() - start);
   if (!why.empty()) {
-    if (!options.takes_errors()) LogError("software GPU: {}", why);
-    options.Complain(why);
+    if (!options.wants_errors()) LogError("software GPU: {}", why);
+    options.AppendError(why);
   }
   if (result == CUDA_SUCCESS) *module = AsHandle<CUmodule>(driver->modules.Add(std::move(loaded)));
   return result;

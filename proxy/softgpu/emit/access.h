@@ -23,7 +23,7 @@ struct Access {
 };
 
 // Reads the type, vector length, state space and memory order of the current instruction.
-Access TakeAccess(FunctionEmitter& e);
+Access ConsumeAccess(FunctionEmitter& e);
 // Elements of the vector operand `i` of `length`, or the operand itself.
 llvm::ArrayRef<ptx::Operand> Elements(FunctionEmitter& e, std::size_t i, unsigned length);
 

@@ -14,7 +14,7 @@ using ptx::Space;
 
 }  // namespace
 
-Space FunctionEmitter::TakeSpace() {
+Space FunctionEmitter::ConsumeSpace() {
   static constexpr struct {
     std::string_view name;
     Space space;
@@ -26,7 +26,7 @@ Space FunctionEmitter::TakeSpace() {
       {"param::func", Space::kParam},
   };
   for (const auto& space : kSpaces)
-    if (Take(space.name)) return space.space;
+    if (Consume(space.name)) return space.space;
   return Space::kGeneric;
 }
 

@@ -24,9 +24,9 @@ template <typename Operation>
 void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation,
                const TinyTest& tiny = {}) {
   const Type type = e.type();
-  const bool flush = e.Take("ftz");
-  const bool saturate = e.Take("sat");
-  const bool relu = e.Take("relu");
+  const bool flush = e.Consume("ftz");
+  const bool saturate = e.Consume("sat");
+  const bool relu = e.Consume("relu");
   const auto apply = [&](llvm::SmallVector<Value*, 3> values, Type element) {
     if (flush)
       for (auto*& value : values)
@@ -51,7 +51,7 @@ void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation,
 
 // bf16 is computed in f32 and rounded. This is exact, because f32 has more than twice its digits.
 void EmitFloatArithmetic(FunctionEmitter& e, FloatOperation operation) {
-  const Rounding rounding = e.TakeRounding(Rounding::kNearest);
+  const Rounding rounding = e.ConsumeRounding(Rounding::kNearest);
   if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32)
     e.Refuse("this rounding is not implemented");
   TinyTest tiny;  // Subnormal sums are exact.
@@ -74,7 +74,7 @@ void EmitFloatArithmetic(FunctionEmitter& e, FloatOperation operation) {
 void WriteIntegerSum(FunctionEmitter& e, bool subtract) {
   auto* const x = e.Read(1, e.type());
   auto* const y = e.Read(2, e.type());
-  if (e.Take("sat")) {
+  if (e.Consume("sat")) {
     e.Write(e.b.CreateBinaryIntrinsic(
                 subtract ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::sadd_sat, x, y),
             e.type());
@@ -145,7 +145,7 @@ Product IntegerProduct(FunctionEmitter& e) {
   const Type type = e.type();
   auto* const x = e.Read(1, type);
   auto* const y = e.Read(2, type);
-  if (e.Take("wide")) {
+  if (e.Consume("wide")) {
     const Type wide = DoubleWidth(type);
     if (wide == Type::kNone) {
       e.Reject("there is no .wide form of this type");
@@ -157,8 +157,8 @@ Product IntegerProduct(FunctionEmitter& e) {
     };
     return {e.b.CreateMul(extend(x), extend(y)), wide};
   }
-  if (e.Take("hi")) return {MultiplyWide(e, x, y, ptx::IsSigned(type)).high, type};
-  if (!e.Take("lo")) e.Reject("one of .lo, .hi and .wide is expected");
+  if (e.Consume("hi")) return {MultiplyWide(e, x, y, ptx::IsSigned(type)).high, type};
+  if (!e.Consume("lo")) e.Reject("one of .lo, .hi and .wide is expected");
   return {e.b.CreateMul(x, y), type};
 }
 
@@ -172,7 +172,7 @@ void EmitMul(FunctionEmitter& e) {
 }
 
 void EmitFma(FunctionEmitter& e) {
-  const Rounding rounding = e.TakeRounding(Rounding::kNearest);
+  const Rounding rounding = e.ConsumeRounding(Rounding::kNearest);
   if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32)
     e.Refuse("this rounding is not implemented");
   EmitFloat(
@@ -194,7 +194,7 @@ void EmitMad(FunctionEmitter& e) {
     WriteMadWithCarryOut(e);
     return;
   }
-  const bool saturate = e.Take("sat");  // mad.hi.sat.s32
+  const bool saturate = e.Consume("sat");  // mad.hi.sat.s32
   const auto product = IntegerProduct(e);
   auto* const addend = e.Read(3, product.type);
   if (e.failed()) return;
@@ -240,8 +240,8 @@ void EmitDiv(FunctionEmitter& e) {
     return;
   }
   // .approx and .full may be off by 2 ulp; here they are exact.
-  e.Take("approx");
-  e.Take("full");
+  e.Consume("approx");
+  e.Consume("full");
   EmitFloatArithmetic(e, FloatOperation::kDiv);
 }
 
@@ -264,7 +264,7 @@ void EmitNeg(FunctionEmitter& e) {
 
 void EmitMinMax(FunctionEmitter& e, bool is_max) {
   if (ptx::IsPackedInteger(e.type())) {
-    const bool relu = e.Take("relu");
+    const bool relu = e.Consume("relu");
     EmitPackedIntegers(e, [&](Value* x, Value* y) {
       auto* const chosen = IntegerMinMax(e, x, y, is_max, e.type() == Type::kS16x2);
       return relu ? IntegerMinMax(e, chosen, e.ConstInt(16, 0), true, true) : chosen;
@@ -272,16 +272,16 @@ void EmitMinMax(FunctionEmitter& e, bool is_max) {
     return;
   }
   if (!IsFloating(e.type())) {
-    const bool relu = e.Take("relu");
+    const bool relu = e.Consume("relu");
     auto* value =
         IntegerMinMax(e, e.Read(1, e.type()), e.Read(2, e.type()), is_max, ptx::IsSigned(e.type()));
     if (relu) value = IntegerMinMax(e, value, e.ConstInt(ptx::BitsOf(e.type()), 0), true, true);
     e.Write(value, e.type());
     return;
   }
-  const bool nan_wins = e.Take("NaN");
-  const bool xor_sign = e.Take("xorsign");
-  if (xor_sign && !e.Take("abs")) e.Reject(".xorsign needs .abs");
+  const bool nan_wins = e.Consume("NaN");
+  const bool xor_sign = e.Consume("xorsign");
+  if (xor_sign && !e.Consume("abs")) e.Reject(".xorsign needs .abs");
   EmitFloat(e, 2, [&](llvm::SmallVector<Value*, 3>& v, Type element) -> Value* {
     Value* x = Widen(e, v[0], element);
     Value* y = Widen(e, v[1], element);

@@ -34,12 +34,12 @@ struct BulkSpaces {
 };
 
 // Reads destination and source: the first two state spaces among the modifiers.
-BulkSpaces TakeSpaces(FunctionEmitter& e) {
+BulkSpaces ConsumeSpaces(FunctionEmitter& e) {
   BulkSpaces spaces;
   for (const std::string_view modifier : e.instruction().modifiers) {
     const bool global = modifier == "global";
     if (!global && modifier != "shared::cta" && modifier != "shared::cluster") continue;
-    e.Take(modifier);
+    e.Consume(modifier);
     Space& space = spaces.to == Space::kGeneric ? spaces.to : spaces.from;
     space = global ? Space::kGlobal : Space::kShared;
   }
@@ -48,16 +48,16 @@ BulkSpaces TakeSpaces(FunctionEmitter& e) {
 
 // Reads .L2::cache_hint (its operand is the last one), and hints without operands. A cluster is one
 // block, so a multicast copy goes only to this block.
-void TakeBulkHints(FunctionEmitter& e) {
-  e.Take("L2::cache_hint");
-  e.Take("multicast::cluster");
-  TakeCacheHints(e);
+void ConsumeBulkHints(FunctionEmitter& e) {
+  e.Consume("L2::cache_hint");
+  e.Consume("multicast::cluster");
+  ConsumeCacheHints(e);
 }
 
 // Signals the completion of the copy: to the barrier in operand `i`, or to the thread's group.
 void EmitCompletion(FunctionEmitter& e, std::size_t i, Value* bytes) {
-  if (e.Take("bulk_group") || e.failed()) return;
-  if (!e.Take("mbarrier::complete_tx::bytes")) {
+  if (e.Consume("bulk_group") || e.failed()) return;
+  if (!e.Consume("mbarrier::complete_tx::bytes")) {
     e.Refuse("this way of completion is not implemented");
     return;
   }
@@ -65,7 +65,7 @@ void EmitCompletion(FunctionEmitter& e, std::size_t i, Value* bytes) {
                 {e.Address(e.operand(i), Space::kShared, kBarrierBytes), bytes});
 }
 
-std::optional<Reduction> TakeReduction(FunctionEmitter& e) {
+std::optional<Reduction> ConsumeReduction(FunctionEmitter& e) {
   static constexpr struct {
     std::string_view name;
     Reduction reduction;
@@ -75,7 +75,7 @@ std::optional<Reduction> TakeReduction(FunctionEmitter& e) {
       {"or", Reduction::kOr},   {"xor", Reduction::kXor},
   };
   for (const auto& known : kReductions)
-    if (e.Take(known.name)) return known.reduction;
+    if (e.Consume(known.name)) return known.reduction;
   e.Reject("it names no reduction");
   return std::nullopt;
 }
@@ -119,8 +119,8 @@ void CheckBulk(FunctionEmitter& e, Value* address, Space space, Value* bytes, bo
 // cp{.reduce}.async.bulk.to.from.completion{.operation.type} [to], [from], bytes{, [barrier]}
 // {, policy}
 void EmitBulkCopy(FunctionEmitter& e, bool reduces) {
-  const BulkSpaces spaces = TakeSpaces(e);
-  TakeBulkHints(e);
+  const BulkSpaces spaces = ConsumeSpaces(e);
+  ConsumeBulkHints(e);
   if (spaces.to == Space::kGeneric || spaces.from == Space::kGeneric || e.operand_count() < 3) {
     e.Refuse("only copies between .global and .shared are implemented");
     return;
@@ -132,8 +132,8 @@ void EmitBulkCopy(FunctionEmitter& e, bool reduces) {
   CheckBulk(e, to, spaces.to, bytes, true);
   CheckBulk(e, from, spaces.from, bytes, false);
   if (reduces) {
-    e.Take("noftz");
-    const auto reduction = TakeReduction(e);
+    e.Consume("noftz");
+    const auto reduction = ConsumeReduction(e);
     const auto element = ElementOf(e.type());
     if (!reduction || !element || !MayReduce(*element, *reduction)) {
       e.Reject("there is no such reduction of this type");
@@ -151,18 +151,18 @@ void EmitBulkCopy(FunctionEmitter& e, bool reduces) {
 // --- Tensors
 
 // Reads .1d … .5d; returns 0 without one.
-std::uint8_t TakeDimensions(FunctionEmitter& e) {
+std::uint8_t ConsumeDimensions(FunctionEmitter& e) {
   static constexpr std::string_view kNames[] = {"1d", "2d", "3d", "4d", "5d"};
   for (std::uint8_t i = 0; i < 5; ++i)
-    if (e.Take(kNames[i])) return i + 1;
+    if (e.Consume(kNames[i])) return i + 1;
   e.Reject("the number of dimensions is missing");
   return 0;
 }
 
 // Returns true for pixels (.im2col, or .im2col_no_offs of stores), false for a tile.
 bool TakeIm2col(FunctionEmitter& e) {
-  e.Take("tile");
-  return e.Take("im2col") || e.Take("im2col_no_offs");
+  e.Consume("tile");
+  return e.Consume("im2col") || e.Consume("im2col_no_offs");
 }
 
 void PutWords(FunctionEmitter& e, LaneWords& words, const Operand& vector, unsigned first,
@@ -193,16 +193,16 @@ Value* ReadTensor(FunctionEmitter& e, LaneWords& words, std::size_t i, unsigned 
 // {, policy}
 void EmitTensorCopy(FunctionEmitter& e, bool reduces) {
   TensorOperation operation;
-  operation.dimensions = TakeDimensions(e);
+  operation.dimensions = ConsumeDimensions(e);
   operation.im2col = TakeIm2col(e);
-  const BulkSpaces spaces = TakeSpaces(e);
-  TakeBulkHints(e);
+  const BulkSpaces spaces = ConsumeSpaces(e);
+  ConsumeBulkHints(e);
   const bool loads = spaces.to == Space::kShared && spaces.from == Space::kGlobal && !reduces;
   if (!loads && (spaces.to != Space::kGlobal || spaces.from != Space::kShared))
     e.Reject("tensors are copied only between .global and .shared");
   if (reduces) {
     operation.kind = TensorCopyKind::kReduce;
-    operation.reduction = TakeReduction(e).value_or(Reduction::kAdd);
+    operation.reduction = ConsumeReduction(e).value_or(Reduction::kAdd);
   } else if (!loads) {
     operation.kind = TensorCopyKind::kStore;
   }
@@ -227,11 +227,11 @@ void EmitTensorCopy(FunctionEmitter& e, bool reduces) {
 }
 
 void EmitBulk(FunctionEmitter& e, bool reduces) {
-  if (e.Take("commit_group") || e.Take("wait_group")) {
-    e.Take("read");
-  } else if (e.Take("prefetch")) {  // Hint.
-    for (auto modifier : e.instruction().modifiers) e.Take(modifier);
-  } else if (e.Take("tensor")) {
+  if (e.Consume("commit_group") || e.Consume("wait_group")) {
+    e.Consume("read");
+  } else if (e.Consume("prefetch")) {  // Hint.
+    for (auto modifier : e.instruction().modifiers) e.Consume(modifier);
+  } else if (e.Consume("tensor")) {
     EmitTensorCopy(e, reduces);
   } else {
     EmitBulkCopy(e, reduces);
@@ -256,9 +256,9 @@ void EmitReplace(FunctionEmitter& e) {
       {"swizzle_atomicity", TensorField::kAtomicity},
       {"fill_mode", TensorField::kFill},
   };
-  const bool known_mode = e.Take("tile") && e.Take("b1024");
+  const bool known_mode = e.Consume("tile") && e.Consume("b1024");
   const auto* const known = std::find_if(std::begin(kFields), std::end(kFields),
-                                         [&](const auto& field) { return e.Take(field.name); });
+                                         [&](const auto& field) { return e.Consume(field.name); });
   if (!known_mode || known == std::end(kFields)) {
     e.Refuse("this field is not implemented");
     return;
@@ -269,7 +269,7 @@ void EmitReplace(FunctionEmitter& e) {
     e.Reject("it has the wrong number of operands");
     return;
   }
-  auto* const map = e.Address(e.operand(0), e.TakeSpace(), 0);
+  auto* const map = e.Address(e.operand(0), e.ConsumeSpace(), 0);
   auto* const ordinal = has_ordinal ? e.Read(1, Type::kB32) : e.ConstInt(32, 0);
   const Type type = ptx::BitsOf(e.type()) == 64 ? Type::kB64 : Type::kB32;
   auto* const value = e.b.CreateZExt(e.Read(has_ordinal ? 2 : 1, type), e.Int(64));
@@ -286,7 +286,7 @@ void MeetLanes(FunctionEmitter& e) {
 
 // tensormap.cp_fenceproxy.to.from.fence.sync.aligned [to], [from], 128: all lanes copy the same.
 void EmitCopyMap(FunctionEmitter& e) {
-  for (auto modifier : e.instruction().modifiers) e.Take(modifier);
+  for (auto modifier : e.instruction().modifiers) e.Consume(modifier);
   auto* const to = e.Address(e.operand(0), Space::kGlobal, 0);
   auto* const from = e.Address(e.operand(1), Space::kShared, 0);
   const Operand& bytes = e.operand(2);
@@ -300,9 +300,9 @@ void EmitCopyMap(FunctionEmitter& e) {
 }
 
 void EmitTensormap(FunctionEmitter& e) {
-  if (e.Take("replace")) {
+  if (e.Consume("replace")) {
     EmitReplace(e);
-  } else if (e.Take("cp_fenceproxy")) {
+  } else if (e.Consume("cp_fenceproxy")) {
     EmitCopyMap(e);
   } else {
     e.Refuse("this operation is not implemented");
@@ -313,8 +313,8 @@ void EmitTensormap(FunctionEmitter& e) {
 
 // cp.async.{ca,cg}.shared.global [to], [from], size{, source bytes or ignore-source predicate}
 void EmitCopy(FunctionEmitter& e) {
-  for (std::string_view space : {"shared", "shared::cta", "global"}) e.Take(space);
-  TakeCacheHints(e);
+  for (std::string_view space : {"shared", "shared::cta", "global"}) e.Consume(space);
+  ConsumeCacheHints(e);
   const Operand& size = e.operand(2);
   if (size.kind != Operand::Kind::kInteger ||
       (size.bits != 4 && size.bits != 8 && size.bits != 16)) {
@@ -338,19 +338,19 @@ void EmitCopy(FunctionEmitter& e) {
 }
 
 void EmitCp(FunctionEmitter& e) {
-  const bool reduces = e.Take("reduce");
-  if (!e.Take("async") || (reduces && !e.instruction().Has("bulk"))) {
+  const bool reduces = e.Consume("reduce");
+  if (!e.Consume("async") || (reduces && !e.instruction().Has("bulk"))) {
     e.Refuse("only cp.async and cp.reduce.async.bulk are implemented");
-  } else if (e.Take("bulk")) {
+  } else if (e.Consume("bulk")) {
     EmitBulk(e, reduces);
-  } else if (e.Take("mbarrier")) {
+  } else if (e.Consume("mbarrier")) {
     // Earlier copies are done. Without .noinc, the arrival was also added to the expected count.
-    if (!e.Take("arrive")) e.Reject(".arrive is missing");
-    const bool counted = e.Take("noinc");
-    auto* const barrier = e.Address(e.operand(0), e.TakeSpace(), kBarrierBytes);
+    if (!e.Consume("arrive")) e.Reject(".arrive is missing");
+    const bool counted = e.Consume("noinc");
+    auto* const barrier = e.Address(e.operand(0), e.ConsumeSpace(), kBarrierBytes);
     if (!counted) e.CallRuntime("cuspan_mbarrier_add_pending", e.b.getVoidTy(), {barrier});
     e.CallRuntime("cuspan_mbarrier_arrive", e.Int(64), {barrier, e.ConstInt(32, 1)});
-  } else if (!e.Take("commit_group") && !e.Take("wait_group") && !e.Take("wait_all")) {
+  } else if (!e.Consume("commit_group") && !e.Consume("wait_group") && !e.Consume("wait_all")) {
     EmitCopy(e);
   }
 }

@@ -18,19 +18,19 @@ constexpr auto kOrdering = llvm::AtomicOrdering::AcquireRelease;
 
 // Returns the operation named by a modifier, for the type; BAD_BINOP without a matching
 // instruction.
-AtomicRMWInst::BinOp TakeOperation(FunctionEmitter& e, Type type) {
+AtomicRMWInst::BinOp ConsumeOperation(FunctionEmitter& e, Type type) {
   const bool is_float = ptx::IsFloat(type);
-  if (e.Take("add")) return is_float ? AtomicRMWInst::FAdd : AtomicRMWInst::Add;
-  if (e.Take("exch")) return AtomicRMWInst::Xchg;
+  if (e.Consume("add")) return is_float ? AtomicRMWInst::FAdd : AtomicRMWInst::Add;
+  if (e.Consume("exch")) return AtomicRMWInst::Xchg;
   if (is_float) return AtomicRMWInst::BAD_BINOP;
   const bool is_signed = ptx::IsSigned(type);
-  if (e.Take("min")) return is_signed ? AtomicRMWInst::Min : AtomicRMWInst::UMin;
-  if (e.Take("max")) return is_signed ? AtomicRMWInst::Max : AtomicRMWInst::UMax;
-  if (e.Take("and")) return AtomicRMWInst::And;
-  if (e.Take("or")) return AtomicRMWInst::Or;
-  if (e.Take("xor")) return AtomicRMWInst::Xor;
-  if (e.Take("inc")) return AtomicRMWInst::UIncWrap;
-  if (e.Take("dec")) return AtomicRMWInst::UDecWrap;
+  if (e.Consume("min")) return is_signed ? AtomicRMWInst::Min : AtomicRMWInst::UMin;
+  if (e.Consume("max")) return is_signed ? AtomicRMWInst::Max : AtomicRMWInst::UMax;
+  if (e.Consume("and")) return AtomicRMWInst::And;
+  if (e.Consume("or")) return AtomicRMWInst::Or;
+  if (e.Consume("xor")) return AtomicRMWInst::Xor;
+  if (e.Consume("inc")) return AtomicRMWInst::UIncWrap;
+  if (e.Consume("dec")) return AtomicRMWInst::UDecWrap;
   return AtomicRMWInst::BAD_BINOP;
 }
 
@@ -77,13 +77,13 @@ Value* AddHalves(FunctionEmitter& e, Value* address, Value* addend, Type type) {
 Value* EmitUpdate(FunctionEmitter& e, std::size_t first) {
   const Type type = e.type();
   const unsigned bits = ptx::BitsOf(type);
-  const Space space = e.TakeSpace();
-  TakeMemoryOrder(e);
-  TakeCacheHints(e);
-  e.Take("noftz");
+  const Space space = e.ConsumeSpace();
+  ConsumeMemoryOrder(e);
+  ConsumeCacheHints(e);
+  e.Consume("noftz");
   auto* const address = e.Address(e.operand(first), space, ptx::BytesOf(type));
   Value* value = e.Read(first + 1, type);
-  const bool is_swap = e.Take("cas");
+  const bool is_swap = e.Consume("cas");
   if (e.operand_count() != first + (is_swap ? 3 : 2)) e.Reject("the number of operands is wrong");
   if (e.failed()) return e.ConstInt(bits, 0);
   const llvm::Align alignment(ptx::BytesOf(type));
@@ -94,10 +94,10 @@ Value* EmitUpdate(FunctionEmitter& e, std::size_t first) {
     return e.b.CreateExtractValue(exchange, 0);
   }
   if ((TypeSetOf(type) & (kHalves | kPacked)) != 0) {
-    if (!e.Take("add")) e.Refuse("only .add is implemented for this type");
+    if (!e.Consume("add")) e.Refuse("only .add is implemented for this type");
     return e.failed() ? e.ConstInt(bits, 0) : AddHalves(e, address, value, type);
   }
-  const auto operation = TakeOperation(e, type);
+  const auto operation = ConsumeOperation(e, type);
   if (operation == AtomicRMWInst::BAD_BINOP) {
     e.Refuse("this operation is not implemented");
     return e.ConstInt(bits, 0);
@@ -115,7 +115,7 @@ void EmitAtom(FunctionEmitter& e) {
 }
 
 void EmitRed(FunctionEmitter& e) {
-  e.Take("async");
+  e.Consume("async");
   if (e.instruction().Has("async")) {
     e.Refuse("red.async is not implemented");
     return;
@@ -125,7 +125,7 @@ void EmitRed(FunctionEmitter& e) {
 
 // membar.{cta,gl,sys} and fence{.sem}.scope; fence.proxy.* orders views of memory identical here.
 void EmitFence(FunctionEmitter& e) {
-  for (auto modifier : e.instruction().modifiers) e.Take(modifier);
+  for (auto modifier : e.instruction().modifiers) e.Consume(modifier);
   // An acquiring fence of tensor maps has an address and a size.
   if (e.operand_count() > 0 && !e.instruction().Has("tensormap::generic"))
     e.Reject("it has no operands");

@@ -322,7 +322,7 @@ void CallIndirect(FunctionEmitter& e, Call call) {
 }
 
 void EmitCall(FunctionEmitter& e) {
-  e.Take("uni");
+  e.Consume("uni");
   const Call call = Split(e);
   if (e.failed()) return;
   if (call.callee->kind == Operand::Kind::kSymbol) {

@@ -29,15 +29,15 @@ std::uint32_t OrderOf(const ptx::Instruction& instruction) {
                        [&](std::string_view modifier) { return instruction.Has(modifier); });
   };
   if (opcode == "mbarrier")
-    return kCheckStrong | (has_one({"test_wait", "try_wait"}) ? kCheckLearns : kCheckTellsAll);
+    return kCheckStrong | (has_one({"test_wait", "try_wait"}) ? kCheckAcquires : kCheckReleasesAll);
   const bool atomic = opcode == "atom" || opcode == "red";
   if (!atomic && !has_one({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}))
     return 0;
   std::uint32_t order = kCheckStrong;
   if (instruction.Has("volatile")) order |= kCheckVolatile;
-  if (opcode == "atom" || opcode == "ld") order |= kCheckLearns;
+  if (opcode == "atom" || opcode == "ld") order |= kCheckAcquires;
   if (atomic || opcode == "st")
-    order |= has_one({"release", "acq_rel"}) ? kCheckTellsAll : kCheckTellsFenced;
+    order |= has_one({"release", "acq_rel"}) ? kCheckReleasesAll : kCheckReleasesFenced;
   return order;
 }
 

@@ -34,9 +34,9 @@ void WritePredicate(FunctionEmitter& e, const Operand& operand, Value* word) {
 
 // bar.red.popc.u32 d, a{, b}, {!}c and bar.red.{and,or}.pred p, a{, b}, {!}c
 void EmitBarrierReduction(FunctionEmitter& e) {
-  const bool count = e.Take("popc");
-  const bool all = e.Take("and");
-  if (!count && !all && !e.Take("or")) e.Reject("one of .popc, .and and .or is expected");
+  const bool count = e.Consume("popc");
+  const bool all = e.Consume("and");
+  if (!count && !all && !e.Consume("or")) e.Reject("one of .popc, .and and .or is expected");
   if (e.operand_count() < 3) e.Reject("three or four operands are expected");
   if (e.failed()) return;
   const auto operation = count ? BarrierReduction::kPopulation
@@ -70,10 +70,10 @@ void EmitBarrierReduction(FunctionEmitter& e) {
 }
 
 void EmitBar(FunctionEmitter& e) {
-  e.Take("aligned");
-  e.Take("cta");
-  if (e.Take("warp")) {
-    if (!e.Take("sync")) e.Reject("bar.warp needs .sync");
+  e.Consume("aligned");
+  e.Consume("cta");
+  if (e.Consume("warp")) {
+    if (!e.Consume("sync")) e.Reject("bar.warp needs .sync");
     if (e.warp() != nullptr) {
       EmitWarpSync(e);
       return;
@@ -82,18 +82,18 @@ void EmitBar(FunctionEmitter& e) {
                   {e.ContextPointer(), e.Read(0, Type::kB32)});
     return;
   }
-  if (e.Take("red")) {
+  if (e.Consume("red")) {
     EmitBarrierReduction(e);
     return;
   }
   // A cluster is one block: its wait is a barrier and counts the arrival, too.
-  const bool cluster = e.Take("cluster");
+  const bool cluster = e.Consume("cluster");
   if (cluster) {
-    for (std::string_view order : {"release", "relaxed", "acquire"}) e.Take(order);
-    if (e.Take("arrive")) return;
+    for (std::string_view order : {"release", "relaxed", "acquire"}) e.Consume(order);
+    if (e.Consume("arrive")) return;
   }
-  const bool arrive = e.Take("arrive");
-  if (!arrive && !e.Take("sync") && !(cluster && e.Take("wait"))) {
+  const bool arrive = e.Consume("arrive");
+  if (!arrive && !e.Consume("sync") && !(cluster && e.Consume("wait"))) {
     e.Refuse("only .sync, .arrive, .red and .warp.sync are implemented");
     return;
   }
@@ -110,32 +110,32 @@ void EmitBar(FunctionEmitter& e) {
 }
 
 // Reads .sync; it needs the member mask in operand `i`.
-bool TakeSync(FunctionEmitter& e, std::size_t i) {
-  if (!e.Take("sync")) return false;
+bool ConsumeSync(FunctionEmitter& e, std::size_t i) {
+  if (!e.Consume("sync")) return false;
   if (i >= e.operand_count()) e.Reject("the member mask is missing");
   return true;
 }
 
 // Returns the member mask in operand `i`; without .sync, the active lanes are the members.
 Value* ReadMembers(FunctionEmitter& e, std::size_t i) {
-  if (TakeSync(e, i)) return e.failed() ? e.ConstInt(32, 0) : e.Read(i, Type::kB32);
+  if (ConsumeSync(e, i)) return e.failed() ? e.ConstInt(32, 0) : e.Read(i, Type::kB32);
   return e.CallRuntime("cuspan_rt_active_mask", e.Int(32), {e.ContextPointer()});
 }
 
 // shfl{.sync}.mode.b32 d{|p}, a, b, c{, members}
 void EmitShfl(FunctionEmitter& e) {
   ShuffleMode mode = ShuffleMode::kIndex;
-  if (e.Take("up")) {
+  if (e.Consume("up")) {
     mode = ShuffleMode::kUp;
-  } else if (e.Take("down")) {
+  } else if (e.Consume("down")) {
     mode = ShuffleMode::kDown;
-  } else if (e.Take("bfly")) {
+  } else if (e.Consume("bfly")) {
     mode = ShuffleMode::kButterfly;
-  } else if (!e.Take("idx")) {
+  } else if (!e.Consume("idx")) {
     e.Reject("one of .up, .down, .bfly and .idx is expected");
   }
   if (e.warp() != nullptr) {
-    EmitWarpShuffle(e, mode, TakeSync(e, 4));
+    EmitWarpShuffle(e, mode, ConsumeSync(e, 4));
     return;
   }
   auto* const members = ReadMembers(e, 4);
@@ -156,17 +156,17 @@ void EmitShfl(FunctionEmitter& e) {
 // vote{.sync}.{all,any,uni}.pred p, {!}a{, members}; vote{.sync}.ballot.b32 d, {!}a{, members}
 void EmitVote(FunctionEmitter& e) {
   VoteMode mode = VoteMode::kBallot;
-  if (e.Take("all")) {
+  if (e.Consume("all")) {
     mode = VoteMode::kAll;
-  } else if (e.Take("any")) {
+  } else if (e.Consume("any")) {
     mode = VoteMode::kAny;
-  } else if (e.Take("uni")) {
+  } else if (e.Consume("uni")) {
     mode = VoteMode::kUniform;
-  } else if (!e.Take("ballot")) {
+  } else if (!e.Consume("ballot")) {
     e.Reject("one of .all, .any, .uni and .ballot is expected");
   }
   if (e.warp() != nullptr) {
-    EmitWarpVote(e, mode, TakeSync(e, 2));
+    EmitWarpVote(e, mode, ConsumeSync(e, 2));
     return;
   }
   auto* const members = ReadMembers(e, 2);
@@ -182,9 +182,9 @@ void EmitVote(FunctionEmitter& e) {
 
 // match.any.sync.type d, a, members; match.all.sync.type d{|p}, a, members
 void EmitMatch(FunctionEmitter& e) {
-  const bool any = e.Take("any");
-  if (!any && !e.Take("all")) e.Reject("neither .any nor .all is given");
-  if (!e.Take("sync")) e.Reject(".sync is missing");
+  const bool any = e.Consume("any");
+  if (!any && !e.Consume("all")) e.Reject("neither .any nor .all is given");
+  if (!e.Consume("sync")) e.Reject(".sync is missing");
   if (e.warp() != nullptr) {
     EmitWarpMatch(e, any ? MatchMode::kAny : MatchMode::kAll);
     return;
@@ -207,20 +207,20 @@ void EmitMatch(FunctionEmitter& e) {
 
 // redux.sync.op.type d, a, members. Operation numbers follow cuspan_rt_reduce.
 void EmitRedux(FunctionEmitter& e) {
-  if (!e.Take("sync")) e.Reject(".sync is missing");
+  if (!e.Consume("sync")) e.Reject(".sync is missing");
   const bool is_signed = ptx::IsSigned(e.type());
   std::uint32_t operation = 0;
-  if (e.Take("min")) {
+  if (e.Consume("min")) {
     operation = is_signed ? 1 : 3;
-  } else if (e.Take("max")) {
+  } else if (e.Consume("max")) {
     operation = is_signed ? 2 : 4;
-  } else if (e.Take("and")) {
+  } else if (e.Consume("and")) {
     operation = 5;
-  } else if (e.Take("or")) {
+  } else if (e.Consume("or")) {
     operation = 6;
-  } else if (e.Take("xor")) {
+  } else if (e.Consume("xor")) {
     operation = 7;
-  } else if (!e.Take("add")) {
+  } else if (!e.Consume("add")) {
     e.Reject("it names no operation");
   }
   if (e.warp() != nullptr) {
@@ -243,7 +243,7 @@ void EmitActivemask(FunctionEmitter& e) {
 
 // elect.sync d|p, members: elects the lowest member.
 void EmitElect(FunctionEmitter& e) {
-  if (!e.Take("sync")) e.Reject(".sync is missing");
+  if (!e.Consume("sync")) e.Reject(".sync is missing");
   if (e.operand(0).kind != Operand::Kind::kPair) {
     e.Reject("two destinations d|p are expected");
     return;

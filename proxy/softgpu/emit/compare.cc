@@ -7,7 +7,7 @@ namespace cuspan::softgpu::emit {
 using llvm::Value;
 using ptx::Type;
 
-Comparison TakeComparison(FunctionEmitter& e) {
+Comparison ConsumeComparison(FunctionEmitter& e) {
   using Kind = Comparison::Kind;
   static constexpr struct {
     std::string_view name;
@@ -24,7 +24,7 @@ Comparison TakeComparison(FunctionEmitter& e) {
       {"num", {Kind::kNum, false, false}}, {"nan", {Kind::kNan, false, false}},
   };
   for (const auto& known : kNames)
-    if (e.Take(known.name)) return known.comparison;
+    if (e.Consume(known.name)) return known.comparison;
   e.Reject("it names no comparison");
   return {};
 }
@@ -94,7 +94,7 @@ Value* CompareOperands(FunctionEmitter& e, const Comparison& comparison, Type ty
   Value* x = e.Read(1, type);
   Value* y = e.Read(2, type);
   if (e.failed()) return e.b.getFalse();
-  if (e.Take("ftz") && x->getType()->isFPOrFPVectorTy()) {
+  if (e.Consume("ftz") && x->getType()->isFPOrFPVectorTy()) {
     x = FlushSubnormal(e, x);
     y = FlushSubnormal(e, y);
   }
@@ -105,7 +105,7 @@ Value* CompareOperands(FunctionEmitter& e, const Comparison& comparison, Type ty
 class BooleanOperation {
  public:
   explicit BooleanOperation(FunctionEmitter& e)
-      : e_(e), is_and_(e.Take("and")), is_or_(e.Take("or")), is_xor_(e.Take("xor")) {
+      : e_(e), is_and_(e.Consume("and")), is_or_(e.Consume("or")), is_xor_(e.Consume("xor")) {
     const bool wanted = is_and_ || is_or_ || is_xor_;
     if (wanted != (e.operand_count() == 4))
       e.Reject("a boolean operation and a fourth operand need each other");
@@ -129,7 +129,7 @@ class BooleanOperation {
 std::pair<Value*, Value*> CompareHalves(FunctionEmitter& e, const Comparison& comparison,
                                         Type packed) {
   const Type element = packed == Type::kF16x2 ? Type::kF16 : Type::kBf16;
-  const bool flush = e.Take("ftz");
+  const bool flush = e.Consume("ftz");
   auto* const x = e.Read(1, packed);
   auto* const y = e.Read(2, packed);
   Value* results[2] = {};
@@ -146,7 +146,7 @@ std::pair<Value*, Value*> CompareHalves(FunctionEmitter& e, const Comparison& co
 
 // setp.cmp{.bool}.type p{|q}, a, b{, {!}c}
 void EmitSetp(FunctionEmitter& e) {
-  const Comparison comparison = TakeComparison(e);
+  const Comparison comparison = ConsumeComparison(e);
   const BooleanOperation combine(e);
   const auto& destination = e.operand(0);
   const bool pair = destination.kind == ptx::Operand::Kind::kPair;
@@ -182,7 +182,7 @@ Value* TrueValue(FunctionEmitter& e, Type type) {
 
 // set.cmp{.bool}.dtype.stype d, a, b{, {!}c}
 void EmitSet(FunctionEmitter& e) {
-  const Comparison comparison = TakeComparison(e);
+  const Comparison comparison = ConsumeComparison(e);
   const BooleanOperation combine(e);
   const Type to = e.type(0);
   const Type from = e.type(1);
@@ -227,7 +227,7 @@ void EmitSlct(FunctionEmitter& e) {
     e.Reject("the selector is neither .s32 nor .f32");
   Value* c = e.Read(3, selector);
   if (e.failed()) return;
-  if (e.Take("ftz") && selector == Type::kF32) c = FlushSubnormal(e, c);
+  if (e.Consume("ftz") && selector == Type::kF32) c = FlushSubnormal(e, c);
   auto* const zero = llvm::Constant::getNullValue(c->getType());
   auto* const condition =
       selector == Type::kF32 ? e.b.CreateFCmpOGE(c, zero) : e.b.CreateICmpSGE(c, zero);

@@ -8,7 +8,7 @@ using ptx::Operand;
 using ptx::Type;
 
 void EmitBra(FunctionEmitter& e) {
-  e.Take("uni");
+  e.Consume("uni");
   if (e.operand(0).kind != Operand::Kind::kLabel) {
     e.Reject("a label is expected");
     return;
@@ -21,8 +21,8 @@ void EmitBra(FunctionEmitter& e) {
 // brx.idx{.uni} a, table: an index outside the table is undefined in PTX; here it ends the thread
 // with an error.
 void EmitBrx(FunctionEmitter& e) {
-  if (!e.Take("idx")) e.Reject(".idx is missing");
-  e.Take("uni");
+  if (!e.Consume("idx")) e.Reject(".idx is missing");
+  e.Consume("uni");
   if (e.operand(1).kind != Operand::Kind::kTable) {
     e.Reject("a table of labels is expected");
     return;
@@ -43,7 +43,7 @@ void EmitBrx(FunctionEmitter& e) {
 }
 
 void EmitRet(FunctionEmitter& e) {
-  e.Take("uni");
+  e.Consume("uni");
   e.Return();
 }
 
@@ -63,7 +63,7 @@ void EmitTrap(FunctionEmitter& e) {
 
 // Instructions without a visible effect here.
 void EmitNothing(FunctionEmitter& e) {
-  for (auto modifier : e.instruction().modifiers) e.Take(modifier);
+  for (auto modifier : e.instruction().modifiers) e.Consume(modifier);
 }
 
 constexpr Opcode kControlOpcodes[] = {

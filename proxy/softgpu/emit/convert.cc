@@ -13,11 +13,11 @@ using ptx::Type;
 bool IsInteger(Type type) { return (TypeSetOf(type) & (kIntegers | kBytes)) != 0; }
 
 // Reads the rounding to an integral number: .rni, .rzi, .rmi, .rpi.
-llvm::Intrinsic::ID TakeIntegralRounding(FunctionEmitter& e) {
-  if (e.Take("rni")) return llvm::Intrinsic::roundeven;
-  if (e.Take("rzi")) return llvm::Intrinsic::trunc;
-  if (e.Take("rmi")) return llvm::Intrinsic::floor;
-  if (e.Take("rpi")) return llvm::Intrinsic::ceil;
+llvm::Intrinsic::ID ConsumeIntegralRounding(FunctionEmitter& e) {
+  if (e.Consume("rni")) return llvm::Intrinsic::roundeven;
+  if (e.Consume("rzi")) return llvm::Intrinsic::trunc;
+  if (e.Consume("rmi")) return llvm::Intrinsic::floor;
+  if (e.Consume("rpi")) return llvm::Intrinsic::ceil;
   return llvm::Intrinsic::not_intrinsic;
 }
 
@@ -34,7 +34,7 @@ Value* MinOf(FunctionEmitter& e, unsigned bits, unsigned width, bool is_signed) 
 
 void IntegerToInteger(FunctionEmitter& e, Type to, Type from) {
   constexpr unsigned kWide = 128;  // Holds all signed and unsigned 64-bit values.
-  const bool saturate = e.Take("sat");
+  const bool saturate = e.Consume("sat");
   auto* const value = e.Read(1, from);
   const unsigned bits = ptx::BitsOf(to);
   const bool from_signed = ptx::IsSigned(from);
@@ -68,9 +68,9 @@ Value* ToDoubleKeepingInexactness(FunctionEmitter& e, Value* value, bool is_sign
 }
 
 void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
-  const Rounding rounding = e.TakeRounding(Rounding::kNearest);
-  const bool saturate = e.Take("sat");
-  e.Take("ftz");  // No integer becomes subnormal.
+  const Rounding rounding = e.ConsumeRounding(Rounding::kNearest);
+  const bool saturate = e.Consume("sat");
+  e.Consume("ftz");  // No integer becomes subnormal.
   auto* const value = e.Read(1, from);
   const bool is_signed = ptx::IsSigned(from);
   const auto convert = [&](llvm::Type* type) {
@@ -99,10 +99,10 @@ void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
 }
 
 void FloatToInteger(FunctionEmitter& e, Type to, Type from) {
-  const auto integral = TakeIntegralRounding(e);
+  const auto integral = ConsumeIntegralRounding(e);
   if (integral == llvm::Intrinsic::not_intrinsic) e.Reject("a rounding to an integer is expected");
-  e.Take("sat");  // Implied.
-  const bool flush = e.Take("ftz");
+  e.Consume("sat");  // Implied.
+  const bool flush = e.Consume("ftz");
   Value* value = e.Read(1, from);
   if (e.failed()) return;
   value = Widen(e, value, from);
@@ -139,9 +139,9 @@ Value* WidenTo(FunctionEmitter& e, Value* value, Type from, Type target) {
 
 // Rounds f32 to a mantissa of 10 bits: .rna rounds ties away, .rn to even.
 Value* RoundToTf32(FunctionEmitter& e, Value* value) {
-  const bool away = e.Take("rna");
-  const bool nearest_even = !away && e.Take("rn");
-  const bool towards_zero = !away && !nearest_even && e.Take("rz");
+  const bool away = e.Consume("rna");
+  const bool nearest_even = !away && e.Consume("rn");
+  const bool towards_zero = !away && !nearest_even && e.Consume("rz");
   if (!away && !nearest_even && !towards_zero) e.Reject("a rounding is expected");
   auto* const bits = e.b.CreateBitCast(value, e.Int(32));
   Value* rounded = bits;
@@ -162,13 +162,13 @@ struct FloatConversion {
   bool finite;
 };
 
-FloatConversion TakeFloatConversion(FunctionEmitter& e) {
+FloatConversion ConsumeFloatConversion(FunctionEmitter& e) {
   FloatConversion c{};
-  c.rounding = e.TakeRounding(Rounding::kNearest);
-  c.flush = e.Take("ftz");
-  c.saturate = e.Take("sat");
-  c.relu = e.Take("relu");
-  c.finite = e.Take("satfinite");
+  c.rounding = e.ConsumeRounding(Rounding::kNearest);
+  c.flush = e.Consume("ftz");
+  c.saturate = e.Consume("sat");
+  c.relu = e.Consume("relu");
+  c.finite = e.Consume("satfinite");
   return c;
 }
 
@@ -203,8 +203,8 @@ void FloatToFloat(FunctionEmitter& e, Type to, Type from) {
     if (!e.failed()) e.Write(RoundToTf32(e, value), Type::kB32);
     return;
   }
-  const auto integral = TakeIntegralRounding(e);
-  const FloatConversion c = TakeFloatConversion(e);
+  const auto integral = ConsumeIntegralRounding(e);
+  const FloatConversion c = ConsumeFloatConversion(e);
   Value* value = e.Read(1, from);
   if (e.failed()) return;
   if (integral == llvm::Intrinsic::not_intrinsic) {
@@ -228,7 +228,7 @@ std::string_view ByteFormat(Type packed) { return packed == Type::kE4m3x2 ? "e4m
 // cvt.rn.satfinite.e4m3x2.f32 d, a, b: a in the upper byte, b in the lower; or both halves of
 // .f16x2.
 void PackBytes(FunctionEmitter& e, Type to) {
-  const FloatConversion c = TakeFloatConversion(e);
+  const FloatConversion c = ConsumeFloatConversion(e);
   const Type from = e.type(1);
   const std::size_t inputs = from == Type::kF32 ? 2 : 1;
   if (!c.finite || (from != Type::kF32 && from != Type::kF16x2) ||
@@ -255,7 +255,7 @@ void PackBytes(FunctionEmitter& e, Type to) {
 
 // cvt.rn.f16x2.e4m3x2 d, a: exact.
 void UnpackBytes(FunctionEmitter& e, Type from) {
-  const FloatConversion c = TakeFloatConversion(e);
+  const FloatConversion c = ConsumeFloatConversion(e);
   auto* const packed = e.b.CreateZExt(e.Read(1, from), e.Int(32));
   const auto half = [&](unsigned index) -> Value* {
     auto* const byte =
@@ -279,7 +279,7 @@ void PackFloats(FunctionEmitter& e, Type to) {
     e.Refuse("this conversion is not implemented");
     return;
   }
-  const FloatConversion c = TakeFloatConversion(e);
+  const FloatConversion c = ConsumeFloatConversion(e);
   const Type element = to == Type::kF16x2 ? Type::kF16 : Type::kBf16;
   const auto half = [&](std::size_t i) -> Value* {
     auto* const value = ConvertFloat(e, c, e.Read(i, Type::kF32), Type::kF32, element);
@@ -291,7 +291,7 @@ void PackFloats(FunctionEmitter& e, Type to) {
 
 // cvt.pack.sat.{u16,s16,u8,s8}.s32{.b32} d, a, b{, c}
 void PackIntegers(FunctionEmitter& e) {
-  if (!e.Take("sat")) e.Reject("cvt.pack needs .sat");
+  if (!e.Consume("sat")) e.Reject("cvt.pack needs .sat");
   const Type to = e.type(0);
   const unsigned bits = ptx::BitsOf(to);
   if (e.type(1) != Type::kS32 || (bits != 8 && bits != 16))
@@ -310,7 +310,7 @@ void PackIntegers(FunctionEmitter& e) {
 }
 
 void EmitCvt(FunctionEmitter& e) {
-  if (e.Take("pack")) {
+  if (e.Consume("pack")) {
     PackIntegers(e);
     return;
   }

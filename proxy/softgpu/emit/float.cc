@@ -130,7 +130,7 @@ Value* Doubled(FunctionEmitter& e, Value* value) {
   return e.b.CreateFMul(value, FloatConstant(value->getType(), 2));
 }
 // True if a doubled result is below twice the smallest normal number.
-Value* IsTinyByHalf(FunctionEmitter& e, Value* doubled) {
+Value* IsHalfTiny(FunctionEmitter& e, Value* doubled) {
   return e.b.CreateFCmpOLT(
       FloatAbs(e, doubled),
       FloatConstant(doubled->getType(), 2 * SmallestNormal(doubled->getType())));
@@ -139,19 +139,19 @@ Value* IsTinyByHalf(FunctionEmitter& e, Value* doubled) {
 }  // namespace
 
 Value* IsTinyProduct(FunctionEmitter& e, Value* x, Value* y, Rounding rounding) {
-  return IsTinyByHalf(e, FloatArithmetic(e, FloatOperation::kMul, x, Doubled(e, y), rounding));
+  return IsHalfTiny(e, FloatArithmetic(e, FloatOperation::kMul, x, Doubled(e, y), rounding));
 }
 
 Value* IsTinyQuotient(FunctionEmitter& e, Value* x, Value* y, Rounding rounding) {
-  return IsTinyByHalf(e, FloatArithmetic(e, FloatOperation::kDiv, Doubled(e, x), y, rounding));
+  return IsHalfTiny(e, FloatArithmetic(e, FloatOperation::kDiv, Doubled(e, x), y, rounding));
 }
 
 Value* IsTinySum(FunctionEmitter& e, Value* x, Value* y, Value* z, Type type, Rounding rounding) {
-  return IsTinyByHalf(e, FusedMultiplyAdd(e, x, Doubled(e, y), Doubled(e, z), type, rounding));
+  return IsHalfTiny(e, FusedMultiplyAdd(e, x, Doubled(e, y), Doubled(e, z), type, rounding));
 }
 
 Value* IsTinyInF32(FunctionEmitter& e, Value* value, Rounding rounding) {
-  return IsTinyByHalf(e, NarrowFloat(e, Doubled(e, value), Type::kF64, Type::kF32, rounding));
+  return IsHalfTiny(e, NarrowFloat(e, Doubled(e, value), Type::kF64, Type::kF32, rounding));
 }
 
 Value* Saturate(FunctionEmitter& e, Value* value) {
@@ -293,7 +293,7 @@ namespace {
 // computed in f32), with .ftz: rcp, sqrt, sin …
 template <typename Operation>
 void EmitUnary(FunctionEmitter& e, Operation operation) {
-  const bool flush = e.Take("ftz");
+  const bool flush = e.Consume("ftz");
   const auto apply = [&](llvm::ArrayRef<Value*> inputs, Type element) -> Value* {
     Value* value = Widen(e, inputs[0], element);
     if (element == Type::kF16) value = e.b.CreateFPExt(value, e.Float());
@@ -311,7 +311,7 @@ void EmitUnary(FunctionEmitter& e, Operation operation) {
 
 // PTX approximation, computed by the host's math library.
 void EmitApproximation(FunctionEmitter& e, std::string_view function) {
-  if (!e.Take("approx")) e.Refuse("only the .approx form exists");
+  if (!e.Consume("approx")) e.Refuse("only the .approx form exists");
   EmitUnary(e, [&](Value* value) {
     return e.CallRuntime(Format("cuspan_math_{}_f32", function), value->getType(), {value}, true);
   });
@@ -338,9 +338,9 @@ Value* ByUpperHalves(FunctionEmitter& e, bool approximate, Value* value, Operati
 }
 
 void EmitRcp(FunctionEmitter& e) {
-  const bool approximate = e.Take("approx");
+  const bool approximate = e.Consume("approx");
   const bool flush = e.instruction().Has("ftz");
-  const Rounding rounding = e.TakeRounding(Rounding::kNearest);
+  const Rounding rounding = e.ConsumeRounding(Rounding::kNearest);
   EmitUnary(e, [&](Value* value) {
     return ByUpperHalves(e, approximate, value, [&](Value* v) {
       auto* const one = FloatConstant(v->getType(), 1);
@@ -353,8 +353,8 @@ void EmitRcp(FunctionEmitter& e) {
 }
 
 void EmitSqrt(FunctionEmitter& e) {
-  e.Take("approx");
-  const Rounding rounding = e.TakeRounding(Rounding::kNearest);
+  e.Consume("approx");
+  const Rounding rounding = e.ConsumeRounding(Rounding::kNearest);
   EmitUnary(e, [&](Value* value) -> Value* {
     if (rounding != Rounding::kNearest) return CallRounded(e, "sqrt", {value}, rounding);
     return e.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, value);
@@ -362,7 +362,7 @@ void EmitSqrt(FunctionEmitter& e) {
 }
 
 void EmitRsqrt(FunctionEmitter& e) {
-  if (!e.Take("approx")) e.Refuse("only the .approx form exists");
+  if (!e.Consume("approx")) e.Refuse("only the .approx form exists");
   // rsqrt() of the math library becomes f64 without .ftz. GPUs emulate this form in full precision.
   const bool approximate = e.instruction().Has("ftz");
   EmitUnary(e, [&](Value* value) {
@@ -390,20 +390,20 @@ void EmitTestp(FunctionEmitter& e) {
   auto* const infinity = llvm::ConstantFP::getInfinity(type);
   auto* const normal = FloatConstant(type, SmallestNormal(type));
   Value* result = nullptr;
-  if (e.Take("finite")) {
+  if (e.Consume("finite")) {
     result = e.b.CreateFCmpOLT(magnitude, infinity);
-  } else if (e.Take("infinite")) {
+  } else if (e.Consume("infinite")) {
     result = e.b.CreateFCmpOEQ(magnitude, infinity);
-  } else if (e.Take("number")) {
+  } else if (e.Consume("number")) {
     result = e.b.CreateFCmpORD(value, value);
-  } else if (e.Take("notanumber")) {
+  } else if (e.Consume("notanumber")) {
     result = e.b.CreateFCmpUNO(value, value);
-  } else if (e.Take("normal")) {
+  } else if (e.Consume("normal")) {
     // PTX counts zeros as normal.
     result =
         e.b.CreateAnd(e.b.CreateFCmpOGE(magnitude, normal), e.b.CreateFCmpOLT(magnitude, infinity));
     result = e.b.CreateOr(result, e.b.CreateFCmpOEQ(magnitude, FloatConstant(type, 0)));
-  } else if (e.Take("subnormal")) {
+  } else if (e.Consume("subnormal")) {
     result = e.b.CreateAnd(e.b.CreateFCmpOLT(magnitude, normal),
                            e.b.CreateFCmpOGT(magnitude, FloatConstant(type, 0)));
   } else {

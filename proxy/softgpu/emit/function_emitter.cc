@@ -201,8 +201,8 @@ void FunctionEmitter::EmitOne(std::uint32_t index) {
   llvm::Value* guard = b.CreateLoad(Int(1), registers_[instruction_->guard]);
   if (instruction_->guard_negated) guard = b.CreateNot(guard);
   auto* const run = llvm::BasicBlock::Create(context(), "", function_, return_);
-  const bool starts_block =
-      !PlaceOfPoint(Side::kAfter) && (index + 1 >= blocks_.size() || blocks_[index + 1] != nullptr);
+  const bool starts_block = !PositionOfPoint(Side::kAfter) &&
+                            (index + 1 >= blocks_.size() || blocks_[index + 1] != nullptr);
   auto* const after = starts_block ? BlockAt(index + 1)
                                    : llvm::BasicBlock::Create(context(), "", function_, return_);
   b.CreateCondBr(guard, run, after);
@@ -243,7 +243,7 @@ const Operand& FunctionEmitter::operand(std::size_t i) const {
   return i < instruction_->operands.size() ? instruction_->operands[i] : kMissing;
 }
 
-bool FunctionEmitter::Take(std::string_view modifier) {
+bool FunctionEmitter::Consume(std::string_view modifier) {
   bool found = false;
   for (std::size_t i = 0; i < instruction_->modifiers.size() && i < 64; ++i) {
     if (instruction_->modifiers[i] != modifier) continue;
@@ -253,16 +253,16 @@ bool FunctionEmitter::Take(std::string_view modifier) {
   return found;
 }
 
-Rounding FunctionEmitter::TakeRounding(Rounding otherwise) {
-  if (Take("rn")) return Rounding::kNearest;
-  if (Take("rz")) return Rounding::kZero;
-  if (Take("rm")) return Rounding::kDown;
-  if (Take("rp")) return Rounding::kUp;
+Rounding FunctionEmitter::ConsumeRounding(Rounding otherwise) {
+  if (Consume("rn")) return Rounding::kNearest;
+  if (Consume("rz")) return Rounding::kZero;
+  if (Consume("rm")) return Rounding::kDown;
+  if (Consume("rp")) return Rounding::kUp;
   return otherwise;
 }
 
 // " (file.cu:12)", if the PTX has line information.
-std::string FunctionEmitter::SourcePlace() const {
+std::string FunctionEmitter::SourceLocation() const {
   const auto& lines = body().source_lines;
   const auto next = std::upper_bound(
       lines.begin(), lines.end(), instruction_->line,
@@ -277,7 +277,7 @@ std::string FunctionEmitter::SourcePlace() const {
 
 std::string FunctionEmitter::Where() const {
   std::string where = Format("kernel '{}', PTX line {}{}", module_.kernel().name,
-                             instruction_->line, SourcePlace());
+                             instruction_->line, SourceLocation());
   if (&function() != &module_.kernel()) where += Format(" in function '{}'", function().name);
   return where;
 }
@@ -311,7 +311,7 @@ void FunctionEmitter::Fault(std::uint32_t driver_error, std::string_view what) {
               {ContextPointer(), ConstInt(32, driver_error), text});
 }
 
-std::optional<std::uint64_t> FunctionEmitter::PlaceOfPoint(Side side) const {
+std::optional<std::uint64_t> FunctionEmitter::PositionOfPoint(Side side) const {
   auto point = std::lower_bound(
       points_.begin(), points_.end(), position_,
       [](const auto& before, std::uint32_t position) { return before.instruction < position; });
@@ -321,7 +321,7 @@ std::optional<std::uint64_t> FunctionEmitter::PlaceOfPoint(Side side) const {
 }
 
 void FunctionEmitter::Reconverge(Side side) {
-  if (const auto place = PlaceOfPoint(side))
+  if (const auto place = PositionOfPoint(side))
     CallRuntime("cuspan_rt_reconverge", b.getVoidTy(), {ContextPointer(), b.getInt64(*place)});
 }
 

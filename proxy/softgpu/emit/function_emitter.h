@@ -59,9 +59,9 @@ class FunctionEmitter {
     return i < 4 ? instruction_->types[i] : ptx::Type::kNone;
   }
   // True if the instruction has this modifier. Modifiers never queried are refused at the end.
-  bool Take(std::string_view modifier);
+  bool Consume(std::string_view modifier);
   // Rounding modifier (.rn .rz .rm .rp), or `otherwise`.
-  Rounding TakeRounding(Rounding otherwise);
+  Rounding ConsumeRounding(Rounding otherwise);
 
   // Records an error of the current instruction; the first one counts. Emission continues with
   // harmless values.
@@ -113,7 +113,7 @@ class FunctionEmitter {
   // Address of a variable in its own state space, as an integer: the result of `mov`.
   llvm::Value* VariableValue(const ptx::Operand& operand, unsigned bits);
   // State space named by a modifier; kGeneric without one.
-  ptx::Space TakeSpace();
+  ptx::Space ConsumeSpace();
   llvm::Value* SharedBase();
   llvm::Value* ContextPointer() { return function_->getArg(0); }
   // Field of ThreadContext, constant while a thread runs.
@@ -137,7 +137,7 @@ class FunctionEmitter {
   const ptx::Body& body() const { return *planned_.body; }
   // "kernel 'k', PTX line 12", with the function's name if it is another.
   std::string Where() const;
-  std::string SourcePlace() const;
+  std::string SourceLocation() const;
   // If the current instruction is the backward branch of a spin loop, lets other threads run every
   // few iterations.
   void YieldInSpinLoop();
@@ -225,7 +225,7 @@ class FunctionEmitter {
   void EmitOne(std::uint32_t index);
   void Dispatch();
   // Position of the current instruction's point on this side; nullopt without one.
-  std::optional<std::uint64_t> PlaceOfPoint(analysis::ReconvergencePoint::Side side) const;
+  std::optional<std::uint64_t> PositionOfPoint(analysis::ReconvergencePoint::Side side) const;
   llvm::Value* Coerce(llvm::Value* value, unsigned bits, bool is_signed);
   llvm::Value* ReadRegister(const ptx::Operand& operand, ptx::Type type);
   llvm::Value* ReadImmediate(const ptx::Operand& operand, ptx::Type type);

@@ -76,12 +76,12 @@ void EmitShr(FunctionEmitter& e) {
 
 // shf.{l,r}.{clamp,wrap}.b32 d, a, b, c: the funnel b:a shifted by c.
 void EmitShf(FunctionEmitter& e) {
-  const bool left = e.Take("l");
-  if (!left && !e.Take("r")) e.Reject("neither .l nor .r is given");
+  const bool left = e.Consume("l");
+  if (!left && !e.Consume("r")) e.Reject("neither .l nor .r is given");
   Value* amount = e.Read(3, Type::kU32);
-  if (e.Take("clamp")) {
+  if (e.Consume("clamp")) {
     amount = IntegerMinMax(e, amount, e.ConstInt(32, 32), false, false);
-  } else if (e.Take("wrap")) {
+  } else if (e.Consume("wrap")) {
     amount = e.b.CreateAnd(amount, e.ConstInt(32, 31));
   } else {
     e.Reject("neither .clamp nor .wrap is given");
@@ -114,7 +114,7 @@ void EmitBfind(FunctionEmitter& e) {
   if (ptx::IsSigned(e.type()))
     value = e.b.CreateXor(value, e.b.CreateAShr(value, e.ConstInt(bits, bits - 1)));
   auto* const zeros = CountLeadingZeros(e, value);
-  const bool shift_amount = e.Take("shiftamt");
+  const bool shift_amount = e.Consume("shiftamt");
   auto* const found = shift_amount ? zeros : e.b.CreateSub(e.ConstInt(32, bits - 1), zeros);
   e.Write(e.b.CreateSelect(e.b.CreateIsNull(value), e.ConstInt(32, 0xffffffff), found), Type::kU32);
 }
@@ -172,10 +172,10 @@ void EmitBfi(FunctionEmitter& e) {
 void EmitBmsk(FunctionEmitter& e) {
   Value* position = e.Read(1, Type::kU32);
   Value* length = e.Read(2, Type::kU32);
-  if (e.Take("wrap")) {
+  if (e.Consume("wrap")) {
     position = e.b.CreateAnd(position, e.ConstInt(32, 31));
     length = e.b.CreateAnd(length, e.ConstInt(32, 31));
-  } else if (!e.Take("clamp")) {
+  } else if (!e.Consume("clamp")) {
     e.Reject("neither .clamp nor .wrap is given");
   }
   e.Write(ShiftLeft(e, LowMask(e, 32, length), position), Type::kB32);
@@ -184,9 +184,9 @@ void EmitBmsk(FunctionEmitter& e) {
 // szext.{clamp,wrap}.{u32,s32} d, a, n: the low n bits of a, extended.
 void EmitSzext(FunctionEmitter& e) {
   Value* count = e.Read(2, Type::kU32);
-  if (e.Take("wrap")) {
+  if (e.Consume("wrap")) {
     count = e.b.CreateAnd(count, e.ConstInt(32, 31));
-  } else if (!e.Take("clamp")) {
+  } else if (!e.Consume("clamp")) {
     e.Reject("neither .clamp nor .wrap is given");
   }
   count = IntegerMinMax(e, count, e.ConstInt(32, 32), false, false);
@@ -198,8 +198,8 @@ void EmitSzext(FunctionEmitter& e) {
 
 // lop3{.or|.and}.b32 d{|p}, a, b, c, table{, q}
 void EmitLop3(FunctionEmitter& e) {
-  const bool with_or = e.Take("or");
-  const bool with_and = e.Take("and");
+  const bool with_or = e.Consume("or");
+  const bool with_and = e.Consume("and");
   const auto& table = e.operand(4);
   if (table.kind != ptx::Operand::Kind::kInteger || table.bits > 255) {
     e.Reject("the look-up table is not a constant of 8 bits");
@@ -237,12 +237,12 @@ void EmitPrmt(FunctionEmitter& e) {
   auto* const high = e.b.CreateZExt(e.Read(2, Type::kB32), e.Int(64));
   auto* const bytes = e.b.CreateOr(low, e.b.CreateShl(high, e.ConstInt(64, 32)));
   auto* const control = e.Read(3, Type::kB32);
-  const bool forward = e.Take("f4e");
-  const bool backward = e.Take("b4e");
-  const bool replicate8 = e.Take("rc8");
-  const bool edge_low = e.Take("ecl");
-  const bool edge_right = e.Take("ecr");
-  const bool replicate16 = e.Take("rc16");
+  const bool forward = e.Consume("f4e");
+  const bool backward = e.Consume("b4e");
+  const bool replicate8 = e.Consume("rc8");
+  const bool edge_low = e.Consume("ecl");
+  const bool edge_right = e.Consume("ecr");
+  const bool replicate16 = e.Consume("rc16");
   const bool has_mode = forward || backward || replicate8 || edge_low || edge_right || replicate16;
   auto* const mode_control = e.b.CreateAnd(control, e.ConstInt(32, 3));
   Value* result = e.ConstInt(32, 0);
@@ -295,7 +295,7 @@ void WriteSum(FunctionEmitter& e, Value* x, Value* y, bool uses_carry) {
   auto* const wide = e.Int(bits + 1);
   Value* sum = e.b.CreateAdd(e.b.CreateZExt(x, wide), e.b.CreateZExt(y, wide));
   if (uses_carry) sum = e.b.CreateAdd(sum, e.b.CreateZExt(e.Carry(), wide));
-  if (e.Take("cc"))
+  if (e.Consume("cc"))
     e.SetCarry(e.b.CreateTrunc(e.b.CreateLShr(sum, e.ConstInt(bits + 1, bits)), e.Int(1)));
   e.Write(e.b.CreateTrunc(sum, e.Int(bits)), e.type());
 }
@@ -308,7 +308,7 @@ void WriteDifference(FunctionEmitter& e, bool uses_borrow) {
   Value* difference = e.b.CreateSub(e.b.CreateZExt(e.Read(1, e.type()), wide),
                                     e.b.CreateZExt(e.Read(2, e.type()), wide));
   if (uses_borrow) difference = e.b.CreateSub(difference, e.b.CreateZExt(e.Carry(), wide));
-  if (e.Take("cc"))
+  if (e.Consume("cc"))
     e.SetCarry(e.b.CreateTrunc(e.b.CreateLShr(difference, e.ConstInt(bits + 1, bits)), e.Int(1)));
   e.Write(e.b.CreateTrunc(difference, e.Int(bits)), e.type());
 }
@@ -319,8 +319,8 @@ void EmitSubc(FunctionEmitter& e) { WriteDifference(e, true); }
 void WriteMadCarry(FunctionEmitter& e, bool uses_carry) {
   const auto product =
       MultiplyWide(e, e.Read(1, e.type()), e.Read(2, e.type()), ptx::IsSigned(e.type()));
-  const bool high = e.Take("hi");
-  if (!high && !e.Take("lo")) e.Reject("neither .lo nor .hi is given");
+  const bool high = e.Consume("hi");
+  if (!high && !e.Consume("lo")) e.Reject("neither .lo nor .hi is given");
   WriteSum(e, high ? product.high : product.low, e.Read(3, e.type()), uses_carry);
 }
 
@@ -337,14 +337,14 @@ Value* Product24(FunctionEmitter& e) {
                      : e.b.CreateLShr(raised, e.ConstInt(64, 40));
   };
   auto* const product = e.b.CreateMul(factor(1), factor(2));  // 48 bits
-  const bool high = e.Take("hi");
-  if (!high && !e.Take("lo")) e.Reject("neither .lo nor .hi is given");
+  const bool high = e.Consume("hi");
+  if (!high && !e.Consume("lo")) e.Reject("neither .lo nor .hi is given");
   return e.b.CreateTrunc(high ? e.b.CreateLShr(product, e.ConstInt(64, 16)) : product, e.Int(32));
 }
 
 void EmitMul24(FunctionEmitter& e) { e.Write(Product24(e), e.type()); }
 void EmitMad24(FunctionEmitter& e) {
-  const bool saturate = e.Take("sat");  // mad24.hi.sat.s32
+  const bool saturate = e.Consume("sat");  // mad24.hi.sat.s32
   auto* const product = Product24(e);
   auto* const addend = e.Read(3, e.type());
   e.Write(saturate ? e.b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, product, addend)

@@ -37,19 +37,19 @@ std::optional<MatrixType> MatrixTypeNamed(std::string_view name) {
 bool IsFloat(MatrixType type) { return type < MatrixType::kS8; }
 
 // Reads the types named by the instruction, in order.
-std::vector<MatrixType> TakeTypes(FunctionEmitter& e) {
+std::vector<MatrixType> ConsumeTypes(FunctionEmitter& e) {
   std::vector<MatrixType> types;
   for (auto modifier : e.instruction().modifiers) {
     const auto type = MatrixTypeNamed(modifier);
     if (!type.has_value()) continue;
-    e.Take(modifier);
+    e.Consume(modifier);
     types.push_back(*type);
   }
   return types;
 }
 
 // Reads "m16n8k16".
-bool TakeShape(FunctionEmitter& e, MatrixOperation* op) {
+bool ConsumeShape(FunctionEmitter& e, MatrixOperation* op) {
   for (auto modifier : e.instruction().modifiers) {
     const char* at = modifier.data();
     const char* const end = at + modifier.size();
@@ -60,7 +60,7 @@ bool TakeShape(FunctionEmitter& e, MatrixOperation* op) {
       return result.ec == std::errc();
     };
     if (number('m', &op->m) && number('n', &op->n) && number('k', &op->k) && at == end) {
-      e.Take(modifier);
+      e.Consume(modifier);
       return true;
     }
   }
@@ -212,22 +212,22 @@ void EmitMultiplication(FunctionEmitter& e, const MatrixOperation& op) {
 }
 
 // Reads .satfinite and, for .b1, the operation.
-void TakeArithmetic(FunctionEmitter& e, MatrixOperation* op) {
-  const bool finite = e.Take("satfinite");
+void ConsumeArithmetic(FunctionEmitter& e, MatrixOperation* op) {
+  const bool finite = e.Consume("satfinite");
   op->saturate = finite && !IsFloat(op->a);
   if (finite && IsFloat(op->a)) e.Refuse("the modifier '.satfinite' is not implemented here");
   if (op->a != MatrixType::kB1) return;
-  op->bits_and = e.Take("and");
-  if (!op->bits_and && !e.Take("xor")) e.Reject("neither .xor nor .and is given");
-  e.Take("popc");
+  op->bits_and = e.Consume("and");
+  if (!op->bits_and && !e.Consume("xor")) e.Reject("neither .xor nor .and is given");
+  e.Consume("popc");
 }
 
 // Reads .row or .col for A and then for B.
-void TakeLayouts(FunctionEmitter& e, MatrixOperation* op) {
+void ConsumeLayouts(FunctionEmitter& e, MatrixOperation* op) {
   unsigned count = 0;
   for (auto modifier : e.instruction().modifiers) {
     if (modifier != "row" && modifier != "col") continue;
-    e.Take(modifier);
+    e.Consume(modifier);
     (count++ == 0 ? op->a_column : op->b_column) = modifier == "col";
   }
   if (count != 2) e.Reject("the layouts of A and B are expected");
@@ -235,13 +235,13 @@ void TakeLayouts(FunctionEmitter& e, MatrixOperation* op) {
 
 // mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype d, a, b, c
 void EmitMma(FunctionEmitter& e) {
-  if (!e.Take("sync")) e.Reject(".sync is missing");
-  e.Take("aligned");
-  if (e.instruction().Has("kind::f8f6f4")) e.Take("kind::f8f6f4");
+  if (!e.Consume("sync")) e.Reject(".sync is missing");
+  e.Consume("aligned");
+  if (e.instruction().Has("kind::f8f6f4")) e.Consume("kind::f8f6f4");
   MatrixOperation op;
-  if (!TakeShape(e, &op)) e.Reject("it names no shape");
-  TakeLayouts(e, &op);
-  const auto types = TakeTypes(e);
+  if (!ConsumeShape(e, &op)) e.Reject("it names no shape");
+  ConsumeLayouts(e, &op);
+  const auto types = ConsumeTypes(e);
   if (types.size() != 4) {
     e.Reject("the types of D, A, B and C are expected");
     return;
@@ -260,7 +260,7 @@ void EmitMma(FunctionEmitter& e) {
   } else if (op.a_column || !op.b_column) {
     e.Reject("A must be .row and B .col");
   }
-  TakeArithmetic(e, &op);
+  ConsumeArithmetic(e, &op);
   EmitMultiplication(e, op);
 }
 
@@ -296,7 +296,7 @@ void WalkFragment(FunctionEmitter& e, const WmmaMatrix& matrix, const Operand& a
                   Value* stride, bool column_layout, Visit visit) {
   const unsigned bits = BitsOf(matrix.type);
   const unsigned per_lane = matrix.rows * matrix.columns / 32;
-  const Space space = e.TakeSpace();
+  const Space space = e.ConsumeSpace();
   auto* const base = e.Address(address, space, 0);
   auto* const lane = e.ContextField(offsetof(ThreadContext, lane), e.Int(32));
   // Elements narrower than a byte are moved in whole words, because their lines are contiguous.
@@ -311,17 +311,17 @@ void WalkFragment(FunctionEmitter& e, const WmmaMatrix& matrix, const Operand& a
 }
 
 // Matrix named by .a, .b, .c or .d, with its type and shape.
-std::optional<WmmaMatrix> TakeMatrix(FunctionEmitter& e) {
+std::optional<WmmaMatrix> ConsumeMatrix(FunctionEmitter& e) {
   MatrixOperation op;
   op.kind = MatrixKind::kMultiplyWmma;
-  const bool is_a = e.Take("a");
-  const bool is_b = !is_a && e.Take("b");
-  if (!is_a && !is_b && !e.Take("c") && !e.Take("d")) {
+  const bool is_a = e.Consume("a");
+  const bool is_b = !is_a && e.Consume("b");
+  if (!is_a && !is_b && !e.Consume("c") && !e.Consume("d")) {
     e.Reject("one of .a, .b, .c and .d is expected");
     return std::nullopt;
   }
-  const auto types = TakeTypes(e);
-  if (!TakeShape(e, &op) || types.size() != 1) {
+  const auto types = ConsumeTypes(e);
+  if (!ConsumeShape(e, &op) || types.size() != 1) {
     e.Reject("a shape and a type are expected");
     return std::nullopt;
   }
@@ -344,9 +344,9 @@ std::optional<WmmaMatrix> TakeMatrix(FunctionEmitter& e) {
   return WmmaMatrix{op.m, op.n, false, op.c, op.c_words()};
 }
 
-bool TakeColumnLayout(FunctionEmitter& e) {
-  const bool column = e.Take("col");
-  if (!column && !e.Take("row")) e.Reject("neither .row nor .col is given");
+bool ConsumeColumnLayout(FunctionEmitter& e) {
+  const bool column = e.Consume("col");
+  if (!column && !e.Consume("row")) e.Reject("neither .row nor .col is given");
   return column;
 }
 
@@ -363,8 +363,8 @@ llvm::ArrayRef<Operand> Registers(const Operand& operand) {
 
 // wmma.load.{a,b,c}.sync.aligned.layout.shape{.space}.type r, [p]{, stride}
 void EmitWmmaLoad(FunctionEmitter& e) {
-  const auto matrix = TakeMatrix(e);
-  const bool column = TakeColumnLayout(e);
+  const auto matrix = ConsumeMatrix(e);
+  const bool column = ConsumeColumnLayout(e);
   if (!matrix.has_value() || e.failed()) return;
   auto* const stride = ReadStride(e, 2, *matrix, column);
   const unsigned bits = BitsOf(matrix->type);
@@ -397,8 +397,8 @@ void EmitWmmaLoad(FunctionEmitter& e) {
 
 // wmma.store.d.sync.aligned.layout.shape{.space}.type [p], r{, stride}
 void EmitWmmaStore(FunctionEmitter& e) {
-  const auto matrix = TakeMatrix(e);
-  const bool column = TakeColumnLayout(e);
+  const auto matrix = ConsumeMatrix(e);
+  const bool column = ConsumeColumnLayout(e);
   if (!matrix.has_value() || e.failed()) return;
   auto* const stride = ReadStride(e, 2, *matrix, column);
   const unsigned bits = BitsOf(matrix->type);
@@ -422,9 +422,9 @@ void EmitWmmaStore(FunctionEmitter& e) {
 void EmitWmmaMultiply(FunctionEmitter& e) {
   MatrixOperation op;
   op.kind = MatrixKind::kMultiplyWmma;
-  TakeLayouts(e, &op);
-  if (!TakeShape(e, &op)) e.Reject("it names no shape");
-  const auto types = TakeTypes(e);
+  ConsumeLayouts(e, &op);
+  if (!ConsumeShape(e, &op)) e.Reject("it names no shape");
+  const auto types = ConsumeTypes(e);
   if (types.size() == 2) {  // f16: only types of D and C.
     op.a = op.b = MatrixType::kF16;
     op.d = types[0];
@@ -438,23 +438,23 @@ void EmitWmmaMultiply(FunctionEmitter& e) {
     e.Reject("the types of D and C, or of all four matrices, are expected");
     return;
   }
-  if (op.a == MatrixType::kF64) e.TakeRounding(Rounding::kNearest);
+  if (op.a == MatrixType::kF64) e.ConsumeRounding(Rounding::kNearest);
   if (!HasWmmaShape(op) || !HasMatchingTypes(op)) {
     e.Refuse("this shape with these types is not implemented");
     return;
   }
-  TakeArithmetic(e, &op);
+  ConsumeArithmetic(e, &op);
   EmitMultiplication(e, op);
 }
 
 void EmitWmma(FunctionEmitter& e) {
-  if (!e.Take("sync")) e.Reject(".sync is missing");
-  e.Take("aligned");
-  if (e.Take("load")) {
+  if (!e.Consume("sync")) e.Reject(".sync is missing");
+  e.Consume("aligned");
+  if (e.Consume("load")) {
     EmitWmmaLoad(e);
-  } else if (e.Take("store")) {
+  } else if (e.Consume("store")) {
     EmitWmmaStore(e);
-  } else if (e.Take("mma")) {
+  } else if (e.Consume("mma")) {
     EmitWmmaMultiply(e);
   } else {
     e.Refuse("only .load, .store and .mma are implemented");
@@ -464,15 +464,15 @@ void EmitWmma(FunctionEmitter& e) {
 // --- ldmatrix, stmatrix, movmatrix
 
 // Reads .m8n8.x{1,2,4}{.trans}.b16.
-MatrixOperation TakeTiles(FunctionEmitter& e, MatrixKind kind) {
+MatrixOperation ConsumeTiles(FunctionEmitter& e, MatrixKind kind) {
   MatrixOperation op;
   op.kind = kind;
-  if (!e.Take("sync")) e.Reject(".sync is missing");
-  e.Take("aligned");
-  if (!e.Take("m8n8") || e.type() != Type::kB16) e.Refuse("only .m8n8 of .b16 is implemented");
-  op.tiles = e.Take("x4") ? 4 : e.Take("x2") ? 2 : 1;
-  e.Take("x1");
-  op.transposed = e.Take("trans");
+  if (!e.Consume("sync")) e.Reject(".sync is missing");
+  e.Consume("aligned");
+  if (!e.Consume("m8n8") || e.type() != Type::kB16) e.Refuse("only .m8n8 of .b16 is implemented");
+  op.tiles = e.Consume("x4") ? 4 : e.Consume("x2") ? 2 : 1;
+  e.Consume("x1");
+  op.transposed = e.Consume("trans");
   return op;
 }
 
@@ -481,7 +481,7 @@ MatrixOperation TakeTiles(FunctionEmitter& e, MatrixKind kind) {
 Value* RowAddress(FunctionEmitter& e, const MatrixOperation& op, const Operand& address) {
   constexpr unsigned kRowBytes = 16;
   auto* const lane = e.ContextField(offsetof(ThreadContext, lane), e.Int(32));
-  auto* const row = e.Address(address, e.TakeSpace(), kRowBytes);
+  auto* const row = e.Address(address, e.ConsumeSpace(), kRowBytes);
   auto* const none = e.FrameBytes(kRowBytes, kRowBytes);
   for (unsigned i = 0; i < kRowBytes; i += 8)
     e.b.CreateStore(e.b.getInt64(0), e.b.CreateConstInBoundsGEP1_64(e.b.getInt8Ty(), none, i));
@@ -494,7 +494,7 @@ Value* WordOf(FunctionEmitter& e, Value* row, unsigned i) {
 
 // ldmatrix.sync.aligned.m8n8.num{.trans}{.shared}.b16 r, [p]
 void EmitLdmatrix(FunctionEmitter& e) {
-  const auto op = TakeTiles(e, MatrixKind::kLoad);
+  const auto op = ConsumeTiles(e, MatrixKind::kLoad);
   auto* const row = RowAddress(e, op, e.operand(1));
   if (e.failed()) return;
   LaneWords words(e, op.words());
@@ -507,7 +507,7 @@ void EmitLdmatrix(FunctionEmitter& e) {
 
 // stmatrix.sync.aligned.m8n8.num{.trans}{.shared}.b16 [p], r
 void EmitStmatrix(FunctionEmitter& e) {
-  const auto op = TakeTiles(e, MatrixKind::kStore);
+  const auto op = ConsumeTiles(e, MatrixKind::kStore);
   auto* const row = RowAddress(e, op, e.operand(0));
   if (e.failed()) return;
   LaneWords words(e, op.words());
@@ -521,7 +521,7 @@ void EmitStmatrix(FunctionEmitter& e) {
 
 // movmatrix.sync.aligned.m8n8.trans.b16 d, a
 void EmitMovmatrix(FunctionEmitter& e) {
-  const auto op = TakeTiles(e, MatrixKind::kTranspose);
+  const auto op = ConsumeTiles(e, MatrixKind::kTranspose);
   auto* const value = e.Read(1, Type::kB32);
   if (!op.transposed) e.Reject(".trans is missing");
   if (e.failed()) return;

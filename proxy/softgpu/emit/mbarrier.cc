@@ -16,10 +16,10 @@ Value* BarrierAt(FunctionEmitter& e, std::size_t i, Space space) {
 }
 
 void EmitArrive(FunctionEmitter& e, Space space) {
-  const bool drop = e.Take("arrive_drop");
-  e.Take("arrive");
-  const bool expects = e.Take("expect_tx");
-  e.Take("noComplete");  // Promise of the program.
+  const bool drop = e.Consume("arrive_drop");
+  e.Consume("arrive");
+  const bool expects = e.Consume("expect_tx");
+  e.Consume("noComplete");  // Promise of the program.
   auto* const barrier = BarrierAt(e, 1, space);
   Value* count = e.ConstInt(32, 1);
   if (e.operand_count() > 2) {
@@ -40,7 +40,7 @@ void EmitArrive(FunctionEmitter& e, Space space) {
 void EmitWait(FunctionEmitter& e, Space space) {
   auto* const barrier = BarrierAt(e, 1, space);
   Value* result = nullptr;
-  if (e.Take("parity")) {
+  if (e.Consume("parity")) {
     result =
         e.CallRuntime("cuspan_mbarrier_test_parity", e.Int(32), {barrier, e.Read(2, Type::kU32)});
   } else {
@@ -50,25 +50,25 @@ void EmitWait(FunctionEmitter& e, Space space) {
 }
 
 void EmitMbarrier(FunctionEmitter& e) {
-  const Space space = e.TakeSpace();
-  TakeMemoryOrder(e);
+  const Space space = e.ConsumeSpace();
+  ConsumeMemoryOrder(e);
   const auto& i = e.instruction();
-  if (e.Take("init")) {
+  if (e.Consume("init")) {
     e.CallRuntime("cuspan_mbarrier_init", e.b.getVoidTy(),
                   {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
-  } else if (e.Take("inval")) {
+  } else if (e.Consume("inval")) {
     BarrierAt(e, 0, space);
   } else if (i.Has("arrive") || i.Has("arrive_drop")) {
     EmitArrive(e, space);
-  } else if (e.Take("test_wait") || e.Take("try_wait")) {
+  } else if (e.Consume("test_wait") || e.Consume("try_wait")) {
     EmitWait(e, space);
-  } else if (e.Take("expect_tx")) {
+  } else if (e.Consume("expect_tx")) {
     e.CallRuntime("cuspan_mbarrier_expect", e.b.getVoidTy(),
                   {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
-  } else if (e.Take("complete_tx")) {
+  } else if (e.Consume("complete_tx")) {
     e.CallRuntime("cuspan_mbarrier_complete", e.b.getVoidTy(),
                   {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
-  } else if (e.Take("pending_count")) {
+  } else if (e.Consume("pending_count")) {
     e.Write(e.CallRuntime("cuspan_mbarrier_pending_count", e.Int(32), {e.Read(1, Type::kB64)}),
             Type::kU32);
   } else {
@@ -79,13 +79,13 @@ void EmitMbarrier(FunctionEmitter& e) {
 // mapa{.shared::cluster} d, a, rank: the address of a in the cluster's block `rank`;
 // getctarank{.shared::cluster} d, a. A cluster is one block.
 void EmitMapa(FunctionEmitter& e) {
-  e.Take("shared::cluster");
+  e.Consume("shared::cluster");
   e.Read(2, Type::kU32);
   e.Write(e.Read(1, e.type()), e.type());
 }
 
 void EmitGetctarank(FunctionEmitter& e) {
-  e.Take("shared::cluster");
+  e.Consume("shared::cluster");
   e.Write(e.ConstInt(32, 0), Type::kU32);
 }
 

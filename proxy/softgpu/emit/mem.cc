@@ -14,36 +14,37 @@ using ptx::Operand;
 using ptx::Space;
 using ptx::Type;
 
-MemoryOrder TakeMemoryOrder(FunctionEmitter& e) {
+MemoryOrder ConsumeMemoryOrder(FunctionEmitter& e) {
   MemoryOrder order;
   // PTX's .volatile is .relaxed.sys, but must not be combined or removed.
-  if (e.Take("volatile") || e.Take("mmio")) order = {llvm::AtomicOrdering::Monotonic, true};
-  if (e.Take("relaxed")) order.ordering = llvm::AtomicOrdering::Monotonic;
-  if (e.Take("acquire")) order.ordering = llvm::AtomicOrdering::Acquire;
-  if (e.Take("release")) order.ordering = llvm::AtomicOrdering::Release;
-  if (e.Take("acq_rel")) order.ordering = llvm::AtomicOrdering::AcquireRelease;
-  if (e.Take("sc")) order.ordering = llvm::AtomicOrdering::SequentiallyConsistent;
-  e.Take("weak");
+  if (e.Consume("volatile") || e.Consume("mmio")) order = {llvm::AtomicOrdering::Monotonic, true};
+  if (e.Consume("relaxed")) order.ordering = llvm::AtomicOrdering::Monotonic;
+  if (e.Consume("acquire")) order.ordering = llvm::AtomicOrdering::Acquire;
+  if (e.Consume("release")) order.ordering = llvm::AtomicOrdering::Release;
+  if (e.Consume("acq_rel")) order.ordering = llvm::AtomicOrdering::AcquireRelease;
+  if (e.Consume("sc")) order.ordering = llvm::AtomicOrdering::SequentiallyConsistent;
+  e.Consume("weak");
   // All scopes mean the whole machine here.
-  for (std::string_view scope : {"cta", "cluster", "gpu", "sys"}) e.Take(scope);
+  for (std::string_view scope : {"cta", "cluster", "gpu", "sys"}) e.Consume(scope);
   return order;
 }
 
-void TakeCacheHints(FunctionEmitter& e) {
-  for (std::string_view hint : {"ca", "cg", "cs", "lu", "wb", "wt", "nc", "unified"}) e.Take(hint);
+void ConsumeCacheHints(FunctionEmitter& e) {
+  for (std::string_view hint : {"ca", "cg", "cs", "lu", "wb", "wt", "nc", "unified"})
+    e.Consume(hint);
   for (auto modifier : e.instruction().modifiers) {
     const auto level = modifier.substr(0, 4);
     const bool is_policy = modifier == "L2::cache_hint";
-    if ((level == "L1::" || level == "L2::") && !is_policy) e.Take(modifier);
+    if ((level == "L1::" || level == "L2::") && !is_policy) e.Consume(modifier);
   }
 }
 
 namespace {
 
-unsigned TakeVectorLength(FunctionEmitter& e) {
-  if (e.Take("v2")) return 2;
-  if (e.Take("v4")) return 4;
-  if (e.Take("v8")) return 8;
+unsigned ConsumeVectorLength(FunctionEmitter& e) {
+  if (e.Consume("v2")) return 2;
+  if (e.Consume("v4")) return 4;
+  if (e.Consume("v8")) return 8;
   return 1;
 }
 
@@ -57,14 +58,14 @@ llvm::ArrayRef<Operand> Elements(FunctionEmitter& e, std::size_t i, unsigned len
   return operand.elements;
 }
 
-Access TakeAccess(FunctionEmitter& e) {
+Access ConsumeAccess(FunctionEmitter& e) {
   Access access{};
   access.type = e.type();
-  access.length = TakeVectorLength(e);
-  access.space = e.TakeSpace();
-  access.order = TakeMemoryOrder(e);
-  if (e.Take("cv")) access.order = {llvm::AtomicOrdering::Monotonic, true};
-  TakeCacheHints(e);
+  access.length = ConsumeVectorLength(e);
+  access.space = e.ConsumeSpace();
+  access.order = ConsumeMemoryOrder(e);
+  if (e.Consume("cv")) access.order = {llvm::AtomicOrdering::Monotonic, true};
+  ConsumeCacheHints(e);
   if (access.order.is_atomic() && ptx::BitsOf(access.type) > 64)
     e.Refuse("an atomic access of 128 bits is not implemented");
   return access;
@@ -130,7 +131,7 @@ void StoreElements(FunctionEmitter& e, const Access& access, Value* to,
 namespace {
 
 void EmitLd(FunctionEmitter& e) {
-  const Access access = TakeAccess(e);
+  const Access access = ConsumeAccess(e);
   const auto destinations = Elements(e, 0, access.length);
   if (e.failed()) return;
   if (e.warp() != nullptr && !e.in_lane_loop()) {
@@ -145,7 +146,7 @@ void EmitLd(FunctionEmitter& e) {
 }
 
 void EmitSt(FunctionEmitter& e) {
-  const Access access = TakeAccess(e);
+  const Access access = ConsumeAccess(e);
   const auto sources = Elements(e, 1, access.length);
   if (e.failed()) return;
   if (e.warp() != nullptr && !e.in_lane_loop()) {
@@ -206,8 +207,8 @@ void EmitMov(FunctionEmitter& e) {
 
 // cvta.space.u64 (to generic) and cvta.to.space.u64 (from generic). Only shared addresses change.
 void EmitCvta(FunctionEmitter& e) {
-  const bool to_space = e.Take("to");
-  const Space space = e.TakeSpace();
+  const bool to_space = e.Consume("to");
+  const Space space = e.ConsumeSpace();
   if (space == Space::kGeneric) e.Reject("it names no state space");
   if (ptx::BitsOf(e.type()) != 64) e.Reject("addresses have 64 bits");
   if (e.failed()) return;
@@ -255,7 +256,7 @@ Value* IsParameter(FunctionEmitter& e, Value* address) {
 }
 
 void EmitIsspacep(FunctionEmitter& e) {
-  const Space space = e.TakeSpace();
+  const Space space = e.ConsumeSpace();
   auto* const address = e.Read(1, Type::kU64);
   Value* result = e.b.getFalse();
   switch (space) {
@@ -283,7 +284,7 @@ void EmitIsspacep(FunctionEmitter& e) {
 
 // Hints without effect, with any modifiers.
 void EmitHint(FunctionEmitter& e) {
-  for (auto modifier : e.instruction().modifiers) e.Take(modifier);
+  for (auto modifier : e.instruction().modifiers) e.Consume(modifier);
 }
 
 // Cache policies are ignored.

@@ -26,8 +26,8 @@ struct MemoryOrder {
 };
 
 // Reads the semantics and the scope from the instruction's modifiers.
-MemoryOrder TakeMemoryOrder(FunctionEmitter& e);
+MemoryOrder ConsumeMemoryOrder(FunctionEmitter& e);
 // Reads cache operators and prefetch and eviction hints; they have no effect here.
-void TakeCacheHints(FunctionEmitter& e);
+void ConsumeCacheHints(FunctionEmitter& e);
 
 }  // namespace cuspan::softgpu::emit

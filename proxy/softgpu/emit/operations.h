@@ -77,7 +77,7 @@ struct Comparison {
   bool unordered = false;       // equ, neu …: true for a NaN.
   bool force_unsigned = false;  // lo, ls, hi, hs
 };
-Comparison TakeComparison(FunctionEmitter& e);
+Comparison ConsumeComparison(FunctionEmitter& e);
 llvm::Value* Compare(FunctionEmitter& e, const Comparison& comparison, llvm::Value* x,
                      llvm::Value* y, ptx::Type type);
 

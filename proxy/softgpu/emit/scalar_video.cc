@@ -65,8 +65,8 @@ Value* SaturateVideo(FunctionEmitter& e, Value* value, unsigned bits, bool is_si
 // Saturates `value`, then combines it with c by a second operation, or inserts it into c.
 void FinishVideo(FunctionEmitter& e, Value* value, bool is_signed) {
   const Part part = PartOf(e, e.operand(0).selector);
-  if (e.Take("sat")) value = SaturateVideo(e, value, part.bits, is_signed);
-  const bool add = e.Take("add"), min = e.Take("min"), max = e.Take("max");
+  if (e.Consume("sat")) value = SaturateVideo(e, value, part.bits, is_signed);
+  const bool add = e.Consume("add"), min = e.Consume("min"), max = e.Consume("max");
   const bool second = add || min || max, merge = part.bits != 32;
   if ((second && merge) || e.operand_count() != (second || merge ? 4U : 3U))
     e.Reject("a third source goes with .add, .min, .max or a selector of the destination");
@@ -125,8 +125,8 @@ void EmitScalarVideo(FunctionEmitter& e) {
 template <bool left>
 void EmitVideoShift(FunctionEmitter& e) {
   if (!HasTypes(e, 3)) return;
-  const bool wrap = e.Take("wrap");
-  if (!wrap && !e.Take("clamp")) e.Reject("neither .clamp nor .wrap is given");
+  const bool wrap = e.Consume("wrap");
+  if (!wrap && !e.Consume("clamp")) e.Reject("neither .clamp nor .wrap is given");
   auto* const x = ReadPart(e, 1, e.type(1));
   Value* amount = ReadPart(e, 2, Type::kU32);
   if (e.failed()) return;
@@ -137,12 +137,12 @@ void EmitVideoShift(FunctionEmitter& e) {
 }
 
 Value* CompareVideo(FunctionEmitter& e, Value* x, Value* y) {
-  if (e.Take("eq")) return e.b.CreateICmpEQ(x, y);
-  if (e.Take("ne")) return e.b.CreateICmpNE(x, y);
-  if (e.Take("lt")) return e.b.CreateICmpSLT(x, y);
-  if (e.Take("le")) return e.b.CreateICmpSLE(x, y);
-  if (e.Take("gt")) return e.b.CreateICmpSGT(x, y);
-  if (!e.Take("ge")) e.Reject("one of .eq, .ne, .lt, .le, .gt and .ge is expected");
+  if (e.Consume("eq")) return e.b.CreateICmpEQ(x, y);
+  if (e.Consume("ne")) return e.b.CreateICmpNE(x, y);
+  if (e.Consume("lt")) return e.b.CreateICmpSLT(x, y);
+  if (e.Consume("le")) return e.b.CreateICmpSLE(x, y);
+  if (e.Consume("gt")) return e.b.CreateICmpSGT(x, y);
+  if (!e.Consume("ge")) e.Reject("one of .eq, .ne, .lt, .le, .gt and .ge is expected");
   return e.b.CreateICmpSGE(x, y);
 }
 
@@ -159,7 +159,7 @@ void EmitVset(FunctionEmitter& e) {
 template <unsigned lanes>
 void EmitVectorVset(FunctionEmitter& e) {
   if (!HasTypes(e, 2)) return;
-  const bool accumulate = e.Take("add");
+  const bool accumulate = e.Consume("add");
   auto* const a = e.Read(1, Type::kB32);
   auto* const b = e.Read(2, Type::kB32);
   Value* result = accumulate ? e.Read(3, Type::kB32) : e.ConstInt(32, 0);
@@ -185,16 +185,16 @@ void EmitVmad(FunctionEmitter& e) {
   auto* const x = ReadPart(e, 1, e.type(1));
   auto* const y = ReadPart(e, 2, e.type(2));
   const bool is_signed = ptx::IsSigned(e.type(1)) || ptx::IsSigned(e.type(2));
-  const bool plus_one = e.Take("po");
+  const bool plus_one = e.Consume("po");
   auto* const c = ExtendVideo(e, e.Read(3, Type::kB32), is_signed);
   if (e.failed()) return;
   Value* value = e.b.CreateAdd(e.b.CreateMul(x, y), c);
   if (plus_one) value = e.b.CreateAdd(value, ConstVideo(e, 1));
   unsigned shift = 0;
-  if (e.Take("shr7")) shift = 7;
-  if (e.Take("shr15")) shift = 15;
+  if (e.Consume("shr7")) shift = 7;
+  if (e.Consume("shr15")) shift = 15;
   value = e.b.CreateAShr(value, ConstVideo(e, shift));
-  if (e.Take("sat")) value = SaturateVideo(e, value, 32, is_signed);
+  if (e.Consume("sat")) value = SaturateVideo(e, value, 32, is_signed);
   e.Write(e.b.CreateTrunc(value, e.Int(32)), Type::kB32);
 }
 

@@ -14,7 +14,7 @@ using llvm::Value;
 using ptx::Operand;
 using ptx::Type;
 
-std::optional<ImageGeometry> TakeGeometry(FunctionEmitter& e) {
+std::optional<ImageGeometry> ConsumeGeometry(FunctionEmitter& e) {
   static constexpr struct {
     std::string_view name;
     ImageGeometry geometry;
@@ -25,7 +25,7 @@ std::optional<ImageGeometry> TakeGeometry(FunctionEmitter& e) {
       {"acube", ImageGeometry::kCubeArray},
   };
   for (const auto& known : kNames)
-    if (e.Take(known.name)) return known.geometry;
+    if (e.Consume(known.name)) return known.geometry;
   e.Refuse("its geometry is not implemented");
   return std::nullopt;
 }
@@ -118,11 +118,11 @@ bool IsTexelType(Type type) {
 // tex{.base|.level|.grad}.geometry.v4.dtype.ctype d, [a, c]{, lod | dx, dy}{, e}{, f}
 void EmitTex(FunctionEmitter& e) {
   ImageOperation operation;
-  if (e.Take("level")) operation.level = ImageLevel::kExplicit;
-  if (e.Take("grad")) operation.level = ImageLevel::kGradient;
-  e.Take("base");
-  const auto geometry = TakeGeometry(e);
-  if (!e.Take("v4") || !IsTexelType(e.type(0)))
+  if (e.Consume("level")) operation.level = ImageLevel::kExplicit;
+  if (e.Consume("grad")) operation.level = ImageLevel::kGradient;
+  e.Consume("base");
+  const auto geometry = ConsumeGeometry(e);
+  if (!e.Consume("v4") || !IsTexelType(e.type(0)))
     e.Refuse("only four results of 32 bits are implemented");
   operation.float_coordinates = e.type(1) == Type::kF32;
   if (!operation.float_coordinates && e.type(1) != Type::kS32)
@@ -156,12 +156,12 @@ void EmitTex(FunctionEmitter& e) {
 void EmitTld4(FunctionEmitter& e) {
   ImageOperation operation;
   operation.kind = ImageKind::kGather;
-  if (e.Take("g")) operation.component = 1;
-  if (e.Take("b")) operation.component = 2;
-  if (e.Take("a")) operation.component = 3;
-  e.Take("r");
-  const auto geometry = TakeGeometry(e);
-  if (!e.Take("v4") || !IsTexelType(e.type(0)) || e.type(1) != Type::kF32)
+  if (e.Consume("g")) operation.component = 1;
+  if (e.Consume("b")) operation.component = 2;
+  if (e.Consume("a")) operation.component = 3;
+  e.Consume("r");
+  const auto geometry = ConsumeGeometry(e);
+  if (!e.Consume("v4") || !IsTexelType(e.type(0)) || e.type(1) != Type::kF32)
     e.Refuse("only four results of 32 bits and coordinates of .f32 are implemented");
   if (!geometry.has_value() || e.failed()) return;
   operation.geometry = *geometry;
@@ -195,10 +195,10 @@ void EmitQuery(FunctionEmitter& e) {
   ImageOperation operation;
   operation.kind = ImageKind::kQuery;
   operation.of_surface = e.instruction().opcode == "suq";
-  operation.at_level = e.Take("level");
+  operation.at_level = e.Consume("level");
   bool known = false;
   for (const auto& query : kQueries) {
-    if (!e.Take(query.name)) continue;
+    if (!e.Consume(query.name)) continue;
     operation.query = query.query;
     known = true;
   }
@@ -217,20 +217,20 @@ void EmitQuery(FunctionEmitter& e) {
 // --- Surfaces
 
 // Reads .v2 and .v4, the type, and .trap, .clamp and .zero.
-ImageOperation TakeSurfaceAccess(FunctionEmitter& e, ImageKind kind) {
+ImageOperation ConsumeSurfaceAccess(FunctionEmitter& e, ImageKind kind) {
   ImageOperation operation;
   operation.kind = kind;
-  if (const auto geometry = TakeGeometry(e); geometry.has_value()) {
+  if (const auto geometry = ConsumeGeometry(e); geometry.has_value()) {
     operation.geometry = *geometry;
     if (*geometry == ImageGeometry::kCube || *geometry == ImageGeometry::kCubeArray)
       e.Reject("surfaces of cubemaps are accessed as layers");
   }
-  for (std::string_view hint : {"ca", "cg", "cs", "cv", "wb", "wt"}) e.Take(hint);
-  operation.elements = e.Take("v4") ? 4 : e.Take("v2") ? 2 : 1;
+  for (std::string_view hint : {"ca", "cg", "cs", "cv", "wb", "wt"}) e.Consume(hint);
+  operation.elements = e.Consume("v4") ? 4 : e.Consume("v2") ? 2 : 1;
   operation.element_bytes = static_cast<std::uint8_t>(ptx::BytesOf(e.type()));
-  if (e.Take("clamp")) operation.edge = SurfaceEdge::kClamp;
-  if (e.Take("zero")) operation.edge = SurfaceEdge::kZero;
-  e.Take("trap");
+  if (e.Consume("clamp")) operation.edge = SurfaceEdge::kClamp;
+  if (e.Consume("zero")) operation.edge = SurfaceEdge::kZero;
+  e.Consume("trap");
   if (operation.element_bytes * operation.elements > 16)
     e.Reject("more than 16 bytes cannot be moved at once");
   return operation;
@@ -255,8 +255,8 @@ void PutData(FunctionEmitter& e, LaneWords& words, const Operand& operand,
 
 // suld.b.geometry{.cop}{.vec}.type{.clamp} d, [a, c]
 void EmitSuld(FunctionEmitter& e) {
-  if (!e.Take("b")) e.Refuse("only .b is implemented");
-  const auto operation = TakeSurfaceAccess(e, ImageKind::kSurfaceLoad);
+  if (!e.Consume("b")) e.Refuse("only .b is implemented");
+  const auto operation = ConsumeSurfaceAccess(e, ImageKind::kSurfaceLoad);
   if (e.failed()) return;
   LaneWords words(e, kImageWords);
   PutHandle(e, words, 1);
@@ -277,9 +277,9 @@ void EmitSuld(FunctionEmitter& e) {
 
 // sust.{b,p}.geometry{.cop}{.vec}.type{.clamp} [a, c], d
 void EmitSust(FunctionEmitter& e) {
-  const bool formatted = e.Take("p");
-  if (!formatted && !e.Take("b")) e.Reject("neither .b nor .p is given");
-  auto operation = TakeSurfaceAccess(
+  const bool formatted = e.Consume("p");
+  if (!formatted && !e.Consume("b")) e.Reject("neither .b nor .p is given");
+  auto operation = ConsumeSurfaceAccess(
       e, formatted ? ImageKind::kSurfaceStoreFormatted : ImageKind::kSurfaceStore);
   operation.is_float = e.type() == Type::kF32;
   operation.is_signed = e.type() == Type::kS32;
@@ -294,19 +294,19 @@ void EmitSust(FunctionEmitter& e) {
 
 // sured.{b,p}.operation.geometry.type{.clamp} [a, c], d
 void EmitSured(FunctionEmitter& e) {
-  const bool by_texel = e.Take("p");
-  if (!by_texel && !e.Take("b")) e.Reject("neither .b nor .p is given");
+  const bool by_texel = e.Consume("p");
+  if (!by_texel && !e.Consume("b")) e.Reject("neither .b nor .p is given");
   const bool is_signed = ptx::IsSigned(e.type());
   std::optional<SurfaceReduction> reduction;
-  if (e.Take("add")) reduction = SurfaceReduction::kAdd;
-  if (e.Take("min"))
+  if (e.Consume("add")) reduction = SurfaceReduction::kAdd;
+  if (e.Consume("min"))
     reduction = is_signed ? SurfaceReduction::kMinSigned : SurfaceReduction::kMinUnsigned;
-  if (e.Take("max"))
+  if (e.Consume("max"))
     reduction = is_signed ? SurfaceReduction::kMaxSigned : SurfaceReduction::kMaxUnsigned;
-  if (e.Take("and")) reduction = SurfaceReduction::kAnd;
-  if (e.Take("or")) reduction = SurfaceReduction::kOr;
+  if (e.Consume("and")) reduction = SurfaceReduction::kAnd;
+  if (e.Consume("or")) reduction = SurfaceReduction::kOr;
   if (!reduction.has_value()) e.Reject("it names no operation");
-  auto operation = TakeSurfaceAccess(e, ImageKind::kSurfaceReduce);
+  auto operation = ConsumeSurfaceAccess(e, ImageKind::kSurfaceReduce);
   operation.is_signed = by_texel;
   if (operation.element_bytes < 4) e.Reject("its type has fewer than 32 bits");
   if (e.failed()) return;

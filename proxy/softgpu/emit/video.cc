@@ -29,8 +29,8 @@ void EmitDp4a(FunctionEmitter& e) {
 
 // dp2a.{lo,hi}.atype.btype d, a, b, c: two half-words of a times two bytes of b.
 void EmitDp2a(FunctionEmitter& e) {
-  const bool high = e.Take("hi");
-  if (!high && !e.Take("lo")) e.Reject("neither .lo nor .hi is given");
+  const bool high = e.Consume("hi");
+  if (!high && !e.Consume("lo")) e.Reject("neither .lo nor .hi is given");
   auto* const x = e.Read(1, e.type(0));
   auto* const y = e.Read(2, e.type(1));
   Value* sum = e.Read(3, Type::kB32);
@@ -70,8 +70,8 @@ Value* ApplyLanewise(FunctionEmitter& e, Lanewise operation, Value* x, Value* y)
 // all arithmetic is signed. c is added by .add. Otherwise it provides elements excluded by a mask;
 // masks are refused.
 void EmitLanewise(FunctionEmitter& e, unsigned lanes, Lanewise operation) {
-  const bool saturate = e.Take("sat");
-  const bool accumulate = e.Take("add");
+  const bool saturate = e.Consume("sat");
+  const bool accumulate = e.Consume("add");
   auto* const x = e.Read(1, e.type(1));
   auto* const y = e.Read(2, e.type(2));
   Value* const c = e.Read(3, Type::kB32);

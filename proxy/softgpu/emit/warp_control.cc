@@ -147,7 +147,7 @@ void FunctionEmitter::EmitEnd(std::uint32_t n, const ptx::Instruction* last) {
     Go(n, {{next, mask_}});
     return;
   }
-  for (auto modifier : last->modifiers) Take(modifier);
+  for (auto modifier : last->modifiers) Consume(modifier);
   YieldInSpinLoop();
   // Emits the path of the lanes taking the branch.
   const auto leave = [&](Value* lanes) {

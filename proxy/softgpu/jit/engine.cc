@@ -134,7 +134,7 @@ class CodeNotes final : public llvm::orc::ObjectLinkingLayer::Plugin {
 
 // Returns the sum of the frame sizes of all functions in an object file compiled with kQuick.
 // Removes the relocations of its table of sizes: the linker refuses them.
-Result<std::uint32_t> TakeFrameBytes(std::string* object) {
+Result<std::uint32_t> ExtractFrameBytes(std::string* object) {
   using File = llvm::object::ELF64LEFile;
   const auto failure = [](llvm::Error error) {
     return Failure(std::move(error), "an object file");
@@ -189,7 +189,7 @@ Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::Kern
   ObjectFile file;
   file.bytes.assign((*object)->getBufferStart(), (*object)->getBufferSize());
   if (effort == Effort::kQuick) {
-    CUSPAN_ASSIGN_OR_RETURN(file.frame_bytes, TakeFrameBytes(&file.bytes));
+    CUSPAN_ASSIGN_OR_RETURN(file.frame_bytes, ExtractFrameBytes(&file.bytes));
   }
   return file;
 }

@@ -135,7 +135,7 @@ std::optional<std::string> KernelCache::Load(const CacheKey& key) {
 void KernelCache::Store(const CacheKey& key, std::string_view content) {
   const std::string name = FileName(key);
   if (const Status status = Write(name, key, content); !status.ok()) {
-    if (!failure_told_.exchange(true)) {
+    if (!failure_reported_.exchange(true)) {
       LogWarn("software GPU: {}; free some space, or set {} to another directory", status.message(),
               settings::kSoftCache.name);
     }

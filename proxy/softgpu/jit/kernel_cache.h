@@ -54,7 +54,7 @@ class KernelCache {
   const std::uint64_t most_bytes_;
   std::atomic<std::uint64_t> next_temporary_{0};
   std::atomic<std::uint64_t> hits_{0};
-  std::atomic<bool> failure_told_{false};
+  std::atomic<bool> failure_reported_{false};
   std::mutex trim_mutex_;
   std::uint64_t until_trim_ = 0;  // Bytes to be stored before the next trim.
 };

@@ -41,13 +41,13 @@ class Reader {
     rest_.remove_prefix(sizeof *value);
     return true;
   }
-  bool TakeFlag(bool* value) {
+  bool ReadFlag(bool* value) {
     std::uint8_t byte = 0;
     if (!Take(&byte) || byte > 1) return Fail();
     *value = byte != 0;
     return true;
   }
-  bool TakeText(std::string_view* text) {
+  bool ReadText(std::string_view* text) {
     std::uint64_t size = 0;
     if (!Take(&size) || size > rest_.size()) return Fail();
     *text = rest_.substr(0, size);
@@ -86,7 +86,7 @@ std::optional<KernelInfo> ReadInfo(std::string_view bytes, std::string_view name
   Reader reader(bytes);
   std::string_view stored;
   std::uint64_t parameters = 0;
-  if (!reader.TakeText(&stored) || stored != name || !reader.Take(&parameters) ||
+  if (!reader.ReadText(&stored) || stored != name || !reader.Take(&parameters) ||
       parameters > reader.left() / sizeof(KernelParameter)) {
     return std::nullopt;
   }
@@ -96,8 +96,8 @@ std::optional<KernelInfo> ReadInfo(std::string_view bytes, std::string_view name
   for (KernelParameter& parameter : info.parameters) reader.Take(&parameter);
   const bool whole = reader.Take(&info.parameter_bytes) && reader.Take(&info.static_shared_bytes) &&
                      reader.Take(&info.local_bytes) && reader.Take(&info.max_threads) &&
-                     reader.Take(&info.required_ntid) && reader.TakeFlag(&info.needs_fibers) &&
-                     reader.TakeFlag(&info.prints) && reader.TakeFlag(&info.uses_heap);
+                     reader.Take(&info.required_ntid) && reader.ReadFlag(&info.needs_fibers) &&
+                     reader.ReadFlag(&info.prints) && reader.ReadFlag(&info.uses_heap);
   if (!whole || reader.left() != 0) return std::nullopt;
   return info;
 }
@@ -115,8 +115,8 @@ std::optional<KernelCode> ReadCode(std::string_view bytes) {
   Reader reader(bytes);
   KernelCode code;
   std::string_view object;
-  if (!reader.TakeFlag(&code.needs_fibers) || !reader.TakeFlag(&code.warps) ||
-      !reader.Take(&code.frame_bytes) || !reader.TakeText(&object) || reader.left() != 0) {
+  if (!reader.ReadFlag(&code.needs_fibers) || !reader.ReadFlag(&code.warps) ||
+      !reader.Take(&code.frame_bytes) || !reader.ReadText(&object) || reader.left() != 0) {
     return std::nullopt;
   }
   code.object = object;

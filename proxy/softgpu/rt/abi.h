@@ -56,8 +56,8 @@ inline constexpr std::uint32_t kCheckWrite = 1, kCheckShared = 2;
 // Strong: an atomic, or a volatile, relaxed, acquire or release access. Learns: may order the
 // thread after others' accesses. Tells: may order others after this thread's accesses, those before
 // its last fence or all.
-inline constexpr std::uint32_t kCheckStrong = 4, kCheckLearns = 8, kCheckTellsFenced = 16,
-                               kCheckTellsAll = 32;
+inline constexpr std::uint32_t kCheckStrong = 4, kCheckAcquires = 8, kCheckReleasesFenced = 16,
+                               kCheckReleasesAll = 32;
 // Not compared with accesses of other threads: accesses of asynchronous engines, and joint accesses
 // of a warp's threads.
 inline constexpr std::uint32_t kCheckAlone = 64;

@@ -188,7 +188,7 @@ void Block::SelectLane(ThreadContext* context, std::uint32_t lane) const {
 
 // Executes until the block has ended (true) or yields (false).
 bool Block::Run() {
-  unsigned turns = 0;
+  unsigned interleavings = 0;
   for (;;) {
     Fiber* next = current_;
     if (outside_ == nullptr) {
@@ -207,8 +207,8 @@ bool Block::Run() {
       ready_.AddAll(yielded_);
       yielded_.Clear();
       // Interleaved threads make progress. Other blocks run only after this many rounds.
-      constexpr unsigned kMaxTurns = 64;
-      if (std::exchange(took_turn_, false) && ++turns < kMaxTurns) continue;
+      constexpr unsigned kMaxInterleavings = 64;
+      if (std::exchange(let_others_run_, false) && ++interleavings < kMaxInterleavings) continue;
       return false;
     }
     outside_ = nullptr;
@@ -239,8 +239,8 @@ Fiber* Block::PickReady() { return ready_.empty() ? nullptr : &fibers_[PickReady
 // Prefers the current warp: its data is still in the cache. ready_ must not be empty.
 inline std::uint32_t Block::PickReadyUnit() {
   if (launch_->order) [[unlikely]]
-    return ready_.TakeAny(Random());
-  const std::uint32_t unit = ready_.Take(current_unit_ / kWarpLanes);
+    return ready_.AcquireAny(Random());
+  const std::uint32_t unit = ready_.Acquire(current_unit_ / kWarpLanes);
   if (launch_->compiled.warps) return unit;
   const Fiber* const next = &fibers_[unit];
   // Prefetches threads likely to follow: each stack is in another page, slow to load.
@@ -268,7 +268,7 @@ Fiber& Block::NextUnit() {
 Fiber* Block::StartNext() {
   if (started_ == units_) return nullptr;
   Fiber& fiber = NextUnit();
-  if (fiber.stack == nullptr) fiber.stack = worker_->stacks().Take(launch_->stack_bytes);
+  if (fiber.stack == nullptr) fiber.stack = worker_->stacks().Acquire(launch_->stack_bytes);
   if (fiber.stack == nullptr) {
     Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for a thread's stack");
     return nullptr;
@@ -412,14 +412,14 @@ void Block::Wake(std::uint32_t warp, std::uint32_t lanes, const Fiber* except) {
 void Block::CheckMeetings(std::uint32_t warp, const Fiber* self) {
   Warp& own = warps_[warp];
   while (own.HasMeetings()) {
-    const std::uint32_t lanes = own.TakeCompleted();
+    const std::uint32_t lanes = own.ExtractCompleted();
     if (lanes == 0) break;
     if (races_ != nullptr) [[unlikely]]
       NoteMeeting(warp, lanes);
     Wake(warp, lanes, self);
   }
   // Completed meetings come first: reconverging lanes continue only if no lane runs.
-  if (const std::uint32_t lanes = own.TakeReconverged(); lanes != 0) Wake(warp, lanes, self);
+  if (const std::uint32_t lanes = own.ExtractReconverged(); lanes != 0) Wake(warp, lanes, self);
 }
 
 LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {

@@ -187,8 +187,8 @@ class Block : public Resident {
   std::string scratch_;
 
   std::unique_ptr<BlockRaces> races_;
-  std::uint64_t random_ = 0;  // State of the random order of threads.
-  bool took_turn_ = false;    // True if a runnable thread let others run (Interleave).
+  std::uint64_t random_ = 0;     // State of the random order of threads.
+  bool let_others_run_ = false;  // True if a runnable thread let others run (Interleave).
 
   std::array<Barrier, kBarriers> barriers_;
   // Short form for the most frequent case: warps waiting at a barrier of the whole block, one bit

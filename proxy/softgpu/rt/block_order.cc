@@ -29,7 +29,7 @@ void Block::Interleave(Fiber* self) {
   if (launch_->order && Random() % 4 != 0) return;
   LeaveIfCancelled();
   // Not a wait: activemask of its warp still waits for this thread.
-  took_turn_ = true;
+  let_others_run_ = true;
   yielded_.Add(self->unit);
   Suspend(self);
 }

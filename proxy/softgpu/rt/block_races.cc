@@ -19,7 +19,7 @@ void Block::BeginRaces() {
 
 void Block::NoteArrival(const Fiber* self, std::uint32_t number) {
   races_->Settle();
-  races_->clocks().TellAll(self->unit, number);
+  races_->clocks().ReleaseAll(self->unit, number);
 }
 
 void Block::NoteBarrier(const Barrier& barrier, std::uint32_t number, const Fiber* self) {

@@ -42,8 +42,8 @@ bool IsOwn(const ThreadContext& at, const Fiber& self, std::uint64_t address, st
     *const_cast<volatile std::uint8_t*>(&room[at - kPage]) = 0;
 }
 
-void LookForRace(const ThreadContext& at, const Fiber& self, const void* address,
-                 std::uint64_t bytes, std::uint32_t kind, const char* where) {
+void CheckRace(const ThreadContext& at, const Fiber& self, const void* address, std::uint64_t bytes,
+               std::uint32_t kind, const char* where) {
   BlockRaces* const races = self.block->races();
   if (races == nullptr || (kind & kCheckAlone) != 0) return;
   NeedStack();
@@ -79,7 +79,7 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
   }
   if (shared) {
     if (Within(address, bytes, context->shared, context->shared_bytes)) {
-      LookForRace(*context, *self, pointer, bytes, kind, where);
+      CheckRace(*context, *self, pointer, bytes, kind, where);
       return;
     }
     self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -90,7 +90,7 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
   const bool own = IsOwn(*context, *self, address, bytes);
   if (!own || (kind & kCheckStrong) != 0 ||
       Within(address, bytes, context->shared, context->shared_bytes))
-    LookForRace(*context, *self, pointer, bytes, kind, where);
+    CheckRace(*context, *self, pointer, bytes, kind, where);
   if (launch.addresses == nullptr || own) return;
   if (launch.addresses->Accessible(address, bytes, launch.device, (kind & kCheckWrite) != 0))
     return;

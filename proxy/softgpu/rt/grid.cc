@@ -102,7 +102,7 @@ std::chrono::steady_clock::time_point GridTask::Reserve(std::uint64_t blocks) {
 
 Resident* GridTask::Start(Worker& worker, std::uint64_t unit) {
   const auto wait_until = Reserve(1);
-  std::unique_ptr<Block> block = worker.TakeBlock();
+  std::unique_ptr<Block> block = worker.AcquireBlock();
   const bool ended = block->Start(worker, Current(), unit);
   if (launch_.pace != nullptr) std::this_thread::sleep_until(wait_until);
   if (!ended) return block.release();  // Returned through Release.
@@ -114,7 +114,7 @@ bool GridTask::Execute(Worker& worker, std::uint64_t begin, std::uint64_t end) {
   const Launch& launch = Current();
   if (launch.compiled.needs_fibers) return false;
   const auto wait_until = Reserve(end - begin);
-  std::unique_ptr<Block> block = worker.TakeBlock();
+  std::unique_ptr<Block> block = worker.AcquireBlock();
   block->Execute(worker, launch, begin, end);
   worker.GiveBlock(std::move(block));
   if (launch_.pace != nullptr) std::this_thread::sleep_until(wait_until);

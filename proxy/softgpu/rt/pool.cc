@@ -62,7 +62,7 @@ Worker::Worker() = default;
 Worker::~Worker() = default;
 
 bool Worker::RunGuarded(void (*function)(void*), void* argument) {
-  Stack* stack = stacks_.Take(kGuardedStackBytes);
+  Stack* stack = stacks_.Acquire(kGuardedStackBytes);
   if (stack == nullptr) return false;
   GuardedCall call{function, argument, &guard_};
   const bool whole = guard_.Enter(Execution::OnStack(*stack, &GuardedMain, &call));
@@ -70,7 +70,7 @@ bool Worker::RunGuarded(void (*function)(void*), void* argument) {
   return whole;
 }
 
-std::unique_ptr<Block> Worker::TakeBlock() {
+std::unique_ptr<Block> Worker::AcquireBlock() {
   if (unused_blocks_.empty()) return std::make_unique<Block>();
   std::unique_ptr<Block> block = std::move(unused_blocks_.back());
   unused_blocks_.pop_back();
@@ -177,7 +177,7 @@ void WorkerPool::Watch() {
     }
     stop_wanted_ = false;
     lock.unlock();
-    TellOverdue();
+    ReportOverdue();
     // Signals have no effect on a worker in our own code, so they are repeated.
     const bool again = InterruptCancelled();
     if (again) std::this_thread::sleep_for(kInterruptPeriod);
@@ -197,7 +197,7 @@ bool WorkerPool::InterruptCancelled() {
   return any;
 }
 
-void WorkerPool::TellOverdue() {
+void WorkerPool::ReportOverdue() {
   if (limit_.count() == 0) return;
   const auto now = std::chrono::steady_clock::now();
   std::lock_guard lock(mutex_);
@@ -227,7 +227,7 @@ void WorkerPool::Add(Task& task, std::function<void()> on_finished) {
   }
 }
 
-WorkerPool::Share WorkerPool::Take(bool wait, bool full) {
+WorkerPool::Share WorkerPool::Acquire(bool wait, bool full) {
   std::unique_lock lock(mutex_);
   for (;;) {
     const auto found = std::find_if(open_.begin(), open_.end(),
@@ -297,13 +297,13 @@ bool WorkerPool::ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parke
   return any_finished;
 }
 
-std::size_t WorkerPool::MostPlaces(const Task& task) const {
+std::size_t WorkerPool::MaxResident(const Task& task) const {
   const std::size_t all =
       std::min<std::uint64_t>(kMaxResident, kMaxThreads / task.threads_of_unit());
   return std::max<std::size_t>(kFewResident, all / posts_.size());
 }
 
-void WorkerPool::TellStuck(const std::deque<Parked>& parked) {
+void WorkerPool::ReportStuck(const std::deque<Parked>& parked) {
   for (const Parked& each : parked) {
     if (each.task->stuck_.exchange(true)) continue;
     each.task->Stuck(kStuckAfter, static_cast<std::uint64_t>(std::count_if(
@@ -336,7 +336,7 @@ void WorkerPool::Main(Post& post) {
     if (parked.empty()) places = kFewResident;
     const bool full = parked.size() >= places;
     if (parked.empty() || offered_.load(std::memory_order_relaxed) != 0) {
-      const Share share = Take(/*wait=*/parked.empty(), full);
+      const Share share = Acquire(/*wait=*/parked.empty(), full);
       if (share.task != nullptr) {
         Execute(worker, post, share, parked);
         idle_rounds = 0;
@@ -352,10 +352,10 @@ void WorkerPool::Main(Post& post) {
       const bool others = full && offered_.load(std::memory_order_relaxed) != 0;
       if (!others || idle_rounds == kRoundsBeforeSleep + 1)
         others_since = now;
-      else if (now - others_since > kMorePatience && places < MostPlaces(*parked.front().task))
-        places = std::min(2 * places, MostPlaces(*parked.front().task));
+      else if (now - others_since > kMorePatience && places < MaxResident(*parked.front().task))
+        places = std::min(2 * places, MaxResident(*parked.front().task));
       else if (now - others_since > kStuckAfter)
-        TellStuck(parked);
+        ReportStuck(parked);
       std::this_thread::sleep_for(kSleep);
     } else {
       std::this_thread::yield();

@@ -105,7 +105,7 @@ class Worker {
   bool RunGuarded(void (*function)(void*), void* argument);
 
   // Blocks are large, so finished ones are kept for reuse.
-  std::unique_ptr<Block> TakeBlock();
+  std::unique_ptr<Block> AcquireBlock();
   void GiveBlock(std::unique_ptr<Block> block);
 
  private:
@@ -162,15 +162,15 @@ class WorkerPool {
   void Watch();
   // True if any cancelled task is still running.
   bool InterruptCancelled();
-  void TellOverdue();
+  void ReportOverdue();
   // Returns the next units to execute. If `wait`, blocks until there are some. Otherwise, and at
   // shutdown, returns an empty share (null task). `full`: only tasks with all_resident.
-  Share Take(bool wait, bool full);
+  Share Acquire(bool wait, bool full);
   void Execute(Worker& worker, Post& post, const Share& share, std::deque<Parked>& parked);
   // Maximum number of units like this task's resident on a worker.
-  std::size_t MostPlaces(const Task& task) const;
+  std::size_t MaxResident(const Task& task) const;
   // Calls Stuck of their tasks, once per task.
-  static void TellStuck(const std::deque<Parked>& parked);
+  static void ReportStuck(const std::deque<Parked>& parked);
   // Resumes each once; true if any has finished.
   bool ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parked);
   void Finish(Task& task, std::uint64_t units);

@@ -26,18 +26,18 @@ class RaceClocks {
   }
 
   // Orders `threads` after all accesses so far of each other, of `others`, and those published at
-  // `place`. Then removes `place`.
-  void Meet(const UnitSet& threads, const UnitSet& others, std::uint64_t place);
+  // `sync_point`. Then removes `sync_point`.
+  void Meet(const UnitSet& threads, const UnitSet& others, std::uint64_t sync_point);
   // Marks the thread as ended. Later barriers of the whole block include its accesses.
   void Leave(std::uint32_t thread) { left_.Add(thread); }
   const UnitSet& left() const { return left_; }
-  // TellAll and TellFenced publish the thread's accesses at `place`: an atomic's address, or a
-  // barrier number. Learn orders another thread after them.
+  // ReleaseAll and ReleaseFenced publish the thread's accesses at `sync_point`: an atomic's
+  // address, or a barrier number. Learn orders another thread after them.
   void Fence(std::uint32_t thread);
   bool HasFenced(std::uint32_t thread) const { return fenced_[thread] != nullptr; }
-  void TellAll(std::uint32_t thread, std::uint64_t place);
-  void TellFenced(std::uint32_t thread, std::uint64_t place);  // Up to its last Fence.
-  void Learn(std::uint32_t thread, std::uint64_t place);
+  void ReleaseAll(std::uint32_t thread, std::uint64_t sync_point);
+  void ReleaseFenced(std::uint32_t thread, std::uint64_t sync_point);  // Up to its last Fence.
+  void Acquire(std::uint32_t thread, std::uint64_t sync_point);
 
  private:
   using Clock = std::vector<std::uint32_t>;  // Latest known time of each thread.
@@ -46,12 +46,12 @@ class RaceClocks {
   // Joins the clocks of `threads`, with their own times.
   std::shared_ptr<Clock> Join(const UnitSet& threads) const;
   std::shared_ptr<Clock> OwnOf(std::uint32_t thread) const;
-  void Tell(const Clock& what, std::uint64_t place);
+  void Release(const Clock& what, std::uint64_t sync_point);
 
   std::vector<std::uint32_t> now_;
   std::vector<Known> known_;   // Shared after a meeting; null: empty.
   std::vector<Known> fenced_;  // Clock of each at its last fence; null: none yet.
-  std::unordered_map<std::uint64_t, Known> places_;
+  std::unordered_map<std::uint64_t, Known> sync_points_;
   Known anywhere_;  // Joint clock of places no longer kept.
   UnitSet left_;
 };

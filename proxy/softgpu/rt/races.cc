@@ -59,7 +59,7 @@ bool RaceTable::IsNew(const char* first, const char* second) {
 void RaceTable::Log(const std::string& text) {
   LogError("{}", text);
   std::lock_guard lock(mutex_);
-  if (reported_.size() >= kMaxReports && !std::exchange(told_, true))
+  if (reported_.size() >= kMaxReports && !std::exchange(limit_reported_, true))
     LogError("software GPU: {} races were reported; further ones are not reported", kMaxReports);
 }
 
@@ -92,7 +92,7 @@ void BlockRaces::Begin(LaunchRaces& launch, std::uint64_t block, std::uint32_t t
                        std::uint32_t shared_bytes, const Location& place) {
   launch_ = &launch;
   block_ = block;
-  place_ = place;
+  location_ = place;
   clocks_.Begin(threads);
   shared_.assign((std::size_t{shared_bytes} + 3) / 4, {});
   announced_.address = nullptr;
@@ -103,9 +103,9 @@ void BlockRaces::Access(std::uint32_t thread, const void* address, std::uint64_t
   Settle();
   const auto at = reinterpret_cast<std::uint64_t>(address);
   const bool writes = (kind & kCheckWrite) != 0, strong = (kind & kCheckStrong) != 0;
-  if ((kind & kCheckLearns) != 0) clocks_.Learn(thread, at);
-  if ((kind & kCheckTellsFenced) != 0) clocks_.TellFenced(thread, at);
-  if ((kind & kCheckTellsAll) != 0) clocks_.TellAll(thread, at);
+  if ((kind & kCheckAcquires) != 0) clocks_.Acquire(thread, at);
+  if ((kind & kCheckReleasesFenced) != 0) clocks_.ReleaseFenced(thread, at);
+  if ((kind & kCheckReleasesAll) != 0) clocks_.ReleaseAll(thread, at);
   if (strong && shared_offset == kNotShared) launch_->AddSignal(block_);
   RaceAccess access;
   access.block = static_cast<std::uint32_t>(block_);
@@ -161,14 +161,14 @@ void BlockRaces::Note(const RaceAccess& access, std::uint64_t address, std::uint
         part.bytes = static_cast<std::uint8_t>(part.bytes | 1u << byte);
     const std::uint64_t named = std::max(word, begin);
     if (shared) {
-      if (word / 4 < shared_.size()) Look(shared_[word / 4], part, named, true);
+      if (word / 4 < shared_.size()) Check(shared_[word / 4], part, named, true);
     } else {
-      launch_->table().At(word, [&](RaceCell& cell) { Look(cell, part, named, false); });
+      launch_->table().At(word, [&](RaceCell& cell) { Check(cell, part, named, false); });
     }
   }
 }
 
-void BlockRaces::Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared) {
+void BlockRaces::Check(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared) {
   const auto compare = [&](const RaceAccess& before) {
     if (before.launch != access.launch || (before.bytes & access.bytes) == 0) return;
     // Programs poll counters before their own atomic: a stale value is expected.
@@ -218,8 +218,8 @@ std::string BlockRaces::Text(const RaceAccess& before, const RaceAccess& now, st
   return Format(
       "software GPU {}: kernel {}: race on {} memory at {:#x}: {} ({}) and {} ({}), and nothing "
       "orders the two",
-      place_.device, PlainName(*place_.kernel), shared ? "shared" : "global", named, Who(before),
-      PlaceOf(before), Who(now), PlaceOf(now));
+      location_.device, PlainName(*location_.kernel), shared ? "shared" : "global", named,
+      Who(before), PlaceOf(before), Who(now), PlaceOf(now));
 }
 
 std::string BlockRaces::Who(const RaceAccess& access) const {
@@ -227,8 +227,8 @@ std::string BlockRaces::Who(const RaceAccess& access) const {
     return Format("({},{},{})", index % size[0], index / size[0] % size[1],
                   index / size[0] / size[1]);
   };
-  return Format("thread {} of block {} {} it", at(access.thread, place_.ntid),
-                at(access.block, place_.nctaid), access.writes ? "wrote" : "read");
+  return Format("thread {} of block {} {} it", at(access.thread, location_.ntid),
+                at(access.block, location_.nctaid), access.writes ? "wrote" : "read");
 }
 
 }  // namespace cuspan::softgpu

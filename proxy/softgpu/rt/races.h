@@ -52,14 +52,14 @@ struct RaceCell {
 // Latest accesses to memory shared by all blocks, and the races reported. Threads: any.
 class RaceTable {
  public:
-  // Calls `look(cell)` for the four bytes at `word`, a multiple of 4, under a lock.
-  template <typename Look>
-  void At(std::uint64_t word, Look look) {
+  // Calls `check(cell)` for the four bytes at `word`, a multiple of 4, under a lock.
+  template <typename Check>
+  void At(std::uint64_t word, Check check) {
     const std::uint64_t page = word / kPageBytes;
     Part& part = parts_[page * 0x9e3779b97f4a7c15U >> (64 - kPartBits)];
     std::lock_guard lock(part.mutex);
     if (part.last_cells == nullptr || part.last_page != page) Find(part, page);
-    look((*part.last_cells)[word % kPageBytes / 4]);
+    check((*part.last_cells)[word % kPageBytes / 4]);
   }
   // Logs `text()` for a race, once for each pair of code locations, in the order of the accesses.
   template <typename Text>
@@ -86,7 +86,7 @@ class RaceTable {
   std::array<Part, std::size_t{1} << kPartBits> parts_;
   std::mutex mutex_;
   std::set<std::pair<std::string, std::string>> reported_;
-  bool told_ = false;  // True once the limit was logged.
+  bool limit_reported_ = false;  // True once the limit was logged.
 };
 
 // Race detection of one launch, shared by its blocks.
@@ -153,7 +153,7 @@ class BlockRaces {
 
   void Note(const RaceAccess& access, std::uint64_t address, std::uint64_t bytes,
             std::uint64_t shared_offset);
-  void Look(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared);
+  void Check(RaceCell& cell, const RaceAccess& access, std::uint64_t named, bool shared);
   bool Ordered(const RaceAccess& before, const RaceAccess& now) const;
   // True if lanes of one warp communicate by volatile accesses alone, without fences. This is
   // correct only in lock step.
@@ -164,7 +164,7 @@ class BlockRaces {
 
   LaunchRaces* launch_ = nullptr;
   std::uint64_t block_ = 0;
-  Location place_{};
+  Location location_{};
   RaceClocks clocks_;
   std::vector<RaceCell> shared_;
   Announced announced_;

@@ -26,7 +26,7 @@ class GuardBudget {
     static auto* const budget = new GuardBudget;
     return *budget;
   }
-  bool Take(std::size_t guards) {
+  bool Acquire(std::size_t guards) {
     if (left_.fetch_sub(static_cast<long>(2 * guards)) >= static_cast<long>(2 * guards)) {
       return true;
     }
@@ -64,7 +64,7 @@ StackPool::~StackPool() {
   }
 }
 
-Stack* StackPool::Take(std::size_t bytes) {
+Stack* StackPool::Acquire(std::size_t bytes) {
   bytes = std::bit_ceil(std::max(bytes, kSmallestStack));
   const int index = std::countr_zero(bytes / kSmallestStack);
   if (index >= kClasses) return nullptr;
@@ -91,7 +91,7 @@ bool StackPool::Grow(SizeClass& size_class, std::size_t bytes) {
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (base == MAP_FAILED) return false;
   arena.base = static_cast<std::uint8_t*>(base);
-  if (GuardBudget::Get().Take(count)) {
+  if (GuardBudget::Get().Acquire(count)) {
     arena.guards = count;
   } else {
     LogDebug("software GPU: stacks without guard pages: vm.max_map_count allows no more mappings");

@@ -37,7 +37,7 @@ class StackPool {
 
   // Returns a stack of at least `bytes` (at most kLargestStack), or null without memory. Given back
   // once nothing runs on it.
-  Stack* Take(std::size_t bytes);
+  Stack* Acquire(std::size_t bytes);
   void Give(Stack* stack);
 
  private:

@@ -25,7 +25,7 @@ class UnitSet {
   }
 
   // Removes and returns one, from word `near` if possible. The set must not be empty.
-  std::uint32_t Take(std::uint32_t near) {
+  std::uint32_t Acquire(std::uint32_t near) {
     if (words_[near] == 0) near = static_cast<std::uint32_t>(std::countr_zero(used_));
     const std::uint32_t units = words_[near];
     words_[near] = units & (units - 1);
@@ -34,7 +34,7 @@ class UnitSet {
   }
 
   // Removes and returns one chosen by `random`. The set must not be empty.
-  std::uint32_t TakeAny(std::uint32_t random) {
+  std::uint32_t AcquireAny(std::uint32_t random) {
     const auto choose = [](std::uint32_t bits, std::uint32_t which) {
       for (which %= static_cast<std::uint32_t>(std::popcount(bits)); which != 0; --which)
         bits &= bits - 1;

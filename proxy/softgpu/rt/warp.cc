@@ -82,7 +82,7 @@ void Warp::Begin(std::uint32_t existing) {
   reconverging_ = yielding_ = 0;
 }
 
-std::uint32_t Warp::TakeReconverged() {
+std::uint32_t Warp::ExtractReconverged() {
   if (running_ != 0 || reconverging_ == 0) return 0;
   // A spinning lane may be in a long loop, or wait for a reconverging lane, e.g. for its lock.
   // After kPatience yields the latter is assumed, for the rest of the launch.
@@ -92,10 +92,12 @@ std::uint32_t Warp::TakeReconverged() {
   }
   if (yielding_ == 0 && patience_used_ < kPatience) patience_used_ = 0;
   std::uint64_t lowest = ~std::uint64_t{0};
-  ForEachLane(reconverging_, [&](std::uint32_t lane) { lowest = std::min(lowest, places_[lane]); });
-  std::uint32_t lanes = 0;
   ForEachLane(reconverging_,
-              [&](std::uint32_t lane) { lanes |= std::uint32_t{places_[lane] == lowest} << lane; });
+              [&](std::uint32_t lane) { lowest = std::min(lowest, positions_[lane]); });
+  std::uint32_t lanes = 0;
+  ForEachLane(reconverging_, [&](std::uint32_t lane) {
+    lanes |= std::uint32_t{positions_[lane] == lowest} << lane;
+  });
   reconverging_ &= ~lanes;
   return lanes;
 }
@@ -116,11 +118,11 @@ std::uint32_t Warp::Arrive(std::uint32_t lane, const CollectiveCall& call) {
   }
   if (index == meetings_) meeting_[meetings_++] = Meeting{call.key, call.mask, 0};
   meeting_[index].arrived |= 1u << lane;
-  if (call.mask == 0) return 0;  // kActiveMask: TakeCompleted decides.
+  if (call.mask == 0) return 0;  // kActiveMask: ExtractCompleted decides.
   return Complete(meeting_[index]) ? Conclude(index) : 0;
 }
 
-std::uint32_t Warp::TakeCompleted() {
+std::uint32_t Warp::ExtractCompleted() {
   for (std::uint32_t index = 0; index < meetings_; ++index) {
     const Meeting& meeting = meeting_[index];
     const bool ready = meeting.mask == 0 ? running_ == 0 : Complete(meeting);

@@ -55,10 +55,10 @@ class Warp {
     yielding_ &= ~lanes;
   }
   void Exit(std::uint32_t lane);
-  // Makes `lane` wait for the others at `place` in the code.
-  void Reconverge(std::uint32_t lane, std::uint64_t place) {
+  // Makes `lane` wait for the others at `position` in the code.
+  void Reconverge(std::uint32_t lane, std::uint64_t position) {
     Wait(lane);
-    places_[lane] = place;
+    positions_[lane] = position;
     reconverging_ |= 1u << lane;
   }
   // Marks `lane` as spinning: it lets others run, then continues by itself.
@@ -68,14 +68,14 @@ class Warp {
   }
   // If no lane runs, removes and returns those waiting at the lowest place. Returns 0 if none
   // waits, or if spinning lanes may still reach this place.
-  std::uint32_t TakeReconverged();
+  std::uint32_t ExtractReconverged();
 
   // Called when `lane` arrives at a collective. Returns its lanes, including the caller, if it is
   // now complete. Else returns 0, and the lane must wait.
   std::uint32_t Arrive(std::uint32_t lane, const CollectiveCall& call);
   // Returns the lanes of a collective completed by the exit of another lane or, for kActiveMask,
   // because no lane runs any more. Called repeatedly until it returns 0.
-  std::uint32_t TakeCompleted();
+  std::uint32_t ExtractCompleted();
 
   const LaneResult& result(std::uint32_t lane) const { return results_[lane]; }
   bool HasMeetings() const { return meetings_ != 0; }
@@ -93,11 +93,11 @@ class Warp {
 
   std::uint32_t alive_ = 0;
   std::uint32_t running_ = 0;
-  std::uint32_t reconverging_ = 0;  // Lanes waiting at `places_`.
+  std::uint32_t reconverging_ = 0;  // Lanes waiting at `positions_`.
   std::uint32_t yielding_ = 0;
   // Yields of lanes while others waited for them to reconverge.
   std::uint32_t patience_used_ = 0;
-  std::array<std::uint64_t, 32> places_;
+  std::array<std::uint64_t, 32> positions_;
   std::uint32_t meetings_ = 0;  // Entries of meeting_ in use.
   std::array<Meeting, 32> meeting_;
   std::array<std::uint64_t, 32> values_;

@@ -443,7 +443,7 @@ struct Export {
 End exporter;
 
 void InterProcess(long) {
-  exporter.Tell();
+  exporter.Signal();
   const auto from = exporter.Receive<Export>();
   void* memory = nullptr;
   cudaEvent_t event = nullptr;

@@ -78,14 +78,14 @@ int RunRank(int rank, int ranks, const std::string& phase, const End& parent) {
   if (phase != "first") {
     own.AllReduce();
     CHECK(cudaStreamSynchronize(own.stream));
-    parent.Tell();
-    parent.Hear();  // All are done.
+    parent.Signal();
+    parent.Await();  // All are done.
     at("during");
   }
   if (phase == "idle") {
     if (dies) raise(SIGKILL);
     // Without an operation waiting for the lost rank, there is no error.
-    parent.Hear();
+    parent.Await();
     int error = -1;
     NCCL(Call("ncclCommGetAsyncError", own.comm, &error));
     EXPECT(error == kSuccess, "rank %d: %s", rank, TextOf(error));
@@ -116,14 +116,14 @@ int RunProcesses(int ranks, const std::string& phase) {
   const auto id = ends[0].Receive<Id>();
   for (const End& end : ends) end.Send(id);
   if (phase != "first") {
-    for (const End& end : ends) end.Hear();
-    for (const End& end : ends) end.Tell();
+    for (const End& end : ends) end.Await();
+    for (const End& end : ends) end.Signal();
   }
   int status = 0;
   EXPECT(waitpid(children[ranks - 1], &status, 0) > 0 && WIFSIGNALED(status),
          "the last rank lives");
   if (phase == "idle")
-    for (int rank = 0; rank < ranks - 1; ++rank) ends[rank].Tell();
+    for (int rank = 0; rank < ranks - 1; ++rank) ends[rank].Signal();
   for (int rank = 0; rank < ranks - 1; ++rank)
     EXPECT(EndsWell(children[rank]), "rank %d failed", rank);
   return ExitStatus(failures);

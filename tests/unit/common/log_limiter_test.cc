@@ -13,7 +13,7 @@ constexpr LogLimiter::Clock::time_point kStart{hours(1)};
 int Written(LogLimiter& limiter, std::string_view kind, int lines,
             LogLimiter::Clock::time_point when) {
   int written = 0;
-  for (int i = 0; i < lines; ++i) written += limiter.Take(kind, when).write ? 1 : 0;
+  for (int i = 0; i < lines; ++i) written += limiter.Judge(kind, when).write ? 1 : 0;
   return written;
 }
 
@@ -34,10 +34,10 @@ TEST(LogLimiter, OneComesBackAtATime) {
 TEST(LogLimiter, SaysHowManyWereLeftOut) {
   LogLimiter limiter;
   for (int i = 0; i < LogLimiter::kBurst; ++i)
-    EXPECT_EQ(limiter.Take("a", kStart).left_out, 0U) << "none were";
+    EXPECT_EQ(limiter.Judge("a", kStart).left_out, 0U) << "none were";
   Written(limiter, "a", 7, kStart);
-  EXPECT_EQ(limiter.Take("a", kStart + LogLimiter::kEvery).left_out, 7U);
-  EXPECT_EQ(limiter.Take("a", kStart + 2 * LogLimiter::kEvery).left_out, 0U);
+  EXPECT_EQ(limiter.Judge("a", kStart + LogLimiter::kEvery).left_out, 7U);
+  EXPECT_EQ(limiter.Judge("a", kStart + 2 * LogLimiter::kEvery).left_out, 0U);
 }
 
 TEST(LogLimiter, KindsDoNotCountForEachOther) {
@@ -59,7 +59,7 @@ TEST(LogLimiter, KindsWithoutEndAreBounded) {
 TEST(LogLimiter, AClockThatStandsStillDoesNoHarm) {
   LogLimiter limiter;
   Written(limiter, "a", 10, kStart);
-  EXPECT_FALSE(limiter.Take("a", kStart - hours(1)).write);
+  EXPECT_FALSE(limiter.Judge("a", kStart - hours(1)).write);
 }
 
 }  // namespace

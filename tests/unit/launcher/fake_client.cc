@@ -48,7 +48,7 @@ class Client : public RawClient {
     device.channel->Pop();
     for (std::uint64_t offset = 0; offset < bytes; offset += piece) {
       const std::uint32_t length = static_cast<std::uint32_t>(std::min(piece, bytes - offset));
-      const std::optional<std::uint32_t> slot = device.channel->TakeSlot();
+      const std::optional<std::uint32_t> slot = device.channel->AcquireSlot();
       Check(slot.has_value(), "no slot");
       std::memcpy(device.channel->OutgoingSlot(*slot), data.data() + offset, length);
       device.channel->Post(Chunk{1, offset, length, *slot});

@@ -125,7 +125,7 @@ class Server {
   void SendChunks() {
     // A copy from the device follows the one to it. Chunks of the latter may arrive after the op.
     while (!to_send_.empty() && missing_ == 0) {
-      const std::optional<std::uint32_t> slot = channel_.TryTakeSlot();
+      const std::optional<std::uint32_t> slot = channel_.TryAcquireSlot();
       if (!slot) return;
       Chunk chunk = to_send_.front();
       to_send_.erase(to_send_.begin());
@@ -156,20 +156,20 @@ int Run(int fd) {
   }
   const Result<ProxyStart> start = ParseMessage<ProxyStart>(first->frame);
   if (!start.ok()) return 1;
-  UniqueFd channel_fd = socket.TakeFd();
-  Result<Bell> own = Bell::Open(socket.TakeFd());
-  Result<Bell> peer = Bell::Open(socket.TakeFd());
+  UniqueFd channel_fd = socket.ExtractFd();
+  Result<Bell> own = Bell::Open(socket.ExtractFd());
+  Result<Bell> peer = Bell::Open(socket.ExtractFd());
   if (!own.ok() || !peer.ok()) return 1;
   Result<std::unique_ptr<Channel>> channel =
       Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, &*own, std::move(*peer));
   if (!channel.ok()) return 1;
-  if (start->shared_file) UniqueFd(socket.TakeFd());
-  if (start->trace) UniqueFd(socket.TakeFd());
+  if (start->shared_file) UniqueFd(socket.ExtractFd());
+  if (start->trace) UniqueFd(socket.ExtractFd());
   // Slot for a proxy of a run sharing its GPU.
   std::unique_ptr<ShareSlot> seat;
   if (start->share) {
     Result<std::unique_ptr<ShareSlot>> taken =
-        ShareSlot::Take(socket.TakeFd(), start->share_location);
+        ShareSlot::Take(socket.ExtractFd(), start->share_location);
     if (!taken.ok()) return 1;
     seat = std::move(*taken);
   }

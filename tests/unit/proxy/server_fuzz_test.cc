@@ -194,10 +194,11 @@ TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
   const DeviceSynchronize::Reply reply = client.AwaitReply<DeviceSynchronize>(all);
   EXPECT_EQ(reply.result, CUDA_SUCCESS);
   EXPECT_EQ(reply.chunks, chunks);
-  EXPECT_TRUE(client.Await([&](const Told& told) { return told.reached.size() == records; }));
-  const Told told = client.Now();
-  EXPECT_TRUE(told.failures.empty());
-  EXPECT_EQ(told.wrong, "");
+  EXPECT_TRUE(
+      client.Await([&](const Received& received) { return received.reached.size() == records; }));
+  const Received received = client.Now();
+  EXPECT_TRUE(received.failures.empty());
+  EXPECT_EQ(received.wrong, "");
   EXPECT_TRUE(loopback.End().ok());
 }
 

@@ -17,7 +17,7 @@ class FakeStore : public LeaseStore {
   void Enter(std::uint32_t host, const std::vector<std::string>& gpus) override {
     Note("enter", host, gpus);
   }
-  void Look(std::uint32_t host, const std::vector<std::string>& gpus) override {
+  void Query(std::uint32_t host, const std::vector<std::string>& gpus) override {
     Note("look", host, gpus);
   }
   void Take(std::uint32_t host, std::uint32_t attempt,
@@ -77,13 +77,13 @@ TEST(Allocation, TakesWhatIsFreeAndSettles) {
   Allocation allocation(plan, store);
   allocation.Start();
   EXPECT_THAT(store.Asked(), ElementsAre("enter 0 g0 g1", "enter 1 g2"));
-  allocation.TakeView(0, ViewOf());
+  allocation.ReceiveView(0, ViewOf());
   EXPECT_THAT(store.Asked(), IsEmpty());  // Waits for the views of all hosts.
-  allocation.TakeView(1, ViewOf());
+  allocation.ReceiveView(1, ViewOf());
   EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1", "take 1 g2"));
-  allocation.TakeAnswer(0, {store.attempt, true, ""});
+  allocation.ReceiveAnswer(0, {store.attempt, true, ""});
   EXPECT_FALSE(allocation.done());
-  allocation.TakeAnswer(1, {store.attempt, true, ""});
+  allocation.ReceiveAnswer(1, {store.attempt, true, ""});
   EXPECT_THAT(store.Asked(), ElementsAre("settle 0", "settle 1"));
   ASSERT_TRUE(allocation.done());
   EXPECT_THAT(*allocation.outcome(), ElementsAre(0, 1, 2));
@@ -97,8 +97,8 @@ TEST(Allocation, SaysWhereRunsHaveWhatSlurmGaveToItsJob) {
     FakeStore store;
     Allocation allocation(plan, store);
     allocation.Start();
-    allocation.TakeView(0, first);
-    allocation.TakeView(1, second);
+    allocation.ReceiveView(0, first);
+    allocation.ReceiveView(1, second);
     const std::string text = allocation.Disagreement();
     EXPECT_THAT(allocation.WaitedFor(), HasSubstr(text));
     return text;
@@ -126,24 +126,24 @@ TEST(Allocation, GivesBackWhatItHasWhenAnotherHostRefuses) {
   FakeStore store;
   Allocation allocation(plan, store);
   allocation.Start();
-  allocation.TakeView(0, ViewOf());
-  allocation.TakeView(1, ViewOf());
+  allocation.ReceiveView(0, ViewOf());
+  allocation.ReceiveView(1, ViewOf());
   store.Asked();
-  allocation.TakeAnswer(1, {store.attempt, false, ""});
+  allocation.ReceiveAnswer(1, {store.attempt, false, ""});
   EXPECT_THAT(store.Asked(), IsEmpty());
-  allocation.TakeAnswer(0, {store.attempt, true, ""});
+  allocation.ReceiveAnswer(0, {store.attempt, true, ""});
   EXPECT_THAT(store.Asked(), ElementsAre("give back 0"));
   const std::uint32_t before = store.attempt;
   // The next view of the other host decides.
-  allocation.TakeView(1, ViewOf({"g2"}));
+  allocation.ReceiveView(1, ViewOf({"g2"}));
   EXPECT_TRUE(allocation.waiting());
   EXPECT_THAT(store.Asked(), IsEmpty());
-  allocation.TakeView(1, ViewOf());
+  allocation.ReceiveView(1, ViewOf());
   EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1", "take 1 g2"));
   // Replies to earlier requests are ignored.
-  allocation.TakeAnswer(0, {before, false, ""});
-  allocation.TakeAnswer(0, {store.attempt, true, ""});
-  allocation.TakeAnswer(1, {store.attempt, true, ""});
+  allocation.ReceiveAnswer(0, {before, false, ""});
+  allocation.ReceiveAnswer(0, {store.attempt, true, ""});
+  allocation.ReceiveAnswer(1, {store.attempt, true, ""});
   EXPECT_TRUE(allocation.done() && allocation.outcome().ok());
 }
 
@@ -153,11 +153,11 @@ TEST(Allocation, WaitsBehindThoseWhoCameEarlier) {
   Allocation allocation(plan, store);
   allocation.Start();
   store.Asked();
-  allocation.TakeView(0, ViewOf({}, {TicketOf(9, true), TicketOf(11, true)}));
-  allocation.TakeView(1, ViewOf({}, {TicketOf(11, true)}));
+  allocation.ReceiveView(0, ViewOf({}, {TicketOf(9, true), TicketOf(11, true)}));
+  allocation.ReceiveView(1, ViewOf({}, {TicketOf(11, true)}));
   EXPECT_TRUE(allocation.waiting());
   EXPECT_THAT(allocation.WaitedFor(), HasSubstr("2 GPUs of n0, n1: run run9 of alice is ahead"));
-  allocation.TakeView(0, ViewOf({}, {TicketOf(9, false, {"x"}), TicketOf(11, true)}));
+  allocation.ReceiveView(0, ViewOf({}, {TicketOf(9, false, {"x"}), TicketOf(11, true)}));
   EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1"));
 }
 
@@ -166,8 +166,8 @@ TEST(Allocation, SaysWhoHasWhatItWants) {
   FakeStore store;
   Allocation allocation(plan, store);
   allocation.Start();
-  allocation.TakeView(0, ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g1"})}));
-  allocation.TakeView(1, ViewOf({"g2"}, {TicketOf(3, false, {"g2"})}));
+  allocation.ReceiveView(0, ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g1"})}));
+  allocation.ReceiveView(1, ViewOf({"g2"}, {TicketOf(3, false, {"g2"})}));
   EXPECT_THAT(allocation.WaitedFor(),
               HasSubstr("3 GPUs of n0, n1: held by run run3 of alice (train) on n0, n1"));
   allocation.GiveUp("after 5 s");
@@ -183,14 +183,16 @@ TEST(Allocation, NamesAllWhoShareWhatItWants) {
   LeaseView shared = ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g0"}), TicketOf(4, false, {"g0"}),
                                            TicketOf(5, false, {"g1"})});
   shared.full = {"2 runs share it already"};
-  allocation.TakeView(0, shared);
-  allocation.TakeView(1, ViewOf({"g2"}, {TicketOf(5, false, {"g2"}), TicketOf(6, false, {"g2"})}));
+  allocation.ReceiveView(0, shared);
+  allocation.ReceiveView(1,
+                         ViewOf({"g2"}, {TicketOf(5, false, {"g2"}), TicketOf(6, false, {"g2"})}));
   EXPECT_TRUE(allocation.waiting());
   EXPECT_EQ(allocation.WaitedFor(),
             "1 GPU of n0, n1: held by run run3 of alice (train) on n0, run run4 of alice (train) "
             "on n0, run run5 of alice (train) on n0, n1, 1 more runs (2 runs share it already)");
   // A run sharing a GPU with room is not waited for.
-  allocation.TakeView(0, ViewOf({"g1"}, {TicketOf(3, false, {"g0"}), TicketOf(5, false, {"g1"})}));
+  allocation.ReceiveView(0,
+                         ViewOf({"g1"}, {TicketOf(3, false, {"g0"}), TicketOf(5, false, {"g1"})}));
   EXPECT_EQ(store.Asked().back(), "take 0 g0");
 }
 
@@ -209,8 +211,8 @@ std::vector<std::string> TakenOf(const AllocationPlan& plan, std::vector<SharedG
   allocation.Start();
   LeaseView view;
   view.shared = std::move(shared);
-  allocation.TakeView(0, view);
-  allocation.TakeView(1, ViewOf({"g2"}));
+  allocation.ReceiveView(0, view);
+  allocation.ReceiveView(1, ViewOf({"g2"}));
   return {store.Asked().back()};
 }
 
@@ -261,8 +263,8 @@ TEST(Allocation, WithoutWaitingItFailsAtOnce) {
   Allocation allocation(plan, store);
   allocation.Start();
   store.Asked();
-  allocation.TakeView(0, ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g0", "g1"})}));
-  allocation.TakeView(1, ViewOf({"g2"}));
+  allocation.ReceiveView(0, ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g0", "g1"})}));
+  allocation.ReceiveView(1, ViewOf({"g2"}));
   ASSERT_TRUE(allocation.done());
   EXPECT_THAT(allocation.outcome().status().message(), HasSubstr("run3 of alice"));
   EXPECT_THAT(store.Asked(), ElementsAre("give back 0", "give back 1", "settle 0", "settle 1"));
@@ -287,9 +289,9 @@ TEST(Allocation, AHostWithNothingForTheRunIsNotHeldUp) {
   Allocation allocation(plan, store);
   allocation.Start();
   EXPECT_THAT(store.Asked(), ElementsAre("enter 1 g2"));
-  allocation.TakeView(0, ViewOf());  // Not requested.
-  allocation.TakeView(7, ViewOf());
-  allocation.TakeView(1, ViewOf());
+  allocation.ReceiveView(0, ViewOf());  // Not requested.
+  allocation.ReceiveView(7, ViewOf());
+  allocation.ReceiveView(1, ViewOf());
   EXPECT_THAT(store.Asked(), ElementsAre("take 1 g2"));
 }
 
@@ -301,18 +303,18 @@ TEST(Allocation, AProblemOfAHostEndsIt) {
     allocation.Start();
     LeaseView view;
     view.problem = "no room";
-    allocation.TakeView(1, view);
+    allocation.ReceiveView(1, view);
     ASSERT_TRUE(allocation.done());
     EXPECT_EQ(allocation.outcome().status().message(), "the GPUs of host n1: no room");
   }
   FakeStore store;
   Allocation allocation(plan, store);
   allocation.Start();
-  allocation.TakeView(0, ViewOf());
-  allocation.TakeView(1, ViewOf());
-  allocation.TakeAnswer(0, {store.attempt, false, "no room"});  // No request there.
+  allocation.ReceiveView(0, ViewOf());
+  allocation.ReceiveView(1, ViewOf());
+  allocation.ReceiveAnswer(0, {store.attempt, false, "no room"});  // No request there.
   EXPECT_FALSE(allocation.done());
-  allocation.TakeAnswer(1, {store.attempt, false, "no room"});
+  allocation.ReceiveAnswer(1, {store.attempt, false, "no room"});
   ASSERT_TRUE(allocation.done());
   EXPECT_FALSE(allocation.outcome().ok());
 }

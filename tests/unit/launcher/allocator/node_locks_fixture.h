@@ -56,9 +56,9 @@ class NodeLocksTest : public testing::Test {
     EXPECT_EQ(*entered, Outcome::kDone);
     return locks;
   }
-  NodeView Look(NodeLocks& locks, const std::vector<std::string>& gpus = {"g0", "g1"}) {
+  NodeView Query(NodeLocks& locks, const std::vector<std::string>& gpus = {"g0", "g1"}) {
     NodeView view;
-    const Result<Outcome> looked = locks.Look(gpus, view);
+    const Result<Outcome> looked = locks.Query(gpus, view);
     EXPECT_TRUE(looked.ok()) << looked.status().message();
     EXPECT_EQ(*looked, Outcome::kDone);
     return view;

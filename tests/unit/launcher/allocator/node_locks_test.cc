@@ -36,7 +36,7 @@ TEST_F(NodeLocksTest, ALeaseIsExclusiveAndShown) {
   NodeLocks second = Entered(2);
   EXPECT_EQ(Take(second, {"g0"}), Outcome::kRefused);
   EXPECT_EQ(Take(second, {"g1", "g0"}), Outcome::kRefused);
-  const NodeView view = Look(second);
+  const NodeView view = Query(second);
   EXPECT_THAT(view.held, ElementsAre("g0"));
   ASSERT_EQ(view.tickets.size(), 1U);
   EXPECT_EQ(view.tickets[0].run, LockTicket(1).run);
@@ -76,10 +76,10 @@ TEST_F(NodeLocksTest, WhatIsGivenBackIsFreeAndThePlaceKept) {
   NodeLocks second = Entered(2);
   EXPECT_EQ(Take(first, {"g0"}), Outcome::kDone);
   first.GiveBack();
-  EXPECT_THAT(Look(second).held, IsEmpty());
+  EXPECT_THAT(Query(second).held, IsEmpty());
   EXPECT_EQ(Take(second, {"g0"}), Outcome::kRefused);
   ASSERT_TRUE(first.Settle().ok());  // Without GPUs: it leaves the queue.
-  EXPECT_THAT(Look(second).tickets, IsEmpty());
+  EXPECT_THAT(Query(second).tickets, IsEmpty());
   EXPECT_EQ(Take(second, {"g0"}), Outcome::kDone);
 }
 
@@ -90,7 +90,7 @@ TEST_F(NodeLocksTest, HostsOfOneFolderDoNotMeet) {
   ASSERT_TRUE(other.ok());
   ASSERT_TRUE(other->Enter(LockTicket(2)).ok());
   EXPECT_EQ(*other->Take({"g0"}), Outcome::kDone);
-  EXPECT_THAT(Look(first).tickets, IsEmpty());
+  EXPECT_THAT(Query(first).tickets, IsEmpty());
 }
 
 TEST_F(NodeLocksTest, AKilledRunHoldsNothingAndLeavesNothing) {
@@ -105,9 +105,9 @@ TEST_F(NodeLocksTest, AKilledRunHoldsNothingAndLeavesNothing) {
   });
   {
     NodeLocks locks = Entered(3);
-    EXPECT_EQ(Look(locks).tickets.size(), 2U);
+    EXPECT_EQ(Query(locks).tickets.size(), 2U);
     Kill(holder);
-    NodeView view = Look(locks);
+    NodeView view = Query(locks);
     EXPECT_THAT(view.held, IsEmpty());
     EXPECT_EQ(view.tickets.size(), 1U);
     EXPECT_EQ(Take(locks, {"g0"}), Outcome::kRefused);
@@ -217,7 +217,7 @@ TEST_F(NodeLocksTest, LinksAreNotFollowed) {
   ASSERT_FALSE(linked.ok());
   EXPECT_THAT(linked.status().message(), HasSubstr("other hard links"));
   NodeView view;
-  EXPECT_FALSE(locks.Look({"g0"}, view).ok());
+  EXPECT_FALSE(locks.Query({"g0"}, view).ok());
   std::string content;
   std::ifstream(victim) >> content;
   EXPECT_EQ(content, "precious");
@@ -268,7 +268,7 @@ TEST_F(NodeLocksTest, TicketsMaySayAnything) {
   for (const char* name : {"cuspan-wait-n1-", "cuspan-wait-n1-zz", "cuspan-run-n1-0-0"})
     std::ofstream(Path(name)) << "cuspan 1\n";
   NodeLocks locks = Entered(1);
-  const NodeView view = Look(locks);
+  const NodeView view = Query(locks);
   ASSERT_EQ(view.tickets.size(), std::size(texts));
   for (const LeaseTicket& ticket : view.tickets) {
     EXPECT_THAT(ticket.gpus, IsEmpty());
@@ -293,7 +293,7 @@ TEST_F(NodeLocksTest, AnotherUsersFilesAreUsedAndLeft) {
     const Result<Outcome> taken = locks->Take({"g0"});
     if (!taken.ok() || *taken != Outcome::kDone) ::_exit(3);
     NodeView view;
-    if (!locks->Look({"g1"}, view).ok() || view.held != std::vector<std::string>{"g1"}) ::_exit(4);
+    if (!locks->Query({"g1"}, view).ok() || view.held != std::vector<std::string>{"g1"}) ::_exit(4);
     locks->Leave();
     ::_exit(0);
   }
@@ -420,11 +420,11 @@ TEST_F(NodeLocksTest, ATimeThatNoRunHasIsRefusedAndNotSeen) {
     EXPECT_EQ(own->Enter(LockTicket(order)).status().code(), StatusCode::kInvalid);
     // A ticket of this kind made by another process is ignored.
     const NodeLocks made = Entered(order);
-    EXPECT_TRUE(Look(*own).tickets.empty());
+    EXPECT_TRUE(Query(*own).tickets.empty());
   }
   EXPECT_TRUE(times.Allow(100));
   const NodeLocks made = Entered(100);
-  EXPECT_EQ(Look(*own).tickets.size(), 1U);
+  EXPECT_EQ(Query(*own).tickets.size(), 1U);
 }
 
 TEST_F(NodeLocksTest, ArrivalTimesOfThisHostAllowNow) {

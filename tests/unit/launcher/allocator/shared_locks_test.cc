@@ -56,7 +56,7 @@ class SharedLocksTest : public NodeLocksTest {
   // Runs of a GPU visible to an observer without a ticket.
   std::vector<std::string> SharedWithAll(const std::string& gpu) {
     NodeLocks locks = Open();
-    const NodeView view = Look(locks, {gpu});
+    const NodeView view = Query(locks, {gpu});
     std::vector<std::string> runs;
     for (const SharedGpu& shared : view.shared)
       for (const SharingRun& run : shared.runs) runs.push_back(run.run);
@@ -67,7 +67,7 @@ class SharedLocksTest : public NodeLocksTest {
     Result<ShareTable> table = ShareTable::Open(shares_, kLockHost, gpu);
     if (!table.ok()) return {};
     std::vector<std::string> runs;
-    const Result<std::vector<SharingRun>> found = table->Look();
+    const Result<std::vector<SharingRun>> found = table->Query();
     EXPECT_TRUE(found.ok());
     for (const SharingRun& run : *found) runs.push_back(run.run);
     return runs;
@@ -78,19 +78,19 @@ TEST_F(SharedLocksTest, TwoRunsHaveOneGpuAndAThirdWaits) {
   NodeLocks first = Having(1, Sharing());
   EXPECT_GE(first.LeaseFd("g0"), 0);
   NodeLocks second = Entered(2, Sharing());
-  EXPECT_THAT(Look(second).held, IsEmpty());
+  EXPECT_THAT(Query(second).held, IsEmpty());
   EXPECT_EQ(Take(second, {"g0"}), Outcome::kDone);
   ASSERT_TRUE(second.Settle().ok());
   EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(1).run, LockTicket(2).run));
   NodeLocks third = Entered(3, Sharing());
-  const NodeView view = Look(third);
+  const NodeView view = Query(third);
   EXPECT_THAT(view.held, ElementsAre("g0"));
   EXPECT_THAT(view.full, ElementsAre(HasSubstr("2 runs share it")));
   ASSERT_THAT(view.tickets, SizeIs(2));
   for (const LeaseTicket& ticket : view.tickets) EXPECT_THAT(ticket.gpus, ElementsAre("g0"));
   EXPECT_EQ(Take(third, {"g0"}), Outcome::kRefused);
   first.Leave();
-  EXPECT_THAT(Look(third).held, IsEmpty());
+  EXPECT_THAT(Query(third).held, IsEmpty());
   EXPECT_EQ(Take(third, {"g0"}), Outcome::kDone);
   EXPECT_THAT(Sharers("g0"), testing::UnorderedElementsAre(LockTicket(2).run, LockTicket(3).run));
   second.Leave();
@@ -113,13 +113,13 @@ TEST_F(SharedLocksTest, AsManyComeInAsAllOfThemAllow) {
 TEST_F(SharedLocksTest, RunsThatShareAndRunsThatDoNotWaitForEachOther) {
   NodeLocks alone = Having(1, {});
   NodeLocks sharing = Entered(2, Sharing());
-  EXPECT_THAT(Look(sharing).held, ElementsAre("g0"));
+  EXPECT_THAT(Query(sharing).held, ElementsAre("g0"));
   EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kRefused);
   alone.Leave();
   EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
   ASSERT_TRUE(sharing.Settle().ok());
   NodeLocks other = Entered(3);
-  EXPECT_THAT(Look(other).held, ElementsAre("g0"));
+  EXPECT_THAT(Query(other).held, ElementsAre("g0"));
   EXPECT_EQ(Take(other, {"g0"}), Outcome::kRefused);
   // A later run does not overtake it, in spite of free room.
   NodeLocks later = Entered(4, Sharing());
@@ -131,14 +131,14 @@ TEST_F(SharedLocksTest, RunsThatShareAndRunsThatDoNotWaitForEachOther) {
 TEST_F(SharedLocksTest, WhoOnlyLooksSeesASharedGpuAsHeld) {
   NodeLocks sharing = Having(1, Sharing());
   NodeLocks looking = Open();
-  EXPECT_THAT(Look(looking).held, ElementsAre("g0"));
+  EXPECT_THAT(Query(looking).held, ElementsAre("g0"));
 }
 
 TEST_F(SharedLocksTest, WhoOnlyLooksSeesWhoSharesAGpu) {
   NodeLocks first = Having(1, Sharing(4, 300), {"g0", "g1"});
   NodeLocks second = Having(2, Sharing(4));
   NodeLocks looking = Open();
-  const std::vector<SharedGpu> shared = Look(looking).shared;
+  const std::vector<SharedGpu> shared = Query(looking).shared;
   ASSERT_THAT(shared, SizeIs(2));
   for (const SharedGpu& gpu : shared) EXPECT_EQ(gpu.host, kLockHost);
   EXPECT_EQ(shared[0].gpu, "g0");
@@ -150,8 +150,8 @@ TEST_F(SharedLocksTest, WhoOnlyLooksSeesWhoSharesAGpu) {
   EXPECT_EQ(shared[1].gpu, "g1");
   EXPECT_THAT(shared[1].runs, SizeIs(1));
   first.Leave();
-  ASSERT_THAT(Look(looking).shared, SizeIs(1));
-  EXPECT_THAT(Look(looking).shared[0].runs, SizeIs(1));
+  ASSERT_THAT(Query(looking).shared, SizeIs(1));
+  EXPECT_THAT(Query(looking).shared[0].runs, SizeIs(1));
 }
 
 TEST_F(SharedLocksTest, ARunThatSharesSeesWhatItsChoiceDependsOn) {
@@ -165,7 +165,7 @@ TEST_F(SharedLocksTest, ARunThatSharesSeesWhatItsChoiceDependsOn) {
   ASSERT_TRUE(first.Settle().ok());
   NodeLocks full = Having(2, Sharing(4, 900), {"g1"});
   NodeLocks waiting = Entered(3, Sharing(4, 200));
-  const NodeView view = Look(waiting);
+  const NodeView view = Query(waiting);
   EXPECT_THAT(view.held, ElementsAre("g1"));
   ASSERT_THAT(view.shared, SizeIs(1)) << "only that which it can have";
   EXPECT_EQ(view.shared[0].gpu, "g0");
@@ -178,7 +178,7 @@ TEST_F(SharedLocksTest, ARunThatSharesSeesWhatItsChoiceDependsOn) {
   EXPECT_EQ(run.part_now + run.part_lately + run.used + run.waited + run.turns, 0U)
       << "it is told only when there is something new for it";
   NodeLocks alone = Entered(4);
-  EXPECT_THAT(Look(alone).shared, IsEmpty());
+  EXPECT_THAT(Query(alone).shared, IsEmpty());
 }
 
 TEST_F(SharedLocksTest, ATableThatSaysNothingKeepsNoOtherBack) {
@@ -187,7 +187,7 @@ TEST_F(SharedLocksTest, ATableThatSaysNothingKeepsNoOtherBack) {
       Format("{}/cuspan-share-{}-g0-{}", shares_, kLockHost, static_cast<unsigned>(::geteuid()));
   ASSERT_EQ(::symlink("/etc/passwd", table.c_str()), 0);
   NodeLocks looking = Open();
-  const NodeView view = Look(looking);
+  const NodeView view = Query(looking);
   ASSERT_THAT(view.shared, SizeIs(1));
   EXPECT_EQ(view.shared[0].gpu, "g1");
 }
@@ -196,7 +196,7 @@ TEST_F(SharedLocksTest, QuotasThatCanNotBeKeptWait) {
   NodeLocks first = Having(1, Sharing(4, 600));
   NodeLocks second = Having(2, Sharing(4, 300));
   NodeLocks third = Entered(3, Sharing(4, 200));
-  const NodeView view = Look(third);
+  const NodeView view = Query(third);
   EXPECT_THAT(view.held, ElementsAre("g0"));
   EXPECT_THAT(view.full, ElementsAre(HasSubstr("%")));
   EXPECT_EQ(Take(third, {"g0"}), Outcome::kRefused);
@@ -230,11 +230,11 @@ TEST_F(SharedLocksTest, ThePlaceOfAKilledRunIsFree) {
     NodeLocks third = Entered(3, Sharing(2, 500));
     EXPECT_EQ(Take(third, {"g0"}), Outcome::kRefused);
     Kill(first);
-    EXPECT_THAT(Look(third).held, IsEmpty());
+    EXPECT_THAT(Query(third).held, IsEmpty());
     EXPECT_EQ(Take(third, {"g0"}), Outcome::kDone);
     EXPECT_THAT(Sharers("g0"), testing::UnorderedElementsAre(LockTicket(2).run, LockTicket(3).run));
     Kill(second);
-    Look(third);
+    Query(third);
   }
   EXPECT_THAT(Files(), IsEmpty());
   NodeLocks alone = Entered(4);
@@ -248,7 +248,7 @@ TEST_F(SharedLocksTest, WhereAllWereKilledNothingIsLeft) {
   Kill(second);
   {
     NodeLocks sharing = Entered(3, Sharing());
-    EXPECT_THAT(Look(sharing).held, IsEmpty());
+    EXPECT_THAT(Query(sharing).held, IsEmpty());
     EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
     EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(3).run));
   }
@@ -288,7 +288,7 @@ TEST_F(SharedLocksTest, AnotherUsersRunsAreWaitedFor) {
     return true;
   });
   NodeLocks sharing = Entered(2, Sharing(4));
-  const NodeView view = Look(sharing);
+  const NodeView view = Query(sharing);
   EXPECT_THAT(view.held, ElementsAre("g0"));
   ASSERT_EQ(view.tickets.size(), 1U);
   EXPECT_EQ(view.tickets[0].user, UserName(65534)) << "who waits is told who has it";
@@ -318,13 +318,13 @@ TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
   Kill(as_another(65533, 6));
   {
     NodeLocks sharing = Entered(2, Sharing(4));
-    EXPECT_THAT(Look(sharing).held, IsEmpty());
+    EXPECT_THAT(Query(sharing).held, IsEmpty());
     EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
     ASSERT_TRUE(sharing.Settle().ok());
     EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(1).run, LockTicket(2).run));
     // Kernels of two users never run on a GPU at the same time.
     NodeLocks pairs = Entered(3, Pairs(3));
-    EXPECT_THAT(Look(pairs).held, ElementsAre("g0"));
+    EXPECT_THAT(Query(pairs).held, ElementsAre("g0"));
     EXPECT_EQ(Take(pairs, {"g0"}), Outcome::kRefused);
   }
   Kill(other);
@@ -332,7 +332,7 @@ TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
     NodeLocks pairs = Having(4, Pairs(3));
     EXPECT_THAT(Sharers("g0"), IsEmpty());
     NodeLocks sharing = Entered(5, Sharing(3));
-    EXPECT_THAT(Look(sharing).held, ElementsAre("g0"));
+    EXPECT_THAT(Query(sharing).held, ElementsAre("g0"));
     EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kRefused);
     EXPECT_THAT(SharedWithAll("g0"), ElementsAre(LockTicket(4).run));
   }

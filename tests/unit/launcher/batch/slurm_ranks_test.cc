@@ -11,15 +11,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using RankWords = std::vector<std::string>;
 
-MpiApp SrunApp(std::vector<HostRequest> hosts = {}, RankWords srun = {"srun"}) {
-  MpiApp app;
+MpiProgram SrunProgram(std::vector<HostRequest> hosts = {}, RankWords srun = {"srun"}) {
+  MpiProgram app;
   app.ranks = 4;
   app.hosts = std::move(hosts);
   app.mpirun = std::move(srun);
   return app;
 }
 
-Result<RankWords> RanksCommand(const MpiApp& app, const std::vector<SlurmNode>& nodes = {}) {
+Result<RankWords> RanksCommand(const MpiProgram& app, const std::vector<SlurmNode>& nodes = {}) {
   return SlurmRanksCommand(app, nodes, "n0", {"LD_PRELOAD", "CUSPAN_SOCKET"}, {"./app", "-x"});
 }
 
@@ -28,18 +28,18 @@ const std::vector<SlurmNode> kRankNodes = {
 
 TEST(SlurmRanks, TakeNothingFromOtherSteps) {
   const Result<RankWords> command =
-      RanksCommand(SrunApp({}, {"/opt/srun", "--mpi=pmix", "--mem=1G"}));
+      RanksCommand(SrunProgram({}, {"/opt/srun", "--mpi=pmix", "--mem=1G"}));
   ASSERT_TRUE(command.ok());
   EXPECT_THAT(*command,
               ElementsAre("/opt/srun", "--overlap", "--gres=none", "--kill-on-bad-exit=1",
                           "--mpi=pmix", "--mem=1G", "--export=ALL", "--ntasks=4", "./app", "-x"));
-  EXPECT_THAT(*RanksCommand(SrunApp()), Contains("--mem=0"));
+  EXPECT_THAT(*RanksCommand(SrunProgram()), Contains("--mem=0"));
 }
 
 TEST(SlurmRanks, FindTheRunWhateverTheUserExports) {
   const auto exported = [](RankWords options) {
     options.insert(options.begin(), "srun");
-    const RankWords command = *RanksCommand(SrunApp({}, std::move(options)));
+    const RankWords command = *RanksCommand(SrunProgram({}, std::move(options)));
     std::string found;
     for (const std::string& word : command)
       if (word.starts_with("--export")) found += word + " ";
@@ -53,7 +53,7 @@ TEST(SlurmRanks, FindTheRunWhateverTheUserExports) {
 
 TEST(SlurmRanks, AreOnNamedHostsInTheirOrder) {
   const auto places = [](std::vector<HostRequest> hosts) {
-    const Result<RankWords> command = RanksCommand(SrunApp(std::move(hosts)), kRankNodes);
+    const Result<RankWords> command = RanksCommand(SrunProgram(std::move(hosts)), kRankNodes);
     if (!command.ok()) return std::string(command.status().message());
     EXPECT_THAT(*command, Contains("--distribution=arbitrary"));
     EXPECT_THAT(*command, Contains(HasSubstr("--het-group=")));

@@ -262,13 +262,13 @@ TEST(SlurmRun, NamedHostsHaveTheGpusOfTheJob) {
 TEST(SlurmRun, ThereIsAnAgentWhereverSlurmMayPlaceRanks) {
   const SlurmJob job{"7", {{"n0", 0, 0, {}}, {"n1", 0, 0, {}}, {"n2", 1, 2, {0, 1}}}};
   ClusterOptions options;
-  options.app_in_job = true;
+  options.program_in_job = true;
   const Used used = Use(job, {}, options);
   EXPECT_THAT(Hosts(used), ElementsAre(std::pair("n2", 2u)));
-  EXPECT_THAT(used.options.app_hosts, ElementsAre(HostRequest{"n1", kAllDevices}));
-  options.app_in_job = false;
-  options.app_hosts = {{"n2.example.org", 2}, {"localhost", 1}};
-  EXPECT_THAT(Use(job, {}, options).options.app_hosts, ElementsAre(HostRequest{"n2", 2}));
+  EXPECT_THAT(used.options.program_hosts, ElementsAre(HostRequest{"n1", kAllDevices}));
+  options.program_in_job = false;
+  options.program_hosts = {{"n2.example.org", 2}, {"localhost", 1}};
+  EXPECT_THAT(Use(job, {}, options).options.program_hosts, ElementsAre(HostRequest{"n2", 2}));
 }
 
 TEST(SlurmRun, TheSwitchTurnsItOff) {

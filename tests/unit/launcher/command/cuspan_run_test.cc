@@ -38,8 +38,8 @@ Words Join(Words words, const Words& more) {
   return words;
 }
 
-Outcome RunApp(const Words& options, const Words& app, const Variables& variables = {},
-               const std::string& input = "") {
+Outcome RunProgram(const Words& options, const Words& app, const Variables& variables = {},
+                   const std::string& input = "") {
   return RunCommand(Join(Join(Join({kCuspan, "run", "--device", "soft"}, options), {"--"}), app),
                     variables, input);
 }
@@ -55,9 +55,9 @@ struct Path {
 
 class EveryPath : public testing::TestWithParam<Path> {
  protected:
-  Outcome RunApp(const Words& app, Variables more = {}) {
+  Outcome RunProgram(const Words& app, Variables more = {}) {
     more.insert(GetParam().variables.begin(), GetParam().variables.end());
-    return cuspan::RunApp(GetParam().options, app, more);
+    return cuspan::RunProgram(GetParam().options, app, more);
   }
 };
 
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST_P(EveryPath, CallsPostedOpsAndCopiesWork) {
-  const Outcome outcome = RunApp({kClient, "work", "3000000"});
+  const Outcome outcome = RunProgram({kClient, "work", "3000000"});
   EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.err, IsEmpty());
   EXPECT_EQ(CountLines(outcome.out), static_cast<std::size_t>(GetParam().devices));
@@ -93,37 +93,37 @@ TEST_P(EveryPath, CallsPostedOpsAndCopiesWork) {
 }
 
 TEST_P(EveryPath, AProxyThatDiesIsOneLostDevice) {
-  const Outcome outcome = RunApp({kClient, "crash"});
+  const Outcome outcome = RunProgram({kClient, "crash"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(CountLines(outcome.err), 1U);
   EXPECT_THAT(outcome.err, HasSubstr("is lost: its proxy was killed by signal 9"));
 }
 
 TEST_P(EveryPath, ADeviceCanBeClosedAndOpenedAnew) {
-  const Outcome outcome = RunApp({kClient, "reset"});
+  const Outcome outcome = RunProgram({kClient, "reset"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, IsEmpty());
 }
 
 TEST_P(EveryPath, ADeviceWhoseRepliesNobodyReadsHoldsUpNoOther) {
-  const Outcome outcome = RunApp({kClient, "stall"});
+  const Outcome outcome = RunProgram({kClient, "stall"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
 }
 
 TEST_P(EveryPath, AProgramThatAsksWithoutEndLosesItsSession) {
-  const Outcome outcome = RunApp({kClient, "joins"});
+  const Outcome outcome = RunProgram({kClient, "joins"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("contexts 0 and 1 were connected too often"));
 }
 
 TEST_P(EveryPath, ADeviceHasSeveralContexts) {
-  const Outcome outcome = RunApp({kClient, "contexts"});
+  const Outcome outcome = RunProgram({kClient, "contexts"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("context 0 was requested on device 1"));
 }
 
 TEST_P(EveryPath, AProxyThatRefusesSaysWhy) {
-  const Outcome outcome = RunApp({kClient, "fail"}, {{"FAKE_RESULT", "999"}});
+  const Outcome outcome = RunProgram({kClient, "fail"}, {{"FAKE_RESULT", "999"}});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, StartsWith("999: device 0 (Fake Soft 0 on host "));
   EXPECT_THAT(outcome.out, HasSubstr("as FAKE_RESULT says"));
@@ -132,7 +132,7 @@ TEST_P(EveryPath, AProxyThatRefusesSaysWhy) {
 TEST_P(EveryPath, StatisticsNameThePath) {
   Words options = Join(GetParam().options, {"--stats"});
   const Outcome outcome =
-      cuspan::RunApp(options, {kClient, "work", "100000"}, GetParam().variables);
+      cuspan::RunProgram(options, {kClient, "work", "100000"}, GetParam().variables);
   EXPECT_EQ(outcome.exit_status, 0);
   // A header, and for each device its row, posted operations, and operations waited for.
   EXPECT_EQ(CountLines(outcome.err), 1U + 3U * static_cast<std::size_t>(GetParam().devices))
@@ -156,7 +156,7 @@ TEST_P(EveryPath, NothingStaysBehindWhenTheLauncherIsKilled) {
 
 TEST_P(EveryPath, TwoProcessesUseTheSameDevices) {
   const Outcome outcome =
-      RunApp({"sh", "-c", kClient + " work 100000 & " + kClient + " work 100000 && wait $!"});
+      RunProgram({"sh", "-c", kClient + " work 100000 & " + kClient + " work 100000 && wait $!"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(CountLines(outcome.out), 2 * static_cast<std::size_t>(GetParam().devices));
 }
@@ -227,7 +227,7 @@ TEST_P(Failure, IsOneClearLineAndAStatus) {
   if (std::string(GetParam().line).find("cannot be reached") != std::string::npos &&
       ::access("/usr/bin/ssh", X_OK) != 0)
     GTEST_SKIP() << "there is no ssh here";
-  const Outcome outcome = RunApp(GetParam().options, GetParam().app, {{"OMPI_MCA_plm", "rsh"}});
+  const Outcome outcome = RunProgram(GetParam().options, GetParam().app, {{"OMPI_MCA_plm", "rsh"}});
   EXPECT_EQ(outcome.exit_status, GetParam().exit_status);
   EXPECT_THAT(outcome.err, StartsWith(GetParam().line));
   EXPECT_EQ(CountLines(outcome.err), 1U) << outcome.err;
@@ -237,7 +237,7 @@ TEST_P(Failure, IsOneClearLineAndAStatus) {
 TEST(CuspanRun, ABadLineOfAHostfileIsNamed) {
   const std::string file = testing::TempDir() + "/bad.hosts." + std::to_string(::getpid());
   std::ofstream(file) << "localhost\nlocalhost slots=many\n";
-  const Outcome outcome = RunApp({"--hostfile", file}, {"/bin/true"});
+  const Outcome outcome = RunProgram({"--hostfile", file}, {"/bin/true"});
   std::filesystem::remove(file);
   EXPECT_EQ(outcome.exit_status, 125);
   EXPECT_THAT(outcome.err, HasSubstr(file + ":2: 'localhost slots=many'"));
@@ -249,7 +249,7 @@ TEST(CuspanRun, AProgramThatCannotBeExecutedIsOneLine) {
   const auto run = [&path](const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
     ::chmod(path.c_str(), 0755);
-    return RunApp({}, {path});
+    return RunProgram({}, {path});
   };
   // A binary for another machine: not passed to a shell.
   const Outcome binary = run(std::string("\x7f"
@@ -293,17 +293,17 @@ TEST(CuspanRun, TakesTheDriverWhereItWorks) {
 // --- The program is undisturbed
 
 TEST(CuspanRun, EndsAsTheProgramEnds) {
-  EXPECT_EQ(RunApp({}, {"/bin/true"}).exit_status, 0);
-  EXPECT_EQ(RunApp({}, {"/bin/false"}).exit_status, 1);
-  EXPECT_EQ(RunApp({}, {"sh", "-c", "exit 77"}).exit_status, 77);
-  EXPECT_EQ(RunApp({}, {"sh", "-c", "kill -SEGV $$"}).signal, SIGSEGV);
-  EXPECT_EQ(RunApp({}, {"sh", "-c", "kill -TERM $$"}).signal, SIGTERM);
+  EXPECT_EQ(RunProgram({}, {"/bin/true"}).exit_status, 0);
+  EXPECT_EQ(RunProgram({}, {"/bin/false"}).exit_status, 1);
+  EXPECT_EQ(RunProgram({}, {"sh", "-c", "exit 77"}).exit_status, 77);
+  EXPECT_EQ(RunProgram({}, {"sh", "-c", "kill -SEGV $$"}).signal, SIGSEGV);
+  EXPECT_EQ(RunProgram({}, {"sh", "-c", "kill -TERM $$"}).signal, SIGTERM);
 }
 
 TEST(CuspanRun, TheProgramHasItsInputAndOutput) {
   std::string lines;
   for (int i = 0; i < 100'000; ++i) lines += std::to_string(i) + "\n";
-  const Outcome outcome = RunApp({"--same-node", "never"}, {"cat"}, {}, lines);
+  const Outcome outcome = RunProgram({"--same-node", "never"}, {"cat"}, {}, lines);
   EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_EQ(outcome.out, lines);
   EXPECT_THAT(outcome.err, IsEmpty());
@@ -312,12 +312,12 @@ TEST(CuspanRun, TheProgramHasItsInputAndOutput) {
 TEST(CuspanRun, TheProgramHasNoFurtherDescriptorsOrChildren) {
   const Words program = {
       "sh", "-c", "read children < /proc/$$/task/$$/children; echo \"$children\"; ls /proc/$$/fd"};
-  EXPECT_EQ(RunApp({}, program).out, RunCommand(program).out);
+  EXPECT_EQ(RunProgram({}, program).out, RunCommand(program).out);
 }
 
 TEST(CuspanRun, TheProgramHasTheSignalsOfItsParent) {
   const Words program = {"grep", "-E", "Sig(Blk|Ign|Cgt)", "/proc/self/status"};
-  EXPECT_EQ(RunApp({}, program).out, RunCommand(program).out);
+  EXPECT_EQ(RunProgram({}, program).out, RunCommand(program).out);
   // The same under nohup, with a signal ignored for its program.
   EXPECT_EQ(RunCommand(Join({"nohup", kCuspan, "run", "--device", "soft", "--"}, program)).out,
             RunCommand(Join({"nohup"}, program)).out);
@@ -342,7 +342,7 @@ std::set<std::string> LinesOf(const std::string& text) {
 TEST(CuspanRun, TheEnvironmentHasTheFourVariablesMore) {
   const Words names = {"sh", "-c", "env | cut -d= -f1 | grep -vx _ | sort"};
   const Outcome without = RunCommand(names);
-  const Outcome with = RunApp({"--same-node", "never"}, names);
+  const Outcome with = RunProgram({"--same-node", "never"}, names);
   std::set<std::string> expected = LinesOf(without.out);
   expected.insert({"CUSPAN_SECRET", "CUSPAN_SOCKET", "LD_LIBRARY_PATH", "LD_PRELOAD"});
   EXPECT_EQ(LinesOf(with.out), expected);
@@ -350,15 +350,15 @@ TEST(CuspanRun, TheEnvironmentHasTheFourVariablesMore) {
 
 TEST(CuspanRun, RunsInsideARun) {
   const std::string inner = kCuspan + " run --device soft --same-node never -- " + kClient;
-  const Outcome outcome =
-      RunApp({"--same-node", "never"},
-             {"sh", "-c", inner + " count 3 && " + kClient + " count 3 && " + inner + " work 1000"},
-             {{"FAKE_SOFT", "3"}});
+  const Outcome outcome = RunProgram(
+      {"--same-node", "never"},
+      {"sh", "-c", inner + " count 3 && " + kClient + " count 3 && " + inner + " work 1000"},
+      {{"FAKE_SOFT", "3"}});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
 }
 
 TEST(CuspanRun, AProgramMayBeAnMpiJob) {
-  const Outcome outcome = RunApp(
+  const Outcome outcome = RunProgram(
       {"--same-node", "never"},
       {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", kClient, "work", "100000"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
@@ -406,12 +406,12 @@ TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
 }
 
 TEST(CuspanRun, NoSecretIsOnACommandLine) {
-  const Outcome outcome =
-      RunApp({"--same-node", "never"},
-             // The pattern is passed by a descriptor: grep would find it on its own command line.
-             {"sh", "-c",
-              "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -f /dev/fd/3 3<<EOF\n"
-              "$CUSPAN_SECRET\nEOF\n"});
+  const Outcome outcome = RunProgram(
+      {"--same-node", "never"},
+      // The pattern is passed by a descriptor: grep would find it on its own command line.
+      {"sh", "-c",
+       "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -f /dev/fd/3 3<<EOF\n"
+       "$CUSPAN_SECRET\nEOF\n"});
   EXPECT_EQ(outcome.out, "0\n");
 }
 
@@ -429,7 +429,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.first; });
 
 TEST_P(WrongHello, IsRefusedWithTheReason) {
-  const Outcome outcome = RunApp({}, {kClient, "hello", GetParam().first});
+  const Outcome outcome = RunProgram({}, {kClient, "hello", GetParam().first});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(GetParam().second));
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().second));

@@ -107,7 +107,7 @@ TEST(DoctorChild, IsHeardAndEnded) {
   Result<Child> child = Child::Start(
       {"sh", "-c", "read line; echo \"got $line\"; echo bad >&2; exit 3"}, environment);
   ASSERT_TRUE(child.ok());
-  child->Tell("this");
+  child->Send("this");
   EXPECT_EQ(*child->ReadLine(Soon()), "got this");
   EXPECT_FALSE(child->ReadLine(Soon()).ok());
   EXPECT_FALSE(child->late());

@@ -108,7 +108,7 @@ TEST(MakePlan, TheHomeAgentServesItsNodeInItsPlace) {
   const Plan plan = MakePlan({{"b", 2}, {"n1", 1}, {"c", kAllDevices}}, SameNode::kAuto, "n1");
   EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 1}, AgentPlan{"b", 2},
                                        AgentPlan{"c", kAllDevices}));
-  EXPECT_EQ(plan.home_place, 1U);
+  EXPECT_EQ(plan.head_position, 1U);
 }
 
 TEST(MakePlan, AHostNamedTwiceHasOneAgent) {

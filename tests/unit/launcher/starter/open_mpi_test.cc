@@ -297,12 +297,12 @@ TEST(OpenMpiExplain, SaysThatThereIsNoRoom) {
 }
 
 TEST(OpenMpiMayStartAgain, IsTrueOfAFolderThatVanishedOrCameAlone) {
-  EXPECT_TRUE(OpenMpi().MayStartAgain(UnmadeFolder("No such file or directory")));
-  EXPECT_TRUE(OpenMpi().MayStartAgain(UnmadeFolder("File exists")));
-  EXPECT_FALSE(OpenMpi().MayStartAgain(UnmadeFolder("Permission denied")));
-  EXPECT_FALSE(OpenMpi().MayStartAgain("A call to mkdir was unable"));
-  EXPECT_FALSE(OpenMpi().MayStartAgain("Error: No such file or directory"));
-  EXPECT_FALSE(OpenMpi().MayStartAgain(""));
+  EXPECT_TRUE(OpenMpi().MayRetryStart(UnmadeFolder("No such file or directory")));
+  EXPECT_TRUE(OpenMpi().MayRetryStart(UnmadeFolder("File exists")));
+  EXPECT_FALSE(OpenMpi().MayRetryStart(UnmadeFolder("Permission denied")));
+  EXPECT_FALSE(OpenMpi().MayRetryStart("A call to mkdir was unable"));
+  EXPECT_FALSE(OpenMpi().MayRetryStart("Error: No such file or directory"));
+  EXPECT_FALSE(OpenMpi().MayRetryStart(""));
 }
 
 TEST(OpenMpiExplain, OtherwisePassesOnItsFirstWords) {

@@ -120,12 +120,12 @@ TEST(Bell, LosesNoWakeUpAmongSeveralSleepers) {
 
 TEST(Bell, NobodyNapsWhoIsNotIdle) {
   Bell bell = NewBell();
-  bell.Nap([] { return false; }, kForEver);
+  bell.ShortSleep([] { return false; }, kForEver);
 }
 
 TEST(Bell, ANapEndsByItself) {
   Bell bell = NewBell();
-  bell.Nap([] { return true; }, milliseconds(5));
+  bell.ShortSleep([] { return true; }, milliseconds(5));
 }
 
 // A thread is in a back-off sleep while another serves its work. It must be awake once the other
@@ -139,7 +139,7 @@ TEST(Bell, LosesNoWakeUpOfOneThatNaps) {
   std::atomic<std::uint64_t> taken = 0;
   std::thread napper([&] {
     while (taken.load() < kRounds) {
-      bell.Nap([&] { return watched.load(); }, kForEver);
+      bell.ShortSleep([&] { return watched.load(); }, kForEver);
       const auto work = [&] { return !watched.load() && given.load() > taken.load(); };
       EXPECT_TRUE(bell.Wait([&] { return watched.load() || work(); }, kForEver, kSleepAtOnce));
       if (work()) taken.fetch_add(1);

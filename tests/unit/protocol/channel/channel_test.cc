@@ -181,32 +181,32 @@ TEST(Channel, SlotsAreEachHandedOutOnce) {
     ChannelEnds ends({2048, slots, 4096});
     std::set<std::uint32_t> taken;
     for (std::uint32_t i = 0; i < slots; ++i) {
-      const std::optional<std::uint32_t> slot = ends.client->TryTakeSlot();
+      const std::optional<std::uint32_t> slot = ends.client->TryAcquireSlot();
       ASSERT_TRUE(slot);
       EXPECT_LT(*slot, slots);
       EXPECT_TRUE(taken.insert(*slot).second) << "slot " << *slot << " twice";
     }
-    EXPECT_FALSE(ends.client->TryTakeSlot());
+    EXPECT_FALSE(ends.client->TryAcquireSlot());
     // The other direction has its own.
-    EXPECT_TRUE(ends.proxy->TryTakeSlot());
+    EXPECT_TRUE(ends.proxy->TryAcquireSlot());
   }
 }
 
 TEST(Channel, SlotsComeBackInAnyOrder) {
   ChannelEnds ends;
   std::vector<std::uint32_t> taken;
-  while (const std::optional<std::uint32_t> slot = ends.client->TryTakeSlot())
+  while (const std::optional<std::uint32_t> slot = ends.client->TryAcquireSlot())
     taken.push_back(*slot);
   ends.proxy->ReleaseSlot(taken[2]);
-  EXPECT_EQ(ends.client->TryTakeSlot(), taken[2]);
-  EXPECT_FALSE(ends.client->TryTakeSlot());
+  EXPECT_EQ(ends.client->TryAcquireSlot(), taken[2]);
+  EXPECT_FALSE(ends.client->TryAcquireSlot());
   ends.proxy->ReleaseSlot(taken[3]);
   ends.proxy->ReleaseSlot(taken[0]);
-  EXPECT_TRUE(ends.client->TakeSlot());
-  EXPECT_TRUE(ends.client->TakeSlot());
-  EXPECT_FALSE(ends.client->TryTakeSlot());
+  EXPECT_TRUE(ends.client->AcquireSlot());
+  EXPECT_TRUE(ends.client->AcquireSlot());
+  EXPECT_FALSE(ends.client->TryAcquireSlot());
   ends.client->ReturnSlot(taken[1]);
-  EXPECT_EQ(ends.client->TakeSlot(), taken[1]);
+  EXPECT_EQ(ends.client->AcquireSlot(), taken[1]);
 }
 
 TEST(Channel, SlotsShowTheSameBytesOnBothSides) {
@@ -214,7 +214,7 @@ TEST(Channel, SlotsShowTheSameBytesOnBothSides) {
   for (const auto& [sender, receiver] : {std::pair(ends.client.get(), ends.proxy.get()),
                                          std::pair(ends.proxy.get(), ends.client.get())}) {
     for (std::uint32_t i = 0; i < kSmallLayout.staging_slots; ++i) {
-      const std::optional<std::uint32_t> slot = sender->TryTakeSlot();
+      const std::optional<std::uint32_t> slot = sender->TryAcquireSlot();
       ASSERT_TRUE(slot);
       std::memset(sender->OutgoingSlot(*slot), static_cast<int>(10 + *slot),
                   kSmallLayout.staging_bytes);
@@ -247,7 +247,7 @@ TEST(Channel, SlotNumbersThatAreNoneAreRefused) {
     ends.proxy->ReleaseSlot(slot);
   }
   std::uint32_t taken = 0;
-  while (ends.client->TryTakeSlot()) ++taken;
+  while (ends.client->TryAcquireSlot()) ++taken;
   EXPECT_EQ(taken, kSmallLayout.staging_slots);
 }
 
@@ -272,11 +272,11 @@ TEST(Channel, WaitsEndWhenTheirSideGivesUp) {
   // Without a receiver, the ring and the staging slots fill up.
   while (ends.client->HasRoom(sizeof(FrameHeader) + kMaxInlineBytes))
     ends.client->Post(Output(std::vector<std::byte>(kMaxInlineBytes)));
-  while (ends.client->TryTakeSlot()) {
+  while (ends.client->TryAcquireSlot()) {
   }
   std::thread posts(
       [&] { EXPECT_EQ(ends.client->Post(Output(std::vector<std::byte>(kLargestOutput))), 0U); });
-  std::thread takes([&] { EXPECT_FALSE(ends.client->TakeSlot()); });
+  std::thread takes([&] { EXPECT_FALSE(ends.client->AcquireSlot()); });
   std::thread awaits([&] { ends.client->AwaitTaken(ends.client->LastSequence(), kForEver); });
   ends.client->GiveUp();
   posts.join();
@@ -284,7 +284,7 @@ TEST(Channel, WaitsEndWhenTheirSideGivesUp) {
   awaits.join();
   // Later waits end as well.
   EXPECT_EQ(ends.client->Post(Output(std::vector<std::byte>(kLargestOutput))), 0U);
-  EXPECT_FALSE(ends.client->TakeSlot());
+  EXPECT_FALSE(ends.client->AcquireSlot());
   // The other side is not notified.
   EXPECT_FALSE(ends.proxy->closed());
 }
@@ -386,19 +386,19 @@ TEST(Channel, TheReceiverSetsTheSendersPace) {
   // At least a page.
   EXPECT_EQ(ends.client->MostChunkBytes(), std::min(layout_bytes, 4096U));
   EXPECT_EQ(ends.proxy->MostChunkBytes(), layout_bytes) << "the other direction has its own";
-  const std::optional<std::uint32_t> first = ends.client->TryTakeSlot();
+  const std::optional<std::uint32_t> first = ends.client->TryAcquireSlot();
   ASSERT_TRUE(first);
-  EXPECT_TRUE(ends.client->TryTakeSlot());
-  EXPECT_FALSE(ends.client->TryTakeSlot());
-  EXPECT_TRUE(ends.proxy->TryTakeSlot());
+  EXPECT_TRUE(ends.client->TryAcquireSlot());
+  EXPECT_FALSE(ends.client->TryAcquireSlot());
+  EXPECT_TRUE(ends.proxy->TryAcquireSlot());
   ends.proxy->ReleaseSlot(*first);
-  EXPECT_TRUE(ends.client->TryTakeSlot());
-  EXPECT_FALSE(ends.client->TryTakeSlot());
+  EXPECT_TRUE(ends.client->TryAcquireSlot());
+  EXPECT_FALSE(ends.client->TryAcquireSlot());
   ends.proxy->SetPace({});
   EXPECT_EQ(ends.client->MostChunkBytes(), layout_bytes);
-  EXPECT_TRUE(ends.client->TryTakeSlot());
-  EXPECT_TRUE(ends.client->TryTakeSlot());
-  EXPECT_FALSE(ends.client->TryTakeSlot());
+  EXPECT_TRUE(ends.client->TryAcquireSlot());
+  EXPECT_TRUE(ends.client->TryAcquireSlot());
+  EXPECT_FALSE(ends.client->TryAcquireSlot());
 }
 
 // Chunk sizes of a copy of `bytes`, in KiB.
@@ -434,8 +434,8 @@ TEST(Channel, WithOneSlotAllChunksAreOfOneSize) {
 TEST(Channel, AFasterPaceWakesWhoWaitsForASlot) {
   ChannelEnds ends;
   ends.proxy->SetPace({4096, 1});
-  ASSERT_TRUE(ends.client->TryTakeSlot());
-  std::thread waiting([&] { EXPECT_TRUE(ends.client->TakeSlot()); });
+  ASSERT_TRUE(ends.client->TryAcquireSlot());
+  std::thread waiting([&] { EXPECT_TRUE(ends.client->AcquireSlot()); });
   ends.proxy->SetPace({4096, 2});
   waiting.join();
 }

@@ -93,7 +93,7 @@ TEST(ChannelThreads, CloseWakesEveryWaiter) {
   for (const bool by_client : {true, false}) {
     ChannelEnds ends;
     Fill(*ends.client);
-    while (ends.client->TryTakeSlot()) {
+    while (ends.client->TryAcquireSlot()) {
     }
     std::atomic<int> waiting = 0;
     std::vector<std::thread> waiters;
@@ -104,7 +104,7 @@ TEST(ChannelThreads, CloseWakesEveryWaiter) {
       });
       waiters.emplace_back([&] {
         ++waiting;
-        EXPECT_FALSE(ends.client->TakeSlot());
+        EXPECT_FALSE(ends.client->AcquireSlot());
       });
       waiters.emplace_back([&] {
         ++waiting;
@@ -137,7 +137,7 @@ TEST(ChannelThreads, NoSlotIsEverHeldTwice) {
   for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
     senders.emplace_back([&, thread] {
       for (std::uint32_t i = 0; i < kTurns; ++i) {
-        const std::optional<std::uint32_t> slot = ends.client->TakeSlot();
+        const std::optional<std::uint32_t> slot = ends.client->AcquireSlot();
         ASSERT_TRUE(slot);
         ASSERT_EQ(holders[*slot].fetch_add(1), 0) << "slot " << *slot;
         if (i % 7 == 0) {  // Returned unused.
@@ -171,7 +171,7 @@ TEST(ChannelThreads, NoSlotIsEverHeldTwice) {
   }
   for (std::thread& sender : senders) sender.join();
   std::uint32_t free = 0;
-  while (ends.client->TryTakeSlot()) ++free;
+  while (ends.client->TryAcquireSlot()) ++free;
   EXPECT_EQ(free, kSmallLayout.staging_slots);
 }
 
@@ -191,7 +191,7 @@ int Answer(Channel& channel) {
       channel.Pop();
       if (!chunk.ok() || chunk->bytes > channel.layout().staging_bytes) return 3;
       const std::byte* from = channel.IncomingSlot(chunk->slot);
-      const std::optional<std::uint32_t> slot = channel.TakeSlot();
+      const std::optional<std::uint32_t> slot = channel.AcquireSlot();
       if (from == nullptr || !slot) return 4;
       std::memcpy(channel.OutgoingSlot(*slot), from, chunk->bytes);
       channel.ReleaseSlot(chunk->slot);
@@ -221,7 +221,7 @@ TEST(ChannelThreads, TwoProcessesTalk) {
     ends.client->Pop();
   }
   for (std::uint32_t i = 0; i < 500; ++i) {
-    const std::optional<std::uint32_t> slot = ends.client->TakeSlot();
+    const std::optional<std::uint32_t> slot = ends.client->AcquireSlot();
     ASSERT_TRUE(slot);
     std::memset(ends.client->OutgoingSlot(*slot), static_cast<int>(i), kSmallLayout.staging_bytes);
     Chunk chunk;

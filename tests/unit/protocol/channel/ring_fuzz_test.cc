@@ -13,7 +13,7 @@ namespace cuspan {
 namespace {
 
 // Takes all apparent frames until one is refused or the ring is empty; returns their number.
-int TakeAll(RingConsumer& consumer, const RingMemory& memory) {
+int ConsumeAll(RingConsumer& consumer, const RingMemory& memory) {
   int taken = 0;
   for (; taken < 100000; ++taken) {
     const Result<std::optional<Frame>> frame = consumer.Peek();
@@ -62,7 +62,7 @@ TEST(RingFuzz, RandomMemory) {
     memory.control->released = random();
     memory.control->space_wanted = static_cast<std::uint32_t>(random());
     RingConsumer consumer = memory.Consumer();
-    taken += static_cast<std::uint64_t>(TakeAll(consumer, memory));
+    taken += static_cast<std::uint64_t>(ConsumeAll(consumer, memory));
   }
   EXPECT_GT(taken, 0U) << "the fuzz must get past the header";
 }
@@ -85,7 +85,7 @@ TEST(RingFuzz, MemoryThatChangesWhileItIsRead) {
   for (int round = 0; round < 60; ++round) {
     Scribble(memory, random, 100);
     RingConsumer consumer = memory.Consumer();
-    TakeAll(consumer, memory);
+    ConsumeAll(consumer, memory);
   }
   done = true;
   vandal.join();

@@ -222,7 +222,7 @@ TEST(ControlSocket, WhatIsPostedToAPeerThatDoesNotReadIsKept) {
     EXPECT_EQ(ParseMessage<RemoteLost>((**message).frame)->reason,
               Format("{}{}", number, std::string(50'000, '.')));
     struct stat information {};
-    ASSERT_EQ(::fstat(b.TakeFd().get(), &information), 0);
+    ASSERT_EQ(::fstat(b.ExtractFd().get(), &information), 0);
     EXPECT_EQ(information.st_size, static_cast<off_t>(number + 1));
   }
   EXPECT_EQ(a.kept(), 0U);
@@ -286,14 +286,14 @@ TEST(ControlSocket, CarriesDescriptors) {
   ASSERT_TRUE(a.Send(Sample("eight"), fds).ok());
   ASSERT_TRUE(b.Expect<RemoteLost>(minutes(1)).ok());
   for (std::size_t i = 1; i <= 8; ++i) {
-    const UniqueFd fd = b.TakeFd();
+    const UniqueFd fd = b.ExtractFd();
     ASSERT_TRUE(fd.valid());
     struct stat information {};
     ASSERT_EQ(::fstat(fd.get(), &information), 0);
     EXPECT_EQ(information.st_size, static_cast<off_t>(i)) << "in their order";
     EXPECT_NE(::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
   }
-  EXPECT_FALSE(b.TakeFd().valid());
+  EXPECT_FALSE(b.ExtractFd().valid());
 }
 
 TEST(ControlSocket, DescriptorsComeWithLargeMessagesToo) {
@@ -304,11 +304,11 @@ TEST(ControlSocket, DescriptorsComeWithLargeMessagesToo) {
   });
   EXPECT_TRUE(b.Expect<RemoteLost>(minutes(1)).ok());
   sender.join();
-  const UniqueFd fd = b.TakeFd();
+  const UniqueFd fd = b.ExtractFd();
   struct stat information {};
   ASSERT_EQ(::fstat(fd.get(), &information), 0);
   EXPECT_EQ(information.st_size, 77);
-  EXPECT_FALSE(b.TakeFd().valid()) << "once, not with each part";
+  EXPECT_FALSE(b.ExtractFd().valid()) << "once, not with each part";
 }
 
 TEST(ControlSocket, RefusesToSendTooManyDescriptors) {

@@ -62,8 +62,8 @@ TEST_F(ShareMemoryTest, WithoutCapsOnlyTheDriverDecides) {
   ASSERT_TRUE(Join(second, "2", 0).ok());
   const Session session = Begin(first, "1");
   EXPECT_TRUE(session.memory->Take(kOnGpu * 2));
-  EXPECT_EQ(session.memory->Look().cap, 0U);
-  EXPECT_EQ(session.memory->Look().used, kOnGpu * 2);
+  EXPECT_EQ(session.memory->Query().cap, 0U);
+  EXPECT_EQ(session.memory->Query().used, kOnGpu * 2);
 }
 
 TEST_F(ShareMemoryTest, ACapHoldsToTheByteForAllSessionsOfTheRun) {
@@ -75,8 +75,8 @@ TEST_F(ShareMemoryTest, ACapHoldsToTheByteForAllSessionsOfTheRun) {
   EXPECT_FALSE(b.memory->Take(2 * kGiB + 1));
   EXPECT_TRUE(b.memory->Take(2 * kGiB));
   EXPECT_FALSE(a.memory->Take(1));
-  EXPECT_EQ(a.memory->Look().used, 5 * kGiB);
-  EXPECT_EQ(b.memory->Look().left, 0U);
+  EXPECT_EQ(a.memory->Query().used, 5 * kGiB);
+  EXPECT_EQ(b.memory->Query().left, 0U);
   a.memory->Give(1);
   EXPECT_TRUE(b.memory->Take(1));
   EXPECT_FALSE(b.memory->Take(1));
@@ -122,7 +122,7 @@ TEST_F(ShareMemoryTest, WhatIsKeptForARunIsNoOthers) {
   ASSERT_TRUE(Join(open, "2", 0).ok());
   const Session a = Begin(capped, "1"), b = Begin(open, "2");
   // Memory for both contexts is reserved, too.
-  EXPECT_EQ(b.memory->Look().left, 22 * kGiB);
+  EXPECT_EQ(b.memory->Query().left, 22 * kGiB);
   EXPECT_FALSE(b.memory->Take(22 * kGiB + 1));
   EXPECT_TRUE(b.memory->Take(22 * kGiB));
   EXPECT_TRUE(a.memory->Take(40 * kGiB));
@@ -179,12 +179,12 @@ TEST_F(ShareMemoryTest, WhoOnlyLooksTakesNothing) {
   const auto looks =
       ShareMemory::Open(std::move(*table.OpenAgain()), *table.FindRun("1"), std::nullopt);
   ASSERT_TRUE(looks.ok());
-  EXPECT_EQ((*looks)->Look().used, 10U);
+  EXPECT_EQ((*looks)->Query().used, 10U);
   EXPECT_FALSE((*looks)->Take(1));
   (*looks)->Give(10);
-  EXPECT_EQ((*looks)->Look().used, 10U);
+  EXPECT_EQ((*looks)->Query().used, 10U);
   EXPECT_FALSE(ShareMemory::Open(std::move(*table.OpenAgain()), 16, std::nullopt).ok());
-  const Result<std::vector<SharingRun>> runs = table.Look();
+  const Result<std::vector<SharingRun>> runs = table.Query();
   ASSERT_TRUE(runs.ok());
   EXPECT_EQ(runs->front().memory, 10U);
   EXPECT_EQ(runs->front().terms.memory, kGiB);
@@ -201,7 +201,7 @@ TEST_F(ShareMemoryTest, ARunThatSwapsMayHaveAllButContextsAndCaps) {
   EXPECT_TRUE(a.memory->Take(51 * kGiB));
   EXPECT_FALSE(a.memory->Take(1));
   EXPECT_TRUE(b.memory->Take(51 * kGiB)) << "the other makes room";
-  EXPECT_EQ(b.memory->Look().left, 0U);
+  EXPECT_EQ(b.memory->Query().left, 0U);
 }
 
 TEST_F(ShareMemoryTest, OthersAreAskedForWhatLacks) {

@@ -92,7 +92,7 @@ TEST_F(ShareTableTest, TheTimesInPairsAreCounted) {
       ASSERT_TRUE(one->Decide().ok());
       EXPECT_EQ(one->pairings(), times);
       EXPECT_EQ(two->pairings(), 1U);
-      const auto runs = second.Look();
+      const auto runs = second.Query();
       ASSERT_TRUE(runs.ok());
       for (const SharingRun& run : runs.value())
         EXPECT_TRUE(run.paired && run.has_turn) << "both are on the GPU";
@@ -125,7 +125,7 @@ TEST_F(ShareTableTest, LookTellsWhoIsThere) {
   ShareTable table = Table();
   ASSERT_TRUE(table.JoinRun("abc", "me", std::string(200, 'x'), Terms(-10, 300)).ok());
   const auto seat = Seat(table, "abc");
-  const auto runs = table.Look();
+  const auto runs = table.Query();
   ASSERT_TRUE(runs.ok());
   ASSERT_EQ(runs->size(), 1U);
   EXPECT_EQ(runs->front().run, "abc");
@@ -234,7 +234,7 @@ TEST_F(ShareTableTest, AKilledRunLeavesNothingAndTheOtherGoesOn) {
   other.Kill();
   const std::uint64_t killed = ShareSlot::Now();
   while (!seat->open() && ShareSlot::Now() - killed < 1'000'000'000) {
-    EXPECT_LE(seat->look_next(), ShareSlot::Now() + 50'000'000);
+    EXPECT_LE(seat->next_decision(), ShareSlot::Now() + 50'000'000);
     ASSERT_TRUE(seat->Decide().ok());
   }
   EXPECT_TRUE(seat->open());
@@ -323,7 +323,7 @@ TEST_F(ShareTableTest, GarbageInATableThatIsUsedIsNoCrash) {
     ASSERT_EQ(::pwrite(fd, noise.data(), noise.size(), 64), static_cast<ssize_t>(noise.size()));
     ::close(fd);
     (void)seat->Decide();
-    (void)table.Look();
+    (void)table.Query();
     (void)table.FindRun("1");
     (void)table.MayJoin(Terms());
   }

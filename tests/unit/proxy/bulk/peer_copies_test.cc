@@ -57,13 +57,14 @@ class PeerCopiesTest : public ServerTest {
     return !peer->HasFrame();
   }
   void SendChunk(std::uint64_t transfer, std::uint64_t offset, std::span<const std::byte> bytes) {
-    const std::optional<std::uint32_t> slot = peer->TakeSlot();
+    const std::optional<std::uint32_t> slot = peer->AcquireSlot();
     ASSERT_TRUE(slot.has_value());
     std::memcpy(peer->OutgoingSlot(*slot), bytes.data(), bytes.size());
     peer->Post(Chunk{transfer, offset, static_cast<std::uint32_t>(bytes.size()), *slot});
   }
   bool AwaitFailures(std::size_t count) {
-    return client.Await([=](const Told& told) { return told.failures.size() >= count; });
+    return client.Await(
+        [=](const Received& received) { return received.failures.size() >= count; });
   }
   bool AwaitClosed() {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -106,7 +107,8 @@ TEST_F(PeerCopiesTest, TheReceiverAsksWhenItsDeviceHasComeToTheCopy) {
   EXPECT_EQ(end.result, CUDA_SUCCESS);
   EXPECT_EQ(Read(stream, block + 64, bytes.size()), bytes);
   EXPECT_EQ(ReadWord(stream, block), 9U);
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(peer->TakeSlot().has_value()) << "every slot came back";
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(peer->AcquireSlot().has_value()) << "every slot came back";
 }
 
 TEST_F(PeerCopiesTest, TheSenderSendsWhenItIsAskedAndItsStreamWaitsForTheEnd) {
@@ -182,7 +184,8 @@ TEST_F(PeerCopiesTest, AFailureElsewhereEndsTheCopyAndNotTheDevice) {
       {CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_DEVICE_UNAVAILABLE});
   // Late chunks of failed copies are ignored.
   SendChunk(1, 4096, Pattern(100, 1));
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(peer->TakeSlot().has_value()) << "every slot came back";
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(peer->AcquireSlot().has_value()) << "every slot came back";
 }
 
 TEST_F(PeerCopiesTest, WhatIsRefusedHereIsToldThere) {

@@ -18,10 +18,10 @@ TEST_F(OrderTest, ChunksAreSubmittedAsTheyComeAndSlotsGoBackWhenTheDeviceHasRead
   ASSERT_TRUE(client.AwaitClearToSend(1));
   client.SendChunks(1, bytes);  // All four slots.
   ASSERT_TRUE(gpu.WaitForLog("to-device 1", 4));
-  EXPECT_FALSE(client.channel().TryTakeSlot().has_value());
+  EXPECT_FALSE(client.channel().TryAcquireSlot().has_value());
   gpu.Let(1);
   for (std::uint64_t i = 0; i < 4; ++i) {
-    const std::optional<std::uint32_t> slot = client.channel().TakeSlot();
+    const std::optional<std::uint32_t> slot = client.channel().AcquireSlot();
     ASSERT_TRUE(slot.has_value());
     std::memcpy(client.channel().OutgoingSlot(*slot), bytes.data() + i * 4096, 4096);
     client.Post(Chunk{1, bytes.size() + (3 - i) * 4096, 4096, *slot});  // Any order is allowed.
@@ -44,7 +44,7 @@ TEST_F(OrderTest, ChunksFromTheDeviceComeInOrderThroughFewSlots) {
   const DeviceSynchronize::Reply all = client.Call(DeviceSynchronize{});
   EXPECT_GE(reply.chunks, 51U);
   EXPECT_EQ(all.chunks, 102U);
-  ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 102; }));
+  ASSERT_TRUE(client.Await([](const Received& received) { return received.chunks.size() == 102; }));
   std::uint64_t next[2] = {0, 0};
   for (const Chunk& chunk : client.Now().chunks) {
     EXPECT_EQ(chunk.offset, next[chunk.transfer - 1]);
@@ -59,9 +59,9 @@ TEST_F(OrderTest, ASmallCopyFromTheDeviceNeedsNoSlot) {
   const std::uint64_t stream = loopback.NewStream();
   PostAdd(stream, block, 1, 5);
   EXPECT_EQ(ReadWord(stream, block), 5U);
-  const Told told = client.Now();
-  ASSERT_EQ(told.chunks.size(), 1U);
-  EXPECT_GE(told.chunks[0].slot, client.channel().layout().staging_slots);
+  const Received received = client.Now();
+  ASSERT_EQ(received.chunks.size(), 1U);
+  EXPECT_GE(received.chunks[0].slot, client.channel().layout().staging_slots);
 }
 
 // Adjacent frames travel between nodes in one message.
@@ -81,7 +81,7 @@ TEST_F(OrderTest, TheEndOfACopyFromTheDeviceIsItsStreamsWhereNothingFollows) {
   const std::uint32_t request = client.Ask(StreamSynchronize{stream});
   ASSERT_TRUE(gpu.WaitForLog("add 1", 2));
   gpu.LetNext(1, 2);  // The copy and its record.
-  ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 2; }));
+  ASSERT_TRUE(client.Await([](const Received& received) { return received.chunks.size() == 2; }));
   ASSERT_TRUE(gpu.WaitForLog("asked 1", asked + 1));
   EXPECT_EQ(word, 5U);
   EXPECT_FALSE(client.Now().replies.contains(request));
@@ -108,7 +108,7 @@ TEST_F(OrderTest, ACopyFromTheDeviceThatWaitsForSlotsHoldsItsStreamOnly) {
   EXPECT_EQ(Count(gpu.Log(), "set 1"), 0U);
   client.HoldChunks(false);
   ASSERT_TRUE(gpu.WaitForLog("set 1"));
-  ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 8; }));
+  ASSERT_TRUE(client.Await([](const Received& received) { return received.chunks.size() == 8; }));
   EXPECT_EQ(place, std::vector<std::byte>(place.size()));
 }
 

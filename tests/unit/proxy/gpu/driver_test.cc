@@ -75,8 +75,8 @@ class DriverTest : public ::testing::TestWithParam<const char*> {
     client().Post(CopyFromDevice{stream, address, count * sizeof(T), transfer});
     const StreamSynchronize::Reply reply = client().Call(StreamSynchronize{stream});
     EXPECT_EQ(reply.result, CUDA_SUCCESS);
-    EXPECT_TRUE(
-        client().Await([&](const Told& told) { return told.chunks.size() >= reply.chunks; }));
+    EXPECT_TRUE(client().Await(
+        [&](const Received& received) { return received.chunks.size() >= reply.chunks; }));
     return values;
   }
 
@@ -232,7 +232,8 @@ TEST_P(DriverTest, EventsOrderStreamsAndMeasureTime) {
   const EventElapsed::Reply elapsed = client().Call(EventElapsed{start, end});
   EXPECT_EQ(elapsed.result, CUDA_SUCCESS);
   EXPECT_GE(elapsed.milliseconds, 0.0F);
-  EXPECT_TRUE(client().Await([](const Told& told) { return told.reached.size() == 2; }));
+  EXPECT_TRUE(
+      client().Await([](const Received& received) { return received.reached.size() == 2; }));
 }
 
 // Large inline copies after pending work: the receiving thread must not wait for the device.

@@ -38,7 +38,8 @@ TEST_F(BoxTest, ABoxIsSpreadOnTheDeviceAndPackedOnTheWayBack) {
   client.Post(CopyBoxFromDevice{stream, PlaceAt(block + 50'000), kExtent, 2});
   const StreamSynchronize::Reply reply = client.Call(StreamSynchronize{stream});
   EXPECT_EQ(reply.result, CUDA_SUCCESS);
-  ASSERT_TRUE(client.Await([&](const Told& told) { return told.chunks.size() >= reply.chunks; }));
+  ASSERT_TRUE(client.Await(
+      [&](const Received& received) { return received.chunks.size() >= reply.chunks; }));
   EXPECT_EQ(back, packed);
 }
 
@@ -58,7 +59,7 @@ TEST_F(BoxTest, WhatIsNotTheClientsIsRefusedAndTheSessionLives) {
   client.Post(CopyBoxOnDevice{0, PlaceAt(block), {0, block, ~0ULL, ~0ULL, 0, 0, 0}, {8, 2, 2}});
   client.Post(MemsetRows{0, block, ~0ULL / 2, 0, 8, 9});
   client.Post(MemsetRows{0, 4096, 100, 0, 8, 9});
-  EXPECT_TRUE(client.Await([](const Told& told) { return told.failures.size() == 4; }));
+  EXPECT_TRUE(client.Await([](const Received& received) { return received.failures.size() == 4; }));
   for (const auto& failure : client.Now().failures)
     EXPECT_EQ(failure.result, CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);

@@ -83,9 +83,9 @@ TEST_F(LaunchTest, ARefusedLaunchFailsByItselfAndTheOthersRun) {
   Let();
   EXPECT_EQ(ReadWord(stream, block), kFlood + 600);
   EXPECT_GT(Batches(), before);
-  const Told told = client.Now();
-  ASSERT_EQ(told.failures.size(), 1U);
-  EXPECT_EQ(told.failures[0].result, CUDA_ERROR_INVALID_VALUE);
+  const Received received = client.Now();
+  ASSERT_EQ(received.failures.size(), 1U);
+  EXPECT_EQ(received.failures[0].result, CUDA_ERROR_INVALID_VALUE);
 }
 
 class RefusingDriverTest : public LaunchTest, public ::testing::WithParamInterface<const char*> {};

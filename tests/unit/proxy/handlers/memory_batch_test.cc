@@ -62,7 +62,7 @@ TEST_F(MemoryBatchTest, WhatIsNotTheClientsIsRefusedAndTheSessionLives) {
   const std::uint64_t block = loopback.Map();
   client.Post(MemoryBatch{0, {{kWrite, block, 1, 0}, {kWrite, block + kWindowBytes, 1, 0}}});
   client.Post(MemoryBatch{0, {{CU_STREAM_MEM_OP_WAIT_VALUE_64, 4096, 1, 0}}});
-  EXPECT_TRUE(client.Await([](const Told& told) { return told.failures.size() == 2; }));
+  EXPECT_TRUE(client.Await([](const Received& received) { return received.failures.size() == 2; }));
   for (const PostedFailure& failure : client.Now().failures)
     EXPECT_EQ(failure.result, CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(Count(gpu.Log(), "write-value 0"), 0U) << "none of a batch is done";
@@ -73,7 +73,7 @@ TEST_F(MemoryBatchTest, ADriverWithoutThemIsReported) {
   const std::uint64_t block = loopback.Map();
   gpu.Refuse("cuStreamBatchMemOp", CUDA_ERROR_NOT_SUPPORTED);
   client.Post(MemoryBatch{0, {{kWrite, block, 1, 0}}});
-  EXPECT_TRUE(client.Await([](const Told& told) { return told.failures.size() == 1; }));
+  EXPECT_TRUE(client.Await([](const Received& received) { return received.failures.size() == 1; }));
   EXPECT_EQ(client.Now().failures[0].result, CUDA_ERROR_NOT_SUPPORTED);
 }
 

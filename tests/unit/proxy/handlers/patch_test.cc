@@ -86,7 +86,7 @@ TEST_F(PatchTest, OfMemoryThatIsNotTheClientsFails) {
   Post(kWindow + kWindowBytes - 32);
   Post(8);
   EXPECT_EQ(client.Call(StreamSynchronize{stream_}).result, CUDA_SUCCESS);
-  EXPECT_TRUE(client.Await([](const Told& told) { return told.failures.size() == 2; }));
+  EXPECT_TRUE(client.Await([](const Received& received) { return received.failures.size() == 2; }));
   for (const PostedFailure& failure : client.Now().failures)
     EXPECT_EQ(failure.result, CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(Count(gpu.Log(), "patch 1"), 0U);

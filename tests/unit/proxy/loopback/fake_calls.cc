@@ -111,13 +111,13 @@ struct FakeCalls {
   }
   static CUresult Reserve(CUdeviceptr* got, std::size_t bytes, std::size_t, CUdeviceptr wanted,
                           unsigned long long) {
-    void* place = ::mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    *got = reinterpret_cast<CUdeviceptr>(place);
+    void* destination = ::mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (destination == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    *got = reinterpret_cast<CUdeviceptr>(destination);
     std::scoped_lock lock(fake->mutex_);
     if (fake->has_own_addresses_ && wanted != 0) *got = wanted;
-    fake->Current().reserved[*got] = {bytes, static_cast<std::byte*>(place)};
+    fake->Current().reserved[*got] = {bytes, static_cast<std::byte*>(destination)};
     return CUDA_SUCCESS;
   }
   static CUresult FreeAddress(CUdeviceptr address, std::size_t bytes) {

@@ -80,9 +80,9 @@ Work WorkOf(const Driver& driver, const CUgraphNodeParams& parameters) {
 struct FakeGraphCalls {
   static CUgraph NewGraph() {
     auto graph = std::make_unique<FakeGraphs::Graph>();
-    FakeGraphs::Graph* const place = graph.get();
-    graphs->graphs_[place] = std::move(graph);
-    return reinterpret_cast<CUgraph>(place);
+    FakeGraphs::Graph* const destination = graph.get();
+    graphs->graphs_[destination] = std::move(graph);
+    return reinterpret_cast<CUgraph>(destination);
   }
   static FakeGraphs::Graph& GraphOf(CUgraph graph) {
     const auto known = graphs->graphs_.find(reinterpret_cast<FakeGraphs::Graph*>(graph));
@@ -140,7 +140,7 @@ struct FakeGraphCalls {
   }
   static CUresult DestroyNode(CUgraphNode node) {
     std::scoped_lock lock(graphs->mutex_);
-    for (const auto& [place, graph] : graphs->graphs_) {
+    for (const auto& [destination, graph] : graphs->graphs_) {
       const auto known = graph->nodes.find(node);
       if (known == graph->nodes.end()) continue;
       const std::unique_ptr<FakeGraphs::Node> gone = std::move(known->second);

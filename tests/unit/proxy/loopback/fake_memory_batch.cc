@@ -11,11 +11,12 @@ CUresult FakeMemoryBatch::Do(const CUstreamBatchMemOpParams& operation, bool wai
   const T wanted = static_cast<T>(operation.writeValue.value64);
   if (!fake->Mapped(address, sizeof(T)) || address % sizeof(T) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  auto* const place = reinterpret_cast<T*>(fake->Memory(address));
-  if (!wait) return fake->Enqueue(stream, "write-value", [=] { *place = wanted; });
+  auto* const destination = reinterpret_cast<T*>(fake->Memory(address));
+  if (!wait) return fake->Enqueue(stream, "write-value", [=] { *destination = wanted; });
   const bool equal = operation.waitValue.flags == CU_STREAM_WAIT_VALUE_EQ;
   return fake->Enqueue(
-      stream, "wait-value", [] {}, [=] { return equal ? *place == wanted : *place >= wanted; });
+      stream, "wait-value", [] {},
+      [=] { return equal ? *destination == wanted : *destination >= wanted; });
 }
 
 CUresult FakeMemoryBatch::Call(CUstream stream, unsigned count,
@@ -63,15 +64,15 @@ CUresult FakeMemoryBatch::CheckOperation(const CUstreamBatchMemOpParams& operati
   }
   const bool wide =
       kind == CU_STREAM_MEM_OP_WAIT_VALUE_64 || kind == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-  const auto& place = operation.writeValue;  // Offsets are the same in a wait.
+  const auto& destination = operation.writeValue;  // Offsets are the same in a wait.
   const std::size_t bytes = wide ? 8 : 4;
-  if (!fake->Mapped(place.address, bytes) || place.address % bytes != 0)
+  if (!fake->Mapped(destination.address, bytes) || destination.address % bytes != 0)
     return CUDA_ERROR_INVALID_VALUE;
   std::string entry = wait ? "node wait-value" : "node write-value";
   for (const std::uint64_t number :
-       {std::uint64_t{bytes}, std::uint64_t{place.address},
-        wide ? std::uint64_t{place.value64} : std::uint64_t{place.value},
-        std::uint64_t{place.flags}})
+       {std::uint64_t{bytes}, std::uint64_t{destination.address},
+        wide ? std::uint64_t{destination.value64} : std::uint64_t{destination.value},
+        std::uint64_t{destination.flags}})
     entry += " " + std::to_string(number);
   fake->log_.push_back(std::move(entry));
   return CUDA_SUCCESS;

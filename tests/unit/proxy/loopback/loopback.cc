@@ -31,32 +31,32 @@ TestClient::~TestClient() {
   thread_.join();
 }
 
-bool TestClient::Await(const std::function<bool(const Told&)>& done) {
+bool TestClient::Await(const std::function<bool(const Received&)>& done) {
   const auto deadline = std::chrono::steady_clock::now() + kServerPatience;
   std::unique_lock lock(mutex_);
   for (;;) {
     const bool last = channel_.closed() || std::chrono::steady_clock::now() > deadline;
-    if (changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return done(told_); }))
+    if (changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return done(received_); }))
       return true;
     if (last) return false;  // A closed channel delivers nothing more.
   }
 }
 
-Told TestClient::Now() {
+Received TestClient::Now() {
   std::scoped_lock lock(mutex_);
-  return told_;
+  return received_;
 }
 
 bool TestClient::AwaitClearToSend(std::uint64_t transfer) {
-  return Await([&](const Told& told) {
-    return std::count(told.wanted.begin(), told.wanted.end(), transfer) != 0;
+  return Await([&](const Received& received) {
+    return std::count(received.wanted.begin(), received.wanted.end(), transfer) != 0;
   });
 }
 
 void TestClient::SendChunks(std::uint64_t transfer, const std::vector<std::byte>& bytes) {
   const std::size_t most = channel_.layout().staging_bytes;
   for (std::size_t offset = 0; offset < bytes.size(); offset += most) {
-    const std::optional<std::uint32_t> slot = channel_.TakeSlot();
+    const std::optional<std::uint32_t> slot = channel_.AcquireSlot();
     if (!slot) return;
     const auto part = static_cast<std::uint32_t>(std::min(most, bytes.size() - offset));
     std::memcpy(channel_.OutgoingSlot(*slot), bytes.data() + offset, part);
@@ -64,9 +64,9 @@ void TestClient::SendChunks(std::uint64_t transfer, const std::vector<std::byte>
   }
 }
 
-void TestClient::ReceiveTo(std::uint64_t transfer, std::byte* place) {
+void TestClient::ReceiveTo(std::uint64_t transfer, std::byte* destination) {
   std::scoped_lock lock(mutex_);
-  places_[transfer] = place;
+  destinations_[transfer] = destination;
 }
 
 void TestClient::HoldChunks(bool hold) {
@@ -82,11 +82,11 @@ void TestClient::Receive() {
     Result<std::optional<Frame>> frame = channel_.Peek();
     if (!frame.ok()) {
       std::scoped_lock lock(mutex_);
-      told_.wrong = frame.status().message();
+      received_.wrong = frame.status().message();
       return;
     }
     if (frame->has_value()) {
-      Take(**frame);
+      Handle(**frame);
       channel_.Pop();
       continue;
     }
@@ -100,56 +100,56 @@ void TestClient::Receive() {
   }
 }
 
-void TestClient::Take(const Frame& frame) {
+void TestClient::Handle(const Frame& frame) {
   std::unique_lock lock(mutex_);
   const auto keep = [&]<typename T>(std::vector<T>& list) {
     const Result<T> message = ParseMessage<T>(frame);
     if (message.ok())
       list.push_back(*message);
     else
-      told_.wrong = message.status().message();
+      received_.wrong = message.status().message();
   };
   if (frame.header.is_reply()) {
     const bool added =
-        told_.replies
+        received_.replies
             .emplace(frame.header.request, std::vector(frame.payload.begin(), frame.payload.end()))
             .second;
-    if (!added) told_.wrong = "a second reply";
+    if (!added) received_.wrong = "a second reply";
   } else {
     switch (frame.op()) {
       case Op::kTransferClearToSend: {
         std::vector<TransferClearToSend> wanted;
         keep(wanted);
-        for (const TransferClearToSend& one : wanted) told_.wanted.push_back(one.transfer);
+        for (const TransferClearToSend& one : wanted) received_.wanted.push_back(one.transfer);
         break;
       }
       case Op::kPostedFailure:
-        keep(told_.failures);
+        keep(received_.failures);
         break;
       case Op::kTransferFailed:
-        keep(told_.failed_transfers);
+        keep(received_.failed_transfers);
         break;
       case Op::kEventReached:
-        keep(told_.reached);
+        keep(received_.reached);
         break;
       case Op::kDeviceFault: {
         std::vector<DeviceFault> faults;
         keep(faults);
-        for (const DeviceFault& fault : faults) told_.faults.push_back(fault.result);
+        for (const DeviceFault& fault : faults) received_.faults.push_back(fault.result);
         break;
       }
       case Op::kChunk: {
         changed_.notify_all();
         changed_.wait(lock, [&] { return !hold_chunks_ || ending_; });
-        keep(told_.chunks);
-        if (told_.chunks.empty()) break;
-        const Chunk& chunk = told_.chunks.back();
+        keep(received_.chunks);
+        if (received_.chunks.empty()) break;
+        const Chunk& chunk = received_.chunks.back();
         const std::byte* slot = channel_.IncomingSlot(chunk.slot);
-        const auto place = places_.find(chunk.transfer);
-        if (slot == nullptr || place == places_.end())
-          told_.wrong = "a chunk that nobody asked for";
+        const auto destination = destinations_.find(chunk.transfer);
+        if (slot == nullptr || destination == destinations_.end())
+          received_.wrong = "a chunk that nobody asked for";
         else
-          std::memcpy(place->second + chunk.offset, slot, chunk.bytes);
+          std::memcpy(destination->second + chunk.offset, slot, chunk.bytes);
         channel_.ReleaseSlot(chunk.slot);
         break;
       }
@@ -158,23 +158,23 @@ void TestClient::Take(const Frame& frame) {
         changed_.wait(lock, [&] { return !hold_chunks_ || ending_; });
         ChunkInline chunk;
         if (!DecodeFrom(frame.payload, chunk)) {
-          told_.wrong = "a malformed inline chunk";
+          received_.wrong = "a malformed inline chunk";
           break;
         }
-        const auto place = places_.find(chunk.transfer);
-        if (chunk.number != told_.chunks.size() || place == places_.end())
-          told_.wrong = "an inline chunk that nobody asked for, or with a wrong number";
+        const auto destination = destinations_.find(chunk.transfer);
+        if (chunk.number != received_.chunks.size() || destination == destinations_.end())
+          received_.wrong = "an inline chunk that nobody asked for, or with a wrong number";
         else
-          std::memcpy(place->second + chunk.offset, chunk.data.data(), chunk.data.size());
+          std::memcpy(destination->second + chunk.offset, chunk.data.data(), chunk.data.size());
         constexpr std::uint32_t kNoSlot = ~0U;
-        told_.chunks.push_back(
+        received_.chunks.push_back(
             {chunk.transfer, chunk.offset, static_cast<std::uint32_t>(chunk.data.size()), kNoSlot});
         break;
       }
       case Op::kProxyAlive:
         break;  // Sent if frames are held back for long.
       default:
-        told_.wrong = OpName(frame.op());
+        received_.wrong = OpName(frame.op());
     }
   }
   changed_.notify_all();

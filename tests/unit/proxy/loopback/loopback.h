@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kWindow = 0x1800'0000'0000;
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 30;
 
 // All messages received by a client so far.
-struct Told {
+struct Received {
   std::map<std::uint32_t, std::vector<std::byte>> replies;  // Keyed by request.
   std::vector<std::uint64_t> wanted;                        // Transfers clear to send.
   std::vector<PostedFailure> failures;
@@ -60,9 +60,9 @@ class TestClient {
   typename T::Reply AwaitReply(std::uint32_t request) {
     typename T::Reply reply;
     reply.result = -1;
-    Await([&](const Told& told) {
-      const auto found = told.replies.find(request);
-      return found != told.replies.end() && DecodeFrom(Bytes(found->second), reply);
+    Await([&](const Received& received) {
+      const auto found = received.replies.find(request);
+      return found != received.replies.end() && DecodeFrom(Bytes(found->second), reply);
     });
     return reply;
   }
@@ -71,14 +71,14 @@ class TestClient {
     return AwaitReply<T>(Ask(op));
   }
   // Waits until `done` returns true; false after a time-out.
-  bool Await(const std::function<bool(const Told&)>& done);
-  Told Now();
+  bool Await(const std::function<bool(const Received&)>& done);
+  Received Now();
 
   // Sends bytes as chunks through free slots. Call once the transfer is clear to send.
   void SendChunks(std::uint64_t transfer, const std::vector<std::byte>& bytes);
   bool AwaitClearToSend(std::uint64_t transfer);
   // Sets the destination of a transfer's chunks.
-  void ReceiveTo(std::uint64_t transfer, std::byte* place);
+  void ReceiveTo(std::uint64_t transfer, std::byte* destination);
   // If true, chunks are not received and their slots not returned.
   void HoldChunks(bool hold);
 
@@ -86,14 +86,14 @@ class TestClient {
 
  private:
   void Receive();
-  void Take(const Frame& frame);
+  void Handle(const Frame& frame);
 
   Channel& channel_;
   std::uint32_t last_request_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Told told_;
-  std::map<std::uint64_t, std::byte*> places_;
+  Received received_;
+  std::map<std::uint64_t, std::byte*> destinations_;
   bool hold_chunks_ = false;
   bool ending_ = false;
   std::thread thread_;

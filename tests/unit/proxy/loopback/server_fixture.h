@@ -56,7 +56,8 @@ class ServerTest : public ::testing::Test {
     client.Post(CopyFromDevice{stream, address, bytes, transfer});
     const StreamSynchronize::Reply reply = client.Call(StreamSynchronize{stream});
     EXPECT_EQ(reply.result, CUDA_SUCCESS);
-    EXPECT_TRUE(client.Await([&](const Told& told) { return told.chunks.size() >= reply.chunks; }));
+    EXPECT_TRUE(client.Await(
+        [&](const Received& received) { return received.chunks.size() >= reply.chunks; }));
     return copy;
   }
   std::uint32_t ReadWord(std::uint64_t stream, std::uint64_t address) {
@@ -65,8 +66,8 @@ class ServerTest : public ::testing::Test {
     return word;
   }
   bool AwaitReached(std::uint64_t event, std::uint64_t record) {
-    return client.Await([=](const Told& told) {
-      for (const EventReached& reached : told.reached)
+    return client.Await([=](const Received& received) {
+      for (const EventReached& reached : received.reached)
         if (reached.event == event && reached.record == record) return true;
       return false;
     });

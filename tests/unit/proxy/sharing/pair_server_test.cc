@@ -74,17 +74,17 @@ class PairServerTest : public ::testing::Test {
     ASSERT_TRUE(table->JoinRun("run", "user", "program", terms).ok());
     run_.emplace(std::move(*table));
   }
-  PairServer::Wanted Wanted() const {
+  PairServer::Request Request() const {
     return {(tables_ / Format("cuspan-share-host-gpu-{}", ::geteuid())).string(), kGpu,
             CUSPAN_TEST_PROXY};
   }
-  std::string PairPath() const { return *PairFolder::PathFor(Wanted().table); }
+  std::string PairPath() const { return *PairFolder::PathFor(Request().table); }
   std::unique_ptr<PairServer> Join() const {
-    Result<std::unique_ptr<PairServer>> joined = PairServer::Join(Wanted());
+    Result<std::unique_ptr<PairServer>> joined = PairServer::Join(Request());
     EXPECT_TRUE(joined.ok()) << joined.status().message();
     return joined.ok() ? std::move(*joined) : nullptr;
   }
-  Status WhyNot() const { return PairServer::Join(Wanted()).status(); }
+  Status WhyNot() const { return PairServer::Join(Request()).status(); }
   // Starts a client in a child process. It ends with the test, or when killed.
   pid_t JoinInChild() {
     int ends[2];
@@ -377,7 +377,7 @@ TEST_F(PairServerTest, AMissingProgramIsNamed) {
 }
 
 TEST_F(PairServerTest, AKeeperThatCanNotBeStartedIsReported) {
-  PairServer::Wanted wanted = Wanted();
+  PairServer::Request wanted = Request();
   wanted.executable = "/nowhere/cuspan-proxy";
   EXPECT_THAT(PairServer::Join(wanted).status().message(), HasSubstr("keeper"));
 }

@@ -14,13 +14,13 @@ TEST_F(FailureTest, APostedOpThatIsRefusedIsReportedOnceAndTheContextLives) {
   const std::uint64_t sequence =
       client.Post(Launch{refused, stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}}, 77);
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
-  const Told told = client.Now();
-  ASSERT_EQ(told.failures.size(), 1U);
-  EXPECT_EQ(told.failures[0].sequence, sequence);
-  EXPECT_EQ(told.failures[0].thread, 77U);
-  EXPECT_EQ(told.failures[0].op, static_cast<std::uint16_t>(Op::kLaunch));
-  EXPECT_EQ(told.failures[0].result, CUDA_ERROR_INVALID_VALUE);
-  EXPECT_THAT(told.faults, IsEmpty());
+  const Received received = client.Now();
+  ASSERT_EQ(received.failures.size(), 1U);
+  EXPECT_EQ(received.failures[0].sequence, sequence);
+  EXPECT_EQ(received.failures[0].thread, 77U);
+  EXPECT_EQ(received.failures[0].op, static_cast<std::uint16_t>(Op::kLaunch));
+  EXPECT_EQ(received.failures[0].result, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_THAT(received.faults, IsEmpty());
 }
 
 TEST_F(FailureTest, MemoryOutsideTheWindowIsRefused) {
@@ -35,13 +35,13 @@ TEST_F(FailureTest, MemoryOutsideTheWindowIsRefused) {
   client.Post(CopyToDevice{stream, outside, 4, 1});
   client.Post(CopyFromDevice{stream, outside, 4, 2});
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
-  const Told told = client.Now();
-  EXPECT_EQ(told.failures.size(), 6U);
-  for (const PostedFailure& failure : told.failures)
+  const Received received = client.Now();
+  EXPECT_EQ(received.failures.size(), 6U);
+  for (const PostedFailure& failure : received.failures)
     EXPECT_EQ(failure.result, CUDA_ERROR_INVALID_VALUE);
-  ASSERT_EQ(told.failed_transfers.size(), 2U);
-  EXPECT_EQ(told.failed_transfers[0].transfer, 1U);
-  EXPECT_EQ(told.failed_transfers[1].transfer, 2U);
+  ASSERT_EQ(received.failed_transfers.size(), 2U);
+  EXPECT_EQ(received.failed_transfers[0].transfer, 1U);
+  EXPECT_EQ(received.failed_transfers[1].transfer, 2U);
   EXPECT_EQ(not_the_devices, 5U);
   EXPECT_THAT(gpu.Log(), ::testing::Not(::testing::Contains("to-device 1")));
 }
@@ -58,13 +58,13 @@ TEST_F(FailureTest, ACopyThatFailsMidwayEndsAndItsStreamGoesOn) {
   client.SendChunks(1, Pattern(2 * 4096, 1));  // One failing and one in flight.
   ASSERT_TRUE(gpu.WaitForLog("add 1"));
   EXPECT_EQ(ReadWord(stream, block + (1 << 19)), 8U);
-  const Told told = client.Now();
-  ASSERT_EQ(told.failed_transfers.size(), 1U);
-  EXPECT_EQ(told.failed_transfers[0].result, CUDA_ERROR_OUT_OF_MEMORY);
-  ASSERT_EQ(told.failures.size(), 1U);
-  EXPECT_EQ(told.failures[0].op, static_cast<std::uint16_t>(Op::kCopyToDevice));
+  const Received received = client.Now();
+  ASSERT_EQ(received.failed_transfers.size(), 1U);
+  EXPECT_EQ(received.failed_transfers[0].result, CUDA_ERROR_OUT_OF_MEMORY);
+  ASSERT_EQ(received.failures.size(), 1U);
+  EXPECT_EQ(received.failures[0].op, static_cast<std::uint16_t>(Op::kCopyToDevice));
   for (int i = 0; i < 4; ++i)
-    EXPECT_TRUE(client.channel().TakeSlot().has_value()) << "every slot came back";
+    EXPECT_TRUE(client.channel().AcquireSlot().has_value()) << "every slot came back";
 }
 
 TEST_F(FailureTest, AStreamThatTheDriverDoesNotMakeFailsItsOps) {
@@ -85,9 +85,9 @@ TEST_F(FailureTest, AStreamThatTheDriverDoesNotMakeFailsItsOps) {
   EXPECT_EQ(client.Call(StreamSynchronize{other}).result, CUDA_SUCCESS);
   client.Post(StreamDestroy{stream});
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
-  const Told told = client.Now();
-  EXPECT_EQ(told.failures.size(), 4U);
-  EXPECT_EQ(told.failed_transfers.size(), 1U);
+  const Received received = client.Now();
+  EXPECT_EQ(received.failures.size(), 4U);
+  EXPECT_EQ(received.failed_transfers.size(), 1U);
 }
 
 TEST_F(FailureTest, ALostContextIsToldOnceAndEverythingIsAnswered) {
@@ -116,7 +116,8 @@ TEST_F(FailureTest, ALostContextIsToldOnceAndEverythingIsAnswered) {
             CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(client.AwaitReply<MemoryUnmap>(unmap).result, CUDA_ERROR_ILLEGAL_ADDRESS);
   ASSERT_TRUE(AwaitReached(event, 1));
-  ASSERT_TRUE(client.Await([](const Told& told) { return told.failed_transfers.size() == 2; }));
+  ASSERT_TRUE(
+      client.Await([](const Received& received) { return received.failed_transfers.size() == 2; }));
 
   client.SendChunks(1, std::vector<std::byte>(4));  // Was in flight: it has no effect.
   PostAdd(stream, block, 1, 1);
@@ -125,11 +126,12 @@ TEST_F(FailureTest, ALostContextIsToldOnceAndEverythingIsAnswered) {
   EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(client.Call(ModuleLoad{12345}).result, CUDA_ERROR_ILLEGAL_ADDRESS);
   ASSERT_TRUE(AwaitReached(event, 2));
-  ASSERT_TRUE(client.Await([](const Told& told) { return told.failed_transfers.size() == 3; }));
-  const Told told = client.Now();
-  EXPECT_THAT(told.faults, ElementsAre(CUDA_ERROR_ILLEGAL_ADDRESS));
-  EXPECT_THAT(told.failures, IsEmpty()) << "DeviceFault has said it";
-  for (const EventReached& reached : told.reached)
+  ASSERT_TRUE(
+      client.Await([](const Received& received) { return received.failed_transfers.size() == 3; }));
+  const Received received = client.Now();
+  EXPECT_THAT(received.faults, ElementsAre(CUDA_ERROR_ILLEGAL_ADDRESS));
+  EXPECT_THAT(received.failures, IsEmpty()) << "DeviceFault has said it";
+  for (const EventReached& reached : received.reached)
     EXPECT_EQ(reached.result, CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_FALSE(loopback.ended());
 }
@@ -147,7 +149,8 @@ TEST_F(FailureTest, CopiesFromTheDeviceThatWaitForSlotsFailWithTheContext) {
   ASSERT_TRUE(gpu.WaitForLog("from-device 1", 4));
   client.Post(StreamDestroy{stream});
   PostLaunch(other, faults);
-  ASSERT_TRUE(client.Await([](const Told& told) { return told.failed_transfers.size() == 1; }));
+  ASSERT_TRUE(
+      client.Await([](const Received& received) { return received.failed_transfers.size() == 1; }));
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 

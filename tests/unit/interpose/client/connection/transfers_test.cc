@@ -29,7 +29,7 @@ class IncomingTransfers : public testing::Test {
   }
   // A chunk from the proxy: `piece` of the transfer, in a slot taken for it.
   Chunk Piece(std::uint64_t transfer, std::uint32_t piece) {
-    const std::optional<std::uint32_t> slot = ends.proxy->TryTakeSlot();
+    const std::optional<std::uint32_t> slot = ends.proxy->TryAcquireSlot();
     EXPECT_TRUE(slot.has_value());
     std::memset(ends.proxy->OutgoingSlot(*slot), static_cast<int>(piece + 1), kPiece);
     return {transfer, std::uint64_t{piece} * kPiece, kPiece, *slot};
@@ -37,7 +37,7 @@ class IncomingTransfers : public testing::Test {
   // All slots of the proxy are free again.
   void ExpectSlotsBack() {
     for (std::uint32_t i = 0; i < ends.proxy->layout().staging_slots; ++i)
-      EXPECT_TRUE(ends.proxy->TryTakeSlot().has_value()) << i;
+      EXPECT_TRUE(ends.proxy->TryAcquireSlot().has_value()) << i;
   }
 
   ChannelEnds ends;

@@ -34,7 +34,7 @@ class Ranges : public testing::Test {
   Spans TakeAll() {
     Spans spans;
     for (std::size_t block = 0; block < kBlocks; ++block)
-      if (range_.states().dirty(block)) range_.TakeWritten(block, false, &spans);
+      if (range_.states().dirty(block)) range_.CollectWritten(block, false, &spans);
     return spans;
   }
 };
@@ -42,7 +42,7 @@ class Ranges : public testing::Test {
 TEST_F(Ranges, WhatWasNotWrittenIsNotSent) {
   range_.states().Written(1);
   Spans spans;
-  EXPECT_FALSE(range_.TakeWritten(1, false, &spans));
+  EXPECT_FALSE(range_.CollectWritten(1, false, &spans));
   EXPECT_TRUE(spans.empty());
   EXPECT_FALSE(range_.states().dirty(1));
 }
@@ -176,8 +176,8 @@ TEST(MirroredRange, BlocksAreSmallWhereSmallPiecesLie) {
   EXPECT_EQ(small.blocks() * small.block_bytes(), here.size());
   const PageStates::Run run = small.BlocksOf(kBase + 4095, 2);
   EXPECT_EQ(run, (PageStates::Run{0, 2}));
-  EXPECT_EQ(small.PlaceOf(run).base, kBase);
-  EXPECT_EQ(small.PlaceOf(run).bytes, 2U * 4096);
+  EXPECT_EQ(small.RangeOf(run).base, kBase);
+  EXPECT_EQ(small.RangeOf(run).bytes, 2U * 4096);
   EXPECT_EQ(small.BlocksOf(kBase + 4096, 0), (PageStates::Run{1, 1}));
   EXPECT_EQ(small.BlocksOf(kBase + here.size() - 1, 1000), (PageStates::Run{63, 1}))
       << "as far as they are there";
@@ -192,7 +192,7 @@ TEST(MirroredRange, OfPageLockedMemoryAllThatIsThereIsNews) {
   Spans spans;
   const std::size_t written = range.BlocksOf(kBase + kBlock + 3, 1).first;
   for (std::size_t block = 0; block < range.blocks(); ++block)
-    EXPECT_EQ(range.TakeWritten(block, false, &spans), block == written);
+    EXPECT_EQ(range.CollectWritten(block, false, &spans), block == written);
   EXPECT_EQ(spans.size(), 1U);
 }
 

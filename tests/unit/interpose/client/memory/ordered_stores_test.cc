@@ -81,13 +81,13 @@ class OrderedStoresTest : public ::testing::Test {
     ::sigaction(SIGSEGV, &before_segv_, nullptr);
     ::sigaction(SIGTRAP, &before_trap_, nullptr);
   }
-  std::vector<Logged> Take() {
+  std::vector<Logged> Consume() {
     std::vector<Logged> all;
-    stores_.Take([](const OrderedStores::Record&) {},
-                 [&](const OrderedStores::Record& record) {
-                   all.push_back({record.address - the_memory.base,
-                                  {record.data.begin(), record.data.end()}});
-                 });
+    stores_.Consume([](const OrderedStores::Record&) {},
+                    [&](const OrderedStores::Record& record) {
+                      all.push_back({record.address - the_memory.base,
+                                     {record.data.begin(), record.data.end()}});
+                    });
     return all;
   }
   // Returns the memory rebuilt from the log, with the current bytes of opened pages. Closes these
@@ -124,14 +124,14 @@ TEST_F(OrderedStoresTest, KeepTheirOrder) {
   words[3] = 2;
   reinterpret_cast<volatile std::uint16_t*>(memory_)[1] = 7;
   EXPECT_EQ(words[3], 2U);
-  EXPECT_EQ(Take(), (std::vector<Logged>{At<std::uint64_t>(24, 1), At<std::uint64_t>(4800, 2),
-                                         At<std::uint64_t>(24, 2), At<std::uint16_t>(2, 7)}));
+  EXPECT_EQ(Consume(), (std::vector<Logged>{At<std::uint64_t>(24, 1), At<std::uint64_t>(4800, 2),
+                                            At<std::uint64_t>(24, 2), At<std::uint16_t>(2, 7)}));
   EXPECT_EQ(the_needs, 0);
 }
 
 TEST_F(OrderedStoresTest, OfTheSameValueAreLogged) {
   *reinterpret_cast<volatile std::uint32_t*>(memory_) = 0;
-  EXPECT_EQ(Take(), std::vector<Logged>{At<std::uint32_t>(0, 0)});
+  EXPECT_EQ(Consume(), std::vector<Logged>{At<std::uint32_t>(0, 0)});
 }
 
 TEST_F(OrderedStoresTest, AtomicOperations) {
@@ -141,8 +141,8 @@ TEST_F(OrderedStoresTest, AtomicOperations) {
   std::uint64_t expected = 9;
   EXPECT_TRUE(word.compare_exchange_strong(expected, 11));
   EXPECT_EQ(word.load(), 11U);
-  EXPECT_EQ(Take(), (std::vector<Logged>{At<std::uint64_t>(0, 5), At<std::uint64_t>(0, 9),
-                                         At<std::uint64_t>(0, 11)}));
+  EXPECT_EQ(Consume(), (std::vector<Logged>{At<std::uint64_t>(0, 5), At<std::uint64_t>(0, 9),
+                                            At<std::uint64_t>(0, 11)}));
 }
 
 TEST_F(OrderedStoresTest, OfWholeBuffers) {
@@ -151,10 +151,10 @@ TEST_F(OrderedStoresTest, OfWholeBuffers) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{7}, std::size_t{100},
                                   std::size_t{1000}, std::size_t{5000}, kBytes - 3}) {
     std::memset(memory_ + 1, 0x5a, bytes);
-    std::vector<Logged> all = Take();
+    std::vector<Logged> all = Consume();
     EXPECT_EQ(std::memcmp(Replay(all).data() + 1, memory_ + 1, bytes), 0) << bytes;
     std::memcpy(memory_ + 2, source.data() + 5 % bytes, bytes);
-    all = Take();
+    all = Consume();
     EXPECT_EQ(std::memcmp(Replay(all).data() + 2, source.data() + 5 % bytes, bytes), 0) << bytes;
     EXPECT_EQ(std::memcmp(memory_ + 2, source.data() + 5 % bytes, bytes), 0) << bytes;
   }
@@ -164,7 +164,7 @@ TEST_F(OrderedStoresTest, OfWholeBuffers) {
 TEST_F(OrderedStoresTest, OfAFillOpenPagesAhead) {
   auto* const words = reinterpret_cast<volatile std::uint64_t*>(memory_);
   for (std::size_t i = 0; i < kPage / 8 + 1; ++i) words[i] = i + 1;
-  EXPECT_EQ(Take().size(), kPage / 8);
+  EXPECT_EQ(Consume().size(), kPage / 8);
   ASSERT_EQ(the_open_count, 1U);
   EXPECT_EQ(the_open[0].base, the_memory.base + kPage);
   EXPECT_EQ(the_open[0].bytes, kPage);
@@ -180,14 +180,14 @@ TEST_F(OrderedStoresTest, OfAFillOpenPagesAhead) {
 
 TEST_F(OrderedStoresTest, OfStringInstructions) {
   std::memset(memory_, 0, 2);
-  static_cast<void>(Take());
+  static_cast<void>(Consume());
   for (const std::size_t bytes : {std::size_t{3}, std::size_t{700}, 2 * kPage}) {
     void* to = memory_ + kPage - 2;
     std::size_t count = bytes;
     asm volatile("rep stosb" : "+D"(to), "+c"(count) : "a"(0x77) : "memory");
     EXPECT_EQ(to, memory_ + kPage - 2 + bytes);
     EXPECT_EQ(count, 0U);
-    const std::vector<unsigned char> replayed = Replay(Take());
+    const std::vector<unsigned char> replayed = Replay(Consume());
     EXPECT_EQ(std::count(replayed.begin(), replayed.end(), 0x77),
               static_cast<std::ptrdiff_t>(bytes));
   }
@@ -211,7 +211,7 @@ TEST_F(OrderedStoresTest, OfPagesThatAreNotLoggedAskForThat) {
   *reinterpret_cast<volatile int*>(memory_ + kPage) = 1;
   *reinterpret_cast<volatile int*>(memory_ + kPage) = 2;
   EXPECT_EQ(the_needs, 1);
-  EXPECT_EQ(Take(), (std::vector<Logged>{At<int>(kPage, 1), At<int>(kPage, 2)}));
+  EXPECT_EQ(Consume(), (std::vector<Logged>{At<int>(kPage, 1), At<int>(kPage, 2)}));
 }
 
 TEST_F(OrderedStoresTest, OfUnknownInstructionsAskForAnOpenPage) {
@@ -228,7 +228,7 @@ TEST_F(OrderedStoresTest, MemoryThatIsChangedKeepsThem) {
   stores_.ChangeMemory([&] { return 0; });
   EXPECT_EQ(word[0], 5U);
   EXPECT_FALSE(stores_.TurnOff());
-  static_cast<void>(Take());
+  static_cast<void>(Consume());
   EXPECT_TRUE(stores_.TurnOff());
 }
 
@@ -251,7 +251,7 @@ TEST_F(OrderedStoresTest, OfManyThreads) {
   bool wrong = false;
   for (bool last = false; !last;) {
     last = running == 0;
-    for (const Logged& one : Take()) {
+    for (const Logged& one : Consume()) {
       std::memcpy(&seen[one.offset / 8], one.data.data(), 8);
       const std::size_t pair = one.offset / 16 * 2;
       wrong = wrong || seen[pair + 1] > seen[pair] || seen[pair] > seen[pair + 1] + 1;

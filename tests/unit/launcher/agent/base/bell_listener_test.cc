@@ -27,7 +27,7 @@ TEST_F(BellListenerTest, HearsEachRingOfOneWhoSleeps) {
     EXPECT_TRUE(Sleep());
     ringing.join();
     listener_->Stop();
-    listener_->Take();
+    listener_->Consume();
   }
 }
 

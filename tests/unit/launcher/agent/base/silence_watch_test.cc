@@ -11,10 +11,10 @@ using testing::IsEmpty;
 class SilenceWatchTest : public testing::Test {
  protected:
   std::vector<std::uint32_t> Tick() {
-    return watch_.Tick([this](std::uint32_t rank) { return heard_[rank]; });
+    return watch_.Tick([this](std::uint32_t rank) { return received_[rank]; });
   }
   SilenceWatch watch_{3};
-  std::uint64_t heard_[3] = {};
+  std::uint64_t received_[3] = {};
 };
 
 TEST_F(SilenceWatchTest, ReportsOnceAfterSoManyTicksWithoutAWord) {
@@ -29,7 +29,7 @@ TEST_F(SilenceWatchTest, AWordStartsTheCountAnew) {
   watch_.Add(1, 0);
   Tick();
   Tick();
-  ++heard_[1];
+  ++received_[1];
   EXPECT_THAT(Tick(), IsEmpty());
   EXPECT_THAT(Tick(), IsEmpty());
   EXPECT_THAT(Tick(), IsEmpty());
@@ -40,16 +40,16 @@ TEST_F(SilenceWatchTest, EachForItself) {
   watch_.Add(1, 0);
   watch_.Add(2, 0);
   for (int tick = 0; tick < 2; ++tick) {
-    ++heard_[2];
+    ++received_[2];
     EXPECT_THAT(Tick(), IsEmpty());
   }
-  ++heard_[2];
+  ++received_[2];
   EXPECT_THAT(Tick(), ElementsAre(1));
   EXPECT_THAT(Tick(), IsEmpty());
 }
 
 TEST_F(SilenceWatchTest, WhatWasHeardBeforeDoesNotCount) {
-  heard_[1] = 7;
+  received_[1] = 7;
   watch_.Add(1, 7);
   Tick();
   Tick();

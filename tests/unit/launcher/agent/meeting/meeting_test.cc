@@ -50,7 +50,7 @@ class MeetingTest : public testing::Test {
     return net::ReceiveAll(fd.get(), data, bytes, host_.never(), InTime()).ok();
   }
   // Connects, and proves knowledge of `secret` as `side` for the received challenge.
-  UniqueFd Prove(const Key128& secret, Side side = Side::kAway, std::uint32_t rank = 1) {
+  UniqueFd Prove(const Key128& secret, Side side = Side::kWorker, std::uint32_t rank = 1) {
     UniqueFd fd = Connect();
     Meeting::Challenge challenge{};
     EXPECT_TRUE(Read(fd, &challenge, sizeof challenge));
@@ -62,7 +62,7 @@ class MeetingTest : public testing::Test {
   }
   // Connects as an agent of this run and sends `join`.
   UniqueFd Join(const control::Join& join) {
-    UniqueFd fd = Prove(kTestSecret, Side::kAway, join.rank());
+    UniqueFd fd = Prove(kTestSecret, Side::kWorker, join.rank());
     Proof proof{};
     EXPECT_TRUE(Read(fd, &proof, sizeof proof));
     const std::string text = join.SerializeAsString();
@@ -153,7 +153,7 @@ TEST_F(MeetingTest, StrangersAreNotHeard) {
   wrong[15] ^= 1;
   const UniqueFd stranger = Prove(wrong);
   // The head agent's proof is not valid for another agent.
-  const UniqueFd mirror = Prove(kTestSecret, Side::kHome);
+  const UniqueFd mirror = Prove(kTestSecret, Side::kHead);
   const UniqueFd silent = Say("x", 1);
   ExpectHungUp(stranger);
   ExpectHungUp(mirror);
@@ -169,7 +169,7 @@ TEST_F(MeetingTest, AnAnswerIsGoodForOneQuestion) {
     const UniqueFd fd = Connect();
     Meeting::Challenge challenge{};
     ASSERT_TRUE(Read(fd, &challenge, sizeof challenge));
-    response.proof = *cuspan::Prove(kTestSecret, Side::kAway, challenge.nonce, response.nonce, 1);
+    response.proof = *cuspan::Prove(kTestSecret, Side::kWorker, challenge.nonce, response.nonce, 1);
   }
   const UniqueFd again = Say(&response, sizeof response);
   ASSERT_TRUE(Read(again, &response, sizeof(Meeting::Challenge)));

@@ -113,13 +113,13 @@ TEST(DeviceReports, ComeInMessages) {
     report.waits.assign(5, {std::string(sizeof(WaitLocation::text), 'w'), i});
     reports.Add(report);
   }
-  std::vector<std::vector<DeviceReport>> pieces = reports.Take();
+  std::vector<std::vector<DeviceReport>> pieces = reports.Collect();
   for (const std::vector<DeviceReport>& piece : pieces) {
     ASSERT_FALSE(piece.empty());
     EXPECT_LE(MakeFrame(RunStatistics{piece}).size(), kMaxControlBytes);
   }
   EXPECT_EQ(Flat(std::move(pieces)).size(), DeviceReports::kMaxReports + 64);
-  EXPECT_TRUE(reports.Take().empty());
+  EXPECT_TRUE(reports.Collect().empty());
 }
 
 TEST(DeviceReports, HaveRowsInTheTable) {

@@ -25,7 +25,7 @@ bool HasChild() {
 
 TEST(InventoryQuery, FillsInWhoseTheDevicesAre) {
   InventoryQuery query(FAKE_PROXY, Node("2", "1"), "cuda");
-  const Inventory found = query.Take("n1", 3);
+  const Inventory found = query.Collect("n1", 3);
   ASSERT_EQ(found.devices.size(), 2U) << found.problem;
   EXPECT_EQ(found.devices[1].ordinal, 1U);
   EXPECT_EQ(found.devices[1].host, "n1");
@@ -38,7 +38,7 @@ TEST(InventoryQuery, WhatWasBegunIsTaken) {
   InventoryQuery query(FAKE_PROXY, Node("2", "1"), "soft");
   query.Begin();
   query.Begin();
-  const Inventory found = query.Take("n1", 0);
+  const Inventory found = query.Collect("n1", 0);
   ASSERT_EQ(found.devices.size(), 1U) << found.problem;
   EXPECT_TRUE(found.devices.front().software);
   EXPECT_FALSE(HasChild());
@@ -46,14 +46,14 @@ TEST(InventoryQuery, WhatWasBegunIsTaken) {
 
 TEST(InventoryQuery, CanBeRepeated) {
   InventoryQuery query(FAKE_PROXY, Node("1", "1"), "cuda");
-  EXPECT_EQ(query.Take("n1", 0).devices.size(), 1U);
-  EXPECT_EQ(query.Take("n1", 0).devices.size(), 1U);
+  EXPECT_EQ(query.Collect("n1", 0).devices.size(), 1U);
+  EXPECT_EQ(query.Collect("n1", 0).devices.size(), 1U);
 }
 
 TEST(InventoryQuery, WithoutGpuAutoTakesTheSoftwareGpu) {
   InventoryQuery query(FAKE_PROXY, Node("0", "1"), "auto");
   query.Begin();
-  const Inventory found = query.Take("n1", 0);
+  const Inventory found = query.Collect("n1", 0);
   ASSERT_EQ(found.devices.size(), 1U) << found.problem;
   EXPECT_TRUE(found.devices.front().software);
   EXPECT_THAT(found.problem, HasSubstr("using the software GPU on host n1: no usable GPU"));
@@ -61,7 +61,7 @@ TEST(InventoryQuery, WithoutGpuAutoTakesTheSoftwareGpu) {
 
 TEST(InventoryQuery, WithoutAnyDeviceBothProblemsAreTold) {
   InventoryQuery query(FAKE_PROXY, Node("0", "0"), "auto");
-  const Inventory found = query.Take("n1", 0);
+  const Inventory found = query.Collect("n1", 0);
   EXPECT_TRUE(found.devices.empty());
   EXPECT_THAT(found.problem, HasSubstr("host n1: no usable GPU"));
   EXPECT_THAT(found.problem, HasSubstr("the software GPU's library not found"));
@@ -70,7 +70,7 @@ TEST(InventoryQuery, WithoutAnyDeviceBothProblemsAreTold) {
 TEST(InventoryQuery, AProxyThatDiesIsNamed) {
   InventoryQuery query("/bin/false", Environment(), "cuda");
   query.Begin();
-  EXPECT_THAT(query.Take("n1", 0).problem,
+  EXPECT_THAT(query.Collect("n1", 0).problem,
               HasSubstr("host n1: listing the devices of driver 'cuda': its proxy exited with"));
   EXPECT_FALSE(HasChild());
 }
@@ -78,7 +78,7 @@ TEST(InventoryQuery, AProxyThatDiesIsNamed) {
 TEST(InventoryQuery, WithoutAProxySaysWhatToDo) {
   InventoryQuery query("/nowhere/cuspan-proxy", Environment(), "cuda");
   query.Begin();
-  EXPECT_THAT(query.Take("n1", 0).problem,
+  EXPECT_THAT(query.Collect("n1", 0).problem,
               HasSubstr("/nowhere/cuspan-proxy: No such file or directory: build or install"));
 }
 

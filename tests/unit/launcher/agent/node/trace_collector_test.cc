@@ -14,8 +14,8 @@ namespace {
 TEST(ClockOffsetTest, TheFastestAnswerCounts) {
   ClockOffset clock;
   // The other clock is 5000 ahead. The second reply came back slower than its request.
-  clock.Take(100, 100 + 20 + 5000, 140);
-  clock.Take(200, 200 + 90 + 5000, 300);
+  clock.Collect(100, 100 + 20 + 5000, 140);
+  clock.Collect(200, 200 + 90 + 5000, 300);
   EXPECT_EQ(clock.answers(), 2);
   EXPECT_EQ(clock.Report().offset_nanoseconds, 5000);
   EXPECT_EQ(clock.Report().round_trip_nanoseconds, 40U);
@@ -24,10 +24,10 @@ TEST(ClockOffsetTest, TheFastestAnswerCounts) {
 
 TEST(ClockOffsetTest, ClocksDriftEvenlyBetweenStartAndEnd) {
   ClockOffset clock;
-  clock.Take(0, 1000, 0);
+  clock.Collect(0, 1000, 0);
   clock.StartSecond();
   EXPECT_EQ(clock.answers(), 0);
-  clock.Take(1'000'000, 1'000'000 + 3000, 1'000'000);
+  clock.Collect(1'000'000, 1'000'000 + 3000, 1'000'000);
   EXPECT_EQ(clock.ToOurs(1000), 0U);
   EXPECT_EQ(clock.ToOurs(1'003'000), 1'000'000U);
   EXPECT_NEAR(static_cast<double>(clock.ToOurs(502'000)), 500'000, 2);
@@ -37,7 +37,7 @@ TEST(ClockOffsetTest, ClocksDriftEvenlyBetweenStartAndEnd) {
 
 TEST(ClockOffsetTest, ClocksMayBeBehind) {
   ClockOffset clock;
-  clock.Take(1'000'000, 400'000, 1'000'000);
+  clock.Collect(1'000'000, 400'000, 1'000'000);
   EXPECT_EQ(clock.Report().offset_nanoseconds, -600'000);
   EXPECT_EQ(clock.ToOurs(400'010), 1'000'010U);
 }

@@ -28,7 +28,7 @@ class ChunkInboxTest : public testing::Test {
   }
   void Receive(ChunkInbox& inbox, std::size_t order) {
     const std::uint64_t id = carrier_->receives[order].id;
-    EXPECT_EQ(table_.Take(id).inbox, &inbox);
+    EXPECT_EQ(table_.Extract(id).inbox, &inbox);
     inbox.Received(id);
   }
   ChannelEnds ends_;  // Ends with four slots.
@@ -48,16 +48,16 @@ TEST_F(ChunkInboxTest, EachFreeSlotHasAReceive) {
   EXPECT_EQ(carrier_->receives[0].bytes, 4096U);
   EXPECT_FALSE(inbox->CanPost());
   EXPECT_FALSE(inbox->PostAhead());
-  EXPECT_FALSE(inbox->TakeGrants(5));
-  EXPECT_THAT(*inbox->TakeGrants(4), ElementsAre(4));
-  EXPECT_FALSE(inbox->TakeGrants(1));
-  EXPECT_THAT(*inbox->TakeGrants(0), ElementsAre(0)) << "credit for frames goes the same way";
+  EXPECT_FALSE(inbox->ConsumeGrants(5));
+  EXPECT_THAT(*inbox->ConsumeGrants(4), ElementsAre(4));
+  EXPECT_FALSE(inbox->ConsumeGrants(1));
+  EXPECT_THAT(*inbox->ConsumeGrants(0), ElementsAre(0)) << "credit for frames goes the same way";
 }
 
 TEST_F(ChunkInboxTest, LanesHaveAsMany) {
   auto inbox = Make(3);
   inbox->PostAhead();
-  EXPECT_THAT(*inbox->TakeGrants(1), ElementsAre(2, 1, 1));
+  EXPECT_THAT(*inbox->ConsumeGrants(1), ElementsAre(2, 1, 1));
 }
 
 TEST_F(ChunkInboxTest, ChunksComeInTheOrderOfTheirAnnouncements) {

@@ -24,7 +24,7 @@ class ChunkSendsTest : public testing::Test {
   }
   void Finish(ChunkSends& sends, std::size_t order) {
     const std::uint64_t id = carrier_.sends[order].id;
-    EXPECT_EQ(table_.Take(id).sends, &sends);
+    EXPECT_EQ(table_.Extract(id).sends, &sends);
     EXPECT_TRUE(sends.Finished(id, now_));
   }
   ChannelEnds ends_;

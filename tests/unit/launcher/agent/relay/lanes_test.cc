@@ -100,14 +100,14 @@ class LanesTest : public testing::Test {
     std::uint64_t sent = 0;
     for (std::uint64_t received = 0; received < chunks;) {
       if (sent < chunks) {
-        if (const auto slot = from.TryTakeSlot()) {
+        if (const auto slot = from.TryAcquireSlot()) {
           std::memset(from.OutgoingSlot(*slot), static_cast<int>(sent), slot_bytes);
           from.Post(Chunk{1, sent, 1 + static_cast<std::uint32_t>(sent * 977 % slot_bytes), *slot});
           ++sent;
         }
       }
-      home_.relay->Progress();
-      away_.relay->Progress();
+      head_.relay->Progress();
+      worker_.relay->Progress();
       const Result<std::optional<Frame>> frame = to.Peek();
       ASSERT_TRUE(frame.ok());
       if (!frame->has_value()) continue;
@@ -124,29 +124,29 @@ class LanesTest : public testing::Test {
     }
   }
   void Settle() {
-    while (!home_.relay->quiet() || !away_.relay->quiet()) {
-      home_.relay->Progress();
-      away_.relay->Progress();
+    while (!head_.relay->quiet() || !worker_.relay->quiet()) {
+      head_.relay->Progress();
+      worker_.relay->Progress();
     }
   }
 
   Network network_;
-  AgentWithLanes home_{network_, 0};
-  AgentWithLanes away_{network_, 1};
+  AgentWithLanes head_{network_, 0};
+  AgentWithLanes worker_{network_, 1};
 };
 
 TEST_F(LanesTest, MoveTheBytesOfChunksBothWays) {
   const ChannelLayout layout{2048, 8, 8192};
   for (std::uint32_t session = 1; session <= 3; ++session) {
-    Process client(home_, ChannelSide::kClient, layout);
-    Process proxy(away_, ChannelSide::kProxy, layout);
+    Process client(head_, ChannelSide::kClient, layout);
+    Process proxy(worker_, ChannelSide::kProxy, layout);
     const RouteKey key{session, 0};
-    away_.relay->Open(key, 0, proxy.agents_end);
-    home_.relay->Open(key, 1, client.agents_end);
+    worker_.relay->Open(key, 0, proxy.agents_end);
+    head_.relay->Open(key, 1, client.agents_end);
     Copy(*client.channel, *proxy.channel, 300);
     Copy(*proxy.channel, *client.channel, 300);
-    home_.relay->Close(key);
-    away_.relay->Close(key);
+    head_.relay->Close(key);
+    worker_.relay->Close(key);
     Settle();
   }
   // Waits until the lanes have cancelled their receives.
@@ -157,22 +157,22 @@ TEST_F(LanesTest, MoveTheBytesOfChunksBothWays) {
 TEST_F(LanesTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
   const ChannelLayout layout{2048, 8, 8192};
   for (std::uint32_t session = 1; session <= 20; ++session) {
-    Process client(home_, ChannelSide::kClient, layout);
-    Process proxy(away_, ChannelSide::kProxy, layout);
+    Process client(head_, ChannelSide::kClient, layout);
+    Process proxy(worker_, ChannelSide::kProxy, layout);
     const RouteKey key{session, 0};
-    away_.relay->Open(key, 0, proxy.agents_end);
-    home_.relay->Open(key, 1, client.agents_end);
+    worker_.relay->Open(key, 0, proxy.agents_end);
+    head_.relay->Open(key, 1, client.agents_end);
     for (std::uint32_t i = 0; i < session; ++i) {
       for (Process* process : {&client, &proxy})
-        if (const auto slot = process->channel->TryTakeSlot())
+        if (const auto slot = process->channel->TryAcquireSlot())
           process->channel->Post(Chunk{1, i, 8192, *slot});
-      home_.relay->Progress();
-      away_.relay->Progress();
+      head_.relay->Progress();
+      worker_.relay->Progress();
     }
-    (session % 2 == 0 ? home_ : away_).relay->Close(key);
-    home_.relay->Progress();
-    away_.relay->Progress();
-    (session % 2 == 0 ? away_ : home_).relay->Close(key);
+    (session % 2 == 0 ? head_ : worker_).relay->Close(key);
+    head_.relay->Progress();
+    worker_.relay->Progress();
+    (session % 2 == 0 ? worker_ : head_).relay->Close(key);
     Settle();
   }
 }
@@ -180,12 +180,12 @@ TEST_F(LanesTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
 // More commands than the size of a lane's ring. The agents end with the lanes still executing them.
 TEST_F(LanesTest, TheEndIsToldToALaneThatIsBehind) {
   for (std::uint64_t command = 0; command < 50'000; ++command)
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) home_.carrier->Cancel(lane, command);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) head_.carrier->Cancel(lane, command);
 }
 
 TEST_F(LanesTest, AChannelWhoseFileWasNotKeptIsRefused) {
   ChannelEnds ends;
-  EXPECT_FALSE(home_.carrier->Attach(*ends.client).ok());
+  EXPECT_FALSE(head_.carrier->Attach(*ends.client).ok());
 }
 
 }  // namespace

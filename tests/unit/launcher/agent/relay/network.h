@@ -146,7 +146,7 @@ class Endpoint final : public Transport {
   }
   int wake_fd() const override { return -1; }
   bool Arm() override { return false; }
-  std::optional<LostPeer> TakeLost() override { return std::nullopt; }
+  std::optional<LostPeer> ConsumeLost() override { return std::nullopt; }
   void GiveUp(std::uint32_t) override {}
   void Shutdown() override {}
 

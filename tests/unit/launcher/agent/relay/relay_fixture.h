@@ -38,12 +38,12 @@ struct AgentAtWork {
 
 // A route with the processes at both ends.
 struct Line {
-  Line(RouteKey key, AgentAtWork& home, AgentAtWork& away, ChannelLayout layout)
+  Line(RouteKey key, AgentAtWork& head, AgentAtWork& worker, ChannelLayout layout)
       : key(key), client_bell(*Bell::Create()), proxy_bell(*Bell::Create()) {
-    client = Make(layout, ChannelSide::kClient, client_bell, home, at_home);
-    proxy = Make(layout, ChannelSide::kProxy, proxy_bell, away, at_away);
-    away.relay.Open(key, 0, at_away);
-    home.relay.Open(key, 1, at_home);
+    client = Make(layout, ChannelSide::kClient, client_bell, head, at_head);
+    proxy = Make(layout, ChannelSide::kProxy, proxy_bell, worker, at_worker);
+    worker.relay.Open(key, 0, at_worker);
+    head.relay.Open(key, 1, at_head);
   }
 
   // Returns this end of a new channel. Sets `other` to the agent's end.
@@ -61,8 +61,8 @@ struct Line {
   RouteKey key;
   Bell client_bell;
   Bell proxy_bell;
-  std::shared_ptr<Channel> at_home;
-  std::shared_ptr<Channel> at_away;
+  std::shared_ptr<Channel> at_head;
+  std::shared_ptr<Channel> at_worker;
   std::unique_ptr<Channel> client;
   std::unique_ptr<Channel> proxy;
 };
@@ -72,17 +72,17 @@ class RelayTest : public testing::TestWithParam<std::uint32_t> {
  protected:
   // Runs both relays until they are idle.
   void Settle() {
-    while (home_.relay.Progress() | away_.relay.Progress()) {
+    while (head_.relay.Progress() | worker_.relay.Progress()) {
     }
   }
   std::unique_ptr<Line> NewLine(std::uint32_t session, std::uint32_t device,
                                 ChannelLayout layout = Small()) {
-    auto line = std::make_unique<Line>(RouteKey{session, device}, home_, away_, layout);
+    auto line = std::make_unique<Line>(RouteKey{session, device}, head_, worker_, layout);
     Settle();
     return line;
   }
   static ChannelLayout Small() { return {4096, 4, kStagingBytes}; }
-  static std::optional<FrameHeader> Take(Channel& channel) {
+  static std::optional<FrameHeader> Receive(Channel& channel) {
     const Result<std::optional<Frame>> frame = channel.Peek();
     EXPECT_TRUE(frame.ok());
     if (!frame.ok() || !frame->has_value()) return std::nullopt;
@@ -92,15 +92,15 @@ class RelayTest : public testing::TestWithParam<std::uint32_t> {
   }
   static void PostChunk(Channel& channel, std::uint64_t offset, std::uint32_t bytes,
                         std::uint8_t pattern) {
-    const std::optional<std::uint32_t> slot = channel.TryTakeSlot();
+    const std::optional<std::uint32_t> slot = channel.TryAcquireSlot();
     ASSERT_TRUE(slot);
     std::memset(channel.OutgoingSlot(*slot), pattern, bytes);
     channel.Post(Chunk{7, offset, bytes, *slot});
   }
 
   Network network_;
-  AgentAtWork home_{network_, 0, GetParam()};
-  AgentAtWork away_{network_, 1, GetParam()};
+  AgentAtWork head_{network_, 0, GetParam()};
+  AgentAtWork worker_{network_, 1, GetParam()};
 };
 
 }  // namespace cuspan

@@ -12,22 +12,22 @@ using testing::HasSubstr;
 
 // It would block all later ones for ever.
 TEST_P(RelayTest, AMessageThatFitsNoFrameIsNotSent) {
-  home_.relay.SendControl(1, RemoteLost{1, 0, std::string(kMaxFrameBytes, 'x')});
-  home_.relay.SendControl(1, RemoteClose{1, 0});
+  head_.relay.SendControl(1, RemoteLost{1, 0, std::string(kMaxFrameBytes, 'x')});
+  head_.relay.SendControl(1, RemoteClose{1, 0});
   Settle();
-  EXPECT_THAT(away_.controls, testing::ElementsAre(Op::kRemoteClose));
+  EXPECT_THAT(worker_.controls, testing::ElementsAre(Op::kRemoteClose));
 }
 
 TEST_P(RelayTest, SignsOfLifeGoAheadOfManyMessages) {
-  EXPECT_FALSE(home_.relay.congested());
+  EXPECT_FALSE(head_.relay.congested());
   for (std::uint32_t device = 0; device < 300; ++device)
-    home_.relay.SendControl(1, RemoteClose{1, device});
-  EXPECT_TRUE(home_.relay.congested()) << "sessions are to hold back";
-  home_.relay.SendControl(1, AgentAlive{});
+    head_.relay.SendControl(1, RemoteClose{1, device});
+  EXPECT_TRUE(head_.relay.congested()) << "sessions are to hold back";
+  head_.relay.SendControl(1, AgentAlive{});
   Settle();
-  EXPECT_FALSE(home_.relay.congested());
-  ASSERT_EQ(away_.controls.size(), 301U);
-  EXPECT_EQ(away_.controls.front(), Op::kAgentAlive);
+  EXPECT_FALSE(head_.relay.congested());
+  ASSERT_EQ(worker_.controls.size(), 301U);
+  EXPECT_EQ(worker_.controls.front(), Op::kAgentAlive);
 }
 
 TEST_P(RelayTest, FramesKeepOrderHeaderAndPayload) {
@@ -47,12 +47,12 @@ TEST_P(RelayTest, FramesKeepOrderHeaderAndPayload) {
   line->proxy->Reply<MemoryInfo>(42, {0, 1, 2});
   line->proxy->Post(EventReached{1, 2, 0, 3});
   Settle();
-  const std::optional<FrameHeader> reply = Take(*line->client);
+  const std::optional<FrameHeader> reply = Receive(*line->client);
   ASSERT_TRUE(reply);
   EXPECT_TRUE(reply->is_reply());
   EXPECT_EQ(reply->request, 42U);
-  EXPECT_EQ(Take(*line->client)->op, static_cast<std::uint16_t>(Op::kEventReached));
-  EXPECT_FALSE(Take(*line->client));
+  EXPECT_EQ(Receive(*line->client)->op, static_cast<std::uint16_t>(Op::kEventReached));
+  EXPECT_FALSE(Receive(*line->client));
 }
 
 TEST_P(RelayTest, ChunksArriveInTheOtherChannelsSlotsAndFreeTheirOwn) {
@@ -87,11 +87,11 @@ TEST_P(RelayTest, WithOneSlotItComesFreeWhenItsBytesHaveGoneAllTheWay) {
     ASSERT_TRUE(frame.ok() && frame->has_value());
     const std::uint32_t slot = ParseMessage<Chunk>(**frame)->slot;
     line->proxy->Pop();
-    EXPECT_FALSE(line->client->TryTakeSlot()) << "the bytes were sent, but nobody has read them";
+    EXPECT_FALSE(line->client->TryAcquireSlot()) << "the bytes were sent, but nobody has read them";
     line->proxy->ReleaseSlot(slot);
     Settle();
   }
-  EXPECT_TRUE(line->client->TryTakeSlot());
+  EXPECT_TRUE(line->client->TryAcquireSlot());
 }
 
 TEST_P(RelayTest, FramesOvertakeChunksButChunksNoFrames) {
@@ -101,12 +101,12 @@ TEST_P(RelayTest, FramesOvertakeChunksButChunksNoFrames) {
   PostChunk(*line->client, 0, 100, 1);
   line->client->Post(Memset{}, 2);
   Settle();
-  EXPECT_EQ(Take(*line->proxy)->request, 1U);
-  EXPECT_EQ(Take(*line->proxy)->request, 2U);
-  EXPECT_FALSE(Take(*line->proxy));
+  EXPECT_EQ(Receive(*line->proxy)->request, 1U);
+  EXPECT_EQ(Receive(*line->proxy)->request, 2U);
+  EXPECT_FALSE(Receive(*line->proxy));
   network_.hold_bulk = false;
   Settle();
-  EXPECT_EQ(Take(*line->proxy)->op, static_cast<std::uint16_t>(Op::kChunk));
+  EXPECT_EQ(Receive(*line->proxy)->op, static_cast<std::uint16_t>(Op::kChunk));
 }
 
 TEST_P(RelayTest, AChannelThatNobodyReadsHoldsUpNothingElse) {
@@ -126,11 +126,11 @@ TEST_P(RelayTest, AChannelThatNobodyReadsHoldsUpNothingElse) {
   for (std::uint32_t i = 0; i < 5000; ++i) {
     other->client->Post(Memset{}, i);
     Settle();
-    ASSERT_EQ(Take(*other->proxy)->request, i);
+    ASSERT_EQ(Receive(*other->proxy)->request, i);
   }
   // Once it is read, everything arrives.
   std::size_t read = 0;
-  while (Take(*stuck->proxy)) {
+  while (Receive(*stuck->proxy)) {
     ++read;
     stuck->proxy->Flush();
     Settle();
@@ -142,7 +142,7 @@ TEST_P(RelayTest, ChunksThatNobodyTakesHoldUpNoOthers) {
   auto stuck = NewLine(1, 0);
   auto other = NewLine(1, 1);
   std::size_t posted = 0;
-  while (const std::optional<std::uint32_t> slot = stuck->client->TryTakeSlot()) {
+  while (const std::optional<std::uint32_t> slot = stuck->client->TryAcquireSlot()) {
     stuck->client->Post(Chunk{1, posted++, 10, *slot});
     Settle();
   }
@@ -178,9 +178,9 @@ TEST_P(RelayTest, AWrongChunkBreaksItsRouteAlone) {
     auto line = NewLine(session, 0);
     line->client->Post(chunk);
     Settle();
-    ASSERT_EQ(home_.broken.size(), session);
-    EXPECT_EQ(home_.broken.back().first, line->key);
-    EXPECT_THAT(home_.broken.back().second, HasSubstr("staging slot"));
+    ASSERT_EQ(head_.broken.size(), session);
+    EXPECT_EQ(head_.broken.back().first, line->key);
+    EXPECT_THAT(head_.broken.back().second, HasSubstr("staging slot"));
     ++session;
   }
   auto twice = NewLine(session, 0);
@@ -188,11 +188,11 @@ TEST_P(RelayTest, AWrongChunkBreaksItsRouteAlone) {
   twice->client->Post(Chunk{1, 0, 10, 0});
   twice->client->Post(Chunk{1, 0, 10, 0});
   Settle();
-  EXPECT_EQ(home_.broken.size(), session);
+  EXPECT_EQ(head_.broken.size(), session);
   network_.hold_bulk = false;
   good->client->Post(Memset{}, 3);
   Settle();
-  EXPECT_EQ(Take(*good->proxy)->request, 3U);
+  EXPECT_EQ(Receive(*good->proxy)->request, 3U);
 }
 
 TEST_P(RelayTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
@@ -201,32 +201,32 @@ TEST_P(RelayTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
   for (int i = 0; i < 4; ++i) PostChunk(*line->client, 0, 100, 1);
   PostChunk(*NewLine(1, 1)->client, 0, 100, 1);
   Settle();
-  home_.relay.Close(line->key);
-  away_.relay.Close(line->key);
+  head_.relay.Close(line->key);
+  worker_.relay.Close(line->key);
   line.reset();
   // The same device is opened again and receives no old chunks in flight.
   auto again = NewLine(1, 0);
   network_.hold_bulk = false;
   Settle();
-  EXPECT_FALSE(Take(*again->proxy));
-  EXPECT_TRUE(home_.relay.quiet());
-  EXPECT_TRUE(away_.relay.quiet());
+  EXPECT_FALSE(Receive(*again->proxy));
+  EXPECT_TRUE(head_.relay.quiet());
+  EXPECT_TRUE(worker_.relay.quiet());
   PostChunk(*again->client, 5, 100, 2);
   Settle();
-  EXPECT_EQ(Take(*again->proxy)->op, static_cast<std::uint16_t>(Op::kChunk));
+  EXPECT_EQ(Receive(*again->proxy)->op, static_cast<std::uint16_t>(Op::kChunk));
 }
 
 TEST_P(RelayTest, AChunkForARouteThatIsGoneIsTakenAndDropped) {
   auto line = NewLine(1, 0);
-  away_.relay.Close(line->key);
+  worker_.relay.Close(line->key);
   PostChunk(*line->client, 0, 100, 1);
   line->client->Post(Memset{}, 1);
   Settle();
-  EXPECT_FALSE(away_.relay.quiet()) << "more may come, until the other end has closed it too";
-  home_.relay.Close(line->key);
+  EXPECT_FALSE(worker_.relay.quiet()) << "more may come, until the other end has closed it too";
+  head_.relay.Close(line->key);
   Settle();
-  EXPECT_TRUE(home_.relay.quiet());
-  EXPECT_TRUE(away_.relay.quiet());
+  EXPECT_TRUE(head_.relay.quiet());
+  EXPECT_TRUE(worker_.relay.quiet());
 }
 
 TEST_P(RelayTest, WaitsForATransportThatIsBusy) {
@@ -236,17 +236,17 @@ TEST_P(RelayTest, WaitsForATransportThatIsBusy) {
   FrameHeader header;
   header.op = static_cast<std::uint16_t>(Op::kDeviceSynchronize);
   for (; posted < 100'000 && line->client->TryPost(header, {}); ++posted) Settle();
-  home_.relay.SendControl(1, AgentShutdown{});
+  head_.relay.SendControl(1, AgentShutdown{});
   Settle();
   network_.hold_messages = false;
   std::size_t read = 0;
   do {
     Settle();
-    while (Take(*line->proxy)) ++read;
+    while (Receive(*line->proxy)) ++read;
     line->proxy->Flush();
-  } while (home_.relay.Progress() | away_.relay.Progress() | line->proxy->HasFrame());
+  } while (head_.relay.Progress() | worker_.relay.Progress() | line->proxy->HasFrame());
   EXPECT_EQ(read, posted);
-  EXPECT_THAT(away_.controls, testing::ElementsAre(Op::kAgentShutdown));
+  EXPECT_THAT(worker_.controls, testing::ElementsAre(Op::kAgentShutdown));
 }
 
 TEST_P(RelayTest, SurvivesAnyBytesFromAnotherAgent) {
@@ -265,8 +265,8 @@ TEST_P(RelayTest, SurvivesAnyBytesFromAnotherAgent) {
       std::memcpy(message.data() + sizeof key, &start, sizeof start);
     }
     network_.Inject(0, 1, message);
-    away_.relay.Progress();
-    while (Take(*line->proxy)) {
+    worker_.relay.Progress();
+    while (Receive(*line->proxy)) {
     }
   }
 }
@@ -280,30 +280,30 @@ TEST_P(RelayTest, NothingIsPostedForARouteThatBothHaveClosed) {
   Settle();
   PostChunk(*line->proxy, 0, 100, 1);
   network_.hold_bulk = true;
-  home_.relay.Progress();
-  away_.relay.Progress();
-  home_.relay.Close(line->key);
-  away_.relay.Close(line->key);
+  head_.relay.Progress();
+  worker_.relay.Progress();
+  head_.relay.Close(line->key);
+  worker_.relay.Close(line->key);
   network_.hold_bulk = false;
   Settle();
   EXPECT_EQ(network_.Posted(0), 0U);
   EXPECT_EQ(network_.Posted(1), 0U);
-  EXPECT_TRUE(home_.relay.quiet());
-  EXPECT_TRUE(away_.relay.quiet());
-  EXPECT_TRUE(home_.carrier.attached.empty());
-  EXPECT_TRUE(away_.carrier.attached.empty());
+  EXPECT_TRUE(head_.relay.quiet());
+  EXPECT_TRUE(worker_.relay.quiet());
+  EXPECT_TRUE(head_.carrier.attached.empty());
+  EXPECT_TRUE(worker_.carrier.attached.empty());
 }
 
 TEST_P(RelayTest, ARouteThatWasNeverOpenAtTheOtherEndEnds) {
   auto line = NewLine(1, 0);
   Bell bell = *Bell::Create();
   std::shared_ptr<Channel> channel;
-  const auto proxy = Line::Make(Small(), ChannelSide::kProxy, bell, away_, channel);
-  away_.relay.Open({1, 5}, 0, channel);
+  const auto proxy = Line::Make(Small(), ChannelSide::kProxy, bell, worker_, channel);
+  worker_.relay.Open({1, 5}, 0, channel);
   Settle();
-  away_.relay.Close({1, 5});
+  worker_.relay.Close({1, 5});
   Settle();
-  EXPECT_TRUE(away_.relay.quiet());
+  EXPECT_TRUE(worker_.relay.quiet());
   EXPECT_EQ(network_.Posted(1), 4U);
 }
 
@@ -328,7 +328,7 @@ TEST_P(RelayTest, ChunksOfBothDirectionsAndManyRoutesKeepTheirOrder) {
     for (Side& side : sides) {
       state = state * 1664525 + 1013904223;
       if ((state >> 16) % 3 != 0 && side.sent < kChunks) {
-        if (const auto slot = side.from->TryTakeSlot()) {
+        if (const auto slot = side.from->TryAcquireSlot()) {
           const std::uint32_t bytes = 1 + (state >> 8) % kStagingBytes;
           std::memset(side.from->OutgoingSlot(*slot), static_cast<int>(side.sent), bytes);
           side.from->Post(Chunk{7, side.sent++, bytes, *slot});
@@ -350,28 +350,28 @@ TEST_P(RelayTest, ChunksOfBothDirectionsAndManyRoutesKeepTheirOrder) {
       }
       more = more || side.received != kChunks;
     }
-    home_.relay.Progress();
-    away_.relay.Progress();
+    head_.relay.Progress();
+    worker_.relay.Progress();
   }
-  EXPECT_TRUE(home_.broken.empty());
-  EXPECT_TRUE(away_.broken.empty());
+  EXPECT_TRUE(head_.broken.empty());
+  EXPECT_TRUE(worker_.broken.empty());
 }
 
 TEST_P(RelayTest, LargerStagingBuffersThanTheOtherNodesAreRefused) {
   const RouteKey key{1, 0};
   Bell bell = *Bell::Create();
-  std::shared_ptr<Channel> at_home;
-  std::shared_ptr<Channel> at_away;
+  std::shared_ptr<Channel> at_head;
+  std::shared_ptr<Channel> at_worker;
   const auto client =
-      Line::Make({4096, 4, 2 * kStagingBytes}, ChannelSide::kClient, bell, home_, at_home);
-  const auto proxy = Line::Make(Small(), ChannelSide::kProxy, bell, away_, at_away);
-  away_.relay.Open(key, 0, at_away);
-  home_.relay.Open(key, 1, at_home);
+      Line::Make({4096, 4, 2 * kStagingBytes}, ChannelSide::kClient, bell, head_, at_head);
+  const auto proxy = Line::Make(Small(), ChannelSide::kProxy, bell, worker_, at_worker);
+  worker_.relay.Open(key, 0, at_worker);
+  head_.relay.Open(key, 1, at_head);
   Settle();
   PostChunk(*client, 0, kStagingBytes + 1, 1);
   Settle();
-  ASSERT_EQ(home_.broken.size(), 1U);
-  EXPECT_THAT(home_.broken.front().second, HasSubstr("CUSPAN_STAGING_BYTES"));
+  ASSERT_EQ(head_.broken.size(), 1U);
+  EXPECT_THAT(head_.broken.front().second, HasSubstr("CUSPAN_STAGING_BYTES"));
 }
 
 TEST_P(RelayTest, AnAgentThatIsGivenUpIsWrittenToAndReadNoMore) {
@@ -381,24 +381,24 @@ TEST_P(RelayTest, AnAgentThatIsGivenUpIsWrittenToAndReadNoMore) {
   network_.hold_messages = true;
   network_.hold_bulk = true;
   Settle();
-  const std::uint64_t heard = home_.relay.heard(1);
-  home_.relay.GiveUp(1);
-  EXPECT_TRUE(home_.relay.gave_up(1));
-  home_.relay.Close(line->key);
-  home_.relay.SendControl(1, RemoteClose{1, 0});
+  const std::uint64_t message_count = head_.relay.message_count(1);
+  head_.relay.GiveUp(1);
+  EXPECT_TRUE(head_.relay.gave_up(1));
+  head_.relay.Close(line->key);
+  head_.relay.SendControl(1, RemoteClose{1, 0});
   // Work waiting for the lost agent does not keep this one from ending.
-  EXPECT_TRUE(home_.relay.quiet());
+  EXPECT_TRUE(head_.relay.quiet());
   // The lost agent returns and sends messages.
   network_.hold_messages = false;
   network_.hold_bulk = false;
-  away_.relay.SendControl(0, RemoteLost{1, 0, "late"});
-  home_.controls.clear();
-  away_.controls.clear();
+  worker_.relay.SendControl(0, RemoteLost{1, 0, "late"});
+  head_.controls.clear();
+  worker_.controls.clear();
   Settle();
-  EXPECT_TRUE(home_.controls.empty());
-  EXPECT_TRUE(away_.controls.empty());
-  EXPECT_GT(home_.relay.heard(1), heard);
-  EXPECT_TRUE(home_.relay.quiet());
+  EXPECT_TRUE(head_.controls.empty());
+  EXPECT_TRUE(worker_.controls.empty());
+  EXPECT_GT(head_.relay.message_count(1), message_count);
+  EXPECT_TRUE(head_.relay.quiet());
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, RelayTest, testing::Values(1, 3),

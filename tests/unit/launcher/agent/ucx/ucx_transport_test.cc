@@ -47,31 +47,31 @@ class UcxAgents : public testing::Test {
       ASSERT_TRUE(joined.ok()) << joined.status().message();
       agents_.push_back(std::move(*joined));
     }
-    heard_.resize(agents);
+    messages_.resize(agents);
     finished_.resize(agents);
   }
 
-  // Polls all agents until done() is true. Arrivals are in heard_ and finished_.
+  // Polls all agents until done() is true. Arrivals are in messages_ and finished_.
   template <typename Done>
   void Until(Done&& done) {
     const net::Deadline limit = InTime();
     while (!done()) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing more comes";
-      for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) Look(rank);
+      for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) Poll(rank);
     }
   }
-  void Look(std::uint32_t rank) {
+  void Poll(std::uint32_t rank) {
     if (agents_[rank] == nullptr) return;
     while (const auto message = agents_[rank]->TryReceive())
-      heard_[rank].emplace_back(message->rank,
-                                std::vector(message->bytes.begin(), message->bytes.end()));
+      messages_[rank].emplace_back(message->rank,
+                                   std::vector(message->bytes.begin(), message->bytes.end()));
     agents_[rank]->FinishedBulk(finished_[rank]);
-    while (const auto lost = agents_[rank]->TakeLost()) lost_.emplace_back(rank, lost->rank);
+    while (const auto lost = agents_[rank]->ConsumeLost()) lost_.emplace_back(rank, lost->rank);
   }
 
-  using Heard = std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>;
+  using Received = std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>;
   std::vector<std::unique_ptr<Transport>> agents_;
-  std::vector<Heard> heard_;
+  std::vector<Received> messages_;
   std::vector<std::vector<std::uint64_t>> finished_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> lost_;  // Reporting agent, lost agent.
 };
@@ -100,11 +100,11 @@ TEST_P(UcxTransportTest, MessagesOfAllSizesKeepTheirOrder) {
   std::size_t sent = 0;
   Until([&] {
     while (sent < messages.size() && agents_[0]->TrySend(1, messages[sent])) ++sent;
-    return heard_[1].size() == messages.size();
+    return messages_[1].size() == messages.size();
   });
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    EXPECT_EQ(heard_[1][i].first, 0U);
-    EXPECT_TRUE(heard_[1][i].second == messages[i]) << i;
+    EXPECT_EQ(messages_[1][i].first, 0U);
+    EXPECT_TRUE(messages_[1][i].second == messages[i]) << i;
   }
 }
 
@@ -114,7 +114,7 @@ TEST_P(UcxTransportTest, OnlySoManyMessagesAreUnderWay) {
   std::size_t sent = 0;
   while (sent < 100'000 && agents_[0]->TrySend(1, message)) ++sent;
   EXPECT_LT(sent, 100'000U);
-  Until([&] { return heard_[1].size() == sent; });
+  Until([&] { return messages_[1].size() == sent; });
   EXPECT_TRUE(agents_[0]->TrySend(1, message));
 }
 
@@ -230,13 +230,13 @@ TEST_P(UcxTransportTest, WhoSleepsIsWoken) {
   // Creates the endpoints.
   ASSERT_TRUE(agents_[0]->TrySend(1, Bytes(10, 1)));
   ASSERT_TRUE(agents_[1]->TrySend(0, Bytes(10, 1)));
-  Until([&] { return heard_[0].size() == 1 && heard_[1].size() == 1; });
+  Until([&] { return messages_[0].size() == 1 && messages_[1].size() == 1; });
   for (std::size_t round = 2; round < 50; ++round) {
     Until([&] { return agents_[1]->Arm(); });
     ASSERT_TRUE(agents_[0]->TrySend(1, Bytes(10, 2)));
     pollfd waited{agents_[1]->wake_fd(), POLLIN, 0};
-    while (::poll(&waited, 1, 0) == 0) Look(0);
-    Until([&] { return heard_[1].size() == round; });
+    while (::poll(&waited, 1, 0) == 0) Poll(0);
+    Until([&] { return messages_[1].size() == round; });
   }
 }
 
@@ -260,7 +260,7 @@ TEST_F(UcxAgentsApart, TheSecretIsNotSaid) {
 TEST_F(UcxAgentsApart, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
   Start(3);
   ASSERT_TRUE(agents_[1]->TrySend(2, Bytes(10, 1)));
-  Until([&] { return heard_[2].size() == 1; });
+  Until([&] { return messages_[2].size() == 1; });
   std::vector<std::byte> received(100'000);
   agents_[1]->StartBulkReceive(2, 1, received, 5);
   EXPECT_TRUE(agents_[1]->ExpectBulk(5));
@@ -277,7 +277,7 @@ TEST_F(UcxAgentsApart, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
   Until([&] { return finished_[0].size() == 1 && finished_[1].size() == 1; });
   // The others still work.
   ASSERT_TRUE(agents_[1]->TrySend(0, Bytes(10, 1)));
-  Until([&] { return heard_[0].size() == 1; });
+  Until([&] { return messages_[0].size() == 1; });
   EXPECT_EQ(lost_.size(), 2U);
 }
 
@@ -303,12 +303,12 @@ TEST_P(UcxTransportTest, AllEndTogether) {
   Start(3);
   ASSERT_TRUE(agents_[1]->TrySend(2, Bytes(10, 1)));
   ASSERT_TRUE(agents_[2]->TrySend(0, Bytes(10, 1)));
-  Until([&] { return heard_[2].size() == 1 && heard_[0].size() == 1; });
+  Until([&] { return messages_[2].size() == 1 && messages_[0].size() == 1; });
   std::vector<std::thread> threads;
   for (std::unique_ptr<Transport>& agent : agents_)
     threads.emplace_back([&agent] {
       agent->Shutdown();
-      EXPECT_FALSE(agent->TakeLost());
+      EXPECT_FALSE(agent->ConsumeLost());
       agent.reset();
     });
   for (std::thread& thread : threads) thread.join();

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 std::vector<ptx::Token> Tokens(std::string_view text) {
   std::vector<ptx::Token> tokens;
-  for (ptx::Lexer lexer(text); !lexer.AtEnd();) tokens.push_back(lexer.Take());
+  for (ptx::Lexer lexer(text); !lexer.AtEnd();) tokens.push_back(lexer.Consume());
   return tokens;
 }
 

@@ -237,7 +237,7 @@ TEST_F(GraphFaultTest, TheProcessEndsWhileALoopRunsForEver) {
         }
         // Other streams make progress meanwhile.
         EXPECT_CUDA(Launch(GraphKernel("Append"), 1, 1, 0, nullptr, At(kLog), 1));
-        EXPECT_EQ(TakeLog(), std::vector<int>{1});
+        EXPECT_EQ(ConsumeLog(), std::vector<int>{1});
         std::exit(testing::Test::HasFailure() ? 1 : 0);
       },
       testing::ExitedWithCode(0), "");

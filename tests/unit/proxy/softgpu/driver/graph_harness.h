@@ -44,7 +44,7 @@ class GraphTest : public DriverTest {
     EXPECT_CUDA(cuStreamSynchronize(nullptr));
   }
   // Entries written by Append since the last call.
-  std::vector<int> TakeLog() const {
+  std::vector<int> ConsumeLog() const {
     const std::vector<int> words = memory_->Read<int>(kInts);
     Put(kLog, 0);
     return {words.begin() + kLog + 1, words.begin() + kLog + 1 + words[kLog]};

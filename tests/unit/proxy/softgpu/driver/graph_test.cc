@@ -22,7 +22,7 @@ TEST_F(GraphTest, IfChoosesBetweenItsBodies) {
     AddAppend(bodies[1], {}, 2);
     AddAppend(graph, {node}, 3);
     EXPECT_CUDA(Run(graph));
-    EXPECT_EQ(TakeLog(), (std::vector<int>{value != 0 ? 1 : 2, 3})) << value;
+    EXPECT_EQ(ConsumeLog(), (std::vector<int>{value != 0 ? 1 : 2, 3})) << value;
     EXPECT_CUDA(cuGraphDestroy(graph));
   }
 }
@@ -34,7 +34,7 @@ TEST_F(GraphTest, IfWithoutElseDoesNothingWhenFalse) {
   AddAppend(bodies[0], {}, 1);
   AddAppend(graph_, {node}, 2);
   EXPECT_CUDA(Run(graph_));
-  EXPECT_EQ(TakeLog(), std::vector<int>{2});
+  EXPECT_EQ(ConsumeLog(), std::vector<int>{2});
 }
 
 TEST_F(GraphTest, WhileRunsUntilItsConditionIsZero) {
@@ -52,7 +52,7 @@ TEST_F(GraphTest, WhileIsNotEnteredWhenItsConditionIsZero) {
   AddAppend(body[0], {}, 1);
   AddAppend(graph_, {node}, 2);
   EXPECT_CUDA(Run(graph_));
-  EXPECT_EQ(TakeLog(), std::vector<int>{2});
+  EXPECT_EQ(ConsumeLog(), std::vector<int>{2});
 }
 
 TEST_F(GraphTest, SwitchRunsTheBodyOfThatNumber) {
@@ -65,7 +65,7 @@ TEST_F(GraphTest, SwitchRunsTheBodyOfThatNumber) {
     for (int i = 0; i < 3; ++i) AddAppend(bodies[i], {}, i);
     AddAppend(graph, {node}, 9);
     EXPECT_CUDA(Run(graph));
-    EXPECT_EQ(TakeLog(),
+    EXPECT_EQ(ConsumeLog(),
               value < 3 ? (std::vector<int>{static_cast<int>(value), 9}) : std::vector<int>{9});
     EXPECT_CUDA(cuGraphDestroy(graph));
   }
@@ -115,7 +115,7 @@ TEST_F(GraphTest, AConditionWithoutDefaultIsWhatAKernelSets) {
     AddConditional(graph, {set}, condition, CU_GRAPH_COND_TYPE_IF, 1, &body);
     AddAppend(body[0], {}, 1);
     EXPECT_CUDA(Run(graph));
-    EXPECT_EQ(TakeLog().size(), value);
+    EXPECT_EQ(ConsumeLog().size(), value);
     EXPECT_CUDA(cuGraphDestroy(graph));
   }
 }
@@ -138,7 +138,7 @@ TEST_F(GraphTest, AnyThreadOfAKernelMaySetACondition) {
     AddConditional(graph, {set}, condition, CU_GRAPH_COND_TYPE_SWITCH, value + 1, &bodies);
     for (unsigned i = 0; i <= value; ++i) AddAppend(bodies[i], {}, static_cast<int>(i));
     EXPECT_CUDA(Run(graph));
-    EXPECT_EQ(TakeLog(), std::vector<int>{static_cast<int>(value)}) << kernel << threads;
+    EXPECT_EQ(ConsumeLog(), std::vector<int>{static_cast<int>(value)}) << kernel << threads;
     EXPECT_CUDA(cuGraphDestroy(graph));
   }
 }
@@ -156,7 +156,7 @@ TEST_F(GraphTest, KernelsThatRunThreadByThreadSetConditions) {
         AddAppend(body[0], {}, 1);
         AddLoop(graph_, {node}, 0, 1);
         EXPECT_CUDA(Run(graph_));
-        EXPECT_EQ(TakeLog(), std::vector<int>{1});
+        EXPECT_EQ(ConsumeLog(), std::vector<int>{1});
         EXPECT_EQ(Value(1), 5);
         std::_Exit(testing::Test::HasFailure() ? 1 : 0);
       },
@@ -177,7 +177,7 @@ TEST_F(GraphTest, ALaunchIsInItsStreamsOrder) {
   EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
   gate.Open();
   ASSERT_CUDA(cuStreamSynchronize(stream));
-  EXPECT_EQ(TakeLog(), (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(ConsumeLog(), (std::vector<int>{1, 2, 3}));
   EXPECT_EQ(Value(1), 100);
   EXPECT_CUDA(cuGraphExecDestroy(exec));
 }
@@ -219,13 +219,13 @@ TEST_F(GraphTest, AnExecutableGraphIsASnapshot) {
   CUgraphExec exec = Instantiate(graph_);
   AddAppend(graph_, {first}, 2);
   ASSERT_CUDA(cuGraphLaunch(exec, nullptr));
-  EXPECT_EQ(TakeLog(), std::vector<int>{1});
+  EXPECT_EQ(ConsumeLog(), std::vector<int>{1});
   EXPECT_CUDA(cuGraphExecDestroy(exec));
   // Destroying a node removes its edges.
   EXPECT_CUDA(cuGraphDestroyNode(first));
   EXPECT_EQ(cuGraphDestroyNode(first), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CUDA(Run(graph_));
-  EXPECT_EQ(TakeLog(), std::vector<int>{2});
+  EXPECT_EQ(ConsumeLog(), std::vector<int>{2});
 }
 
 TEST_F(GraphTest, NodesRunAfterThoseTheyDependOn) {
@@ -237,7 +237,7 @@ TEST_F(GraphTest, NodesRunAfterThoseTheyDependOn) {
   const auto join = Add(graph_, &empty, {left, right});
   AddAppend(graph_, {join}, 4);
   EXPECT_CUDA(Run(graph_));
-  const std::vector<int> log = TakeLog();
+  const std::vector<int> log = ConsumeLog();
   ASSERT_EQ(log.size(), 4U);
   EXPECT_EQ(log.front(), 1);
   EXPECT_EQ(log.back(), 4);

@@ -160,7 +160,7 @@ TEST_F(MemoryBatchTest, GraphsHaveThemAsNodes) {
   ASSERT_CUDA(Batch(other, {Write(At(0), 1)}));
   ASSERT_CUDA(cuStreamSynchronize(stream));
   EXPECT_EQ(Value(1), 2);
-  EXPECT_EQ(TakeLog(), std::vector<int>{3});
+  EXPECT_EQ(ConsumeLog(), std::vector<int>{3});
   EXPECT_CUDA(cuGraphExecDestroy(exec));
 
   // Bodies can not contain these nodes.
@@ -187,7 +187,7 @@ TEST_F(MemoryBatchTest, AWaitOfAGraphHoldsUpNothingThatDoesNotDependOnIt) {
     TestStream writing;
     ASSERT_CUDA(Batch(writing, {Wait(At(4), 7, CU_STREAM_WAIT_VALUE_EQ), Write(At(1), 1)}));
     ASSERT_CUDA(cuStreamSynchronize(stream));
-    std::vector<int> log = TakeLog();
+    std::vector<int> log = ConsumeLog();
     std::sort(log.begin(), log.end());
     EXPECT_EQ(log, (std::vector<int>{4, 5}));
     memory_->Write(std::vector<int>(kInts));

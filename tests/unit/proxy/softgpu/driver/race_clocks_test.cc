@@ -62,7 +62,7 @@ TEST_F(RaceClocksTest, WhoHasLeftIsKnownWhereOthersMeetForAll) {
 
 TEST_F(RaceClocksTest, WhoOnlyArrivesTellsWhatItDidUntilThen) {
   const Access before = Now(1);
-  clocks_.TellAll(1, kPlace);
+  clocks_.ReleaseAll(1, kPlace);
   const Access after = Now(1);
   clocks_.Meet(Threads({2}), {}, kPlace);
   EXPECT_TRUE(Knows(2, before));
@@ -77,36 +77,36 @@ TEST_F(RaceClocksTest, AnAtomicTellsWhatCameBeforeTheFence) {
   const Access fenced = Now(1);
   clocks_.Fence(1);
   const Access not_fenced = Now(1);
-  clocks_.TellFenced(1, kPlace);
-  clocks_.Learn(2, kOtherPlace);
+  clocks_.ReleaseFenced(1, kPlace);
+  clocks_.Acquire(2, kOtherPlace);
   EXPECT_FALSE(Knows(2, fenced)) << "of another place";
-  clocks_.Learn(2, kPlace);
+  clocks_.Acquire(2, kPlace);
   EXPECT_TRUE(Knows(2, fenced));
   EXPECT_FALSE(Knows(2, not_fenced));
 }
 
 TEST_F(RaceClocksTest, WithoutAFenceAnAtomicTellsNothing) {
   const Access before = Now(1);
-  clocks_.TellFenced(1, kPlace);
-  clocks_.Learn(2, kPlace);
+  clocks_.ReleaseFenced(1, kPlace);
+  clocks_.Acquire(2, kPlace);
   EXPECT_FALSE(Knows(2, before));
 }
 
 TEST_F(RaceClocksTest, APlaceKeepsWhatAllHaveTold) {
   const Access first = Now(1), second = Now(2);
-  clocks_.TellAll(1, kPlace);
-  clocks_.TellAll(2, kPlace);
-  clocks_.Learn(3, kPlace);
+  clocks_.ReleaseAll(1, kPlace);
+  clocks_.ReleaseAll(2, kPlace);
+  clocks_.Acquire(3, kPlace);
   EXPECT_TRUE(Knows(3, first));
   EXPECT_TRUE(Knows(3, second));
 }
 
 TEST_F(RaceClocksTest, AnotherBlockBeginsAnew) {
   const Access first = Now(1);
-  clocks_.TellAll(1, kPlace);
+  clocks_.ReleaseAll(1, kPlace);
   clocks_.Leave(1);
   clocks_.Begin(70);
-  clocks_.Learn(2, kPlace);
+  clocks_.Acquire(2, kPlace);
   EXPECT_FALSE(Knows(2, first));
   EXPECT_TRUE(clocks_.left().empty());
 }
