@@ -1,5 +1,5 @@
 // Client side of the protocol with an agent, for tests standing in for a program. Any failure or
-// unexpected reply ends the process with status 1 and a line on standard error.
+// unexpected reply is thrown.
 #pragma once
 
 #include <sys/socket.h>
@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,21 @@ namespace cuspan {
 
 inline constexpr std::chrono::milliseconds kLimit{60'000};
 
-[[noreturn]] inline void Fail(const std::string& what) {
-  std::fprintf(stderr, "%s\n", what.c_str());
-  std::exit(1);
+struct RawClientFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+[[noreturn]] inline void Fail(const std::string& what) { throw RawClientFailure(what); }
+
+// Calls `run` and returns its exit status. A failure is a line on standard error and status 1.
+template <typename Run>
+int ProgramStatus(Run&& run) {
+  try {
+    return run();
+  } catch (const RawClientFailure& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    return 1;
+  }
 }
 
 template <typename T>
@@ -51,14 +64,17 @@ struct RawDevice {
 
 class RawClient {
  public:
-  RawClient()
+  // A process of the run in this process's environment.
+  RawClient() : RawClient(std::getenv("CUSPAN_SOCKET"), Secret()) {}
+  RawClient(const std::string& address, const Key128& secret)
       : bell_(Must(Bell::Create(), "bell")),
-        socket_(Must(ControlSocket::Connect(std::getenv("CUSPAN_SOCKET")), "connecting")) {}
+        socket_(Must(ControlSocket::Connect(address), "connecting")),
+        secret_(secret) {}
 
   Welcome Introduce() {
     const int fds[] = {bell_.fd()};
     Check(socket_
-              .Send(ClientHello{Secret(), kOpTableHash, static_cast<std::uint32_t>(::getpid()),
+              .Send(ClientHello{secret_, kOpTableHash, static_cast<std::uint32_t>(::getpid()),
                                 "fake"},
                     fds)
               .ok(),
@@ -119,6 +135,7 @@ class RawClient {
  private:
   Bell bell_;
   ControlSocket socket_;
+  const Key128 secret_;
   std::uint32_t request_ = 0;
 };
 

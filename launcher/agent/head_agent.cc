@@ -39,8 +39,7 @@ HeadAgent::HeadAgent(const AgentOptions& options, const RunKey& key, Transport* 
           {[this](const MetricsPart& part) CUSPAN_REQUIRES(agent_thread) { AnswerLauncher(part); },
            [this](const MetricsEnd& end) CUSPAN_REQUIRES(agent_thread) { AnswerLauncher(end); }}),
       inventory_(inventory) {
-  node_->SetControl([this](std::uint32_t rank, const Frame& frame)
-                        CUSPAN_REQUIRES(agent_thread) { return ReceiveControl(rank, frame); });
+  Register();
 }
 
 Result<std::unique_ptr<HeadAgent>> HeadAgent::Create(const AgentOptions& options,
@@ -59,7 +58,7 @@ Result<std::unique_ptr<HeadAgent>> HeadAgent::Create(const AgentOptions& options
 
 Status HeadAgent::JoinLauncher() {
   CUSPAN_ASSIGN_OR_RETURN(ControlSocket launcher, ControlSocket::Connect(key_.LauncherAddress()));
-  CUSPAN_RETURN_IF_ERROR(launcher.Send(HomeJoin{key_.secret}));
+  CUSPAN_RETURN_IF_ERROR(launcher.Send(HeadJoin{key_.secret}));
   CUSPAN_ASSIGN_OR_RETURN(LauncherHello hello, launcher.Expect<LauncherHello>(kHandshakeLimit));
   if (!SameSecret(hello.secret, key_.secret))
     return Status::Refused("the launcher does not know this run's secret");
@@ -91,7 +90,7 @@ Status HeadAgent::FindDevices() {
 Result<RunReady> HeadAgent::Prepare() {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AgentInventory> inventories, GatherInventories());
   CUSPAN_ASSIGN_OR_RETURN(allocation_, RunAllocation::Create(*node_, options_.request,
-                                                             node_->context().run, inventories));
+                                                             node_->context().run.id, inventories));
   if (options_.request.look) return Query();
   const auto keep_on = [this] { return !run_ended_; };
   CUSPAN_ASSIGN_OR_RETURN(
@@ -103,10 +102,11 @@ Result<RunReady> HeadAgent::Prepare() {
   if (const std::uint64_t cap = options_.request.share.memory; cap != 0)
     for (DeviceDescription& device : devices)
       device.memory_bytes = std::min(device.memory_bytes, cap);
-  node_->context().devices = std::move(devices);
-  node_->context().windows = std::move(windows);
+  node_->context().run.devices = std::move(devices);
+  node_->context().run.windows = std::move(windows);
   if (agents_met_) SendPlan();
-  RunReady ready{node_->context().devices, allocation_->notes(), {}, {}, std::string(relay_name())};
+  RunReady ready{
+      node_->context().run.devices, allocation_->notes(), {}, {}, std::string(relay_name())};
   const Status room =
       CheckDescriptorsFor(kSessionDescriptors + ready.devices.size() * kDeviceDescriptors);
   if (!room.ok())
@@ -148,8 +148,8 @@ Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
     own.address = key_.Address();
     own.same_node = options_.same_node == SameNode::kAuto;
     own.trace = !options_.trace.empty();
-    own.run = node_->context().run;
-    own.terms = node_->context().share;
+    own.run = node_->context().run.id;
+    own.terms = node_->context().run.share;
     CUSPAN_ASSIGN_OR_RETURN(inventories, MeetAgents(*transport_, agents, own));
     agents_met_ = true;
     for (const AgentInventory& met : inventories)
@@ -177,14 +177,14 @@ Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
 
 void HeadAgent::SendPlan() {
   const NodeContext& context = node_->context();
-  for (std::size_t first = 0; first < context.devices.size(); first += kDevicesAMessage) {
-    const std::size_t end = std::min(first + kDevicesAMessage, context.devices.size());
+  for (std::size_t first = 0; first < context.run.devices.size(); first += kDevicesAMessage) {
+    const std::size_t end = std::min(first + kDevicesAMessage, context.run.devices.size());
     const auto piece = [&](const auto& all) {
       return std::vector(all.begin() + static_cast<std::ptrdiff_t>(first),
                          all.begin() + static_cast<std::ptrdiff_t>(end));
     };
-    SendToOthers(
-        RunPlan{piece(context.devices), piece(context.windows), end == context.devices.size()});
+    SendToOthers(RunPlan{piece(context.run.devices), piece(context.run.windows),
+                         end == context.run.devices.size()});
   }
 }
 
@@ -233,7 +233,7 @@ void HeadAgent::AnswerLauncher(const T& message) {
 }
 
 bool HeadAgent::HandleQuestion(const Frame& frame) {
-  if (options_.request.look && frame.op() == Op::kLookAgain) {
+  if (options_.request.look && frame.op() == Op::kQueryAgain) {
     query_wanted_ = true;
     return true;
   }
@@ -270,34 +270,25 @@ void HeadAgent::KeepReports(std::vector<DeviceReport>&& reports) {
   for (DeviceReport& report : reports) reports_.Add(std::move(report));
 }
 
-bool HeadAgent::ReceiveControl(std::uint32_t rank, const Frame& frame) {
-  const auto wrong = [rank](const Status& status) {
-    LogError("agent {}: {}", rank, status.message());
-    return true;
-  };
-  if (allocation_ && allocation_->ReceiveControl(rank, frame)) return true;
-  if (frame.op() == Op::kSessionReports) {
-    Result<SessionReports> message = ParseMessage<SessionReports>(frame);
-    if (!message.ok()) return wrong(message.status());
-    KeepReports(std::move(message->reports));
-  } else if (frame.op() == Op::kTraceClock) {
-    const Result<TraceClock> answer = ParseMessage<TraceClock>(frame);
-    if (!answer.ok()) return wrong(answer.status());
-    ReceiveClock(rank, *answer);
-  } else if (frame.op() == Op::kTracePart) {
-    const Result<TracePart> part = ParseMessage<TracePart>(frame);
-    if (!part.ok()) return wrong(part.status());
-    if (node_->trace() != nullptr && part->rank == rank) node_->trace()->Collect(*part);
-  } else if (frame.op() == Op::kMetricsPart) {
-    Result<MetricsPart> part = ParseMessage<MetricsPart>(frame);
-    if (!part.ok()) return wrong(part.status());
-    metrics_.ReceivePart(rank, std::move(*part));
-  } else if (frame.op() == Op::kAgentShutdown) {
-    agents_left_.erase(rank);
-  } else {
-    return false;
-  }
-  return true;
+void HeadAgent::Register() {
+  constexpr auto kFrom = ControlTable::From::kWorkers;
+  ControlTable& control = node_->control();
+  control.Handle<SessionReports>(
+      kFrom, [this](std::uint32_t, SessionReports& message)
+                 CUSPAN_REQUIRES(agent_thread) { KeepReports(std::move(message.reports)); });
+  control.Handle<TraceClock>(kFrom,
+                             [this](std::uint32_t rank, const TraceClock& answer)
+                                 CUSPAN_REQUIRES(agent_thread) { ReceiveClock(rank, answer); });
+  control.Handle<TracePart>(
+      kFrom, [this](std::uint32_t rank, const TracePart& part) CUSPAN_REQUIRES(agent_thread) {
+        if (node_->trace() != nullptr && part.rank == rank) node_->trace()->Collect(part);
+      });
+  control.Handle<MetricsPart>(
+      kFrom, [this](std::uint32_t rank, MetricsPart& part)
+                 CUSPAN_REQUIRES(agent_thread) { metrics_.ReceivePart(rank, std::move(part)); });
+  control.Handle<AgentShutdown>(kFrom,
+                                [this](std::uint32_t rank, const AgentShutdown&)
+                                    CUSPAN_REQUIRES(agent_thread) { agents_left_.erase(rank); });
 }
 
 void HeadAgent::AskClocks() {

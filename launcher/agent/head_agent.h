@@ -45,7 +45,8 @@ class HeadAgent {
 
  private:
   HeadAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
-            std::unique_ptr<AgentNode> node, InventoryQuery& inventory);
+            std::unique_ptr<AgentNode> node, InventoryQuery& inventory)
+      CUSPAN_REQUIRES(agent_thread);
   Result<RunReady> Prepare() CUSPAN_REQUIRES(agent_thread);
   // Lists all GPUs and their holders, for an agent with --look.
   Result<RunReady> Query() CUSPAN_REQUIRES(agent_thread);
@@ -62,7 +63,7 @@ class HeadAgent {
   void AnswerLauncher(const T& message) CUSPAN_REQUIRES(agent_thread);
   // Answers a repeated query of the launcher.
   void AnswerQuery() CUSPAN_REQUIRES(agent_thread);
-  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  void Register() CUSPAN_REQUIRES(agent_thread);
   // Asks the other agents for their time until each has answered kClockQuestions times.
   void AskClocks() CUSPAN_REQUIRES(agent_thread);
   void EndTrace() CUSPAN_REQUIRES(agent_thread);

@@ -32,7 +32,8 @@ RunAllocation::RunAllocation(AgentNode& node, const GpuRequest& request, LeaseTi
     : node_(node),
       request_(request),
       pool_(std::move(pool)),
-      leases_(pool_, node.leases(), node.relay(), std::move(ticket), request.share) {}
+      leases_(pool_, node.leases(), node.relay(), node.control(), std::move(ticket),
+              request.share) {}
 
 Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
     AgentNode& node, const GpuRequest& request, const std::string& run,

@@ -32,16 +32,13 @@ class RunAllocation {
   // repeatedly.
   Result<RunReady> Query(const std::function<bool()>& keep_on) CUSPAN_REQUIRES(agent_thread);
 
-  // Handles another agent's message; false if it does not concern leases.
-  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread) {
-    return leases_.ReceiveControl(rank, frame);
-  }
   const std::vector<std::string>& notes() const CUSPAN_REQUIRES(agent_thread) {
     return pool_.notes;
   }
 
  private:
-  RunAllocation(AgentNode& node, const GpuRequest& request, LeaseTicket ticket, RunPool pool);
+  RunAllocation(AgentNode& node, const GpuRequest& request, LeaseTicket ticket, RunPool pool)
+      CUSPAN_REQUIRES(agent_thread);
   // The first host with its lock-keeping agent lost; empty: none.
   std::string LostHost() const CUSPAN_REQUIRES(agent_thread);
 

@@ -16,8 +16,7 @@ namespace cuspan {
 WorkerAgent::WorkerAgent(const AgentOptions& options, Transport& transport,
                          std::unique_ptr<AgentNode> node)
     : options_(options), transport_(transport), node_(std::move(node)) {
-  node_->SetControl([this](std::uint32_t rank, const Frame& frame)
-                        CUSPAN_REQUIRES(agent_thread) { return ReceiveControl(rank, frame); });
+  Register();
   node_->leases().SetAnswers({[this](const LeaseView& view) CUSPAN_REQUIRES(agent_thread) {
                                 node_->relay()->SendControl(0, view);
                               },
@@ -105,43 +104,31 @@ void WorkerAgent::SendReports() {
     node_->relay()->SendControl(0, SessionReports{std::move(piece)});
 }
 
-bool WorkerAgent::ReceiveControl(std::uint32_t rank, const Frame& frame) {
-  if (rank != 0) return false;
-  if (frame.op() == Op::kRunPlan) {
-    Result<RunPlan> plan = ParseMessage<RunPlan>(frame);
-    if (plan.ok())
-      ReceivePlan(std::move(*plan));
-    else
-      LogError("invalid message from the head agent: {}", plan.status().message());
-  } else if (frame.op() == Op::kTraceClock) {
-    const Result<TraceClock> question = ParseMessage<TraceClock>(frame);
-    if (question.ok())
-      node_->relay()->SendControl(0, TraceClock{question->asked, TraceNow()});
-    else
-      LogError("invalid message from the head agent: {}", question.status().message());
-  } else if (frame.op() == Op::kMetricsAsk) {
-    const Result<MetricsAsk> ask = ParseMessage<MetricsAsk>(frame);
-    if (!ask.ok()) {
-      LogError("invalid message from the head agent: {}", ask.status().message());
-      return true;
-    }
-    for (const MetricsPart& part : MeasureAgent(*node_, ask->number))
-      node_->relay()->SendControl(0, part);
-  } else if (frame.op() == Op::kAgentShutdown) {
-    ++ends_;
-  } else {
-    return false;
-  }
-  return true;
+void WorkerAgent::Register() {
+  using From = ControlTable::From;
+  ControlTable& control = node_->control();
+  control.Handle<RunPlan>(From::kHead, [this](std::uint32_t, RunPlan& plan) CUSPAN_REQUIRES(
+                                           agent_thread) { ReceivePlan(std::move(plan)); });
+  control.Handle<TraceClock>(
+      From::kHead, [this](std::uint32_t, const TraceClock& question) CUSPAN_REQUIRES(agent_thread) {
+        node_->relay()->SendControl(0, TraceClock{question.asked, TraceNow()});
+      });
+  control.Handle<MetricsAsk>(
+      From::kHead, [this](std::uint32_t, const MetricsAsk& ask) CUSPAN_REQUIRES(agent_thread) {
+        for (const MetricsPart& part : MeasureAgent(*node_, ask.number))
+          node_->relay()->SendControl(0, part);
+      });
+  control.Handle<AgentShutdown>(From::kHead, [this](std::uint32_t, const AgentShutdown&)
+                                                 CUSPAN_REQUIRES(agent_thread) { ++ends_; });
 }
 
 void WorkerAgent::ReceivePlan(RunPlan plan) {
   NodeContext& context = node_->context();
-  std::move(plan.devices.begin(), plan.devices.end(), std::back_inserter(context.devices));
-  std::move(plan.windows.begin(), plan.windows.end(), std::back_inserter(context.windows));
-  if (context.devices.size() != context.windows.size())
+  std::move(plan.devices.begin(), plan.devices.end(), std::back_inserter(context.run.devices));
+  std::move(plan.windows.begin(), plan.windows.end(), std::back_inserter(context.run.windows));
+  if (context.run.devices.size() != context.run.windows.size())
     return LogError("invalid message from the head agent: {} devices with {} address windows",
-                    context.devices.size(), context.windows.size());
+                    context.run.devices.size(), context.run.windows.size());
   if (!plan.last) return;
   if (const Status serves = node_->clients().Serve(); !serves.ok())
     LogError("programs on this host cannot use the run's devices: {}", serves.message());

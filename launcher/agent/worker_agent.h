@@ -28,8 +28,9 @@ class WorkerAgent {
   void Leave() CUSPAN_REQUIRES(agent_thread);
 
  private:
-  WorkerAgent(const AgentOptions& options, Transport& transport, std::unique_ptr<AgentNode> node);
-  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  WorkerAgent(const AgentOptions& options, Transport& transport, std::unique_ptr<AgentNode> node)
+      CUSPAN_REQUIRES(agent_thread);
+  void Register() CUSPAN_REQUIRES(agent_thread);
   void ReceivePlan(RunPlan plan) CUSPAN_REQUIRES(agent_thread);
   // Called if the head agent is unreachable: ends this process and everything it serves.
   [[noreturn]] void EndAlone(const std::string& reason) CUSPAN_REQUIRES(agent_thread);

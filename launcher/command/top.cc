@@ -32,7 +32,7 @@ Status DrawAgainAndAgain(const TopOptions& options, const InheritedSignals& sign
   CUSPAN_ASSIGN_OR_RETURN(RunReady found, agents->WaitReady());
   for (;;) {
     CUSPAN_RETURN_IF_ERROR(Draw(found));
-    CUSPAN_ASSIGN_OR_RETURN(found, agents->LookAgain(options.every));
+    CUSPAN_ASSIGN_OR_RETURN(found, agents->QueryAgain(options.every));
   }
 }
 

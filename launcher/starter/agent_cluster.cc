@@ -241,7 +241,7 @@ void AgentCluster::HandleSignal(EndingSignals& signals) {
   EndLike(number);
 }
 
-Result<RunReady> AgentCluster::LookAgain(milliseconds pause) { return Query(-1, pause); }
+Result<RunReady> AgentCluster::QueryAgain(milliseconds pause) { return Query(-1, pause); }
 
 Result<RunReady> AgentCluster::QueryWhenReadable(int fd) { return Query(fd, milliseconds(-1)); }
 
@@ -263,7 +263,7 @@ Result<RunReady> AgentCluster::Query(int fd, milliseconds pause) {
       if (asked)
         return Status::Unavailable("the head agent did not answer within {} s",
                                    kQueryLimit.count() / 1000);
-      if (!head_->Send(cuspan::LookAgain{}).ok()) return Status::Unavailable("{}", ExplainEnd());
+      if (!head_->Send(cuspan::QueryAgain{}).ok()) return Status::Unavailable("{}", ExplainEnd());
       asked = timed = true;
       wanted = false;
       deadline = std::chrono::steady_clock::now() + kQueryLimit;
@@ -286,7 +286,7 @@ Result<RunReady> AgentCluster::Query(int fd, milliseconds pause) {
 Status AgentCluster::Admit() {
   std::optional<Reception::Arrival> arrival = reception_.Next();
   if (!arrival) return Status::Ok();
-  const Result<HomeJoin> join = ParseMessage<HomeJoin>(arrival->first.frame);
+  const Result<HeadJoin> join = ParseMessage<HeadJoin>(arrival->first.frame);
   if (!join.ok() || !SameSecret(join->secret, key_.secret)) {
     LogWarn("another process tried to connect as the head agent of this run");
     Reception::Refuse(std::move(*arrival), "not the head agent of this run");

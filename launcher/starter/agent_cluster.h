@@ -38,7 +38,7 @@ class AgentCluster {
   Result<RunReady> WaitReady();
   // After WaitReady, for agents that only list GPUs: sleeps for `pause`, then queries them again.
   // Signals as in WaitReady, also between two calls.
-  Result<RunReady> LookAgain(std::chrono::milliseconds pause);
+  Result<RunReady> QueryAgain(std::chrono::milliseconds pause);
   // The same once `fd` is readable.
   Result<RunReady> QueryWhenReadable(int fd);
   // Called before a signal ends this process in one of these functions.

@@ -19,7 +19,7 @@ SCALARS = {
 UNSIGNED = ("u8", "u16", "u32", "u64")
 # Element types of fixed-size arrays: types of fixed length.
 FIXED = (*UNSIGNED, "i32", "f32")
-CLASSES = ("control", "posted", "call", "push", "chunk")
+CLASSES = ("control", "agents", "posted", "call", "push", "chunk")
 # Classes sent by a client to a proxy; the proxy has a handler for each op.
 HANDLED = ("posted", "call", "chunk")
 

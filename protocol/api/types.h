@@ -12,7 +12,7 @@
 namespace cuspan {
 
 // Class of an op; see ops.table.
-enum class OpClass { kControl, kPosted, kCall, kPush, kChunk };
+enum class OpClass { kControl, kAgents, kPosted, kCall, kPush, kChunk };
 
 // Bytes inside a decoded frame: valid as long as the frame.
 using Bytes = std::span<const std::byte>;

@@ -299,4 +299,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace cuspan
 
-int main(int argc, char** argv) { return cuspan::Run(argc, argv); }
+int main(int argc, char** argv) {
+  return cuspan::ProgramStatus([&] { return cuspan::Run(argc, argv); });
+}

@@ -84,34 +84,18 @@ LeaseKeeper::~LeaseKeeper() {
     if (timer != 0) poller_.Cancel(timer);
 }
 
-bool LeaseKeeper::ReceiveControl(std::uint32_t rank, const Frame& frame) {
-  if (rank != 0) return false;
-  const auto use = [](auto message, auto action) CUSPAN_REQUIRES(agent_thread) {
-    if (message.ok())
-      action(*message);
-    else
-      LogError("invalid message from the head agent: {}", message.status().message());
-    return true;
-  };
-  switch (frame.op()) {
-    case Op::kLeaseEnter:
-      return use(ParseMessage<LeaseEnter>(frame),
-                 [this](const auto& enter) CUSPAN_REQUIRES(agent_thread) { Enter(enter); });
-    case Op::kLeaseLook:
-      return use(ParseMessage<LeaseLook>(frame),
-                 [this](const auto& look) CUSPAN_REQUIRES(agent_thread) { Query(look); });
-    case Op::kLeaseTake:
-      return use(ParseMessage<LeaseTake>(frame),
-                 [this](const auto& take) CUSPAN_REQUIRES(agent_thread) { Take(take); });
-    case Op::kLeaseGiveBack:
-      GiveBack();
-      return true;
-    case Op::kLeaseSettle:
-      Settle();
-      return true;
-    default:
-      return false;
-  }
+void LeaseKeeper::Register(ControlTable& control) {
+  using From = ControlTable::From;
+  control.Handle<LeaseEnter>(From::kHead, [this](std::uint32_t, const LeaseEnter& enter)
+                                              CUSPAN_REQUIRES(agent_thread) { Enter(enter); });
+  control.Handle<LeaseQuery>(From::kHead, [this](std::uint32_t, const LeaseQuery& query)
+                                              CUSPAN_REQUIRES(agent_thread) { Query(query); });
+  control.Handle<LeaseTake>(From::kHead, [this](std::uint32_t, const LeaseTake& take)
+                                             CUSPAN_REQUIRES(agent_thread) { Take(take); });
+  control.Handle<LeaseGiveBack>(From::kHead, [this](std::uint32_t, const LeaseGiveBack&)
+                                                 CUSPAN_REQUIRES(agent_thread) { GiveBack(); });
+  control.Handle<LeaseSettle>(From::kHead, [this](std::uint32_t, const LeaseSettle&)
+                                               CUSPAN_REQUIRES(agent_thread) { Settle(); });
 }
 
 // --- Steps, executed in order.
@@ -224,9 +208,9 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
   });
 }
 
-void LeaseKeeper::Query(const LeaseLook& look) {
+void LeaseKeeper::Query(const LeaseQuery& query) {
   gpus_.clear();
-  std::copy_if(look.gpus.begin(), look.gpus.end(), std::back_inserter(gpus_), IsGpuKey);
+  std::copy_if(query.gpus.begin(), query.gpus.end(), std::back_inserter(gpus_), IsGpuKey);
   Add([this]() CUSPAN_REQUIRES(agent_thread) {
     const Status opened = Open();
     if (opened.ok()) return SendView(true);

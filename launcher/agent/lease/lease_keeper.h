@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/base/control_table.h"
 #include "launcher/agent/base/poller.h"
 #include "launcher/agent/base/roles.h"
 #include "launcher/allocator/node_locks.h"
 #include "ops.gen.h"
-#include "protocol/wire/frame.h"
 
 namespace cuspan {
 
@@ -38,10 +38,10 @@ class LeaseKeeper {
     terminate_ = std::move(terminate);
   }
 
-  // Handles a message of the head agent; false if it is not for a keeper.
-  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  // Registers the handlers of the head agent's requests.
+  void Register(ControlTable& control) CUSPAN_REQUIRES(agent_thread);
   void Enter(const LeaseEnter& enter) CUSPAN_REQUIRES(agent_thread);
-  void Query(const LeaseLook& look) CUSPAN_REQUIRES(agent_thread);
+  void Query(const LeaseQuery& query) CUSPAN_REQUIRES(agent_thread);
   void Take(const LeaseTake& take) CUSPAN_REQUIRES(agent_thread);
   void GiveBack() CUSPAN_REQUIRES(agent_thread);
   void Settle() CUSPAN_REQUIRES(agent_thread);

@@ -1,57 +1,42 @@
 #include "launcher/agent/lease/run_leases.h"
 
 #include <algorithm>
-
-#include "common/log.h"
+#include <functional>
 
 namespace cuspan {
 
-RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket,
-                     const ShareTerms& terms)
-    : own_(own), relay_(relay), ticket_(std::move(ticket)), terms_(terms) {
+RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, ControlTable& control,
+                     LeaseTicket ticket, const ShareTerms& terms)
+    : own_(own), relay_(relay), control_(control), ticket_(std::move(ticket)), terms_(terms) {
   for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
     keepers_.push_back(pool.hosts[number].keeper());
     const PoolHost& host = pool.pool.hosts[number];
     for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
       memory_[{number, pool.keys[gpu]}] = pool.pool.gpus[gpu].memory_bytes;
   }
-  own_.SetAnswers({[this](const LeaseView& view) CUSPAN_REQUIRES(agent_thread) {
-                     if (const auto host = HostOf(0)) events_->ReceiveView(*host, view);
-                   },
-                   [this](const LeaseTaken& answer) CUSPAN_REQUIRES(agent_thread) {
-                     if (const auto host = HostOf(0)) events_->ReceiveAnswer(*host, answer);
-                   }});
+  const auto view = [this](std::uint32_t rank, const LeaseView& view)
+                        CUSPAN_REQUIRES(agent_thread) {
+                          if (const auto host = HostOf(rank)) events_->ReceiveView(*host, view);
+                        };
+  const auto taken = [this](std::uint32_t rank, const LeaseTaken& taken)
+                         CUSPAN_REQUIRES(agent_thread) {
+                           if (const auto host = HostOf(rank)) events_->ReceiveAnswer(*host, taken);
+                         };
+  own_.SetAnswers({std::bind_front(view, 0U), std::bind_front(taken, 0U)});
+  control_.Handle<LeaseView>(ControlTable::From::kWorkers, view);
+  control_.Handle<LeaseTaken>(ControlTable::From::kWorkers, taken);
 }
 
 RunLeases::~RunLeases() {
   own_.SetAnswers({[](const LeaseView&) {}, [](const LeaseTaken&) {}});
+  control_.Forget<LeaseView>();
+  control_.Forget<LeaseTaken>();
 }
 
 std::optional<std::uint32_t> RunLeases::HostOf(std::uint32_t rank) const {
   const auto found = std::find(keepers_.begin(), keepers_.end(), rank);
   if (found == keepers_.end()) return std::nullopt;
   return static_cast<std::uint32_t>(found - keepers_.begin());
-}
-
-bool RunLeases::ReceiveControl(std::uint32_t rank, const Frame& frame) {
-  const std::optional<std::uint32_t> host = HostOf(rank);
-  if (frame.op() == Op::kLeaseView) {
-    const Result<LeaseView> view = ParseMessage<LeaseView>(frame);
-    if (!view.ok())
-      LogError("agent {}: {}", rank, view.status().message());
-    else if (host)
-      events_->ReceiveView(*host, *view);
-    return true;
-  }
-  if (frame.op() == Op::kLeaseTaken) {
-    const Result<LeaseTaken> answer = ParseMessage<LeaseTaken>(frame);
-    if (!answer.ok())
-      LogError("agent {}: {}", rank, answer.status().message());
-    else if (host)
-      events_->ReceiveAnswer(*host, *answer);
-    return true;
-  }
-  return false;
 }
 
 template <typename Here, typename Message>
@@ -73,8 +58,8 @@ void RunLeases::Enter(std::uint32_t host, const std::vector<std::string>& gpus) 
 
 void RunLeases::Query(std::uint32_t host, const std::vector<std::string>& gpus) {
   Ask(
-      host, [this](const LeaseLook& look) CUSPAN_REQUIRES(agent_thread) { own_.Query(look); },
-      LeaseLook{gpus});
+      host, [this](const LeaseQuery& query) CUSPAN_REQUIRES(agent_thread) { own_.Query(query); },
+      LeaseQuery{gpus});
 }
 
 void RunLeases::Take(std::uint32_t host, std::uint32_t attempt,

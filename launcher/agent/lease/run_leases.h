@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "launcher/agent/base/control_table.h"
 #include "launcher/agent/base/roles.h"
 #include "launcher/agent/lease/lease_keeper.h"
 #include "launcher/agent/lease/run_devices.h"
@@ -17,15 +18,14 @@ namespace cuspan {
 class RunLeases : public LeaseStore {
  public:
   // `own`: this agent's keeper. `relay`: to the others; null in a run of one agent. Both outlive
-  // it. `ticket`: data about the run shown to others. `terms`: sharing of its GPUs.
-  RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket,
-            const ShareTerms& terms);
+  // it, like `control`, which calls it for their answers. `ticket`: data about the run shown to
+  // others. `terms`: sharing of its GPUs.
+  RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, ControlTable& control,
+            LeaseTicket ticket, const ShareTerms& terms) CUSPAN_REQUIRES(agent_thread);
   ~RunLeases() override;
 
   // Receiver of answers; set it before any request.
   void SetEvents(LeaseEvents* events) CUSPAN_REQUIRES(agent_thread) { events_ = events; }
-  // Handles a keeper's answer; false if the message is not one.
-  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
 
   void Enter(std::uint32_t host, const std::vector<std::string>& gpus)
       CUSPAN_REQUIRES(agent_thread) override;
@@ -48,6 +48,7 @@ class RunLeases : public LeaseStore {
   std::map<std::pair<std::uint32_t, std::string>, std::uint64_t> memory_;
   LeaseKeeper& own_;
   Relay* const relay_;
+  ControlTable& control_;
   const LeaseTicket ticket_;
   const ShareTerms terms_;
   LeaseEvents* events_ = nullptr;

@@ -44,6 +44,7 @@ AgentNode::AgentNode(const InstallPaths& paths, const Environment& proxy_environ
   context_.agents = links.agents;
   context_.layout = layout;
   context_.peer_channels = &peer_channels_;
+  Register();
   leases_.SetTerminate([this]() CUSPAN_REQUIRES(agent_thread) {
     clients_.EndAll();
     if (proxies_) proxies_->KillAll(kKillLimit);
@@ -87,13 +88,13 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
 
 void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTerms& share,
                      bool traced) {
-  context_.secret = secret;
-  context_.run = run;
+  context_.run.secret = secret;
+  context_.run.id = run;
   SetLogRun(run);
-  context_.share = share;
+  context_.run.share = share;
   context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret, share);
   if (std::getenv(kSecureHostsVariable) != nullptr) KeepProxiesSecure();
-  if (traced) context_.trace = &trace_.emplace(context_.host);
+  if (traced) context_.run.trace = &trace_.emplace(context_.host);
 }
 
 void AgentNode::KeepProxiesSecure() {
@@ -152,9 +153,9 @@ void AgentNode::ConsumeLost() {
 
 std::string AgentNode::NameOf(std::uint32_t rank) const {
   const auto device =
-      std::find_if(context_.devices.begin(), context_.devices.end(),
+      std::find_if(context_.run.devices.begin(), context_.run.devices.end(),
                    [rank](const DeviceDescription& known) { return known.agent == rank; });
-  if (device != context_.devices.end()) return Format("host {}", device->host);
+  if (device != context_.run.devices.end()) return Format("host {}", device->host);
   return rank == 0 ? "the program's host" : Format("agent {}", rank);
 }
 
@@ -173,27 +174,39 @@ void AgentNode::GiveUp(std::uint32_t rank, const std::string& reason) {
   peer_channels_.LoseAgent(relay(), rank);
 }
 
-void AgentNode::ReceiveControl(std::uint32_t rank, const Frame& frame) {
-  if (frame.op() == Op::kAgentAlive) {
+void AgentNode::Register() {
+  using From = ControlTable::From;
+  clients_.Register(control_);
+  devices_.Register(control_);
+  leases_.Register(control_);
+  control_.Handle<RemoteJoin>(
+      From::kAny, [this](std::uint32_t rank, const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread) {
+        // A join for another agent's session concerns a device of this node.
+        if (AgentOfSession(join.session) == context_.rank)
+          clients_.ReceiveJoin(rank, join);
+        else
+          devices_.Join(join);
+      });
+  if (context_.rank == 0) {
     // Its arrival alone is the sign of life.
-    if (rank != 0) return;
-    if (heartbeats_) heartbeats_->WatchHead();
-    return relay()->SendControl(0, AgentAlive{});
-  }
-  if (rank == 0 && frame.op() == Op::kAgentLost) {
-    const Result<AgentLost> lost = ParseMessage<AgentLost>(frame);
-    if (!lost.ok())
-      return LogError("invalid message from the head agent: {}", lost.status().message());
-    if (lost->rank != context_.rank && lost->rank < context_.agents)
-      GiveUp(lost->rank, lost->reason);
+    control_.Handle<AgentAlive>(From::kWorkers, [](std::uint32_t, const AgentAlive&) {});
     return;
   }
-  if (clients_.ReceiveControl(rank, frame) || devices_.ReceiveControl(rank, frame) ||
-      leases_.ReceiveControl(rank, frame))
-    return;
-  if (control_ && control_(rank, frame)) return;
-  LogError("agent {} sent op {} ({}), but agent {} does not accept it", rank, frame.header.op,
-           OpName(frame.op()), context_.rank);
+  control_.Handle<AgentAlive>(
+      From::kHead, [this](std::uint32_t, const AgentAlive&) CUSPAN_REQUIRES(agent_thread) {
+        if (heartbeats_) heartbeats_->WatchHead();
+        relay()->SendControl(0, AgentAlive{});
+      });
+  control_.Handle<AgentLost>(
+      From::kHead, [this](std::uint32_t, const AgentLost& lost) CUSPAN_REQUIRES(agent_thread) {
+        if (lost.rank != context_.rank && lost.rank < context_.agents)
+          GiveUp(lost.rank, lost.reason);
+      });
+}
+
+void AgentNode::ReceiveControl(std::uint32_t rank, const Frame& frame) {
+  if (const Status handled = control_.Receive(rank, frame); !handled.ok())
+    LogError("{}", handled.message());
 }
 
 void AgentNode::HandleBroken(RouteKey route, const std::string& reason) {

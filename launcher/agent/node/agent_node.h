@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "launcher/agent/base/control_table.h"
 #include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/agent_loop.h"
 #include "launcher/agent/node/client_service.h"
@@ -45,10 +46,9 @@ class AgentNode {
   // interface towards this host, unless the user has chosen another.
   void MeetHost(const std::string& host) CUSPAN_REQUIRES(agent_thread);
 
-  // Handler of control messages unknown to both services; false if it does not know the message
-  // either.
-  using Control = std::function<bool(std::uint32_t rank, const Frame& frame)>;
-  void SetControl(Control control) CUSPAN_REQUIRES(agent_thread) { control_ = std::move(control); }
+  // Messages of the other agents: the node has registered its own handlers, the head or worker
+  // agent adds the others.
+  ControlTable& control() CUSPAN_REQUIRES(agent_thread) { return control_; }
 
   // Serves until `step`, called after each round, returns false.
   void Loop(const std::function<bool()>& step) CUSPAN_REQUIRES(agent_thread);
@@ -79,17 +79,19 @@ class AgentNode {
   Poller& poller() CUSPAN_REQUIRES(agent_thread) { return poller_; }
   Relay* relay() CUSPAN_REQUIRES(agent_thread) { return context_.relay; }
   ProxyPool& proxies() CUSPAN_REQUIRES(agent_thread) { return *proxies_; }
-  TraceCollector* trace() CUSPAN_REQUIRES(agent_thread) { return context_.trace; }
+  TraceCollector* trace() CUSPAN_REQUIRES(agent_thread) { return context_.run.trace; }
   LeaseKeeper& leases() CUSPAN_REQUIRES(agent_thread) { return leases_; }
   ClientService& clients() CUSPAN_REQUIRES(agent_thread) { return clients_; }
   DeviceService& devices() CUSPAN_REQUIRES(agent_thread) { return devices_; }
 
  private:
   AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
-            const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell);
+            const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell)
+      CUSPAN_REQUIRES(agent_thread);
   // Called with --secure: traffic of proxies to other hosts must be encrypted too.
   void KeepProxiesSecure() CUSPAN_REQUIRES(agent_thread);
   Status StartSleep(bool is_head) CUSPAN_REQUIRES(agent_thread);
+  void Register() CUSPAN_REQUIRES(agent_thread);
   void ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   void HandleBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void HandleSilence(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
@@ -106,7 +108,7 @@ class AgentNode {
   Bell bell_;
   LeaseKeeper leases_;
   NodeContext context_;
-  Control control_;
+  ControlTable control_;
   std::unique_ptr<Carrier> carrier_;
   std::optional<Relay> relay_;
   PeerChannels peer_channels_;

@@ -6,20 +6,6 @@
 #include "launcher/agent/node/device_use.h"
 
 namespace cuspan {
-namespace {
-
-// Passes a message T to its session. Sessions already ended are ignored: the sender was notified of
-// their end.
-template <typename T, typename FindSession>
-void Pass(std::uint32_t rank, const Frame& frame, FindSession&& find,
-          void (ClientSession::*take)(const T&)) CUSPAN_REQUIRES(agent_thread) {
-  const Result<T> message = ParseMessage<T>(frame);
-  if (!message.ok()) return LogError("agent {}: {}", rank, message.status().message());
-  if (ClientSession* session = find(message->session)) (session->*take)(*message);
-}
-
-}  // namespace
-
 Status ClientService::Listen(const std::string& address) {
   CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(address));
   reception_.emplace(std::move(reception));
@@ -62,25 +48,25 @@ std::uint32_t ClientService::NewId() {
   return id;
 }
 
-bool ClientService::ReceiveControl(std::uint32_t rank, const Frame& frame) {
-  const auto find = [this](std::uint32_t id) CUSPAN_REQUIRES(agent_thread) { return Find(id); };
-  if (frame.op() == Op::kRemoteOpened) {
-    Pass(rank, frame, find, &ClientSession::ReceiveRemoteOpened);
-  } else if (frame.op() == Op::kRemoteLost) {
-    Pass(rank, frame, find, &ClientSession::ReceiveRemoteLost);
-  } else if (frame.op() == Op::kRemoteJoin) {
-    const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
-    // A join for another agent's session concerns a device of this node.
-    if (!join.ok() || AgentOfSession(join->session) != context_.rank) return false;
-    if (join->rank != rank) {
-      LogError("agent {} claims to be agent {}", rank, join->rank);
-    } else if (ClientSession* session = Find(join->session)) {
-      session->ReceiveRemoteJoin(*join);
-    }
-  } else {
-    return false;
-  }
-  return true;
+void ClientService::Register(ControlTable& control) {
+  // Messages about ended sessions are ignored: the sender was notified of their end.
+  control.Handle<RemoteOpened>(ControlTable::From::kAny,
+                               [this](std::uint32_t rank, const RemoteOpened& opened)
+                                   CUSPAN_REQUIRES(agent_thread) {
+                                     if (ClientSession* session = Find(opened.session))
+                                       session->ReceiveRemoteOpened(rank, opened);
+                                   });
+  control.Handle<RemoteLost>(ControlTable::From::kAny,
+                             [this](std::uint32_t rank, const RemoteLost& lost)
+                                 CUSPAN_REQUIRES(agent_thread) {
+                                   if (ClientSession* session = Find(lost.session))
+                                     session->ReceiveRemoteLost(rank, lost);
+                                 });
+}
+
+void ClientService::ReceiveJoin(std::uint32_t rank, const RemoteJoin& join) {
+  if (join.rank != rank) return LogError("agent {} claims to be agent {}", rank, join.rank);
+  if (ClientSession* session = Find(join.session)) session->ReceiveRemoteJoin(join);
 }
 
 void ClientService::HandleBroken(RouteKey route, const std::string& reason) {

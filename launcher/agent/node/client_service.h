@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/base/control_table.h"
 #include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/client_session.h"
 #include "launcher/agent/node/device_reports.h"
@@ -26,8 +27,10 @@ class ClientService {
   // Call it when the context contains the run's devices. No effect without Listen.
   Status Serve() CUSPAN_REQUIRES(agent_thread);
 
-  // Handles another agent's message about a session of this agent; false if it is not one.
-  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  // Registers the handlers of other agents' messages about sessions of this agent.
+  void Register(ControlTable& control) CUSPAN_REQUIRES(agent_thread);
+  // Handles another agent's request to connect a device of a session of this agent.
+  void ReceiveJoin(std::uint32_t rank, const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
   // Handles a protocol error on a route of one of its sessions.
   void HandleBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
 

@@ -133,7 +133,7 @@ Status ClientSession::ReceiveMessage(const Frame& frame) {
 Status ClientSession::Introduce(const Frame& frame) {
   CUSPAN_ASSIGN_OR_RETURN(ClientHello hello, ParseMessage<ClientHello>(frame));
   hello.program.resize(std::min(hello.program.size(), kMaxOfName));
-  if (!SameSecret(hello.secret, context_.secret))
+  if (!SameSecret(hello.secret, context_.run.secret))
     return Status::Refused("process {} ({}) does not know this run's secret", hello.pid,
                            hello.program);
   if (hello.table_hash != kOpTableHash)
@@ -142,7 +142,8 @@ Status ClientSession::Introduce(const Frame& frame) {
         "install one version everywhere",
         hello.pid, hello.program, context_.host);
   CUSPAN_ASSIGN_OR_RETURN(Bell bell, OpenForeignBell(socket_.ExtractFd()));
-  CUSPAN_ASSIGN_OR_RETURN(VisibleChoice visible, ChooseVisible(context_.devices, hello.visible));
+  CUSPAN_ASSIGN_OR_RETURN(VisibleChoice visible,
+                          ChooseVisible(context_.run.devices, hello.visible));
   visible_ = std::move(visible.devices);
   bell_.emplace(std::move(bell));
   program_ = Format("{} (process {})", hello.program, hello.pid);
@@ -151,17 +152,17 @@ Status ClientSession::Introduce(const Frame& frame) {
   LogInfo("session {}: {}", id_, program_);
   UniqueFd trace;
   // An observer's process has another session if it uses a device.
-  if (context_.trace != nullptr && !observer_)
-    trace = context_.trace->AddProcess(program_, id_, 0, true);
+  if (context_.run.trace != nullptr && !observer_)
+    trace = context_.run.trace->AddProcess(program_, id_, 0, true);
   const int fds[] = {trace.get()};
   std::vector<DeviceDescription> devices;
-  for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
+  for (const std::uint32_t number : visible_) devices.push_back(context_.run.devices[number]);
   const bool in_host_memory = std::all_of(devices.begin(), devices.end(),
                                           [&](const auto& device) CUSPAN_REQUIRES(agent_thread) {
                                             return device.software && !IsRelayed(device);
                                           });
   for (DeviceDescription& device : devices) device.in_host_memory = in_host_memory;
-  Answer(Welcome{id_, context_.run, visible.result, std::move(devices), trace.valid()},
+  Answer(Welcome{id_, context_.run.id, visible.result, std::move(devices), trace.valid()},
          std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
 }
@@ -187,12 +188,12 @@ Status ClientSession::CheckOpen(const OpenDevice& open) const {
 }
 
 Result<AddressWindow> ClientSession::WindowFor(const OpenDevice& open) const {
-  const AddressWindow& own = context_.windows[visible_[open.device]];
+  const AddressWindow& own = context_.run.windows[visible_[open.device]];
   if (open.context < visible_.size()) return own;
   // Further contexts get windows after those of all devices.
-  AddressWindow window = context_.windows.front();
+  AddressWindow window = context_.run.windows.front();
   const std::uint64_t end = window.base + window.stride;
-  window.base += context_.windows.size() * window.bytes;
+  window.base += context_.run.windows.size() * window.bytes;
   const auto used = [this, &window] {
     return std::any_of(devices_.begin(), devices_.end(), [&](const auto& opened) {
       return opened.second.window.base == window.base;
@@ -239,7 +240,7 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   request.driver = DriverOf(description);
   request.ordinal = description.ordinal;
   request.name = Format("{}:{} session {}", description.host, description.ordinal, id_);
-  request.run = context_.run;
+  request.run = context_.run.id;
   request.session = id_;
   request.window = device.window;
   request.channel = device.channel_fd.get();
@@ -248,8 +249,8 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   request.shared_file = shared_file.get();
   request.file_bytes = open.file_bytes;
   UniqueFd trace;
-  if (context_.trace != nullptr && !observer_)
-    trace = context_.trace->AddProcess(
+  if (context_.run.trace != nullptr && !observer_)
+    trace = context_.run.trace->AddProcess(
         Format("GPU {} for device {}", description.ordinal, open.device), id_, open.context, false);
   request.trace = trace.get();
   ShareLocation share;
@@ -363,13 +364,13 @@ void ClientSession::ReceiveReady(std::uint32_t context, const ProxyReady& ready)
   AnswerOpened(context, ready, found->second.proxy->bell().fd());
 }
 
-void ClientSession::ReceiveRemoteOpened(const RemoteOpened& opened) {
+void ClientSession::ReceiveRemoteOpened(std::uint32_t rank, const RemoteOpened& opened) {
   const auto found = devices_.find(opened.context);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpening ||
-      !found->second.relayed)
+      !found->second.relayed || RankOf(found->second) != rank)
     return;
   if (opened.result != 0) return AnswerFailed(opened.context, opened.result, opened.message);
-  context_.relay->Open({id_, opened.context}, RankOf(found->second), found->second.channel);
+  context_.relay->Open({id_, opened.context}, rank, found->second.channel);
   AnswerOpened(opened.context, opened, context_.bell.fd());
 }
 
@@ -406,9 +407,10 @@ void ClientSession::HandleGone(std::uint32_t context, const std::string& reason)
   Lose(context, reason);
 }
 
-void ClientSession::ReceiveRemoteLost(const RemoteLost& lost) {
+void ClientSession::ReceiveRemoteLost(std::uint32_t rank, const RemoteLost& lost) {
   const auto found = devices_.find(lost.context);
-  if (ended_ || found == devices_.end() || !found->second.relayed) return;
+  if (ended_ || found == devices_.end() || !found->second.relayed || RankOf(found->second) != rank)
+    return;
   context_.relay->Close({id_, lost.context});
   switch (found->second.state) {
     case State::kOpening:
@@ -426,7 +428,7 @@ void ClientSession::LoseAgent(std::uint32_t rank, const std::string& reason) {
   std::vector<std::uint32_t> lost;
   for (const auto& [context, device] : devices_)
     if (device.relayed && RankOf(device) == rank) lost.push_back(context);
-  for (const std::uint32_t context : lost) ReceiveRemoteLost({id_, context, reason});
+  for (const std::uint32_t context : lost) ReceiveRemoteLost(rank, {id_, context, reason});
 }
 
 void ClientSession::Lose(std::uint32_t context, const std::string& reason) {

@@ -35,9 +35,10 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // Adds the process's use of its open devices so far.
   void Measure(std::vector<DeviceMetrics>& devices) const CUSPAN_REQUIRES(agent_thread);
 
-  // Messages of the agent serving a device of this session.
-  void ReceiveRemoteOpened(const RemoteOpened& opened) CUSPAN_REQUIRES(agent_thread);
-  void ReceiveRemoteLost(const RemoteLost& lost) CUSPAN_REQUIRES(agent_thread);
+  // Messages of the agent `rank`, ignored unless it serves the device.
+  void ReceiveRemoteOpened(std::uint32_t rank, const RemoteOpened& opened)
+      CUSPAN_REQUIRES(agent_thread);
+  void ReceiveRemoteLost(std::uint32_t rank, const RemoteLost& lost) CUSPAN_REQUIRES(agent_thread);
   // Handles the loss of an agent serving some of its devices.
   void LoseAgent(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // Message of the agent at the other end of a join.
@@ -87,7 +88,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   void Lose(std::uint32_t context, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void Report(const Device& device) CUSPAN_REQUIRES(agent_thread);
   const DeviceDescription& Description(const Device& device) const CUSPAN_REQUIRES(agent_thread) {
-    return context_.devices[visible_[device.number]];
+    return context_.run.devices[visible_[device.number]];
   }
   // Rank of the agent with the proxy.
   std::uint32_t RankOf(const Device& device) const CUSPAN_REQUIRES(agent_thread) {

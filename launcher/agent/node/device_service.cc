@@ -10,38 +10,29 @@
 
 namespace cuspan {
 
-bool DeviceService::ReceiveControl(std::uint32_t rank, const Frame& frame) {
-  const auto wrong = [rank](const Status& status) {
-    LogError("invalid message from agent {}: {}", rank, status.message());
-    return true;
-  };
+void DeviceService::Register(ControlTable& control) {
   // Only a session's own agent may control its devices.
-  const auto check = [rank](std::uint32_t session) {
-    if (AgentOfSession(session) == rank) return Status::Ok();
-    return Status::Refused("session {} belongs to another agent", session);
-  };
-  if (frame.op() == Op::kRemoteOpen) {
-    const Result<RemoteOpen> open = ParseMessage<RemoteOpen>(frame);
-    if (!open.ok()) return wrong(open.status());
-    if (const Status own = check(open->session); !own.ok()) return wrong(own);
-    Open(rank, *open);
-  } else if (frame.op() == Op::kRemoteClose) {
-    const Result<RemoteClose> close = ParseMessage<RemoteClose>(frame);
-    if (!close.ok()) return wrong(close.status());
-    if (const Status own = check(close->session); !own.ok()) return wrong(own);
-    Close({close->session, close->context});
-  } else if (frame.op() == Op::kRemoteJoin) {
-    const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
-    if (!join.ok()) return wrong(join.status());
-    Join(*join);
-  } else if (frame.op() == Op::kRemoteUnjoin) {
-    const Result<RemoteUnjoin> unjoin = ParseMessage<RemoteUnjoin>(frame);
-    if (!unjoin.ok()) return wrong(unjoin.status());
-    context_.peer_channels->Close(context_.relay, JoinRoute(unjoin->session, unjoin->join));
-  } else {
+  const auto owns = [](std::uint32_t rank, std::uint32_t session) {
+    if (AgentOfSession(session) == rank) return true;
+    LogError("agent {} may not control session {}: it belongs to another agent", rank, session);
     return false;
-  }
-  return true;
+  };
+  control.Handle<RemoteOpen>(ControlTable::From::kAny,
+                             [this, owns](std::uint32_t rank, const RemoteOpen& open)
+                                 CUSPAN_REQUIRES(agent_thread) {
+                                   if (owns(rank, open.session)) Open(rank, open);
+                                 });
+  control.Handle<RemoteClose>(ControlTable::From::kAny,
+                              [this, owns](std::uint32_t rank, const RemoteClose& close)
+                                  CUSPAN_REQUIRES(agent_thread) {
+                                    if (owns(rank, close.session))
+                                      Close({close.session, close.context});
+                                  });
+  control.Handle<RemoteUnjoin>(
+      ControlTable::From::kAny,
+      [this](std::uint32_t, const RemoteUnjoin& unjoin) CUSPAN_REQUIRES(agent_thread) {
+        context_.peer_channels->Close(context_.relay, JoinRoute(unjoin.session, unjoin.join));
+      });
 }
 
 void DeviceService::HandleBroken(RouteKey route, const std::string& reason) {
@@ -96,15 +87,16 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   request.driver = DriverOf(*description);
   request.ordinal = open.ordinal;
   request.name = Format("{}:{} session {}", context_.host, open.ordinal, open.session);
-  request.run = context_.run;
+  request.run = context_.run.id;
   request.session = open.session;
   request.window = open.window;
   request.shared = open.shared;
   request.channel = fd.get();
   request.peer_bell = context_.bell.fd();
   UniqueFd trace;
-  if (context_.trace != nullptr && !open.observe)
-    trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
+  if (context_.run.trace != nullptr && !open.observe)
+    trace =
+        context_.run.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
                                        open.session, open.context, false);
   request.trace = trace.get();
   CUSPAN_ASSIGN_OR_RETURN(ShareLocation share, FindShareLocation(context_, *description));

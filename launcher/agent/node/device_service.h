@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/base/control_table.h"
 #include "launcher/agent/base/roles.h"
 #include "launcher/agent/node/node_context.h"
 
@@ -23,8 +24,10 @@ class DeviceService {
     inventory_ = std::move(devices);
   }
 
-  // Handles another agent's message about a device of this node; false if it is not one.
-  bool ReceiveControl(std::uint32_t rank, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
+  // Registers the handlers of other agents' messages about devices of this node.
+  void Register(ControlTable& control) CUSPAN_REQUIRES(agent_thread);
+  // Handles a request to connect a device of this node to another device of its session.
+  void Join(const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
   // Handles a protocol error on a route of one of its devices.
   void HandleBroken(RouteKey route, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   // Handles the loss of an agent: ends the proxies of its sessions.
@@ -43,7 +46,6 @@ class DeviceService {
   void Open(std::uint32_t rank, const RemoteOpen& open) CUSPAN_REQUIRES(agent_thread);
   Result<Device> StartDevice(const RemoteOpen& open) CUSPAN_REQUIRES(agent_thread);
   void Close(RouteKey key) CUSPAN_REQUIRES(agent_thread);
-  void Join(const RemoteJoin& join) CUSPAN_REQUIRES(agent_thread);
   void ReceiveReady(RouteKey key, const ProxyReady& ready) CUSPAN_REQUIRES(agent_thread);
   void HandleGone(RouteKey key, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
   void EndProxy(RouteKey key, const std::string& reason) CUSPAN_REQUIRES(agent_thread);

@@ -14,6 +14,19 @@
 
 namespace cuspan {
 
+// The run served by an agent. Threads: one.
+struct RunContext {
+  // Set once the agents have met.
+  Key128 secret CUSPAN_GUARDED_BY(agent_thread){};
+  std::string id CUSPAN_GUARDED_BY(agent_thread);
+  ShareTerms share CUSPAN_GUARDED_BY(agent_thread);
+  // Null if the run is not traced.
+  TraceCollector* trace CUSPAN_GUARDED_BY(agent_thread) = nullptr;
+  // Devices by the number shown by the launcher, and their address windows; set by the plan.
+  std::vector<DeviceDescription> devices CUSPAN_GUARDED_BY(agent_thread);
+  std::vector<AddressWindow> windows CUSPAN_GUARDED_BY(agent_thread);
+};
+
 // Threads: one.
 struct NodeContext {
   NodeContext(Poller& poller, Bell& bell, LeaseKeeper& leases)
@@ -26,20 +39,11 @@ struct NodeContext {
   std::uint32_t agents = 1;  // Number of agents in the run.
   ChannelLayout layout;
   Relay* relay CUSPAN_GUARDED_BY(agent_thread) = nullptr;  // Null in a run of one agent.
-
   // Set once the agents have met.
   ProxyPool* proxies CUSPAN_GUARDED_BY(agent_thread) = nullptr;
   PeerChannels* peer_channels CUSPAN_GUARDED_BY(agent_thread) = nullptr;
-  TraceCollector* trace CUSPAN_GUARDED_BY(agent_thread) =
-      nullptr;  // Null if the run is not traced.
-  Key128 secret CUSPAN_GUARDED_BY(agent_thread){};
-  std::string run CUSPAN_GUARDED_BY(agent_thread);  // Id of the run.
-  ShareTerms share CUSPAN_GUARDED_BY(agent_thread);
   AgentErrors errors;
-
-  // Devices of the run, by the number shown by the launcher.
-  std::vector<DeviceDescription> devices CUSPAN_GUARDED_BY(agent_thread);
-  std::vector<AddressWindow> windows CUSPAN_GUARDED_BY(agent_thread);
+  RunContext run;
 };
 
 // Sessions are numbered by the agent serving their process. Each number is unique in a run and

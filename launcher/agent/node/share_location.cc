@@ -10,11 +10,12 @@ namespace cuspan {
 Result<ShareLocation> FindShareLocation(const NodeContext& context,
                                         const DeviceDescription& device) {
   ShareLocation location;
-  if (!context.share.shared) return location;
-  CUSPAN_ASSIGN_OR_RETURN(ShareTable table, ShareTable::Open(SettingText(settings::kShareFolder),
-                                                             HostForNames(context.host),
-                                                             LeaseKey(device), context.share.pair));
-  CUSPAN_ASSIGN_OR_RETURN(location.run, table.FindRun(context.run));
+  if (!context.run.share.shared) return location;
+  CUSPAN_ASSIGN_OR_RETURN(
+      ShareTable table,
+      ShareTable::Open(SettingText(settings::kShareFolder), HostForNames(context.host),
+                       LeaseKey(device), context.run.share.pair));
+  CUSPAN_ASSIGN_OR_RETURN(location.run, table.FindRun(context.run.id));
   CUSPAN_ASSIGN_OR_RETURN(location.table, table.OpenAgain());
   return location;
 }

@@ -33,6 +33,11 @@ class Network {
   bool hold_bulk = false;
 
   std::unique_ptr<Transport> Join(std::uint32_t rank, std::uint32_t size);
+  // Makes all other ranks detect the loss of a rank.
+  void Lose(std::uint32_t rank) {
+    const std::lock_guard lock(mutex_);
+    lost_.push_back(rank);
+  }
   void Inject(std::uint32_t from, std::uint32_t to, std::vector<std::byte> message) {
     const std::lock_guard lock(mutex_);
     queues_[{from, to}].push_back(std::move(message));
@@ -57,6 +62,7 @@ class Network {
   using Link = std::pair<std::uint32_t, std::uint32_t>;                     // From, to.
   using Address = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // From, to, tag.
   std::mutex mutex_;
+  std::vector<std::uint32_t> lost_;
   std::map<Link, std::deque<std::vector<std::byte>>> queues_;
   std::map<Link, std::deque<std::vector<std::byte>>> wholes_;
   std::map<Address, std::deque<Bulk>> sends_;
@@ -146,7 +152,14 @@ class Endpoint final : public Transport {
   }
   int wake_fd() const override { return -1; }
   bool Arm() override { return false; }
-  std::optional<LostPeer> ConsumeLost() override { return std::nullopt; }
+  std::optional<LostPeer> ConsumeLost() override {
+    const std::lock_guard lock(network_.mutex_);
+    while (lost_reported_ < network_.lost_.size()) {
+      const std::uint32_t rank = network_.lost_[lost_reported_++];
+      if (rank != rank_) return LostPeer{rank, "the test lost it"};
+    }
+    return std::nullopt;
+  }
   void GiveUp(std::uint32_t) override {}
   void Shutdown() override {}
 
@@ -170,6 +183,7 @@ class Endpoint final : public Transport {
   const std::uint32_t rank_;
   const std::uint32_t size_;
   std::vector<std::byte> current_;
+  std::size_t lost_reported_ = 0;
   std::set<std::uint64_t> expected_;
 };
 
