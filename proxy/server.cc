@@ -97,7 +97,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
     if (!hold) {
       CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
       if (frame.has_value() && session.sharing().gate() != nullptr && NeedsMemory(frame->op()) &&
-          !session.sharing().gate()->MayTake()) {
+          !session.sharing().gate()->MayTakeFrame()) {
         frame.reset();
         hold = true;
       }

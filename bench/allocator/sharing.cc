@@ -1,8 +1,8 @@
 #include "bench/allocator/sharing.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
+#include <cmath>
 #include <queue>
 #include <random>
 
@@ -245,8 +245,8 @@ SharedWorkload MakeSharedWorkload(const SharingOptions& options) {
         kGibibyte * (run.interactive ? kInteractiveGibibytes : kBatchGibibytes)[size(random)];
     const double kind = part(random);
     if (kind >= kUnknown)
-      run.kind =
-          kind < (1 + kUnknown) / 2 ? scheduling::Limits::kCompute : scheduling::Limits::kMemory;
+      run.kind = kind < (1 + kUnknown) / 2 ? scheduling::Bottleneck::kCompute
+                                           : scheduling::Bottleneck::kMemory;
     workload.runs.push_back(run);
   }
   return workload;

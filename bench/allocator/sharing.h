@@ -32,7 +32,7 @@ struct SharedRun {
   double seconds = 0;              // Interactive: duration. Batch: time of its work alone.
   double part = 1;                 // Fraction of GPU time used; the quota of an interactive run.
   std::uint64_t memory_bytes = 0;  // Reserved memory.
-  scheduling::Limits kind = scheduling::Limits::kUnknown;
+  scheduling::Bottleneck kind = scheduling::Bottleneck::kUnknown;
 };
 
 struct SharedWorkload {

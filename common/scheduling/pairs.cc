@@ -17,11 +17,11 @@ constexpr double kDecayOfMemory = 0.83;
 
 }  // namespace
 
-double ExpectedSum(const PairRecord& record, Limits a, Limits b) {
+double ExpectedSum(const PairRecord& record, Bottleneck a, Bottleneck b) {
   if (record.samples >= kEnoughSamples) return record.sum;
-  if (a == Limits::kUnknown || b == Limits::kUnknown) return kNothingKnown;
+  if (a == Bottleneck::kUnknown || b == Bottleneck::kUnknown) return kNothingKnown;
   if (a != b) return kComputeWithMemory;
-  return a == Limits::kCompute ? kComputeWithCompute : kMemoryWithMemory;
+  return a == Bottleneck::kCompute ? kComputeWithCompute : kMemoryWithMemory;
 }
 
 void AddSample(PairRecord& record, double sum, std::uint64_t now) {
@@ -33,7 +33,7 @@ void AddSample(PairRecord& record, double sum, std::uint64_t now) {
 }
 
 double GainOf(const PairChange& change) {
-  const double decay = change.limits == Limits::kMemory ? kDecayOfMemory : 1;
+  const double decay = change.bottleneck == Bottleneck::kMemory ? kDecayOfMemory : 1;
   const double moved = std::min(change.change, change.rest);
   const double before = change.sum_before * change.rest;
   const double after = change.stays * decay * moved + change.sum_after * (change.rest - moved);

@@ -16,11 +16,11 @@ namespace cuspan::scheduling {
 inline constexpr std::uint32_t kMaxPairedRuns = 16;
 
 // The bottleneck of a run's kernels.
-enum class Limits : std::uint8_t { kUnknown, kCompute, kMemory };
+enum class Bottleneck : std::uint8_t { kUnknown, kCompute, kMemory };
 // Accepts any number from a message or a table.
-constexpr Limits LimitsOf(std::uint8_t number) {
-  return number <= static_cast<std::uint8_t>(Limits::kMemory) ? static_cast<Limits>(number)
-                                                              : Limits::kUnknown;
+constexpr Bottleneck BottleneckOf(std::uint8_t number) {
+  return number <= static_cast<std::uint8_t>(Bottleneck::kMemory) ? static_cast<Bottleneck>(number)
+                                                                  : Bottleneck::kUnknown;
 }
 
 // Measured rates of two runs together.
@@ -43,19 +43,19 @@ inline constexpr std::uint64_t kTryAgain = 10'000'000'000;
 // Expected sum of a pair: from measurements, else from the bottlenecks of both. (Measured on an
 // H200: 1.24 to 1.35 for compute with memory, 1.00 to 1.03 for compute with compute, 0.67 to 0.98
 // for memory with memory.)
-double ExpectedSum(const PairRecord& record, Limits a, Limits b);
+double ExpectedSum(const PairRecord& record, Bottleneck a, Bottleneck b);
 
 // Adds a sample and its time in ns.
 void AddSample(PairRecord& record, double sum, std::uint64_t now);
 
 // A possible replacement of a pair's second run.
 struct PairChange {
-  double stays = 1;                  // Current normalised rate of the staying run.
-  double sum_before = 1;             // Current sum of both runs.
-  double sum_after = 1;              // Expected sum of the new pair.
-  double rest = 0;                   // Remaining time of the pair (ns).
-  double change = 0;                 // Duration of the change (ns); the staying run is alone.
-  Limits limits = Limits::kUnknown;  // Bottleneck of the staying run.
+  double stays = 1;       // Current normalised rate of the staying run.
+  double sum_before = 1;  // Current sum of both runs.
+  double sum_after = 1;   // Expected sum of the new pair.
+  double rest = 0;        // Remaining time of the pair (ns).
+  double change = 0;      // Duration of the change (ns); the staying run is alone.
+  Bottleneck bottleneck = Bottleneck::kUnknown;  // Bottleneck of the staying run.
 };
 
 // Gain of the change, in ns of work; it pays if above 0. In the reference, the rate of a

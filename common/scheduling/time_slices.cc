@@ -344,7 +344,7 @@ class Decision {
     const std::int64_t ahead = NicenessOf(other) - NicenessOf(one);
     if (ahead != 0 && (ahead > 0 ? other : one).limit >= kWhole) return 0;
     const PairRecord& record = slices_.RecordOf(a, b);
-    double sum = ExpectedSum(record, one.limits, other.limits);
+    double sum = ExpectedSum(record, one.bottleneck, other.bottleneck);
     // A loss only predicted is tried out: the real loss depends on the GPU.
     if (record.samples < kEnoughSamples) sum = std::max(sum, 1.0);
     return sum >= 1 ? sum : 0;
@@ -410,8 +410,8 @@ class Decision {
       const double left = done_by > now_ ? static_cast<double>(done_by - now_) : 0;
       const double rest =
           slices_.time_slice_ends > now_ ? static_cast<double>(slices_.time_slice_ends - now_) : 0;
-      const PairChange change{Holder().rate,       sum_now,        best_sum, rest,
-                              kFixedChange + left, Holder().limits};
+      const PairChange change{Holder().rate,      sum_now, best_sum, rest, kFixedChange + left,
+                              Holder().bottleneck};
       const double gain = GainOf(change);
       if (!(gain > 0)) return;
       slices_.last_gain = gain;

@@ -85,7 +85,7 @@ struct SharingRun {
   Flag wants = 0;          // Has work waiting or on the GPU.
   Flag known = 0;          // The stand-alone time of its work is known.
   std::uint64_t done = 0;  // Work completed, in ns of stand-alone time.
-  Limits limits = Limits::kUnknown;
+  Bottleneck bottleneck = Bottleneck::kUnknown;
   Flag on_gpu = 0;               // Has work on the GPU.
   std::uint64_t busy = 0;        // Total time with work on the GPU.
   std::uint64_t asked = 0;       // Number of decisions requested by the run itself.

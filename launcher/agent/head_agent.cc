@@ -20,10 +20,12 @@ namespace cuspan {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeLimit{10'000};
-// Number of questions about a clock; the fastest answer counts.
+// Number of questions to each agent in a comparison of clocks. The answer with the shortest round
+// trip counts.
 constexpr int kClockQuestions = 64;
 // Number of devices guaranteed to fit into a message with all their attributes.
-constexpr std::size_t kDevicesAMessage = 32;
+constexpr std::size_t kDevicesPerMessage = 32;
+// Maximum wait for the launcher to read more.
 constexpr int kReportsLimitMs = 1'000;
 
 }  // namespace
@@ -71,11 +73,12 @@ Status HeadAgent::JoinLauncher() {
 }
 
 Status HeadAgent::FindDevices() {
-  // Preparation may take long. Meanwhile, the launcher's end ends the run.
+  // While the allocation waits for GPUs, the loop runs: the launcher's end ends the run.
   if (launcher_)
     CUSPAN_RETURN_IF_ERROR(node_->poller().Watch(
         launcher_->fd(), [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); }));
   Result<RunReady> ready = Prepare();
+  // ReadLauncher has removed it if the run has ended.
   if (launcher_ && !run_ended_) node_->poller().Forget(launcher_->fd());
   if (!launcher_) {
     if (!ready.ok()) return ready.status();
@@ -123,7 +126,7 @@ Result<RunReady> HeadAgent::Query() {
 
 void HeadAgent::AnswerQuery() {
   const Result<RunReady> found = Query();
-  if (run_ended_) return;  // The launcher has gone.
+  if (run_ended_) return;  // The launcher expects no answer any more.
   const Status told =
       found.ok() ? launcher_->Send(*found) : launcher_->Send(Refused{found.status().message()});
   if (!told.ok()) LogInfo("{}", told.message());
@@ -156,9 +159,11 @@ Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
       if (!met.same_node && !met.devices.empty()) node_->MeetHost(met.devices.front().host);
     node_->StartHeartbeats();
   }
-  // If there are other agents, this node's devices count only if the user named it too.
+  // If there are other agents, this node serves devices only if the user named this node too.
   std::uint32_t serve = options_.serve.value_or(others ? 0 : kAllDevices);
   std::size_t place = std::min<std::size_t>(options_.place, inventories.size());
+  // An agent of this node serves no devices (same_node): this agent serves them. They take the
+  // place of the first such agent.
   for (std::size_t i = inventories.size(); i-- > 0;) {
     if (!inventories[i].same_node) continue;
     serve = AddDevices(serve, inventories[i].limit);
@@ -177,8 +182,8 @@ Result<std::vector<AgentInventory>> HeadAgent::GatherInventories() {
 
 void HeadAgent::SendPlan() {
   const NodeContext& context = node_->context();
-  for (std::size_t first = 0; first < context.run.devices.size(); first += kDevicesAMessage) {
-    const std::size_t end = std::min(first + kDevicesAMessage, context.run.devices.size());
+  for (std::size_t first = 0; first < context.run.devices.size(); first += kDevicesPerMessage) {
+    const std::size_t end = std::min(first + kDevicesPerMessage, context.run.devices.size());
     const auto piece = [&](const auto& all) {
       return std::vector(all.begin() + static_cast<std::ptrdiff_t>(first),
                          all.begin() + static_cast<std::ptrdiff_t>(end));
@@ -190,34 +195,29 @@ void HeadAgent::SendPlan() {
 
 int HeadAgent::Serve(const ProgramProcess* program) {
   int program_status = 0;
-  UniqueFd app_process;
+  UniqueFd program_process;
+  Status ready = Status::Ok();
   if (program != nullptr) {
-    app_process = OpenProcess(program->pid());
-    const Status watched =
-        node_->poller().Watch(app_process.get(), [&]() CUSPAN_REQUIRES(agent_thread) {
-          if (::waitpid(program->pid(), &program_status, WNOHANG) != program->pid()) return;
-          node_->poller().Forget(app_process.get());
-          run_ended_ = true;
-        });
-    if (!watched.ok()) {
-      LogError("cannot watch the program: {}", watched.message());
-      // Ends with the program, without serving it.
-      ::waitpid(program->pid(), &program_status, 0);
-      return program_status;
-    }
+    program_process = OpenProcess(program->pid());
+    ready = node_->poller().Watch(program_process.get(), [&]() CUSPAN_REQUIRES(agent_thread) {
+      if (::waitpid(program->pid(), &program_status, WNOHANG) != program->pid()) return;
+      node_->poller().Forget(program_process.get());
+      run_ended_ = true;
+    });
   }
-  Status watched = node_->clients().Serve();
-  if (watched.ok() && launcher_)
-    watched = node_->poller().Watch(launcher_->fd(),
-                                    [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); });
-  if (!watched.ok()) {
-    LogError("{}", watched.message());
+  if (ready.ok()) ready = node_->clients().Serve();
+  if (ready.ok() && launcher_)
+    ready = node_->poller().Watch(launcher_->fd(),
+                                  [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); });
+  if (!ready.ok()) {
+    LogError("programs cannot use the run's devices: {}", ready.message());
+    if (program != nullptr) ::waitpid(program->pid(), &program_status, 0);
     return program_status;
   }
-  AskClocks();
+  CompareClocks();
   while (!run_ended_) {
     node_->Loop([this] { return !run_ended_ && !query_wanted_; });
-    // Called outside the loop, since it runs the loop itself.
+    // AnswerQuery runs the loop itself, so it is called outside.
     if (std::exchange(query_wanted_, false)) AnswerQuery();
   }
   return program_status;
@@ -248,7 +248,7 @@ bool HeadAgent::HandleQuestion(const Frame& frame) {
 
 void HeadAgent::ReadLauncher() {
   if (launcher_->kept() != 0) {
-    // Reads no questions until the launcher has read its answers.
+    // Reads no more questions until the launcher has read the earlier answers.
     if (launcher_->Flush().ok() && launcher_->kept() != 0) return;
     node_->poller().SetInterest(launcher_->fd(), Poller::Interest::kRead);
   }
@@ -259,7 +259,7 @@ void HeadAgent::ReadLauncher() {
   run_ended_ = true;
   metrics_.Stop();
   node_->poller().Forget(launcher_->fd());
-  // The launcher has ended: so does the run, without a report.
+  // The launcher is gone: the run ends without a report.
   if (!message.ok()) return;
   if (const Result<RunEnd> end = ParseMessage<RunEnd>((*message)->frame); !end.ok())
     return LogError("invalid message from the launcher: {}", end.status().message());
@@ -291,7 +291,7 @@ void HeadAgent::Register() {
                                     CUSPAN_REQUIRES(agent_thread) { agents_left_.erase(rank); });
 }
 
-void HeadAgent::AskClocks() {
+void HeadAgent::CompareClocks() {
   if (node_->trace() == nullptr || !agents_met_) return;
   clocks_asked_ = node_->others();
   SendToOthers(TraceClock{TraceNow(), 0});
@@ -308,12 +308,13 @@ void HeadAgent::ReceiveClock(std::uint32_t rank, const TraceClock& answer) {
     clocks_asked_.erase(rank);
 }
 
-void HeadAgent::EndTrace() {
-  if (!agents_met_ || Owes(clocks_asked_)) return;
+void HeadAgent::CompareClocksAgain() {
+  // Without a complete first comparison, a second one is of no use.
+  if (!agents_met_ || AnyReachable(clocks_asked_)) return;
   for (std::uint32_t rank = 1; rank < node_->context().agents; ++rank)
     node_->trace()->clock(rank).StartSecond();
-  AskClocks();
-  node_->Loop([this]() CUSPAN_REQUIRES(agent_thread) { return Owes(clocks_asked_); });
+  CompareClocks();
+  node_->Loop([this]() CUSPAN_REQUIRES(agent_thread) { return AnyReachable(clocks_asked_); });
 }
 
 void HeadAgent::EndOthers() {
@@ -321,10 +322,10 @@ void HeadAgent::EndOthers() {
   agents_left_ = node_->others();
   SendToOthers(AgentShutdown{});
   // Messages in flight arrive before the confirmation and are still handled.
-  node_->Drain([this]() CUSPAN_REQUIRES(agent_thread) { return Owes(agents_left_); });
+  node_->Drain([this]() CUSPAN_REQUIRES(agent_thread) { return AnyReachable(agents_left_); });
 }
 
-bool HeadAgent::Owes(const std::set<std::uint32_t>& ranks) {
+bool HeadAgent::AnyReachable(const std::set<std::uint32_t>& ranks) {
   return std::any_of(ranks.begin(), ranks.end(),
                      [this](std::uint32_t rank)
                          CUSPAN_REQUIRES(agent_thread) { return !node_->relay()->gave_up(rank); });
@@ -354,7 +355,7 @@ void HeadAgent::Shutdown() {
     KeepReports(std::move(piece));
   EndOthers();
   if (reports_wanted_) SendReports();
-  if (traced) EndTrace();
+  if (traced) CompareClocksAgain();
   node_->EndAll(traced ? kTracedEndLimit : std::chrono::milliseconds(0));
   EndOthers();
   node_->Disconnect();

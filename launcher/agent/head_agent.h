@@ -1,4 +1,4 @@
-// The head agent, on the launcher's node: plans the run's devices, sends the plan to the other
+// The head agent, on the program's node: plans the run's devices, sends the plan to the other
 // agents, and ends the run.
 #pragma once
 
@@ -20,23 +20,26 @@
 
 namespace cuspan {
 
+// Order of calls: Create, JoinLauncher if there is a launcher, FindDevices, Serve, Shutdown.
 class HeadAgent {
  public:
-  // `inventory`: of this node; outlives the agent.
+  // `inventory`: the query of this node's GPUs; it outlives the agent.
   static Result<std::unique_ptr<HeadAgent>> Create(
       const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
       const RunKey& key, AgentLinks links, InventoryQuery& inventory) CUSPAN_REQUIRES(agent_thread);
 
-  // Connects to the launcher of this agent. Without a launcher, the agent starts the program
-  // itself.
+  // Connects to the launcher. Not called if mpirun started the agents: then agent.cc starts the
+  // program.
   Status JoinLauncher() CUSPAN_REQUIRES(agent_thread);
   // Meets the other agents and allocates the devices. Reports the result, or the error, to the
-  // launcher.
+  // launcher. Without one, the notes are logged.
   Status FindDevices() CUSPAN_REQUIRES(agent_thread);
-  // Serves until the launcher, or the program `program` if not null, ends the run. Returns the wait
-  // status of `program` (waitpid), else 0.
+  // Serves until the launcher ends the run, or until `program`, if not null, exits. Returns the
+  // wait status of `program` (waitpid), else 0. If serving can not start, logs the error; `program`
+  // then runs to its end without devices.
   int Serve(const ProgramProcess* program) CUSPAN_REQUIRES(agent_thread);
-  // Ends the other agents in order. Must be called once, even after an error.
+  // Ends the run: sessions, devices, then the connections to the other agents. Sends the reports
+  // and writes the trace. Must be called once after FindDevices, even if that failed.
   void Shutdown() CUSPAN_REQUIRES(agent_thread);
   // Reports of the run's sessions; complete after Shutdown.
   std::vector<DeviceReport> reports() const CUSPAN_REQUIRES(agent_thread) { return reports_.All(); }
@@ -48,7 +51,7 @@ class HeadAgent {
             std::unique_ptr<AgentNode> node, InventoryQuery& inventory)
       CUSPAN_REQUIRES(agent_thread);
   Result<RunReady> Prepare() CUSPAN_REQUIRES(agent_thread);
-  // Lists all GPUs and their holders, for an agent with --look.
+  // Lists all GPUs and the runs holding them, for an agent with --look.
   Result<RunReady> Query() CUSPAN_REQUIRES(agent_thread);
   Result<std::vector<AgentInventory>> GatherInventories() CUSPAN_REQUIRES(agent_thread);
   // Notifies the launcher, or the user, of the GPUs the run waits for.
@@ -56,22 +59,25 @@ class HeadAgent {
   // Sends the plan to the other agents.
   void SendPlan() CUSPAN_REQUIRES(agent_thread);
   void ReadLauncher() CUSPAN_REQUIRES(agent_thread);
-  // Handles the launcher's questions to a serving agent; false for other messages, ending the run.
+  // Handles a question of the launcher. False for any other message: it ends the run.
   bool HandleQuestion(const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   // Posts an answer. If the launcher's socket is full, the answer is kept and sent later.
   template <typename T>
   void AnswerLauncher(const T& message) CUSPAN_REQUIRES(agent_thread);
   // Answers a repeated query of the launcher.
   void AnswerQuery() CUSPAN_REQUIRES(agent_thread);
+  // Registers the handlers of the other agents' messages.
   void Register() CUSPAN_REQUIRES(agent_thread);
-  // Asks the other agents for their time until each has answered kClockQuestions times.
-  void AskClocks() CUSPAN_REQUIRES(agent_thread);
-  void EndTrace() CUSPAN_REQUIRES(agent_thread);
-  // Ends work of the other agents and waits for it: at the first call sessions, at the second
-  // devices.
+  // Begins to compare clocks, in a traced run. ReceiveClock repeats the question until an agent has
+  // answered kClockQuestions times.
+  void CompareClocks() CUSPAN_REQUIRES(agent_thread);
+  // Second comparison of clocks, at the end of the run.
+  void CompareClocksAgain() CUSPAN_REQUIRES(agent_thread);
+  // Ends work of the other agents and waits for it: the first call ends their sessions, the second
+  // their devices.
   void EndOthers() CUSPAN_REQUIRES(agent_thread);
-  // True if any of these agents, all with an answer outstanding, is still reachable.
-  bool Owes(const std::set<std::uint32_t>& ranks) CUSPAN_REQUIRES(agent_thread);
+  // True if an agent of `ranks` is still reachable. `ranks`: agents with an answer outstanding.
+  bool AnyReachable(const std::set<std::uint32_t>& ranks) CUSPAN_REQUIRES(agent_thread);
   void ReceiveClock(std::uint32_t rank, const TraceClock& answer) CUSPAN_REQUIRES(agent_thread);
   void KeepReports(std::vector<DeviceReport>&& reports) CUSPAN_REQUIRES(agent_thread);
   void SendReports() CUSPAN_REQUIRES(agent_thread);
@@ -94,7 +100,7 @@ class HeadAgent {
   bool run_ended_ = false;
   bool query_wanted_ = false;  // The launcher waits for AnswerQuery.
   bool agents_met_ = false;
-  std::set<std::uint32_t> clocks_asked_;  // Agents with answers outstanding.
+  std::set<std::uint32_t> clocks_asked_;  // Agents with clock answers outstanding.
   std::set<std::uint32_t> agents_left_;   // Agents without a confirmed end.
 };
 

@@ -91,7 +91,7 @@ void Allocation::AddLoad(const PoolHost& host, const SharedGpu& shared, PoolLeas
   GpuLoad& load = leases.loads[static_cast<std::size_t>(found - plan_.keys.begin())];
   for (const SharingRun& run : shared.runs)
     load.Add(std::min(run.terms.quota, scheduling::kWhole), std::max(run.terms.memory, run.memory),
-             scheduling::LimitsOf(run.limits));
+             scheduling::BottleneckOf(run.bottleneck));
 }
 
 void Allocation::ReceiveView(std::uint32_t host, const LeaseView& view) {

@@ -11,11 +11,11 @@ std::uint32_t GpuPool::AddHost(const std::vector<PoolGpu>& added) {
   return static_cast<std::uint32_t>(hosts.size() - 1);
 }
 
-void GpuLoad::Add(std::uint32_t quota, std::uint64_t memory, scheduling::Limits limits) {
+void GpuLoad::Add(std::uint32_t quota, std::uint64_t memory, scheduling::Bottleneck bottleneck) {
   ++runs;
   promised += quota;
   memory_bytes += memory;
-  ++kinds[static_cast<std::size_t>(limits)];
+  ++kinds[static_cast<std::size_t>(bottleneck)];
 }
 
 std::uint32_t CoresPerMultiprocessor(std::uint32_t capability) {

@@ -43,7 +43,7 @@ struct GpuLoad {
   std::uint64_t memory_bytes = 0;        // Used by the runs, or reserved for them.
   std::array<std::uint32_t, 3> kinds{};  // Number of runs, by scheduling::Limits.
 
-  void Add(std::uint32_t quota, std::uint64_t memory, scheduling::Limits limits);
+  void Add(std::uint32_t quota, std::uint64_t memory, scheduling::Bottleneck bottleneck);
 };
 
 // Leases on the GPUs of a pool.

@@ -31,21 +31,21 @@ constexpr std::uint32_t ClassOf(LoadRank rank) { return static_cast<std::uint32_
 // Number of runs in a rank of the first class.
 constexpr std::uint64_t RunsOf(LoadRank rank) { return rank >> 48; }
 
-inline std::uint32_t PairClassOf(const GpuLoad& load, scheduling::Limits kind) {
-  using scheduling::Limits;
+inline std::uint32_t PairClassOf(const GpuLoad& load, scheduling::Bottleneck kind) {
+  using scheduling::Bottleneck;
   if (load.runs == 0) return 2;
   if (load.runs > 1) return kPairClasses - 1;
-  const auto has = [&load](Limits limits) {
-    return load.kinds[static_cast<std::size_t>(limits)] != 0;
+  const auto has = [&load](Bottleneck bottleneck) {
+    return load.kinds[static_cast<std::size_t>(bottleneck)] != 0;
   };
-  if (kind == Limits::kUnknown || has(Limits::kUnknown)) return 1;
+  if (kind == Bottleneck::kUnknown || has(Bottleneck::kUnknown)) return 1;
   return has(kind) ? 3 : 0;
 }
 
 // Rank of a GPU with this load, for a run with kernels limited by `kind`. Inline: a decision calls
 // it thousands of times.
 inline LoadRank RankOf(const PoolGpu& gpu, const GpuLoad& load, Policy policy,
-                       scheduling::Limits kind) {
+                       scheduling::Bottleneck kind) {
   LoadRank rank = 0;
   // Unused GPUs all have rank 0: the request already states the memory needed.
   if (load.runs != 0) {

@@ -37,7 +37,7 @@ bool IsLater(const Status& status) {
 SharingRun LoadOf(const SharingRun& run) {
   SharingRun load;
   load.terms = run.terms;
-  load.limits = run.limits;
+  load.bottleneck = run.bottleneck;
   const std::uint64_t left = run.memory % kMemoryStep;
   load.memory = left == 0 ? run.memory : run.memory - left + kMemoryStep;
   return load;

@@ -34,7 +34,7 @@ struct Candidate {
 };
 
 std::uint32_t LimitOf(const AllocationRequest& request, std::uint32_t host) {
-  return request.limits.empty() ? kUnlimited : request.limits[host];
+  return request.bottleneck.empty() ? kUnlimited : request.bottleneck[host];
 }
 
 // Takes the fewest of `hosts`. Among these choices, it maximises the fullness of the fullest host,

@@ -39,8 +39,8 @@ struct AllocationRequest {
   std::uint64_t least_memory_bytes = 0;
   std::uint32_t least_capability = 0;  // Unit: PoolGpu::capability.
   // Resource limiting the kernels of a sharing run.
-  scheduling::Limits kind = scheduling::Limits::kUnknown;
-  std::vector<std::uint32_t> limits;  // Maximum GPUs by host; empty: no limits.
+  scheduling::Bottleneck kind = scheduling::Bottleneck::kUnknown;
+  std::vector<std::uint32_t> bottleneck;  // Maximum GPUs by host; empty: no limits.
 };
 
 struct Decision {

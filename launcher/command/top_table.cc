@@ -80,7 +80,7 @@ constexpr const char* kHolds = "holds it";
 
 Json SharingJson(const SharingRun& run, bool alone) {
   const auto measured = [alone](const auto& value) { return alone ? Json() : Json(value); };
-  const std::string_view kind = KindText(scheduling::LimitsOf(run.limits));
+  const std::string_view kind = KindText(scheduling::BottleneckOf(run.bottleneck));
   return {{"run", run.run},
           {"user", run.user},
           {"program", run.program},

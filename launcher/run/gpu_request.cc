@@ -71,10 +71,10 @@ std::optional<std::int32_t> ParsePriority(std::string_view text) {
 
 struct NamedKind {
   const char* name;
-  scheduling::Limits limits;
+  scheduling::Bottleneck bottleneck;
 };
-constexpr NamedKind kKinds[] = {{"compute", scheduling::Limits::kCompute},
-                                {"memory", scheduling::Limits::kMemory}};
+constexpr NamedKind kKinds[] = {{"compute", scheduling::Bottleneck::kCompute},
+                                {"memory", scheduling::Bottleneck::kMemory}};
 
 // Parses "30%" or "12.5" into thousandths.
 std::optional<std::uint32_t> ParseShare(std::string_view text) {
@@ -154,7 +154,7 @@ Result<ShareTerms> CheckShareTerms(const GpuRequestTexts& texts) {
                      [&texts](const NamedKind& kind) { return texts.kind == kind.name; });
     if (known == std::end(kKinds))
       return Status::Invalid("--kind {}: use compute or memory", texts.kind);
-    terms.limits = static_cast<std::uint8_t>(known->limits);
+    terms.bottleneck = static_cast<std::uint8_t>(known->bottleneck);
   }
   terms.process_niceness = texts.process_niceness.value_or(::getpriority(PRIO_PROCESS, 0));
   return terms;
@@ -194,8 +194,8 @@ void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options)
     add(settings::kShareLimit, std::to_string(terms.most_runs));
   if (terms.memory != usual.memory) add(settings::kMemory, std::to_string(terms.memory));
   if (terms.swap) add(settings::kMemory, "all");
-  if (terms.limits != usual.limits)
-    add(settings::kKind, KindText(scheduling::LimitsOf(terms.limits)));
+  if (terms.bottleneck != usual.bottleneck)
+    add(settings::kKind, KindText(scheduling::BottleneckOf(terms.bottleneck)));
   add(settings::kProcessNiceness, std::to_string(terms.process_niceness));
 }
 
@@ -298,9 +298,9 @@ std::string PriorityText(std::int64_t niceness) {
   return std::to_string(niceness);
 }
 
-const char* KindText(scheduling::Limits limits) {
+const char* KindText(scheduling::Bottleneck bottleneck) {
   for (const NamedKind& known : kKinds)
-    if (limits == known.limits) return known.name;
+    if (bottleneck == known.bottleneck) return known.name;
   return "";
 }
 

@@ -45,7 +45,7 @@ std::vector<std::string> GpuRequestOptions(const GpuRequest& request);
 // Value for --priority: a name if one exists.
 std::string PriorityText(std::int64_t niceness);
 // Value for --kind; empty if unknown.
-const char* KindText(scheduling::Limits limits);
+const char* KindText(scheduling::Bottleneck bottleneck);
 
 // Current time in the unit of GpuRequest::order.
 std::uint64_t RealTimeNow();

@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <numeric>
 
@@ -359,8 +359,9 @@ void ShareFile::DecideNow(const SessionSlot* self) {
     run->wants = session.wants.load() != 0 || run->wants;
     run->known = run->known && (session.wants.load() == 0 || session.known.load() != 0);
     // The run's own option applies until the bottleneck is measured.
-    const std::uint32_t limits = session.limits.load(std::memory_order_relaxed);
-    if (limits != 0) run->limits = scheduling::LimitsOf(static_cast<std::uint8_t>(limits));
+    const std::uint32_t bottleneck = session.bottleneck.load(std::memory_order_relaxed);
+    if (bottleneck != 0)
+      run->bottleneck = scheduling::BottleneckOf(static_cast<std::uint8_t>(bottleneck));
     run->done += session.done.load(std::memory_order_relaxed);
     const std::uint64_t since = session.on_gpu_since.load();
     run->on_gpu = since != 0 || run->on_gpu;

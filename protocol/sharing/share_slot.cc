@@ -33,7 +33,7 @@ Result<std::unique_ptr<ShareSlot>> ShareSlot::Take(UniqueFd table, std::uint32_t
     if (session.taken != 0 || !file->AcquireSlot(sharing::kFirstSessionByte + i)) continue;
     for (std::atomic<std::uint32_t>* word :
          {&session.open, &session.wants, &session.preemptible, &session.known, &session.paired,
-          &session.pairings, &session.limits})
+          &session.pairings, &session.bottleneck})
       word->store(0);
     session.on_gpu_since.store(0);
     session.memory.store(0);
@@ -118,8 +118,8 @@ void ShareSlot::SetIdle(std::uint64_t now) {
   own().wants.store(0);
 }
 
-void ShareSlot::SetLimits(scheduling::Limits limits) {
-  own().limits.store(static_cast<std::uint32_t>(limits), std::memory_order_relaxed);
+void ShareSlot::SetBottleneck(scheduling::Bottleneck bottleneck) {
+  own().bottleneck.store(static_cast<std::uint32_t>(bottleneck), std::memory_order_relaxed);
 }
 void ShareSlot::SetKnown(bool known) {
   own().known.store(known ? 1 : 0, std::memory_order_relaxed);

@@ -78,7 +78,7 @@ class ShareSlot {
   void SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now);
 
   // Bottleneck of its work.
-  void SetLimits(scheduling::Limits limits);
+  void SetBottleneck(scheduling::Bottleneck bottleneck);
   // True if the stand-alone time of its work is known; and the work completed, in ns of stand-alone
   // time.
   void SetKnown(bool known);

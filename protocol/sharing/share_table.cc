@@ -189,7 +189,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     made.process_niceness = terms.process_niceness;
     made.quota = std::min(terms.quota, scheduling::kWhole);
     made.limit = std::clamp(terms.limit, 1U, scheduling::kWhole);
-    made.limits = scheduling::LimitsOf(terms.limits);
+    made.bottleneck = scheduling::BottleneckOf(terms.bottleneck);
     Store(table.names[i].run, run);
     Store(table.names[i].user, user);
     Store(table.names[i].program, program);
@@ -246,8 +246,8 @@ Result<std::vector<SharingRun>> ShareTable::Query() {
     view.part_lately = Thousandths(run.lately.Value());
     view.memory = sharing::RoomOf(table, i).used;
     view.swapped = sharing::SwappedOf(table, i);
-    view.limits =
-        static_cast<std::uint8_t>(scheduling::LimitsOf(static_cast<std::uint8_t>(run.limits)));
+    view.bottleneck = static_cast<std::uint8_t>(
+        scheduling::BottleneckOf(static_cast<std::uint8_t>(run.bottleneck)));
     view.used = run.used;
     view.waited = run.waited;
     view.turns = run.turns;

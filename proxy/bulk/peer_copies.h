@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "proxy/bulk/slot_turns.h"
+#include "proxy/bulk/slot_queue.h"
 #include "proxy/bulk/staged_copies.h"
 #include "proxy/gpu/boxes.h"
 #include "proxy/objects/array.h"

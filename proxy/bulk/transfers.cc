@@ -15,8 +15,8 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
     to_device_.erase(transfer.state->id);
     return SubmitResult::kSubmitted;
   }
-  // Chunks in flight to the client may contain the source bytes of this copy. In this case the
-  // client has to store them first.
+  // Chunks on their way to the client may hold new contents of this copy's source. The client has
+  // to store them before it sends.
   PooledEvent event;
   if (completer_.chunks_pending()) {
     if (const CUresult result = faults_.Check(events_.Record(transfer.stream->driver, event));
@@ -25,15 +25,17 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
       return SubmitResult::kSubmitted;
     }
   }
-  transfer.wanted = true;
-  const Answer ask = [this, id = transfer.state->id](CUresult result, std::uint64_t chunks) {
-    // A lost device is reported separately.
+  transfer.clear_to_send = true;
+  const Answer post_clear_to_send = [this, id = transfer.state->id](CUresult result,
+                                                                    std::uint64_t chunks) {
+    // A lost device is reported by DeviceFault.
     if (result == CUDA_SUCCESS) channel_.Post(TransferClearToSend{id, chunks});
   };
   if (event.get() == nullptr)
-    ask(CUDA_SUCCESS, completer_.pushed());
+    post_clear_to_send(CUDA_SUCCESS, completer_.pushed());
   else
-    completer_.Add(transfer.stream->progress, std::move(event), transfer.stream->submitted, ask);
+    completer_.Add(transfer.stream->progress, std::move(event), transfer.stream->submitted,
+                   post_clear_to_send);
   return SubmitResult::kHeld;
 }
 
@@ -48,13 +50,14 @@ Status Transfers::ReceiveChunk(const Chunk& chunk) {
   if (found == to_device_.end())
     return Status::Invalid("a chunk of the unknown transfer {}", chunk.transfer);
   const std::shared_ptr<Transfer> transfer = found->second;
-  if (!transfer->wanted)
+  if (!transfer->clear_to_send)
     return Status::Invalid("a chunk of transfer {} before its clear to send", chunk.transfer);
   if (chunk.offset > transfer->bytes || chunk.bytes > transfer->bytes - chunk.offset ||
       chunk.bytes > transfer->bytes - transfer->submitted)
     return Status::Invalid(
-        "a chunk of bytes {} + {} of transfer {} with {} bytes ({} received before)", chunk.offset,
-        chunk.bytes, chunk.transfer, transfer->bytes, transfer->submitted);
+        "a chunk of bytes {} + {} of transfer {} with {} bytes ({} bytes submitted before)",
+        chunk.offset, chunk.bytes, chunk.transfer, transfer->bytes, transfer->submitted);
+  // Chunks of a failed transfer are dropped.
   if (transfer->state->failed || faults_.lost() != CUDA_SUCCESS) {
     channel_.ReleaseSlot(chunk.slot);
     return Status::Ok();
@@ -110,6 +113,7 @@ bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
     Fail(transfer, result);
     return false;
   }
+  // Completions up to here follow this chunk.
   stream.chunk_behind = stream.submitted;
   transfer.submitted += bytes;
   return true;
@@ -120,7 +124,7 @@ void Transfers::Forget() { slot_queue_.Forget(); }
 void Transfers::Fail(Transfer& transfer, CUresult result) {
   faults_.Posted(transfer.origin, result);
   transfer.state->Fail(channel_, result);
-  if (!transfer.wanted) to_device_.erase(transfer.state->id);
+  if (!transfer.clear_to_send) to_device_.erase(transfer.state->id);
 }
 
 }  // namespace cuspan::proxy

@@ -1,17 +1,20 @@
 // Bulk copies between host and device, through the channel's staging slots.
 //
 // Host to device: when the stream has reached the copy, the client gets clear to send
-// (TransferClearToSend). Each Chunk names a slot with bytes to copy. The slot is returned when the
-// device has read it. The copy holds its stream until its last chunk was submitted. Device to host:
-// the device fills free slots. They are posted as Chunks in the order of their offsets.
+// (TransferClearToSend). Each Chunk names a slot with bytes to copy. The slot is returned to the
+// client when the device has read its bytes. The copy holds its stream until its last chunk was
+// submitted.
 //
-// Threads: the receiving thread.
+// Device to host: the copy takes free slots. When the device has filled one, the completer sends it
+// as a Chunk, in the order of the offsets.
+//
+// Threads: the receiving thread. Completions run on the completer's thread.
 #pragma once
 
 #include <memory>
 #include <unordered_map>
 
-#include "proxy/bulk/slot_turns.h"
+#include "proxy/bulk/slot_queue.h"
 #include "proxy/bulk/staged_copies.h"
 #include "proxy/gpu/boxes.h"
 #include "proxy/objects/array.h"
@@ -23,7 +26,7 @@
 namespace cuspan::proxy {
 
 struct Transfer {
-  // `array` contains the box, if any. It is kept as long as the transfer.
+  // `array`: the array with the box, or null. It lives at least as long as the transfer.
   Transfer(std::uint64_t id, Origin origin, std::shared_ptr<Stream> stream, const DeviceBox& box,
            std::uint64_t bytes, std::shared_ptr<Array> array = nullptr)
       : state(std::make_shared<TransferState>(id)),
@@ -36,12 +39,13 @@ struct Transfer {
   const std::shared_ptr<TransferState> state;
   const Origin origin;
   const std::shared_ptr<Stream> stream;
-  const DeviceBox box;        // Location of the bytes, row after row.
+  const DeviceBox box;        // Device memory of the copy. Its bytes are numbered row after row.
   const std::uint64_t bytes;  // Their number.
   const std::shared_ptr<Array> array;
+  // Bytes submitted to the driver so far.
   std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  // Host to device: the client is clear to send the bytes.
-  bool wanted CUSPAN_GUARDED_BY(receiving_thread) = false;
+  // Host to device: the copy has begun. Clear to send was posted, or will be.
+  bool clear_to_send CUSPAN_GUARDED_BY(receiving_thread) = false;
 };
 
 class Transfers {
@@ -55,24 +59,29 @@ class Transfers {
         completer_(completer),
         staged_(driver, events, completer, timeline) {}
 
-  // Registers a received copy to the device. kInvalid if its number is in use.
+  // Registers a received copy to the device. As in ReceiveChunk, kInvalid is a violation of the
+  // protocol, and the caller ends the session: the number is in use.
   Status Announce(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
-  // Begins it: its stream has reached it.
+  // Begins the copy; called when it is next in its stream.
   SubmitResult BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
-  // Handles a chunk of a copy to the device. kInvalid if it was not requested.
+  // Handles a chunk of a copy to the device. kInvalid if it was not requested, or names a wrong
+  // slot or wrong bytes.
   Status ReceiveChunk(const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);
 
-  // Begins a copy from the device: its stream has reached it.
+  // Begins a copy from the device; called when it is next in its stream.
   SubmitResult BeginFromDevice(const std::shared_ptr<Transfer>& transfer)
       CUSPAN_REQUIRES(receiving_thread);
-  // True if a copy from the device waits and a slot is free. Cheap; for Bell::Wait.
+  // True if a copy from the device waits and a slot is free; reserves the slot for it. Cheap:
+  // called while the thread waits.
   bool SlotCameFree() CUSPAN_REQUIRES(receiving_thread) { return slot_queue_.MayGoOn(channel_); }
   // Continues waiting copies.
   void UseFreeSlots() CUSPAN_REQUIRES(receiving_thread);
 
-  // Ends a failed transfer; its op counts as submitted.
+  // Reports the failure of a transfer to the client. The caller ends its op: it returns kSubmitted,
+  // or releases the stream.
   void Fail(Transfer& transfer, CUresult result) CUSPAN_REQUIRES(receiving_thread);
-  // The device is lost; the queues have dropped copies waiting for slots.
+  // Removes the copies waiting for slots; called when the device is lost, after the queues have
+  // dropped all ops.
   void Forget() CUSPAN_REQUIRES(receiving_thread);
 
  private:
@@ -85,8 +94,8 @@ class Transfers {
   EventPool& events_;
   Completer& completer_;
   StagedCopies staged_;
-  // Host to device, from Announce to the last chunk. A failed transfer stays: chunks of it may be
-  // in flight.
+  // Host to device, from Announce to the last chunk. A transfer failing before clear to send is
+  // removed. One failing later stays until the session ends: chunks of it may be in flight.
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_
       CUSPAN_GUARDED_BY(receiving_thread);
   // Device to host: each copy waiting for a slot holds its stream.

@@ -61,7 +61,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op
     if (session.sharing().kernel_table() != nullptr) {
       const KernelKey key{module->hash, op.name};
       kernel->time = session.sharing().kernel_table()->TimeOf(key);
-      kernel->limits = session.sharing().kernel_table()->LimitsOf(key);
+      kernel->bottleneck = session.sharing().kernel_table()->BottleneckOf(key);
     }
     KernelFind::Reply reply;
     reply.result =

@@ -19,8 +19,8 @@ kernel_class::DeviceRates RatesOf(const Device& device) {
   return rates;
 }
 
-Result<scheduling::Limits> LimitsIn(const Device& device, const Module& module,
-                                    const std::string& kernel) {
+Result<scheduling::Bottleneck> BottleneckIn(const Device& device, const Module& module,
+                                            const std::string& kernel) {
   CUSPAN_ASSIGN_OR_RETURN(const std::string ptx, module.ptx.Text());
   CUSPAN_ASSIGN_OR_RETURN(const kernel_class::KernelMix mix, kernel_class::MixOf(ptx, kernel));
   return kernel_class::ClassOf(mix, RatesOf(device));
@@ -31,7 +31,7 @@ Result<scheduling::Limits> LimitsIn(const Device& device, const Module& module,
 void AskWhatLimits(DeviceSession& session, const std::shared_ptr<Kernel>& kernel,
                    double nanoseconds) {
   if (kernel->limits_asked ||
-      kernel->limits.load(std::memory_order_relaxed) != scheduling::Limits::kUnknown)
+      kernel->bottleneck.load(std::memory_order_relaxed) != scheduling::Bottleneck::kUnknown)
     return;
   kernel->had += nanoseconds;
   if (kernel->had < kWorthLook) return;
@@ -39,13 +39,14 @@ void AskWhatLimits(DeviceSession& session, const std::shared_ptr<Kernel>& kernel
   const std::shared_ptr<Module> module = session.objects().modules.Find(kernel->module);
   if (module == nullptr) return;
   session.worker().Run([&session, kernel, module] {
-    const Result<scheduling::Limits> limits = LimitsIn(session.device(), *module, kernel->name);
-    if (!limits.ok())
+    const Result<scheduling::Bottleneck> bottleneck =
+        BottleneckIn(session.device(), *module, kernel->name);
+    if (!bottleneck.ok())
       return LogInfo("the bottleneck of kernel {} is unknown: {}", kernel->name,
-                     limits.status().message());
-    kernel->limits = *limits;
+                     bottleneck.status().message());
+    kernel->bottleneck = *bottleneck;
     if (session.sharing().kernel_table() != nullptr)
-      session.sharing().kernel_table()->SetLimits({module->hash, kernel->name}, *limits);
+      session.sharing().kernel_table()->SetBottleneck({module->hash, kernel->name}, *bottleneck);
   });
 }
 

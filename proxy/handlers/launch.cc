@@ -123,7 +123,7 @@ struct LaunchOp final : PostedOp {
   }
   PredictedWork Predicted() const CUSPAN_REQUIRES(receiving_thread) {
     PredictedWork work = session->sharing().gate()->Predict(*call.kernel->time, Blocks());
-    work.limits = call.kernel->limits.load(std::memory_order_relaxed);
+    work.bottleneck = call.kernel->bottleneck.load(std::memory_order_relaxed);
     return work;
   }
   void MakeBatches() CUSPAN_REQUIRES(receiving_thread) {

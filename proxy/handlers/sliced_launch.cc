@@ -49,7 +49,7 @@ class SlicedLaunch final : public GatedRest {
     if (cut)
       session_.sharing().gate()->Started(
           stream_, {nanoseconds_ * static_cast<double>(count) / static_cast<double>(blocks_), true,
-                    call_.kernel->limits.load(std::memory_order_relaxed)});
+                    call_.kernel->bottleneck.load(std::memory_order_relaxed)});
     first_ += count;
     return result;
   }

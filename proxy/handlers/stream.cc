@@ -8,7 +8,7 @@ namespace {
 struct DestroyOp final : PostedOp {
   using PostedOp::PostedOp;
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
-    if (ShareGate* const gate = session->sharing().gate()) gate->Leaves(*stream);
+    if (ShareGate* const gate = session->sharing().gate()) gate->StreamEnds(*stream);
     session->streams().Forsake(stream);
     session->worker().Run([session = session, stream = stream] {
       session->faults().Check(session->driver().cuStreamDestroy(stream->driver));

@@ -75,15 +75,15 @@ UnitTimes TimesOf(const KernelMix& mix, const DeviceRates& rates) {
   return times;
 }
 
-scheduling::Limits ClassOf(const KernelMix& mix, const DeviceRates& rates) {
+scheduling::Bottleneck ClassOf(const KernelMix& mix, const DeviceRates& rates) {
   const UnitTimes times = TimesOf(mix, rates);
   const bool does_something = mix.bytes + mix.reread_bytes + mix.fp32 + mix.fp64 + mix.fp16 +
                                   mix.integer + mix.special + mix.tensor >
                               0;
-  if (!does_something || mix.unknown_work > 0) return scheduling::Limits::kUnknown;
-  if (times.memory > kMargin * times.arithmetic) return scheduling::Limits::kMemory;
-  if (times.arithmetic > kMargin * times.memory_at_most) return scheduling::Limits::kCompute;
-  return scheduling::Limits::kUnknown;
+  if (!does_something || mix.unknown_work > 0) return scheduling::Bottleneck::kUnknown;
+  if (times.memory > kMargin * times.arithmetic) return scheduling::Bottleneck::kMemory;
+  if (times.arithmetic > kMargin * times.memory_at_most) return scheduling::Bottleneck::kCompute;
+  return scheduling::Bottleneck::kUnknown;
 }
 
 }  // namespace cuspan::kernel_class

@@ -55,6 +55,6 @@ UnitTimes TimesOf(const KernelMix& mix, const DeviceRates& rates);
 
 // kMemory or kCompute if that time is at least 1.5 times the other. kUnknown if not, or if the mix
 // or the device's rates are unknown.
-scheduling::Limits ClassOf(const KernelMix& mix, const DeviceRates& rates);
+scheduling::Bottleneck ClassOf(const KernelMix& mix, const DeviceRates& rates);
 
 }  // namespace cuspan::kernel_class

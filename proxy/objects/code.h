@@ -57,7 +57,8 @@ struct Kernel {
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
   std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();
-  std::atomic<scheduling::Limits> limits = scheduling::Limits::kUnknown;  // Threads: any.
+  std::atomic<scheduling::Bottleneck> bottleneck =
+      scheduling::Bottleneck::kUnknown;  // Threads: any.
   // Total predicted time of its launches (ns), and true once the worker was asked for its limiting
   // resource. Owner: the receiving thread.
   double had = 0;

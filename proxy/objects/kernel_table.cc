@@ -21,7 +21,7 @@
 namespace cuspan::proxy {
 namespace {
 
-using scheduling::Limits;
+using scheduling::Bottleneck;
 using Clock = std::chrono::steady_clock;
 
 // First line of the file. It changes with the format, so files of other formats are discarded.
@@ -30,7 +30,7 @@ constexpr std::string_view kNewSuffix = ".new";
 constexpr std::size_t kHashedBytes = 1 << 20;
 constexpr std::size_t kMaxFileName = 100;
 // Index: Limits.
-constexpr std::string_view kLimitWords[] = {"unknown", "compute", "memory"};
+constexpr std::string_view kBottleneckWords[] = {"unknown", "compute", "memory"};
 // Attempts while other processes write; this takes some milliseconds.
 constexpr int kLastTries = 100;
 constexpr useconds_t kBetweenAttempts = 10'000;
@@ -68,9 +68,10 @@ std::optional<std::pair<KernelKey, KernelRecord>> ReadLine(std::string_view line
   const auto module = ConsumeWord(line);
   if (!module || module->size() != 16 || !ReadNumber(module, &key.module, 16)) return std::nullopt;
   const auto word = ConsumeWord(line);
-  const auto* const limits = std::find(std::begin(kLimitWords), std::end(kLimitWords), word);
-  if (limits == std::end(kLimitWords)) return std::nullopt;
-  record.limits = static_cast<Limits>(limits - std::begin(kLimitWords));
+  const auto* const bottleneck =
+      std::find(std::begin(kBottleneckWords), std::end(kBottleneckWords), word);
+  if (bottleneck == std::end(kBottleneckWords)) return std::nullopt;
+  record.bottleneck = static_cast<Bottleneck>(bottleneck - std::begin(kBottleneckWords));
   KernelTimeSums& sums = record.sums;
   for (double* const sum : {&sums.count, &sums.blocks, &sums.squares, &sums.time, &sums.products})
     if (!ReadNumber(ConsumeWord(line), sum)) return std::nullopt;
@@ -83,8 +84,8 @@ std::optional<std::pair<KernelKey, KernelRecord>> ReadLine(std::string_view line
 std::string LineOf(const KernelKey& key, const KernelRecord& record) {
   const KernelTimeSums& sums = record.sums;
   return Format("{:016x} {} {} {} {} {} {} {}\n", key.module,
-                kLimitWords[static_cast<std::size_t>(record.limits)], sums.count, sums.blocks,
-                sums.squares, sums.time, sums.products, key.name);
+                kBottleneckWords[static_cast<std::size_t>(record.bottleneck)], sums.count,
+                sums.blocks, sums.squares, sums.time, sums.products, key.name);
 }
 
 // --- Files.
@@ -244,7 +245,7 @@ KernelTable::Known* KernelTable::Get(const KernelKey& key) {
   known.time = std::make_shared<KernelTime>();
   if (const KernelRecord* const record = kept_->Find(key); record != nullptr) {
     known.written = *record;
-    known.limits = record->limits;
+    known.bottleneck = record->bottleneck;
     known.time->Restore(record->sums);
   }
   return &known;
@@ -255,13 +256,13 @@ std::shared_ptr<KernelTime> KernelTable::TimeOf(const KernelKey& key) {
   return known == nullptr ? std::make_shared<KernelTime>() : known->time;
 }
 
-Limits KernelTable::LimitsOf(const KernelKey& key) {
+Bottleneck KernelTable::BottleneckOf(const KernelKey& key) {
   const Known* const known = Get(key);
-  return known == nullptr ? Limits::kUnknown : known->limits;
+  return known == nullptr ? Bottleneck::kUnknown : known->bottleneck;
 }
 
-void KernelTable::SetLimits(const KernelKey& key, Limits limits) {
-  if (Known* const known = Get(key); known != nullptr) known->limits = limits;
+void KernelTable::SetBottleneck(const KernelKey& key, Bottleneck bottleneck) {
+  if (Known* const known = Get(key); known != nullptr) known->bottleneck = bottleneck;
 }
 
 PredictionErrors KernelTable::Errors() const {
@@ -275,7 +276,7 @@ KernelTable::Updates KernelTable::FindUpdates() const {
   Updates updates;
   const MutexLock lock(mutex_);
   for (const auto& [key, known] : known_) {
-    const KernelRecord record{known.time->Sums().value_or(known.written.sums), known.limits};
+    const KernelRecord record{known.time->Sums().value_or(known.written.sums), known.bottleneck};
     if (record != known.written) updates.emplace_back(key, record);
   }
   return updates;
@@ -315,7 +316,7 @@ Status KernelTable::Replace(const UniqueFd& file, Updates* updates) const {
   for (auto& [key, record] : *updates) {
     if (const KernelRecord* const other = records.Find(key); other != nullptr) {
       if (record.sums.count == 0) record.sums = other->sums;
-      if (record.limits == Limits::kUnknown) record.limits = other->limits;
+      if (record.bottleneck == Bottleneck::kUnknown) record.bottleneck = other->bottleneck;
     }
     records.Put(key, record);
   }
@@ -339,7 +340,7 @@ Status KernelTable::WriteUpdates(bool wait) {
   for (const auto& [key, record] : updates) {
     Known& known = known_[key];
     known.written = record;
-    if (known.limits == Limits::kUnknown) known.limits = record.limits;
+    if (known.bottleneck == Bottleneck::kUnknown) known.bottleneck = record.bottleneck;
   }
   return Status::Ok();
 }

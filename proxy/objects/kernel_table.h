@@ -40,7 +40,7 @@ struct KernelKey {
 
 struct KernelRecord {
   KernelTimeSums sums;  // Without samples while unknown.
-  scheduling::Limits limits = scheduling::Limits::kUnknown;
+  scheduling::Bottleneck bottleneck = scheduling::Bottleneck::kUnknown;
 
   friend bool operator==(const KernelRecord&, const KernelRecord&) = default;
 };
@@ -89,8 +89,8 @@ class KernelTable {
   // Returns the time of a kernel, with results of earlier runs; always the same object.
   std::shared_ptr<KernelTime> TimeOf(const KernelKey& key);
   // Returns its limiting resource, or kUnknown.
-  scheduling::Limits LimitsOf(const KernelKey& key);
-  void SetLimits(const KernelKey& key, scheduling::Limits limits);
+  scheduling::Bottleneck BottleneckOf(const KernelKey& key);
+  void SetBottleneck(const KernelKey& key, scheduling::Bottleneck bottleneck);
 
   // Errors of all kernels of this session. Threads: any.
   PredictionErrors Errors() const;
@@ -107,7 +107,7 @@ class KernelTable {
  private:
   struct Known {
     std::shared_ptr<KernelTime> time;
-    scheduling::Limits limits = scheduling::Limits::kUnknown;
+    scheduling::Bottleneck bottleneck = scheduling::Bottleneck::kUnknown;
     KernelRecord written;  // Last read or written value.
   };
 

@@ -50,7 +50,7 @@ void SessionSharing::End() {
   gate_->End();
   if (kernel_table_ != nullptr) WriteKernelTimes();
   // Last: the worker may still have tasks of the session.
-  gate_->Leave();
+  gate_->ReleaseSlot();
 }
 
 void SessionSharing::WriteKernelTimes() {

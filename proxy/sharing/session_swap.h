@@ -48,7 +48,7 @@ class SessionSwap {
   bool KeepsFrames() const CUSPAN_REQUIRES(receiving_thread);
   // True if the memory is on the GPU, for a frame needing it at once. If not, requests the time
   // slice.
-  bool MayTake() CUSPAN_REQUIRES(receiving_thread) {
+  bool MayTakeFrame() CUSPAN_REQUIRES(receiving_thread) {
     if (!out()) return true;
     frame_waits_ = true;
     return false;

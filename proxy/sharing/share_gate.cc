@@ -140,12 +140,12 @@ void ShareGate::NoteKnown(const PredictedWork& work) {
   lately_ += work.nanoseconds;
   if (work.known) lately_known_ += work.nanoseconds;
   slot_->SetKnown(lately_known_ >= kMinKnown && lately_known_ >= lately_ * kKnownPart);
-  if (work.limits == scheduling::Limits::kCompute) lately_compute_ += work.nanoseconds;
-  if (work.limits == scheduling::Limits::kMemory) lately_memory_ += work.nanoseconds;
+  if (work.bottleneck == scheduling::Bottleneck::kCompute) lately_compute_ += work.nanoseconds;
+  if (work.bottleneck == scheduling::Bottleneck::kMemory) lately_memory_ += work.nanoseconds;
   if (pairs_)
-    slot_->SetLimits(lately_compute_ > lately_ * kMaxPart  ? scheduling::Limits::kCompute
-                     : lately_memory_ > lately_ * kMaxPart ? scheduling::Limits::kMemory
-                                                           : scheduling::Limits::kUnknown);
+    slot_->SetBottleneck(lately_compute_ > lately_ * kMaxPart  ? scheduling::Bottleneck::kCompute
+                         : lately_memory_ > lately_ * kMaxPart ? scheduling::Bottleneck::kMemory
+                                                               : scheduling::Bottleneck::kUnknown);
   if (lately_ < kLately) return;
   for (double* const sum : {&lately_, &lately_known_, &lately_compute_, &lately_memory_}) *sum /= 2;
 }
@@ -176,7 +176,7 @@ void ShareGate::MarkUnmarked() {
   const std::shared_ptr<Stream> stream = std::exchange(unmarked_stream_, nullptr);
   auto group = std::make_shared<Group>();
   group->nanoseconds = std::exchange(unmarked_, 0);
-  group->known = std::exchange(unmarked_known_, 0);
+  group->known_nanoseconds = std::exchange(unmarked_known_, 0);
   // Without a completion event this work is not tracked.
   if (device_.Mark(stream, [this, group](CUresult, std::uint64_t) {
         group->done.store(true, std::memory_order_relaxed);
@@ -262,21 +262,21 @@ void ShareGate::Decide() {
 void ShareGate::TraceTimeSlice() {
   TraceBuffer* const buffer = Tracing();
   if (buffer == nullptr) return;
-  const Having having = !sharing_ || !wants_ || !slot_->open() ? Having::kNot
-                        : slot_->paired()                      ? Having::kPaired
-                                                               : Having::kAlone;
-  if (having == having_) return;
+  const Access access = !sharing_ || !wants_ || !slot_->open() ? Access::kNone
+                        : slot_->paired()                      ? Access::kPaired
+                                                               : Access::kAlone;
+  if (access == access_) return;
   const std::uint64_t now = TraceNow();
-  if (having_ != Having::kNot) {
+  if (access_ != Access::kNone) {
     TraceRecord record;
-    record.begin = having_since_;
+    record.begin = access_since_;
     record.end = now;
-    record.SetName(having_ == Having::kPaired ? "in a pair" : "turn");
+    record.SetName(access_ == Access::kPaired ? "in a pair" : "turn");
     record.kind = TraceKind::kTimeSlice;
     buffer->Add(record);
   }
-  having_ = having;
-  having_since_ = now;
+  access_ = access;
+  access_since_ = now;
 }
 
 // Traces a decision just made by this session.
@@ -329,7 +329,7 @@ void ShareGate::RemoveDone(std::uint64_t now) {
                 [&](const std::shared_ptr<Group>& group) CUSPAN_REQUIRES(receiving_thread) {
                   if (!group->done.load(std::memory_order_relaxed)) return false;
                   on_gpu_nanoseconds_ -= group->nanoseconds;
-                  done_work_ += group->known;
+                  done_work_ += group->known_nanoseconds;
                   return true;
                 });
   slot_->SetDone(static_cast<std::uint64_t>(done_work_));
@@ -404,7 +404,7 @@ nanoseconds ShareGate::Settle() {
   return nanoseconds(std::min<std::uint64_t>(next - now - kAwakeBefore, kLongestGateSleep.count()));
 }
 
-void ShareGate::Leaves(const Stream& stream) {
+void ShareGate::StreamEnds(const Stream& stream) {
   if (unmarked_stream_.get() == &stream) MarkUnmarked();
 }
 

@@ -1,8 +1,9 @@
-// One session's part in sharing a GPU with other runs. It submits work to the driver only while its
-// run has the time slice. It limits the amount in flight: others must not wait long for the GPU.
+// Decides when a session's work is submitted to a GPU shared with other runs: only while its run
+// has the time slice, alone or in a pair. It limits the predicted time of submitted, incomplete
+// work, so that other runs do not wait long for the GPU.
 //
-// While no other run shares the GPU, and the run has no limit, ops bypass the gate, and it only
-// measures the times of kernels.
+// While the run is alone on the GPU and has no quota, ops bypass the gate. It then still measures
+// the times of kernels, and swaps memory.
 #pragma once
 
 #include <atomic>
@@ -24,23 +25,24 @@
 
 namespace cuspan::proxy {
 
-// Predicted time of work (ns); known: measured alone on the GPU.
+// Predicted GPU time of work (ns). `known`: the times of its kernels were measured while the run
+// was alone on the GPU. `bottleneck`: of its kernels. A sum begins with {0, true}.
 struct PredictedWork {
   double nanoseconds = 0;
   bool known = false;
-  scheduling::Limits limits = scheduling::Limits::kUnknown;
+  scheduling::Bottleneck bottleneck = scheduling::Bottleneck::kUnknown;
 
   void Add(const PredictedWork& more) {
     if (nanoseconds == 0)
-      limits = more.limits;
-    else if (limits != more.limits)
-      limits = scheduling::Limits::kUnknown;
+      bottleneck = more.bottleneck;
+    else if (bottleneck != more.bottleneck)
+      bottleneck = scheduling::Bottleneck::kUnknown;
     nanoseconds += more.nanoseconds;
     known = known && more.known;
   }
 };
 
-// The rest of an op submitted in parts; it holds its stream meanwhile.
+// The parts of an op not submitted yet. The op holds its stream until the last part is submitted.
 class GatedRest {
  public:
   virtual ~GatedRest() = default;
@@ -58,32 +60,36 @@ class ShareGate final : public WorkGate {
 
   // True if the session may have work on the GPU. Threads: any.
   bool MayHaveWork() const { return !slot_->gated() || slot_->on_gpu(); }
-  // True if work has to pass the gate, as last noticed by this thread.
+  // True if work has to pass the gate. Updated by GoOn.
   bool sharing() const CUSPAN_REQUIRES(receiving_thread) { return sharing_; }
 
-  // Enables swapping: for its memory or for that of others. Call before the first op.
+  // Enables swapping of this session's memory, and waiting for memory freed by other runs. Call
+  // before the first op.
   void MaySwap(ShareMemory& memory) CUSPAN_REQUIRES(receiving_thread) {
     swap_ = std::make_unique<SessionSwap>(device_, *slot_, memory);
   }
 
-  // --- For ops, while sharing()
+  // --- For ops, only while sharing(), except BeginSample and EndSample.
 
+  // True if the next work may be submitted. If not, it waits until GoOn releases it.
   bool MayStart() CUSPAN_REQUIRES(receiving_thread) override;
   // Predicted time of a launch.
   PredictedWork Predict(const KernelTime& time, std::uint64_t blocks) const
       CUSPAN_REQUIRES(receiving_thread);
-  // True if the bottleneck of kernels matters.
+  // True if the run shares the GPU in pairs: the bottlenecks of its kernels are then needed.
   bool pairs() const { return pairs_; }
-  // True if launches may be submitted in batches.
+  // True if a full batch of such launches fits the budget.
   bool MayBatch(const KernelTime& time, std::uint64_t blocks) const
       CUSPAN_REQUIRES(receiving_thread);
-  // True if a launch with this predicted time (ns) should be submitted in slices.
+  // True if a launch of this predicted time (ns) should be split into several launches of fewer
+  // blocks, so that another run can preempt it.
   bool WantsSlices(double nanoseconds) const CUSPAN_REQUIRES(receiving_thread);
-  // The rest of an op after its first part was submitted; precedes all other work.
+  // Takes the rest of an op after its first part was submitted. It is submitted before all other
+  // work.
   void Continue(std::unique_ptr<GatedRest> rest) CUSPAN_REQUIRES(receiving_thread) {
     rests_.push_back(std::move(rest));
   }
-  // Called after submitting work to `stream` and recording it there (SessionStreams::Submitted).
+  // Called after work was submitted to `stream` and counted by SessionStreams::Submitted.
   void Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work)
       CUSPAN_REQUIRES(receiving_thread);
 
@@ -96,15 +102,17 @@ class ShareGate final : public WorkGate {
   void EndSample(Sample sample, const std::shared_ptr<KernelTime>& time, std::uint64_t blocks,
                  const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
 
-  // --- For the loop
+  // --- For the loop of the receiving thread (server.cc)
 
   // True if GoOn has work to do. Cheap.
   bool MayGoOn() const CUSPAN_REQUIRES(receiving_thread);
   // Reacts to completed work and to the table's state, and releases waiting work.
   void GoOn() CUSPAN_REQUIRES(receiving_thread);
-  // Call before the thread sleeps: no more ops are pending. Returns the maximum time to sleep.
+  // Call before the thread sleeps, when no op is left to submit. Requests the completion event of
+  // the last work. Returns the maximum time to sleep.
   std::chrono::nanoseconds Settle() CUSPAN_REQUIRES(receiving_thread);
-  // True if work waits for the run's time slice, or for its memory.
+  // True if the client's frames should stay in the ring: their work would only wait, for the time
+  // slice or for memory swapped out.
   bool AwaitsTimeSlice() const CUSPAN_REQUIRES(receiving_thread) {
     return (WorkWaits() && !slot_->open()) || (swap_ != nullptr && swap_->KeepsFrames());
   }
@@ -112,21 +120,24 @@ class ShareGate final : public WorkGate {
   bool MemoryIsThere() const CUSPAN_REQUIRES(receiving_thread) {
     return swap_ == nullptr || !swap_->out();
   }
-  bool MayTake() CUSPAN_REQUIRES(receiving_thread) { return swap_ == nullptr || swap_->MayTake(); }
+  // True if a frame needing memory may be taken from the ring. If not, requests the time slice.
+  bool MayTakeFrame() CUSPAN_REQUIRES(receiving_thread) {
+    return swap_ == nullptr || swap_->MayTakeFrame();
+  }
   // The stream is about to be destroyed in the driver.
-  void Leaves(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
+  void StreamEnds(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   // The device is lost; no more work follows.
   void Lost() CUSPAN_REQUIRES(receiving_thread);
-  // The session has ended. Publishes this at once, before others detect the process's end: it is
-  // idle, and releases its slot.
+  // The session has ended: publishes at once that it is idle.
   void End() CUSPAN_REQUIRES(receiving_thread);
-  void Leave() CUSPAN_REQUIRES(receiving_thread) { slot_->Leave(); }
+  // Releases the slot, before others detect the end of the process. The last call.
+  void ReleaseSlot() CUSPAN_REQUIRES(receiving_thread) { slot_->Leave(); }
 
  private:
-  // Work submitted to one stream before one completion event.
+  // Work with one completion event: of one stream, or all work submitted before sharing began.
   struct Group {
     double nanoseconds = 0;
-    double known = 0;  // Measured part of it.
+    double known_nanoseconds = 0;  // Measured part of it.
     std::atomic<bool> done = false;
   };
 
@@ -134,7 +145,7 @@ class ShareGate final : public WorkGate {
   bool SomeWaits() const CUSPAN_REQUIRES(receiving_thread) {
     return WorkWaits() || (swap_ != nullptr && swap_->wants_memory());
   }
-  // True if the run may use the GPU, apart from other reasons for waiting.
+  // True if no time slice is needed, or the run has it.
   bool HasTimeSlice() const CUSPAN_REQUIRES(receiving_thread) {
     return !sharing_ || stuck_ || slot_->open();
   }
@@ -143,7 +154,9 @@ class ShareGate final : public WorkGate {
   void ContinueRests() CUSPAN_REQUIRES(receiving_thread);
   bool TimeSliceMayBeOver() const CUSPAN_REQUIRES(receiving_thread);
   double Remaining(std::uint64_t now) const CUSPAN_REQUIRES(receiving_thread);
+  // Maximum predicted time (ns) of incomplete work.
   double Budget() const CUSPAN_REQUIRES(receiving_thread);
+  // More work is submitted in any case if less than this (ns) is incomplete.
   double Lead() const CUSPAN_REQUIRES(receiving_thread);
   bool DepthAllows(std::uint64_t now) const CUSPAN_REQUIRES(receiving_thread);
   std::uint64_t NextDecision() const CUSPAN_REQUIRES(receiving_thread);
@@ -158,39 +171,45 @@ class ShareGate final : public WorkGate {
   void RemoveDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
   void PublishDone(std::uint64_t now) CUSPAN_REQUIRES(receiving_thread);
   void Decide() CUSPAN_REQUIRES(receiving_thread);
+  // Main function of watcher_: wakes the receiving thread when the table rings.
   void WatchTable();
 
   SharedDevice& device_;
   const std::unique_ptr<ShareSlot> slot_;
   const bool pairs_;
   bool sharing_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Work has to pass the gate.
-  // The last change of the table failed.
+  // The last decision on the table failed: work passes without time slices.
   bool stuck_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   std::uint64_t decided_at_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  bool wants_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Last published value.
-  bool refused_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // Some work waits for this gate.
-  bool asked_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Its waiting state was published.
+  bool wants_ CUSPAN_GUARDED_BY(receiving_thread) = false;    // Published: the session has work.
+  bool refused_ CUSPAN_GUARDED_BY(receiving_thread) = false;  // MayStart has refused work.
+  // A decision was made since work began to wait.
+  bool asked_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   std::deque<std::unique_ptr<GatedRest>> rests_ CUSPAN_GUARDED_BY(receiving_thread);
   std::unique_ptr<SessionSwap> swap_ CUSPAN_GUARDED_BY(receiving_thread);  // Null without swapping.
-  bool coming_ CUSPAN_GUARDED_BY(receiving_thread) = false;                // Last published value.
+  bool coming_ CUSPAN_GUARDED_BY(receiving_thread) =
+      false;  // Published: its memory is being swapped in.
   std::deque<std::shared_ptr<Group>> on_gpu_ CUSPAN_GUARDED_BY(receiving_thread);
   double on_gpu_nanoseconds_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  std::uint64_t front_since_ CUSPAN_GUARDED_BY(receiving_thread) =
-      0;  // Earliest start of the first of them.
+  // Earliest start of the first group in on_gpu_.
+  std::uint64_t front_since_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  // Work (ns) submitted to unmarked_stream_ without a completion event yet, and its measured part.
   std::shared_ptr<Stream> unmarked_stream_ CUSPAN_GUARDED_BY(receiving_thread);
   double unmarked_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double unmarked_known_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  // Predicted time (ns) of the last work.
   double last_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  // Recent work, and its measured part: the table gets this ratio as `known`.
+  // Recent work (ns), and its measured part. If that is large enough, the table gets `known`.
   double lately_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double lately_known_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double lately_compute_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   double lately_memory_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Memory-bound part.
-  double done_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;      // Total of measured work.
+  double done_work_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Total of completed measured work.
   // The run's access to the GPU as last traced, and since when.
-  enum class Having { kNot, kAlone, kPaired };
-  Having having_ CUSPAN_GUARDED_BY(receiving_thread) = Having::kNot;
-  std::uint64_t having_since_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  enum class Access { kNone, kAlone, kPaired };
+  Access access_ CUSPAN_GUARDED_BY(receiving_thread) = Access::kNone;
+  std::uint64_t access_since_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  // Values at the last GoOn.
   std::uint64_t changes_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::uint32_t rings_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::uint32_t done_seen_ CUSPAN_GUARDED_BY(receiving_thread) = 0;

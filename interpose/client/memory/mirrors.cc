@@ -207,7 +207,7 @@ unsigned Mirrors::CountAtWork() const {
                     [](const WorkingDevice& w) { return w.connection->AtWork(); }));
 }
 
-std::vector<std::uint64_t> Mirrors::NumbersOfNotifiedDevices() const {
+std::vector<std::uint64_t> Mirrors::NumbersOfListeners() const {
   std::vector<std::uint64_t> numbers;
   for (const WorkingDevice& worker : working_devices_)
     if (!worker.in_place) numbers.push_back(worker.connection->number());
@@ -325,7 +325,7 @@ CUresult Mirrors::Push(Connection* connection) {
 
 CUresult Mirrors::PostWritten(MirroredRange& range, Connection* connection) {
   PageStates& states = range.states();
-  std::vector<std::uint64_t> told = NumbersOfNotifiedDevices();
+  std::vector<std::uint64_t> told = NumbersOfListeners();
   if (connection != nullptr) told.push_back(connection->number());
   // Later writes of the program count for the next time.
   const std::size_t count = range.blocks();

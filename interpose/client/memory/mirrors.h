@@ -1,30 +1,38 @@
-// Keeps parts of the shared region equal between the program and devices with their own memory for
-// them, as CUDA promises. Host writes are visible to the work launched next. Device writes are
-// visible to the host after a synchronisation. Page-locked memory is kept equal while kernels run,
-// too: host writes go to the devices at every waiting or querying call, and soon without one. Data
-// read by the host is fetched again soon (kSoon).
+// Keeps pinned and managed memory equal between the program and devices with their own copy of it.
+// The rules are CUDA's: writes of the program are visible to the work launched next, writes of a
+// device to the program after a synchronisation. Pinned memory is kept equal while kernels run,
+// too: writes of the program go to the devices at every waiting or querying call, and soon without
+// one. Data read by the program becomes invalid after kSoon, and the next read fetches it again.
 //
-// Each block has a copy of the program, one of each device, and a twin. The program sees its copy
-// with the protection of page_states.h; we use a second mapping without protection. The twin holds
-// the last contents agreed on. Differences from the twin are writes of one side. Only differences
-// are transferred, so several sides may write different bytes of a block at once, as page-locked
-// memory allows.
+// Each block has the program's copy, one copy per device, and a twin. The program sees its copy
+// with the protection of page_states.h; this library uses a second, unprotected mapping. The twin
+// holds the last contents agreed on. Differences from the twin are writes of one side. Only
+// differences are transferred, so several sides may write different bytes of a block at once, as
+// pinned memory allows.
 //
-// - Before work on a device, the program's writes are sent there.
-// - After it nothing is valid here; the first access to a block fetches it (faults.h).
-// - A device with work may have updates until all its writes are fetched. Until then every change
-//   of the twin is sent to it at once, so its copy differs from the twin only by its own updates.
-// - Updates of one device are fetched for another if they are complete in the program's order: the
-//   program was notified, or a stream waited for an event. Managed memory is transferred only when
-//   a device is done.
-// - A device sharing our memory needs none of this for itself. Its writes are not noticed, so all
-//   blocks count as written.
-// - While devices work, stores of the program to pinned memory are executed and sent one by one, in
-//   their order (ordered_stores.h). A fetch is repeated until two in succession are equal: this was
-//   a state of the device's memory. If it has updates, all other data seen by the program is
-//   fetched again, since it may be older.
+// - Before work is posted to a device, the program's writes are sent there.
+// - Once it is posted, no block of the program's copy is valid. The first access to a block fetches
+//   it (faults.h).
+// - A device stays in working_devices_ until all its writes are fetched, even if its work has
+// ended.
+//   Until then every change of the twin is sent to it at once, so its copy differs from the twin
+//   only by its own updates.
+// - Updates of one device are fetched for another only after a synchronisation: the program was
+//   notified of the work, or a stream waited for its event. Before work, managed memory waits until
+//   the other devices are done.
+// - A device of this node using the program's memory needs no transfers. Its writes are not
+// noticed,
+//   so all blocks count as written.
+// - While devices work, stores of the program to pinned memory are executed one by one, logged, and
+//   sent in the same order (ordered_stores.h has the exceptions).
+// - A fetch from a working device with updates is repeated until two in succession are equal, at
+//   most 64 times: the result is a state of the device's memory. All other data seen by the program
+//   is then fetched again, since it may be older.
 //
-// Threads: any except the receiver's; functions wait for devices.
+// Terms: a run is a number of consecutive blocks of a MirroredRange; `place` is the addresses of a
+// run, `part` the allocated part of them. "Pinned" is CUDA's page-locked memory.
+//
+// Threads: any except the receiving thread. The functions may wait for devices.
 #pragma once
 
 #include <cuda.h>
@@ -53,20 +61,20 @@ struct Incoming;
 // Kind of an access about to happen.
 enum class Access {
   kRead,
-  kWrite,   // Store needing a writable page.
+  kWrite,   // Store not executed singly, such as a fill: its page becomes writable.
   kStore,   // Store without reading the memory.
-  kUpdate,  // Store also reading the memory.
-  kFence,   // No access: later loads must not be older than any earlier store.
+  kUpdate,  // Store also reading the memory, such as an atomic operation.
+  kFence,   // No access: logged stores are sent, and later loads fetch pinned memory again.
 };
 
 class Mirrors {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Maximum age of page-locked memory seen by the program while a device works, and maximum delay
-  // of the program's writes.
+  // Usual time until pinned memory read during a device's work becomes invalid; longer if its fetch
+  // took longer. Also the delay until writes of the program are sent without a call.
   static constexpr std::chrono::microseconds kSoon{200};
 
-  // Returns the range used by the program in a part of the region: first to last block there.
+  // Returns the smallest range with all allocations in `part`.
   using Used = std::function<BlockAllocator::Range(const BlockAllocator::Range& part)>;
   // Requests a call of Refresh by that time; does not wait.
   using CallBy = std::function<void(Time when)>;
@@ -78,8 +86,8 @@ class Mirrors {
     window_ = window;
     file_ = file;
   }
-  // True if the program uses mirrored memory. Otherwise the functions below do nothing, and no
-  // device waits for another.
+  // True if the program uses mirrored memory. Otherwise Allocated, Prepare to Follow, and Refresh
+  // do nothing, and no device waits for another.
   bool active() const {
     return mirrored_.load(std::memory_order_acquire) && in_use_.load(std::memory_order_acquire);
   }
@@ -90,7 +98,8 @@ class Mirrors {
   }
   bool managed_in_use() const { return managed_in_use_.load(std::memory_order_acquire); }
 
-  // Called when `connection` has new memory for `range`: keeps it equal from now on.
+  // Called when the device has new memory for `range`: fills it with zeros, and mirrors it from now
+  // on.
   CUresult Begin(Connection& connection, const BlockAllocator::Range& range);
   // Called when the range is no longer used on any side.
   void End(const BlockAllocator::Range& range);
@@ -99,40 +108,43 @@ class Mirrors {
   // Called when the device is gone, with all its unfetched updates.
   void Forget(const Connection& connection);
 
-  // Sends writes of the program and of other devices to the device, as needed by its next work.
+  // Called before work reading the region: sends the writes of the program and of other devices.
   CUresult Prepare(Connection& connection);
-  // Calls around all work possibly writing the region on a device. BeforeWork includes Prepare.
+  // Called before and after work that may write the region is posted. BeforeWork includes Prepare.
   CUresult BeforeWork(Connection& connection);
   void AfterWork(Connection& connection);
-  // Sends the program's writes to the device.
+  // Sends the program's writes now, without waiting for other devices.
   CUresult SendUpdates(Connection& connection);
-  // Called after a copy to the region was posted to the device's stream. The program is likely to
-  // read a small one after its wait: its result is fetched along, without another wait.
+  // Called after a copy to the region was posted to the device's stream. If the copy is small, its
+  // result is fetched in the same stream, since the program will probably read it after its next
+  // synchronisation.
   void Copied(Connection& connection, std::uint64_t address, std::uint64_t bytes,
               std::uint64_t stream);
-  // Called before the program waits or queries: sends its page-locked writes to devices at work.
+  // Called before the program waits or queries: sends its pinned writes to devices at work.
   void BeforeWait();
-  // Called when the program is notified of completed work of the device.
+  // Called before the program is notified of completed work of the device.
   void Synchronized(const Connection& connection);
   // Called before a stream of `connection` continues after completed work of `other`.
   CUresult Follow(Connection& connection, const Connection& other);
 
   // Allows an access to [address, address + bytes), about to happen or faulted. False if the memory
-  // is not mirrored.
+  // is not mirrored. Failures are not reported here: the program goes on with its own copy, and its
+  // next call returns the error.
   bool Admit(std::uint64_t address, std::uint64_t bytes, Access access);
-  // Called before a system call reads or writes [address, address + bytes). Returns 0 if the memory
-  // is not mirrored, else the address for the kernel. While stores are ordered, this is another
-  // address, valid until EndCall. `written`: number of bytes written.
+  // Called before a system call reads or writes [address, address + bytes). Returns the address for
+  // the system call: 0 if the memory is not mirrored, `address` itself, or, while stores are
+  // ordered, another address. EndCall must follow only in this last case. `written`: number of
+  // bytes written.
   std::uint64_t BeginCall(std::uint64_t address, std::uint64_t bytes, bool write);
   void EndCall(std::uint64_t address, std::uint64_t written);
   // Stores of the program while devices work. Threads: any, and signal handlers.
   OrderedStores& stores() { return stores_; }
   // Sends the logged stores.
   void SendStores();
-  // True if the program may see an earlier state of pinned memory. Threads: any.
+  // True if pinned memory fetched during a device's work may be outdated. Threads: any.
   bool may_be_old() const { return may_be_old_.load(std::memory_order_acquire); }
 
-  // Does due work for page-locked memory while devices work, or when they no longer do. Returns the
+  // Does due work for pinned memory while devices work, or when they no longer do. Returns the
   // time of the next call, if any.
   std::optional<Time> Refresh(Time now, bool at_work);
 
@@ -142,9 +154,9 @@ class Mirrors {
     std::shared_ptr<Connection> connection;
     bool in_place;       // Uses our memory.
     bool has_unfetched;  // The program was notified of completed work not fetched yet.
-    int posting;         // Threads between BeforeWork and AfterWork.
+    int posting;         // Number of threads between BeforeWork and AfterWork.
   };
-  // Blocks of page-locked memory seen by the program in a state during a device's work.
+  // Blocks of pinned memory fetched for the program while a device worked.
   struct Seen {
     BlockAllocator::Range place;
     Time until;
@@ -171,8 +183,8 @@ class Mirrors {
     std::shared_ptr<Incoming> incoming;
   };
 
-  // Must be called first after locking the mutex: completes fetches in flight, and ends the order
-  // of stores when no device works any more.
+  // Called first after the mutex is locked: completes fetches in flight, and ends the order of
+  // stores when no device works any more. Functions not calling it call Settle.
   void Enter() CUSPAN_REQUIRES(mutex_);
   // True if a device with a copy of pinned memory works, or will.
   bool NeedsOrder() const CUSPAN_REQUIRES(mutex_);
@@ -197,8 +209,8 @@ class Mirrors {
   unsigned CountAtWork() const CUSPAN_REQUIRES(mutex_);
   // True if only one device has a copy of the range, and only the program can write to it now.
   bool Alone(const MirroredRange& range) const CUSPAN_REQUIRES(mutex_);
-  // Numbers of the devices with their own copies: they receive every change.
-  std::vector<std::uint64_t> NumbersOfNotifiedDevices() const CUSPAN_REQUIRES(mutex_);
+  // Numbers of the working devices with their own copies.
+  std::vector<std::uint64_t> NumbersOfListeners() const CUSPAN_REQUIRES(mutex_);
 
   // Sends changes to all devices receiving every change, and all missing data to `connection`, if
   // not null.
@@ -217,17 +229,17 @@ class Mirrors {
   // True if devices may be writing.
   bool Busy() const CUSPAN_REQUIRES(mutex_);
   CUresult PrepareLocked(Connection& connection, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
-  // Waits, without the mutex, until no device other than `connection` with possible updates for it
-  // has work.
+  // Waits until the other working devices are done, with the mutex released. Gives up after some
+  // rounds if other threads keep posting work.
   void WaitForOthers(const Connection& connection, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
 
-  // Fetches writes of devices other than `connection`: of all, or only of those known by the
-  // program to have completed work.
+  // Fetches writes of devices other than `connection`: with `all` of all of them, otherwise of
+  // those with has_unfetched.
   CUresult Collect(const Connection& connection, bool all) CUSPAN_REQUIRES(mutex_);
   // Fetches blocks and makes them valid.
   CUresult Fetch(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
-  // Starts the same straight into the program's copy, from the only device with another one. Settle
-  // waits for it. It must be called first after locking the mutex.
+  // Starts the same straight into the program's copy. Only one device may have another copy. Settle
+  // completes it.
   CUresult BeginFetch(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
   CUresult Settle() CUSPAN_REQUIRES(mutex_);
   // Begins to fetch the blocks after the run, if the program reads one run after the other.
@@ -255,7 +267,7 @@ class Mirrors {
   // Makes the program's next accesses fetch the blocks of seen_ again.
   void ExpireAll() CUSPAN_REQUIRES(mutex_);
   bool AnyPinnedDirty() const CUSPAN_REQUIRES(mutex_);
-  // Sends writes of devices at work to each other, one part of the memory per call.
+  // Sends writes of devices at work to each other, at most 512 KiB per call.
   void Relay() CUSPAN_REQUIRES(mutex_);
 
   const Used used_;

@@ -282,7 +282,7 @@ CUresult Mirrors::Merge(Connection& connection, MirroredRange& range,
   *changed = true;
   expected_.clear();  // Fetches in flight may be older.
   CUresult result = CUDA_SUCCESS;
-  range.Changed(run, NumbersOfNotifiedDevices());
+  range.Changed(run, NumbersOfListeners());
   for (Connection* const other : Listeners(range, &connection, nullptr)) {
     CUresult told = CUDA_SUCCESS;
     for (const MirroredRange::Spans& part : InOrderOfArrival(spans)) {

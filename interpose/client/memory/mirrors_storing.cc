@@ -178,7 +178,7 @@ CUresult Mirrors::PostStores() {
 
 CUresult Mirrors::PostLogged() {
   if (!stores_.any()) return CUDA_SUCCESS;
-  const std::vector<std::uint64_t> told = NumbersOfNotifiedDevices();
+  const std::vector<std::uint64_t> told = NumbersOfListeners();
   // Range of the last record, and its receivers. The functions below are called only here, with the
   // mutex held.
   MirroredRange* range = nullptr;
@@ -243,7 +243,7 @@ CUresult Mirrors::CloseRun() {
       ::mprotect(PointerTo(part.base), part.bytes, PROT_READ);
     block += same.count;
   }
-  const std::vector<std::uint64_t> told = NumbersOfNotifiedDevices();
+  const std::vector<std::uint64_t> told = NumbersOfListeners();
   MirroredRange::Spans written;
   for (std::size_t block = run.first; block < end; ++block)
     if (range->CollectWritten(block, true, &written)) range->Changed({block, 1}, told);

@@ -101,9 +101,9 @@ AllocationRequest MakeRequest(const RunPool& pool, const GpuRequest& request,
   result.policy = request.policy;
   result.least_memory_bytes = std::max(request.least_memory_bytes, request.share.memory);
   result.least_capability = request.least_capability;
-  result.kind = scheduling::LimitsOf(request.share.limits);
+  result.kind = scheduling::BottleneckOf(request.share.bottleneck);
   for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
-    result.limits.push_back(pool.hosts[number].limit);
+    result.bottleneck.push_back(pool.hosts[number].limit);
     if (!result.home && pool.hosts[number].name == own_host) result.home = number;
   }
   return result;

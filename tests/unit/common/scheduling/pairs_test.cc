@@ -156,8 +156,8 @@ TEST(PairsTest, OneOfThreeIsAloneIfTheOthersAreBetterTogether) {
     PairedGpu gpu;
     gpu.late = late;
     SharingRun memory, compute;
-    memory.limits = Limits::kMemory;
-    compute.limits = Limits::kCompute;
+    memory.bottleneck = Bottleneck::kMemory;
+    compute.bottleneck = Bottleneck::kCompute;
     const std::uint32_t alone = gpu.Add(PairedGpu::kW, memory);
     const std::uint32_t c = gpu.Add(PairedGpu::kC, memory), f = gpu.Add(PairedGpu::kF, compute);
     gpu.Advance(2'000 * kMs);
@@ -243,12 +243,12 @@ TEST(PairsTest, WhoeverComesToAPlaceIsJudgedAnew) {
 
 TEST(PairsTest, ExpectationsAreThoseOfTheKindUntilThereAreSamples) {
   PairRecord record;
-  EXPECT_EQ(ExpectedSum(record, Limits::kUnknown, Limits::kMemory), 1.0);
-  EXPECT_GT(ExpectedSum(record, Limits::kCompute, Limits::kMemory),
-            ExpectedSum(record, Limits::kCompute, Limits::kCompute));
-  EXPECT_LT(ExpectedSum(record, Limits::kMemory, Limits::kMemory), 1.0);
+  EXPECT_EQ(ExpectedSum(record, Bottleneck::kUnknown, Bottleneck::kMemory), 1.0);
+  EXPECT_GT(ExpectedSum(record, Bottleneck::kCompute, Bottleneck::kMemory),
+            ExpectedSum(record, Bottleneck::kCompute, Bottleneck::kCompute));
+  EXPECT_LT(ExpectedSum(record, Bottleneck::kMemory, Bottleneck::kMemory), 1.0);
   for (std::uint32_t i = 0; i < kEnoughSamples; ++i) AddSample(record, 1.1, i);
-  EXPECT_NEAR(ExpectedSum(record, Limits::kMemory, Limits::kMemory), 1.1, 1e-9);
+  EXPECT_NEAR(ExpectedSum(record, Bottleneck::kMemory, Bottleneck::kMemory), 1.1, 1e-9);
   AddSample(record, std::numeric_limits<double>::quiet_NaN(), 100);
   EXPECT_EQ(record.samples, kEnoughSamples);
   AddSample(record, 1e9, 100);
@@ -258,15 +258,15 @@ TEST(PairsTest, ExpectationsAreThoseOfTheKindUntilThereAreSamples) {
 TEST(PairsTest, AChangePaysWhenItsGainIsMoreThanItsCost) {
   // 1.3 instead of 1.0 over 10 ms. The change takes 1 ms and loses 0.5 ms of work; each other ms
   // gains 0.3 ms.
-  EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Limits::kUnknown}), 9e6 * 0.3 - 0.5e6, 1);
-  EXPECT_LT(GainOf({0.5, 1.0, 1.3, 10e6, 7e6, Limits::kUnknown}), 0);
-  EXPECT_LT(GainOf({0.5, 1.0, 1.0, 10e6, 1e6, Limits::kUnknown}), 0);
+  EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Bottleneck::kUnknown}), 9e6 * 0.3 - 0.5e6, 1);
+  EXPECT_LT(GainOf({0.5, 1.0, 1.3, 10e6, 7e6, Bottleneck::kUnknown}), 0);
+  EXPECT_LT(GainOf({0.5, 1.0, 1.0, 10e6, 1e6, Bottleneck::kUnknown}), 0);
   // A memory-bound run loses while the other's state is moved.
-  EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Limits::kUnknown}) -
-                  GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Limits::kMemory}),
+  EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Bottleneck::kUnknown}) -
+                  GainOf({0.5, 1.0, 1.3, 10e6, 1e6, Bottleneck::kMemory}),
               0.17 * 0.5e6, 1);
   // Never more than the rest.
-  EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 1e6, 9e6, Limits::kUnknown}), -0.5e6, 1);
+  EXPECT_NEAR(GainOf({0.5, 1.0, 1.3, 1e6, 9e6, Bottleneck::kUnknown}), -0.5e6, 1);
 }
 
 TEST(PairsTest, TheTimeOfAChangeIsTheReferences) {

@@ -196,11 +196,11 @@ TEST(Allocation, NamesAllWhoShareWhatItWants) {
   EXPECT_EQ(store.Asked().back(), "take 0 g0");
 }
 
-SharingRun RunOnGpu(std::uint32_t quota, std::uint64_t memory, scheduling::Limits limits) {
+SharingRun RunOnGpu(std::uint32_t quota, std::uint64_t memory, scheduling::Bottleneck bottleneck) {
   SharingRun run;
   run.terms.quota = quota;
   run.memory = memory;
-  run.limits = static_cast<std::uint8_t>(limits);
+  run.bottleneck = static_cast<std::uint8_t>(bottleneck);
   return run;
 }
 
@@ -217,42 +217,42 @@ std::vector<std::string> TakenOf(const AllocationPlan& plan, std::vector<SharedG
 }
 
 TEST(Allocation, OfGpusThatAreSharedItTakesTheLeastUsed) {
-  using scheduling::Limits;
+  using scheduling::Bottleneck;
   AllocationPlan plan = PlanFor(1);
   for (PoolGpu& gpu : plan.pool.gpus) gpu.memory_bytes = 100 << 20;
-  const SharingRun run = RunOnGpu(0, 0, Limits::kUnknown);
+  const SharingRun run = RunOnGpu(0, 0, Bottleneck::kUnknown);
   EXPECT_THAT(TakenOf(plan, {}), ElementsAre("take 0 g0"));
   EXPECT_THAT(TakenOf(plan, {{"n0", "g0", {run}}}), ElementsAre("take 0 g1"));
   EXPECT_THAT(TakenOf(plan, {{"n0", "g0", {run, run}}, {"n0", "g1", {run}}}),
               ElementsAre("take 0 g1"));
-  const SharingRun promised = RunOnGpu(200, 0, Limits::kUnknown);
+  const SharingRun promised = RunOnGpu(200, 0, Bottleneck::kUnknown);
   EXPECT_THAT(TakenOf(plan, {{"n0", "g0", {promised}}, {"n0", "g1", {run}}}),
               ElementsAre("take 0 g1"));
   // Reserved memory counts like used memory.
   SharingRun kept = run;
   kept.terms.memory = 60 << 20;
-  const SharingRun taken = RunOnGpu(0, 70 << 20, Limits::kUnknown);
+  const SharingRun taken = RunOnGpu(0, 70 << 20, Bottleneck::kUnknown);
   EXPECT_THAT(TakenOf(plan, {{"n0", "g0", {kept}}, {"n0", "g1", {taken}}}),
               ElementsAre("take 0 g0"));
   EXPECT_THAT(TakenOf(plan, {{"n0", "g0", {taken}}, {"n0", "g1", {kept}}}),
               ElementsAre("take 0 g1"));
   // GPUs outside the plan, and invalid values.
-  SharingRun odd = RunOnGpu(~0U, ~std::uint64_t{0}, static_cast<Limits>(99));
+  SharingRun odd = RunOnGpu(~0U, ~std::uint64_t{0}, static_cast<Bottleneck>(99));
   EXPECT_THAT(TakenOf(plan, {{"n0", "g2", {run}}, {"n0", "", {run}}, {"n0", "g0", {odd, odd}}}),
               ElementsAre("take 0 g1"));
 }
 
 TEST(Allocation, APairIsChosenByWhatLimitsBoth) {
-  using scheduling::Limits;
+  using scheduling::Bottleneck;
   AllocationPlan plan = PlanFor(1);
   plan.request.policy = Policy::kPair;
-  plan.request.kind = Limits::kCompute;
-  const SharedGpu compute = {"n0", "g0", {RunOnGpu(0, 0, Limits::kCompute)}};
-  const SharedGpu memory = {"n0", "g1", {RunOnGpu(0, 0, Limits::kMemory)}};
+  plan.request.kind = Bottleneck::kCompute;
+  const SharedGpu compute = {"n0", "g0", {RunOnGpu(0, 0, Bottleneck::kCompute)}};
+  const SharedGpu memory = {"n0", "g1", {RunOnGpu(0, 0, Bottleneck::kMemory)}};
   EXPECT_THAT(TakenOf(plan, {compute, memory}), ElementsAre("take 0 g1"));
   EXPECT_THAT(TakenOf(plan, {memory}), ElementsAre("take 0 g1"));
   EXPECT_THAT(TakenOf(plan, {compute}), ElementsAre("take 0 g1"));
-  plan.request.kind = Limits::kMemory;
+  plan.request.kind = Bottleneck::kMemory;
   EXPECT_THAT(TakenOf(plan, {compute, memory}), ElementsAre("take 0 g0"));
 }
 

@@ -80,7 +80,7 @@ TEST(Fastest, TakesTheFastestThatFit) {
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 2));
   request.least_memory_bytes = 10;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 3));
-  request.limits = {0, kUnlimited};
+  request.bottleneck = {0, kUnlimited};
   request.number = 1;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(3));
 }
@@ -118,7 +118,7 @@ TEST(Decide, AllMeansAllThatThereAre) {
   EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 1, 2, 3));
   leases.held[3] = 1;
   EXPECT_EQ(Decide(pool, leases, request).verdict, Verdict::kNotNow);
-  request.limits = {1, 1};
+  request.bottleneck = {1, 1};
   EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 2));
   EXPECT_EQ(Decide(GpuPool(), PoolLeases({}), request).verdict, Verdict::kNever);
 }
@@ -167,8 +167,8 @@ std::vector<double> Cost(const PoolCase& made, const std::vector<std::uint32_t>&
     const PoolHost& there = made.pool.hosts[host];
     for (std::uint32_t gpu = there.first; gpu < there.first + there.count; ++gpu)
       free += MayHave(made, {gpu}, false);
-    if (!made.request.limits.empty())
-      free = std::min(free, static_cast<double>(made.request.limits[host]));
+    if (!made.request.bottleneck.empty())
+      free = std::min(free, static_cast<double>(made.request.bottleneck[host]));
     const bool own_first =
         made.request.policy == Policy::kLocalFirst || made.request.policy == Policy::kPair;
     if (!own_first || host != made.request.home) fullness.push_back(free);

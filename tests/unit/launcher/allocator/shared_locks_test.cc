@@ -157,7 +157,7 @@ TEST_F(SharedLocksTest, WhoOnlyLooksSeesWhoSharesAGpu) {
 TEST_F(SharedLocksTest, ARunThatSharesSeesWhatItsChoiceDependsOn) {
   ShareTerms terms = Sharing(4, 300);
   terms.memory = std::uint64_t{2} << 30;
-  terms.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
+  terms.bottleneck = static_cast<std::uint8_t>(scheduling::Bottleneck::kMemory);
   const std::map<std::string, std::uint64_t> memory = {{"g0", std::uint64_t{16} << 30}};
   NodeLocks first = Open();
   ASSERT_TRUE(first.Enter(LockTicket(1), terms, memory).ok());
@@ -173,7 +173,7 @@ TEST_F(SharedLocksTest, ARunThatSharesSeesWhatItsChoiceDependsOn) {
   const SharingRun& run = view.shared[0].runs[0];
   EXPECT_EQ(run.terms.quota, 300U);
   EXPECT_EQ(run.terms.memory, terms.memory);
-  EXPECT_EQ(scheduling::LimitsOf(run.limits), scheduling::Limits::kMemory);
+  EXPECT_EQ(scheduling::BottleneckOf(run.bottleneck), scheduling::Bottleneck::kMemory);
   EXPECT_EQ(run.run + run.user + run.program, "") << "messages are short";
   EXPECT_EQ(run.part_now + run.part_lately + run.used + run.waited + run.turns, 0U)
       << "it is told only when there is something new for it";

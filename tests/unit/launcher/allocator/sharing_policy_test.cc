@@ -12,7 +12,7 @@
 namespace cuspan {
 namespace {
 
-using scheduling::Limits;
+using scheduling::Bottleneck;
 using testing::ElementsAre;
 
 constexpr std::uint64_t kSharedGpuBytes = std::uint64_t{80} << 30;
@@ -34,7 +34,7 @@ PoolCase SharedPool(const std::vector<std::uint32_t>& counts, Policy policy,
 }
 
 GpuLoad LoadOf(std::uint32_t runs, std::uint32_t promised = 0, std::uint64_t gibibytes = 0,
-               Limits kind = Limits::kUnknown) {
+               Bottleneck kind = Bottleneck::kUnknown) {
   GpuLoad load;
   for (std::uint32_t run = 0; run < runs; ++run)
     load.Add(run == 0 ? promised : 0, run == 0 ? gibibytes << 30 : 0, kind);
@@ -151,37 +151,37 @@ TEST(SharingPolicy, SpreadTakesTheLeastUsedOfEachHost) {
 // --- Pairs
 
 TEST(PairPolicy, PrefersARunThatComplementsThisOne) {
-  const GpuLoad compute = LoadOf(1, 0, 0, Limits::kCompute);
-  const GpuLoad memory = LoadOf(1, 0, 0, Limits::kMemory);
-  const std::vector<GpuLoad> loads = {LoadOf(2, 0, 0, Limits::kMemory), compute, LoadOf(0),
+  const GpuLoad compute = LoadOf(1, 0, 0, Bottleneck::kCompute);
+  const GpuLoad memory = LoadOf(1, 0, 0, Bottleneck::kMemory);
+  const std::vector<GpuLoad> loads = {LoadOf(2, 0, 0, Bottleneck::kMemory), compute, LoadOf(0),
                                       LoadOf(1), memory};
   for (PoolCase made : WithLoads(loads, Policy::kPair)) {
-    made.request.kind = Limits::kCompute;
+    made.request.kind = Bottleneck::kCompute;
     EXPECT_THAT(OrderOf(made), ElementsAre(4, 3, 2, 1, 0));
-    made.request.kind = Limits::kMemory;
+    made.request.kind = Bottleneck::kMemory;
     EXPECT_THAT(OrderOf(made), ElementsAre(1, 3, 2, 4, 0));
     // Runs of unknown kind are all equal.
-    made.request.kind = Limits::kUnknown;
+    made.request.kind = Bottleneck::kUnknown;
     EXPECT_THAT(OrderOf(made), ElementsAre(1, 3, 4, 2, 0));
   }
 }
 
 TEST(PairPolicy, OfEqualOnesTheOwnHostIsFirstThenTheLoadCounts) {
   PoolCase made = SharedPool({1, 1, 1, 1}, Policy::kPair);
-  made.request.kind = Limits::kCompute;
+  made.request.kind = Bottleneck::kCompute;
   made.request.home = 2;
-  made.leases.loads = {LoadOf(1, 100, 0, Limits::kMemory), LoadOf(1, 0, 0, Limits::kMemory),
-                       LoadOf(1, 200, 0, Limits::kMemory), LoadOf(0)};
+  made.leases.loads = {LoadOf(1, 100, 0, Bottleneck::kMemory), LoadOf(1, 0, 0, Bottleneck::kMemory),
+                       LoadOf(1, 200, 0, Bottleneck::kMemory), LoadOf(0)};
   EXPECT_THAT(OrderOf(made), ElementsAre(2, 1, 0, 3));
 }
 
 TEST(PairPolicy, TakesTheBetterOnesThenFewHosts) {
   PoolCase made = SharedPool({2, 3, 2}, Policy::kPair, 4);
-  made.request.kind = Limits::kCompute;
-  made.leases.loads[0] = LoadOf(1, 0, 0, Limits::kMemory);
-  made.leases.loads[5] = LoadOf(1, 0, 0, Limits::kCompute);
+  made.request.kind = Bottleneck::kCompute;
+  made.leases.loads[0] = LoadOf(1, 0, 0, Bottleneck::kMemory);
+  made.leases.loads[5] = LoadOf(1, 0, 0, Bottleneck::kCompute);
   EXPECT_THAT(ChosenOf(made), ElementsAre(0, 2, 3, 4));
-  made.request.limits = {1, 2, 2};
+  made.request.bottleneck = {1, 2, 2};
   EXPECT_THAT(ChosenOf(made), ElementsAre(0, 2, 3, 6));
 }
 
@@ -240,11 +240,11 @@ std::vector<std::uint64_t> SharingCost(const PoolCase& made,
 
 void AddRandomLoads(std::mt19937& random, PoolCase& made) {
   const auto below = [&random](std::uint32_t end) { return RandomBelow(random, end); };
-  made.request.kind = static_cast<Limits>(below(3));
+  made.request.kind = static_cast<Bottleneck>(below(3));
   made.leases.loads.resize(made.pool.gpus.size());
   for (GpuLoad& load : made.leases.loads)
     for (std::uint32_t runs = below(4); runs > 0; --runs)
-      load.Add(100 * below(3), below(3), static_cast<Limits>(below(3)));
+      load.Add(100 * below(3), below(3), static_cast<Bottleneck>(below(3)));
 }
 
 TEST(RandomSharedPools, EveryPolicyChoosesTheBestOfAllChoices) {

@@ -7,15 +7,15 @@
 namespace cuspan::bench::allocator {
 namespace {
 
-using scheduling::Limits;
+using scheduling::Bottleneck;
 
-SharedRun Batch(Limits kind = Limits::kUnknown) {
+SharedRun Batch(Bottleneck kind = Bottleneck::kUnknown) {
   SharedRun run;
   run.kind = kind;
   return run;
 }
 
-SharedRun Interactive(double part, Limits kind = Limits::kUnknown) {
+SharedRun Interactive(double part, Bottleneck kind = Bottleneck::kUnknown) {
   SharedRun run;
   run.interactive = true;
   run.part = part;
@@ -45,13 +45,17 @@ TEST(SharedRates, InTurnsBatchRunsDivideWhatBurstsLeave) {
 }
 
 TEST(SharedRates, APairDoesWhatItsKindsAllow) {
-  const double sum = scheduling::ExpectedSum({}, Limits::kCompute, Limits::kMemory);
-  EXPECT_DOUBLE_EQ(Rates({Batch(Limits::kCompute), Batch(Limits::kMemory)}, true).batch, sum / 2);
-  EXPECT_DOUBLE_EQ(Rates({Batch(Limits::kCompute), Batch(Limits::kMemory)}, true).work, sum);
+  const double sum = scheduling::ExpectedSum({}, Bottleneck::kCompute, Bottleneck::kMemory);
+  EXPECT_DOUBLE_EQ(Rates({Batch(Bottleneck::kCompute), Batch(Bottleneck::kMemory)}, true).batch,
+                   sum / 2);
+  EXPECT_DOUBLE_EQ(Rates({Batch(Bottleneck::kCompute), Batch(Bottleneck::kMemory)}, true).work,
+                   sum);
   // A pair slower than time slices is time-sliced.
-  EXPECT_DOUBLE_EQ(Rates({Batch(Limits::kMemory), Batch(Limits::kMemory)}, true).batch, 0.49);
-  EXPECT_DOUBLE_EQ(Rates({Batch(), Batch(Limits::kMemory)}, true).batch, 0.49);
-  const GpuRates beside = Rates({Batch(Limits::kCompute), Interactive(0.2, Limits::kMemory)}, true);
+  EXPECT_DOUBLE_EQ(Rates({Batch(Bottleneck::kMemory), Batch(Bottleneck::kMemory)}, true).batch,
+                   0.49);
+  EXPECT_DOUBLE_EQ(Rates({Batch(), Batch(Bottleneck::kMemory)}, true).batch, 0.49);
+  const GpuRates beside =
+      Rates({Batch(Bottleneck::kCompute), Interactive(0.2, Bottleneck::kMemory)}, true);
   EXPECT_GT(beside.batch, 0.8);
   EXPECT_LT(beside.batch, 1);
 }

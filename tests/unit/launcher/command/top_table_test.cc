@@ -201,7 +201,7 @@ TEST(TopJson, HasNumbers) {
   run.memory = 4096;
   run.sessions = 3;
   run.waiting = true;
-  run.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
+  run.bottleneck = static_cast<std::uint8_t>(scheduling::Bottleneck::kMemory);
   RunReady found = TopGpus(3);
   TopShare(found, 0, {run, TopRun("b")});
   TopHold(found, 1, "00000000000000bb");

@@ -160,14 +160,14 @@ TEST(GpuRequestSharing, APromiseIsWithinTheLimit) {
 
 TEST(GpuRequestSharing, WhatLimitsTheProgramMayBeSaid) {
   GpuRequestTexts texts = SharingTexts();
-  EXPECT_EQ(CheckGpuRequest(texts)->share.limits, 0);
-  for (const auto& [text, limits] : {std::pair("compute", scheduling::Limits::kCompute),
-                                     std::pair("memory", scheduling::Limits::kMemory)}) {
+  EXPECT_EQ(CheckGpuRequest(texts)->share.bottleneck, 0);
+  for (const auto& [text, bottleneck] : {std::pair("compute", scheduling::Bottleneck::kCompute),
+                                         std::pair("memory", scheduling::Bottleneck::kMemory)}) {
     texts.kind = text;
     const Result<GpuRequest> request = CheckGpuRequest(texts);
     ASSERT_TRUE(request.ok()) << text;
-    EXPECT_EQ(scheduling::LimitsOf(request->share.limits), limits);
-    EXPECT_STREQ(KindText(limits), text);
+    EXPECT_EQ(scheduling::BottleneckOf(request->share.bottleneck), bottleneck);
+    EXPECT_STREQ(KindText(bottleneck), text);
     EXPECT_THAT(GpuRequestOptions(*request),
                 ElementsAre("--share", Format("--kind={}", text), "--process-niceness=0"));
   }

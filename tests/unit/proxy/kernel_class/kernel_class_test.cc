@@ -13,7 +13,7 @@
 namespace cuspan::kernel_class {
 namespace {
 
-using scheduling::Limits;
+using scheduling::Bottleneck;
 
 // Rates as reported by the driver.
 constexpr DeviceRates kH100{132, 90, 1'980'000, 2'619'000, 5120};
@@ -66,10 +66,10 @@ constexpr const char* kByArithmetic[] = {
 
 class ClassesOfNvcc : public testing::TestWithParam<const char*> {
  protected:
-  Limits ClassOn(const DeviceRates& rates, const char* kernel) const {
+  Bottleneck ClassOn(const DeviceRates& rates, const char* kernel) const {
     const Result<KernelMix> mix = MixOf(text_, kernel);
     EXPECT_TRUE(mix.ok()) << mix.status().message();
-    return mix.ok() ? ClassOf(*mix, rates) : Limits::kUnknown;
+    return mix.ok() ? ClassOf(*mix, rates) : Bottleneck::kUnknown;
   }
 
   const std::string text_ = KernelsFor(GetParam());
@@ -78,20 +78,20 @@ class ClassesOfNvcc : public testing::TestWithParam<const char*> {
 TEST_P(ClassesOfNvcc, AreWhatIsKnown) {
   for (const DeviceRates& rates : {kH100, kA100}) {
     for (const char* kernel : kByMemory)
-      EXPECT_EQ(ClassOn(rates, kernel), Limits::kMemory) << kernel << " " << rates.capability;
+      EXPECT_EQ(ClassOn(rates, kernel), Bottleneck::kMemory) << kernel << " " << rates.capability;
     for (const char* kernel : kByArithmetic)
-      EXPECT_EQ(ClassOn(rates, kernel), Limits::kCompute) << kernel << " " << rates.capability;
+      EXPECT_EQ(ClassOn(rates, kernel), Bottleneck::kCompute) << kernel << " " << rates.capability;
   }
 }
 
 // A consumer GPU has a quarter of the bandwidth for each SM, and few FP64 units.
 TEST_P(ClassesOfNvcc, DependOnTheDevice) {
-  EXPECT_EQ(ClassOn(kH100, "black_scholes"), Limits::kCompute);
-  EXPECT_EQ(ClassOn(kRtx4090, "black_scholes"), Limits::kMemory);
+  EXPECT_EQ(ClassOn(kH100, "black_scholes"), Bottleneck::kCompute);
+  EXPECT_EQ(ClassOn(kRtx4090, "black_scholes"), Bottleneck::kMemory);
   for (const char* kernel : kByMemory)
-    EXPECT_EQ(ClassOn(kRtx4090, kernel), Limits::kMemory) << kernel;
+    EXPECT_EQ(ClassOn(kRtx4090, kernel), Bottleneck::kMemory) << kernel;
   for (const char* kernel : {"fma_loop", "n_body", "matrix_product", "hash"})
-    EXPECT_EQ(ClassOn(kRtx4090, kernel), Limits::kCompute) << kernel;
+    EXPECT_EQ(ClassOn(kRtx4090, kernel), Bottleneck::kCompute) << kernel;
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, ClassesOfNvcc, testing::Values("sm_75", "sm_80", "sm_90"),
@@ -101,18 +101,18 @@ INSTANTIATE_TEST_SUITE_P(Targets, ClassesOfNvcc, testing::Values("sm_75", "sm_80
 
 TEST(ClassOfTest, ComparesTimes) {
   KernelMix mix;
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kUnknown) << "it does nothing";
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kUnknown) << "it does nothing";
   // An SM of an H100 does 128 multiply-adds in the time of 11.5 bytes.
   mix.bytes = 11.5;
   mix.fp32 = 128;
   const UnitTimes times = TimesOf(mix, kH100);
   EXPECT_NEAR(times.arithmetic, 1, 1e-9);
   EXPECT_NEAR(times.memory, 1, 0.01);
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kUnknown);
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kUnknown);
   mix.bytes *= 2;
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kMemory);
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kMemory);
   mix.fp32 *= 4;
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kCompute);
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kCompute);
 }
 
 TEST(ClassOfTest, EachUnitMayBeTheBusiest) {
@@ -132,25 +132,25 @@ TEST(ClassOfTest, EachUnitMayBeTheBusiest) {
 TEST(ClassOfTest, WhatIsNotKnownIsSaid) {
   KernelMix mix;
   mix.bytes = 1000;
-  ASSERT_EQ(ClassOf(mix, kH100), Limits::kMemory);
+  ASSERT_EQ(ClassOf(mix, kH100), Bottleneck::kMemory);
   for (const auto& rates :
        {DeviceRates{}, DeviceRates{0, 90, 1'980'000, 2'619'000, 5120},
         DeviceRates{132, 90, 0, 2'619'000, 5120}, DeviceRates{132, 90, 1'980'000, 0, 5120},
         DeviceRates{132, 90, 1'980'000, 2'619'000, 0}})
-    EXPECT_EQ(ClassOf(mix, rates), Limits::kUnknown);
+    EXPECT_EQ(ClassOf(mix, rates), Bottleneck::kUnknown);
   mix.unknown_work = 1;
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kUnknown);
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kUnknown);
   // Copies of unknown size can only add bytes.
   mix = {};
   mix.tensor = 1'000'000;
   mix.bytes = 100;
-  ASSERT_EQ(ClassOf(mix, kH100), Limits::kCompute);
+  ASSERT_EQ(ClassOf(mix, kH100), Bottleneck::kCompute);
   mix.unknown_copies = 1;
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kCompute);
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kCompute);
   mix.unknown_copies = 100;
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kUnknown);
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kUnknown);
   mix.bytes = 100'000;
-  EXPECT_EQ(ClassOf(mix, kH100), Limits::kMemory);
+  EXPECT_EQ(ClassOf(mix, kH100), Bottleneck::kMemory);
 }
 
 TEST(ClassOfTest, NoRateIsZero) {

@@ -23,7 +23,7 @@ namespace cuspan::proxy {
 namespace {
 
 namespace fs = std::filesystem;
-using scheduling::Limits;
+using scheduling::Bottleneck;
 using testing::HasSubstr;
 
 constexpr KernelTimeSums kSums{2, 200, 20'000, 5'000, 500'000};
@@ -56,8 +56,8 @@ TEST(ModuleHashTest, TellsModulesApart) {
 
 TEST(KernelRecordsTest, TextIsReadAsItWasWritten) {
   KernelRecords records;
-  const KernelRecord first{{1.5, 33.25, 1e15 / 3, 0.1 + 0.2, 1e-7}, Limits::kMemory};
-  const KernelRecord second{{}, Limits::kCompute};
+  const KernelRecord first{{1.5, 33.25, 1e15 / 3, 0.1 + 0.2, 1e-7}, Bottleneck::kMemory};
+  const KernelRecord second{{}, Bottleneck::kCompute};
   records.Put(KeyOf("_Z4copyPfS_i", ~std::uint64_t{0}), first);
   records.Put(KeyOf("a<b>(c)::d", 0), second);
   const std::string text = records.Text();
@@ -130,8 +130,9 @@ TEST(KernelRecordsTest, AnyBytesWillDo) {
 TEST(KernelRecordsTest, TheOldestGo) {
   KernelRecords records;
   constexpr int kMany = KernelRecords::kMaxKernels + 5;
-  for (int i = 0; i < kMany; ++i) records.Put(KeyOf(Format("k{}", i)), {kSums, Limits::kUnknown});
-  records.Put(KeyOf("k0"), {kSums, Limits::kCompute});  // The newest again.
+  for (int i = 0; i < kMany; ++i)
+    records.Put(KeyOf(Format("k{}", i)), {kSums, Bottleneck::kUnknown});
+  records.Put(KeyOf("k0"), {kSums, Bottleneck::kCompute});  // The newest again.
   const KernelRecords read = KernelRecords::Parse(records.Text());
   EXPECT_EQ(read.size(), KernelRecords::kMaxKernels);
   EXPECT_NE(read.Find(KeyOf("k0")), nullptr);
@@ -196,8 +197,8 @@ TEST_F(KernelTableTest, TheNextRunKnowsIt) {
     const auto table = Open();
     EXPECT_FALSE(table->TimeOf(KeyOf("copy"))->Predict(100).has_value());
     Measure(*table, KeyOf("copy"), 5'000);
-    table->SetLimits(KeyOf("copy"), Limits::kMemory);
-    table->SetLimits(KeyOf("never_run"), Limits::kCompute);
+    table->SetBottleneck(KeyOf("copy"), Bottleneck::kMemory);
+    table->SetBottleneck(KeyOf("never_run"), Bottleneck::kCompute);
     table->WriteLast();
   }
   struct stat status {};
@@ -210,8 +211,8 @@ TEST_F(KernelTableTest, TheNextRunKnowsIt) {
   const auto time = table->TimeOf(KeyOf("copy"));
   EXPECT_EQ(table->TimeOf(KeyOf("copy")), time) << "one for each kernel";
   EXPECT_NEAR(time->Predict(100).value_or(0), 5'000, 1e-6);
-  EXPECT_EQ(table->LimitsOf(KeyOf("copy")), Limits::kMemory);
-  EXPECT_EQ(table->LimitsOf(KeyOf("never_run")), Limits::kCompute);
+  EXPECT_EQ(table->BottleneckOf(KeyOf("copy")), Bottleneck::kMemory);
+  EXPECT_EQ(table->BottleneckOf(KeyOf("never_run")), Bottleneck::kCompute);
   EXPECT_FALSE(table->TimeOf(KeyOf("never_run"))->Predict(1).has_value());
   EXPECT_FALSE(table->TimeOf(KeyOf("copy", 8))->Predict(100).has_value()) << "another module's";
 }
@@ -264,7 +265,7 @@ TEST_F(KernelTableTest, TwoWritersLoseNothing) {
   Put(std::string(kTitle) + kLine);
   const auto first = Open(), second = Open();
   Measure(*first, KeyOf("one"), 1'000);
-  first->SetLimits(KeyOf("shared"), Limits::kCompute);
+  first->SetBottleneck(KeyOf("shared"), Bottleneck::kCompute);
   Measure(*second, KeyOf("two"), 2'000);
   Measure(*second, KeyOf("shared"), 3'000);
   first->WriteLast();
@@ -277,7 +278,7 @@ TEST_F(KernelTableTest, TwoWritersLoseNothing) {
     ASSERT_NE(records.Find(KeyOf(name)), nullptr) << name;
   // Each writer knew a part of it.
   ASSERT_NE(records.Find(KeyOf("shared")), nullptr);
-  EXPECT_EQ(records.Find(KeyOf("shared"))->limits, Limits::kCompute);
+  EXPECT_EQ(records.Find(KeyOf("shared"))->bottleneck, Bottleneck::kCompute);
   EXPECT_EQ(records.Find(KeyOf("shared"))->sums.time, 3'000);
 }
 
@@ -454,8 +455,8 @@ TEST_F(KernelTableTest, KernelsBeyondTheMostAreNotKept) {
   for (std::size_t i = 0; i < KernelRecords::kMaxKernels; ++i)
     table->TimeOf(KeyOf("k", i + 1))->Add(1, 1);
   const KernelKey more = KeyOf("k", 0);
-  table->SetLimits(more, Limits::kMemory);
-  EXPECT_EQ(table->LimitsOf(more), Limits::kUnknown);
+  table->SetBottleneck(more, Bottleneck::kMemory);
+  EXPECT_EQ(table->BottleneckOf(more), Bottleneck::kUnknown);
   EXPECT_NE(table->TimeOf(more), nullptr);
   table->TimeOf(KeyOf("k", 1))->Add(1, 1);
   table->WriteLast();

@@ -103,11 +103,11 @@ class Agents {
     int devices = 1;
     std::uint32_t fake_workers = 0;  // Further agents, played by the test.
     AgentOptions head = OptionsOfRun();
-    Environment environment = {};  // Of all proxies, additionally.
+    Environment environment = {};  // Added to the proxies' environment.
   };
   explicit Agents(Setup setup)
       : setup_(std::move(setup)), agents_(1 + setup_.workers + setup_.fake_workers) {
-    // With other agents, the head agent's node has devices only on request.
+    // A head agent with workers serves devices only on request.
     if (!setup_.head.serve && agents_ > 1) setup_.head.serve = kAllDevices;
     threads_.emplace_back([this] { RunHead(); });
     for (std::uint32_t rank = 1; rank <= setup_.workers; ++rank)

@@ -324,7 +324,7 @@ TEST(HeadAgent, TogetherWithWorkersItAcceptsAllMessagesBetweenAgents) {
     std::thread meeting([&] { sender.Meet(); });
     ASSERT_TRUE(run.Ready().ok());
     meeting.join();
-    // In the place of the head agent, messages arrive at the worker too.
+    // Another endpoint with the head agent's rank sends to the worker.
     const std::unique_ptr<Transport> head = run.network().Join(0, run.count());
     for (const Op op : kAllOps) {
       bool between_agents = false;

@@ -94,11 +94,11 @@ TEST(RunPool, ARunThatSharesHasLeasesOfSoftwareGpus) {
 TEST(RunPool, WhatLimitsARunIsToldTheAllocator) {
   const RunPool pool = MakeRunPool({Agent({Gpu("a", 0, 1)})}, LeaseMode::kAuto);
   GpuRequest request = Want(1);
-  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Limits::kUnknown);
-  request.share.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
-  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Limits::kMemory);
-  request.share.limits = 200;
-  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Limits::kUnknown);
+  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Bottleneck::kUnknown);
+  request.share.bottleneck = static_cast<std::uint8_t>(scheduling::Bottleneck::kMemory);
+  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Bottleneck::kMemory);
+  request.share.bottleneck = 200;
+  EXPECT_EQ(MakeRequest(pool, request, "a").kind, scheduling::Bottleneck::kUnknown);
 }
 
 TEST(RunPool, TakesAsManyAsAreWantedAtHomeFirst) {

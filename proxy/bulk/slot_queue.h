@@ -28,7 +28,7 @@ class SlotQueue {
     waiting_.clear();
     spare_.reset();
   }
-  // Removes all copies.
+  // Removes all copies; the channel stays usable.
   void Forget() CUSPAN_REQUIRES(receiving_thread) { waiting_.clear(); }
 
   // True if a copy waits and a slot is free. Cheap; for Bell::Wait.
