@@ -18,7 +18,7 @@ packages=(
   # Running: mpirun, its transports, and its way of starting processes on other nodes.
   openmpi-bin libucx0 openssh-client
   # Style checks; the compiler of the preset fuzz.
-  clang-format-16 clang-tidy-16 shellcheck clang-16 libclang-rt-16-dev
+  clang-format-16 clang-tidy-16 shellcheck universal-ctags clang-16 libclang-rt-16-dev
   # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; tunnels; ps; plots;
   # shells; checkers for manual pages; a debugger.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 wireguard-go wireguard-tools procps gnuplot-nox fish zsh
