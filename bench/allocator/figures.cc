@@ -39,7 +39,7 @@ Decision DecisionTimes::Decide(const GpuPool& pool, const PoolLeases& leases,
   double least = 0;
   for (int i = 0; i < 3 && (i == 0 || least > kSeemsLong); ++i) {
     const double start = ProcessorSeconds();
-    decision = cuspan::Decide(pool, leases, request);
+    decision = decide_(pool, leases, request);
     const double took = ProcessorSeconds() - start;
     least = i == 0 ? took : std::min(least, took);
   }

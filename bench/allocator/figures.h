@@ -18,13 +18,17 @@ struct DecisionFigures {
   double mean = 0, p99 = 0, max = 0;  // Seconds of processor time.
 };
 
-// Calls the policy and measures the time of each decision. Threads: one.
+// Calls `decide` and measures the time of each decision. Threads: one.
 class DecisionTimes {
  public:
+  using Decider = Decision (*)(const GpuPool& pool, const PoolLeases& leases,
+                               const AllocationRequest& request);
+  explicit DecisionTimes(Decider decide = cuspan::Decide) : decide_(decide) {}
   Decision Decide(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request);
   DecisionFigures Figures();
 
  private:
+  const Decider decide_;
   std::vector<double> seconds_;
 };
 

@@ -38,7 +38,7 @@ std::string Row(const Outcome& outcome) {
   return Format(
       "{:>4.2f}  {:<11}  {:>6.1f} {:>6.1f} {:>6.1f}  {:>10.1f} %  {:>7.2f} {:>7.1f}  {:>5.2f}  "
       "{:>5.1f} %  {:>5.2f}  {:>5.2f}\n",
-      outcome.load, PolicyName(outcome.policy), outcome.decisions.mean * 1e6,
+      outcome.load, NameOf(outcome.policy), outcome.decisions.mean * 1e6,
       outcome.decisions.p99 * 1e6, outcome.decisions.max * 1e6, outcome.utilisation * 100,
       outcome.wait_mean / 60, outcome.wait_p95 / 60, outcome.hosts, outcome.own * 100,
       outcome.link_share, outcome.speed);
@@ -53,7 +53,7 @@ constexpr const char* kHeader =
 // Units as in the table. The CSV has its columns in this order.
 nlohmann::ordered_json Json(const Outcome& outcome) {
   return {{"load", outcome.load},
-          {"policy", PolicyName(outcome.policy)},
+          {"policy", NameOf(outcome.policy)},
           {"decisions", outcome.decisions.count},
           {"decision_mean_us", outcome.decisions.mean * 1e6},
           {"decision_p99_us", outcome.decisions.p99 * 1e6},
@@ -159,9 +159,9 @@ Status RunSharing(const Options& options, Origin origin) {
 }
 
 Status RunPolicies(const Options& options, const Origin& origin) {
-  std::vector<Policy> policies;
+  std::vector<TestedPolicy> policies;
   for (const std::string& name : options.policies) {
-    const Result<Policy> policy = ParsePolicy(name);
+    const Result<TestedPolicy> policy = ParseTestedPolicy(name);
     if (!policy.ok()) return Status::Invalid("--policies: {}", policy.status().message());
     policies.push_back(*policy);
   }
@@ -175,7 +175,7 @@ Status RunPolicies(const Options& options, const Origin& origin) {
   for (const double load : LoadsOf(options)) {
     made.load = load;
     const Workload workload = MakeWorkload(made);
-    for (const Policy policy : policies) {
+    for (const TestedPolicy policy : policies) {
       Outcome outcome = Simulate(workload, policy);
       outcome.load = load;
       Print(Row(outcome));

@@ -1,8 +1,8 @@
 #include "bench/allocator/sharing.h"
 
 #include <algorithm>
-#include <limits>
 #include <cmath>
+#include <limits>
 #include <queue>
 #include <random>
 

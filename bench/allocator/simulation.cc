@@ -44,8 +44,11 @@ double MeanSize() {
 
 class Simulation {
  public:
-  Simulation(const Workload& workload, Policy policy)
-      : workload_(workload), policy_(policy), leases_(workload.pool) {
+  Simulation(const Workload& workload, TestedPolicy policy)
+      : workload_(workload),
+        policy_(policy),
+        leases_(workload.pool),
+        decisions_(policy ? cuspan::Decide : DecideFirstFit) {
     for (std::uint32_t host = 0; host < workload.pool.hosts.size(); ++host) {
       const PoolHost& there = workload.pool.hosts[host];
       host_of_.insert(host_of_.end(), there.count, host);
@@ -89,7 +92,7 @@ class Simulation {
     std::fill(leases_.closed.begin(), leases_.closed.end(), 0);
     for (auto at = waiting_.begin(); at != waiting_.end() && closed_from > 0;) {
       AllocationRequest request = workload_.requests[*at].request;
-      request.policy = policy_;
+      if (policy_) request.policy = *policy_;
       // All fitting hosts are closed.
       if (request.least_memory_bytes >= closed_from) {
         ++at;
@@ -154,7 +157,7 @@ class Simulation {
   }
 
   const Workload& workload_;
-  const Policy policy_;
+  const TestedPolicy policy_;
   PoolLeases leases_;
   std::vector<std::uint32_t> host_of_;  // Indexed by GPU.
   std::list<std::size_t> waiting_;      // Indices of requests, in order of arrival.
@@ -209,7 +212,7 @@ Workload MakeWorkload(const SimulationOptions& options) {
   return workload;
 }
 
-Outcome Simulate(const Workload& workload, Policy policy) {
+Outcome Simulate(const Workload& workload, TestedPolicy policy) {
   return Simulation(workload, policy).Run();
 }
 

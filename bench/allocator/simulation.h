@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/allocator/figures.h"
+#include "bench/allocator/first_fit.h"
 #include "launcher/allocator/policy.h"
 
 namespace cuspan::bench::allocator {
@@ -39,7 +40,7 @@ struct Workload {
 Workload MakeWorkload(const SimulationOptions& options);
 
 struct Outcome {
-  Policy policy = Policy::kFirstFit;
+  TestedPolicy policy;
   double load = 0;
   DecisionFigures decisions;
   // All GPUs, from the first arrival to the last.
@@ -53,6 +54,6 @@ struct Outcome {
   double speed = 0;  // Mean speed of granted GPUs, relative to the pool.
 };
 
-Outcome Simulate(const Workload& workload, Policy policy);
+Outcome Simulate(const Workload& workload, TestedPolicy policy);
 
 }  // namespace cuspan::bench::allocator

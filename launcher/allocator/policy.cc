@@ -18,8 +18,7 @@ constexpr Named kPolicies[] = {{Policy::kLocalFirst, "local-first"},
                                {Policy::kPack, "pack"},
                                {Policy::kSpread, "spread"},
                                {Policy::kFastest, "fastest"},
-                               {Policy::kPair, "pair"},
-                               {Policy::kFirstFit, "first-fit"}};
+                               {Policy::kPair, "pair"}};
 
 constexpr LoadRank kNoRank = ~LoadRank{0};
 
@@ -34,7 +33,7 @@ struct Candidate {
 };
 
 std::uint32_t LimitOf(const AllocationRequest& request, std::uint32_t host) {
-  return request.bottleneck.empty() ? kUnlimited : request.bottleneck[host];
+  return request.host_limits.empty() ? kUnlimited : request.host_limits[host];
 }
 
 // Takes the fewest of `hosts`. Among these choices, it maximises the fullness of the fullest host,
@@ -69,10 +68,7 @@ void Pack(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
 class Choice {
  public:
   Choice(const GpuPool& pool, const PoolLeases& leases, const AllocationRequest& request)
-      : pool_(pool), leases_(leases), request_(request) {
-    // First-fit ignores ranks.
-    if (request.policy != Policy::kFirstFit) ranks_.resize(leases.loads.size());
-  }
+      : pool_(pool), leases_(leases), request_(request), ranks_(leases.loads.size()) {}
 
   Decision Decide() {
     Survey();
@@ -147,12 +143,6 @@ class Choice {
         return ChooseFastest(number);
       case Policy::kPair:
         return ChoosePairs(number);
-      case Policy::kFirstFit:
-        for (Candidate& host : hosts_) {
-          host.taken = std::min(host.free, number);
-          number -= host.taken;
-        }
-        break;
     }
     for (const Candidate& host : hosts_) ChooseFrom(host);
     std::sort(decision_.gpus.begin(), decision_.gpus.end());

@@ -16,10 +16,9 @@ enum class Policy {
   kSpread,      // The fewest GPUs per host: most network bandwidth per GPU.
   kFastest,     // The highest sum of speeds.
   kPair,        // GPUs with one run of the other kind, then as kLocalFirst.
-  kFirstFit,    // The first in the order of the pool: a baseline for the others.
 };
 
-// Parses "local-first", "pack", "spread", "fastest", "pair" or "first-fit".
+// Parses "local-first", "pack", "spread", "fastest" or "pair".
 Result<Policy> ParsePolicy(std::string_view text);
 const char* PolicyName(Policy policy);
 
@@ -40,7 +39,7 @@ struct AllocationRequest {
   std::uint32_t least_capability = 0;  // Unit: PoolGpu::capability.
   // Resource limiting the kernels of a sharing run.
   scheduling::Bottleneck kind = scheduling::Bottleneck::kUnknown;
-  std::vector<std::uint32_t> bottleneck;  // Maximum GPUs by host; empty: no limits.
+  std::vector<std::uint32_t> host_limits;  // Maximum GPUs by host; empty: no limits.
 };
 
 struct Decision {

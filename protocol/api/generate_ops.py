@@ -20,6 +20,10 @@ UNSIGNED = ("u8", "u16", "u32", "u64")
 # Element types of fixed-size arrays: types of fixed length.
 FIXED = (*UNSIGNED, "i32", "f32")
 CLASSES = ("control", "agents", "posted", "call", "push", "chunk")
+# Access of a posted op to memory; see the table's head.
+MEMORY = ("none", "names", "memory", "program", "words", "kernels", "graph")
+# Fields with these names are addresses, and so are they in structs. Not in arrays: `address` of a box is 0 there.
+ADDRESSES = ("address", "destination", "source", "send", "receive")
 # Classes sent by a client to a proxy; the proxy has a handler for each op.
 HANDLED = ("posted", "call", "chunk")
 
@@ -45,6 +49,7 @@ class Row:
     number: int
     name: str
     kind: str
+    memory: str  # Empty unless posted.
     fields: tuple
     reply: tuple | None
     comment: str
@@ -161,7 +166,8 @@ class Table:
     def _row(self, words, comment, line_number):
         if len(words) < 3 or not re.fullmatch("[0-9]+", words[0]):
             fail(line_number, "a row is NUMBER NAME CLASS field:type …")
-        number, name, kind = int(words[0]), words[1], words[2]
+        number, name = int(words[0]), words[1]
+        kind, _, memory = words[2].partition(":")
         if not 0 < number < 65536:
             fail(line_number, f"number {number} does not fit 16 bits")
         if number in self._numbers:
@@ -180,8 +186,32 @@ class Table:
             fail(line_number, "a call has fields behind an arrow, other classes have none")
         fields = tuple(parse_fields(words, self.structs, line_number))
         check_names(fields, line_number)
+        self._check_memory(kind, memory, fields, line_number)
         self._numbers[number] = name
-        self.rows.append(Row(number, name, kind, fields, reply, comment))
+        self.rows.append(Row(number, name, kind, memory, fields, reply, comment))
+
+    def _addresses(self, fields):
+        """Names of the addresses in the fields."""
+        for field in fields:
+            if field.name in ADDRESSES:
+                yield field.name
+            inner = re.sub(r"list<(\w+)>", r"\1", field.type)
+            if inner in self.structs:
+                yield from (f"{field.name}.{name}" for name in self._addresses(self.structs[inner].fields))
+
+    def _check_memory(self, kind, memory, fields, line_number):
+        if kind != "posted":
+            if memory:
+                fail(line_number, f"only posted ops have a memory word; '{kind}' has none")
+            return
+        if memory not in MEMORY:
+            fail(line_number, f"a posted op is posted:MEMORY, with one of {', '.join(MEMORY)}; not '{memory}'")
+        addresses = list(self._addresses(fields))
+        if memory == "none" and addresses:
+            fail(line_number, f"'{addresses[0]}' is an address: use posted:names if the op does not access its memory")
+        if memory in ("memory", "program", "words") and not addresses:
+            fail(line_number, f"posted:{memory} needs an address, one of {', '.join(ADDRESSES)}")
+
 
     def hash(self):
         """Hash of everything that affects the meaning of the bytes: numbers, names, classes, and the types of all
@@ -252,6 +282,8 @@ def ops_header(table):
         out.append(f"  static constexpr Op kOp = Op::k{row.name};")
         out.append(f"  static constexpr std::size_t kIndex = {index};")
         out.append(f"  static constexpr OpClass kClass = OpClass::k{row.kind.capitalize()};")
+        if row.memory:
+            out.append(f"  static constexpr MemoryUse kMemory = MemoryUse::k{row.memory.capitalize()};")
         out += struct_body(row.fields, 2)
         if row.reply is not None:
             out += ["  struct Reply {", *struct_body(row.reply, 4), "  };"]

@@ -14,6 +14,13 @@ namespace cuspan {
 // Class of an op; see ops.table.
 enum class OpClass { kControl, kAgents, kPosted, kCall, kPush, kChunk };
 
+// Access of a posted op to memory possibly shared with the program; see ops.table.
+enum class MemoryUse { kNone, kNames, kMemory, kProgram, kWords, kKernels, kGraph };
+// True if the op runs kernels.
+constexpr bool RunsKernels(MemoryUse use) {
+  return use == MemoryUse::kKernels || use == MemoryUse::kGraph;
+}
+
 // Bytes inside a decoded frame: valid as long as the frame.
 using Bytes = std::span<const std::byte>;
 

@@ -16,8 +16,6 @@ namespace cuspan {
 namespace {
 
 constexpr std::size_t kMaxFds = 8;
-// Time for a peer to empty its full socket. A peer that does not read must not block the sender.
-constexpr std::chrono::milliseconds kSendLimit{1'000};
 
 Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& name) {
   sockaddr_un address{};
@@ -111,7 +109,7 @@ Status CheckSize(const std::vector<std::byte>& frame, std::span<const int> fds) 
 
 Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<const int> fds) {
   CUSPAN_RETURN_IF_ERROR(CheckSize(frame, fds));
-  const auto deadline = std::chrono::steady_clock::now() + kSendLimit;
+  const auto deadline = std::chrono::steady_clock::now() + send_limit_;
   for (std::size_t sent = 0; sent < frame.size();) {
     CUSPAN_ASSIGN_OR_RETURN(
         const std::size_t part,

@@ -33,8 +33,12 @@ class ControlSocket {
   // Two connected ends, for a child process.
   static Result<std::pair<ControlSocket, ControlSocket>> Pair();
 
+  // Time for a peer to receive a whole message: a peer that does not read must not block the
+  // sender.
+  static constexpr std::chrono::milliseconds kSendLimit{1'000};
+  void SetSendLimit(std::chrono::milliseconds limit) { send_limit_ = limit; }
   // Sends one message with duplicates of `fds`. kUnavailable if the peer is gone, or has not
-  // received all of it within a second. After that the socket can not send any more.
+  // received all of it within the limit. After that the socket can not send any more.
   template <typename T>
   Status Send(const T& message, std::span<const int> fds = {}) {
     return SendFrame(MakeFrame(message), fds);
@@ -91,6 +95,7 @@ class ControlSocket {
   Status ReadMore();
   UniqueFd fd_;
   std::size_t most_waiting_fds_;
+  std::chrono::milliseconds send_limit_ = kSendLimit;
   std::vector<std::byte> buffer_;
   std::deque<UniqueFd> fds_;
   std::deque<Kept> kept_;

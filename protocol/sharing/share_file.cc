@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <numeric>
 

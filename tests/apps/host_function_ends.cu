@@ -52,7 +52,13 @@ int main() {
   EXPECT(value == 5, "another stream stored %d", value);
 
   CHECK(cudaLaunchHostFunc(other, IsCalled, nullptr));
-  usleep(200'000);
+  // Many rounds of work in a third stream, each longer than a call of a host function.
+  cudaStream_t third;
+  CHECK(cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking));
+  for (int round = 0; round < 1000; ++round) {
+    Store<<<1, 1, 0, third>>>(place, round);
+    CHECK(cudaStreamSynchronize(third));
+  }
   EXPECT(!called, "a function was called after one that never returned");
   const cudaError_t state = cudaStreamQuery(stopped);
   EXPECT(state == cudaErrorNotReady, "the stream went on: %s", cudaGetErrorName(state));

@@ -60,12 +60,6 @@ struct ProxyLocation {
 // driver has reported the code and the reason. Threads: any.
 void EndIfRefused(CUresult result);
 
-// True if the op runs kernels.
-constexpr bool RunsKernels(Op op) {
-  return op == Op::kLaunch || op == Op::kLaunchShaped || op == Op::kGraphLaunch ||
-         op == Op::kCollectiveGroup;
-}
-
 // Marks the calling thread as waiting for a device while alive: for the waiting time of a Python
 // line, and for warnings about a proxy not answering.
 class DeviceWait {

@@ -6,6 +6,17 @@
 #include "interpose/client/connection/connection.h"
 
 namespace cuspan {
+namespace {
+
+bool PostedRunsKernels(Op op) {
+  bool runs = false;
+  WithOp(op, [&runs]<typename T>() {
+    if constexpr (T::kClass == OpClass::kPosted) runs = RunsKernels(T::kMemory);
+  });
+  return runs;
+}
+
+}  // namespace
 
 Receiver::Receiver(Connection* connection)
     : connection_(*connection), channel_(connection->channel()) {}
@@ -141,7 +152,7 @@ bool Receiver::HandlePostedFailure(const Frame& frame) {
           failure.result);
   // Here, not when the posting thread asks: other threads may read memory not written by the
   // kernel.
-  if (RunsKernels(op)) EndIfRefused(result);
+  if (PostedRunsKernels(op)) EndIfRefused(result);
   connection_.failures_.Add(failure.thread, result);
   return true;
 }

@@ -15,6 +15,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/managed_variables.h"
@@ -22,7 +23,12 @@
 
 namespace cuspan {
 
-// Threads: any except the receiver's; functions wait for devices.
+template <typename T>
+inline constexpr bool kIsList = false;
+template <typename Element>
+inline constexpr bool kIsList<std::vector<Element>> = true;
+
+// Threads: any except the receiving thread; functions wait for devices.
 class Coherence {
  public:
   // All must outlive it. `region` and `variables` are null if the device has no shared memory.
@@ -32,12 +38,12 @@ class Coherence {
   // True if `op` may access shared memory: Before and After must then enclose its posting.
   template <typename T>
   bool Concerns(const T& op) const {
+    if constexpr (T::kMemory == MemoryUse::kNone || T::kMemory == MemoryUse::kNames) return false;
     if (region_ == nullptr) return false;
     if constexpr (kRuns<T>)
       return true;
-    else if constexpr (kIsMemoryBatch<T>)
-      return std::any_of(op.operations.begin(), op.operations.end(),
-                         [this](const auto& one) { return region_->Contains(one.address); });
+    else if constexpr (T::kMemory == MemoryUse::kWords)
+      return Touches(op);
     else
       return region_->mirrors().active() && Touches(op);
   }
@@ -47,7 +53,7 @@ class Coherence {
       if (const CUresult result = BeforeKernels(); result != CUDA_SUCCESS) return result;
     }
     // A wait must see the same values as a kernel.
-    if constexpr (kIsMemoryBatch<T>) region_->registered().BeforeLaunch();
+    if constexpr (T::kMemory == MemoryUse::kWords) region_->registered().BeforeLaunch();
     return kReadsOnly<T> ? region_->mirrors().Prepare(connection_)
                          : region_->mirrors().BeforeWork(connection_);
   }
@@ -126,11 +132,9 @@ class Coherence {
 
  private:
   template <typename T>
-  static constexpr bool kRuns = RunsKernels(T::kOp);
+  static constexpr bool kRuns = RunsKernels(T::kMemory);
   template <typename T>
-  static constexpr bool kIsMemoryBatch = T::kOp == Op::kMemoryBatch;
-  template <typename T>
-  static constexpr bool kReadsOnly = T::kOp == Op::kCopyFromDevice;
+  static constexpr bool kReadsOnly = T::kMemory == MemoryUse::kProgram;
 
   CUresult BeforeKernels() {
     region_->registered().BeforeLaunch();
@@ -142,12 +146,14 @@ class Coherence {
   // True if `op` itself writes memory read by the program.
   template <typename T>
   bool WritesHost(const T& op) const {
-    if constexpr (T::kOp == Op::kGraphLaunch)
+    if constexpr (T::kMemory == MemoryUse::kGraph)
       return region_ != nullptr;  // It may contain copies.
-    else if constexpr (kIsMemoryBatch<T>)
-      return region_ != nullptr && Concerns(op);
-    else if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
+    else if constexpr (T::kMemory == MemoryUse::kProgram)
       return true;
+    else if constexpr (T::kMemory == MemoryUse::kWords)
+      return Concerns(op);
+    else if constexpr (T::kMemory != MemoryUse::kMemory)
+      return false;
     else if constexpr (requires { op.to.address; })
       return region_ != nullptr && region_->Contains(op.to.address);
     else if constexpr (requires { op.destination; })
@@ -157,13 +163,16 @@ class Coherence {
   }
   // True if one of its numbers is an address in the region.
   template <typename T>
-  bool Touches(const T& op) const {
+  bool Touches(const T& value) const {
     if constexpr (std::is_same_v<T, std::uint64_t>) {
-      return region_->Contains(op);
+      return region_->Contains(value);
+    } else if constexpr (kIsList<T>) {
+      return std::any_of(value.begin(), value.end(),
+                         [this](const auto& element) { return Touches(element); });
     } else if constexpr (std::is_class_v<T> &&
-                         requires { T::VisitFields(op, [](const auto&) {}); }) {
+                         requires { T::VisitFields(value, [](const auto&) {}); }) {
       bool touches = false;
-      T::VisitFields(op, [&](const auto& field) { touches = touches || Touches(field); });
+      T::VisitFields(value, [&](const auto& field) { touches = touches || Touches(field); });
       return touches;
     } else {
       return false;

@@ -103,7 +103,7 @@ AllocationRequest MakeRequest(const RunPool& pool, const GpuRequest& request,
   result.least_capability = request.least_capability;
   result.kind = scheduling::BottleneckOf(request.share.bottleneck);
   for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
-    result.bottleneck.push_back(pool.hosts[number].limit);
+    result.host_limits.push_back(pool.hosts[number].limit);
     if (!result.home && pool.hosts[number].name == own_host) result.home = number;
   }
   return result;

@@ -25,6 +25,15 @@ Result<std::optional<std::chrono::seconds>> HeartbeatLimit() {
   return std::optional(std::chrono::seconds(seconds));
 }
 
+// Name of another agent for messages.
+std::string NameOf(const NodeContext& context, std::uint32_t rank) CUSPAN_REQUIRES(agent_thread) {
+  const auto device =
+      std::find_if(context.run.devices.begin(), context.run.devices.end(),
+                   [rank](const DeviceDescription& known) { return known.agent == rank; });
+  if (device != context.run.devices.end()) return Format("host {}", device->host);
+  return rank == 0 ? "the program's host" : Format("agent {}", rank);
+}
+
 }  // namespace
 
 AgentNode::AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
@@ -128,7 +137,7 @@ void AgentNode::HandleSilence(std::uint32_t rank) {
   const std::chrono::seconds::rep limit = heartbeats_->limit().count();
   if (rank != 0)
     return Lose(rank, Format("no message from {} for {} s: the host or the network to it is down",
-                             NameOf(rank), limit));
+                             NameOf(context_, rank), limit));
   if (head_lost_) head_lost_(Format("no message from the head agent for {} s", limit));
 }
 
@@ -139,7 +148,7 @@ void AgentNode::ConsumeLost() {
     if (!lost) return;
     if (relay()->gave_up(lost->rank)) continue;
     const std::string reason =
-        Format("the agent of {} is gone: {}", NameOf(lost->rank), lost->cause);
+        Format("the agent of {} is gone: {}", NameOf(context_, lost->rank), lost->cause);
     if (context_.rank == 0) {
       Lose(lost->rank, reason);
     } else if (lost->rank != 0) {
@@ -149,14 +158,6 @@ void AgentNode::ConsumeLost() {
       head_lost_(reason);
     }
   }
-}
-
-std::string AgentNode::NameOf(std::uint32_t rank) const {
-  const auto device =
-      std::find_if(context_.run.devices.begin(), context_.run.devices.end(),
-                   [rank](const DeviceDescription& known) { return known.agent == rank; });
-  if (device != context_.run.devices.end()) return Format("host {}", device->host);
-  return rank == 0 ? "the program's host" : Format("agent {}", rank);
 }
 
 void AgentNode::Lose(std::uint32_t rank, const std::string& reason) {

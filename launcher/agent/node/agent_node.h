@@ -98,7 +98,6 @@ class AgentNode {
   void ConsumeLost() CUSPAN_REQUIRES(agent_thread);
   // Handles the loss of an agent detected by the head agent.
   void Lose(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
-  std::string NameOf(std::uint32_t rank) const CUSPAN_REQUIRES(agent_thread);
   void GiveUp(std::uint32_t rank, const std::string& reason) CUSPAN_REQUIRES(agent_thread);
 
   const std::string proxy_;

@@ -19,8 +19,8 @@ using testing::ElementsAre;
 using Amount = AllocationRequest::Amount;
 using Verdict = Decision::Verdict;
 
-constexpr Policy kEvery[] = {Policy::kLocalFirst, Policy::kPack, Policy::kSpread,
-                             Policy::kFastest,    Policy::kPair, Policy::kFirstFit};
+constexpr Policy kEvery[] = {Policy::kLocalFirst, Policy::kPack, Policy::kSpread, Policy::kFastest,
+                             Policy::kPair};
 
 GpuPool PoolOf(const std::vector<std::uint32_t>& counts) {
   GpuPool pool;
@@ -80,7 +80,7 @@ TEST(Fastest, TakesTheFastestThatFit) {
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 2));
   request.least_memory_bytes = 10;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 3));
-  request.bottleneck = {0, kUnlimited};
+  request.host_limits = {0, kUnlimited};
   request.number = 1;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(3));
 }
@@ -118,7 +118,7 @@ TEST(Decide, AllMeansAllThatThereAre) {
   EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 1, 2, 3));
   leases.held[3] = 1;
   EXPECT_EQ(Decide(pool, leases, request).verdict, Verdict::kNotNow);
-  request.bottleneck = {1, 1};
+  request.host_limits = {1, 1};
   EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 2));
   EXPECT_EQ(Decide(GpuPool(), PoolLeases({}), request).verdict, Verdict::kNever);
 }
@@ -167,8 +167,8 @@ std::vector<double> Cost(const PoolCase& made, const std::vector<std::uint32_t>&
     const PoolHost& there = made.pool.hosts[host];
     for (std::uint32_t gpu = there.first; gpu < there.first + there.count; ++gpu)
       free += MayHave(made, {gpu}, false);
-    if (!made.request.bottleneck.empty())
-      free = std::min(free, static_cast<double>(made.request.bottleneck[host]));
+    if (!made.request.host_limits.empty())
+      free = std::min(free, static_cast<double>(made.request.host_limits[host]));
     const bool own_first =
         made.request.policy == Policy::kLocalFirst || made.request.policy == Policy::kPair;
     if (!own_first || host != made.request.home) fullness.push_back(free);
@@ -198,9 +198,6 @@ std::vector<double> Cost(const PoolCase& made, const std::vector<std::uint32_t>&
       cost = {-speed, -own};
       break;
     }
-    case Policy::kFirstFit:
-      for (const std::uint32_t gpu : gpus) cost.push_back(gpu);
-      break;
   }
   return cost;
 }

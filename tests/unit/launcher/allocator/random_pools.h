@@ -41,7 +41,7 @@ inline PoolCase RandomPoolCase(std::mt19937& random, std::uint32_t most_hosts,
   made.request.least_capability = below(4) == 0 ? 90 : 0;
   if (below(2) == 0) made.request.home = below(hosts);
   if (below(2) == 0)
-    for (std::uint32_t host = 0; host < hosts; ++host) made.request.bottleneck.push_back(below(4));
+    for (std::uint32_t host = 0; host < hosts; ++host) made.request.host_limits.push_back(below(4));
   return made;
 }
 
@@ -64,7 +64,7 @@ inline bool MayHave(const PoolCase& made, const std::vector<std::uint32_t>& gpus
   }
   for (const auto& [host, count] : ByHost(made.pool, gpus)) {
     if (!ever && made.leases.closed[host] != 0) return false;
-    if (!made.request.bottleneck.empty() && count > made.request.bottleneck[host]) return false;
+    if (!made.request.host_limits.empty() && count > made.request.host_limits[host]) return false;
   }
   return true;
 }

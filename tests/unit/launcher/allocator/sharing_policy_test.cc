@@ -102,11 +102,6 @@ TEST(SharingPolicy, PackFillsTheFullestThatHasRoom) {
     EXPECT_THAT(OrderOf(made), ElementsAre(2, 3, 4, 1, 0));
 }
 
-TEST(SharingPolicy, TheFirstFitIsTheFirst) {
-  for (const PoolCase& made : WithLoads({LoadOf(3), LoadOf(0)}, Policy::kFirstFit))
-    EXPECT_THAT(OrderOf(made), ElementsAre(0, 1));
-}
-
 TEST(SharingPolicy, WhatAPolicyPromisesComesBeforeThat) {
   // Own host, although shared.
   PoolCase local = SharedPool({1, 1}, Policy::kLocalFirst);
@@ -181,7 +176,7 @@ TEST(PairPolicy, TakesTheBetterOnesThenFewHosts) {
   made.leases.loads[0] = LoadOf(1, 0, 0, Bottleneck::kMemory);
   made.leases.loads[5] = LoadOf(1, 0, 0, Bottleneck::kCompute);
   EXPECT_THAT(ChosenOf(made), ElementsAre(0, 2, 3, 4));
-  made.request.bottleneck = {1, 2, 2};
+  made.request.host_limits = {1, 2, 2};
   EXPECT_THAT(ChosenOf(made), ElementsAre(0, 2, 3, 6));
 }
 
@@ -232,8 +227,6 @@ std::vector<std::uint64_t> SharingCost(const PoolCase& made,
     case Policy::kPair:
       for (std::uint64_t& count : classes) count = gpus.size() - count;
       return classes;
-    case Policy::kFirstFit:
-      break;
   }
   return {};
 }

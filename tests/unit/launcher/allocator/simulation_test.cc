@@ -29,9 +29,33 @@ TEST(Simulation, NobodyWaitsWhereThereIsAlwaysRoom) {
   EXPECT_GT(outcome.own, 0.3);
 }
 
+TEST(FirstFit, TheFirstFitIsTheFirst) {
+  GpuPool pool;
+  pool.AddHost(std::vector<PoolGpu>(2));
+  pool.AddHost(std::vector<PoolGpu>(3));
+  PoolLeases leases(pool);
+  leases.held[0] = 1;
+  AllocationRequest request;
+  request.number = 2;
+  EXPECT_EQ(DecideFirstFit(pool, leases, request).gpus, (std::vector<std::uint32_t>{1, 2}));
+  request.host_limits = {0, 2};
+  EXPECT_EQ(DecideFirstFit(pool, leases, request).gpus, (std::vector<std::uint32_t>{2, 3}));
+  leases.closed[1] = 1;
+  EXPECT_EQ(DecideFirstFit(pool, leases, request).verdict, Decision::Verdict::kNotNow);
+  request.number = 3;
+  EXPECT_EQ(DecideFirstFit(pool, leases, request).verdict, Decision::Verdict::kNever);
+}
+
+TEST(FirstFit, IsAPolicyOfTheBenchmarkOnly) {
+  EXPECT_EQ(*ParseTestedPolicy("first-fit"), kFirstFit);
+  EXPECT_EQ(*ParseTestedPolicy("pack"), Policy::kPack);
+  EXPECT_FALSE(ParseTestedPolicy("last-fit").ok());
+  EXPECT_FALSE(ParsePolicy("first-fit").ok());
+}
+
 TEST(Simulation, PoliciesDoWhatTheyAreFor) {
   const Workload workload = MakeWorkload(Small(0.6));
-  const Outcome first_fit = Simulate(workload, Policy::kFirstFit);
+  const Outcome first_fit = Simulate(workload, kFirstFit);
   EXPECT_LE(Simulate(workload, Policy::kPack).hosts, first_fit.hosts);
   EXPECT_GT(Simulate(workload, Policy::kLocalFirst).own, first_fit.own);
   EXPECT_GE(Simulate(workload, Policy::kSpread).link_share, first_fit.link_share);

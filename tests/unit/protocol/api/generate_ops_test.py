@@ -22,7 +22,7 @@ struct Device                   # what a device is
   free:u64=max                  # bytes
   size:Size factor:f32
 1   Hello   control  secret:key host:str                # greets
-20  Launch  posted   grid:Size arguments:bytes on:bool
+20  Launch  posted:none   grid:Size arguments:bytes on:bool
 300 Find    call     name:str -> result:i32 sizes:list<u32> devices:list<Device>
 301 Ping    call     -> result:i32
 """
@@ -100,7 +100,7 @@ class GenerateOps(unittest.TestCase):
                               ("name:str id:u8[16]", "name:str\n  id:u8[16]")):
             self.assertIn(before, GOOD)
             self.assertEqual(base, self.hash_of(GOOD.replace(before, after)), (before, after))
-        for before, after in (("301 Ping", "302 Ping"), ("Ping", "Pong"), ("posted", "push"),
+        for before, after in (("301 Ping", "302 Ping"), ("Ping", "Pong"), ("posted:none", "push"),
                               ("host:str", "host:bytes"), ("host:str", "label:str"), ("on:bool", "on:u8"),
                               ("301 Ping    call     -> result:i32\n", ""),
                               # Each change of a struct used by a row counts.
@@ -113,27 +113,27 @@ class GenerateOps(unittest.TestCase):
     # --- Bad tables
 
     def test_two_rows_of_one_number(self):
-        self.assert_refused(GOOD + "20 Other posted\n", GOOD_LINES + 1, "20", "Launch")
+        self.assert_refused(GOOD + "20 Other posted:none\n", GOOD_LINES + 1, "20", "Launch")
 
     def test_two_rows_of_one_name(self):
-        self.assert_refused(GOOD + "21 Launch posted\n", GOOD_LINES + 1, "Launch")
-        self.assert_refused(GOOD + "21 Size posted\n", GOOD_LINES + 1, "Size")
+        self.assert_refused(GOOD + "21 Launch posted:none\n", GOOD_LINES + 1, "Launch")
+        self.assert_refused(GOOD + "21 Size posted:none\n", GOOD_LINES + 1, "Size")
         self.assert_refused(GOOD + "struct Size a:u8\n", GOOD_LINES + 1, "Size")
         self.assert_refused(GOOD + "struct Launch a:u8\n", GOOD_LINES + 1, "Launch")
 
     def test_bad_structs(self):
         self.assert_refused("struct\n", 1, "NAME")
         self.assert_refused("struct lower a:u8\n", 1, "lower")
-        self.assert_refused("struct Empty\n1 Name posted\n", 1, "Empty")
+        self.assert_refused("struct Empty\n1 Name posted:none\n", 1, "Empty")
         self.assert_refused("struct Twice a:u8\n  b:u8\n  a:u8\n", 3, "'a'")
         self.assert_refused("struct Own a:list<Own>\n", 1, "Own")
 
     def test_a_struct_that_is_not_there_or_comes_later(self):
-        self.assert_refused("1 Name posted a:Later\nstruct Later b:u8\n", 1, "Later")
+        self.assert_refused("1 Name posted:none a:Later\nstruct Later b:u8\n", 1, "Later")
 
     def test_an_indented_line_without_a_struct(self):
         self.assert_refused("  a:u8\n", 1, "struct")
-        self.assert_refused("struct Some a:u8\n1 Name posted\n  b:u8\n", 3, "struct")
+        self.assert_refused("struct Some a:u8\n1 Name posted:none\n  b:u8\n", 3, "struct")
         self.assert_refused("struct Some a:u8\n\n  b:u8\n", 3, "struct")
 
     def test_defaults_that_are_none(self):
@@ -143,14 +143,14 @@ class GenerateOps(unittest.TestCase):
 
     def test_names_that_are_no_types(self):
         for name in ("launch", "9Lives", "Two-Words", "_Hidden", "Launch_It"):
-            self.assert_refused(f"1 {name} posted\n", 1, name)
+            self.assert_refused(f"1 {name} posted:none\n", 1, name)
 
     def test_numbers_that_do_not_fit(self):
         for number in ("0", "65536", "-1", "0x10", "1.5", "one", "\u00b2"):
-            self.assert_refused(f"{number} Name posted\n", 1)
+            self.assert_refused(f"{number} Name posted:none\n", 1)
 
     def test_the_largest_number(self):
-        self.assertIn("kName = 65535,", self.header("65535 Name posted\n"))
+        self.assertIn("kName = 65535,", self.header("65535 Name posted:none\n"))
 
     def test_rows_that_are_too_short(self):
         self.assert_refused("1 Name\n", 1)
@@ -159,21 +159,36 @@ class GenerateOps(unittest.TestCase):
     def test_unknown_class(self):
         self.assert_refused("1 Name sometimes\n", 1, "sometimes", "posted")
 
+    def test_a_posted_op_names_its_use_of_memory(self):
+        self.assert_refused("1 Name posted\n", 1, "posted:MEMORY", "kernels")
+        self.assert_refused("1 Name posted:some\n", 1, "'some'")
+        self.assert_refused("1 Name call:none -> a:u8\n", 1, "only posted ops")
+        self.assertIn("kMemory = MemoryUse::kKernels;", self.header("1 Name posted:kernels\n"))
+
+    def test_addresses_and_the_use_of_memory_agree(self):
+        self.assert_refused("1 Name posted:none destination:u64\n", 1, "'destination'", "posted:names")
+        self.assert_refused("struct Box address:u64\n1 Name posted:none to:Box\n", 2, "'to.address'")
+        self.assert_refused("struct Box address:u64\n1 Name posted:none all:list<Box>\n", 2, "'all.address'")
+        for use in ("memory", "program", "words"):
+            self.assert_refused(f"1 Name posted:{use} stream:u64\n", 1, "needs an address")
+        for use in ("names", "memory", "program", "words"):
+            self.header(f"1 Name posted:{use} source:u64\n")
+
     def test_unknown_types(self):
         for kind in ("u128", "int", "list<int>", "list<u8", "list<>", "list<list<u8>>", "vector<u8>", "u8*", "",
                      "u8[0]", "u8[]", "u8[-1]", "str[2]", "bool[2]", "u8[99999]", "dim3", "Unknown"):
-            self.assert_refused(f"1 Name posted field:{kind}\n", 1)
+            self.assert_refused(f"1 Name posted:none field:{kind}\n", 1)
 
     def test_a_list_of_booleans(self):
         # A vector of bool has no elements to decode into.
-        self.assert_refused("1 Name posted field:list<bool>\n", 1)
+        self.assert_refused("1 Name posted:none field:list<bool>\n", 1)
 
     def test_fields_that_are_not_name_and_type(self):
         for field in ("field", ":u8", "Field:u8", "9:u8", "a-b:u8", "field:u8:u8"):
-            self.assert_refused(f"1 Name posted {field}\n", 1)
+            self.assert_refused(f"1 Name posted:none {field}\n", 1)
 
     def test_two_fields_of_one_name(self):
-        self.assert_refused("1 Name posted a:u8 b:u8 a:u16\n", 1, "'a'")
+        self.assert_refused("1 Name posted:none a:u8 b:u8 a:u16\n", 1, "'a'")
         self.assert_refused("1 Name call -> a:u8 a:u16\n", 1, "'a'")
 
     def test_one_name_in_a_call_and_its_reply(self):
@@ -183,7 +198,7 @@ class GenerateOps(unittest.TestCase):
         self.assert_refused("1 Name call a:u8\n", 1, "call")
 
     def test_a_reply_of_what_is_no_call(self):
-        for kind in ("control", "posted", "push", "chunk"):
+        for kind in ("control", "agents", "posted:none", "push", "chunk"):
             self.assert_refused(f"1 Name {kind} -> result:i32\n", 1, "call")
 
     def test_two_arrows(self):
