@@ -146,15 +146,12 @@ class Coherence {
   // True if `op` itself writes memory read by the program.
   template <typename T>
   bool WritesHost(const T& op) const {
+    if constexpr (T::kMemory == MemoryUse::kProgram) return true;
     if constexpr (T::kMemory == MemoryUse::kGraph)
-      return region_ != nullptr;  // It may contain copies.
-    else if constexpr (T::kMemory == MemoryUse::kProgram)
-      return true;
-    else if constexpr (T::kMemory == MemoryUse::kWords)
-      return Concerns(op);
-    else if constexpr (T::kMemory != MemoryUse::kMemory)
-      return false;
-    else if constexpr (requires { op.to.address; })
+      return region_ != nullptr;  // May contain copies.
+    if constexpr (T::kMemory == MemoryUse::kWords) return Concerns(op);
+    if constexpr (T::kMemory != MemoryUse::kMemory) return false;
+    if constexpr (requires { op.to.address; })
       return region_ != nullptr && region_->Contains(op.to.address);
     else if constexpr (requires { op.destination; })
       return region_ != nullptr && region_->Contains(op.destination);
