@@ -186,6 +186,11 @@ void Communicators::Remove(std::uint64_t number) {
   removed->Notify(ended);
 }
 
+std::size_t Communicators::count() const {
+  const ReaderLock lock(mutex_);
+  return communicators_.size();
+}
+
 void Communicators::OnNotice(const ContextConnection& connection,
                              const CommunicatorNotice& notice) {
   const std::shared_ptr<Communicator> known = Find(notice.communicator);

@@ -102,6 +102,7 @@ class Communicators final : public ContextTable {
   // Null for unknown numbers.
   std::shared_ptr<Communicator> Find(std::uint64_t number) const;
   void Remove(std::uint64_t number);
+  std::size_t count() const;
 
   // Called by the receiving thread.
   void OnNotice(const ContextConnection& connection, const CommunicatorNotice& notice);
