@@ -151,9 +151,22 @@ std::uint32_t Communicator::NextPart() {
   return ++parts_;
 }
 
-std::uint32_t Communicator::NextOperation() {
+std::uint32_t Communicator::AddOperation(int type) {
   const MutexLock lock(mutex_);
-  return operations_++;
+  operations_[next_operation_] = type;
+  return next_operation_++;
+}
+
+bool Communicator::RemoveOperation(std::uint32_t operation) {
+  const MutexLock lock(mutex_);
+  return operations_.erase(operation) != 0;
+}
+
+bool Communicator::HasOperation(int operation, int type) const {
+  if (operation < nccl::kReduceOps) return operation >= 0;
+  const MutexLock lock(mutex_);
+  const auto known = operations_.find(static_cast<std::uint32_t>(operation));
+  return known != operations_.end() && known->second == type;
 }
 
 std::shared_ptr<Communicator> Communicators::Add(std::uint64_t family,

@@ -69,8 +69,13 @@ class Communicator {
 
   // Number for a communicator derived from it, equal on all its ranks.
   std::uint32_t NextPart();
-  // Number for ncclRedOpCreatePreMulSum, beyond NCCL's own operations.
-  std::uint32_t NextOperation();
+  // Returns the number of a new operation on elements of `type` (ncclRedOpCreatePreMulSum), beyond
+  // NCCL's own operations.
+  std::uint32_t AddOperation(int type);
+  // False if the program has created no such operation, or has destroyed it.
+  bool RemoveOperation(std::uint32_t operation);
+  // True for NCCL's own operations, and for existing ones of the program on elements of `type`.
+  bool HasOperation(int operation, int type) const;
   // Marks the operation as used by graphs: it lives as long as the communicator.
   void Capture(std::uint32_t operation);
   bool IsCaptured(std::uint32_t operation) const;
@@ -91,7 +96,8 @@ class Communicator {
   int size_ CUSPAN_GUARDED_BY(mutex_) = 0;
   int rank_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint32_t parts_ CUSPAN_GUARDED_BY(mutex_) = 0;
-  std::uint32_t operations_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
+  std::map<std::uint32_t, int> operations_ CUSPAN_GUARDED_BY(mutex_);  // Number and type.
+  std::uint32_t next_operation_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
 };
 
 // All communicators of the process. Threads: any. Lives as long as the process.

@@ -219,6 +219,22 @@ TEST_F(NcclCollectivesTest, RanksOutsideTheCommunicatorAreRefused) {
   EXPECT_EQ(Submitted(), 0U);
 }
 
+// An operation is NCCL's own, or created for this communicator and not destroyed.
+TEST_F(NcclCollectivesTest, UnknownOperationsAreRefused) {
+  for (const int operation : {-1, int{nccl::kReduceOps}, 1000}) {
+    EXPECT_EQ(ncclAllReduce(send, send, 1, nccl::kInt32, operation, ranks[0], stream),
+              nccl::kInvalidArgument);
+    EXPECT_EQ(ncclReduce(send, send, 1, nccl::kInt32, operation, 0, ranks[0], stream),
+              nccl::kInvalidArgument);
+    EXPECT_EQ(ncclReduceScatter(send, send, 1, nccl::kInt32, operation, ranks[0], stream),
+              nccl::kInvalidArgument);
+  }
+  // The communicator is still usable.
+  EXPECT_NCCL(ncclAllReduce(send, send, 1, nccl::kInt32, nccl::kSum, ranks[0], stream));
+  EXPECT_EQ(Submitted(), 1U);
+  EXPECT_EQ(StateOf(ranks[0]), nccl::kSuccess);
+}
+
 TEST_F(NcclCollectivesTest, AnOperationHasItsFactor) {
   int operation = 0;
   float half = 0.5F;
@@ -253,6 +269,62 @@ TEST_F(NcclCollectivesTest, AFactorMayBeOnTheDevice) {
   EXPECT_EQ(made.send, send);
   EXPECT_EQ(made.residence, nccl::kScalarDevice);
   EXPECT_NCCL(ncclRedOpDestroy(operation, ranks[0]));
+}
+
+TEST_F(NcclCollectivesTest, ADestroyedOperationIsUnknown) {
+  int operation = 0;
+  float half = 0.5F;
+  ASSERT_NCCL(ncclRedOpCreatePreMulSum(&operation, &half, nccl::kFloat32,
+                                       nccl::kScalarHostImmediate, ranks[0]));
+  // It belongs to its communicator.
+  EXPECT_EQ(ncclRedOpDestroy(operation, ranks[1]), nccl::kInvalidArgument);
+  EXPECT_CUDA(cudaSetDevice(1));
+  EXPECT_EQ(ncclAllReduce(send, send, 4, nccl::kFloat32, operation, ranks[1], nullptr),
+            nccl::kInvalidArgument);
+  EXPECT_CUDA(cudaSetDevice(0));
+  // So does the type of its factor.
+  EXPECT_EQ(ncclAllReduce(send, send, 4, nccl::kFloat64, operation, ranks[0], stream),
+            nccl::kInvalidArgument);
+  EXPECT_NCCL(ncclAllReduce(send, send, 4, nccl::kFloat32, operation, ranks[0], stream));
+  EXPECT_NCCL(ncclRedOpDestroy(operation, ranks[0]));
+  EXPECT_EQ(ncclRedOpDestroy(operation, ranks[0]), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclAllReduce(send, send, 4, nccl::kFloat32, operation, ranks[0], stream),
+            nccl::kInvalidArgument);
+  EXPECT_EQ(Submitted(), 1U);
+  EXPECT_EQ(StateOf(ranks[0]), nccl::kSuccess);
+}
+
+// An operation may be destroyed when the last function using it has returned, also inside a group.
+TEST_F(NcclCollectivesTest, AGroupMayDestroyItsOperations) {
+  int operation = 0;
+  float half = 0.5F;
+  ASSERT_NCCL(ncclRedOpCreatePreMulSum(&operation, &half, nccl::kFloat32,
+                                       nccl::kScalarHostImmediate, ranks[0]));
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclAllReduce(send, send, 4, nccl::kFloat32, operation, ranks[0], stream));
+  EXPECT_NCCL(ncclRedOpDestroy(operation, ranks[0]));
+  EXPECT_EQ(ncclRedOpDestroy(operation, ranks[0]), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidArgument);
+  ASSERT_NCCL(ncclRedOpCreatePreMulSum(&operation, &half, nccl::kFloat32,
+                                       nccl::kScalarHostImmediate, ranks[0]));
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclAllReduce(send, send, 4, nccl::kFloat32, operation, ranks[0], stream));
+  EXPECT_NCCL(ncclRedOpDestroy(operation, ranks[0]));
+  EXPECT_NCCL(ncclGroupEnd());
+  const NcclCall used = Only("ncclAllReduce");
+  EXPECT_EQ(used.operation, library().Calls("ncclRedOpCreatePreMulSum").at(1).operation);
+  EXPECT_EQ(StateOf(ranks[0]), nccl::kSuccess);
+  // Both end, also the one of the group that failed.
+  EXPECT_TRUE(library().WaitForCalls("ncclRedOpDestroy", 2));
+}
+
+TEST_F(NcclCollectivesTest, OperationsOfNcclAreNotDestroyed) {
+  for (int operation = -1; operation <= nccl::kReduceOps; ++operation)
+    EXPECT_EQ(ncclRedOpDestroy(operation, ranks[0]), nccl::kInvalidArgument) << operation;
+  int operation = 0;
+  EXPECT_EQ(ncclRedOpDestroy(nccl::kReduceOps, nullptr), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclRedOpCreatePreMulSum(&operation, send, nccl::kInt32, nccl::kScalarDevice, nullptr),
+            nccl::kInvalidArgument);
 }
 
 // A failure in a stream is reported for the communicator.
