@@ -102,6 +102,17 @@ TEST_F(NcclTest, AnErrorInAGroupIsReportedByItsEnd) {
   EXPECT_NCCL(ncclCommDestroy(one));
 }
 
+// Only the end of the outermost group makes the calls, and therefore reports.
+TEST_F(NcclTest, AnInnerEndReportsNoErrorOfTheGroup) {
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_EQ(ncclCommCount(nullptr, nullptr), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 1, nccl::kInt32, nccl::kSum, nullptr, nullptr),
+            nccl::kInvalidArgument);
+  EXPECT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidArgument);
+}
+
 TEST_F(NcclTest, GroupsBelongToThreads) {
   ncclComm* const one = NewAlone();
   std::uint32_t* const words = NewWords(4);
