@@ -1,6 +1,7 @@
 // Communicators: creation, queries and destruction.
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <span>
 
 #include "interpose/load/load.h"
@@ -235,13 +236,16 @@ CUSPAN_EXPORT int ncclGetUniqueId(UniqueId* id);
 
 CUSPAN_EXPORT int ncclCommInitAll(ncclComm** handles, int count, const int* devices) {
   return Answer([&](Session& session) {
-    if (handles == nullptr || count < 1 || count > session.devices().count())
-      return Refuse(kInvalidArgument, Format("cannot create communicators for {} of {} devices",
-                                             count, session.devices().count()));
+    if (handles == nullptr || count < 1)
+      return Refuse(kInvalidArgument, Format("cannot create {} communicators", count));
     const auto device_of = [&](int i) { return devices != nullptr ? devices[i] : i; };
-    for (int i = 0; i < count; ++i)
+    std::set<int> used;
+    for (int i = 0; i < count; ++i) {
       if (!HasDevice(session, device_of(i)))
         return Refuse(kInvalidArgument, Format("there is no device {}", device_of(i)));
+      if (!used.insert(device_of(i)).second)
+        return Refuse(kInvalidUsage, Format("device {} is listed twice", device_of(i)));
+    }
     ContextStack& current = ThisThread().contexts;
     Context* const before = current.top();
     Group& group = Group::OfThisThread();

@@ -60,6 +60,22 @@ TEST_F(NcclCommunicatorsTest, ARankIsAtItsPositionInTheListOfDevices) {
   Destroy({ranks[0]});
 }
 
+TEST_F(NcclCommunicatorsTest, InvalidListsOfDevicesAreRefused) {
+  ncclComm* ranks[3] = {};
+  EXPECT_EQ(ncclCommInitAll(nullptr, 2, nullptr), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommInitAll(ranks, -1, nullptr), nccl::kInvalidArgument);
+  EXPECT_NE(ncclCommInitAll(ranks, kDevices + 1, nullptr), nccl::kSuccess);
+  for (const int wrong : {-1, int{kDevices}, 1000}) {
+    const int devices[] = {0, wrong};
+    EXPECT_EQ(ncclCommInitAll(ranks, 2, devices), nccl::kInvalidArgument);
+  }
+  // A device listed twice is a wrong use of valid arguments.
+  constexpr int kTwice[] = {1, 1, 0};
+  EXPECT_EQ(ncclCommInitAll(ranks, 2, kTwice), nccl::kInvalidUsage);
+  EXPECT_EQ(ncclCommInitAll(ranks, 3, kTwice), nccl::kInvalidUsage);
+  EXPECT_EQ(library().Calls("ncclCommInitRankConfig").size(), 0U);
+}
+
 TEST_F(NcclCommunicatorsTest, RanksAreJoinedInAGroup) {
   ncclComm* ranks[2] = {};
   const UniqueId id = NewId();
