@@ -25,14 +25,26 @@ std::uint64_t Mix(std::uint64_t hash, const void* data, std::size_t bytes) {
 }
 constexpr std::uint64_t kHashStart = 0xcbf29ce484222325ULL;
 
+// First release with the member of a configuration at `offset`.
+int ReleaseOf(std::size_t offset) {
+  if (offset >= offsetof(Config, channels_per_net_peer)) return VersionCode(2, 28, 0);
+  if (offset >= offsetof(Config, comm_name)) return VersionCode(2, 27, 0);
+  if (offset >= offsetof(Config, traffic_class)) return VersionCode(2, 26, 0);
+  if (offset >= offsetof(Config, split_share)) return VersionCode(2, 18, 0);
+  if (offset >= offsetof(Config, cga_cluster_size)) return VersionCode(2, 17, 0);
+  return VersionCode(2, 14, 0);
+}
+
 // The member, if the program's version of the structure has it, else `otherwise`, the value for
-// "not set".
+// "not set". The size is not enough: a member may be in the padding of an earlier structure.
 template <typename Member>
 Member MemberOf(const Config& config, Member Config::*member, Member otherwise) {
   const auto* const start = reinterpret_cast<const char*>(&config);
   const auto* const at = reinterpret_cast<const char*>(&(config.*member));
-  return static_cast<std::size_t>(at - start) + sizeof(Member) <= config.size ? config.*member
-                                                                              : otherwise;
+  const auto offset = static_cast<std::size_t>(at - start);
+  const bool has = offset + sizeof(Member) <= config.size &&
+                   static_cast<int>(config.version) >= ReleaseOf(offset);
+  return has ? config.*member : otherwise;
 }
 
 std::int32_t NumberOf(const Config& config, int Config::*member) {
@@ -46,12 +58,15 @@ std::string TextOf(const Config& config, const char* Config::*member) {
   return text != nullptr ? std::string(text, ::strnlen(text, kMaxText)) : "";
 }
 
-bool IsConfig(const Config* config) {
-  return config == nullptr || (config->magic == kConfigMagic && config->size >= sizeof(int) * 5);
-}
-
-int RefuseConfig() {
-  return Refuse(kInvalidArgument, "the configuration was not made by NCCL_CONFIG_INITIALIZER");
+// Returns kSuccess or an error. The proxies' NCCL checks the members it uses.
+int CheckConfig(const Config* config) {
+  if (config == nullptr) return kSuccess;
+  if (config->magic != kConfigMagic || config->size < sizeof(int) * 5)
+    return Refuse(kInvalidArgument, "the configuration was not made by NCCL_CONFIG_INITIALIZER");
+  const std::int32_t blocking = NumberOf(*config, &Config::blocking);
+  if (blocking != kUndefined && blocking != 0 && blocking != 1)
+    return Refuse(kInvalidArgument, Format("the configuration has blocking {}", blocking));
+  return kSuccess;
 }
 
 CommunicatorSettings SettingsOf(const Config* given, bool blocking) {
@@ -118,7 +133,7 @@ int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId
   *handle = nullptr;
   if (size < 1 || rank < 0 || rank >= size)
     return Refuse(kInvalidArgument, Format("no rank {} in a communicator of {}", rank, size));
-  if (!IsConfig(config)) return RefuseConfig();
+  if (const int checked = CheckConfig(config); checked != kSuccess) return checked;
   std::shared_ptr<ContextConnection> connection;
   Error error = session.devices().OpenCurrent(&connection);
   if (error.failed()) return ResultOf(error);
@@ -158,7 +173,7 @@ int Split(Session& session, const std::shared_ptr<Communicator>& whole,
           ncclComm** handle, const Config* config) {
   if (handle == nullptr) return Refuse(kInvalidArgument, "the pointer to the communicator is null");
   *handle = nullptr;
-  if (!IsConfig(config)) return RefuseConfig();
+  if (const int checked = CheckConfig(config); checked != kSuccess) return checked;
   if (color < kNoColor) return Refuse(kInvalidArgument, Format("invalid color {}", color));
   if (const Communicator::State now = whole->Now(); now.result != kSuccess)
     return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
@@ -181,7 +196,7 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
            ncclComm** handle, const Config* config, int flags) {
   if (handle == nullptr) return Refuse(kInvalidArgument, "the pointer to the communicator is null");
   *handle = nullptr;
-  if (!IsConfig(config)) return RefuseConfig();
+  if (const int checked = CheckConfig(config); checked != kSuccess) return checked;
   const auto part = AddPart(session, *whole, *connection, config, -1);
   CommunicatorShrink op;
   op.communicator = whole->number;

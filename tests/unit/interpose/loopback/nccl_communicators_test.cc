@@ -186,6 +186,21 @@ TEST_F(NcclCommunicatorsTest, ConfigurationsNotInitializedAreRefused) {
   EXPECT_NCCL(ncclCommDestroy(whole));
 }
 
+// A communicator is blocking, nonblocking, or does not say.
+TEST_F(NcclCommunicatorsTest, OtherModesOfBlockingAreRefused) {
+  const UniqueId id = NewId();
+  ncclComm* const whole = NewAlone();
+  ncclComm* made = nullptr;
+  for (const int wrong : {2, -1}) {
+    Config config;
+    config.blocking = wrong;
+    EXPECT_EQ(ncclCommInitRankConfig(&made, 1, id, 0, &config), nccl::kInvalidArgument);
+    EXPECT_EQ(ncclCommSplit(whole, 0, 0, &made, &config), nccl::kInvalidArgument);
+  }
+  EXPECT_EQ(made, nullptr);
+  EXPECT_NCCL(ncclCommDestroy(whole));
+}
+
 TEST_F(NcclCommunicatorsTest, AConfigurationReachesTheLibrary) {
   Config config;
   config.cga_cluster_size = 2;
@@ -212,6 +227,41 @@ TEST_F(NcclCommunicatorsTest, AConfigurationReachesTheLibrary) {
   EXPECT_EQ(given.nvls_ctas, 6);
   EXPECT_EQ(given.channels_per_net_peer, 7);
   EXPECT_EQ(given.nvlink_centric_sched, 1);
+}
+
+// Members added after the release of the program's header have undefined values: padding, or memory
+// beyond the structure.
+TEST_F(NcclCommunicatorsTest, MembersOfLaterReleasesAreNotRead) {
+  constexpr int kUndefined = 1;
+  Config config;
+  for (int* member :
+       {&config.cga_cluster_size, &config.min_ctas, &config.max_ctas, &config.split_share,
+        &config.traffic_class, &config.collnet_enable, &config.cta_policy, &config.shrink_share,
+        &config.nvls_ctas, &config.channels_per_net_peer, &config.nvlink_centric_sched})
+    *member = kUndefined;
+  config.blocking = 1;
+  // 2.14: the end of the structure is padding.
+  config.version = nccl::VersionCode(2, 14, 3);
+  config.size = 24;
+  Config given = Given(config);
+  EXPECT_EQ(given.cga_cluster_size, nccl::kUndefined);
+  EXPECT_EQ(given.min_ctas, nccl::kUndefined);
+  // 2.18 to 2.25: the same.
+  config.version = nccl::VersionCode(2, 25, 1);
+  config.size = 48;
+  given = Given(config);
+  EXPECT_EQ(given.cga_cluster_size, kUndefined);
+  EXPECT_EQ(given.split_share, kUndefined);
+  EXPECT_EQ(given.traffic_class, nccl::kUndefined);
+  EXPECT_EQ(given.collnet_enable, nccl::kUndefined);
+  // 2.27 has no members of 2.28.
+  config.version = nccl::VersionCode(2, 27, 7);
+  config.size = offsetof(Config, channels_per_net_peer);
+  given = Given(config);
+  EXPECT_EQ(given.traffic_class, kUndefined);
+  EXPECT_EQ(given.nvls_ctas, kUndefined);
+  EXPECT_EQ(given.channels_per_net_peer, nccl::kUndefined);
+  EXPECT_EQ(given.nvlink_centric_sched, nccl::kUndefined);
 }
 
 TEST_F(NcclCommunicatorsTest, LaterReleasesMayHaveMoreMembers) {
