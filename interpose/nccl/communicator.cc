@@ -216,6 +216,10 @@ template <typename Get>
 int ReportNumber(const ncclComm* handle, int* number, Get&& get) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
     if (number == nullptr) return Refuse(kInvalidArgument, "the pointer to the result is null");
+    if (communicator->size() == 0) {
+      const Communicator::State now = communicator->Now();
+      return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
+    }
     *number = get(*communicator);
     return int{kSuccess};
   });

@@ -44,6 +44,28 @@ TEST_F(NcclEndsTest, ANonblockingCreationIsPolled) {
   EXPECT_NCCL(ncclCommDestroy(one));
 }
 
+// No other function may use it before.
+TEST_F(NcclEndsTest, AnUnreadyCommunicatorIsRefused) {
+  ncclComm* const one = NewUnready();
+  ncclComm* part = nullptr;
+  std::uint32_t* const words = NewWords(1);
+  int value = 0;
+  float factor = 0.5F;
+  for (const auto query : {ncclCommCount, ncclCommUserRank, ncclCommCuDevice})
+    EXPECT_EQ(query(one, &value), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclAllReduce(words, words, 1, nccl::kInt32, nccl::kSum, one, nullptr),
+            nccl::kInvalidArgument);
+  EXPECT_EQ(ncclBroadcast(words, words, 1, nccl::kInt32, 0, one, nullptr), nccl::kInvalidArgument);
+  EXPECT_EQ(
+      ncclRedOpCreatePreMulSum(&value, &factor, nccl::kFloat32, nccl::kScalarHostImmediate, one),
+      nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommSplit(one, 0, 0, &part, nullptr), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommFinalize(one), nccl::kInvalidArgument);
+  EXPECT_NCCL(ncclCommAbort(one));
+  library().Let("ncclCommInitRankConfig");
+  EXPECT_TRUE(library().WaitForCommunicators(0));
+}
+
 TEST_F(NcclEndsTest, AGroupOfNonblockingCreationsDoesNotWait) {
   library().Hold("ncclCommInitRankConfig");
   Config config = Nonblocking();
