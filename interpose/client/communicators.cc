@@ -43,7 +43,8 @@ Communicator::State Communicator::Now() const {
 
 Communicator::State Communicator::NowLocked() const {
   if (failure_.result != nccl::kSuccess) return failure_;
-  if (joining_ || under_way_ != 0) return {nccl::kInProgress, ""};
+  // Finalizing a blocking communicator is complete for the program when the function returns.
+  if (joining_ || (under_way_ != 0 && !blocking)) return {nccl::kInProgress, ""};
   return {};
 }
 

@@ -41,7 +41,8 @@ class Communicator {
   State AwaitJoined();
   // Waits until it has been aborted or destroyed, or its device is lost.
   State AwaitEnded();
-  // kInProgress while it is being created, or an operation on it is in progress.
+  // kInProgress while it is being created, or while an operation on it is in progress if it is
+  // nonblocking.
   State Now() const;
   // State for ncclCommGetAsyncError. NCCL does not notice the loss of its own device; programs
   // learn of it from CUDA, and exit. Therefore the loss is reported here 5 s later, for programs
@@ -59,6 +60,11 @@ class Communicator {
   // another thread has reserved it.
   bool BeginEnd() { return !ending_.exchange(true); }
   bool ending() const { return ending_.load(); }
+  // Reserves finalizing or revoking it to the calling thread. False if this has happened before.
+  bool BeginFinalize() { return !finalizing_.exchange(true); }
+  // Calls in streams are not allowed any more.
+  void Revoke() { revoked_.store(true); }
+  bool revoked() const { return revoked_.load(); }
 
   void Notify(const CommunicatorNotice& notice);
   void Fail(int result, const std::string& problem);
@@ -84,6 +90,8 @@ class Communicator {
   State NowLocked() const CUSPAN_REQUIRES(mutex_);
 
   std::atomic<bool> ending_{false};
+  std::atomic<bool> finalizing_{false};
+  std::atomic<bool> revoked_{false};
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::set<std::uint32_t> captured_ CUSPAN_GUARDED_BY(mutex_);

@@ -37,6 +37,8 @@ int Do(const ncclComm* handle, void* stream, const Arguments& arguments) {
       [&](Session& session, const std::shared_ptr<Communicator>& communicator,
           const std::shared_ptr<ContextConnection>& connection) -> int {
         const char* const name = NameOf(arguments.kind);
+        if (communicator->revoked())
+          return Refuse(kInvalidUsage, Format("{}: the communicator was revoked", name));
         if (arguments.type < 0 || arguments.type >= kDataTypes)
           return Refuse(kInvalidArgument, Format("{}: no data type {}", name, arguments.type));
         if (!communicator->HasOperation(arguments.operation, arguments.type))

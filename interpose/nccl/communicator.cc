@@ -211,6 +211,10 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
   return ResultOf(error);
 }
 
+int RefuseFinalized() {
+  return Refuse(kInvalidArgument, "the communicator has been finalized or revoked");
+}
+
 // Stores get(const Communicator&) in *number.
 template <typename Get>
 int ReportNumber(const ncclComm* handle, int* number, Get&& get) {
@@ -310,10 +314,12 @@ CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncc
 // Does not wait; the proxies finalize by themselves. A thread finalizing ranks on several devices
 // in turn must not wait for the first one.
 CUSPAN_EXPORT int ncclCommFinalize(ncclComm* handle) {
+  if (handle == nullptr) return kSuccess;
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<ContextConnection>& connection) {
     if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
       return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
+    if (!communicator->BeginFinalize()) return RefuseFinalized();
     communicator->Begin();
     const int result = End(*communicator, connection, Ending::kFinalize);
     return result == kSuccess && !communicator->blocking ? int{kInProgress} : result;
@@ -351,9 +357,12 @@ CUSPAN_EXPORT int ncclCommAbort(ncclComm* handle) {
 }
 
 CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
+  if (handle == nullptr) return kSuccess;
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<ContextConnection>& connection) {
     if (flags != 0) return Refuse(kInvalidArgument, Format("unknown flags {}", flags));
+    if (!communicator->BeginFinalize()) return RefuseFinalized();
+    communicator->Revoke();
     communicator->Begin();
     const int result = End(*communicator, connection, Ending::kRevoke);
     if (result != kSuccess) return result;

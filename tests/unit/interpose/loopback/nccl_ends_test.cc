@@ -137,6 +137,15 @@ TEST_F(NcclEndsTest, AFinalizedCommunicatorIsDestroyed) {
   EXPECT_EQ(library().Calls("ncclCommAbort").size(), 0U);
 }
 
+TEST_F(NcclEndsTest, AFinalizeOfABlockingCommunicatorLeavesNothingInProgress) {
+  ncclComm* const one = NewAlone();
+  library().Hold("ncclCommFinalize");
+  EXPECT_NCCL(ncclCommFinalize(one));
+  EXPECT_EQ(StateOf(one), nccl::kSuccess);
+  library().Let("ncclCommFinalize");
+  EXPECT_NCCL(ncclCommDestroy(one));
+}
+
 TEST_F(NcclEndsTest, ANonblockingFinalizeIsPolled) {
   ncclComm* const one = NewNonblocking();
   library().Hold("ncclCommFinalize");
@@ -146,6 +155,22 @@ TEST_F(NcclEndsTest, ANonblockingFinalizeIsPolled) {
   library().Let("ncclCommFinalize");
   EXPECT_EQ(AwaitState(one), nccl::kSuccess);
   EXPECT_NCCL(ncclCommDestroy(one));
+}
+
+TEST_F(NcclEndsTest, ACommunicatorIsFinalizedOnce) {
+  ncclComm* const one = NewAlone();
+  EXPECT_NCCL(ncclCommFinalize(one));
+  EXPECT_EQ(ncclCommFinalize(one), nccl::kInvalidArgument);
+  EXPECT_NCCL(ncclCommDestroy(one));
+  EXPECT_TRUE(library().WaitForCommunicators(0));
+  EXPECT_EQ(library().Calls("ncclCommFinalize").size(), 1U);
+}
+
+TEST_F(NcclEndsTest, ThereMayBeNothingToEnd) {
+  EXPECT_NCCL(ncclCommFinalize(nullptr));
+  EXPECT_NCCL(ncclCommDestroy(nullptr));
+  EXPECT_NCCL(ncclCommAbort(nullptr));
+  EXPECT_NCCL(ncclCommRevoke(nullptr, 0));
 }
 
 TEST_F(NcclEndsTest, AbortEndsWithoutTheOthers) {
@@ -201,6 +226,20 @@ TEST_F(NcclEndsTest, DestroyFollowsTheCalls) {
   ASSERT_FALSE(calls.empty());
   EXPECT_EQ(calls.back().function, "ncclCommDestroy");
   EXPECT_EQ(library().Calls("ncclAllReduce").size(), 10U);
+}
+
+TEST_F(NcclEndsTest, ARevokedCommunicatorIsFinal) {
+  ncclComm* const one = NewAlone();
+  EXPECT_EQ(ncclCommRevoke(one, 1), nccl::kInvalidArgument);
+  EXPECT_NCCL(ncclCommRevoke(one, 0));
+  EXPECT_EQ(library().Calls("ncclCommRevoke").size(), 1U);
+  // It is neither revoked nor finalized again.
+  EXPECT_EQ(ncclCommRevoke(one, 0), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommFinalize(one), nccl::kInvalidArgument);
+  std::uint32_t* const words = NewWords(1);
+  EXPECT_EQ(ncclAllReduce(words, words, 1, nccl::kInt32, nccl::kSum, one, nullptr),
+            nccl::kInvalidUsage);
+  EXPECT_NCCL(ncclCommDestroy(one));
 }
 
 // --- Failures.
