@@ -121,7 +121,7 @@ void Communicator::Notify(const CommunicatorNotice& notice) {
         break;
     }
   }
-  changed_.notify_all();
+  Changed(static_cast<nccl::Step>(notice.step) == nccl::Step::kEnded);
 }
 
 void Communicator::Fail(int result, const std::string& problem) {
@@ -130,7 +130,7 @@ void Communicator::Fail(int result, const std::string& problem) {
     if (failure_.result == nccl::kSuccess) failure_ = {result, problem};
     joining_ = false;
   }
-  changed_.notify_all();
+  Changed();
 }
 
 void Communicator::Lose(const std::string& problem) {
@@ -143,6 +143,37 @@ void Communicator::Lose(const std::string& problem) {
         report_from_ = std::chrono::steady_clock::now() + kOwnLossReportDelay;
     }
     joining_ = false;
+  }
+  Changed();
+}
+
+void Communicator::JoinFor(std::shared_ptr<Communicator> whole) {
+  whole->Begin();
+  {
+    const MutexLock lock(mutex_);
+    whole_ = std::move(whole);
+  }
+  // It may have been created meanwhile.
+  Changed();
+}
+
+void Communicator::Changed(bool ended) {
+  std::shared_ptr<Communicator> whole;
+  State result;
+  {
+    const MutexLock lock(mutex_);
+    if (!joining_) whole = std::exchange(whole_, nullptr);
+    if (!ended) result = failure_;
+  }
+  changed_.notify_all();
+  if (whole != nullptr) whole->EndOperation(result);
+}
+
+void Communicator::EndOperation(const State& result) {
+  {
+    const MutexLock lock(mutex_);
+    if (failure_.result == nccl::kSuccess) failure_ = result;
+    if (under_way_ != 0) --under_way_;
   }
   changed_.notify_all();
 }

@@ -65,6 +65,8 @@ class Communicator {
   // Calls in streams are not allowed any more.
   void Revoke() { revoked_.store(true); }
   bool revoked() const { return revoked_.load(); }
+  // Counts the rest of this communicator's creation as an operation on `whole`, with its failure.
+  void JoinFor(std::shared_ptr<Communicator> whole);
 
   void Notify(const CommunicatorNotice& notice);
   void Fail(int result, const std::string& problem);
@@ -89,6 +91,12 @@ class Communicator {
  private:
   State NowLocked() const CUSPAN_REQUIRES(mutex_);
 
+  // Wakes waiting threads. If the creation has ended, tells the whole of JoinFor, with the failure
+  // unless the program has ended this communicator.
+  void Changed(bool ended = false);
+  // Ends an operation of Begin.
+  void EndOperation(const State& result);
+
   std::atomic<bool> ending_{false};
   std::atomic<bool> finalizing_{false};
   std::atomic<bool> revoked_{false};
@@ -96,6 +104,8 @@ class Communicator {
   std::condition_variable changed_;
   std::set<std::uint32_t> captured_ CUSPAN_GUARDED_BY(mutex_);
   bool joining_ CUSPAN_GUARDED_BY(mutex_) = true;
+  std::shared_ptr<Communicator> whole_
+      CUSPAN_GUARDED_BY(mutex_);  // Waits for the creation (JoinFor).
   bool ended_ CUSPAN_GUARDED_BY(mutex_) = false;
   unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Calls of Begin without kFinalized.
   State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first failure.

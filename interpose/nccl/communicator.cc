@@ -105,8 +105,10 @@ int End(const Communicator& communicator, const std::shared_ptr<ContextConnectio
 }
 
 // Waits until the communicator is created, if it is blocking. Inside a group, this happens at its
-// end.
-int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncclComm** handle) {
+// end. `whole`: the communicator of a split or shrink, or null. Programs poll it if both are
+// nonblocking.
+int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncclComm** handle,
+                const std::shared_ptr<Communicator>& whole = nullptr) {
   *handle = HandleOf(*made);
   const auto give_up = [&session, made, handle] {
     *handle = nullptr;
@@ -117,8 +119,11 @@ int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncc
     session.communicators().Remove(made->number);
   };
   return Group::OfThisThread().Await(
-      [made, give_up]() -> int {
-        if (!made->blocking) return kInProgress;
+      [made, whole, give_up]() -> int {
+        if (!made->blocking) {
+          if (whole != nullptr && !whole->blocking) made->JoinFor(whole);
+          return kInProgress;
+        }
         const Communicator::State state = made->AwaitJoined();
         if (state.result == kSuccess) return kSuccess;
         give_up();
@@ -188,7 +193,7 @@ int Split(Session& session, const std::shared_ptr<Communicator>& whole,
   const Error error = connection->Send(op);
   if (error.failed() || color == kNoColor) session.communicators().Remove(part->number);
   if (error.failed()) return ResultOf(error);
-  return color == kNoColor ? int{kSuccess} : AwaitJoined(session, part, handle);
+  return color == kNoColor ? int{kSuccess} : AwaitJoined(session, part, handle, whole);
 }
 
 int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
@@ -206,7 +211,7 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
   op.inherit = config == nullptr;
   op.settings = SettingsOf(config, part->blocking);
   const Error error = connection->Send(op);
-  if (!error.failed()) return AwaitJoined(session, part, handle);
+  if (!error.failed()) return AwaitJoined(session, part, handle, whole);
   session.communicators().Remove(part->number);
   return ResultOf(error);
 }

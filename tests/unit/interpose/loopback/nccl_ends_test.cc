@@ -95,6 +95,23 @@ TEST_F(NcclEndsTest, AFailedNonblockingCreationIsReported) {
   EXPECT_NCCL(ncclCommAbort(made));
 }
 
+// Programs poll the communicator that is split. The part exists when it is ready again.
+TEST_F(NcclEndsTest, ANonblockingSplitIsPolledAtTheWhole) {
+  ncclComm* const whole = NewNonblocking();
+  ncclComm* part = nullptr;
+  library().Hold("ncclCommSplit");
+  EXPECT_THAT(ncclCommSplit(whole, 0, 0, &part, nullptr),
+              testing::AnyOf(nccl::kSuccess, nccl::kInProgress));
+  EXPECT_EQ(StateOf(whole), nccl::kInProgress);
+  library().Let("ncclCommSplit");
+  EXPECT_EQ(AwaitState(whole), nccl::kSuccess);
+  ASSERT_NE(part, nullptr);
+  int count = 0;
+  EXPECT_NCCL(ncclCommCount(part, &count));
+  EXPECT_EQ(count, 1);
+  Destroy({part, whole});
+}
+
 // Inside a group nothing is in progress yet.
 TEST_F(NcclEndsTest, AGroupMaySplitANonblockingCommunicatorTwice) {
   ncclComm* const whole = NewNonblocking();
@@ -110,6 +127,17 @@ TEST_F(NcclEndsTest, AGroupMaySplitANonblockingCommunicatorTwice) {
   EXPECT_EQ(AwaitState(whole), nccl::kSuccess);
   for (ncclComm* const part : parts) EXPECT_EQ(AwaitState(part), nccl::kSuccess);
   Destroy({parts[0], parts[1], whole});
+}
+
+TEST_F(NcclEndsTest, AFailedNonblockingSplitIsAnErrorOfTheWhole) {
+  ncclComm* const whole = NewNonblocking();
+  ncclComm* part = nullptr;
+  library().Refuse("ncclCommSplit", nccl::kSystemError, "no memory");
+  EXPECT_THAT(ncclCommSplit(whole, 0, 0, &part, nullptr),
+              testing::AnyOf(nccl::kSuccess, nccl::kInProgress, nccl::kSystemError));
+  EXPECT_EQ(AwaitState(whole), nccl::kSystemError);
+  EXPECT_NCCL(ncclCommAbort(part));
+  EXPECT_NCCL(ncclCommAbort(whole));
 }
 
 // An abort while the whole waits for other ranks ends the part, too.
