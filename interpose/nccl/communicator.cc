@@ -311,6 +311,8 @@ CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncc
     if (excluded == nullptr || count < 1 || count >= whole->size())
       return Refuse(kInvalidArgument,
                     Format("cannot exclude {} of {} ranks", count, whole->size()));
+    if (std::find(excluded, excluded + count, whole->rank()) != excluded + count)
+      return Refuse(kInvalidArgument, Format("rank {} excludes itself", whole->rank()));
     return Shrink(session, whole, connection, {excluded, static_cast<std::size_t>(count)}, part,
                   config, flags);
   });

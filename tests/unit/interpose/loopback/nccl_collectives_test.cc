@@ -327,6 +327,72 @@ TEST_F(NcclCollectivesTest, OperationsOfNcclAreNotDestroyed) {
             nccl::kInvalidArgument);
 }
 
+// --- Groups and captures.
+
+TEST_F(NcclCollectivesTest, AGroupMayBeLarge) {
+  constexpr std::size_t kCalls = 2000;
+  EXPECT_NCCL(ncclGroupStart());
+  for (std::size_t i = 0; i < kCalls; ++i)
+    EXPECT_NCCL(ncclSend(send, i, nccl::kInt8, 1, ranks[0], stream));
+  EXPECT_NCCL(ncclGroupEnd());
+  Synchronize();
+  const std::vector<NcclCall> calls = library().Calls("ncclSend");
+  ASSERT_EQ(calls.size(), kCalls);
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    EXPECT_EQ(calls[i].count, i);
+    EXPECT_EQ(calls[i].group, calls[0].group);
+  }
+}
+
+// The calls start when all their streams reach them, and all streams wait for their end.
+TEST_F(NcclCollectivesTest, AGroupJoinsItsStreams) {
+  const cudaStream_t second = NewStream();
+  Hold(second);
+  EXPECT_CUDA(Add(send, 1, 1, second));
+  EXPECT_TRUE(WaitForWork(second, "add"));
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclSend(send, 1, nccl::kInt32, 1, ranks[0], stream));
+  EXPECT_NCCL(ncclRecv(receive, 1, nccl::kInt32, 1, ranks[0], second));
+  EXPECT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
+  Let(second);
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_CUDA(cudaStreamSynchronize(second));
+  EXPECT_NE(Only("ncclSend").group, 0U);
+  EXPECT_EQ(Only("ncclSend").group, Only("ncclRecv").group);
+}
+
+TEST_F(NcclCollectivesTest, ACapturedCallIsMadeAtEachLaunch) {
+  int operation = 0;
+  float half = 0.5F;
+  ASSERT_NCCL(ncclRedOpCreatePreMulSum(&operation, &half, nccl::kFloat32,
+                                       nccl::kScalarHostImmediate, ranks[0]));
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclAllReduce(send, send, 4, nccl::kFloat32, operation, ranks[0], stream));
+  // The graph keeps it.
+  EXPECT_NCCL(ncclRedOpDestroy(operation, ranks[0]));
+  EXPECT_NCCL(ncclGroupEnd());
+  EXPECT_CUDA(cudaStreamEndCapture(stream, &graph));
+  ASSERT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  EXPECT_EQ(Submitted(), 0U);
+  for (int launch = 0; launch < 2; ++launch) EXPECT_CUDA(cudaGraphLaunch(exec, stream));
+  Synchronize();
+  const std::vector<NcclCall> calls = library().Calls("ncclAllReduce");
+  ASSERT_EQ(calls.size(), 2U);
+  for (const NcclCall& call : calls) {
+    EXPECT_EQ(call.count, 4U);
+    EXPECT_EQ(call.operation, Only("ncclRedOpCreatePreMulSum").operation);
+  }
+  EXPECT_EQ(StateOf(ranks[0]), nccl::kSuccess);
+  EXPECT_CUDA(cudaGraphExecDestroy(exec));
+  EXPECT_CUDA(cudaGraphDestroy(graph));
+}
+
+// --- Failures.
+
 // A failure in a stream is reported for the communicator.
 TEST_F(NcclCollectivesTest, AFailureOfTheLibraryBelongsToTheCommunicator) {
   library().Refuse("ncclAllGather", nccl::kInternalError, "the test refuses");

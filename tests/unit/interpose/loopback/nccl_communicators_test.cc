@@ -330,5 +330,35 @@ TEST_F(NcclCommunicatorsTest, InvalidSplitsAreRefused) {
   EXPECT_NCCL(ncclCommDestroy(whole));
 }
 
+TEST_F(NcclCommunicatorsTest, AShrunkCommunicatorHasTheOtherRanks) {
+  const std::vector<ncclComm*> whole = NewOnAll();
+  ncclComm* part = nullptr;
+  int excluded[] = {0};
+  ASSERT_NCCL(ncclCommShrink(whole[1], excluded, 1, &part, nullptr, 0));
+  ExpectRank(part, 1, 0, 1);
+  const std::vector<NcclCall> calls = library().Calls("ncclCommShrink");
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].rank, 1);
+  EXPECT_THAT(calls[0].excluded, testing::ElementsAre(0));
+  Destroy({part});
+  Destroy(whole);
+}
+
+TEST_F(NcclCommunicatorsTest, InvalidShrinksAreRefused) {
+  const std::vector<ncclComm*> whole = NewOnAll();
+  ncclComm* part = nullptr;
+  int excluded[] = {0};
+  EXPECT_EQ(ncclCommShrink(nullptr, excluded, 1, &part, nullptr, 0), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommShrink(whole[1], nullptr, 1, &part, nullptr, 0), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommShrink(whole[1], excluded, 0, &part, nullptr, 0), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommShrink(whole[1], excluded, -1, &part, nullptr, 0), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommShrink(whole[1], excluded, 1, nullptr, nullptr, 0), nccl::kInvalidArgument);
+  // The caller is not one of the ranks left out.
+  excluded[0] = 1;
+  EXPECT_EQ(ncclCommShrink(whole[1], excluded, 1, &part, nullptr, 0), nccl::kInvalidArgument);
+  EXPECT_EQ(library().Calls("ncclCommShrink").size(), 0U);
+  Destroy(whole);
+}
+
 }  // namespace
 }  // namespace cuspan

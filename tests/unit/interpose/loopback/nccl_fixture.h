@@ -28,6 +28,8 @@ int ncclCommInitRankScalable(ncclComm** communicator, int size, int rank, int co
 int ncclCommInitAll(ncclComm** communicators, int count, const int* devices);
 int ncclCommSplit(ncclComm* communicator, int color, int key, ncclComm** part,
                   cuspan::nccl::Config* config);
+int ncclCommShrink(ncclComm* communicator, int* excluded, int count, ncclComm** part,
+                   cuspan::nccl::Config* config, int flags);
 int ncclCommFinalize(ncclComm* communicator);
 int ncclCommDestroy(ncclComm* communicator);
 int ncclCommAbort(ncclComm* communicator);
@@ -36,6 +38,9 @@ int ncclCommGetAsyncError(ncclComm* communicator, int* error);
 int ncclCommCount(const ncclComm* communicator, int* count);
 int ncclCommCuDevice(const ncclComm* communicator, int* device);
 int ncclCommUserRank(const ncclComm* communicator, int* rank);
+int ncclCommRegister(const ncclComm* communicator, void* memory, std::size_t bytes,
+                     void** registration);
+int ncclCommDeregister(const ncclComm* communicator, void* registration);
 int ncclMemAlloc(void** memory, std::size_t bytes);
 int ncclMemFree(void* memory);
 int ncclRedOpCreatePreMulSum(int* operation, void* factor, int type, int residence,

@@ -141,5 +141,16 @@ TEST_F(NcclTest, MemoryIsTheDevices) {
   EXPECT_NE(ncclMemAlloc(nullptr, 64), nccl::kSuccess);
 }
 
+TEST_F(NcclTest, MemoryIsRegisteredWithACommunicator) {
+  ncclComm* const one = NewAlone();
+  std::uint32_t* const words = NewWords(4);
+  void* registration = nullptr;
+  EXPECT_NCCL(ncclCommRegister(one, words, 16, &registration));
+  EXPECT_NCCL(ncclCommDeregister(one, registration));
+  EXPECT_EQ(ncclCommRegister(nullptr, words, 16, &registration), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclCommDeregister(nullptr, registration), nccl::kInvalidArgument);
+  EXPECT_NCCL(ncclCommDestroy(one));
+}
+
 }  // namespace
 }  // namespace cuspan

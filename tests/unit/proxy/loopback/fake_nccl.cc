@@ -160,6 +160,21 @@ struct FakeNccl::State {
     if (result == nccl::kSuccess) make();
     return result;
   }
+  // The ranks do not wait for each other.
+  int Shrink(Communicator* handle, std::vector<int> excluded, Communicator** made) {
+    std::unique_lock lock(mutex);
+    const std::shared_ptr<Communicator> whole = communicators.at(handle);
+    NcclCall call{"ncclCommShrink"};
+    call.excluded = excluded;
+    if (const int refused = RecordOf(*whole, std::move(call)); refused != nccl::kSuccess)
+      return refused;
+    const auto before = std::count_if(excluded.begin(), excluded.end(),
+                                      [&](int rank) { return rank < whole->rank; });
+    *made = Add(std::make_shared<Family>(), whole->size - static_cast<int>(excluded.size()),
+                whole->rank - static_cast<int>(before), whole->blocking)
+                .get();
+    return Finish(lock, *whole, "ncclCommShrink");
+  }
   // `frees`: the communicator does not exist afterwards.
   int End(const char* function, Communicator* handle, bool frees) {
     std::unique_lock lock(mutex);
@@ -309,6 +324,11 @@ FAKE_NCCL_EXPORT int ncclCommInitRankScalable(Communicator** made, int size, int
 FAKE_NCCL_EXPORT int ncclCommSplit(Communicator* whole, int color, int key, Communicator** made,
                                    Config* config) {
   return TheState().Split(whole, color, key, made, config);
+}
+
+FAKE_NCCL_EXPORT int ncclCommShrink(Communicator* whole, int* excluded, int count,
+                                    Communicator** made, Config*, int) {
+  return TheState().Shrink(whole, std::vector<int>(excluded, excluded + count), made);
 }
 
 FAKE_NCCL_EXPORT int ncclCommFinalize(Communicator* communicator) {

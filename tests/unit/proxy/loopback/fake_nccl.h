@@ -24,9 +24,10 @@ struct NcclCall {
   int peer = 0;  // Or root.
   const void* stream = nullptr;
   int color = 0, key = 0;
-  int factor = 0, residence = 0;  // ncclRedOpCreatePreMulSum; the first bytes of the factor.
-  bool configured = false;        // False if the configuration was null.
-  nccl::Config config = {};       // Members beyond the size given have their default.
+  std::vector<int> excluded = {};  // Ranks left out by ncclCommShrink.
+  int factor = 0, residence = 0;   // ncclRedOpCreatePreMulSum; the first bytes of the factor.
+  bool configured = false;         // False if the configuration was null.
+  nccl::Config config = {};        // Members beyond the size given have their default.
 };
 
 // The library, one for the process. The result of a function is kSuccess, unless the arguments name
