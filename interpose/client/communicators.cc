@@ -43,7 +43,8 @@ Communicator::State Communicator::Now() const {
 
 Communicator::State Communicator::NowLocked() const {
   if (failure_.result != nccl::kSuccess) return failure_;
-  if (joining_ || under_way_ != 0) return {nccl::kInProgress, ""};
+  // Finalizing a blocking communicator is complete for the program when the function returns.
+  if (joining_ || (under_way_ != 0 && !blocking)) return {nccl::kInProgress, ""};
   return {};
 }
 
@@ -120,7 +121,7 @@ void Communicator::Notify(const CommunicatorNotice& notice) {
         break;
     }
   }
-  changed_.notify_all();
+  Changed(static_cast<nccl::Step>(notice.step) == nccl::Step::kEnded);
 }
 
 void Communicator::Fail(int result, const std::string& problem) {
@@ -129,7 +130,7 @@ void Communicator::Fail(int result, const std::string& problem) {
     if (failure_.result == nccl::kSuccess) failure_ = {result, problem};
     joining_ = false;
   }
-  changed_.notify_all();
+  Changed();
 }
 
 void Communicator::Lose(const std::string& problem) {
@@ -143,6 +144,37 @@ void Communicator::Lose(const std::string& problem) {
     }
     joining_ = false;
   }
+  Changed();
+}
+
+void Communicator::JoinFor(std::shared_ptr<Communicator> whole) {
+  whole->Begin();
+  {
+    const MutexLock lock(mutex_);
+    whole_ = std::move(whole);
+  }
+  // It may have been created meanwhile.
+  Changed();
+}
+
+void Communicator::Changed(bool ended) {
+  std::shared_ptr<Communicator> whole;
+  State result;
+  {
+    const MutexLock lock(mutex_);
+    if (!joining_) whole = std::exchange(whole_, nullptr);
+    if (!ended) result = failure_;
+  }
+  changed_.notify_all();
+  if (whole != nullptr) whole->EndOperation(result);
+}
+
+void Communicator::EndOperation(const State& result) {
+  {
+    const MutexLock lock(mutex_);
+    if (failure_.result == nccl::kSuccess) failure_ = result;
+    if (under_way_ != 0) --under_way_;
+  }
   changed_.notify_all();
 }
 
@@ -151,9 +183,22 @@ std::uint32_t Communicator::NextPart() {
   return ++parts_;
 }
 
-std::uint32_t Communicator::NextOperation() {
+std::uint32_t Communicator::AddOperation(int type) {
   const MutexLock lock(mutex_);
-  return operations_++;
+  operations_[next_operation_] = type;
+  return next_operation_++;
+}
+
+bool Communicator::RemoveOperation(std::uint32_t operation) {
+  const MutexLock lock(mutex_);
+  return operations_.erase(operation) != 0;
+}
+
+bool Communicator::HasOperation(int operation, int type) const {
+  if (operation < nccl::kReduceOps) return operation >= 0;
+  const MutexLock lock(mutex_);
+  const auto known = operations_.find(static_cast<std::uint32_t>(operation));
+  return known != operations_.end() && known->second == type;
 }
 
 std::shared_ptr<Communicator> Communicators::Add(std::uint64_t family,
@@ -184,6 +229,11 @@ void Communicators::Remove(std::uint64_t number) {
   CommunicatorNotice ended;
   ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
   removed->Notify(ended);
+}
+
+std::size_t Communicators::count() const {
+  const ReaderLock lock(mutex_);
+  return communicators_.size();
 }
 
 void Communicators::OnNotice(const ContextConnection& connection,

@@ -41,7 +41,8 @@ class Communicator {
   State AwaitJoined();
   // Waits until it has been aborted or destroyed, or its device is lost.
   State AwaitEnded();
-  // kInProgress while it is being created, or an operation on it is in progress.
+  // kInProgress while it is being created, or while an operation on it is in progress if it is
+  // nonblocking.
   State Now() const;
   // State for ncclCommGetAsyncError. NCCL does not notice the loss of its own device; programs
   // learn of it from CUDA, and exit. Therefore the loss is reported here 5 s later, for programs
@@ -59,6 +60,13 @@ class Communicator {
   // another thread has reserved it.
   bool BeginEnd() { return !ending_.exchange(true); }
   bool ending() const { return ending_.load(); }
+  // Reserves finalizing or revoking it to the calling thread. False if this has happened before.
+  bool BeginFinalize() { return !finalizing_.exchange(true); }
+  // Calls in streams are not allowed any more.
+  void Revoke() { revoked_.store(true); }
+  bool revoked() const { return revoked_.load(); }
+  // Counts the rest of this communicator's creation as an operation on `whole`, with its failure.
+  void JoinFor(std::shared_ptr<Communicator> whole);
 
   void Notify(const CommunicatorNotice& notice);
   void Fail(int result, const std::string& problem);
@@ -69,8 +77,13 @@ class Communicator {
 
   // Number for a communicator derived from it, equal on all its ranks.
   std::uint32_t NextPart();
-  // Number for ncclRedOpCreatePreMulSum, beyond NCCL's own operations.
-  std::uint32_t NextOperation();
+  // Returns the number of a new operation on elements of `type` (ncclRedOpCreatePreMulSum), beyond
+  // NCCL's own operations.
+  std::uint32_t AddOperation(int type);
+  // False if the program has created no such operation, or has destroyed it.
+  bool RemoveOperation(std::uint32_t operation);
+  // True for NCCL's own operations, and for existing ones of the program on elements of `type`.
+  bool HasOperation(int operation, int type) const;
   // Marks the operation as used by graphs: it lives as long as the communicator.
   void Capture(std::uint32_t operation);
   bool IsCaptured(std::uint32_t operation) const;
@@ -78,11 +91,21 @@ class Communicator {
  private:
   State NowLocked() const CUSPAN_REQUIRES(mutex_);
 
+  // Wakes waiting threads. If the creation has ended, tells the whole of JoinFor, with the failure
+  // unless the program has ended this communicator.
+  void Changed(bool ended = false);
+  // Ends an operation of Begin.
+  void EndOperation(const State& result);
+
   std::atomic<bool> ending_{false};
+  std::atomic<bool> finalizing_{false};
+  std::atomic<bool> revoked_{false};
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::set<std::uint32_t> captured_ CUSPAN_GUARDED_BY(mutex_);
   bool joining_ CUSPAN_GUARDED_BY(mutex_) = true;
+  std::shared_ptr<Communicator> whole_
+      CUSPAN_GUARDED_BY(mutex_);  // Waits for the creation (JoinFor).
   bool ended_ CUSPAN_GUARDED_BY(mutex_) = false;
   unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Calls of Begin without kFinalized.
   State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first failure.
@@ -91,7 +114,8 @@ class Communicator {
   int size_ CUSPAN_GUARDED_BY(mutex_) = 0;
   int rank_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint32_t parts_ CUSPAN_GUARDED_BY(mutex_) = 0;
-  std::uint32_t operations_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
+  std::map<std::uint32_t, int> operations_ CUSPAN_GUARDED_BY(mutex_);  // Number and type.
+  std::uint32_t next_operation_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
 };
 
 // All communicators of the process. Threads: any. Lives as long as the process.
@@ -102,6 +126,7 @@ class Communicators final : public ContextTable {
   // Null for unknown numbers.
   std::shared_ptr<Communicator> Find(std::uint64_t number) const;
   void Remove(std::uint64_t number);
+  std::size_t count() const;
 
   // Called by the receiving thread.
   void OnNotice(const ContextConnection& connection, const CommunicatorNotice& notice);

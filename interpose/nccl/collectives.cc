@@ -37,10 +37,13 @@ int Do(const ncclComm* handle, void* stream, const Arguments& arguments) {
       [&](Session& session, const std::shared_ptr<Communicator>& communicator,
           const std::shared_ptr<ContextConnection>& connection) -> int {
         const char* const name = NameOf(arguments.kind);
+        if (communicator->revoked())
+          return Refuse(kInvalidUsage, Format("{}: the communicator was revoked", name));
         if (arguments.type < 0 || arguments.type >= kDataTypes)
           return Refuse(kInvalidArgument, Format("{}: no data type {}", name, arguments.type));
-        if (arguments.operation < 0)
-          return Refuse(kInvalidArgument, Format("{}: no operation {}", name, arguments.operation));
+        if (!communicator->HasOperation(arguments.operation, arguments.type))
+          return Refuse(kInvalidArgument, Format("{}: no operation {} on data type {}", name,
+                                                 arguments.operation, arguments.type));
         if (HasPeer(arguments.kind) &&
             (arguments.peer < 0 || arguments.peer >= communicator->size()))
           return Refuse(kInvalidArgument, Format("{}: no rank {} in a communicator of {}", name,
@@ -131,13 +134,14 @@ CUSPAN_EXPORT int ncclRedOpCreatePreMulSum(int* operation, void* scalar, int typ
       handle,
       [&](Session& session, const std::shared_ptr<Communicator>& communicator,
           const std::shared_ptr<ContextConnection>& connection) -> int {
+        if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
+          return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
         if (operation == nullptr || scalar == nullptr || type < 0 || type >= kDataTypes ||
             (residence != kScalarDevice && residence != kScalarHostImmediate))
           return Refuse(kInvalidArgument,
                         "ncclRedOpCreatePreMulSum: an argument is null or out of range");
         CommunicatorFactor op;
         op.communicator = communicator->number;
-        op.operation = communicator->NextOperation();
         op.type = static_cast<std::uint32_t>(type);
         op.on_device = residence == kScalarDevice;
         if (op.on_device) {
@@ -147,6 +151,7 @@ CUSPAN_EXPORT int ncclRedOpCreatePreMulSum(int* operation, void* scalar, int typ
         } else {
           std::memcpy(&op.value, scalar, ElementBytes(type));
         }
+        op.operation = communicator->AddOperation(type);
         *operation = static_cast<int>(op.operation);
         return ResultOf(Error(connection->Send(op)));
       });
@@ -159,11 +164,16 @@ CUSPAN_EXPORT int ncclRedOpDestroy(int operation, ncclComm* handle) {
                           if (operation < kReduceOps)
                             return Refuse(kInvalidArgument,
                                           Format("operation {} is built into NCCL", operation));
-                          if (communicator->IsCaptured(static_cast<std::uint32_t>(operation)))
-                            return kSuccess;
                           CommunicatorFactorEnd op;
                           op.communicator = communicator->number;
                           op.operation = static_cast<std::uint32_t>(operation);
-                          return ResultOf(Error(connection->Send(op)));
+                          if (!communicator->RemoveOperation(op.operation))
+                            return Refuse(kInvalidArgument, Format("no operation {}", operation));
+                          // The calls of a group using it are submitted first.
+                          const auto send = [communicator, connection, op]() -> int {
+                            if (communicator->IsCaptured(op.operation)) return kSuccess;
+                            return ResultOf(Error(connection->Send(op)));
+                          };
+                          return Group::OfThisThread().Await(send, send);
                         });
 }

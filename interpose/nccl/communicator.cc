@@ -1,6 +1,7 @@
 // Communicators: creation, queries and destruction.
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <span>
 
 #include "interpose/load/load.h"
@@ -24,14 +25,26 @@ std::uint64_t Mix(std::uint64_t hash, const void* data, std::size_t bytes) {
 }
 constexpr std::uint64_t kHashStart = 0xcbf29ce484222325ULL;
 
+// First release with the member of a configuration at `offset`.
+int ReleaseOf(std::size_t offset) {
+  if (offset >= offsetof(Config, channels_per_net_peer)) return VersionCode(2, 28, 0);
+  if (offset >= offsetof(Config, comm_name)) return VersionCode(2, 27, 0);
+  if (offset >= offsetof(Config, traffic_class)) return VersionCode(2, 26, 0);
+  if (offset >= offsetof(Config, split_share)) return VersionCode(2, 18, 0);
+  if (offset >= offsetof(Config, cga_cluster_size)) return VersionCode(2, 17, 0);
+  return VersionCode(2, 14, 0);
+}
+
 // The member, if the program's version of the structure has it, else `otherwise`, the value for
-// "not set".
+// "not set". The size is not enough: a member may be in the padding of an earlier structure.
 template <typename Member>
 Member MemberOf(const Config& config, Member Config::*member, Member otherwise) {
   const auto* const start = reinterpret_cast<const char*>(&config);
   const auto* const at = reinterpret_cast<const char*>(&(config.*member));
-  return static_cast<std::size_t>(at - start) + sizeof(Member) <= config.size ? config.*member
-                                                                              : otherwise;
+  const auto offset = static_cast<std::size_t>(at - start);
+  const bool has = offset + sizeof(Member) <= config.size &&
+                   static_cast<int>(config.version) >= ReleaseOf(offset);
+  return has ? config.*member : otherwise;
 }
 
 std::int32_t NumberOf(const Config& config, int Config::*member) {
@@ -45,12 +58,15 @@ std::string TextOf(const Config& config, const char* Config::*member) {
   return text != nullptr ? std::string(text, ::strnlen(text, kMaxText)) : "";
 }
 
-bool IsConfig(const Config* config) {
-  return config == nullptr || (config->magic == kConfigMagic && config->size >= sizeof(int) * 5);
-}
-
-int RefuseConfig() {
-  return Refuse(kInvalidArgument, "the configuration was not made by NCCL_CONFIG_INITIALIZER");
+// Returns kSuccess or an error. The proxies' NCCL checks the members it uses.
+int CheckConfig(const Config* config) {
+  if (config == nullptr) return kSuccess;
+  if (config->magic != kConfigMagic || config->size < sizeof(int) * 5)
+    return Refuse(kInvalidArgument, "the configuration was not made by NCCL_CONFIG_INITIALIZER");
+  const std::int32_t blocking = NumberOf(*config, &Config::blocking);
+  if (blocking != kUndefined && blocking != 0 && blocking != 1)
+    return Refuse(kInvalidArgument, Format("the configuration has blocking {}", blocking));
+  return kSuccess;
 }
 
 CommunicatorSettings SettingsOf(const Config* given, bool blocking) {
@@ -89,8 +105,10 @@ int End(const Communicator& communicator, const std::shared_ptr<ContextConnectio
 }
 
 // Waits until the communicator is created, if it is blocking. Inside a group, this happens at its
-// end.
-int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncclComm** handle) {
+// end. `whole`: the communicator of a split or shrink, or null. Programs poll it if both are
+// nonblocking.
+int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncclComm** handle,
+                const std::shared_ptr<Communicator>& whole = nullptr) {
   *handle = HandleOf(*made);
   const auto give_up = [&session, made, handle] {
     *handle = nullptr;
@@ -101,8 +119,11 @@ int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncc
     session.communicators().Remove(made->number);
   };
   return Group::OfThisThread().Await(
-      [made, give_up]() -> int {
-        if (!made->blocking) return kInProgress;
+      [made, whole, give_up]() -> int {
+        if (!made->blocking) {
+          if (whole != nullptr && !whole->blocking) made->JoinFor(whole);
+          return kInProgress;
+        }
         const Communicator::State state = made->AwaitJoined();
         if (state.result == kSuccess) return kSuccess;
         give_up();
@@ -117,7 +138,7 @@ int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId
   *handle = nullptr;
   if (size < 1 || rank < 0 || rank >= size)
     return Refuse(kInvalidArgument, Format("no rank {} in a communicator of {}", rank, size));
-  if (!IsConfig(config)) return RefuseConfig();
+  if (const int checked = CheckConfig(config); checked != kSuccess) return checked;
   std::shared_ptr<ContextConnection> connection;
   Error error = session.devices().OpenCurrent(&connection);
   if (error.failed()) return ResultOf(error);
@@ -157,7 +178,7 @@ int Split(Session& session, const std::shared_ptr<Communicator>& whole,
           ncclComm** handle, const Config* config) {
   if (handle == nullptr) return Refuse(kInvalidArgument, "the pointer to the communicator is null");
   *handle = nullptr;
-  if (!IsConfig(config)) return RefuseConfig();
+  if (const int checked = CheckConfig(config); checked != kSuccess) return checked;
   if (color < kNoColor) return Refuse(kInvalidArgument, Format("invalid color {}", color));
   if (const Communicator::State now = whole->Now(); now.result != kSuccess)
     return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
@@ -172,7 +193,7 @@ int Split(Session& session, const std::shared_ptr<Communicator>& whole,
   const Error error = connection->Send(op);
   if (error.failed() || color == kNoColor) session.communicators().Remove(part->number);
   if (error.failed()) return ResultOf(error);
-  return color == kNoColor ? int{kSuccess} : AwaitJoined(session, part, handle);
+  return color == kNoColor ? int{kSuccess} : AwaitJoined(session, part, handle, whole);
 }
 
 int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
@@ -180,7 +201,7 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
            ncclComm** handle, const Config* config, int flags) {
   if (handle == nullptr) return Refuse(kInvalidArgument, "the pointer to the communicator is null");
   *handle = nullptr;
-  if (!IsConfig(config)) return RefuseConfig();
+  if (const int checked = CheckConfig(config); checked != kSuccess) return checked;
   const auto part = AddPart(session, *whole, *connection, config, -1);
   CommunicatorShrink op;
   op.communicator = whole->number;
@@ -190,9 +211,13 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
   op.inherit = config == nullptr;
   op.settings = SettingsOf(config, part->blocking);
   const Error error = connection->Send(op);
-  if (!error.failed()) return AwaitJoined(session, part, handle);
+  if (!error.failed()) return AwaitJoined(session, part, handle, whole);
   session.communicators().Remove(part->number);
   return ResultOf(error);
+}
+
+int RefuseFinalized() {
+  return Refuse(kInvalidArgument, "the communicator has been finalized or revoked");
 }
 
 // Stores get(const Communicator&) in *number.
@@ -200,6 +225,10 @@ template <typename Get>
 int ReportNumber(const ncclComm* handle, int* number, Get&& get) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
     if (number == nullptr) return Refuse(kInvalidArgument, "the pointer to the result is null");
+    if (communicator->size() == 0) {
+      const Communicator::State now = communicator->Now();
+      return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
+    }
     *number = get(*communicator);
     return int{kSuccess};
   });
@@ -235,13 +264,16 @@ CUSPAN_EXPORT int ncclGetUniqueId(UniqueId* id);
 
 CUSPAN_EXPORT int ncclCommInitAll(ncclComm** handles, int count, const int* devices) {
   return Answer([&](Session& session) {
-    if (handles == nullptr || count < 1 || count > session.devices().count())
-      return Refuse(kInvalidArgument, Format("cannot create communicators for {} of {} devices",
-                                             count, session.devices().count()));
+    if (handles == nullptr || count < 1)
+      return Refuse(kInvalidArgument, Format("cannot create {} communicators", count));
     const auto device_of = [&](int i) { return devices != nullptr ? devices[i] : i; };
-    for (int i = 0; i < count; ++i)
+    std::set<int> used;
+    for (int i = 0; i < count; ++i) {
       if (!HasDevice(session, device_of(i)))
         return Refuse(kInvalidArgument, Format("there is no device {}", device_of(i)));
+      if (!used.insert(device_of(i)).second)
+        return Refuse(kInvalidUsage, Format("device {} is listed twice", device_of(i)));
+    }
     ContextStack& current = ThisThread().contexts;
     Context* const before = current.top();
     Group& group = Group::OfThisThread();
@@ -279,6 +311,8 @@ CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncc
     if (excluded == nullptr || count < 1 || count >= whole->size())
       return Refuse(kInvalidArgument,
                     Format("cannot exclude {} of {} ranks", count, whole->size()));
+    if (std::find(excluded, excluded + count, whole->rank()) != excluded + count)
+      return Refuse(kInvalidArgument, Format("rank {} excludes itself", whole->rank()));
     return Shrink(session, whole, connection, {excluded, static_cast<std::size_t>(count)}, part,
                   config, flags);
   });
@@ -287,10 +321,12 @@ CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncc
 // Does not wait; the proxies finalize by themselves. A thread finalizing ranks on several devices
 // in turn must not wait for the first one.
 CUSPAN_EXPORT int ncclCommFinalize(ncclComm* handle) {
+  if (handle == nullptr) return kSuccess;
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<ContextConnection>& connection) {
     if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
       return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
+    if (!communicator->BeginFinalize()) return RefuseFinalized();
     communicator->Begin();
     const int result = End(*communicator, connection, Ending::kFinalize);
     return result == kSuccess && !communicator->blocking ? int{kInProgress} : result;
@@ -328,9 +364,12 @@ CUSPAN_EXPORT int ncclCommAbort(ncclComm* handle) {
 }
 
 CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
+  if (handle == nullptr) return kSuccess;
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<ContextConnection>& connection) {
     if (flags != 0) return Refuse(kInvalidArgument, Format("unknown flags {}", flags));
+    if (!communicator->BeginFinalize()) return RefuseFinalized();
+    communicator->Revoke();
     communicator->Begin();
     const int result = End(*communicator, connection, Ending::kRevoke);
     if (result != kSuccess) return result;

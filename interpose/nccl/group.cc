@@ -76,7 +76,7 @@ int Group::Submit(Session& session) {
 
 int Group::End(Session& session) {
   if (depth_ == 0) return Refuse(kInvalidUsage, "ncclGroupEnd without ncclGroupStart");
-  if (--depth_ != 0) return failure_;
+  if (--depth_ != 0) return kSuccess;
   int result = failure_;
   if (result == kSuccess && !calls_.empty()) result = Submit(session);
   for (const Wait& one : std::exchange(waits_, {})) {

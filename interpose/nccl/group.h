@@ -18,7 +18,7 @@ class Group {
   static Group& OfThisThread();
 
   void Start() { ++depth_; }
-  // kInvalidUsage without a preceding Start.
+  // kInvalidUsage without a preceding Start. Only the outermost end reports the group's failure.
   int End(Session& session);
   // Ends a group. The outermost one drops its calls.
   int Forget();

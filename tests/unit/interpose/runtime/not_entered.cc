@@ -7,5 +7,6 @@ const char* LoadWarning() { return nullptr; }
 const char* AnyLoadWarning() { return nullptr; }
 int LinkedRuntimeRelease(const void* /*address*/) { return 0; }
 std::uint64_t LinkedRuntime(const void* /*address*/) { return 0; }
+const char* ProgramsNccl() { return ""; }
 
 }  // namespace cuspan
