@@ -65,7 +65,7 @@ Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& strea
         [&](const NewNode&, Work* node) -> Described {
           for (const CollectiveCall& call : work.calls)
             if (const auto known = session.communicators().Find(call.communicator))
-              known->Capture(call.operation);
+              known->reductions.Capture(call.operation);
           *node = work;
           return Error(CUDA_SUCCESS);
         },

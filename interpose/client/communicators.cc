@@ -78,16 +78,6 @@ Communicator::State Communicator::AwaitFinalized() {
   return failure_;
 }
 
-void Communicator::Capture(std::uint32_t operation) {
-  const MutexLock lock(mutex_);
-  captured_.insert(operation);
-}
-
-bool Communicator::IsCaptured(std::uint32_t operation) const {
-  const MutexLock lock(mutex_);
-  return captured_.contains(operation);
-}
-
 void Communicator::FailJoining(int result, const std::string& problem) {
   {
     const MutexLock lock(mutex_);
@@ -181,24 +171,6 @@ void Communicator::EndOperation(const State& result) {
 std::uint32_t Communicator::NextPart() {
   const MutexLock lock(mutex_);
   return ++parts_;
-}
-
-std::uint32_t Communicator::AddOperation(int type) {
-  const MutexLock lock(mutex_);
-  operations_[next_operation_] = type;
-  return next_operation_++;
-}
-
-bool Communicator::RemoveOperation(std::uint32_t operation) {
-  const MutexLock lock(mutex_);
-  return operations_.erase(operation) != 0;
-}
-
-bool Communicator::HasOperation(int operation, int type) const {
-  if (operation < nccl::kReduceOps) return operation >= 0;
-  const MutexLock lock(mutex_);
-  const auto known = operations_.find(static_cast<std::uint32_t>(operation));
-  return known != operations_.end() && known->second == type;
 }
 
 std::shared_ptr<Communicator> Communicators::Add(std::uint64_t family,

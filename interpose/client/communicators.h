@@ -7,17 +7,36 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "common/mutex.h"
 #include "interpose/client/base/context.h"
+#include "interpose/client/reductions.h"
 #include "ops.gen.h"
 #include "protocol/nccl/nccl.h"
 
 namespace cuspan {
 
 class ContextConnection;
+
+// Calls of the program ending a communicator. Threads: any.
+class CommunicatorEnding {
+ public:
+  // Reserves ending it to the calling thread; other threads may not use it any more. False if
+  // another thread has reserved it.
+  bool Begin() { return !ending_.exchange(true); }
+  bool begun() const { return ending_.load(); }
+  // Reserves finalizing or revoking it to the calling thread. False if this has happened before.
+  bool BeginFinalize() { return !finalizing_.exchange(true); }
+  // Calls in streams are not allowed any more.
+  void Revoke() { revoked_.store(true); }
+  bool revoked() const { return revoked_.load(); }
+
+ private:
+  std::atomic<bool> ending_{false};
+  std::atomic<bool> finalizing_{false};
+  std::atomic<bool> revoked_{false};
+};
 
 // One rank of this process in a communicator. Threads: any.
 class Communicator {
@@ -31,6 +50,8 @@ class Communicator {
   const std::uint64_t connection;  // ContextConnection::number() of the rank's context.
   const int device;
   const bool blocking;
+  CommunicatorEnding end;
+  Reductions reductions;
 
   // An ncclResult_t with an explanation.
   struct State {
@@ -56,15 +77,6 @@ class Communicator {
   void Begin();
   // Waits for the end of all operations counted.
   State AwaitFinalized();
-  // Reserves ending it to the calling thread; other threads may not use it any more. False if
-  // another thread has reserved it.
-  bool BeginEnd() { return !ending_.exchange(true); }
-  bool ending() const { return ending_.load(); }
-  // Reserves finalizing or revoking it to the calling thread. False if this has happened before.
-  bool BeginFinalize() { return !finalizing_.exchange(true); }
-  // Calls in streams are not allowed any more.
-  void Revoke() { revoked_.store(true); }
-  bool revoked() const { return revoked_.load(); }
   // Counts the rest of this communicator's creation as an operation on `whole`, with its failure.
   void JoinFor(std::shared_ptr<Communicator> whole);
 
@@ -77,16 +89,6 @@ class Communicator {
 
   // Number for a communicator derived from it, equal on all its ranks.
   std::uint32_t NextPart();
-  // Returns the number of a new operation on elements of `type` (ncclRedOpCreatePreMulSum), beyond
-  // NCCL's own operations.
-  std::uint32_t AddOperation(int type);
-  // False if the program has created no such operation, or has destroyed it.
-  bool RemoveOperation(std::uint32_t operation);
-  // True for NCCL's own operations, and for existing ones of the program on elements of `type`.
-  bool HasOperation(int operation, int type) const;
-  // Marks the operation as used by graphs: it lives as long as the communicator.
-  void Capture(std::uint32_t operation);
-  bool IsCaptured(std::uint32_t operation) const;
 
  private:
   State NowLocked() const CUSPAN_REQUIRES(mutex_);
@@ -97,12 +99,8 @@ class Communicator {
   // Ends an operation of Begin.
   void EndOperation(const State& result);
 
-  std::atomic<bool> ending_{false};
-  std::atomic<bool> finalizing_{false};
-  std::atomic<bool> revoked_{false};
   mutable Mutex mutex_;
   std::condition_variable changed_;
-  std::set<std::uint32_t> captured_ CUSPAN_GUARDED_BY(mutex_);
   bool joining_ CUSPAN_GUARDED_BY(mutex_) = true;
   std::shared_ptr<Communicator> whole_
       CUSPAN_GUARDED_BY(mutex_);  // Waits for the creation (JoinFor).
@@ -114,8 +112,6 @@ class Communicator {
   int size_ CUSPAN_GUARDED_BY(mutex_) = 0;
   int rank_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint32_t parts_ CUSPAN_GUARDED_BY(mutex_) = 0;
-  std::map<std::uint32_t, int> operations_ CUSPAN_GUARDED_BY(mutex_);  // Number and type.
-  std::uint32_t next_operation_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
 };
 
 // All communicators of the process. Threads: any. Lives as long as the process.

@@ -37,11 +37,11 @@ int Do(const ncclComm* handle, void* stream, const Arguments& arguments) {
       [&](Session& session, const std::shared_ptr<Communicator>& communicator,
           const std::shared_ptr<ContextConnection>& connection) -> int {
         const char* const name = NameOf(arguments.kind);
-        if (communicator->revoked())
+        if (communicator->end.revoked())
           return Refuse(kInvalidUsage, Format("{}: the communicator was revoked", name));
         if (arguments.type < 0 || arguments.type >= kDataTypes)
           return Refuse(kInvalidArgument, Format("{}: no data type {}", name, arguments.type));
-        if (!communicator->HasOperation(arguments.operation, arguments.type))
+        if (!communicator->reductions.Has(arguments.operation, arguments.type))
           return Refuse(kInvalidArgument, Format("{}: no operation {} on data type {}", name,
                                                  arguments.operation, arguments.type));
         if (HasPeer(arguments.kind) &&
@@ -151,7 +151,7 @@ CUSPAN_EXPORT int ncclRedOpCreatePreMulSum(int* operation, void* scalar, int typ
         } else {
           std::memcpy(&op.value, scalar, ElementBytes(type));
         }
-        op.operation = communicator->AddOperation(type);
+        op.operation = communicator->reductions.Add(type);
         *operation = static_cast<int>(op.operation);
         return ResultOf(Error(connection->Send(op)));
       });
@@ -167,11 +167,11 @@ CUSPAN_EXPORT int ncclRedOpDestroy(int operation, ncclComm* handle) {
                           CommunicatorFactorEnd op;
                           op.communicator = communicator->number;
                           op.operation = static_cast<std::uint32_t>(operation);
-                          if (!communicator->RemoveOperation(op.operation))
+                          if (!communicator->reductions.Remove(op.operation))
                             return Refuse(kInvalidArgument, Format("no operation {}", operation));
                           // The calls of a group using it are submitted first.
                           const auto send = [communicator, connection, op]() -> int {
-                            if (communicator->IsCaptured(op.operation)) return kSuccess;
+                            if (communicator->reductions.IsCaptured(op.operation)) return kSuccess;
                             return ResultOf(Error(connection->Send(op)));
                           };
                           return Group::OfThisThread().Await(send, send);

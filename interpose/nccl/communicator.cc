@@ -112,7 +112,7 @@ int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncc
   *handle = HandleOf(*made);
   const auto give_up = [&session, made, handle] {
     *handle = nullptr;
-    if (!made->BeginEnd()) return;
+    if (!made->end.Begin()) return;
     const std::shared_ptr<ContextConnection> connection =
         session.devices().ConnectionNumbered(made->connection);
     if (connection != nullptr) static_cast<void>(End(*made, connection, Ending::kAbort));
@@ -326,7 +326,7 @@ CUSPAN_EXPORT int ncclCommFinalize(ncclComm* handle) {
                                     const std::shared_ptr<ContextConnection>& connection) {
     if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
       return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
-    if (!communicator->BeginFinalize()) return RefuseFinalized();
+    if (!communicator->end.BeginFinalize()) return RefuseFinalized();
     communicator->Begin();
     const int result = End(*communicator, connection, Ending::kFinalize);
     return result == kSuccess && !communicator->blocking ? int{kInProgress} : result;
@@ -337,7 +337,7 @@ CUSPAN_EXPORT int ncclCommDestroy(ncclComm* handle) {
   if (handle == nullptr) return kSuccess;
   return AnswerAbout(handle,
                      [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
-                       if (!communicator->BeginEnd()) return RefuseUnknown();
+                       if (!communicator->end.Begin()) return RefuseUnknown();
                        session.communicators().Remove(communicator->number);
                        const std::shared_ptr<ContextConnection> connection =
                            session.devices().ConnectionNumbered(communicator->connection);
@@ -352,7 +352,7 @@ CUSPAN_EXPORT int ncclCommAbort(ncclComm* handle) {
   if (handle == nullptr) return kSuccess;
   return AnswerAbout(handle,
                      [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
-                       if (!communicator->BeginEnd()) return RefuseUnknown();
+                       if (!communicator->end.Begin()) return RefuseUnknown();
                        const std::shared_ptr<ContextConnection> connection =
                            session.devices().ConnectionNumbered(communicator->connection);
                        if (connection != nullptr && connection->fault() == CUDA_SUCCESS &&
@@ -368,8 +368,8 @@ CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<ContextConnection>& connection) {
     if (flags != 0) return Refuse(kInvalidArgument, Format("unknown flags {}", flags));
-    if (!communicator->BeginFinalize()) return RefuseFinalized();
-    communicator->Revoke();
+    if (!communicator->end.BeginFinalize()) return RefuseFinalized();
+    communicator->end.Revoke();
     communicator->Begin();
     const int result = End(*communicator, connection, Ending::kRevoke);
     if (result != kSuccess) return result;

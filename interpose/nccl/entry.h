@@ -44,7 +44,7 @@ template <typename Body>
 int AnswerAbout(const ncclComm* handle, Body&& body) {
   return Answer([&](Session& session) -> int {
     const std::shared_ptr<Communicator> known = session.communicators().Find(NumberOf(handle));
-    if (known == nullptr || known->ending()) return RefuseUnknown();
+    if (known == nullptr || known->end.begun()) return RefuseUnknown();
     return body(session, known);
   });
 }

@@ -162,6 +162,9 @@ void AfterFault() {
   const Code code = LoadCode();
   CUstream stream = nullptr;
   CUevent event = nullptr;
+  // Results of failing calls: CUDA does not define their contents.
+  CUstream no_stream = nullptr;
+  CUevent no_event = nullptr;
   CUmodule module = nullptr;
   CUfunction kernel = nullptr;
   CUcontext current = nullptr;
@@ -185,8 +188,8 @@ void AfterFault() {
   BAD(cuCtxSynchronize());
   BAD(cuEventRecord(event, stream));
   BAD(cuEventQuery(event));
-  BAD(cuEventCreate(&event, 0));
-  BAD(cuStreamCreate(&stream, 0));
+  BAD(cuEventCreate(&no_event, 0));
+  BAD(cuStreamCreate(&no_stream, 0));
   BAD(cuMemAlloc(&more, 4096));
   BAD(cuMemAllocHost(&host, 4096));
   BAD(cuMemGetInfo(&bytes, &bytes));
