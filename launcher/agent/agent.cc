@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -30,7 +31,7 @@ namespace cuspan {
 namespace {
 
 int Fail(const Status& status) {
-  LogError("{}", status.message());
+  if (!status.message().empty()) LogError("{}", status.message());
   return kExitOwnFailure;
 }
 
@@ -65,34 +66,34 @@ struct Setup {
   std::optional<RunKey> key;
 };
 
-int RunHeadAgent(const Setup& setup, std::optional<ProgramProcess> app, const RunKey& key,
+int RunHeadAgent(const Setup& setup, std::optional<ProgramProcess> program, const RunKey& key,
                  AgentLinks links, InventoryQuery& inventory) {
   const AgentThread::Scope role(agent_thread);
   Result<std::unique_ptr<HeadAgent>> head = HeadAgent::Create(
       setup.options, setup.paths, setup.proxy_environment, key, std::move(links), inventory);
   if (!head.ok()) return Fail(head.status());
-  if (!app) {
+  if (!program) {
     if (const Status joined = (*head)->JoinLauncher(); !joined.ok()) return Fail(joined);
   }
   Status status = (*head)->FindDevices();
   // If there is a launcher, the error was reported to it. Exit status 0: mpirun kills all agents if
   // one fails.
-  int exit_status = status.ok() || !app ? 0 : kExitOwnFailure;
-  if (status.ok() && app) {
-    status = app->Start();
+  int exit_status = status.ok() || !program ? 0 : kExitOwnFailure;
+  if (status.ok() && program) {
+    status = program->Start();
     if (!status.ok()) exit_status = ExitStatusOf(status);
   }
   int program_status = 0;
   if (status.ok())
-    program_status = (*head)->Serve(app ? &*app : nullptr);
-  else if (app)
+    program_status = (*head)->Serve(program ? &*program : nullptr);
+  else if (program)
     LogError("{}", status.message());  // A launcher would report it.
   (*head)->Shutdown();
-  if (app && status.ok() && setup.options.statistics)
+  if (program && status.ok() && setup.options.statistics)
     std::fputs(StatisticsTable((*head)->reports(), std::string((*head)->relay_name())).c_str(),
                stderr);
   head->reset();
-  if (app && status.ok()) EndLike(program_status);
+  if (program && status.ok()) EndLike(program_status);
   return exit_status;
 }
 
@@ -109,24 +110,109 @@ int RunWorkerAgent(const Setup& setup, AgentLinks links, InventoryQuery& invento
   return 0;
 }
 
-int RunHeadAgentOverUcx(const Setup& setup, std::optional<ProgramProcess> app, const RunKey& key,
-                        InventoryQuery& inventory) {
-  if (setup.options.serve.value_or(0) != 0) inventory.Begin();
-  Result<UcxRun> run = HoldUcxRun(setup.options, setup.paths, setup.environment, key);
-  if (!run.ok()) return Fail(run.status());
-  SetLogName(Format("cuspan agent[{} rank 0]", OwnHostName()), "agent");
-  return RunHeadAgent(setup, std::move(app), key, run->Links(), inventory);
+// --- Connections to the other agents: a function for each kind of transport.
+
+// How the agents of a run are connected.
+enum class LinkKind { kNone, kMpi, kUcx };
+
+LinkKind LinkKindOf(const AgentOptions& options, const Environment& environment) {
+  if (!options.others.empty() || options.rank != 0) return LinkKind::kUcx;
+  return !options.alone && InsideMpiJob(environment) ? LinkKind::kMpi : LinkKind::kNone;
 }
 
-int RunWorkerAgentOverUcx(Setup setup, InventoryQuery& inventory) {
-  const Result<Invitation> invitation = Invitation::Read(std::cin);
-  if (!invitation.ok()) return Fail(invitation.status());
-  if (setup.options.serve != 0U) inventory.Begin();
-  setup.key = invitation->key;
-  Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
-  if (!run.ok()) return Fail(run.status());
-  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()), "agent");
-  return RunWorkerAgent(setup, run->Links(), inventory);
+// Executes the agent linked with the transport's library in place of this one, if it is another
+// program.
+Status BecomeAgentFor(LinkKind kind, char** arguments) {
+  switch (kind) {
+    case LinkKind::kMpi:
+      return BecomeMpiAgent(arguments);
+    case LinkKind::kUcx:
+      return BecomeUcxAgent(arguments);
+    case LinkKind::kNone:
+      break;
+  }
+  return Status::Ok();
+}
+
+struct Connections {
+  std::shared_ptr<void> owner;  // Keeps the transport; it outlives the agent.
+  AgentLinks links;
+  std::optional<RunKey> key;  // Key of the run, if the connection has brought it.
+};
+
+// Empty: this process was a lane, and has served its agent to the end.
+using MaybeConnections = std::optional<Connections>;
+
+void NameByRank(const Transport& transport) {
+  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), transport.rank()), "agent");
+}
+
+Result<MaybeConnections> ConnectOverUcx(const Setup& setup, bool head, const RunKey& key,
+                                        InventoryQuery& inventory) {
+  std::optional<Invitation> invitation;
+  if (!head) {
+    CUSPAN_ASSIGN_OR_RETURN(invitation, Invitation::Read(std::cin));
+  }
+  // The GPUs are listed during the meeting.
+  if (head ? setup.options.serve.value_or(0) != 0 : setup.options.serve != 0U) inventory.Begin();
+  CUSPAN_ASSIGN_OR_RETURN(UcxRun run,
+                          head ? HoldUcxRun(setup.options, setup.paths, setup.environment, key)
+                               : AttendUcxRun(setup.options, *invitation));
+  auto owner = std::make_shared<UcxRun>(std::move(run));
+  NameByRank(*owner->transport);
+  AgentLinks links = owner->Links();
+  return MaybeConnections(
+      {std::move(owner), std::move(links), head ? std::nullopt : std::optional(invitation->key)});
+}
+
+// An error without a message is reported by the head agent.
+Result<MaybeConnections> ConnectOverMpi(bool head, int argc, char** argv) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Transport> transport, StartMpiTransport(&argc, &argv));
+  NameByRank(*transport);
+  const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
+  const Result<Ranks> ranks =
+      lanes.ok() ? Ranks::Of(transport->size(), *lanes) : Result<Ranks>(lanes.status());
+  if (!ranks.ok()) return head ? ranks.status() : Status::Invalid("");
+  if (ranks->is_lane(transport->rank())) {
+    CUSPAN_RETURN_IF_ERROR(ServeAsLane(*transport, *ranks));
+    return MaybeConnections();
+  }
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<ControlSocket> joined, InviteLanes(*transport, *ranks));
+  AgentLinks links{transport.get(), ranks->agents, std::move(joined)};
+  return MaybeConnections({std::move(transport), std::move(links), std::nullopt});
+}
+
+// --- Start
+
+// Prepares the program of an agent started without a launcher. It is forked before MPI starts: a
+// child must inherit nothing of it. Returns the exit status of a failure, else 0.
+int PrepareProgram(const Setup& setup, const RunKey& key, const InheritedSignals& signals,
+                   std::optional<ProgramProcess>& program) {
+  if (const Status client = CheckClient(setup.paths); !client.ok()) return Fail(client);
+  Environment environment = setup.proxy_environment;
+  const Result<std::string> path =
+      FindCommand(setup.options.command.front(), environment.Get("PATH").value_or(""));
+  const Status enters = path.ok() ? CheckEntered(*path) : path.status();
+  if (!enters.ok()) {
+    LogError("{}", enters.message());
+    return ExitStatusOf(enters);
+  }
+  if (const std::string warning = WarnOfOwnRights(*path); !warning.empty()) LogWarn("{}", warning);
+  AddClient(environment, setup.paths, key);
+  if (setup.options.statistics) environment.Set(settings::kStats.name, "on");
+  Result<ProgramProcess> prepared =
+      ProgramProcess::Prepare(setup.options.command, environment, signals);
+  if (!prepared.ok()) return Fail(prepared.status());
+  program.emplace(std::move(*prepared));
+  return 0;
+}
+
+// Key of the head agent's run: the launcher's, or a new one if the agent starts the program itself.
+Result<RunKey> KeyOfHead(const Setup& setup) {
+  if (setup.options.command.empty() && !setup.key)
+    return Status::Invalid(
+        "rank 0 needs a program: cuspan-agent [OPTIONS] -- PROGRAM; or use cuspan run");
+  return setup.options.command.empty() ? Result<RunKey>(*setup.key) : RunKey::Random();
 }
 
 int RunAgent(int argc, char** argv) {
@@ -139,61 +225,35 @@ int RunAgent(int argc, char** argv) {
   }
   SetLogName(Format("cuspan agent[{}]", OwnHostName()), "agent");
   if (const Status settings = CheckLogSettings(); !settings.ok()) return Fail(settings);
-  const bool ucx = !line->options->others.empty() || line->options->rank != 0;
-  if (ucx) {
-    if (const Status became = BecomeUcxAgent(argv); !became.ok()) return Fail(became);
-  }
   const Environment environment = Environment::OfThisProcess();
-  const bool mpi = !line->options->alone && !ucx && InsideMpiJob(environment);
-  if (mpi) {
-    if (const Status became = BecomeMpiAgent(argv); !became.ok()) return Fail(became);
-  }
+  const LinkKind kind = LinkKindOf(*line->options, environment);
+  if (const Status became = BecomeAgentFor(kind, argv); !became.ok()) return Fail(became);
   KeepLogFromWaiting();
   // Exceeding a file size limit then returns an ordinary error (EFBIG).
   ::signal(SIGXFSZ, SIG_IGN);
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status());
-  Result<std::optional<RunKey>> told = KeyFromEnvironment();
-  if (!told.ok()) return Fail(told.status());
+  Result<std::optional<RunKey>> given = KeyFromEnvironment();
+  if (!given.ok()) return Fail(given.status());
 
-  Setup setup{*line->options, *paths, environment, {}, *told};
-  const bool head = ucx ? setup.options.rank == 0 : !mpi || IsFirstRank(setup.environment);
-  setup.proxy_environment = setup.environment;
+  Setup setup{*line->options, *paths, environment, environment, *given};
   StripOuterRun(setup.proxy_environment);
   StripMpi(setup.proxy_environment);
-
+  const bool head = kind == LinkKind::kUcx ? setup.options.rank == 0
+                                           : kind == LinkKind::kNone || IsFirstRank(environment);
   if (!head && !setup.options.command.empty())
     return Fail(
         Status::Invalid("only rank 0 starts a program; remove '-- PROGRAM' from the other ranks"));
   RunKey key;
-  std::optional<ProgramProcess> app;
+  std::optional<ProgramProcess> program;
   if (head) {
-    if (setup.options.command.empty() && !setup.key)
-      return Fail(Status::Invalid(
-          "rank 0 needs a program: cuspan-agent [OPTIONS] -- PROGRAM; or use cuspan run"));
-    Result<RunKey> random = RunKey::Random();
-    if (!random.ok()) return Fail(random.status());
-    key = setup.key && setup.options.command.empty() ? *setup.key : *random;
-  }
-  if (!setup.options.command.empty()) {
-    if (const Status client = CheckClient(*paths); !client.ok()) return Fail(client);
-    Environment program_environment = setup.proxy_environment;
-    const Result<std::string> program =
-        FindCommand(setup.options.command.front(), program_environment.Get("PATH").value_or(""));
-    const Status enters = program.ok() ? CheckEntered(*program) : program.status();
-    if (!enters.ok()) {
-      LogError("{}", enters.message());
-      return ExitStatusOf(enters);
+    const Result<RunKey> of_head = KeyOfHead(setup);
+    if (!of_head.ok()) return Fail(of_head.status());
+    key = *of_head;
+    if (!setup.options.command.empty()) {
+      if (const int failed = PrepareProgram(setup, key, signals, program); failed != 0)
+        return failed;
     }
-    if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
-      LogWarn("{}", warning);
-    AddClient(program_environment, *paths, key);
-    if (setup.options.statistics) program_environment.Set(settings::kStats.name, "on");
-    // Forked before MPI starts: a child must inherit nothing of it.
-    Result<ProgramProcess> prepared =
-        ProgramProcess::Prepare(setup.options.command, program_environment, signals);
-    if (!prepared.ok()) return Fail(prepared.status());
-    app.emplace(std::move(*prepared));
   }
   // The program is already forked and keeps its own limit and variable.
   RaiseDescriptorLimit();
@@ -205,27 +265,17 @@ int RunAgent(int argc, char** argv) {
     sweeper.emplace(std::move(*started));
   }
   InventoryQuery inventory(paths->proxy, setup.proxy_environment, setup.options.device);
-  if (ucx)
-    return head ? RunHeadAgentOverUcx(setup, std::move(app), key, inventory)
-                : RunWorkerAgentOverUcx(std::move(setup), inventory);
-  if (!mpi) return RunHeadAgent(setup, std::move(app), key, {}, inventory);
-  Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
-  if (!transport.ok()) return Fail(transport.status());
-  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), (*transport)->rank()), "agent");
-  const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
-  const Result<Ranks> ranks =
-      lanes.ok() ? Ranks::Of((*transport)->size(), *lanes) : Result<Ranks>(lanes.status());
-  // One report is enough.
-  if (!ranks.ok()) return head ? Fail(ranks.status()) : kExitOwnFailure;
-  if (ranks->is_lane((*transport)->rank())) {
-    const Status served = ServeAsLane(**transport, *ranks);
-    return served.ok() ? 0 : Fail(served);
-  }
-  Result<std::vector<ControlSocket>> joined = InviteLanes(**transport, *ranks);
-  if (!joined.ok()) return Fail(joined.status());
-  AgentLinks links{transport->get(), ranks->agents, std::move(*joined)};
-  return head ? RunHeadAgent(setup, std::move(app), key, std::move(links), inventory)
-              : RunWorkerAgent(setup, std::move(links), inventory);
+  Result<MaybeConnections> connected =
+      kind == LinkKind::kUcx   ? ConnectOverUcx(setup, head, key, inventory)
+      : kind == LinkKind::kMpi ? ConnectOverMpi(head, argc, argv)
+                               : Result<MaybeConnections>(Connections());
+  if (!connected.ok()) return Fail(connected.status());
+  if (!*connected) return 0;
+  Connections& connections = **connected;
+  if (connections.key) setup.key = connections.key;
+  return head
+             ? RunHeadAgent(setup, std::move(program), key, std::move(connections.links), inventory)
+             : RunWorkerAgent(setup, std::move(connections.links), inventory);
 }
 
 }  // namespace

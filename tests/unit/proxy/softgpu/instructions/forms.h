@@ -65,6 +65,8 @@ struct Form {
   // Returns false for inputs not covered by the reference; they are skipped. Empty if all are
   // covered.
   std::function<bool(const std::uint64_t*)> defined;
+  // True if the code of ptxas for GPUs contradicts the PTX ISA: tested on the software GPU only.
+  bool gpus_deviate = false;
 };
 
 // Instructions on memory or between threads: a kernel of one block. Registers provided for the

@@ -91,7 +91,11 @@ void AddSimd(FormList& list, const std::string& name, Operation operation) {
   }
 }
 
-// --- Scalar video instructions
+// --- Scalar video instructions. GPUs since Volta do not have them, and the code of ptxas 13.0 in
+// their place contradicts the ISA in 46 forms (measured on an H200). The intermediate result has 32
+// bits instead of 34, an unsigned .max does not find the maximum, and .sat to a part of d clamps to
+// another range. Examples: vadd.u32.u32.u32.sat of 0xffffffff and 0xff is 0xfe, and
+// vadd.u32.u32.s32.sat d.h1 of 1 and 0 is 0.
 
 using L = __int128;
 
@@ -131,20 +135,28 @@ void AddScalar(FormList& list, const std::string& name, Compute compute) {
     };
     const std::string sources = std::string(", a") + x.name + ", b" + y.name;
     list.Add(opcode + " d" + sources + ";", [=](U a, U b) { return static_cast<U>(value(a, b)); });
+    const bool exceeds_32_bits = kinds == 0 && name == "vadd";
     list.Add(opcode + ".sat d" + sources + ";",
-             [=](U a, U b) { return Clamped(value(a, b), 32, d_signed); });
+             [=](U a, U b) { return Clamped(value(a, b), 32, d_signed); })
+        .gpus_deviate = exceeds_32_bits;
     list.Add(opcode + ".sat.add d" + sources + ", c;",
-             [=](U a, U b, U c) { return Clamped(value(a, b), 32, d_signed) + c; });
-    list.Add(opcode + ".max d" + sources + ", c;", [=](U a, U b, U c) {
-      const U first = static_cast<U>(value(a, b));
-      return d_signed ? static_cast<U>(std::max(static_cast<S>(first), static_cast<S>(c)))
-                      : std::max(first, c);
-    });
+             [=](U a, U b, U c) { return Clamped(value(a, b), 32, d_signed) + c; })
+        .gpus_deviate = exceeds_32_bits;
+    list.Add(opcode + ".max d" + sources + ", c;",
+             [=](U a, U b, U c) {
+               const U first = static_cast<U>(value(a, b));
+               return d_signed ? static_cast<U>(std::max(static_cast<S>(first), static_cast<S>(c)))
+                               : std::max(first, c);
+             })
+        .gpus_deviate = !d_signed;
     const Part& into = kParts[1 + kinds % 5];
-    list.Add(opcode + ".sat d" + into.name + sources + ", c;", [=](U a, U b, U c) {
-      const U field = ((U{1} << into.bits) - 1) << into.shift;
-      return (c & ~field) | (Clamped(value(a, b), into.bits, d_signed) << into.shift & field);
-    });
+    list.Add(opcode + ".sat d" + into.name + sources + ", c;",
+             [=](U a, U b, U c) {
+               const U field = ((U{1} << into.bits) - 1) << into.shift;
+               return (c & ~field) |
+                      (Clamped(value(a, b), into.bits, d_signed) << into.shift & field);
+             })
+        .gpus_deviate = true;
   }
 }
 
@@ -163,7 +175,8 @@ void AddShifts(FormList& list) {
         list.Add(opcode + mode + " d, a, b;",
                  [=](U a, U b) { return static_cast<U>(value(a, b)); });
         list.Add(opcode + ".sat" + mode + " d, a, b;",
-                 [=](U a, U b) { return Clamped(value(a, b), 32, is_signed); });
+                 [=](U a, U b) { return Clamped(value(a, b), 32, is_signed); })
+            .gpus_deviate = left;
       }
     }
   }
@@ -181,9 +194,11 @@ void AddMultiplyAdd(FormList& list) {
     list.Add(opcode + " d, a, b.h0, c;",
              [=](U a, U b, U c) { return static_cast<U>(value(a, b, c)); });
     list.Add(opcode + ".po.shr7 d, a, b.h0, c;",
-             [=](U a, U b, U c) { return static_cast<U>((value(a, b, c) + 1) >> 7); });
+             [=](U a, U b, U c) { return static_cast<U>((value(a, b, c) + 1) >> 7); })
+        .gpus_deviate = !a_signed;
     list.Add(opcode + ".sat.shr15 d, a, b.h0, c;",
-             [=](U a, U b, U c) { return Clamped(value(a, b, c) >> 15, 32, is_signed); });
+             [=](U a, U b, U c) { return Clamped(value(a, b, c) >> 15, 32, is_signed); })
+        .gpus_deviate = !a_signed;
   }
 }
 

@@ -23,6 +23,7 @@ class Gpu {
   std::string Describe(CUresult result) const;
   const std::string& name() const { return name_; }
   int capability() const { return capability_; }
+  bool is_software() const { return name_ == "cuspan software GPU"; }
 
   // Allocates device memory, kept until the process ends.
   CUdeviceptr Allocate(std::size_t bytes);

@@ -137,8 +137,12 @@ class Runner {
     for (const Program& program : Programs())
       if (Wanted(program.group + ": " + program.name)) RunProgram(program);
     if (!options_.json.empty()) WriteJson();
-    std::printf("%s: %u cases of %u forms; %u forms failed, %u are not for this device\n",
-                gpu_->name().c_str(), cases_, forms_, failed_, skipped_);
+    const auto deviating = std::count_if(Forms().begin(), Forms().end(),
+                                         [this](const Form& form) { return Deviates(form); });
+    std::printf(
+        "%s: %u cases of %u forms; %u forms failed, %u are not for this device, %td not run since "
+        "GPUs contradict the ISA\n",
+        gpu_->name().c_str(), cases_, forms_, failed_, skipped_, deviating);
     return failed_ == 0 && forms_ != 0 ? 0 : 1;
   }
 
@@ -146,6 +150,8 @@ class Runner {
   bool Wanted(const std::string& text) const {
     return options_.only.empty() || text.find(options_.only) != std::string::npos;
   }
+
+  bool Deviates(const Form& form) const { return form.gpus_deviate && !gpu_->is_software(); }
 
   int WritePtx() const {
     unsigned number = 0;
@@ -168,7 +174,7 @@ class Runner {
   std::vector<Batch> Batches() const {
     std::vector<Batch> batches;
     for (const Form& form : Forms()) {
-      if (!Wanted(form.group + ": " + form.text)) continue;
+      if (!Wanted(form.group + ": " + form.text) || Deviates(form)) continue;
       std::vector<std::uint64_t> cases = CasesOf(form, kSlots, kMaxCases);
       const auto fits = [&](const Batch& batch) {
         const Form& other = *batch.forms.front();
