@@ -111,7 +111,7 @@ void Communicator::Notify(const CommunicatorNotice& notice) {
         break;
     }
   }
-  Changed(static_cast<nccl::Step>(notice.step) == nccl::Step::kEnded);
+  Changed();
 }
 
 void Communicator::Fail(int result, const std::string& problem) {
@@ -147,13 +147,13 @@ void Communicator::JoinFor(std::shared_ptr<Communicator> whole) {
   Changed();
 }
 
-void Communicator::Changed(bool ended) {
+void Communicator::Changed() {
   std::shared_ptr<Communicator> whole;
   State result;
   {
     const MutexLock lock(mutex_);
     if (!joining_) whole = std::exchange(whole_, nullptr);
-    if (!ended) result = failure_;
+    if (!ended_) result = failure_;
   }
   changed_.notify_all();
   if (whole != nullptr) whole->EndOperation(result);

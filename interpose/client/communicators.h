@@ -95,7 +95,7 @@ class Communicator {
 
   // Wakes waiting threads. If the creation has ended, tells the whole of JoinFor, with the failure
   // unless the program has ended this communicator.
-  void Changed(bool ended = false);
+  void Changed();
   // Ends an operation of Begin.
   void EndOperation(const State& result);
 

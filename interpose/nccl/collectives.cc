@@ -134,8 +134,7 @@ CUSPAN_EXPORT int ncclRedOpCreatePreMulSum(int* operation, void* scalar, int typ
       handle,
       [&](Session& session, const std::shared_ptr<Communicator>& communicator,
           const std::shared_ptr<ContextConnection>& connection) -> int {
-        if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
-          return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
+        if (const int ready = CheckReady(*communicator); ready != kSuccess) return ready;
         if (operation == nullptr || scalar == nullptr || type < 0 || type >= kDataTypes ||
             (residence != kScalarDevice && residence != kScalarHostImmediate))
           return Refuse(kInvalidArgument,

@@ -223,14 +223,18 @@ int RefuseFinalized() {
 // Stores get(const Communicator&) in *number.
 template <typename Get>
 int ReportNumber(const ncclComm* handle, int* number, Get&& get) {
-  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
-    if (number == nullptr) return Refuse(kInvalidArgument, "the pointer to the result is null");
-    if (communicator->size() == 0) {
-      const Communicator::State now = communicator->Now();
-      return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
-    }
-    *number = get(*communicator);
-    return int{kSuccess};
+  return AnswerQuery([&](Session& session) -> int {
+    return WithCommunicator(
+        session, handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) -> int {
+          if (number == nullptr)
+            return Refuse(kInvalidArgument, "the pointer to the result is null");
+          // An existing communicator has numbers even after a failure.
+          if (communicator->size() == 0) {
+            if (const int ready = CheckReady(*communicator); ready != kSuccess) return ready;
+          }
+          *number = get(*communicator);
+          return kSuccess;
+        });
   });
 }
 

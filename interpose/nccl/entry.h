@@ -26,27 +26,44 @@ int ResultOf(const Communicator::State& state);
 // Result of an NCCL query at a device. `outcome`: the proxy's ncclResult_t.
 int ResultOf(const Error& error, int outcome, std::string problem);
 
-// body(Session&) → ncclResult_t. The first failure inside a group is also returned by ncclGroupEnd.
+// Refuses a call needing a communicator already created. A blocking one inside the group creating
+// it counts as created, as in NCCL.
+inline int CheckReady(const Communicator& communicator) {
+  const Communicator::State now = communicator.Now();
+  if (now.result != kInProgress) return ResultOf(now);
+  return communicator.blocking ? kSuccess : RefuseUnready();
+}
+
+// body(Session&) → ncclResult_t, for queries: their failures do not concern a group.
 template <typename Body>
-int Answer(Body&& body) {
+int AnswerQuery(Body&& body) {
   const CancellationOff cancellation;
   int result = kSuccess;
   const Error error = WithSession([&](Session& session) -> Error {
     result = body(session);
     return CUDA_SUCCESS;
   });
-  if (error.failed()) result = ResultOf(error);
-  return Group::OfThisThread().Note(result);
+  return error.failed() ? ResultOf(error) : result;
 }
 
-// Same, with body(Session&, const std::shared_ptr<Communicator>&).
+// body(Session&) → ncclResult_t. The first failure inside a group is also returned by ncclGroupEnd.
+template <typename Body>
+int Answer(Body&& body) {
+  return Group::OfThisThread().Note(AnswerQuery(body));
+}
+
+// body(session, const std::shared_ptr<Communicator>&) → ncclResult_t.
+template <typename Body>
+int WithCommunicator(Session& session, const ncclComm* handle, Body&& body) {
+  const std::shared_ptr<Communicator> known = session.communicators().Find(NumberOf(handle));
+  if (known == nullptr || known->end.begun()) return RefuseUnknown();
+  return body(session, known);
+}
+
+// Same as Answer, with body(Session&, const std::shared_ptr<Communicator>&).
 template <typename Body>
 int AnswerAbout(const ncclComm* handle, Body&& body) {
-  return Answer([&](Session& session) -> int {
-    const std::shared_ptr<Communicator> known = session.communicators().Find(NumberOf(handle));
-    if (known == nullptr || known->end.begun()) return RefuseUnknown();
-    return body(session, known);
-  });
+  return Answer([&](Session& session) -> int { return WithCommunicator(session, handle, body); });
 }
 
 // Same, with the connection of the communicator's context, for posted ops.

@@ -135,7 +135,6 @@ Status BecomeAgentFor(LinkKind kind, char** arguments) {
 }
 
 struct Connections {
-  std::shared_ptr<void> owner;  // Keeps the transport; it outlives the agent.
   AgentLinks links;
   std::optional<RunKey> key;  // Key of the run, if the connection has brought it.
 };
@@ -147,8 +146,10 @@ void NameByRank(const Transport& transport) {
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), transport.rank()), "agent");
 }
 
+// `owner`: keeps the transport. It outlives the agent, and the report of an error: MPICH ends a
+// process that destroys its transport early.
 Result<MaybeConnections> ConnectOverUcx(const Setup& setup, bool head, const RunKey& key,
-                                        InventoryQuery& inventory) {
+                                        InventoryQuery& inventory, std::shared_ptr<void>& owner) {
   std::optional<Invitation> invitation;
   if (!head) {
     CUSPAN_ASSIGN_OR_RETURN(invitation, Invitation::Read(std::cin));
@@ -158,16 +159,18 @@ Result<MaybeConnections> ConnectOverUcx(const Setup& setup, bool head, const Run
   CUSPAN_ASSIGN_OR_RETURN(UcxRun run,
                           head ? HoldUcxRun(setup.options, setup.paths, setup.environment, key)
                                : AttendUcxRun(setup.options, *invitation));
-  auto owner = std::make_shared<UcxRun>(std::move(run));
-  NameByRank(*owner->transport);
-  AgentLinks links = owner->Links();
-  return MaybeConnections(
-      {std::move(owner), std::move(links), head ? std::nullopt : std::optional(invitation->key)});
+  const auto kept = std::make_shared<UcxRun>(std::move(run));
+  owner = kept;
+  NameByRank(*kept->transport);
+  return MaybeConnections({kept->Links(), head ? std::nullopt : std::optional(invitation->key)});
 }
 
 // An error without a message is reported by the head agent.
-Result<MaybeConnections> ConnectOverMpi(bool head, int argc, char** argv) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Transport> transport, StartMpiTransport(&argc, &argv));
+Result<MaybeConnections> ConnectOverMpi(bool head, int argc, char** argv,
+                                        std::shared_ptr<void>& owner) {
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Transport> transport,
+                          StartMpiTransport(&argc, &argv));
+  owner = transport;
   NameByRank(*transport);
   const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
   const Result<Ranks> ranks =
@@ -178,8 +181,7 @@ Result<MaybeConnections> ConnectOverMpi(bool head, int argc, char** argv) {
     return MaybeConnections();
   }
   CUSPAN_ASSIGN_OR_RETURN(std::vector<ControlSocket> joined, InviteLanes(*transport, *ranks));
-  AgentLinks links{transport.get(), ranks->agents, std::move(joined)};
-  return MaybeConnections({std::move(transport), std::move(links), std::nullopt});
+  return MaybeConnections({{transport.get(), ranks->agents, std::move(joined)}, std::nullopt});
 }
 
 // --- Start
@@ -265,9 +267,10 @@ int RunAgent(int argc, char** argv) {
     sweeper.emplace(std::move(*started));
   }
   InventoryQuery inventory(paths->proxy, setup.proxy_environment, setup.options.device);
+  std::shared_ptr<void> owner;
   Result<MaybeConnections> connected =
-      kind == LinkKind::kUcx   ? ConnectOverUcx(setup, head, key, inventory)
-      : kind == LinkKind::kMpi ? ConnectOverMpi(head, argc, argv)
+      kind == LinkKind::kUcx   ? ConnectOverUcx(setup, head, key, inventory, owner)
+      : kind == LinkKind::kMpi ? ConnectOverMpi(head, argc, argv, owner)
                                : Result<MaybeConnections>(Connections());
   if (!connected.ok()) return Fail(connected.status());
   if (!*connected) return 0;

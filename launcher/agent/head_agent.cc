@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -211,7 +212,10 @@ int HeadAgent::Serve(const ProgramProcess* program) {
                                   [this]() CUSPAN_REQUIRES(agent_thread) { ReadLauncher(); });
   if (!ready.ok()) {
     LogError("programs cannot use the run's devices: {}", ready.message());
-    if (program != nullptr) ::waitpid(program->pid(), &program_status, 0);
+    if (program == nullptr) return 0;
+    // Its calls would only wait.
+    ::kill(program->pid(), SIGKILL);
+    ::waitpid(program->pid(), &program_status, 0);
     return program_status;
   }
   CompareClocks();

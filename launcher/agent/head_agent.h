@@ -35,8 +35,8 @@ class HeadAgent {
   // launcher. Without one, the notes are logged.
   Status FindDevices() CUSPAN_REQUIRES(agent_thread);
   // Serves until the launcher ends the run, or until `program`, if not null, exits. Returns the
-  // wait status of `program` (waitpid), else 0. If serving can not start, logs the error; `program`
-  // then runs to its end without devices.
+  // wait status of `program` (waitpid), else 0. If serving can not start, logs the error and ends
+  // `program`.
   int Serve(const ProgramProcess* program) CUSPAN_REQUIRES(agent_thread);
   // Ends the run: sessions, devices, then the connections to the other agents. Sends the reports
   // and writes the trace. Must be called once after FindDevices, even if that failed.

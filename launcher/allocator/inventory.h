@@ -41,7 +41,7 @@ struct GpuLoad {
   std::uint32_t runs = 0;
   std::uint32_t promised = 0;            // Sum of the runs' quotas of time, in thousandths.
   std::uint64_t memory_bytes = 0;        // Used by the runs, or reserved for them.
-  std::array<std::uint32_t, 3> kinds{};  // Number of runs, by scheduling::Limits.
+  std::array<std::uint32_t, 3> kinds{};  // Number of runs, by scheduling::Bottleneck.
 
   void Add(std::uint32_t quota, std::uint64_t memory, scheduling::Bottleneck bottleneck);
 };

@@ -36,6 +36,7 @@ class ControlSocket {
   // Time for a peer to receive a whole message: a peer that does not read must not block the
   // sender.
   static constexpr std::chrono::milliseconds kSendLimit{1'000};
+  // Tests use a shorter one.
   void SetSendLimit(std::chrono::milliseconds limit) { send_limit_ = limit; }
   // Sends one message with duplicates of `fds`. kUnavailable if the peer is gone, or has not
   // received all of it within the limit. After that the socket can not send any more.

@@ -49,7 +49,7 @@ struct alignas(64) SessionSlot {
   std::atomic<std::uint32_t> known;         // The stand-alone time of its work is known.
   std::atomic<std::uint32_t> paired;        // Another run may be on the GPU as well.
   std::atomic<std::uint32_t> pairings;      // Number of times this has begun.
-  std::atomic<std::uint32_t> bottleneck;    // Bottleneck of its work: scheduling::Limits.
+  std::atomic<std::uint32_t> bottleneck;    // Bottleneck of its work: scheduling::Bottleneck.
   // Written by the table.
   std::uint32_t taken;
   std::uint32_t run;     // Slot of its run.

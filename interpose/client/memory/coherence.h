@@ -15,18 +15,12 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/managed_variables.h"
 #include "interpose/client/memory/shared_region.h"
 
 namespace cuspan {
-
-template <typename T>
-inline constexpr bool kIsList = false;
-template <typename Element>
-inline constexpr bool kIsList<std::vector<Element>> = true;
 
 // Threads: any except the receiving thread; functions wait for devices.
 class Coherence {
@@ -43,7 +37,8 @@ class Coherence {
     if constexpr (kRuns<T>)
       return true;
     else if constexpr (T::kMemory == MemoryUse::kWords)
-      return Touches(op);
+      return std::any_of(op.operations.begin(), op.operations.end(),
+                         [this](const auto& one) { return region_->Contains(one.address); });
     else
       return region_->mirrors().active() && Touches(op);
   }
@@ -156,16 +151,15 @@ class Coherence {
     else if constexpr (requires { op.destination; })
       return region_ != nullptr && region_->Contains(op.destination);
     else
-      return false;
+      static_assert(T::kMemory != MemoryUse::kMemory || T::kOp == Op::kPeerSend,
+                    "`destination` or `to` is the memory written");
+    return false;
   }
   // True if one of its numbers is an address in the region.
   template <typename T>
   bool Touches(const T& value) const {
     if constexpr (std::is_same_v<T, std::uint64_t>) {
       return region_->Contains(value);
-    } else if constexpr (kIsList<T>) {
-      return std::any_of(value.begin(), value.end(),
-                         [this](const auto& element) { return Touches(element); });
     } else if constexpr (std::is_class_v<T> &&
                          requires { T::VisitFields(value, [](const auto&) {}); }) {
       bool touches = false;

@@ -13,15 +13,13 @@
 // - Before work is posted to a device, the program's writes are sent there.
 // - Once it is posted, no block of the program's copy is valid. The first access to a block fetches
 //   it (faults.h).
-// - A device stays in working_devices_ until all its writes are fetched, even if its work has
-// ended.
-//   Until then every change of the twin is sent to it at once, so its copy differs from the twin
-//   only by its own updates.
+// - A device stays in working_devices_ until all its writes are fetched, even after its work. Until
+//   then every change of the twin is sent to it at once, so its copy differs from the twin only by
+//   its own updates.
 // - Updates of one device are fetched for another only after a synchronisation: the program was
 //   notified of the work, or a stream waited for its event. Before work, managed memory waits until
 //   the other devices are done.
-// - A device of this node using the program's memory needs no transfers. Its writes are not
-// noticed,
+// - A device of this node using the program's memory needs no transfers. Its writes are not seen,
 //   so all blocks count as written.
 // - While devices work, stores of the program to pinned memory are executed one by one, logged, and
 //   sent in the same order (ordered_stores.h has the exceptions).
