@@ -102,8 +102,8 @@ class Communicator {
   mutable Mutex mutex_;
   std::condition_variable changed_;
   bool joining_ CUSPAN_GUARDED_BY(mutex_) = true;
-  std::shared_ptr<Communicator> whole_
-      CUSPAN_GUARDED_BY(mutex_);  // Waits for the creation (JoinFor).
+  // Waits for the creation (JoinFor).
+  std::shared_ptr<Communicator> whole_ CUSPAN_GUARDED_BY(mutex_);
   bool ended_ CUSPAN_GUARDED_BY(mutex_) = false;
   unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Calls of Begin without kFinalized.
   State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first failure.

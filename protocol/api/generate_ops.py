@@ -22,7 +22,7 @@ FIXED = (*UNSIGNED, "i32", "f32")
 CLASSES = ("control", "agents", "posted", "call", "push", "chunk")
 # Access of a posted op to memory; see the table's head.
 MEMORY = ("none", "names", "memory", "program", "words", "kernels", "graph")
-# Fields with these names are addresses, and so are they in structs. Not in arrays: `address` of a box is 0 there.
+# Names of fields with addresses, also in structs.
 ADDRESSES = ("address", "destination", "source", "send", "receive")
 # Classes sent by a client to a proxy; the proxy has a handler for each op.
 HANDLED = ("posted", "call", "chunk")

@@ -90,6 +90,21 @@ TEST_F(NcclCommunicatorsTest, RanksAreJoinedInAGroup) {
   Destroy({ranks[0], ranks[1]});
 }
 
+// NCCL's queries do not take part in groups, and inside the group a blocking communicator is ready.
+TEST_F(NcclCommunicatorsTest, QueriesInsideAGroupDoNotFailIt) {
+  ncclComm* made = nullptr;
+  int device = -1;
+  EXPECT_CUDA(cudaSetDevice(1));
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclCommInitRank(&made, 1, NewId(), 0));
+  EXPECT_NCCL(ncclCommCuDevice(made, &device));
+  EXPECT_EQ(device, 1);
+  EXPECT_EQ(ncclCommCuDevice(made, nullptr), nccl::kInvalidArgument);
+  EXPECT_NCCL(ncclGroupEnd());
+  ExpectRank(made, 1, 0, 1);
+  Destroy({made});
+}
+
 TEST_F(NcclCommunicatorsTest, RanksOfThreadsWaitForEachOther) {
   ncclComm* ranks[2] = {};
   const UniqueId id = NewId();

@@ -129,6 +129,19 @@ TEST_F(NcclEndsTest, AGroupMaySplitANonblockingCommunicatorTwice) {
   Destroy({parts[0], parts[1], whole});
 }
 
+TEST_F(NcclEndsTest, APartAbortedInItsGroupLeavesTheWhole) {
+  ncclComm* const whole = NewNonblocking();
+  ncclComm* part = nullptr;
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_THAT(ncclCommSplit(whole, 0, 0, &part, nullptr),
+              testing::AnyOf(nccl::kSuccess, nccl::kInProgress));
+  ASSERT_NE(part, nullptr);
+  EXPECT_NCCL(ncclCommAbort(part));
+  ncclGroupEnd();
+  EXPECT_EQ(AwaitState(whole), nccl::kSuccess);
+  Destroy({whole});
+}
+
 TEST_F(NcclEndsTest, AFailedNonblockingSplitIsAnErrorOfTheWhole) {
   ncclComm* const whole = NewNonblocking();
   ncclComm* part = nullptr;
