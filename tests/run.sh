@@ -58,7 +58,7 @@ hidden_tools=()
 [[ " ${labels[*]} " == *" slurm "* ]] || hidden_tools+=(srun)
 [[ " ${labels[*]} " == *" monitoring "* ]] || hidden_tools+=(prometheus promtool)
 
-step_total=$((3 + 2 * ${with_torch:-0} + 3 * (1 + ${#sanitized_presets[@]})))
+step_total=$((4 + 2 * ${with_torch:-0} + 3 * (1 + ${#sanitized_presets[@]})))
 step_logs=$PWD/build/test-logs
 step_shown_lines=40
 # shellcheck source=deploy/steps.sh
@@ -77,6 +77,10 @@ begin "install Python's CUDA clients"
 clients=$(tests/clients/install.sh 2> >(tee "$step_log" >&2)) || failed
 echo "      $clients"
 
+begin "install headers of CUDA 12 and NVML"
+headers=$(tests/clients/install.sh headers.txt 2> >(tee "$step_log" >&2)) || failed
+echo "      $headers"
+
 torch=
 jax=
 if [[ $with_torch ]]; then
@@ -92,7 +96,7 @@ fi
 build_preset() {
   begin "configure preset $1"
   quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc" -DCUSPAN_CLIENTS="$clients" \
-    -DCUSPAN_TORCH="$torch" -DCUSPAN_JAX="$jax"
+    -DCUSPAN_HEADERS="$headers" -DCUSPAN_TORCH="$torch" -DCUSPAN_JAX="$jax"
   begin "build preset $1"
   building cmake --build --preset "$1" --parallel "$(build_jobs)"
 }

@@ -176,13 +176,16 @@ int main(int argc, char** argv) {
   bench::AddRelaysOption(app, options.relays);
   app.add_option("--agents", options.agents,
                  "numbers of agents, including the head agent: N,… (default: 2,8,64)")
+      ->type_name("N,…")
       ->delimiter(',')
-      ->check(CLI::Range(2, 1024));
+      ->check(bench::Between(2, 1024));
   app.add_option("--rounds", options.rounds, "rounds of the timed run (default: 3)")
-      ->check(CLI::Range(1, 1000));
+      ->type_name("N")
+      ->check(bench::Between(1, 1000));
   app.add_option("--seconds", options.seconds,
                  "seconds for which idle agents are observed (default: 5)")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->type_name("SECONDS")
+      ->check(bench::Between(0.01, 3600.0));
   app.add_flag("--look", options.look)->group("");
   bench::AddResultsOption(app, "--json", options.json_path);
   if (const std::optional<int> status = bench::Parse(app, argc, argv)) return *status;

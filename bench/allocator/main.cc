@@ -208,21 +208,27 @@ int main(int argc, char** argv) {
       "--sharing", options.sharing,
       "runs of one GPU: exclusive leases against 2 and 4 runs on a GPU, time-sliced and in pairs");
   app.add_option("--nodes", simulation.nodes, "number of nodes (default: 1000)")
-      ->check(CLI::Range(16, 100'000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(16, 100'000));
   app.add_option("--gpus", simulation.gpus_per_node, "GPUs of each node (default: 8)")
-      ->check(CLI::Range(8, 64));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(8, 64));
   app.add_option("--requests", options.requests,
                  "number of requests (default: 100000; with --sharing: 40000)")
-      ->check(CLI::Range(2, 10'000'000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(2, 10'000'000));
   app.add_option("--loads", options.loads,
                  "mean number of GPUs in demand without sharing, as a part of all GPUs: L,… "
                  "(default: 0.9,0.97,1; with --sharing: 2)")
+      ->type_name("L,…")
       ->delimiter(',')
-      ->check(CLI::Range(0.01, 4.0));
+      ->check(cuspan::bench::Between(0.01, 4.0));
   app.add_option("--policies", options.policies, "policies: NAME,… (default: all but pair)")
+      ->type_name("NAME,…")
       ->delimiter(',')
       ->excludes(sharing);
-  app.add_option("--seed", simulation.seed, "seed of the random numbers (default: 1)");
+  app.add_option("--seed", simulation.seed, "seed of the random numbers (default: 1)")
+      ->type_name("N");
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   app.footer("cuspan bench plot draws the files of --csv and --json, except those of --sharing.");

@@ -139,25 +139,30 @@ int main(int argc, char** argv) {
       "through managed memory.",
       "cuspan bench apps");
   cuspan::bench::AddDeviceOption(app, options.device);
-  app.add_option("--hosts", options.hosts, "hosts of the GPUs, for the path over agents");
+  app.add_option("--hosts", options.hosts, "hosts of the GPUs, for the path over agents")
+      ->type_name("HOSTS");
   cuspan::bench::AddTransportOption(app, options.transport);
   app.add_option("--matmul", options.matmul, "sizes of matrices (default: 1024,2048,4096)")
+      ->type_name("N,…")
       ->delimiter(',')
-      ->check(CLI::Range(1, 32768));
+      ->check(cuspan::bench::Between(1, 32768));
   app.add_option("--fft", options.fft, "numbers of transforms (default: 8,64,512,1024,4096,8192)")
+      ->type_name("N,…")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(cuspan::bench::Between(1, 1 << 20));
   app.add_option("--walk", options.walk,
                  "MiB of managed memory, changed alternately by host and kernel, and copied both "
                  "ways for comparison (default: 1,4,16,64)")
+      ->type_name("MIB,…")
       ->delimiter(',')
-      ->check(CLI::Range(1, 4096));
+      ->check(cuspan::bench::Between(1, 4096));
   app.add_option("--rounds", options.rounds,
                  "rounds of all measurements, one after the other (default: 3)")
-      ->check(CLI::Range(1, 1000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(1, 1000));
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;
   return cuspan::bench::ExitStatusOf(
       cuspan::bench::apps::Run(options, cuspan::bench::OriginOf("apps", argc, argv)));
 }

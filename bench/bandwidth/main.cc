@@ -62,63 +62,77 @@ int main(int argc, char** argv) {
   std::vector<std::uint64_t> buffers;
   CLI::App app("Measures copies: locally if there is a GPU, on one node, and over agents.",
                "cuspan bench bandwidth");
-  const auto size = CLI::AsSizeValue(false);
+  const CLI::Validator size = CLI::AsSizeValue(false).description("");
   bool quick = false;
   app.add_flag("--quick", quick, "few sizes, within two minutes (the default)");
   app.add_flag("--full", full, "transfers of 4K … 1G, staging buffers of 64K … 8M")
       ->excludes("--quick");
   cuspan::bench::AddDeviceOption(app, options.device);
-  app.add_option("--hosts", options.hosts, "hosts of the GPUs, for the path over agents");
+  app.add_option("--hosts", options.hosts, "hosts of the GPUs, for the path over agents")
+      ->type_name("HOSTS");
   cuspan::bench::AddRelaysOption(app, options.relays);
   cuspan::bench::AddTransportOption(app, options.transport);
   app.add_option("--placements", options.placements, "same-node, agents (default: both)")
+      ->type_name("NAME,…")
       ->delimiter(',')
-      ->check(CLI::IsMember({"same-node", "agents"}));
+      ->check(cuspan::bench::OneOf({"same-node", "agents"}));
   app.add_option("--directions", options.directions,
                  "to-device, from-device, both, device-to-device (default: the first three)")
+      ->type_name("NAME,…")
       ->delimiter(',')
-      ->check(CLI::IsMember({"to-device", "from-device", "both", "device-to-device"}));
+      ->check(cuspan::bench::OneOf({"to-device", "from-device", "both", "device-to-device"}));
   app.add_option("--memory", options.memories, "pinned, pageable (default: both)")
+      ->type_name("NAME,…")
       ->delimiter(',')
-      ->check(CLI::IsMember({"pinned", "pageable"}));
+      ->check(cuspan::bench::OneOf({"pinned", "pageable"}));
   app.add_option("--transfers", transfers, "sizes of copies: 4K,64M, …")
+      ->type_name("SIZE,…")
       ->delimiter(',')
       ->transform(size);
   app.add_option("--buffers", buffers, "sizes of staging buffers: 256K,1M, …")
+      ->type_name("SIZE,…")
       ->delimiter(',')
       ->transform(size);
   app.add_option("--count", options.buffer_count,
                  "staging buffers each way (default: 16; with three lanes or more 8 for each lane)")
-      ->check(CLI::Range(2, 64));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(2, 64));
   app.add_option("--sends", options.sends,
                  "staging buffers in flight between agents, for each lane (default: 8; with three "
                  "lanes or more 4)")
-      ->check(CLI::Range(1, 64));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(1, 64));
   app.add_option("--lanes", options.lanes,
                  "lanes of a node for bulk data between agents: 1,2,4, … (default: 1); raw MPI and "
                  "UCX use the same number of ranks")
+      ->type_name("N,…")
       ->delimiter(',')
-      ->check(CLI::Range(1, 16));
+      ->check(cuspan::bench::Between(1, 16));
   app.add_option("--proxies", options.proxies,
                  "devices copying at the same time: 1,2, … (default: 1)")
+      ->type_name("N,…")
       ->delimiter(',')
-      ->check(CLI::Range(1, 64));
+      ->check(cuspan::bench::Between(1, 64));
   app.add_option("--pipeline", pipeline,
                  "on; off: one chunk at a time, one leg after the other; or both")
-      ->check(CLI::IsMember({"on", "off", "both"}));
+      ->type_name("on|off|both")
+      ->check(cuspan::bench::OneOf({"on", "off", "both"}));
   std::vector<std::string> measured = {"copies"};
   app.add_option(
          "--measure", measured,
          "copies; legs: each leg of the largest copy alone, compared with the bound of a pipeline; "
          "or memory: memory of proxies and agents, on this host (default: copies)")
+      ->type_name("NAME,…")
       ->delimiter(',')
-      ->check(CLI::IsMember({"copies", "legs", "memory"}));
+      ->check(cuspan::bench::OneOf({"copies", "legs", "memory"}));
   app.add_option("--rounds", options.rounds,
                  "rounds of all measurements, one after the other (default: 3)")
-      ->check(CLI::Range(1, 1000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(1, 1000));
   app.add_option("--seconds", options.seconds,
                  "seconds of one measurement of a round (default: 0.5)")
-      ->check(CLI::Range(0.001, 1000.0));
+      ->type_name("SECONDS")
+      ->check(cuspan::bench::Between(0.001, 1000.0));
   cuspan::bench::AddResultsOption(app, "--csv", files.csv);
   cuspan::bench::AddResultsOption(app, "--json", files.json);
   app.footer("cuspan bench plot draws the files of --csv and --json.");

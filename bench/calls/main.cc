@@ -243,16 +243,20 @@ int main(int argc, char** argv) {
   cuspan::bench::AddDeviceOption(app, options.device);
   cuspan::bench::AddRelaysOption(app, options.relays);
   app.add_option("--hosts", options.hosts,
-                 "hosts of the runs over agents (default: localhost twice)");
+                 "hosts of the runs over agents (default: localhost twice)")
+      ->type_name("HOSTS");
   app.add_option("--rounds", options.rounds, "rounds of 100 calls each (default: 200)")
-      ->check(CLI::Range(1, 100000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(1, 100000));
   CLI::Option* const threads =
       app.add_option(
              "--threads", options.threads,
              "also measure launches from several threads: T or TxD, T threads on D devices, …")
+          ->type_name("T[xD],…")
           ->delimiter(',');
   app.add_option("--face", options.face, "API of the calls: runtime (the default) or driver")
-      ->check(CLI::IsMember({"runtime", "driver"}))
+      ->type_name("runtime|driver")
+      ->check(cuspan::bench::OneOf({"runtime", "driver"}))
       ->excludes(threads);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;

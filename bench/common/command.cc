@@ -1,11 +1,14 @@
 #include "bench/common/command.h"
 
+#include <cstdio>
 #include <fstream>
 #include <map>
 
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/host/app_process.h"
+#include "launcher/text/help_text.h"
+#include "launcher/text/option_values.h"
 #include "launcher/text/parse_errors.h"
 
 namespace cuspan::bench {
@@ -13,13 +16,15 @@ namespace cuspan::bench {
 void AddDeviceOption(CLI::App& app, std::string& device) {
   app.add_option("--device", device,
                  "driver to use: cuda, soft (the software GPU), or auto (cuda if it works)")
-      ->check(CLI::IsMember({"auto", "cuda", "soft"}));
+      ->type_name("auto|cuda|soft")
+      ->check(OneOf({"auto", "cuda", "soft"}));
 }
 
 void AddTransportOption(CLI::App& app, std::string& transport) {
   app.add_option("--transport", transport,
                  "transport of the agents' MPI and UCX: tcp, shm, ucx (MPI over UCX), or auto")
-      ->check(CLI::IsMember({"auto", "tcp", "shm", "ucx"}));
+      ->type_name("auto|tcp|shm|ucx")
+      ->check(OneOf({"auto", "tcp", "shm", "ucx"}));
 }
 
 void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays) {
@@ -29,20 +34,27 @@ void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays) {
                                                   {"ucx", RelayKind::kUcx}};
   app.add_option("--relay", relays,
                  "relays between agents: mpi,ucx (default: CUSPAN_RELAY, or mpi)")
+      ->type_name("mpi|ucx,…")
       ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(kinds));
+      ->transform(CLI::CheckedTransformer(kinds).description(""));
+}
+
+CLI::Validator OneOf(const std::vector<std::string>& values) {
+  return CLI::IsMember(values).description("");
 }
 
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path) {
-  app.add_option(name, path, "also write the results to this file");
+  app.add_option(name, path, "also write the results to this file")->type_name("FILE");
 }
 
 std::optional<int> Parse(CLI::App& app, int argc, const char* const* argv) {
+  AddHelpOption(app);
   try {
     app.parse(argc, argv);
     return std::nullopt;
-  } catch (const CLI::Success& asked) {
-    return app.exit(asked);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(CommandHelp(app).c_str(), stdout);
+    return 0;
   } catch (const CLI::ParseError& error) {
     LogError("{}; see {} --help", DescribeParseError(error), app.get_name());
     return kExitUsage;

@@ -16,6 +16,12 @@ void AddDeviceOption(CLI::App& app, std::string& device);
 void AddTransportOption(CLI::App& app, std::string& transport);
 // Relays between agents, measured one after the other.
 void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays);
+// Checks of values. The help of their options names the values by hand: "N", "on|off".
+template <typename Number>
+CLI::Validator Between(Number low, Number high) {
+  return CLI::Range(low, high).description("");
+}
+CLI::Validator OneOf(const std::vector<std::string>& values);
 // Option "--csv" or "--json": a file for the results.
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path);
 

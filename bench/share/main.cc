@@ -52,15 +52,21 @@ int main(int argc, char** argv) {
       "the middle of a kernel.",
       "cuspan bench share");
   cuspan::bench::AddDeviceOption(app, options.device);
-  app.add_option("--scenario", options.scenarios, "scenarios, separated by commas (default: all)")
+  app.add_option("--scenario", options.scenarios,
+                 "latency, throughput, pairs, matrix, fair, cost, decision, swap, faults, change "
+                 "(default: all)")
+      ->type_name("NAME,…")
       ->delimiter(',')
-      ->check(CLI::IsMember(options.scenarios));
+      ->check(cuspan::bench::OneOf(options.scenarios));
   app.add_option("--seconds", options.seconds, "seconds of each measurement (default: 5)")
-      ->check(CLI::Range(1.0, 600.0));
+      ->type_name("SECONDS")
+      ->check(cuspan::bench::Between(1.0, 600.0));
   app.add_option("--bursts", options.bursts, "bursts of the latency scenario (default: 100)")
-      ->check(CLI::Range(2, 100000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(2, 100000));
   app.add_option("--kills", options.kills, "kills in the faults scenario (default: 200)")
-      ->check(CLI::Range(1, 100000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(1, 100000));
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   if (const std::optional<int> status = cuspan::bench::Parse(app, argc, argv)) return *status;

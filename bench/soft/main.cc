@@ -147,12 +147,15 @@ int main(int argc, char** argv) {
   CLI::App app("Times the software GPU against plain C++ on the same cores.", "cuspan bench soft");
   app.add_option("--threads", options.measure.threads,
                  "threads of each side (default: number of cores)")
-      ->check(CLI::Range(1, 1024));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(1, 1024));
   app.add_option("--repetitions", options.measure.repetitions,
                  "repetitions of each measurement (default: 5)")
-      ->check(CLI::Range(1, 1000));
+      ->type_name("N")
+      ->check(cuspan::bench::Between(1, 1000));
   app.add_option("--rows", options.measure.keys,
                  "rows: KEY,… or the part of keys before a - (default: all)")
+      ->type_name("KEY,…")
       ->delimiter(',');
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   app.add_flag("--list", options.list, "list the keys of the rows");

@@ -4,6 +4,7 @@
 #   tests/clients/install.sh              those of requirements.txt, some 500 MB of downloads
 #   tests/clients/install.sh torch.txt    some 3 GB
 #   tests/clients/install.sh jax.txt      some 270 MB
+#   tests/clients/install.sh headers.txt  some 4 MB
 #
 # The folder is in the cache, ${XDG_CACHE_HOME:-~/.cache}/cuspan/clients: one per Python version and
 # version of the list.
@@ -11,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 list=$here/${1:-requirements.txt}
 [[ -f $list ]] || {
-  echo "install: there is no $list; usage: $0 [requirements.txt|torch.txt|jax.txt]" >&2
+  echo "install: there is no $list; usage: $0 [requirements.txt|torch.txt|jax.txt|headers.txt]" >&2
   exit 2
 }
 cache=${XDG_CACHE_HOME:-${HOME:?install: neither XDG_CACHE_HOME nor HOME is set}/.cache}/cuspan/clients

@@ -33,12 +33,20 @@ class Bandwidth(SystemTest):
 
 
 class CommandLine(SystemTest):
+    NAMES = ("agents", "allocator", "apps", "bandwidth", "calls", "share", "soft")
+
     def test_mistakes_are_one_line(self):
-        for name in ("agents", "allocator", "bandwidth", "calls", "share", "soft"):
+        for name in self.NAMES:
             with self.subTest(name=name):
                 result = self.run_command(self.cuspan("bench", name, "--nonsense"), status=USAGE)
                 self.assertEqual(result.stderr, f"cuspan: unknown option '--nonsense'; see cuspan bench {name} --help\n")
-                self.assertIn(f"cuspan bench {name}", self.run_command(self.cuspan("bench", name, "--help")).stdout)
+
+    def test_help_fits_80_columns(self):
+        for name in self.NAMES:
+            with self.subTest(name=name):
+                text = self.run_command(self.cuspan("bench", name, "--help")).stdout
+                self.assertTrue(text.startswith(f"Usage: cuspan bench {name} [OPTIONS]\n"), text)
+                self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
 
 
 class Agents(SystemTest):
