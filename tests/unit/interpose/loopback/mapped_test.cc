@@ -119,6 +119,38 @@ TEST_F(MappedTest, ScatteredWordsPassAKernelThatRuns) {
   EXPECT_CUDA(cudaFreeHost(words));
 }
 
+// Copies of every other column, between kernels using the same page-locked memory.
+TEST_F(MappedTest, CopiesOfRowsComeBetweenKernels) {
+  constexpr std::size_t kRows = 100;
+  constexpr std::size_t kColumns = 50;
+  constexpr std::size_t kPitch = 2 * kColumns;
+  constexpr std::size_t kBytes = sizeof(std::uint32_t);
+  std::uint32_t* const words = NewMapped(kRows * kPitch);
+  std::uint32_t* rows = nullptr;
+  ASSERT_CUDA(cudaMalloc(&rows, kRows * kColumns * kBytes));
+  cudaStream_t stream = NewStream();
+  for (const cudaMemcpyKind back : {cudaMemcpyDeviceToHost, cudaMemcpyDefault}) {
+    for (std::uint32_t i = 0; i < kRows * kPitch; ++i) words[i] = i;
+    ASSERT_CUDA(Add(words, kRows * kPitch, 1, stream));
+    ASSERT_CUDA(cudaMemcpy2DAsync(rows, kColumns * kBytes, words, kPitch * kBytes,
+                                  kColumns * kBytes, kRows, cudaMemcpyHostToDevice, stream));
+    ASSERT_CUDA(Add(rows, kRows * kColumns, 1000, stream));
+    ASSERT_CUDA(cudaMemcpy2DAsync(words + kColumns, kPitch * kBytes, rows, kColumns * kBytes,
+                                  kColumns * kBytes, kRows, back, stream));
+    ASSERT_CUDA(Add(words, kRows * kPitch, 7, stream));
+    ASSERT_CUDA(cudaStreamSynchronize(stream));
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+      for (std::uint32_t i = 0; i < kColumns; ++i) {
+        const std::uint32_t copied = row * kPitch + i;
+        ASSERT_EQ(words[copied], copied + 8) << row;
+        ASSERT_EQ(words[copied + kColumns], copied + 1008) << row;
+      }
+    }
+  }
+  EXPECT_CUDA(cudaFree(rows));
+  EXPECT_CUDA(cudaFreeHost(words));
+}
+
 TEST_F(MappedTest, HostFunctionsSeeWhatKernelsWrote) {
   struct Seen {
     const std::uint32_t* words;
