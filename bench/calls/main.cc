@@ -167,7 +167,7 @@ Status Run(const Options& options, const Origin& origin) {
     };
     const std::optional<Measured> there = local ? find(*local) : std::nullopt;
     std::string name = key.call;
-    if (key.call == "launch_threads") name += Format(" {} on {}", key.threads, key.devices);
+    if (key.call.ends_with("_threads")) name += Format(" {} on {}", key.threads, key.devices);
     text += Format("{:<30} {:>9} {:>10}", name, there ? Number(there->issue) : "",
                    there ? Number(there->round_trip) : "");
     for (std::size_t i = 0; i < placements.size(); ++i) {
@@ -201,7 +201,10 @@ Status Run(const Options& options, const Origin& origin) {
   }
   text += "calls per second:\n";
   for (const Key& key : keys) {
-    if (!key.call.starts_with("launch") || key.call == "launch_after_20_ms") continue;
+    const auto first = results.front().find(key);
+    if (!key.call.starts_with("launch") || first == results.front().end() ||
+        first->second.per_second == 0)
+      continue;
     text += Format("{:<20} {:>2} threads, {} devices", key.call, key.threads, key.devices);
     const auto rate = [&](const Measurements& from, const std::string& name) {
       const auto found = from.find(key);

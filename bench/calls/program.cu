@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,18 @@
 namespace {
 
 __global__ void Empty() {}
+
+struct Arguments {
+  int values[1000];
+};
+__global__ void TakeArguments(Arguments) {}
+
+__global__ void RunFor(long long nanoseconds) {
+  long long start = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  for (long long now = start; now - start < nanoseconds;)
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+}
 
 __global__ void WaitFor(volatile int* go_on) {
   while (*go_on == 0) {
@@ -52,6 +65,10 @@ void MeasureClasses() {
   };
   measure(
       "launch", [] { Empty<<<1, 1>>>(); }, device);
+  const Arguments arguments{};
+  measure(
+      "launch_4000_bytes", [&] { TakeArguments<<<1, 1, 0, stream>>>(arguments); },
+      [&] { CHECK(cudaStreamSynchronize(stream)); });
   measure(
       "launch_stream", [&] { Empty<<<1, 1, 0, stream>>>(); },
       [&] { CHECK(cudaStreamSynchronize(stream)); });
@@ -96,6 +113,25 @@ void MeasureClasses() {
   measure(
       "stream_wait_event", [&] { CHECK(cudaStreamWaitEvent(stream, event, 0)); },
       [&] { CHECK(cudaStreamSynchronize(stream)); });
+  cudaEvent_t timed;
+  cudaEvent_t earlier;
+  CHECK(cudaEventCreate(&timed));
+  CHECK(cudaEventCreate(&earlier));
+  CHECK(cudaEventRecord(earlier, stream));
+  measure(
+      "event_record_timed", [&] { CHECK(cudaEventRecord(timed, stream)); },
+      [&] { CHECK(cudaEventSynchronize(timed)); });
+  float milliseconds = 0;
+  measure(
+      "event_elapsed_time", [&] { CHECK(cudaEventElapsedTime(&milliseconds, earlier, timed)); },
+      nothing);
+  measure(
+      "stream_synchronize_idle", [&] { CHECK(cudaStreamSynchronize(stream)); }, nothing);
+  measure("device_synchronize_idle", device, nothing);
+  std::size_t free_bytes = 0;
+  std::size_t all_bytes = 0;
+  measure(
+      "memory_info", [&] { CHECK(cudaMemGetInfo(&free_bytes, &all_bytes)); }, nothing);
   measure(
       "event_query", [&] { cudaEventQuery(event); }, nothing);
   measure(
@@ -112,8 +148,18 @@ void MeasureClasses() {
       "stream_query_busy", [&] { cudaStreamQuery(stream); }, nothing);
   CHECK(cudaMemsetAsync(go_on, 1, sizeof *go_on, other));
   CHECK(cudaStreamSynchronize(stream));
-  CHECK(cudaStreamDestroy(other));
   cudaGetLastError();  // Clears cudaErrorNotReady.
+  measure(
+      "hop_between_streams",
+      [&] {
+        for (cudaStream_t from : {stream, other}) {
+          Empty<<<1, 1, 0, from>>>();
+          CHECK(cudaEventRecord(event, from));
+          CHECK(cudaStreamWaitEvent(from == stream ? other : stream, event, 0));
+        }
+      },
+      [&] { CHECK(cudaStreamSynchronize(stream)); }, 2);
+  CHECK(cudaStreamDestroy(other));
   measure(
       "event_create_destroy",
       [] {
@@ -145,19 +191,75 @@ void MeasureClasses() {
   });
 }
 
-// A launch and the wait for it, after a period without calls.
-void MeasureAfterIdling() {
+// Prints the median of `count` durations of `call`, each after a period without calls.
+void MeasureAfterPause(const char* name, int count, std::chrono::milliseconds pause,
+                       const std::function<void()>& call) {
   std::vector<double> samples;
-  for (int i = 0; i < 51; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int i = 0; i < count; ++i) {
+    std::this_thread::sleep_for(pause);
     const auto start = Clock::now();
-    Empty<<<1, 1>>>();
-    CHECK(cudaDeviceSynchronize());
+    call();
     samples.push_back(Microseconds(Clock::now() - start));
   }
   Measured measured;
   measured.round_trip = Median(samples);
-  Print("launch_after_20_ms", 1, 1, measured);
+  Print(name, 1, 1, measured);
+}
+
+void MeasureAfterPauses() {
+  using std::chrono::milliseconds;
+  const auto launch_and_wait = [] {
+    Empty<<<1, 1>>>();
+    CHECK(cudaDeviceSynchronize());
+  };
+  MeasureAfterPause("launch_after_20_ms", 51, milliseconds(20), launch_and_wait);
+  MeasureAfterPause("launch_after_200_ms", 11, milliseconds(200), launch_and_wait);
+  for (const int kernel_milliseconds : {1, 20}) {
+    const std::string name = "kernel_of_" + std::to_string(kernel_milliseconds) + "_ms";
+    MeasureAfterPause(name.c_str(), 21, milliseconds(0), [&] {
+      RunFor<<<1, 1>>>(1'000'000LL * kernel_milliseconds);
+      CHECK(cudaDeviceSynchronize());
+    });
+  }
+}
+
+// Launches and waits while another thread copies pinned memory to the device.
+void MeasureBesideCopy() {
+  constexpr std::size_t kBytes = std::size_t{1} << 28;
+  cudaStream_t copying;
+  cudaStream_t stream;
+  char* memory = nullptr;
+  char* pinned = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&copying, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaMalloc(&memory, kBytes));
+  CHECK(cudaMallocHost(&pinned, kBytes));
+  std::atomic<bool> over = false;
+  std::atomic<int> copies = 0;
+  std::thread copier([&] {
+    while (!over) {
+      CHECK(cudaMemcpyAsync(memory, pinned, kBytes, cudaMemcpyHostToDevice, copying));
+      CHECK(cudaStreamSynchronize(copying));
+      ++copies;
+    }
+  });
+  while (copies < 2) std::this_thread::yield();
+  std::vector<double> samples;
+  while (copies < 6) {
+    const auto start = Clock::now();
+    Empty<<<1, 1, 0, stream>>>();
+    CHECK(cudaStreamSynchronize(stream));
+    samples.push_back(Microseconds(Clock::now() - start));
+  }
+  over = true;
+  copier.join();
+  Measured measured;
+  measured.round_trip = Median(samples);
+  Print("launch_beside_copy", 1, 1, measured);
+  CHECK(cudaFreeHost(pinned));
+  CHECK(cudaFree(memory));
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaStreamDestroy(copying));
 }
 
 // Processor time in ns of this process and of each cuspan process on this machine.
@@ -200,9 +302,9 @@ void MeasureIdling() {
   }
 }
 
-// Launches by several threads, each with its own stream.
-void MeasureThreads(int threads, int devices) {
-  const int launches = 100 * rounds;
+// Launches by several threads, each with its own stream: in a row, or each with a wait for it.
+void MeasureThreads(int threads, int devices, bool wait) {
+  const int launches = (wait ? 10 : 100) * rounds;
   std::vector<std::thread> workers;
   std::vector<double> issue(static_cast<std::size_t>(threads));
   const auto work = [&](int index, int count) {
@@ -210,7 +312,10 @@ void MeasureThreads(int threads, int devices) {
     cudaStream_t stream;
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     const auto start = Clock::now();
-    for (int i = 0; i < count; ++i) Empty<<<1, 1, 0, stream>>>();
+    for (int i = 0; i < count; ++i) {
+      Empty<<<1, 1, 0, stream>>>();
+      if (wait) CHECK(cudaStreamSynchronize(stream));
+    }
     issue[static_cast<std::size_t>(index)] = Microseconds(Clock::now() - start) / count;
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaStreamDestroy(stream));
@@ -225,8 +330,8 @@ void MeasureThreads(int threads, int devices) {
   all(launches);
   Measured measured;
   measured.per_second = 1e6 * launches * threads / Microseconds(Clock::now() - start);
-  measured.issue = Median(issue);
-  Print("launch_threads", threads, devices, measured);
+  (wait ? measured.round_trip : measured.issue) = Median(issue);
+  Print(wait ? "launch_wait_threads" : "launch_threads", threads, devices, measured);
 }
 
 }  // namespace
@@ -252,12 +357,13 @@ int main(int argc, char** argv) {
   Measured first;
   first.round_trip = Microseconds(Clock::now() - start);
   if (threads > 0) {
-    MeasureThreads(threads, std::min(devices, count));
+    for (const bool wait : {false, true}) MeasureThreads(threads, std::min(devices, count), wait);
     return 0;
   }
   Print("first_call", 1, 1, first);
   MeasureClasses();
-  MeasureAfterIdling();
+  MeasureAfterPauses();
+  MeasureBesideCopy();
   MeasureIdling();
   return 0;
 }

@@ -302,7 +302,10 @@ void Devices::ReportLost(const ContextConnection& connection) {
 CUresult Devices::Synchronize(const Context& context) {
   const std::shared_ptr<ContextConnection> connection = Opened(context);
   if (connection == nullptr) return CUDA_SUCCESS;
-  const CUresult result = connection->Synchronize(DeviceSynchronize{});
+  if (const CUresult lost = connection->fault(); lost != CUDA_SUCCESS) return lost;
+  const CUresult result = connection->open() && connection->KnownStored(connection->LastPosted())
+                              ? connection->Synchronized(true)
+                              : connection->Synchronize(DeviceSynchronize{});
   return result != CUDA_SUCCESS ? result : connection->ConsumePostedFailure();
 }
 

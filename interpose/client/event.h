@@ -32,6 +32,8 @@ struct Event {
 
   // Written by the receiving thread; on separate cache lines.
   alignas(64) std::atomic<std::uint64_t> reached = 0;  // Number of the last record known complete.
+  // Its time, EventReached::time. Meaningless for an event without times.
+  std::atomic<double> time = 0;
   std::atomic<int> result = CUDA_SUCCESS;
 
   bool complete() const { return reached.load() >= recorded.load(); }

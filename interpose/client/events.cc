@@ -102,14 +102,13 @@ CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
   record.stream = target.stream;
   record.record = known->recorded.load(std::memory_order_relaxed) + 1;
   known->recorded.store(record.record);
-  std::uint64_t sequence = 0;
-  const CUresult result = target.connection->Post(record, &sequence);
+  const CUresult result = target.connection->Post(record);
   // Autotuners first launch a kernel waiting for a word of page-locked memory; the program writes
   // the word after the record. The measured kernels must be at the device by then.
   if (result == CUDA_SUCCESS && (known->flags & CU_EVENT_DISABLE_TIMING) == 0 &&
       target.connection->sharing() == Sharing::kMemory &&
       target.connection->coherence().KernelsUseHost())
-    target.connection->channel().AwaitTaken(sequence, kLongestBehind);
+    target.connection->channel().AwaitTaken(target.connection->last_work(), kLongestBehind);
   return result;
 }
 
@@ -163,13 +162,8 @@ CUresult Events::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mill
   }
   for (const auto& event : {first, second})
     if (!event->complete()) return CUDA_ERROR_NOT_READY;
-  EventElapsed op;
-  op.start = start;
-  op.end = end;
-  EventElapsed::Reply reply;
-  const CUresult result = first->connection->Call(op, &reply);
-  if (result == CUDA_SUCCESS) *milliseconds = reply.milliseconds;
-  return result;
+  *milliseconds = static_cast<float>(second->time.load() - first->time.load());
+  return first->connection->fault();
 }
 
 CUresult Events::Wait(const StreamTarget& target, std::uint64_t event) {
@@ -260,8 +254,10 @@ void Events::OnReached(const EventReached& reached) {
   if (reached.result != CUDA_SUCCESS || event->connection->fault() == CUDA_SUCCESS)
     event->result.store(reached.result);
   // Only written by the thread receiving from the event's device.
-  if (event->reached.load(std::memory_order_relaxed) < reached.record)
+  if (event->reached.load(std::memory_order_relaxed) < reached.record) {
+    event->time.store(reached.time);
     event->reached.store(reached.record);
+  }
   if (event->attended.load() != 0)
     Release(*event, reached.record, static_cast<CUresult>(reached.result));
   if (event->destroyed.load() && event->complete() && event->attended.load() == 0)

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/log.h"
+#include "common/raise.h"
 #include "interpose/client/base/handles.h"
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/device_memory.h"
@@ -105,9 +106,7 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   std::copy(reply.attributes.begin(), reply.attributes.end(), loaded->attributes.begin());
   const auto local = static_cast<std::uint64_t>(
       std::max(loaded->attribute(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES), 0));
-  std::uint64_t most = most_local_bytes_.load();
-  while (most < local && !most_local_bytes_.compare_exchange_weak(most, local)) {
-  }
+  RaiseTo(most_local_bytes_, local);
   const WriterLock lock(mutex_);
   // If two threads ask at once, the first to return wins; both handles work.
   *kernel = kernels_.emplace(&function, std::move(loaded)).first->second.get();

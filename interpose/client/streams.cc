@@ -2,10 +2,24 @@
 
 #include <utility>
 
+#include "common/raise.h"
 #include "interpose/client/base/handles.h"
 #include "interpose/client/base/thread_state.h"
 
 namespace cuspan {
+namespace {
+
+// True for the legacy default stream of a StreamTarget: its own streams are resolved.
+bool IsDefault(std::uint64_t stream) { return stream <= 2; }
+
+// The calling thread's own default stream, if it is the target; otherwise null.
+ThreadState::OwnStream* OwnStreamOf(const StreamTarget& target) {
+  auto& own = ThisThread().own_streams;
+  const auto found = own.find(target.connection->number());
+  return found != own.end() && found->second.stream == target.stream ? &found->second : nullptr;
+}
+
+}  // namespace
 
 CUresult Streams::Create(unsigned flags, int priority, std::uint64_t* stream) {
   const Context& context = devices_.CurrentContext();
@@ -81,14 +95,14 @@ CUresult Streams::ThreadStream(const std::shared_ptr<ContextConnection>& connect
       thread.own_streams.erase(own);
       return result;
     }
-    own->second = create.stream;
+    own->second.stream = create.stream;
     thread.at_end.push_back(
         [this, generation = std::weak_ptr<ContextConnection>(connection), made = create.stream] {
           // A lost device has no streams.
           if (const auto still = generation.lock()) static_cast<void>(End(*still, made));
         });
   }
-  *stream = own->second;
+  *stream = own->second.stream;
   return CUDA_SUCCESS;
 }
 
@@ -126,7 +140,7 @@ bool Streams::EndsWithCopy(const StreamTarget& target) {
   if (copy.connection != connection.number() || copy.stream != target.stream) return false;
   // A default stream waits for work in any stream.
   const std::uint64_t last =
-      target.stream <= 2 ? connection.LastPosted() : connection.LastOn(target.stream);
+      IsDefault(target.stream) ? connection.LastPosted() : connection.LastOn(target.stream);
   // Events are reported, and bytes of earlier copies stored, a little after the copy's end.
   return last == copy.sequence && !connection.HasRecordsPending() &&
          connection.common().receiving.load(std::memory_order_acquire) == 0;
@@ -137,34 +151,44 @@ CUresult Streams::Completed(ContextConnection& connection) {
   return result != CUDA_SUCCESS ? result : connection.ConsumePostedFailure();
 }
 
+bool Streams::KnownIdle(const StreamTarget& target) const {
+  const ContextConnection& connection = *target.connection;
+  if (!connection.open()) return false;
+  // A default stream waits for work in any stream.
+  if (IsDefault(target.stream)) return connection.KnownStored(connection.LastPosted());
+  const std::uint64_t last = connection.LastOn(target.stream);
+  if (connection.KnownStored(last)) return true;
+  // A fence is not enough: chunks of copies to the host may arrive after it.
+  if (const Stream* const known = Peek(target.stream); known != nullptr)
+    return known->completed.load(std::memory_order_acquire) >= last;
+  const ThreadState::OwnStream* const own = OwnStreamOf(target);
+  return own != nullptr && own->completed >= last;
+}
+
+void Streams::SetCompleted(const StreamTarget& target, std::uint64_t sequence) const {
+  if (const Stream* const known = Peek(target.stream); known != nullptr)
+    RaiseTo(known->completed, sequence);
+  else if (ThreadState::OwnStream* const own = OwnStreamOf(target); own != nullptr)
+    own->completed = sequence;
+}
+
 CUresult Streams::Synchronize(const StreamTarget& target) {
-  if (EndsWithCopy(target)) return Completed(*target.connection);
   return Ask(target, StreamSynchronize{target.stream});
 }
 
 CUresult Streams::Query(const StreamTarget& target) {
-  ContextConnection& connection = *target.connection;
-  if (EndsWithCopy(target)) return Completed(connection);
-  if (const std::shared_ptr<const Stream> known = Find(target.stream)) {
-    const std::uint64_t last = connection.LastOn(target.stream);
-    // A fence is not enough: chunks of copies to the host may arrive after it.
-    if (known->completed.load(std::memory_order_acquire) >= last) return Completed(connection);
-  }
   return Ask(target, StreamQuery{target.stream});
 }
 
 template <typename Op>
 CUresult Streams::Ask(const StreamTarget& target, const Op& op) {
+  ContextConnection& connection = *target.connection;
+  if (EndsWithCopy(target) || KnownIdle(target)) return Completed(connection);
   std::uint64_t sequence = 0;
-  const CUresult result = target.connection->Synchronize(op, &sequence);
-  if (result != CUDA_SUCCESS) return result;
-  if (const std::shared_ptr<const Stream> known = Find(target.stream)) {
-    std::uint64_t completed = known->completed.load(std::memory_order_relaxed);
-    while (completed < sequence && !known->completed.compare_exchange_weak(
-                                       completed, sequence, std::memory_order_release)) {
-    }
-  }
-  return target.connection->ConsumePostedFailure();
+  if (const CUresult result = connection.Synchronize(op, &sequence); result != CUDA_SUCCESS)
+    return result;
+  SetCompleted(target, sequence);
+  return connection.ConsumePostedFailure();
 }
 
 void Streams::Forget(const ContextConnection& ended) {

@@ -48,8 +48,8 @@ struct Stream {
   const unsigned flags;
   const int priority;
   mutable std::atomic<bool> destroyed = false;
-  // Everything posted to it up to this sequence is known to be complete: queries about an idle
-  // stream are answered locally.
+  // Everything posted to it up to this sequence is known to be complete: waits for an idle stream,
+  // and queries, are answered locally.
   mutable std::atomic<std::uint64_t> completed = 0;
   mutable StreamAttributes attributes;
 };
@@ -90,6 +90,10 @@ class Streams final : public ContextTable {
   // True if the stream's last op is a copy from the device already awaited by the calling thread:
   // everything in the stream is complete.
   static bool EndsWithCopy(const StreamTarget& target);
+  // True if everything in the stream is known to be complete, and the bytes of its copies stored.
+  bool KnownIdle(const StreamTarget& target) const;
+  // Records that everything in the stream up to `sequence` is.
+  void SetCompleted(const StreamTarget& target, std::uint64_t sequence) const;
   // Reports completion to the program.
   static CUresult Completed(ContextConnection& connection);
   // Gets the calling thread's own stream, destroyed with the thread.
@@ -97,8 +101,8 @@ class Streams final : public ContextTable {
                         std::uint64_t* stream);
   // Destroys the stream at the proxy.
   CUresult End(ContextConnection& connection, std::uint64_t stream);
-  // Asks the proxy for the completion of everything in the stream, or waits for it, and remembers
-  // it.
+  // Asks the proxy for the completion of everything in the stream, or waits for it, unless it is
+  // known already.
   template <typename Op>
   CUresult Ask(const StreamTarget& target, const Op& op);
 

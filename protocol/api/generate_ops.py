@@ -13,12 +13,12 @@ import sys
 
 SCALARS = {
     "u8": "std::uint8_t", "u16": "std::uint16_t", "u32": "std::uint32_t", "u64": "std::uint64_t",
-    "i32": "std::int32_t", "f32": "float", "bool": "bool", "str": "std::string",
+    "i32": "std::int32_t", "f32": "float", "f64": "double", "bool": "bool", "str": "std::string",
     "bytes": "Bytes", "key": "Key128",
 }
 UNSIGNED = ("u8", "u16", "u32", "u64")
 # Element types of fixed-size arrays: types of fixed length.
-FIXED = (*UNSIGNED, "i32", "f32")
+FIXED = (*UNSIGNED, "i32", "f32", "f64")
 CLASSES = ("control", "agents", "posted", "call", "push", "chunk")
 # Access of a posted op to memory; see the table's head.
 MEMORY = ("none", "names", "memory", "program", "words", "kernels", "graph")

@@ -38,8 +38,8 @@ void Bell::Ring() {
   // Orders the published data before the load of `sleeping`. Otherwise x86 may reorder the load
   // before the store, and a wake-up is lost.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (word()->sleeping.load(std::memory_order_relaxed) == 0) return;
-  if (word()->sleeping.exchange(0) == 0) return;
+  if (word()->sleeping.load(std::memory_order_relaxed) == kNobody) return;
+  if (word()->sleeping.exchange(kNobody) == kNobody) return;
   word()->rung.fetch_add(1);
   ::syscall(SYS_futex, &word()->rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -53,7 +53,7 @@ void Bell::Yield() { ::sched_yield(); }
 // its ring. The count is read first: any ring that clears `sleeping` from here on changes it.
 std::uint32_t Bell::BeginSleep() {
   const std::uint32_t rung = word()->rung.load();
-  word()->sleeping.exchange(1);
+  word()->sleeping.exchange(kSomebody);
   return rung;
 }
 
@@ -72,7 +72,15 @@ std::uint32_t Bell::BeginShortSleep() {
 void Bell::EndShortSleep() { word()->napping.fetch_sub(1); }
 
 void Bell::RingShortSleepers() {
-  if (word()->napping.load() != 0) word()->sleeping.store(1);
+  if (word()->napping.load() == 0) return;
+  std::uint32_t nobody = kNobody;
+  word()->sleeping.compare_exchange_strong(nobody, kNappers);
+}
+
+void Bell::LetShortSleepersSleep() {
+  std::uint32_t nappers = kNappers;
+  if (word()->sleeping.load(std::memory_order_relaxed) == nappers)
+    word()->sleeping.compare_exchange_strong(nappers, kNobody);
 }
 
 void Bell::Sleep(std::uint32_t rung, std::chrono::nanoseconds limit) {

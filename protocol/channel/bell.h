@@ -49,6 +49,8 @@ class Bell {
   }
   // Call after changing the state read by `idle`: from now on rings wake napping threads.
   void RingShortSleepers();
+  // Undoes it: `idle()` is true again.
+  void LetShortSleepersSleep();
 
   // Returns true as soon as `ready()` does, false after `limit`. `ready` is called often and must
   // be cheap. Several threads may wait at once.
@@ -82,11 +84,17 @@ class Bell {
   // Announces a sleeper: the next ring wakes it, and changes the count returned here.
   std::uint32_t BeginSleep();
   // Announces that no thread sleeps any more.
-  void EndSleep() { word()->sleeping.store(0); }
+  void EndSleep() { word()->sleeping.store(kNobody); }
 
  private:
+  // Who has to be woken by the next ring.
+  enum Sleeping : std::uint32_t {
+    kNobody = 0,
+    kSomebody = 1,  // A thread may be sleeping.
+    kNappers = 2,   // The same, but only threads in ShortSleep.
+  };
   struct Word {
-    alignas(64) std::atomic<std::uint32_t> sleeping;  // 1 if a thread may be sleeping.
+    alignas(64) std::atomic<std::uint32_t> sleeping;  // Of Sleeping.
     std::atomic<std::uint32_t> rung;                  // Number of wake-ups of sleepers.
     // Number of napping threads; only for the bell's own process.
     std::atomic<std::uint32_t> napping;

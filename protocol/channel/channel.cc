@@ -193,7 +193,6 @@ bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
 }
 
 void Channel::AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit) {
-  if (outgoing_.Taken(sequence - 1)) return;
   own_->Wait([&] { return outgoing_.Taken(sequence) || over(); }, limit,
              WaitStages{std::min(stages_.spin, limit), limit});
 }

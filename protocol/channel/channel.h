@@ -108,8 +108,7 @@ class Channel {
   bool TryPost(const FrameHeader& header, Bytes payload);
   // At least the sequence of all frames posted before, and less than those of later frames.
   std::uint64_t LastSequence() const { return outgoing_.LastTaken(); }
-  // Waits until the receiver has taken the frame of this sequence, for at most `limit`. Returns at
-  // once if all frames before it are known to be taken.
+  // Waits until the receiver has taken the frame of this sequence, for at most `limit`.
   void AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit);
   // True if a frame of this size fits now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }

@@ -14,7 +14,7 @@ struct RecordOp final : PostedOp {
   using PostedOp::PostedOp;
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     EventPool& events =
-        timing ? session->streams().timing_events() : session->streams().plain_events();
+        record->timed ? session->streams().timing_events() : session->streams().plain_events();
     const CUresult result = events.Record(stream->driver, record->driver_event);
     // Added before Finish: it may add a mark, later in the stream on the device, too.
     if (result == CUDA_SUCCESS)
@@ -35,12 +35,11 @@ struct RecordOp final : PostedOp {
   void Fail(CUresult result) CUSPAN_REQUIRES(receiving_thread) {
     record->complete.store(true, std::memory_order_release);
     session->channel().Post(
-        EventReached{record->event, record->record, result, session->completer().pushed()});
+        EventReached{record->event, record->record, result, session->completer().pushed(), 0});
     session->streams().queues().Open(record->submitted);
   }
 
   RecordState record;
-  bool timing = true;
 };
 
 struct WaitOp final : PostedOp {
@@ -75,15 +74,6 @@ void Prune(Event& event) CUSPAN_REQUIRES(receiving_thread) {
   }
 }
 
-// Gets the record for EventElapsed; otherwise returns the driver's error.
-CUresult TimedRecord(const Event& event, RecordState& record) CUSPAN_REQUIRES(receiving_thread) {
-  if ((event.flags & CU_EVENT_DISABLE_TIMING) != 0 || event.records == 0)
-    return CUDA_ERROR_INVALID_HANDLE;
-  record = event.live.at(event.records);
-  if (!record->submitted.open()) return CUDA_ERROR_NOT_READY;
-  return record->driver_event.get() == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-}
-
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin&, const EventCreate& op) {
@@ -116,8 +106,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const EventRecord& o
   RecordState& record = event->live[op.record];
   if (record == nullptr) record = std::make_shared<EventRecordState>(op.event, op.record);
   RecordOp recording(session, origin, std::move(stream));
+  record->timed = (event->flags & CU_EVENT_DISABLE_TIMING) == 0;
   recording.record = record;
-  recording.timing = (event->flags & CU_EVENT_DISABLE_TIMING) == 0;
   return Queue(session, std::move(recording));
 }
 
@@ -147,23 +137,6 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitSign
 Status Handle(DeviceSession& session, const Origin&, const Signal& op) {
   if (const std::shared_ptr<Dependency> dependency = session.streams().signals().Arrive(op.signal))
     session.streams().queues().Open(*dependency);
-  return Status::Ok();
-}
-
-Status Handle(DeviceSession& session, const Origin& origin, const EventElapsed& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> start, session.streams().events().Get(op.start));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> end, session.streams().events().Get(op.end));
-  RecordState first;
-  RecordState second;
-  float milliseconds = 0;
-  CUresult result = TimedRecord(*start, first);
-  if (result == CUDA_SUCCESS) result = TimedRecord(*end, second);
-  if (result == CUDA_SUCCESS) {
-    result = session.driver().cuEventElapsedTime(&milliseconds, first->driver_event.get(),
-                                                 second->driver_event.get());
-    if (result != CUDA_ERROR_NOT_READY) session.faults().Check(result);
-  }
-  session.channel().Reply<EventElapsed>(origin.request, {result, milliseconds});
   return Status::Ok();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "common/raise.h"
+
 namespace cuspan::proxy {
 
 SessionStreams::SessionStreams(const Driver& driver, Bell& bell, Faults& faults, Worker& worker,
@@ -64,6 +66,7 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   const bool last = queues_.waiting_ops() == 0 && (!IsLegacy(stream) || OthersIdle(stream));
   if (result == CUDA_SUCCESS && !known && last) {
     auto asked = std::make_shared<AskedStream>(stream.driver);
+    std::erase_if(asked_, [](const auto& one) { return one.expired(); });
     asked_.push_back(asked);
     return completer_.AddAsked(stream.progress, std::move(asked), stream.submitted,
                                std::move(answer));
@@ -75,18 +78,36 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   completer_.Add(stream.progress, std::move(event), stream.submitted, std::move(answer));
 }
 
+void SessionStreams::RecordEnd(AskedStream& asked) {
+  PooledEvent event;
+  const CUresult result = faults_.Check(plain_events_.Record(asked.stream(), event));
+  if (result == CUDA_SUCCESS)
+    asked.Replace(std::move(event));
+  else
+    asked.Fail(result);
+}
+
 void SessionStreams::RecordAsked() {
-  for (const std::weak_ptr<AskedStream>& one : asked_) {
-    const std::shared_ptr<AskedStream> asked = one.lock();
-    if (asked == nullptr) continue;
-    PooledEvent event;
-    const CUresult result = faults_.Check(plain_events_.Record(asked->stream(), event));
-    if (result == CUDA_SUCCESS)
-      asked->Replace(std::move(event));
-    else
-      asked->Fail(result);
-  }
+  for (const std::weak_ptr<AskedStream>& one : asked_)
+    if (const std::shared_ptr<AskedStream> asked = one.lock()) RecordEnd(*asked);
   asked_.clear();
+}
+
+void SessionStreams::RecordAsked(std::uint64_t stream) {
+  // An event recorded later in a blocking stream would wait for the legacy stream's work.
+  if (stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_LEGACY)) return RecordAsked();
+  const std::shared_ptr<Stream> found = table_.Find(stream);
+  std::erase_if(asked_, [&](const std::weak_ptr<AskedStream>& one) {
+    receiving_thread.AssertHeld();
+    const std::shared_ptr<AskedStream> asked = one.lock();
+    if (asked == nullptr) return true;
+    // A query of the legacy stream covers later work of blocking streams, too. One of another
+    // stream covers that stream's work only.
+    if (asked->stream() != nullptr && (found == nullptr || asked->stream() != found->driver))
+      return false;
+    RecordEnd(*asked);
+    return true;
+  });
 }
 
 bool SessionStreams::OthersIdle(const Stream& stream) {
@@ -129,9 +150,7 @@ void SessionStreams::WhenHandedOverDone(Answer answer) {
     void Done(CUresult result, std::uint64_t chunks) {
       int none = CUDA_SUCCESS;
       if (result != CUDA_SUCCESS) worst.compare_exchange_strong(none, result);
-      std::uint64_t known = most_chunks.load();
-      while (known < chunks && !most_chunks.compare_exchange_weak(known, chunks)) {
-      }
+      RaiseTo(most_chunks, chunks);
       if (missing.fetch_sub(1) == 1)
         answer(static_cast<CUresult>(worst.load()), most_chunks.load());
     }

@@ -78,13 +78,16 @@ class SessionStreams {
   void WhenDone(Stream& stream, Answer answer) CUSPAN_REQUIRES(receiving_thread);
   // The same for all ops received so far on any stream, including queued ones.
   void WhenAllDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
-  // The same for all work submitted so far. Other ops may follow after StopAsking.
+  // The same for all work submitted so far.
   void WhenHandedOverDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
   // Waits without following work query the stream itself; this saves an event. To be called before
-  // any further work is submitted.
+  // further work is submitted, to any stream or to the one of this handle.
   void StopAsking() CUSPAN_REQUIRES(receiving_thread) {
     if (!asked_.empty()) [[unlikely]]
       RecordAsked();
+  }
+  void StopAsking(std::uint64_t stream) CUSPAN_REQUIRES(receiving_thread) {
+    if (!asked_.empty()) RecordAsked(stream);
   }
   // True if all other streams are idle, both in the queues and on the device.
   bool OthersIdle(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
@@ -97,6 +100,8 @@ class SessionStreams {
 
  private:
   void RecordAsked() CUSPAN_REQUIRES(receiving_thread);
+  void RecordAsked(std::uint64_t stream) CUSPAN_REQUIRES(receiving_thread);
+  void RecordEnd(AskedStream& asked) CUSPAN_REQUIRES(receiving_thread);
   void ForgetOldProgress() CUSPAN_REQUIRES(receiving_thread);
 
   const Driver& driver_;

@@ -71,6 +71,7 @@ Completer::Completer(const Device& device, const Driver& driver, Channel& channe
     : driver_(driver),
       channel_(channel),
       faults_(faults),
+      clock_(driver),
       complete_(MakeEvent(driver)),
       thread_([this, &device] { Loop(device); }) {}
 
@@ -201,7 +202,10 @@ void Completer::SendReports(std::vector<Report>& reports) {
     report.progress->completed_.store(report.mark, std::memory_order_release);
     if (const auto* reached = std::get_if<ReachRecord>(&report.completion)) {
       EventRecordState& record = *reached->record;
-      channel_.Post(EventReached{record.event, record.record, report.result, pushed()});
+      double time = 0;
+      if (record.timed && report.result == CUDA_SUCCESS)
+        report.result = faults_.Check(clock_.Time(reached->record, &time));
+      channel_.Post(EventReached{record.event, record.record, report.result, pushed(), time});
       record.complete.store(true, std::memory_order_release);
     } else if (std::holds_alternative<ProgressMark>(report.completion)) {
       channel_.own_bell().Ring();

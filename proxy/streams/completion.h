@@ -21,6 +21,7 @@
 #include "protocol/channel/channel.h"
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
+#include "proxy/streams/event_clock.h"
 #include "proxy/streams/faults.h"
 #include "proxy/streams/kernel_output.h"
 #include "proxy/streams/queues.h"
@@ -45,6 +46,7 @@ struct EventRecordState {
   const std::uint64_t record;
   Dependency submitted;                // Owner: the receiving thread.
   PooledEvent driver_event;            // Set before `submitted` opens; empty if recording failed.
+  bool timed = false;                  // The driver event has a time; set with it.
   std::atomic<bool> complete = false;  // The client has been notified.
 };
 
@@ -182,7 +184,7 @@ class Completer {
   // Finds complete entries, pushes their chunks and returns their slots. All entries found are
   // appended to `reports`.
   void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(polling_);
-  void SendReports(std::vector<Report>& reports);
+  void SendReports(std::vector<Report>& reports) CUSPAN_REQUIRES(polling_);
   void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(polling_);
   CUresult Query(const StreamProgress::Entry& entry);
 
@@ -214,6 +216,7 @@ class Completer {
   std::vector<Report> found_ CUSPAN_GUARDED_BY(polling_);
   std::vector<Report> later_ CUSPAN_GUARDED_BY(polling_);
   std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(polling_);
+  EventClock clock_ CUSPAN_GUARDED_BY(polling_);
   // Streams with pending entries.
   std::vector<std::shared_ptr<StreamProgress>> active_ CUSPAN_GUARDED_BY(polling_);
   std::size_t pending_chunks_ CUSPAN_GUARDED_BY(polling_) = 0;

@@ -61,8 +61,13 @@ struct ThreadState {
   bool host_call_permitted = false;
   // Value of the runtime's cudaStreamCaptureMode; 0 is its default.
   int capture_mode = 0;
-  // The thread's own default stream by the number of its ContextConnection; see Streams.
-  std::map<std::uint64_t, std::uint64_t> own_streams;
+  // The thread's own default stream.
+  struct OwnStream {
+    std::uint64_t stream = 0;
+    std::uint64_t completed = 0;  // As Stream::completed.
+  };
+  // By the number of its ContextConnection; see Streams.
+  std::map<std::uint64_t, OwnStream> own_streams;
   // Wait state, read by PythonWaits; null until its first wait.
   std::shared_ptr<PythonWaiter> python_waiter;
   // Group begun with ncclGroupStart; null until the first use of NCCL.

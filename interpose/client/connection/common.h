@@ -20,6 +20,7 @@ struct ConnectionCommon {
   KernelOutput output;
   LostDevices lost_devices;
   WaitObserver* const wait_observer;  // May be null.
+  std::atomic<int> connections{0};    // Number of connections, new and ending ones included.
   // Number of transfers from devices in flight, over all connections.
   std::atomic<int> receiving{0};
   // Version of the device memory blocks, incremented after some are freed: earlier lookups may be

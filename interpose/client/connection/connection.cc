@@ -23,9 +23,14 @@ Connection::Connection(ProxyLocation place, std::uint64_t number, std::unique_pt
       channel_(std::move(channel)),
       common_(common),
       transfers_(channel_.get(), common, place_.device),
-      receiver_(this) {}
+      receiver_(this) {
+  common_->connections.fetch_add(1);
+}
 
-Connection::~Connection() { channel_->Close(false); }
+Connection::~Connection() {
+  channel_->Close(false);
+  common_->connections.fetch_sub(1);
+}
 
 CUresult Connection::SynchronizeStream(std::uint64_t stream) {
   StreamSynchronize op;
@@ -33,13 +38,7 @@ CUresult Connection::SynchronizeStream(std::uint64_t stream) {
   return CallAndStore(op);
 }
 
-void Connection::Worked() {
-  const std::uint64_t posted = LastPosted();
-  std::uint64_t known = last_work_.load(std::memory_order_relaxed);
-  while (known < posted &&
-         !last_work_.compare_exchange_weak(known, posted, std::memory_order_release)) {
-  }
-}
+void Connection::Worked() { RaiseTo(last_work_, LastPosted()); }
 
 void Connection::AskWhenDone() {
   const std::uint64_t work = last_work_.load(std::memory_order_acquire);

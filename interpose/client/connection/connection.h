@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "common/mutex.h"
+#include "common/raise.h"
 #include "interpose/client/base/thread_state.h"
 #include "interpose/client/connection/answer_watch.h"
 #include "interpose/client/connection/common.h"
@@ -144,7 +145,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     bool all = T::kOp == Op::kDeviceSynchronize;
     if constexpr (requires { reply.device_done; }) all = reply.device_done;
-    if (result == CUDA_SUCCESS && all) OnCompleted(sequence);
+    if (result == CUDA_SUCCESS && all) {
+      RaiseTo(stored_, sequence);
+      OnCompleted(sequence);
+    }
     return fault() != CUDA_SUCCESS ? fault() : result;
   }
   CUresult SynchronizeStream(std::uint64_t stream);
@@ -156,10 +160,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Records the latest op as work possibly using memory shared with the program.
   void Worked();
+  // Sequence of the last work recorded.
+  std::uint64_t last_work() const { return last_work_.load(std::memory_order_acquire); }
   // True if recorded work is not known to be complete.
-  bool AtWork() const {
-    return completed() < last_work_.load(std::memory_order_acquire) && fault() == CUDA_SUCCESS;
-  }
+  bool AtWork() const { return completed() < last_work() && fault() == CUDA_SUCCESS; }
   // Requests notification of its completion, at the second call since the last recorded work.
   void AskWhenDone();
 
@@ -167,6 +171,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t LastPosted() const { return channel_->LastSequence(); }
   // Sequence of the last op posted to a stream created by the program, or a higher one.
   std::uint64_t LastOn(std::uint64_t stream) const { return last_posts_.Of(stream); }
+  // True if everything posted up to `sequence` is known to be complete, and the bytes of its copies
+  // stored.
+  bool KnownStored(std::uint64_t sequence) const {
+    return sequence <= stored_.load(std::memory_order_acquire);
+  }
+  // False when the proxy has ended; fault() may follow a little later.
+  bool open() const { return !channel_->closed(); }
   // True if recorded events may be reached without notification to the program yet. Stays true once
   // the driver has refused a record.
   bool HasRecordsPending() const { return records_pending_.load(std::memory_order_acquire) != 0; }
@@ -232,6 +243,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   PostedFailures failures_;
   LastPosts last_posts_;
   std::atomic<std::uint64_t> records_pending_{0};
+  // Everything posted up to this sequence is complete, and the bytes of its copies are stored.
+  std::atomic<std::uint64_t> stored_{0};
   std::atomic<std::uint64_t> last_work_{0};
   std::atomic<std::uint64_t> seen_at_work_{0};
   std::atomic<std::uint64_t> asked_for_{0};  // Last work with a notification requested.

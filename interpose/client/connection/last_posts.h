@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/raise.h"
+
 namespace cuspan {
 
 // Threads: any; takes no lock.
@@ -13,11 +15,7 @@ class LastPosts {
  public:
   void Note(std::uint64_t stream, std::uint64_t sequence) {
     if (stream <= 2) return;  // The proxy is asked about default streams.
-    std::atomic<std::uint64_t>& last = slots_[SlotOf(stream)].sequence;
-    std::uint64_t known = last.load(std::memory_order_relaxed);
-    while (known < sequence &&
-           !last.compare_exchange_weak(known, sequence, std::memory_order_release)) {
-    }
+    RaiseTo(slots_[SlotOf(stream)].sequence, sequence);
   }
   // Sequence of the last op posted to a stream created by the program, or a higher one.
   std::uint64_t Of(std::uint64_t stream) const {

@@ -30,6 +30,29 @@ void Receiver::GiveUp(const std::string& reason) {
   channel_.Close(true);
 }
 
+void Receiver::BeginWatch() {
+  if (watching_.fetch_add(1, std::memory_order_seq_cst) != 0) return;
+  // The receiver thread may sleep while all devices are watched. Otherwise each message would wake
+  // it: the last watch has ended with RingShortSleepers. A second device is rarely watched as well.
+  const std::atomic<int>& connections = connection_.common().connections;
+  Bell& bell = channel_.own_bell();
+  if (connections.load() != 1) return;
+  bell.LetShortSleepersSleep();
+  if (connections.load() == 1) [[likely]]
+    return;
+  // The first watch of a new device may just have ended. The receiver thread has its messages.
+  bell.RingShortSleepers();
+  bell.Ring();
+}
+
+void Receiver::EndWatch() {
+  // Other waiting threads receive.
+  if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  channel_.own_bell().RingShortSleepers();
+  // Wakes the receiver thread for messages to others.
+  if (HasWork()) channel_.own_bell().Ring();
+}
+
 bool Receiver::Receive() {
   if (!receiving_.try_lock()) return false;
   const MutexLock receiving(receiving_, std::adopt_lock);

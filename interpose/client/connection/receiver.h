@@ -48,18 +48,14 @@ class Receiver {
   template <typename Over>
   void Watch(Over&& over) {
     const auto start = std::chrono::steady_clock::now();
-    watching_.fetch_add(1, std::memory_order_relaxed);
+    BeginWatch();
     while (!over()) {
       if (Receive()) continue;
       const auto waited = std::chrono::steady_clock::now() - start;
       if (waited >= stages_.await) break;
       if (waited >= stages_.spin) std::this_thread::yield();
     }
-    // Other waiting threads receive.
-    if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
-    channel_.own_bell().RingShortSleepers();
-    // Wakes the receiver thread for messages to others.
-    if (HasWork()) channel_.own_bell().Ring();
+    EndWatch();
   }
   // Events reported by the proxy are complete for the program once the bytes sent before them are
   // stored. ShowStored completes these events now instead of at the next message. If another thread
@@ -80,6 +76,8 @@ class Receiver {
   void Post(const Signal& signal);
 
  private:
+  void BeginWatch();
+  void EndWatch();
   bool HasWorkNow() const CUSPAN_REQUIRES(receiving_);
   bool ReceiveSome() CUSPAN_REQUIRES(receiving_);
   void ShowEvents() CUSPAN_REQUIRES(receiving_);

@@ -160,16 +160,26 @@ TEST_F(EventsTest, AreRecordedInStreamsOfTheirDeviceOnly) {
   EXPECT_CUDA_ERROR(cudaEventRecord(event, nullptr), cudaErrorInvalidResourceHandle);
 }
 
+// On the fake GPU, 2.5 ms pass between two records with times.
 TEST_F(EventsTest, ElapsedTimeIsThatBetweenTwoRecords) {
   cudaStream_t stream = NewStream();
   cudaEvent_t start = NewEvent();
+  cudaEvent_t middle = NewEvent();
   cudaEvent_t end = NewEvent();
-  float milliseconds = -1;
-  ASSERT_CUDA(cudaEventRecord(start, stream));
-  ASSERT_CUDA(cudaEventRecord(end, stream));
+  const auto elapsed = [](cudaEvent_t from, cudaEvent_t to) {
+    float milliseconds = -1;
+    EXPECT_CUDA(cudaEventElapsedTime(&milliseconds, from, to));
+    return milliseconds;
+  };
+  for (cudaEvent_t event : {start, middle, end}) ASSERT_CUDA(cudaEventRecord(event, stream));
   ASSERT_CUDA(cudaEventSynchronize(end));
-  EXPECT_CUDA(cudaEventElapsedTime(&milliseconds, start, end));
-  EXPECT_EQ(milliseconds, 2.5F) << "as the fake GPU has it";
+  EXPECT_EQ(elapsed(start, middle), 2.5F);
+  EXPECT_EQ(elapsed(start, end), 5);
+  EXPECT_EQ(elapsed(end, start), -5);
+  EXPECT_EQ(elapsed(end, end), 0);
+  ASSERT_CUDA(cudaEventRecord(start, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_EQ(elapsed(middle, start), 5) << "the last record counts";
 }
 
 TEST_F(EventsTest, ElapsedTimeNeedsTwoRecordsThatWereReached) {

@@ -126,8 +126,7 @@ TEST_F(MappedTest, CopiesOfRowsComeBetweenKernels) {
   constexpr std::size_t kPitch = 2 * kColumns;
   constexpr std::size_t kBytes = sizeof(std::uint32_t);
   std::uint32_t* const words = NewMapped(kRows * kPitch);
-  std::uint32_t* rows = nullptr;
-  ASSERT_CUDA(cudaMalloc(&rows, kRows * kColumns * kBytes));
+  std::uint32_t* const rows = NewWords(kRows * kColumns);
   cudaStream_t stream = NewStream();
   for (const cudaMemcpyKind back : {cudaMemcpyDeviceToHost, cudaMemcpyDefault}) {
     for (std::uint32_t i = 0; i < kRows * kPitch; ++i) words[i] = i;
@@ -147,7 +146,6 @@ TEST_F(MappedTest, CopiesOfRowsComeBetweenKernels) {
       }
     }
   }
-  EXPECT_CUDA(cudaFree(rows));
   EXPECT_CUDA(cudaFreeHost(words));
 }
 

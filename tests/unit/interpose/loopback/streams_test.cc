@@ -209,9 +209,47 @@ TEST_F(StreamsTest, ManyComeAndGo) {
   EXPECT_EQ(Read(words, 1), std::vector<std::uint32_t>{300});
 }
 
-// Returns the number of requests to the device for the end of a stream.
+// Returns the number of requests to the device for the end of a stream, or of all.
 std::uint64_t Waits(Session& session) {
-  return session.devices().Opened(0)->channel().statistics().ops[StreamSynchronize::kIndex].load();
+  const auto& ops = session.devices().Opened(0)->channel().statistics().ops;
+  return ops[StreamSynchronize::kIndex].load() + ops[DeviceSynchronize::kIndex].load();
+}
+
+TEST_F(StreamsTest, NobodyIsAskedForTheEndOfNothing) {
+  std::uint32_t* const words = NewWords(1);
+  cudaStream_t busy = NewStream();
+  for (cudaStream_t stream : {NewStream(), cudaStreamPerThread, cudaStream_t{nullptr}}) {
+    ASSERT_CUDA(Add(words, 1, 1, stream));
+    EXPECT_CUDA(cudaStreamSynchronize(stream));
+    const std::uint64_t waits = Waits(session());
+    EXPECT_CUDA(cudaStreamSynchronize(stream));
+    EXPECT_CUDA(cudaStreamQuery(stream));
+    EXPECT_EQ(Waits(session()), waits);
+  }
+  // All were idle: so is the device.
+  const std::uint64_t waits = Waits(session());
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  EXPECT_EQ(Waits(session()), waits);
+  // Work of one stream is no work of another, except for the legacy stream.
+  cudaStream_t idle = NewStream();
+  EXPECT_CUDA(cudaStreamSynchronize(idle));
+  Hold(busy);
+  ASSERT_CUDA(Launch("nothing", busy));
+  const std::uint64_t before = Waits(session());
+  EXPECT_CUDA(cudaStreamSynchronize(idle));
+  EXPECT_EQ(Waits(session()), before);
+  Let(busy);
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  EXPECT_EQ(Waits(session()), before + 1);
+}
+
+TEST_F(StreamsTest, AnIdleDeviceReportsItsLoss) {
+  cudaStream_t stream = NewStream();
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  LoseProxy(0);
+  EXPECT_CUDA_ERROR(cudaStreamSynchronize(stream), cudaErrorDevicesUnavailable);
+  EXPECT_CUDA_ERROR(cudaDeviceSynchronize(), cudaErrorDevicesUnavailable);
 }
 
 // A copy to pageable memory returns when its bytes have arrived. At this time, the stream's work is

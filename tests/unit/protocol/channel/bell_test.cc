@@ -148,6 +148,7 @@ TEST(Bell, LosesNoWakeUpOfOneThatNaps) {
   });
   for (std::uint64_t round = 1; round <= kRounds; ++round) {
     watched = true;
+    bell.LetShortSleepersSleep();
     if (round % 2 == 0) bell.Ring();
     watched = false;
     bell.RingShortSleepers();
@@ -155,6 +156,26 @@ TEST(Bell, LosesNoWakeUpOfOneThatNaps) {
     bell.Ring();
     EXPECT_TRUE(answer.Wait([&] { return taken.load() == round; }, kForEver, kSleepAtOnce));
   }
+  napper.join();
+}
+
+// Rings do not wake it, and cost no system call, while its work is done by another.
+TEST(Bell, LetsOneSleepThatNaps) {
+  Bell bell = NewBell();
+  std::atomic<bool> naps = false;
+  std::thread napper([&] { bell.ShortSleep([&] { return naps = true; }, milliseconds(20)); });
+  while (!naps) std::this_thread::yield();
+  const std::uint32_t before = bell.rung();
+  bell.RingShortSleepers();
+  bell.LetShortSleepersSleep();
+  bell.Ring();
+  EXPECT_EQ(bell.rung(), before);
+  bell.RingShortSleepers();
+  // A thread sleeping for another reason is woken all the same.
+  static_cast<void>(bell.BeginSleep());
+  bell.LetShortSleepersSleep();
+  bell.Ring();
+  EXPECT_EQ(bell.rung(), before + 1);
   napper.join();
 }
 

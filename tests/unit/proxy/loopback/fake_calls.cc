@@ -461,10 +461,11 @@ struct FakeCalls {
     return fake->Enqueue(
         stream, "wait", [] {}, [awaited] { return !awaited->pending; });
   }
-  static CUresult CreateEvent(CUevent* event, unsigned) {
+  static CUresult CreateEvent(CUevent* event, unsigned flags) {
     std::scoped_lock lock(fake->mutex_);
     auto* made = new FakeGpu::Event;
     made->context = &fake->Current();
+    made->timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
     fake->events_.insert(made);
     *event = reinterpret_cast<CUevent>(made);
     return made->context->lost;
@@ -482,7 +483,7 @@ struct FakeCalls {
     recorded->pending = true;
     return fake->Enqueue(stream, "record", [recorded] {
       recorded->pending = false;
-      recorded->time += 1;
+      if (recorded->timed) recorded->time = ++fake->timed_records_;
     });
   }
   static CUresult QueryEvent(CUevent event) {
@@ -496,7 +497,8 @@ struct FakeCalls {
     if (reinterpret_cast<FakeGpu::Event*>(start)->pending ||
         reinterpret_cast<FakeGpu::Event*>(end)->pending)
       return CUDA_ERROR_NOT_READY;
-    *milliseconds = 2.5F;
+    *milliseconds = static_cast<float>(2.5 * (reinterpret_cast<FakeGpu::Event*>(end)->time -
+                                              reinterpret_cast<FakeGpu::Event*>(start)->time));
     return CUDA_SUCCESS;
   }
 };

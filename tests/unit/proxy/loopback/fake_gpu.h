@@ -107,6 +107,7 @@ class FakeGpu {
   std::vector<std::byte> variable_ = std::vector<std::byte>(64);
   unsigned long long objects_ = 0;  // Number of textures and surfaces created.
   std::uint64_t tasks_ = 0;         // Number of tasks submitted.
+  double timed_records_ = 0;        // Number of events with times recorded.
   bool modules_held_ = false;
   bool access_held_ = false;
   std::uint64_t free_bytes_ = 1 << 20;

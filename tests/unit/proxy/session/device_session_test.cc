@@ -115,6 +115,27 @@ TEST_F(OrderTest, AWaitForTheLastOfAStreamRecordsNoEvent) {
       << "the proxy's own, when it begins";
 }
 
+TEST_F(OrderTest, WorkOfOtherStreamsNeedsNoEventForAWait) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t first = loopback.NewStream();
+  const std::uint64_t second = loopback.NewStream();
+  add();
+  client.Call(DeviceSynchronize{});
+  gpu.Hold(1);
+  PostAdd(first, block, 1, 1);
+  const std::uint32_t request = client.Ask(StreamSynchronize{first});
+  PostAdd(second, block, 1, 1);
+  EXPECT_EQ(client.Call(StreamSynchronize{second}).result, CUDA_SUCCESS);
+  EXPECT_EQ(Count(gpu.Log(), "record 1"), 0U);
+  // An event recorded in the blocking stream after this op would wait for it.
+  PostAdd(0, block, 1, 1);
+  ASSERT_TRUE(gpu.WaitForLog("record 1"));
+  EXPECT_FALSE(client.Now().replies.contains(request));
+  gpu.LetNext(1, 2);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
+  gpu.Let(1);
+}
+
 TEST_F(OrderTest, AWaitForAStreamIsNotForWhatComesBehindIt) {
   const std::uint64_t block = loopback.Map();
   for (const bool legacy : {false, true}) {
