@@ -35,6 +35,9 @@ class Mapping {
   // start. `bytes` is a multiple of the page size.
   static Result<Mapping> MapTwice(int fd, std::size_t offset, std::size_t bytes);
 
+  // Leaves the memory mapped until the process ends.
+  void Abandon() { data_ = nullptr; }
+
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
 

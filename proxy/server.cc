@@ -23,13 +23,6 @@ Status HandleAs(DeviceSession& session, const Frame& frame) CUSPAN_REQUIRES(rece
   T op;
   if (!DecodeFrom(frame.payload, op))
     return Status::Invalid("malformed {} of {} bytes", OpName(T::kOp), frame.payload.size());
-  if constexpr (T::kOp == Op::kStreamSynchronize || T::kOp == Op::kStreamQuery) {
-    // No work.
-  } else if constexpr (requires { op.stream; }) {
-    session.streams().StopAsking(op.stream);
-  } else {
-    session.streams().StopAsking();
-  }
   if constexpr (T::kClass == OpClass::kCall) {
     if (const CUresult lost = session.faults().lost(); lost != CUDA_SUCCESS) {
       session.channel().Reply<T>(frame.header.request, FailedReply<T>(lost));
@@ -114,7 +107,6 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
       channel.Post(ProxyAlive{});
     }
     const bool may_go_on = session.MayGoOn();
-    if (may_go_on) session.streams().StopAsking();
     if (frame.has_value()) {
       // Tasks run at once by the worker (a kernel's attributes, for example) must not overtake
       // launches.

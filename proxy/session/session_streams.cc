@@ -14,6 +14,7 @@ SessionStreams::SessionStreams(const Driver& driver, Bell& bell, Faults& faults,
       completer_(completer),
       plain_events_(driver, CU_EVENT_DISABLE_TIMING),
       timing_events_(driver, CU_EVENT_DEFAULT),
+      marks_(driver),
       pending_(faults, plain_events_, queues_, completer),
       holds_(queues_, worker, bell) {
   legacy_->queue = &queues_.legacy();
@@ -41,7 +42,6 @@ void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
     old_progress_.emplace_back(stream->progress, stream->submitted);
     WhenDone(*stream, [](CUresult, std::uint64_t) {});
   }
-  StopAsking();
   if (stream->asked == nullptr) return;
   PooledEvent event;
   if (faults_.Check(plain_events_.Record(stream->driver, event)) == CUDA_SUCCESS)
@@ -53,61 +53,26 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   if (result == CUDA_SUCCESS) result = stream.broken;
   const bool legacy_is_later = stream.blocking && !IsLegacy(stream) &&
                                legacy_->sequence > stream.sequence && !legacy_->Idle();
-  if (result == CUDA_SUCCESS && legacy_is_later) {
-    if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
+  if (result == CUDA_SUCCESS && stream.asked == nullptr)
+    stream.asked = std::make_shared<AskedStream>(stream.driver);
+  // A mark in the blocking stream would also wait for the legacy stream's work so far. A call
+  // waiting for the stream must not wait for this.
+  if (result == CUDA_SUCCESS && legacy_is_later)
     return completer_.AddAsked(stream.progress, stream.asked, stream.submitted, std::move(answer));
-  }
-  // If a copy to the client was the last op, its last chunk marks the stream's end: no event is
-  // needed. The legacy stream also waits for later work of other streams.
+  // If a copy to the client was the last op, its last chunk marks the stream's end. The legacy
+  // stream also waits for later work of other streams.
   const bool known =
       stream.chunk_behind == stream.submitted && (!IsLegacy(stream) || OthersIdle(stream));
-  // Not if ops are queued: they may follow at once. The end of the legacy stream includes other
-  // streams' work; only an event covers it.
-  const bool last = queues_.waiting_ops() == 0 && (!IsLegacy(stream) || OthersIdle(stream));
-  if (result == CUDA_SUCCESS && !known && last) {
-    auto asked = std::make_shared<AskedStream>(stream.driver);
-    std::erase_if(asked_, [](const auto& one) { return one.expired(); });
-    asked_.push_back(asked);
-    return completer_.AddAsked(stream.progress, std::move(asked), stream.submitted,
-                               std::move(answer));
-  }
   PooledEvent event;
-  if (result == CUDA_SUCCESS && !known)
+  if (result == CUDA_SUCCESS && !known) {
+    std::uint32_t mark = 0;
+    if (marks_.Put(stream.driver, stream.progress->word, &mark))
+      return completer_.AddMarked(stream.progress, stream.asked, mark, stream.submitted,
+                                  std::move(answer));
     result = faults_.Check(plain_events_.Record(stream.driver, event));
+  }
   if (result != CUDA_SUCCESS) return answer(result, completer_.pushed());
   completer_.Add(stream.progress, std::move(event), stream.submitted, std::move(answer));
-}
-
-void SessionStreams::RecordEnd(AskedStream& asked) {
-  PooledEvent event;
-  const CUresult result = faults_.Check(plain_events_.Record(asked.stream(), event));
-  if (result == CUDA_SUCCESS)
-    asked.Replace(std::move(event));
-  else
-    asked.Fail(result);
-}
-
-void SessionStreams::RecordAsked() {
-  for (const std::weak_ptr<AskedStream>& one : asked_)
-    if (const std::shared_ptr<AskedStream> asked = one.lock()) RecordEnd(*asked);
-  asked_.clear();
-}
-
-void SessionStreams::RecordAsked(std::uint64_t stream) {
-  // An event recorded later in a blocking stream would wait for the legacy stream's work.
-  if (stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_LEGACY)) return RecordAsked();
-  const std::shared_ptr<Stream> found = table_.Find(stream);
-  std::erase_if(asked_, [&](const std::weak_ptr<AskedStream>& one) {
-    receiving_thread.AssertHeld();
-    const std::shared_ptr<AskedStream> asked = one.lock();
-    if (asked == nullptr) return true;
-    // A query of the legacy stream covers later work of blocking streams, too. One of another
-    // stream covers that stream's work only.
-    if (asked->stream() != nullptr && (found == nullptr || asked->stream() != found->driver))
-      return false;
-    RecordEnd(*asked);
-    return true;
-  });
 }
 
 bool SessionStreams::OthersIdle(const Stream& stream) {

@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "proxy/gpu/driver.h"
 #include "proxy/gpu/events.h"
+#include "proxy/gpu/marks.h"
 #include "proxy/objects/handle_table.h"
 #include "proxy/objects/launch_batches.h"
 #include "proxy/streams/completion.h"
@@ -80,15 +81,6 @@ class SessionStreams {
   void WhenAllDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
   // The same for all work submitted so far.
   void WhenHandedOverDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
-  // Waits without following work query the stream itself; this saves an event. To be called before
-  // further work is submitted, to any stream or to the one of this handle.
-  void StopAsking() CUSPAN_REQUIRES(receiving_thread) {
-    if (!asked_.empty()) [[unlikely]]
-      RecordAsked();
-  }
-  void StopAsking(std::uint64_t stream) CUSPAN_REQUIRES(receiving_thread) {
-    if (!asked_.empty()) RecordAsked(stream);
-  }
   // True if all other streams are idle, both in the queues and on the device.
   bool OthersIdle(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   // True if no other stream has work on the device. Queries the driver for streams with work
@@ -99,9 +91,6 @@ class SessionStreams {
   bool Done(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  void RecordAsked() CUSPAN_REQUIRES(receiving_thread);
-  void RecordAsked(std::uint64_t stream) CUSPAN_REQUIRES(receiving_thread);
-  void RecordEnd(AskedStream& asked) CUSPAN_REQUIRES(receiving_thread);
   void ForgetOldProgress() CUSPAN_REQUIRES(receiving_thread);
 
   const Driver& driver_;
@@ -109,6 +98,7 @@ class SessionStreams {
   Completer& completer_;
   EventPool plain_events_;
   EventPool timing_events_;
+  MarkPool marks_;
   HandleTable<Stream> table_ CUSPAN_GUARDED_BY(receiving_thread){"stream"};
   HandleTable<Event> events_ CUSPAN_GUARDED_BY(receiving_thread){"event"};
   Signals signals_ CUSPAN_GUARDED_BY(receiving_thread);
@@ -120,8 +110,6 @@ class SessionStreams {
   // completed() reaches the number.
   std::vector<std::pair<std::shared_ptr<Completer::StreamProgress>, std::uint64_t>> old_progress_
       CUSPAN_GUARDED_BY(receiving_thread);
-  // Streams queried by pending waits; no work has followed yet.
-  std::vector<std::weak_ptr<AskedStream>> asked_ CUSPAN_GUARDED_BY(receiving_thread);
   std::uint64_t last_sequence_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
 };
 

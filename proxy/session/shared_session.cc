@@ -59,7 +59,6 @@ bool SharedSession::Mark(const std::shared_ptr<Stream>& stream, Answer done) {
 
 void SharedSession::MarkAll(Answer done) {
   session_.streams().WhenHandedOverDone(std::move(done));
-  session_.streams().StopAsking();
 }
 
 // --- Measuring run times

@@ -19,7 +19,9 @@ constexpr microseconds kLongestBackoff{50};
 // Time between two polls of the device. The driver admits one thread at a time to a context, and
 // polling should not delay the thread submitting work.
 constexpr std::chrono::nanoseconds kPollInterval{1500};
-// The same while only progress marks are pending.
+// A mark of a failed stream is never reached. Such streams are asked for errors at this interval.
+constexpr microseconds kErrorInterval{100};
+// Time between two polls while only progress marks are pending.
 constexpr microseconds kBetweenMarks{20};
 constexpr microseconds kNoLimit = std::chrono::hours(1);
 // Chunks up to this size are sent inside a frame: between nodes, a chunk in a slot costs a message
@@ -53,18 +55,12 @@ void TransferState::Fail(Channel& channel, CUresult result) {
 
 CUresult AskedStream::Query(const Driver& driver) const {
   const MutexLock lock(mutex_);
-  if (failed_ != CUDA_SUCCESS) return failed_;
   return last_.get() != nullptr ? driver.cuEventQuery(last_.get()) : driver.cuStreamQuery(stream_);
 }
 
 void AskedStream::Replace(PooledEvent last) {
   const MutexLock lock(mutex_);
   last_ = std::move(last);
-}
-
-void AskedStream::Fail(CUresult why) {
-  const MutexLock lock(mutex_);
-  failed_ = why;
 }
 
 Completer::Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults)
@@ -88,19 +84,26 @@ Completer::~Completer() {
 void Completer::Add(const std::shared_ptr<StreamProgress>& progress, PooledEvent event,
                     std::uint64_t mark, Completion completion) {
   const CUevent query = event.get();
-  Put({progress, {query, std::move(event), nullptr, mark, std::move(completion)}});
+  Put({progress, {query, std::move(event), nullptr, {}, mark, std::move(completion)}});
 }
 
 void Completer::AddAsked(const std::shared_ptr<StreamProgress>& progress,
                          std::shared_ptr<AskedStream> stream, std::uint64_t mark,
                          Completion completion) {
-  Put({progress, {nullptr, PooledEvent(), std::move(stream), mark, std::move(completion)}});
+  Put({progress, {nullptr, PooledEvent(), std::move(stream), {}, mark, std::move(completion)}});
+}
+
+void Completer::AddMarked(const std::shared_ptr<StreamProgress>& progress,
+                          std::shared_ptr<AskedStream> stream, std::uint32_t word_mark,
+                          std::uint64_t mark, Completion completion) {
+  Put({progress,
+       {nullptr, PooledEvent(), std::move(stream), word_mark, mark, std::move(completion)}});
 }
 
 void Completer::AddRecord(const std::shared_ptr<StreamProgress>& progress, std::uint64_t mark,
                           std::shared_ptr<EventRecordState> record) {
   const CUevent query = record->driver_event.get();
-  Put({progress, {query, PooledEvent(), nullptr, mark, ReachRecord{std::move(record)}}});
+  Put({progress, {query, PooledEvent(), nullptr, {}, mark, ReachRecord{std::move(record)}}});
 }
 
 void Completer::Put(Arrival arrival) {
@@ -141,8 +144,12 @@ void Completer::ReceiveArrivals() {
   taken_.clear();
 }
 
-CUresult Completer::Query(const StreamProgress::Entry& entry) {
+CUresult Completer::Query(const StreamProgress& progress, const StreamProgress::Entry& entry) {
   if (const CUresult lost = faults_.lost(); lost != CUDA_SUCCESS) return lost;
+  if (entry.word_mark) {
+    if (progress.word.Reached(*entry.word_mark)) return CUDA_SUCCESS;
+    if (!asks_for_errors_) return CUDA_ERROR_NOT_READY;
+  }
   if (entry.query == nullptr && entry.stream == nullptr) return CUDA_SUCCESS;
   const CUresult result =
       entry.stream != nullptr ? entry.stream->Query(driver_) : driver_.cuEventQuery(entry.query);
@@ -174,7 +181,7 @@ void Completer::Sweep(std::vector<Report>& reports) {
   for (const std::shared_ptr<StreamProgress>& progress : active_) {
     while (!progress->entries_.empty()) {
       StreamProgress::Entry& entry = progress->entries_.front();
-      const CUresult result = Query(entry);
+      const CUresult result = Query(*progress, entry);
       if (result == CUDA_ERROR_NOT_READY) break;
       if (!std::holds_alternative<ProgressMark>(entry.completion) &&
           !std::holds_alternative<GiveSlotBack>(entry.completion) && result == CUDA_SUCCESS)
@@ -221,6 +228,9 @@ Completer::RoundResult Completer::Round() {
   rounds_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t before = urgent_changes_;
   ReceiveArrivals();
+  const auto now = steady_clock::now();
+  asks_for_errors_ = now - asked_for_errors_ >= kErrorInterval;
+  if (asks_for_errors_) asked_for_errors_ = now;
   Sweep(found_);
   // A chunk of another stream may have completed between the query of its stream and the first
   // entry of found_. A further sweep finds and pushes it before found_ is reported.

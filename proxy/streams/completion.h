@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "protocol/channel/channel.h"
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
+#include "proxy/gpu/marks.h"
 #include "proxy/streams/event_clock.h"
 #include "proxy/streams/faults.h"
 #include "proxy/streams/kernel_output.h"
@@ -50,27 +52,21 @@ struct EventRecordState {
   std::atomic<bool> complete = false;  // The client has been notified.
 };
 
-// A stream queried directly (cuStreamQuery) for the end of its work. An event recorded in a
-// blocking stream would also wait for the legacy stream's work so far. A call waiting for the
-// stream must not wait for this.
+// A stream queried directly (cuStreamQuery) for the end of its work, or for an error.
 //
 // Threads: any.
 class AskedStream {
  public:
   explicit AskedStream(CUstream stream) : stream_(stream) {}
-  CUstream stream() const { return stream_; }
   CUresult Query(const Driver& driver) const;
-  // Called before the stream is destroyed or receives more work. From now on Query() asks the event
-  // `last`, recorded in the stream. If recording failed, Fail() is called, and Query() returns
-  // `why`.
+  // Called before the stream is destroyed. From now on Query() asks the event `last`, recorded in
+  // the stream.
   void Replace(PooledEvent last);
-  void Fail(CUresult why);
 
  private:
   mutable Mutex mutex_;
   const CUstream stream_;
   PooledEvent last_ CUSPAN_GUARDED_BY(mutex_);
-  CUresult failed_ CUSPAN_GUARDED_BY(mutex_) = CUDA_SUCCESS;
 };
 
 // --- Actions.
@@ -104,12 +100,16 @@ class Completer {
     // Units of the stream's work known to be complete: the `mark` of the last completion (see Add).
     std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
 
+    // The stream's marks. Owner: the receiving thread, except for MarkWord::Reached.
+    MarkWord word;
+
    private:
     friend class Completer;
     struct Entry {
       CUevent query;  // Null, without `stream`: complete once it is the oldest entry.
       PooledEvent owned;
       std::shared_ptr<AskedStream> stream;
+      std::optional<std::uint32_t> word_mark;  // Reached, or else `stream` is asked for errors.
       std::uint64_t mark;
       Completion completion;
     };
@@ -129,6 +129,10 @@ class Completer {
   // The same, but when the stream itself has no work left.
   void AddAsked(const std::shared_ptr<StreamProgress>& progress,
                 std::shared_ptr<AskedStream> stream, std::uint64_t mark, Completion completion);
+  // The same, but when the device has reached this mark of progress->word in `stream`.
+  void AddMarked(const std::shared_ptr<StreamProgress>& progress,
+                 std::shared_ptr<AskedStream> stream, std::uint32_t word_mark, std::uint64_t mark,
+                 Completion completion);
   // The same for an event record. The record keeps its driver event.
   void AddRecord(const std::shared_ptr<StreamProgress>& progress, std::uint64_t mark,
                  std::shared_ptr<EventRecordState> record);
@@ -186,7 +190,8 @@ class Completer {
   void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(polling_);
   void SendReports(std::vector<Report>& reports) CUSPAN_REQUIRES(polling_);
   void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(polling_);
-  CUresult Query(const StreamProgress::Entry& entry);
+  CUresult Query(const StreamProgress& progress, const StreamProgress::Entry& entry)
+      CUSPAN_REQUIRES(polling_);
 
   const Driver& driver_;
   Channel& channel_;
@@ -217,6 +222,9 @@ class Completer {
   std::vector<Report> later_ CUSPAN_GUARDED_BY(polling_);
   std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(polling_);
   EventClock clock_ CUSPAN_GUARDED_BY(polling_);
+  // This sweep also asks the driver for errors of streams with pending marks; time of the last one.
+  bool asks_for_errors_ CUSPAN_GUARDED_BY(polling_) = false;
+  std::chrono::steady_clock::time_point asked_for_errors_ CUSPAN_GUARDED_BY(polling_);
   // Streams with pending entries.
   std::vector<std::shared_ptr<StreamProgress>> active_ CUSPAN_GUARDED_BY(polling_);
   std::size_t pending_chunks_ CUSPAN_GUARDED_BY(polling_) = 0;

@@ -89,8 +89,8 @@ TEST_F(MemoryTest, FreedMemoryIsNotGivenOutBeforeTheDeviceIsDoneWithIt) {
     }
     EXPECT_CUDA(cudaStreamSynchronize(other));
   });
-  // A wait for the held stream records an event in it.
-  const std::string waits = "record " + std::to_string(NumberOf(held));
+  // A wait for the held stream submits a mark to it.
+  const std::string waits = "write-value " + std::to_string(NumberOf(held));
   const auto count = [&] {
     const std::vector<std::string> log = gpu().Log();
     return std::count(log.begin(), log.end(), waits);

@@ -177,7 +177,16 @@ struct FakeCalls {
     if (!fake->Mapped(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
     return fake->Refusal("cuMemSetAccess");
   }
-  static CUresult RegisterHost(void*, std::size_t, unsigned) { return CUDA_SUCCESS; }
+  static CUresult RegisterHost(void* memory, std::size_t bytes, unsigned) {
+    std::scoped_lock lock(fake->mutex_);
+    fake->host_memory_[reinterpret_cast<CUdeviceptr>(memory)] = bytes;
+    return CUDA_SUCCESS;
+  }
+  static CUresult UnregisterHost(void* memory) {
+    std::scoped_lock lock(fake->mutex_);
+    fake->host_memory_.erase(reinterpret_cast<CUdeviceptr>(memory));
+    return CUDA_SUCCESS;
+  }
 
   // --- Copies
   static CUresult ToDevice(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
@@ -528,7 +537,7 @@ void FakeGpu::InstallCalls() {
   d.cuMemUnmap = FakeCalls::UnmapMemory;
   d.cuMemSetAccess = FakeCalls::SetAccess;
   d.cuMemHostRegister = FakeCalls::RegisterHost;
-  d.cuMemHostUnregister = [](void*) { return CUDA_SUCCESS; };
+  d.cuMemHostUnregister = FakeCalls::UnregisterHost;
   d.cuMemHostGetDevicePointer = [](CUdeviceptr* mapped, void* host, unsigned) {
     *mapped = reinterpret_cast<CUdeviceptr>(host);
     return CUDA_SUCCESS;

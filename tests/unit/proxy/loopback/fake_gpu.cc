@@ -191,6 +191,9 @@ bool FakeGpu::Mapped(CUdeviceptr address, std::size_t bytes) const {
     left -= here;
     at += here;
   }
+  const auto after = host_memory_.upper_bound(address);
+  if (after != host_memory_.begin() && inside(std::prev(after)->first, std::prev(after)->second))
+    return true;
   return inside(reinterpret_cast<CUdeviceptr>(variable_.data()), variable_.size());
 }
 

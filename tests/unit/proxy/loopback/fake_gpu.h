@@ -102,6 +102,7 @@ class FakeGpu {
   std::vector<std::unique_ptr<Function>> functions_;
   std::map<std::string, CUresult> refusals_;
   std::vector<std::unique_ptr<Context>> contexts_;
+  std::map<CUdeviceptr, std::size_t> host_memory_;  // Registered: bytes by address.
   bool has_own_addresses_ = false;
   std::vector<std::string> log_;
   std::vector<std::byte> variable_ = std::vector<std::byte>(64);

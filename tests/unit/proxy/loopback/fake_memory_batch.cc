@@ -1,4 +1,6 @@
 // Implements cuStreamBatchMemOp of the fake GPU.
+#include <atomic>
+
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"
 
 namespace cuspan::proxy {
@@ -12,7 +14,10 @@ CUresult FakeMemoryBatch::Do(const CUstreamBatchMemOpParams& operation, bool wai
   if (!fake->Mapped(address, sizeof(T)) || address % sizeof(T) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   auto* const destination = reinterpret_cast<T*>(fake->Memory(address));
-  if (!wait) return fake->Enqueue(stream, "write-value", [=] { *destination = wanted; });
+  if (!wait)
+    return fake->Enqueue(stream, "write-value", [=] {
+      std::atomic_ref(*destination).store(wanted, std::memory_order_release);
+    });
   const bool equal = operation.waitValue.flags == CU_STREAM_WAIT_VALUE_EQ;
   return fake->Enqueue(
       stream, "wait-value", [] {},

@@ -1,0 +1,81 @@
+// Words of page-locked memory, written by the device at points of a stream ("marks").
+//
+// Finding a mark costs a load. A query of an event costs the driver 0.15 µs while the event is
+// pending, and 1.4 µs when it is complete; the answer then also comes later. A mark costs 1.2 µs to
+// submit, an event 0.4 µs (measured on an H200, driver 580).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/mutex.h"
+#include "common/shared_memory.h"
+#include "proxy/gpu/driver.h"
+
+namespace cuspan::proxy {
+
+class MarkPool;
+
+// A word for the marks of one stream, returned to its pool by the destructor. Empty by default.
+class MarkWord {
+ public:
+  MarkWord() = default;
+  MarkWord(MarkWord&& other) noexcept { *this = std::move(other); }
+  MarkWord& operator=(MarkWord&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(word_, other.word_);
+    std::swap(address_, other.address_);
+    std::swap(last_, other.last_);
+    return *this;
+  }
+  ~MarkWord();
+  bool empty() const { return word_ == nullptr; }
+  // True if the device has reached this mark. Numbers wrap around; fewer than 2^31 marks of a
+  // stream are pending. Threads: any.
+  bool Reached(std::uint32_t mark) const {
+    const std::uint32_t now = std::atomic_ref(*word_).load(std::memory_order_acquire);
+    return static_cast<std::int32_t>(now - mark) >= 0;
+  }
+
+ private:
+  friend class MarkPool;
+  MarkPool* pool_ = nullptr;
+  std::uint32_t* word_ = nullptr;
+  CUdeviceptr address_ = 0;
+  std::uint32_t last_ = 0;  // Number of the last mark submitted.
+};
+
+// Threads: any, with the device's context; Put: one at a time for each stream. Outlives its words.
+class MarkPool {
+ public:
+  explicit MarkPool(const Driver& driver) : driver_(driver) {}
+  ~MarkPool();
+  MarkPool(const MarkPool&) = delete;
+
+  // Submits a mark behind the work of `stream`; *mark is its number. `word` is the stream's, taken
+  // from the pool at the first call. It is kept until the mark is reached or the device is lost.
+  // False if the driver refuses: the caller uses an event, now and later.
+  bool Put(CUstream stream, MarkWord& word, std::uint32_t* mark);
+
+ private:
+  friend class MarkWord;
+  bool Acquire(MarkWord& word);
+  CUresult Grow() CUSPAN_REQUIRES(mutex_);
+  void Return(MarkWord& word);
+
+  struct Free {
+    std::uint32_t* word;
+    CUdeviceptr address;
+  };
+  const Driver& driver_;
+  Mutex mutex_;
+  std::vector<Mapping> pages_ CUSPAN_GUARDED_BY(mutex_);
+  std::vector<Free> free_ CUSPAN_GUARDED_BY(mutex_);
+  // A word was returned before its last mark was reached: the device may write it at any time.
+  bool abandoned_ CUSPAN_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> refused_ = false;
+};
+
+}  // namespace cuspan::proxy
