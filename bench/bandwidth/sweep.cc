@@ -163,7 +163,7 @@ class Sweeper {
 
   // Measures the references for a placement: MPI always, and UCX if it is one of the relays.
   void MeasureRaw(const Place& place) {
-    for (const RelayKind kind : {RelayKind::kMpi, RelayKind::kUcx}) {
+    for (const RelayKind kind : kRelayKinds) {
       const bool wanted =
           kind == RelayKind::kMpi ||
           std::find(options_.relays.begin(), options_.relays.end(), kind) != options_.relays.end();

@@ -30,8 +30,8 @@ void AddTransportOption(CLI::App& app, std::string& transport) {
 void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays) {
   const Result<RelayKind> chosen = ParseRelayKind(SettingText(settings::kRelay));
   relays = {chosen.ok() ? *chosen : RelayKind::kMpi};
-  const std::map<std::string, RelayKind> kinds = {{"mpi", RelayKind::kMpi},
-                                                  {"ucx", RelayKind::kUcx}};
+  std::map<std::string, RelayKind> kinds;
+  for (const RelayKind kind : kRelayKinds) kinds.emplace(NameOf(kind), kind);
   app.add_option("--relay", relays,
                  "relays between agents: mpi,ucx (default: CUSPAN_RELAY, or mpi)")
       ->type_name("mpi|ucx,…")

@@ -303,9 +303,10 @@ CUresult Devices::Synchronize(const Context& context) {
   const std::shared_ptr<ContextConnection> connection = Opened(context);
   if (connection == nullptr) return CUDA_SUCCESS;
   if (const CUresult lost = connection->fault(); lost != CUDA_SUCCESS) return lost;
-  const CUresult result = connection->open() && connection->KnownStored(connection->LastPosted())
-                              ? connection->Synchronized(true)
-                              : connection->Synchronize(DeviceSynchronize{});
+  const bool idle =
+      !connection->channel().closed() && connection->last_posts().Stored(connection->LastPosted());
+  const CUresult result =
+      idle ? connection->Synchronized(true) : connection->Synchronize(DeviceSynchronize{});
   return result != CUDA_SUCCESS ? result : connection->ConsumePostedFailure();
 }
 

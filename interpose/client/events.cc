@@ -108,7 +108,7 @@ CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
   if (result == CUDA_SUCCESS && (known->flags & CU_EVENT_DISABLE_TIMING) == 0 &&
       target.connection->sharing() == Sharing::kMemory &&
       target.connection->coherence().KernelsUseHost())
-    target.connection->channel().AwaitTaken(target.connection->last_work(), kLongestBehind);
+    target.connection->channel().AwaitTaken(target.connection->last_posts().work(), kLongestBehind);
   return result;
 }
 

@@ -139,8 +139,8 @@ bool Streams::EndsWithCopy(const StreamTarget& target) {
   const ThreadState::FinishedCopy& copy = ThisThread().finished_copy;
   if (copy.connection != connection.number() || copy.stream != target.stream) return false;
   // A default stream waits for work in any stream.
-  const std::uint64_t last =
-      IsDefault(target.stream) ? connection.LastPosted() : connection.LastOn(target.stream);
+  const std::uint64_t last = IsDefault(target.stream) ? connection.LastPosted()
+                                                      : connection.last_posts().Of(target.stream);
   // Events are reported, and bytes of earlier copies stored, a little after the copy's end.
   return last == copy.sequence && !connection.HasRecordsPending() &&
          connection.common().receiving.load(std::memory_order_acquire) == 0;
@@ -153,11 +153,12 @@ CUresult Streams::Completed(ContextConnection& connection) {
 
 bool Streams::KnownIdle(const StreamTarget& target) const {
   const ContextConnection& connection = *target.connection;
-  if (!connection.open()) return false;
+  const LastPosts& posts = connection.last_posts();
+  if (connection.channel().closed()) return false;
   // A default stream waits for work in any stream.
-  if (IsDefault(target.stream)) return connection.KnownStored(connection.LastPosted());
-  const std::uint64_t last = connection.LastOn(target.stream);
-  if (connection.KnownStored(last)) return true;
+  if (IsDefault(target.stream)) return posts.Stored(connection.LastPosted());
+  const std::uint64_t last = posts.Of(target.stream);
+  if (posts.Stored(last)) return true;
   // A fence is not enough: chunks of copies to the host may arrive after it.
   if (const Stream* const known = Peek(target.stream); known != nullptr)
     return known->completed.load(std::memory_order_acquire) >= last;

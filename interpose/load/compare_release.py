@@ -3,8 +3,9 @@
 
 A function has a verdict if it has a row in its library's export list, an error if it is in its table, and a device
 attribute if it is a case of attributes.cc or a row of reported_attributes.txt (both in interpose/calls/base). Each line
-of the result is a table and the missing row. Rows of functions are written as not supported. Rows of functions that are
-not declared by the headers are notes: older programs need them. With --against, enumerators, structures, types,
+of the result is a table and the missing row. Functions are not supported at first, and the driver's are absent. Errors
+need a text in place of TEXT, one row if both APIs have the number. Rows not declared by the headers are notes: older
+programs need them. With --against, enumerators, structures, types,
 prototypes and macros that differ from another release are listed: these may need code.
 
 Headers:
@@ -167,11 +168,12 @@ def cuda_errors():
                {"CUDA": second, "RUNTIME": None, "DRIVER": first}[kind])
 
 
-def compare_errors(table, known, values):
-    """Enumerators of an error type missing in `known`, {name: number}, or with another number."""
+def compare_errors(table, kind, known, values):
+    """Rows of enumerators of an error type missing in `known`, {name: number}, or a sentence for another number."""
     for name, value in values.items():
         if name not in known:
-            yield f"{table}: {name} = {value}"
+            result = ", CUDA_ERROR_…" if kind == "RUNTIME" else ""
+            yield f'{table}: CUSPAN_{kind}_ERROR({value}, {name}{result}, "TEXT")'
         elif known[name] != value:
             yield f"{table}: {name} is {value}, not {known[name]}"
 
@@ -198,6 +200,9 @@ def known_attributes():
     cases = re.findall(rf"case {ATTRIBUTE_PREFIX}(\w+):", (ROOT / ATTRIBUTE_CODE).read_text(encoding="utf-8"))
     lines = (ROOT / ATTRIBUTE_LIST).read_text(encoding="utf-8").splitlines()
     listed = [line for line in lines if line and not line.startswith("#")]
+    wrong = [line for line in listed if not re.fullmatch(r"[A-Z][A-Z0-9_]+", line)]
+    if wrong:
+        sys.exit(f"{ATTRIBUTE_LIST}: not the name of an attribute: {wrong[0]}")
     twice = sorted(name for name in set(cases + listed) if (cases + listed).count(name) > 1)
     if twice:
         sys.exit(f"{ATTRIBUTE_LIST}: listed twice, or also a case of {ATTRIBUTE_CODE}: {', '.join(twice)}")
@@ -212,14 +217,14 @@ def compare_values(library, found, headers):
     """Missing or different errors and device attributes."""
     if library.header == "cuda.h":
         known = {name: number for number, _, name in cuda_errors() if name}
-        yield from compare_errors(CUDA_ERRORS, known, values_of(found, "CUresult"))
+        yield from compare_errors(CUDA_ERRORS, "DRIVER", known, values_of(found, "CUresult"))
         attributes = known_attributes()
         for name, value in values_of(found, "CUdevice_attribute").items():
             if name.removeprefix(ATTRIBUTE_PREFIX) not in attributes:
-                yield f"{ATTRIBUTE_LIST}: {name.removeprefix(ATTRIBUTE_PREFIX)} ({value})"
+                yield f"{ATTRIBUTE_LIST}: {name.removeprefix(ATTRIBUTE_PREFIX)}"
     elif library.header == "cuda_runtime_api.h":
         known = {name: number for number, name, _ in cuda_errors() if name}
-        yield from compare_errors(CUDA_ERRORS, known, values_of(found, "cudaError"))
+        yield from compare_errors(CUDA_ERRORS, "RUNTIME", known, values_of(found, "cudaError"))
         # Attributes of both APIs have the same numbers; the tables have the driver's names.
         if "cuda.h" in headers.declarations:
             numbers = headers.declarations["cuda.h"].enums["CUdevice_attribute"].values()
@@ -235,6 +240,19 @@ def compare_values(library, found, headers):
     elif library.header == "nccl.h":
         own = own_enum("protocol/nccl/nccl.h", "Result")
         yield from compare_numbers("protocol/nccl/nccl.h", own.values(), own, values_of(found, "ncclResult_t"))
+
+
+def undeclared_values(library, found):
+    """Notes about errors and attributes in the tables that no header declares."""
+    if library.header == "cuda.h":
+        old = known_attributes() - {name.removeprefix(ATTRIBUTE_PREFIX) for name in found.enums["CUdevice_attribute"]}
+        if old:
+            yield f"{ATTRIBUTE_LIST}, {ATTRIBUTE_CODE}: not declared: {', '.join(sorted(old))}"
+    which, enum = {"cuda.h": (2, "CUresult"), "cuda_runtime_api.h": (1, "cudaError")}.get(library.header, (None, None))
+    if enum and enum in found.enums:
+        old = {row[which] for row in cuda_errors() if row[which]} - found.enums[enum].keys()
+        if old:
+            yield f"{CUDA_ERRORS}: not declared: {', '.join(sorted(old))}"
 
 
 def changed(kind, old, new):
@@ -292,7 +310,7 @@ def compare(headers, old):
         missing += len(rows)
         for row in rows:
             print(f"  {row}")
-        show(notes + more, "  note: ")
+        show(notes + more + list(undeclared_values(library, found)), "  note: ")
         if old and library.header in old.declarations:
             for line in differences(found, old.declarations[library.header]):
                 print(f"  {'    ' if line[0] in '-+' else 'changed: '}{line}")
@@ -300,7 +318,9 @@ def compare(headers, old):
             show(old.notes[library.header], "  note: ")
     with_table = [library.header for library in LIBRARIES if (ROOT / library.exports).exists()]
     compared = ", ".join(name for name in headers.declarations if name in with_table)
-    print(f"{f'{missing} names have no verdict' if missing else 'All names have a verdict'} ({compared}).")
+    absent = ", ".join(name for name in with_table if name not in headers.declarations)
+    verdict = {0: "All names have a verdict", 1: "1 name has no verdict"}.get(missing, f"{missing} names have no verdict")
+    print(f"{verdict} ({compared}){f'; not compared: {absent}' if absent else ''}.")
     return missing
 
 

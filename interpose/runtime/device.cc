@@ -1,8 +1,10 @@
 // Devices of the session: selection, properties, synchronisation, reset.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/calls/base/attributes.h"
 #include "interpose/calls/device.h"
 #include "interpose/calls/graph/capture.h"
@@ -41,10 +43,29 @@ int Matches(const cudaDeviceProp& device, const cudaDeviceProp& wanted) {
          meets(device.cooperativeLaunch, wanted.cooperativeLaunch);
 }
 
+// Properties of the session's devices, made at their first use. Threads: any.
+class KnownProperties {
+ public:
+  const cudaDeviceProp& Of(Session& session, int device) {
+    const MutexLock lock(mutex_);
+    const auto [known, is_new] = known_.try_emplace(device);
+    if (is_new) known->second = MakeProperties(session.devices().description(device));
+    return known->second;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<int, cudaDeviceProp> known_ CUSPAN_GUARDED_BY(mutex_);
+};
+
+const cudaDeviceProp& PropertiesOf(Session& session, int device) {
+  return session.TableOf<KnownProperties>().Of(session, device);
+}
+
 Error ChooseDevice(Session& session, const cudaDeviceProp& wanted, int* device) {
   int best = -1;
   for (int candidate = 0; candidate < session.devices().count(); ++candidate) {
-    const int matches = Matches(MakeProperties(session.devices().description(candidate)), wanted);
+    const int matches = Matches(PropertiesOf(session, candidate), wanted);
     if (matches <= best) continue;
     best = matches;
     *device = candidate;
@@ -132,7 +153,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, in
         std::memcpy(static_cast<void*>(properties), &made, kProperties11Bytes);
         return cudaSuccess;
       }
-      *properties = MakeProperties(session.devices().description(device));
+      *properties = PropertiesOf(session, device);
       return cudaSuccess;
     });
   });

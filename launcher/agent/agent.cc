@@ -134,6 +134,18 @@ Status BecomeAgentFor(LinkKind kind, char** arguments) {
   return Status::Ok();
 }
 
+bool IsHead(LinkKind kind, const Setup& setup) {
+  switch (kind) {
+    case LinkKind::kMpi:
+      return IsFirstRank(setup.environment);
+    case LinkKind::kUcx:
+      return setup.options.rank == 0;
+    case LinkKind::kNone:
+      break;
+  }
+  return true;
+}
+
 struct Connections {
   AgentLinks links;
   std::optional<RunKey> key;  // Key of the run, if the connection has brought it.
@@ -241,8 +253,7 @@ int RunAgent(int argc, char** argv) {
   Setup setup{*line->options, *paths, environment, environment, *given};
   StripOuterRun(setup.proxy_environment);
   StripMpi(setup.proxy_environment);
-  const bool head = kind == LinkKind::kUcx ? setup.options.rank == 0
-                                           : kind == LinkKind::kNone || IsFirstRank(environment);
+  const bool head = IsHead(kind, setup);
   if (!head && !setup.options.command.empty())
     return Fail(
         Status::Invalid("only rank 0 starts a program; remove '-- PROGRAM' from the other ranks"));
@@ -268,10 +279,17 @@ int RunAgent(int argc, char** argv) {
   }
   InventoryQuery inventory(paths->proxy, setup.proxy_environment, setup.options.device);
   std::shared_ptr<void> owner;
-  Result<MaybeConnections> connected =
-      kind == LinkKind::kUcx   ? ConnectOverUcx(setup, head, key, inventory, owner)
-      : kind == LinkKind::kMpi ? ConnectOverMpi(head, argc, argv, owner)
-                               : Result<MaybeConnections>(Connections());
+  Result<MaybeConnections> connected = [&]() -> Result<MaybeConnections> {
+    switch (kind) {
+      case LinkKind::kMpi:
+        return ConnectOverMpi(head, argc, argv, owner);
+      case LinkKind::kUcx:
+        return ConnectOverUcx(setup, head, key, inventory, owner);
+      case LinkKind::kNone:
+        break;
+    }
+    return MaybeConnections(Connections());
+  }();
   if (!connected.ok()) return Fail(connected.status());
   if (!*connected) return 0;
   Connections& connections = **connected;

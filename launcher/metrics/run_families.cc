@@ -1,6 +1,7 @@
 #include "launcher/metrics/run_families.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "common/log.h"
@@ -114,9 +115,7 @@ class DeviceFamilies {
   }
 
   void MoveTo(std::vector<prometheus::MetricFamily>& families) {
-    for (Family* family : {&sessions_, &queued_, &launches_, &ops_, &copied_, &waited_, &compiled_,
-                           &collectives_, &collective_bytes_})
-      std::move(*family).MoveTo(families);
+    for (Family& family : all_) std::move(family).MoveTo(families);
   }
 
  private:
@@ -151,26 +150,30 @@ class DeviceFamilies {
     }
   }
 
+  Family& Keep(Family family) { return all_.emplace_back(std::move(family)); }
+
   const RunFacts& facts_;
   MetricLabels labels_;
-  Family sessions_ =
-      Family::Gauge("cuspan_device_sessions", "Number of processes using the device now.");
-  Family queued_ = Family::Gauge(
+  std::deque<Family> all_;  // Keeps its elements in place.
+  Family& sessions_ =
+      Keep(Family::Gauge("cuspan_device_sessions", "Number of processes using the device now."));
+  Family& queued_ = Keep(Family::Gauge(
       "cuspan_device_queued_bytes",
-      "Bytes of requests made by the program and not yet known to be read by the device's side.");
-  Family launches_ =
-      Family::Counter("cuspan_launches_total", "Number of kernels and graphs launched.");
-  Family ops_ = Family::Counter(
-      "cuspan_ops_total", "Requests by kind; class waited_for: the program waited for an answer.");
-  Family copied_ = Family::Counter("cuspan_copied_bytes_total",
-                                   "Bytes copied between the program and the device.");
-  Family waited_ = Family::Counter("cuspan_waited_seconds_total",
-                                   "Time threads of the program waited for the device.");
-  Family compiled_ = Family::Counter("cuspan_compiled_seconds_total",
-                                     "Time spent compiling kernels of the software GPU.");
-  Family collectives_ = Family::Counter("cuspan_collectives_total", "Calls of NCCL by kind.");
-  Family collective_bytes_ = Family::Counter("cuspan_collective_bytes_total",
-                                             "Bytes of calls of NCCL, as NCCL counts them.");
+      "Bytes of requests made by the program and not yet known to be read by the device's side."));
+  Family& launches_ =
+      Keep(Family::Counter("cuspan_launches_total", "Number of kernels and graphs launched."));
+  Family& ops_ = Keep(Family::Counter(
+      "cuspan_ops_total", "Requests by kind; class waited_for: the program waited for an answer."));
+  Family& copied_ = Keep(Family::Counter("cuspan_copied_bytes_total",
+                                         "Bytes copied between the program and the device."));
+  Family& waited_ = Keep(Family::Counter("cuspan_waited_seconds_total",
+                                         "Time threads of the program waited for the device."));
+  Family& compiled_ = Keep(Family::Counter("cuspan_compiled_seconds_total",
+                                           "Time spent compiling kernels of the software GPU."));
+  Family& collectives_ =
+      Keep(Family::Counter("cuspan_collectives_total", "Calls of NCCL by kind."));
+  Family& collective_bytes_ = Keep(Family::Counter("cuspan_collective_bytes_total",
+                                                   "Bytes of calls of NCCL, as NCCL counts them."));
 };
 
 }  // namespace

@@ -102,7 +102,7 @@ std::string AgentsText(std::span<const AgentPlan> agents) {
 }
 
 Result<RelayKind> ParseRelayKind(std::string_view text) {
-  for (const RelayKind kind : {RelayKind::kMpi, RelayKind::kUcx})
+  for (const RelayKind kind : kRelayKinds)
     if (text == NameOf(kind)) return kind;
   return Status::Invalid("relay must be mpi or ucx, not '{}'", text);
 }
@@ -114,7 +114,15 @@ Result<std::optional<RelayKind>> ParseRelay(std::string_view text) {
   return std::optional(*kind);
 }
 
-std::string_view NameOf(RelayKind kind) { return kind == RelayKind::kMpi ? "mpi" : "ucx"; }
+std::string_view NameOf(RelayKind kind) {
+  switch (kind) {
+    case RelayKind::kMpi:
+      return "mpi";
+    case RelayKind::kUcx:
+      break;
+  }
+  return "ucx";
+}
 
 std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b) {
   if (a == kAllDevices || b == kAllDevices || a > kAllDevices - b) return kAllDevices;

@@ -37,6 +37,7 @@ Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::strin
 
 // Transport between hosts. MPI: mpirun starts the agents. UCX: the head agent starts the others.
 enum class RelayKind { kMpi, kUcx };
+inline constexpr RelayKind kRelayKinds[] = {RelayKind::kMpi, RelayKind::kUcx};
 Result<RelayKind> ParseRelayKind(std::string_view text);
 // The same; empty for "auto".
 Result<std::optional<RelayKind>> ParseRelay(std::string_view text);

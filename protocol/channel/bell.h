@@ -87,14 +87,14 @@ class Bell {
   void EndSleep() { word()->sleeping.store(kNobody); }
 
  private:
-  // Who has to be woken by the next ring.
+  // Threads to be woken by the next ring.
   enum Sleeping : std::uint32_t {
     kNobody = 0,
     kSomebody = 1,  // A thread may be sleeping.
     kNappers = 2,   // The same, but only threads in ShortSleep.
   };
   struct Word {
-    alignas(64) std::atomic<std::uint32_t> sleeping;  // Of Sleeping.
+    alignas(64) std::atomic<std::uint32_t> sleeping;  // A value of Sleeping.
     std::atomic<std::uint32_t> rung;                  // Number of wake-ups of sleepers.
     // Number of napping threads; only for the bell's own process.
     std::atomic<std::uint32_t> napping;

@@ -18,7 +18,8 @@ struct RecordOp final : PostedOp {
     const CUresult result = events.Record(stream->driver, record->driver_event);
     // Added before Finish: it may add a mark, later in the stream on the device, too.
     if (result == CUDA_SUCCESS)
-      session->completer().AddRecord(stream->progress, stream->submitted + 1, record);
+      session->completer().Add(stream->progress, StreamPoint(record->driver_event.get()),
+                               stream->submitted + 1, ReachRecord{record});
     Finish(result);
     if (result != CUDA_SUCCESS) {
       Fail(result);

@@ -58,7 +58,8 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   // A mark in the blocking stream would also wait for the legacy stream's work so far. A call
   // waiting for the stream must not wait for this.
   if (result == CUDA_SUCCESS && legacy_is_later)
-    return completer_.AddAsked(stream.progress, stream.asked, stream.submitted, std::move(answer));
+    return completer_.Add(stream.progress, StreamPoint(stream.asked), stream.submitted,
+                          std::move(answer));
   // If a copy to the client was the last op, its last chunk marks the stream's end. The legacy
   // stream also waits for later work of other streams.
   const bool known =
@@ -67,8 +68,8 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   if (result == CUDA_SUCCESS && !known) {
     std::uint32_t mark = 0;
     if (marks_.Put(stream.driver, stream.progress->word, &mark))
-      return completer_.AddMarked(stream.progress, stream.asked, mark, stream.submitted,
-                                  std::move(answer));
+      return completer_.Add(stream.progress, StreamPoint(stream.asked, mark), stream.submitted,
+                            std::move(answer));
     result = faults_.Check(plain_events_.Record(stream.driver, event));
   }
   if (result != CUDA_SUCCESS) return answer(result, completer_.pushed());

@@ -57,9 +57,7 @@ bool SharedSession::Mark(const std::shared_ptr<Stream>& stream, Answer done) {
   return true;
 }
 
-void SharedSession::MarkAll(Answer done) {
-  session_.streams().WhenHandedOverDone(std::move(done));
-}
+void SharedSession::MarkAll(Answer done) { session_.streams().WhenHandedOverDone(std::move(done)); }
 
 // --- Measuring run times
 

@@ -81,29 +81,9 @@ Completer::~Completer() {
   if (complete_ != nullptr) driver_.cuEventDestroy(complete_);
 }
 
-void Completer::Add(const std::shared_ptr<StreamProgress>& progress, PooledEvent event,
+void Completer::Add(const std::shared_ptr<StreamProgress>& progress, StreamPoint point,
                     std::uint64_t mark, Completion completion) {
-  const CUevent query = event.get();
-  Put({progress, {query, std::move(event), nullptr, {}, mark, std::move(completion)}});
-}
-
-void Completer::AddAsked(const std::shared_ptr<StreamProgress>& progress,
-                         std::shared_ptr<AskedStream> stream, std::uint64_t mark,
-                         Completion completion) {
-  Put({progress, {nullptr, PooledEvent(), std::move(stream), {}, mark, std::move(completion)}});
-}
-
-void Completer::AddMarked(const std::shared_ptr<StreamProgress>& progress,
-                          std::shared_ptr<AskedStream> stream, std::uint32_t word_mark,
-                          std::uint64_t mark, Completion completion) {
-  Put({progress,
-       {nullptr, PooledEvent(), std::move(stream), word_mark, mark, std::move(completion)}});
-}
-
-void Completer::AddRecord(const std::shared_ptr<StreamProgress>& progress, std::uint64_t mark,
-                          std::shared_ptr<EventRecordState> record) {
-  const CUevent query = record->driver_event.get();
-  Put({progress, {query, PooledEvent(), nullptr, {}, mark, ReachRecord{std::move(record)}}});
+  Put({progress, {std::move(point), mark, std::move(completion)}});
 }
 
 void Completer::Put(Arrival arrival) {
@@ -146,13 +126,14 @@ void Completer::ReceiveArrivals() {
 
 CUresult Completer::Query(const StreamProgress& progress, const StreamProgress::Entry& entry) {
   if (const CUresult lost = faults_.lost(); lost != CUDA_SUCCESS) return lost;
-  if (entry.word_mark) {
-    if (progress.word.Reached(*entry.word_mark)) return CUDA_SUCCESS;
-    if (!asks_for_errors_) return CUDA_ERROR_NOT_READY;
+  const StreamPoint& point = entry.point;
+  if (point.mark) {
+    if (progress.word.Reached(*point.mark)) return CUDA_SUCCESS;
+    if (!errors_.now) return CUDA_ERROR_NOT_READY;
   }
-  if (entry.query == nullptr && entry.stream == nullptr) return CUDA_SUCCESS;
+  if (point.query == nullptr && point.stream == nullptr) return CUDA_SUCCESS;
   const CUresult result =
-      entry.stream != nullptr ? entry.stream->Query(driver_) : driver_.cuEventQuery(entry.query);
+      point.stream != nullptr ? point.stream->Query(driver_) : driver_.cuEventQuery(point.query);
   if (result != CUDA_ERROR_NOT_READY) faults_.Check(result);
   return result;
 }
@@ -185,7 +166,7 @@ void Completer::Sweep(std::vector<Report>& reports) {
       if (result == CUDA_ERROR_NOT_READY) break;
       if (!std::holds_alternative<ProgressMark>(entry.completion) &&
           !std::holds_alternative<GiveSlotBack>(entry.completion) && result == CUDA_SUCCESS)
-        KernelOutput::Flush(driver_, entry.query != nullptr ? entry.query : complete_);
+        KernelOutput::Flush(driver_, entry.point.query != nullptr ? entry.point.query : complete_);
       if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
         channel_.ReleaseSlot(slot->slot);
       if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
@@ -229,8 +210,8 @@ Completer::RoundResult Completer::Round() {
   const std::uint64_t before = urgent_changes_;
   ReceiveArrivals();
   const auto now = steady_clock::now();
-  asks_for_errors_ = now - asked_for_errors_ >= kErrorInterval;
-  if (asks_for_errors_) asked_for_errors_ = now;
+  errors_.now = now - errors_.last >= kErrorInterval;
+  if (errors_.now) errors_.last = now;
   Sweep(found_);
   // A chunk of another stream may have completed between the query of its stream and the first
   // entry of found_. A further sweep finds and pushes it before found_ is reported.

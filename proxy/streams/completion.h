@@ -92,6 +92,25 @@ struct ProgressMark {};
 using Answer = std::function<void(CUresult result, std::uint64_t chunks)>;
 using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMark, Answer>;
 
+// A point of a stream awaited by the completer.
+struct StreamPoint {
+  // The device has reached this event. An empty one: all earlier points of the stream are reached.
+  StreamPoint(PooledEvent event)  // NOLINT(google-explicit-constructor): a point by itself.
+      : query(event.get()), owned(std::move(event)) {}
+  // The same for an event owned by another.
+  explicit StreamPoint(CUevent event) : query(event) {}
+  // The stream has no work left.
+  explicit StreamPoint(std::shared_ptr<AskedStream> stream) : stream(std::move(stream)) {}
+  // The device has reached this mark of the stream's word.
+  StreamPoint(std::shared_ptr<AskedStream> stream, std::uint32_t mark)
+      : stream(std::move(stream)), mark(mark) {}
+
+  CUevent query = nullptr;
+  PooledEvent owned;
+  std::shared_ptr<AskedStream> stream;
+  std::optional<std::uint32_t> mark;  // Reached, or else `stream` is asked for errors.
+};
+
 class Completer {
  public:
   // Progress of one stream: its pending completions, in stream order.
@@ -106,10 +125,7 @@ class Completer {
    private:
     friend class Completer;
     struct Entry {
-      CUevent query;  // Null, without `stream`: complete once it is the oldest entry.
-      PooledEvent owned;
-      std::shared_ptr<AskedStream> stream;
-      std::optional<std::uint32_t> word_mark;  // Reached, or else `stream` is asked for errors.
+      StreamPoint point;
       std::uint64_t mark;
       Completion completion;
     };
@@ -121,21 +137,11 @@ class Completer {
   // Drops pending completions.
   ~Completer();
 
-  // Executes `completion` when the device has reached `event`, after the earlier completions of
+  // Executes `completion` when `point` of the stream is reached, after the earlier completions of
   // `progress`. Then sets progress->completed() to `mark`. Threads: one at a time for each
   // progress.
-  void Add(const std::shared_ptr<StreamProgress>& progress, PooledEvent event, std::uint64_t mark,
+  void Add(const std::shared_ptr<StreamProgress>& progress, StreamPoint point, std::uint64_t mark,
            Completion completion);
-  // The same, but when the stream itself has no work left.
-  void AddAsked(const std::shared_ptr<StreamProgress>& progress,
-                std::shared_ptr<AskedStream> stream, std::uint64_t mark, Completion completion);
-  // The same, but when the device has reached this mark of progress->word in `stream`.
-  void AddMarked(const std::shared_ptr<StreamProgress>& progress,
-                 std::shared_ptr<AskedStream> stream, std::uint32_t word_mark, std::uint64_t mark,
-                 Completion completion);
-  // The same for an event record. The record keeps its driver event.
-  void AddRecord(const std::shared_ptr<StreamProgress>& progress, std::uint64_t mark,
-                 std::shared_ptr<EventRecordState> record);
 
   // --- Polling by the receiving thread ("the helper"). While awake, it polls the device itself
   // between two frames. This avoids a thread switch and contention for the driver. Meanwhile the
@@ -222,9 +228,11 @@ class Completer {
   std::vector<Report> later_ CUSPAN_GUARDED_BY(polling_);
   std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(polling_);
   EventClock clock_ CUSPAN_GUARDED_BY(polling_);
-  // This sweep also asks the driver for errors of streams with pending marks; time of the last one.
-  bool asks_for_errors_ CUSPAN_GUARDED_BY(polling_) = false;
-  std::chrono::steady_clock::time_point asked_for_errors_ CUSPAN_GUARDED_BY(polling_);
+  // The next sweep also asks the driver for errors of streams with pending marks.
+  struct {
+    std::chrono::steady_clock::time_point last;
+    bool now = false;
+  } errors_ CUSPAN_GUARDED_BY(polling_);
   // Streams with pending entries.
   std::vector<std::shared_ptr<StreamProgress>> active_ CUSPAN_GUARDED_BY(polling_);
   std::size_t pending_chunks_ CUSPAN_GUARDED_BY(polling_) = 0;

@@ -32,7 +32,7 @@ struct Stream {
       0;  // Value of `submitted` when the driver last reported the stream idle.
   // Time of its last op, in the count of SessionStreams::Submitted over all streams.
   std::uint64_t sequence CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  // For the completer; created on first use.
+  // The stream as the completer knows it; created on first use.
   std::shared_ptr<AskedStream> asked CUSPAN_GUARDED_BY(receiving_thread);
   // Created after a number of launches suitable for batches.
   std::shared_ptr<LaunchBatches> batches CUSPAN_GUARDED_BY(receiving_thread);

@@ -1,5 +1,6 @@
 #include "proxy/streams/worker.h"
 
+#include <chrono>
 #include <utility>
 
 #include "common/log.h"
@@ -14,8 +15,19 @@ Worker::~Worker() {
     const MutexLock lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_one();
+  Changed();
   thread_.join();
+}
+
+void Worker::Changed() {
+  changes_.fetch_add(1, std::memory_order_release);
+  changed_.notify_one();
+}
+
+void Worker::AwaitSoon(std::uint64_t seen) const {
+  const auto end = std::chrono::steady_clock::now() + stages_.spin;
+  while (changes_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < end)
+    __builtin_ia32_pause();
 }
 
 void Worker::Run(std::function<void()> task) {
@@ -23,7 +35,7 @@ void Worker::Run(std::function<void()> task) {
     const MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
   }
-  changed_.notify_one();
+  Changed();
 }
 
 void Worker::RunFirst(std::function<void()> task) {
@@ -31,7 +43,7 @@ void Worker::RunFirst(std::function<void()> task) {
     const MutexLock lock(mutex_);
     first_.push_back(std::move(task));
   }
-  changed_.notify_one();
+  Changed();
 }
 
 void Worker::Hold() {
@@ -44,7 +56,7 @@ void Worker::Let() {
     const MutexLock lock(mutex_);
     held_ = false;
   }
-  changed_.notify_one();
+  Changed();
 }
 
 bool Worker::HasWaiting() const {
@@ -77,9 +89,13 @@ void Worker::Loop(const Device& device) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) {
-      return ending_ || !first_.empty() || (!held_ && !tasks_.empty());
-    });
+    if (!ending_ && !HasTask()) {
+      const std::uint64_t seen = changes_.load(std::memory_order_relaxed);
+      lock.unlock();
+      AwaitSoon(seen);
+      lock.lock();
+    }
+    changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || HasTask(); });
     if (ending_) return;
     std::function<void()> task = Pop(first_.empty() ? tasks_ : first_);
     lock.unlock();

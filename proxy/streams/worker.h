@@ -1,12 +1,15 @@
 // Thread for driver calls possibly waiting for the device: loading modules, mapping memory.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <thread>
 
 #include "common/mutex.h"
+#include "protocol/channel/bell.h"
 #include "proxy/gpu/device.h"
 
 namespace cuspan::proxy {
@@ -34,9 +37,19 @@ class Worker {
 
  private:
   void Loop(const Device& device);
+  bool HasTask() const CUSPAN_REQUIRES(mutex_) {
+    return !first_.empty() || (!held_ && !tasks_.empty());
+  }
+  // Announces a change to the waiting thread.
+  void Changed();
+  // Returns at the next change, or after a little time: waking a sleeping thread takes longer than
+  // most tasks.
+  void AwaitSoon(std::uint64_t seen) const;
 
   static std::function<void()> Pop(std::deque<std::function<void()>>& from);
 
+  const WaitStages stages_ = WaitStages::ForThisMachine();
+  std::atomic<std::uint64_t> changes_{0};
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);

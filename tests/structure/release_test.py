@@ -84,8 +84,8 @@ class TheTestItself(unittest.TestCase):
                                "cudaError_t CUDARTAPI cudaPlanted(int a __dv(0));")]))
         version = re.search(r"CUDA_VERSION (\d+)", run.stdout)[1]
         self.assertEqual(sorted(rows(run)), [
-            ("common/cuda_errors.def", "CUDA_ERROR_PLANTED = 9999"),
-            ("interpose/calls/base/reported_attributes.txt", "PLANTED (9998)"),
+            ("common/cuda_errors.def", 'CUSPAN_DRIVER_ERROR(9999, CUDA_ERROR_PLANTED, "TEXT")'),
+            ("interpose/calls/base/reported_attributes.txt", "PLANTED"),
             ("interpose/driver/driver_exports.txt", f"cuPlanted_v2 {version} : absent"),
             ("interpose/load/runtime_exports.txt", "cudaPlanted : not")])
         self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
@@ -94,7 +94,7 @@ class TheTestItself(unittest.TestCase):
         run = compare(self.planted(driver_types=[(r"^ *cudaErrorUnknown\b", "cudaErrorPlanted = 9999,"),
                                                  (r"^ *cudaDevAttrMax$", "cudaDevAttrPlanted = 9998,")]))
         self.assertEqual(sorted(rows(run)), [
-            ("common/cuda_errors.def", "cudaErrorPlanted = 9999"),
+            ("common/cuda_errors.def", 'CUSPAN_RUNTIME_ERROR(9999, cudaErrorPlanted, CUDA_ERROR_…, "TEXT")'),
             ("interpose/calls/base/reported_attributes.txt", "cudaDevAttrPlanted (9998), missing in cuda.h")])
 
     NVML = """

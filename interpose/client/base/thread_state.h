@@ -64,9 +64,9 @@ struct ThreadState {
   // The thread's own default stream.
   struct OwnStream {
     std::uint64_t stream = 0;
-    std::uint64_t completed = 0;  // As Stream::completed.
+    std::uint64_t completed = 0;  // Stream::completed.
   };
-  // By the number of its ContextConnection; see Streams.
+  // Own streams by the numbers of their ContextConnections; see Streams.
   std::map<std::uint64_t, OwnStream> own_streams;
   // Wait state, read by PythonWaits; null until its first wait.
   std::shared_ptr<PythonWaiter> python_waiter;

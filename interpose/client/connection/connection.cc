@@ -38,10 +38,10 @@ CUresult Connection::SynchronizeStream(std::uint64_t stream) {
   return CallAndStore(op);
 }
 
-void Connection::Worked() { RaiseTo(last_work_, LastPosted()); }
+void Connection::Worked() { last_posts_.NoteWork(LastPosted()); }
 
 void Connection::AskWhenDone() {
-  const std::uint64_t work = last_work_.load(std::memory_order_acquire);
+  const std::uint64_t work = last_posts_.work();
   // Skips new work: a wait of the program may soon report its completion anyway.
   if (seen_at_work_.exchange(work) != work || asked_for_.exchange(work) == work) return;
   static_cast<void>(Send(Fence{}));  // A lost device executes nothing.

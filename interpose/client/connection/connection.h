@@ -15,7 +15,6 @@
 #include <string_view>
 
 #include "common/mutex.h"
-#include "common/raise.h"
 #include "interpose/client/base/thread_state.h"
 #include "interpose/client/connection/answer_watch.h"
 #include "interpose/client/connection/common.h"
@@ -89,7 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Sharing sharing() const { return place_.sharing; }
   bool mirrors_managed() const { return place_.mirrors_managed; }
   ConnectionCommon& common() const { return *common_; }
-  Channel& channel() { return *channel_; }
+  Channel& channel() const { return *channel_; }
   Transfers& transfers() { return transfers_; }
   Receiver& receiver() { return receiver_; }
 
@@ -146,7 +145,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool all = T::kOp == Op::kDeviceSynchronize;
     if constexpr (requires { reply.device_done; }) all = reply.device_done;
     if (result == CUDA_SUCCESS && all) {
-      RaiseTo(stored_, sequence);
+      last_posts_.NoteStored(sequence);
       OnCompleted(sequence);
     }
     return fault() != CUDA_SUCCESS ? fault() : result;
@@ -160,24 +159,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Records the latest op as work possibly using memory shared with the program.
   void Worked();
-  // Sequence of the last work recorded.
-  std::uint64_t last_work() const { return last_work_.load(std::memory_order_acquire); }
   // True if recorded work is not known to be complete.
-  bool AtWork() const { return completed() < last_work() && fault() == CUDA_SUCCESS; }
+  bool AtWork() const { return completed() < last_posts_.work() && fault() == CUDA_SUCCESS; }
   // Requests notification of its completion, at the second call since the last recorded work.
   void AskWhenDone();
 
   // Sequence of the last posted op.
   std::uint64_t LastPosted() const { return channel_->LastSequence(); }
-  // Sequence of the last op posted to a stream created by the program, or a higher one.
-  std::uint64_t LastOn(std::uint64_t stream) const { return last_posts_.Of(stream); }
-  // True if everything posted up to `sequence` is known to be complete, and the bytes of its copies
-  // stored.
-  bool KnownStored(std::uint64_t sequence) const {
-    return sequence <= stored_.load(std::memory_order_acquire);
-  }
-  // False when the proxy has ended; fault() may follow a little later.
-  bool open() const { return !channel_->closed(); }
+  const LastPosts& last_posts() const { return last_posts_; }
   // True if recorded events may be reached without notification to the program yet. Stays true once
   // the driver has refused a record.
   bool HasRecordsPending() const { return records_pending_.load(std::memory_order_acquire) != 0; }
@@ -243,9 +232,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   PostedFailures failures_;
   LastPosts last_posts_;
   std::atomic<std::uint64_t> records_pending_{0};
-  // Everything posted up to this sequence is complete, and the bytes of its copies are stored.
-  std::atomic<std::uint64_t> stored_{0};
-  std::atomic<std::uint64_t> last_work_{0};
   std::atomic<std::uint64_t> seen_at_work_{0};
   std::atomic<std::uint64_t> asked_for_{0};  // Last work with a notification requested.
 

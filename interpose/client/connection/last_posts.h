@@ -1,4 +1,5 @@
-// Sequence of the last op posted to each stream of one device.
+// Sequences of the ops posted to one device: the last one of each stream, the last one using shared
+// memory, and the last one known to be complete.
 #pragma once
 
 #include <array>
@@ -22,6 +23,16 @@ class LastPosts {
     return slots_[SlotOf(stream)].sequence.load(std::memory_order_acquire);
   }
 
+  // Work possibly using memory shared with the program.
+  void NoteWork(std::uint64_t sequence) { RaiseTo(work_, sequence); }
+  std::uint64_t work() const { return work_.load(std::memory_order_acquire); }
+
+  // Everything posted up to `sequence` is complete, and the bytes of its copies are stored.
+  void NoteStored(std::uint64_t sequence) { RaiseTo(stored_, sequence); }
+  bool Stored(std::uint64_t sequence) const {
+    return sequence <= stored_.load(std::memory_order_acquire);
+  }
+
  private:
   // Several streams may share a slot.
   static constexpr unsigned kSlotBits = 5;
@@ -32,6 +43,8 @@ class LastPosts {
     std::atomic<std::uint64_t> sequence = 0;
   };
   std::array<Slot, std::size_t{1} << kSlotBits> slots_;
+  alignas(64) std::atomic<std::uint64_t> work_{0};
+  std::atomic<std::uint64_t> stored_{0};
 };
 
 }  // namespace cuspan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
 #include "common/log.h"
 
@@ -15,6 +16,26 @@ void KeepLongest(std::vector<WaitTime>& waits) {
     return a.nanoseconds > b.nanoseconds;
   });
   if (waits.size() > kMaxWaits) waits.resize(kMaxWaits);
+}
+
+bool SameKind(const OpCount& a, const OpCount& b) { return a.op == b.op; }
+bool SameKind(const CollectiveCount& a, const CollectiveCount& b) { return a.kind == b.kind; }
+void AddTo(OpCount& sum, const OpCount& more) { sum.count += more.count; }
+void AddTo(CollectiveCount& sum, const CollectiveCount& more) {
+  sum.calls += more.calls;
+  sum.bytes += more.bytes;
+}
+
+template <typename Entry>
+void AddEntries(std::vector<Entry>& sum, const std::vector<Entry>& more) {
+  for (const Entry& entry : more) {
+    const auto same = std::find_if(sum.begin(), sum.end(),
+                                   [&entry](const Entry& known) { return SameKind(known, entry); });
+    if (same == sum.end())
+      sum.push_back(entry);
+    else
+      AddTo(*same, entry);
+  }
 }
 
 }  // namespace
@@ -62,29 +83,20 @@ void AddWaits(std::vector<WaitTime>& sum, const std::vector<WaitTime>& more) {
 }
 
 void AddUse(DeviceUse& sum, const DeviceUse& more) {
-  for (const OpCount& count : more.ops) {
-    const auto same = std::find_if(sum.ops.begin(), sum.ops.end(),
-                                   [&count](const OpCount& known) { return known.op == count.op; });
-    if (same == sum.ops.end())
-      sum.ops.push_back(count);
-    else
-      same->count += count.count;
-  }
-  sum.bytes_to_device += more.bytes_to_device;
-  sum.bytes_from_device += more.bytes_from_device;
-  sum.wait_nanoseconds += more.wait_nanoseconds;
-  sum.compile_nanoseconds += more.compile_nanoseconds;
-  for (const CollectiveCount& count : more.collectives) {
-    const auto same =
-        std::find_if(sum.collectives.begin(), sum.collectives.end(),
-                     [&count](const CollectiveCount& known) { return known.kind == count.kind; });
-    if (same == sum.collectives.end()) {
-      sum.collectives.push_back(count);
-    } else {
-      same->calls += count.calls;
-      same->bytes += count.bytes;
-    }
-  }
+  // Every field of the table is added: a list by the kinds of its entries, anything else as a
+  // number.
+  std::vector<std::uint64_t> numbers;
+  DeviceUse::VisitFields(more, [&](const auto& field) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(field)>>)
+      numbers.push_back(field);
+  });
+  std::size_t next = 0;
+  DeviceUse::VisitFields(sum, [&](auto& field) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(field)>>)
+      field += numbers[next++];
+  });
+  AddEntries(sum.ops, more.ops);
+  AddEntries(sum.collectives, more.collectives);
 }
 
 }  // namespace cuspan

@@ -172,8 +172,13 @@ TEST(SettingsTable, IsThatOfTheDocument) {
   std::ifstream file(SETTINGS_DOCUMENT);
   std::ostringstream text;
   text << file.rdbuf();
-  EXPECT_EQ(text.str(), SettingsDocument())
-      << "update it: cuspan help --markdown > docs/settings.md";
+  std::istringstream page(text.str());
+  std::istringstream wanted(SettingsDocument());
+  for (std::string line, wanted_line; std::getline(wanted, wanted_line);) {
+    std::getline(page, line);
+    ASSERT_EQ(line, wanted_line) << "update it: cuspan help --markdown > docs/settings.md";
+  }
+  EXPECT_EQ(text.str(), SettingsDocument());
   for (const Setting& setting : AllSettings()) {
     if (IsHidden(setting)) continue;
     if (*setting.option != '\0') {
@@ -220,7 +225,9 @@ TEST(SettingsTable, AgentsGetTheVariablesMarked) {
   std::vector<std::string> passed;
   for (const AgentVariable& variable : AgentVariables({}))
     passed.emplace_back(variable.setting->name);
-  EXPECT_THAT(passed, testing::UnorderedElementsAreArray(marked));
+  EXPECT_THAT(passed, testing::UnorderedElementsAreArray(marked))
+      << "the rows of AgentVariables, launcher/starter/agent_command.cc, against those of "
+         "common/settings.def with kVariable";
 }
 
 TEST(SettingsTable, AgentsHaveTheOptionsMarked) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <numeric>
 
+#include "common/log.h"
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"
 
 namespace cuspan::proxy {
@@ -44,9 +46,10 @@ struct FakeLink {
   std::string inputs;
 };
 
-// Result of a function missing in the driver.
-template <typename... Arguments>
+// A function missing in the fake driver.
+template <const char* const& kName, typename... Arguments>
 CUresult NotThere(Arguments...) {
+  LogWarn("the fake GPU has no {}", kName);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -176,16 +179,6 @@ struct FakeCalls {
     fake->changed_.wait_for(lock, kPatience, [] { return !fake->access_held_; });
     if (!fake->Mapped(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
     return fake->Refusal("cuMemSetAccess");
-  }
-  static CUresult RegisterHost(void* memory, std::size_t bytes, unsigned) {
-    std::scoped_lock lock(fake->mutex_);
-    fake->host_memory_[reinterpret_cast<CUdeviceptr>(memory)] = bytes;
-    return CUDA_SUCCESS;
-  }
-  static CUresult UnregisterHost(void* memory) {
-    std::scoped_lock lock(fake->mutex_);
-    fake->host_memory_.erase(reinterpret_cast<CUdeviceptr>(memory));
-    return CUDA_SUCCESS;
   }
 
   // --- Copies
@@ -517,6 +510,10 @@ void FakeGpu::InstallCalls() {
   d.cuGetErrorName = d.cuGetErrorString = FakeCalls::Name;
   d.cuDeviceGetCount = FakeCalls::Count;
   d.cuDeviceGet = FakeCalls::Get;
+  d.cuDeviceGetName = [](char* name, int bytes, CUdevice) {
+    std::snprintf(name, static_cast<std::size_t>(bytes), "a fake GPU");
+    return CUDA_SUCCESS;
+  };
   d.cuDevicePrimaryCtxRetain = FakeCalls::Retain;
   d.cuDevicePrimaryCtxRelease = FakeCalls::ReleaseContext;
   d.cuDevicePrimaryCtxSetFlags = FakeCalls::SetFlags;
@@ -536,8 +533,8 @@ void FakeGpu::InstallCalls() {
   d.cuMemMap = FakeCalls::MapMemory;
   d.cuMemUnmap = FakeCalls::UnmapMemory;
   d.cuMemSetAccess = FakeCalls::SetAccess;
-  d.cuMemHostRegister = FakeCalls::RegisterHost;
-  d.cuMemHostUnregister = FakeCalls::UnregisterHost;
+  d.cuMemHostRegister = FakeMemoryBatch::RegisterHost;
+  d.cuMemHostUnregister = FakeMemoryBatch::UnregisterHost;
   d.cuMemHostGetDevicePointer = [](CUdeviceptr* mapped, void* host, unsigned) {
     *mapped = reinterpret_cast<CUdeviceptr>(host);
     return CUDA_SUCCESS;
@@ -592,8 +589,9 @@ void FakeGpu::InstallCalls() {
   d.cuEventElapsedTime = FakeCalls::Elapsed;
   graphs_.Install(d);
   InstallTensorMaps();
-#define CUSPAN_DRIVER_FUNCTION(name) \
-  if (d.name == nullptr) d.name = NotThere;
+#define CUSPAN_DRIVER_FUNCTION(name)             \
+  static constexpr const char* k_##name = #name; \
+  if (d.name == nullptr) d.name = NotThere<k_##name>;
 #include "proxy/gpu/driver_functions.def"
 #undef CUSPAN_DRIVER_FUNCTION
 }

@@ -27,7 +27,7 @@ struct FakeGpu::Event {
   Context* context = nullptr;
   bool pending = false;
   bool timed = true;
-  double time = 0;  // In units of 2.5 ms: one passes between two records with times.
+  double time = 0;  // Units of 2.5 ms: one passes between two records with times.
 };
 
 struct FakeGpu::Stream {
@@ -47,6 +47,8 @@ struct FakeGpu::Function {
 
 // Memory operations, each a task of its stream. Waits are for an equal value, or for one not less.
 struct FakeMemoryBatch {
+  static CUresult RegisterHost(void* memory, std::size_t bytes, unsigned);
+  static CUresult UnregisterHost(void* memory);
   static CUresult Call(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations,
                        unsigned flags);
   // Returns CUDA_ERROR_INVALID_VALUE for operations invalid in a stream, too. Logs the others as

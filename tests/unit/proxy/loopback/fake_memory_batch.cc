@@ -1,4 +1,4 @@
-// Implements cuStreamBatchMemOp of the fake GPU.
+// Implements cuStreamBatchMemOp of the fake GPU, and the registration of host memory.
 #include <atomic>
 
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"
@@ -46,6 +46,18 @@ CUresult FakeMemoryBatch::Call(CUstream stream, unsigned count,
     }
   }
   return result;
+}
+
+CUresult FakeMemoryBatch::RegisterHost(void* memory, std::size_t bytes, unsigned) {
+  std::scoped_lock lock(fake->mutex_);
+  fake->host_memory_[reinterpret_cast<CUdeviceptr>(memory)] = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeMemoryBatch::UnregisterHost(void* memory) {
+  std::scoped_lock lock(fake->mutex_);
+  fake->host_memory_.erase(reinterpret_cast<CUdeviceptr>(memory));
+  return CUDA_SUCCESS;
 }
 
 CUresult FakeMemoryBatch::CheckNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& batch) {

@@ -71,7 +71,7 @@ class Network {
   std::map<std::uint32_t, std::set<std::uint64_t>> received_;  // Receives among finished_.
 };
 
-class Endpoint final : public Transport {
+class Endpoint : public Transport {
  public:
   Endpoint(Network& network, std::uint32_t rank, std::uint32_t size)
       : network_(network), rank_(rank), size_(size) {}
