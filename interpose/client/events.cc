@@ -1,6 +1,7 @@
 #include "interpose/client/events.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "interpose/client/base/handles.h"
@@ -162,8 +163,11 @@ CUresult Events::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mill
   }
   for (const auto& event : {first, second})
     if (!event->complete()) return CUDA_ERROR_NOT_READY;
-  *milliseconds = static_cast<float>(second->time.load() - first->time.load());
-  return first->connection->fault();
+  if (const CUresult fault = first->connection->fault(); fault != CUDA_SUCCESS) return fault;
+  const double time = second->time.load() - first->time.load();
+  if (std::isnan(time)) return CUDA_ERROR_UNKNOWN;  // The driver has failed to tell one of them.
+  *milliseconds = static_cast<float>(time);
+  return CUDA_SUCCESS;
 }
 
 CUresult Events::Wait(const StreamTarget& target, std::uint64_t event) {

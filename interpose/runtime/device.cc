@@ -44,22 +44,27 @@ int Matches(const cudaDeviceProp& device, const cudaDeviceProp& wanted) {
 }
 
 // Properties of the session's devices, made at their first use. Threads: any.
+template <typename Properties, Properties (*kMake)(const DeviceDescription&)>
 class KnownProperties {
  public:
-  const cudaDeviceProp& Of(Session& session, int device) {
+  const Properties& Of(Session& session, int device) {
     const MutexLock lock(mutex_);
     const auto [known, is_new] = known_.try_emplace(device);
-    if (is_new) known->second = MakeProperties(session.devices().description(device));
+    if (is_new) known->second = kMake(session.devices().description(device));
     return known->second;
   }
 
  private:
   Mutex mutex_;
-  std::map<int, cudaDeviceProp> known_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<int, Properties> known_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 const cudaDeviceProp& PropertiesOf(Session& session, int device) {
-  return session.TableOf<KnownProperties>().Of(session, device);
+  return session.TableOf<KnownProperties<cudaDeviceProp, MakeProperties>>().Of(session, device);
+}
+const DeviceProperties12& Properties12Of(Session& session, int device) {
+  return session.TableOf<KnownProperties<DeviceProperties12, MakeProperties12>>().Of(session,
+                                                                                     device);
 }
 
 Error ChooseDevice(Session& session, const cudaDeviceProp& wanted, int* device) {
@@ -149,8 +154,8 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, in
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
       if (before_13) {
         // CUDA 12 has a separate function for the members added after CUDA 11.
-        const DeviceProperties12 made = MakeProperties12(session.devices().description(device));
-        std::memcpy(static_cast<void*>(properties), &made, kProperties11Bytes);
+        std::memcpy(static_cast<void*>(properties), &Properties12Of(session, device),
+                    kProperties11Bytes);
         return cudaSuccess;
       }
       *properties = PropertiesOf(session, device);
@@ -165,7 +170,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* propert
     if (properties == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
-      *properties = MakeProperties12(session.devices().description(device));
+      *properties = Properties12Of(session, device);
       return cudaSuccess;
     });
   });

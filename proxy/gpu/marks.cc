@@ -1,9 +1,28 @@
 #include "proxy/gpu/marks.h"
 
+#include "common/log.h"
+
 namespace cuspan::proxy {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
+// Words for 16,384 streams.
+constexpr std::size_t kPageBytes = 64 * 1024;
+
+// Memory written by the device, and its address there; 0 if the driver does not provide it.
+Mapping DeviceWritten(const Driver& driver, CUdeviceptr* address) {
+  const Result<UniqueFd> memory = CreateSharedMemory("cuspan-marks", kPageBytes);
+  if (!memory.ok()) return {};
+  Result<Mapping> page = Mapping::Map(memory->get(), 0, kPageBytes);
+  if (!page.ok() || driver.cuMemHostRegister(
+                        page->data(), kPageBytes,
+                        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS)
+    return {};
+  if (driver.cuMemHostGetDevicePointer(address, page->data(), 0) != CUDA_SUCCESS) {
+    driver.cuMemHostUnregister(page->data());
+    *address = 0;
+  }
+  return std::move(*page);
+}
 
 }  // namespace
 
@@ -11,13 +30,21 @@ MarkWord::~MarkWord() {
   if (word_ != nullptr) pool_->Return(*this);
 }
 
-MarkPool::~MarkPool() {
-  for (Mapping& page : pages_) {
-    if (abandoned_)
-      page.Abandon();
-    else
-      driver_.cuMemHostUnregister(page.data());
+MarkPool::MarkPool(const Driver& driver)
+    : driver_(driver), page_(DeviceWritten(driver, &address_)) {
+  if (address_ == 0) {
+    LogInfo("the driver provides no page-locked memory for marks; waits use events");
+    return;
   }
+  for (std::uint32_t i = kPageBytes / sizeof(std::uint32_t); i-- > 0;) free_.push_back(i);
+}
+
+MarkPool::~MarkPool() {
+  if (address_ == 0) return;
+  if (abandoned_)
+    page_.Abandon();
+  else
+    driver_.cuMemHostUnregister(page_.data());
 }
 
 bool MarkPool::Put(CUstream stream, MarkWord& word, std::uint32_t* mark) {
@@ -26,9 +53,12 @@ bool MarkPool::Put(CUstream stream, MarkWord& word, std::uint32_t* mark) {
   write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
   write.writeValue.address = word.address_;
   write.writeValue.value = word.last_ + 1;
-  // The default orders the write behind all earlier ones of the device.
+  // The default orders the write behind the earlier ones of the stream.
   write.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
-  if (driver_.cuStreamBatchMemOp(stream, 1, &write, 0) != CUDA_SUCCESS) {
+  const CUresult result = driver_.cuStreamBatchMemOp(stream, 1, &write, 0);
+  if (result != CUDA_SUCCESS) {
+    LogInfo("the driver refuses marks (CUDA error {}); waits use events from now on",
+            static_cast<int>(result));
     refused_ = true;
     return false;
   }
@@ -38,45 +68,22 @@ bool MarkPool::Put(CUstream stream, MarkWord& word, std::uint32_t* mark) {
 
 bool MarkPool::Acquire(MarkWord& word) {
   const MutexLock lock(mutex_);
-  if (free_.empty() && Grow() != CUDA_SUCCESS) {
-    refused_ = true;
-    return false;
-  }
-  const Free taken = free_.back();
+  if (free_.empty()) return false;
+  const std::uint32_t index = free_.back();
   free_.pop_back();
   word.pool_ = this;
-  word.word_ = taken.word;
-  word.address_ = taken.address;
+  word.word_ = reinterpret_cast<std::uint32_t*>(page_.data()) + index;
+  word.address_ = address_ + index * sizeof(std::uint32_t);
   // All marks before are reached.
-  word.last_ = std::atomic_ref(*taken.word).load(std::memory_order_relaxed);
+  word.last_ = std::atomic_ref(*word.word_).load(std::memory_order_relaxed);
   return true;
-}
-
-CUresult MarkPool::Grow() {
-  const Result<UniqueFd> memory = CreateSharedMemory("cuspan-marks", kPageBytes);
-  if (!memory.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-  Result<Mapping> page = Mapping::Map(memory->get(), 0, kPageBytes);
-  if (!page.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = driver_.cuMemHostRegister(
-      page->data(), kPageBytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-  if (result != CUDA_SUCCESS) return result;
-  CUdeviceptr address = 0;
-  result = driver_.cuMemHostGetDevicePointer(&address, page->data(), 0);
-  if (result != CUDA_SUCCESS) {
-    driver_.cuMemHostUnregister(page->data());
-    return result;
-  }
-  auto* const words = reinterpret_cast<std::uint32_t*>(page->data());
-  for (std::size_t i = 0; i < kPageBytes / sizeof *words; ++i)
-    free_.push_back({words + i, address + i * sizeof *words});
-  pages_.push_back(std::move(*page));
-  return CUDA_SUCCESS;
 }
 
 void MarkPool::Return(MarkWord& word) {
   const MutexLock lock(mutex_);
   if (word.Reached(word.last_))
-    free_.push_back({word.word_, word.address_});
+    free_.push_back(
+        static_cast<std::uint32_t>(word.word_ - reinterpret_cast<std::uint32_t*>(page_.data())));
   else
     abandoned_ = true;
 }

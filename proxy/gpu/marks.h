@@ -50,32 +50,29 @@ class MarkWord {
 // Threads: any, with the device's context; Put: one at a time for each stream. Outlives its words.
 class MarkPool {
  public:
-  explicit MarkPool(const Driver& driver) : driver_(driver) {}
+  // Allocates all words: later, the driver might wait for the device.
+  explicit MarkPool(const Driver& driver);
   ~MarkPool();
   MarkPool(const MarkPool&) = delete;
 
   // Submits a mark behind the work of `stream`; *mark is its number. `word` is the stream's, taken
   // from the pool at the first call. It is kept until the mark is reached or the device is lost.
-  // False if the driver refuses: the caller uses an event, now and later.
+  // False if all words are in use, or the driver refuses marks: the caller uses an event.
   bool Put(CUstream stream, MarkWord& word, std::uint32_t* mark);
 
  private:
   friend class MarkWord;
   bool Acquire(MarkWord& word);
-  CUresult Grow() CUSPAN_REQUIRES(mutex_);
   void Return(MarkWord& word);
 
-  struct Free {
-    std::uint32_t* word;
-    CUdeviceptr address;
-  };
   const Driver& driver_;
+  CUdeviceptr address_ = 0;  // The device's address of the page; 0: no marks.
+  Mapping page_;
+  std::atomic<bool> refused_ = false;
   Mutex mutex_;
-  std::vector<Mapping> pages_ CUSPAN_GUARDED_BY(mutex_);
-  std::vector<Free> free_ CUSPAN_GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> free_ CUSPAN_GUARDED_BY(mutex_);  // Indexes of words in the page.
   // A word was returned before its last mark was reached: the device may write it at any time.
   bool abandoned_ CUSPAN_GUARDED_BY(mutex_) = false;
-  std::atomic<bool> refused_ = false;
 };
 
 }  // namespace cuspan::proxy

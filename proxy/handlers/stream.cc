@@ -86,8 +86,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& o
     const bool handed_over = legacy ? session.streams().queues().EmptyAround(*stream.queue)
                                     : StreamQueues::Empty(*stream.queue);
     result = handed_over ? session.driver().cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
-    // The driver also counts the proxy's own events in the stream. The program's work may be known
-    // to be complete before the last of these events is.
+    // The driver also counts the proxy's own events and marks in the stream. The program's work may
+    // be known to be complete before the last of these is.
     if (handed_over && result == CUDA_ERROR_NOT_READY) {
       session.completer().PollNow();
       if (session.streams().Done(stream)) {

@@ -51,21 +51,36 @@ void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
 void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   CUresult result = faults_.lost();
   if (result == CUDA_SUCCESS) result = stream.broken;
-  const bool legacy_is_later = stream.blocking && !IsLegacy(stream) &&
-                               legacy_->sequence > stream.sequence && !legacy_->Idle();
+  // A mark in a blocking stream would also wait for the legacy stream's work and marks so far. A
+  // call waiting for the stream must not wait for these.
+  const bool behind_legacy = stream.blocking && !IsLegacy(stream) &&
+                             (legacy_marks_.load(std::memory_order_acquire) != 0 ||
+                              (legacy_->sequence > stream.sequence && !legacy_->Idle()));
   if (result == CUDA_SUCCESS && stream.asked == nullptr)
     stream.asked = std::make_shared<AskedStream>(stream.driver);
-  // A mark in the blocking stream would also wait for the legacy stream's work so far. A call
-  // waiting for the stream must not wait for this.
-  if (result == CUDA_SUCCESS && legacy_is_later)
+  if (result == CUDA_SUCCESS && behind_legacy)
     return completer_.Add(stream.progress, StreamPoint(stream.asked), stream.submitted,
                           std::move(answer));
   // If a copy to the client was the last op, its last chunk marks the stream's end. The legacy
   // stream also waits for later work of other streams.
-  const bool known =
-      stream.chunk_behind == stream.submitted && (!IsLegacy(stream) || OthersIdle(stream));
+  bool known = stream.chunk_behind == stream.submitted && (!IsLegacy(stream) || OthersIdle(stream));
   PooledEvent event;
   if (result == CUDA_SUCCESS && !known) {
+    // Work finished already needs no mark. With more streams than the device has channels, the mark
+    // could wait for another stream's work. A query of pending work is cheap.
+    result = driver_.cuStreamQuery(stream.driver);
+    known = result == CUDA_SUCCESS;
+    if (result == CUDA_ERROR_NOT_READY) result = CUDA_SUCCESS;
+    faults_.Check(result);
+  }
+  if (result == CUDA_SUCCESS && !known) {
+    if (IsLegacy(stream)) {
+      legacy_marks_.fetch_add(1, std::memory_order_relaxed);
+      answer = [this, answer = std::move(answer)](CUresult reached, std::uint64_t chunks) {
+        legacy_marks_.fetch_sub(1, std::memory_order_release);
+        answer(reached, chunks);
+      };
+    }
     std::uint32_t mark = 0;
     if (marks_.Put(stream.driver, stream.progress->word, &mark))
       return completer_.Add(stream.progress, StreamPoint(stream.asked, mark), stream.submitted,
@@ -133,7 +148,7 @@ void SessionStreams::WhenHandedOverDone(Answer answer) {
     ++join->missing;
     WhenDone(stream, part);
   };
-  // The legacy stream last: its event also waits for the blocking streams.
+  // The legacy stream last: its mark also waits for the blocking streams.
   table_.ForEach(wait_for);
   wait_for(*legacy_);
   ForgetOldProgress();

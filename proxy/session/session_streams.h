@@ -1,6 +1,7 @@
 // Streams and events of a session, and the completion of their work.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,7 +39,8 @@ class SessionStreams {
   HandleTable<Event>& events() CUSPAN_REQUIRES(receiving_thread) { return events_; }
   Signals& signals() CUSPAN_REQUIRES(receiving_thread) { return signals_; }
   StreamQueues& queues() { return queues_; }
-  // Events without timing are cheaper. Used for marks and for the program's events without timing.
+  // Events without timing are cheaper. Used for the proxy's own and for the program's without
+  // timing.
   EventPool& plain_events() { return plain_events_; }
   EventPool& timing_events() { return timing_events_; }  // Used for cudaEventElapsedTime.
   WorkerHolds& holds() { return holds_; }
@@ -110,6 +112,8 @@ class SessionStreams {
   // completed() reaches the number.
   std::vector<std::pair<std::shared_ptr<Completer::StreamProgress>, std::uint64_t>> old_progress_
       CUSPAN_GUARDED_BY(receiving_thread);
+  // Number of marks and events in the legacy stream with waits pending.
+  std::atomic<unsigned> legacy_marks_ = 0;
   std::uint64_t last_sequence_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
 };
 

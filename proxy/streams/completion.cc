@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "common/log.h"
 #include "proxy/streams/kernel_output.h"
@@ -130,6 +131,7 @@ CUresult Completer::Query(const StreamProgress& progress, const StreamProgress::
   if (point.mark) {
     if (progress.word.Reached(*point.mark)) return CUDA_SUCCESS;
     if (!errors_.now) return CUDA_ERROR_NOT_READY;
+    errors_.now = false;  // A fault is the context's: one answer is enough.
   }
   if (point.query == nullptr && point.stream == nullptr) return CUDA_SUCCESS;
   const CUresult result =
@@ -191,8 +193,10 @@ void Completer::SendReports(std::vector<Report>& reports) {
     if (const auto* reached = std::get_if<ReachRecord>(&report.completion)) {
       EventRecordState& record = *reached->record;
       double time = 0;
-      if (record.timed && report.result == CUDA_SUCCESS)
-        report.result = faults_.Check(clock_.Time(reached->record, &time));
+      // Without a time, the record is reached all the same.
+      if (record.timed && report.result == CUDA_SUCCESS &&
+          faults_.Check(clock_.Time(reached->record, &time)) != CUDA_SUCCESS)
+        time = std::numeric_limits<double>::quiet_NaN();
       channel_.Post(EventReached{record.event, record.record, report.result, pushed(), time});
       record.complete.store(true, std::memory_order_release);
     } else if (std::holds_alternative<ProgressMark>(report.completion)) {
@@ -210,8 +214,7 @@ Completer::RoundResult Completer::Round() {
   const std::uint64_t before = urgent_changes_;
   ReceiveArrivals();
   const auto now = steady_clock::now();
-  errors_.now = now - errors_.last >= kErrorInterval;
-  if (errors_.now) errors_.last = now;
+  if (now - errors_.last >= kErrorInterval) errors_ = {now, true};
   Sweep(found_);
   // A chunk of another stream may have completed between the query of its stream and the first
   // entry of found_. A further sweep finds and pushes it before found_ is reported.

@@ -83,8 +83,7 @@ void AddWaits(std::vector<WaitTime>& sum, const std::vector<WaitTime>& more) {
 }
 
 void AddUse(DeviceUse& sum, const DeviceUse& more) {
-  // Every field of the table is added: a list by the kinds of its entries, anything else as a
-  // number.
+  // Every number of the table is added. The lists are added below, by the kinds of their entries.
   std::vector<std::uint64_t> numbers;
   DeviceUse::VisitFields(more, [&](const auto& field) {
     if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(field)>>)

@@ -209,10 +209,11 @@ TEST_F(StreamsTest, ManyComeAndGo) {
   EXPECT_EQ(Read(words, 1), std::vector<std::uint32_t>{300});
 }
 
-// Returns the number of requests to the device for the end of a stream, or of all.
+// Returns the number of requests to the device for the state of a stream, or of all.
 std::uint64_t Waits(Session& session) {
   const auto& ops = session.devices().Opened(0)->channel().statistics().ops;
-  return ops[StreamSynchronize::kIndex].load() + ops[DeviceSynchronize::kIndex].load();
+  return ops[StreamSynchronize::kIndex].load() + ops[DeviceSynchronize::kIndex].load() +
+         ops[StreamQuery::kIndex].load();
 }
 
 TEST_F(StreamsTest, NobodyIsAskedForTheEndOfNothing) {

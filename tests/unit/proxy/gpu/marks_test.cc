@@ -61,7 +61,7 @@ TEST_F(MarksTest, OfOneStreamAreNotThoseOfAnother) {
   EXPECT_TRUE(words[1].Reached(marks[1]));
 }
 
-// A word keeps its number for the next stream. Words of more than a page are possible.
+// A word keeps its number for the next stream.
 TEST_F(MarksTest, AWordServesStreamAfterStream) {
   CUstream stream = NewStream();
   for (int i = 0; i < 10'000; ++i) {
@@ -90,9 +90,18 @@ TEST_F(MarksTest, OutliveTheirWordAndItsPool) {
     ASSERT_TRUE(pool.Put(stream, word, &mark));
     word = MarkWord();
     gpu_.LetNext(1, 1);
+    CUstream stream_of_other = NewStream();
+    gpu_.Hold(2);
     MarkWord other;
-    ASSERT_TRUE(pool.Put(NewStream(), other, &mark));
-    EXPECT_TRUE(other.Reached(mark)) << "another word";
+    ASSERT_TRUE(pool.Put(stream_of_other, other, &mark));
+    gpu_.LetNext(1, 1);
+    EXPECT_FALSE(other.Reached(mark)) << "the word written now is not given out again";
+    gpu_.Let(2);
+    EXPECT_TRUE(other.Reached(mark));
+    MarkWord last;
+    ASSERT_TRUE(pool.Put(stream, last, &mark));
+    gpu_.Hold(1);
+    ASSERT_TRUE(pool.Put(stream, last, &mark));
   }
   gpu_.Let(1);
 }

@@ -101,7 +101,7 @@ TEST_F(OrderTest, CompletionsAcrossStreamsComeAfterTheChunksBeforeThem) {
   EXPECT_EQ(client.Call(StreamSynchronize{waiting}).chunks, 2 * kRounds);
 }
 
-// A record costs device and proxy a microsecond each.
+// A mark is found without the driver.
 TEST_F(OrderTest, AWaitForTheLastOfAStreamRecordsNoEvent) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
@@ -115,14 +115,42 @@ TEST_F(OrderTest, AWaitForTheLastOfAStreamRecordsNoEvent) {
       << "the proxy's own, when it begins";
 }
 
+// A mark in a blocking stream would wait for the marks in the legacy stream, and these for the
+// work of all blocking streams.
+TEST_F(OrderTest, AWaitForAStreamIsNotForAWaitForTheLegacyStream) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t held = loopback.NewStream();
+  const std::uint64_t other = loopback.NewStream();
+  add();
+  client.Call(DeviceSynchronize{});
+  gpu.Hold(1);
+  gpu.Hold(2);
+  PostAdd(held, block, 1, 1);
+  PostAdd(other, block, 1, 1);
+  const std::uint32_t legacy = client.Ask(StreamSynchronize{0});
+  ASSERT_TRUE(gpu.WaitForLog("write-value 0"));
+  const std::uint32_t request = client.Ask(StreamSynchronize{other});
+  gpu.Let(2);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
+  EXPECT_FALSE(client.Now().replies.contains(legacy));
+  gpu.Let(1);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(legacy).result, CUDA_SUCCESS);
+}
+
 TEST_F(OrderTest, WithoutMarksAWaitRecordsAnEvent) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
+  add();
+  client.Call(DeviceSynchronize{});
   gpu.Refuse("cuStreamBatchMemOp", CUDA_ERROR_NOT_SUPPORTED);
   for (std::size_t round = 1; round <= 2; ++round) {
+    gpu.Hold(1);
     PostAdd(stream, block, 1, 1);
-    EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
-    EXPECT_EQ(Count(gpu.Log(), "record 1"), round);
+    const std::uint32_t request = client.Ask(StreamSynchronize{stream});
+    ASSERT_TRUE(gpu.WaitForLog("record 1", round));
+    EXPECT_FALSE(client.Now().replies.contains(request));
+    gpu.Let(1);
+    EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
   }
 }
 
@@ -140,7 +168,7 @@ TEST_F(OrderTest, AWaitForAStreamIsNotForWhatComesBehindIt) {
     PostAdd(stream, block, 1, 1);
     ASSERT_TRUE(gpu.WaitForLog("add " + std::to_string(number), 2));
     EXPECT_FALSE(client.Now().replies.contains(request));
-    gpu.LetNext(number, 3);  // The first, and a record for each waiter.
+    gpu.LetNext(number, 3);  // The first, and a mark for each waiter.
     EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
     EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(device).result, CUDA_SUCCESS);
     EXPECT_EQ(client.Call(StreamQuery{stream}).result, CUDA_ERROR_NOT_READY);
