@@ -5,8 +5,8 @@ A function has a verdict if it has a row in its library's export list, an error 
 attribute if it is a case of attributes.cc or a row of reported_attributes.txt (both in interpose/calls/base). Each line
 of the result is a table and the missing row. Functions are not supported at first, and the driver's are absent. Errors
 need a text in place of TEXT, one row if both APIs have the number. Rows not declared by the headers are notes: older
-programs need them. With --against, enumerators, structures, types,
-prototypes and macros that differ from another release are listed: these may need code.
+programs need them. With --against, enumerators, structures, types, prototypes and macros that differ from another
+release are listed: these may need code.
 
 Headers:
 {headers}

@@ -131,7 +131,6 @@ CUresult Completer::Query(const StreamProgress& progress, const StreamProgress::
   if (point.mark) {
     if (progress.word.Reached(*point.mark)) return CUDA_SUCCESS;
     if (!errors_.now) return CUDA_ERROR_NOT_READY;
-    errors_.now = false;  // A fault is the context's: one answer is enough.
   }
   if (point.query == nullptr && point.stream == nullptr) return CUDA_SUCCESS;
   const CUresult result =
