@@ -35,6 +35,7 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr std::chrono::milliseconds kStartLimit{10'000};
+constexpr unsigned kSubmittersOfSoftwareGpu = 2;
 // Time limit for an MPS server temporarily refusing clients.
 constexpr std::chrono::milliseconds kMpsLimit{10'000};
 constexpr std::chrono::milliseconds kMpsPause{100};
@@ -255,12 +256,12 @@ Status StartServingSocket(ControlSocket& socket, ProxyResources& place) {
 // another thread.
 Result<DeviceSession*> StartSession(ControlSocket& socket, ProxyResources& place,
                                     std::optional<ExchangeSocket> exchange,
-                                    std::unique_ptr<ShareSlot> slot)
+                                    std::unique_ptr<ShareSlot> slot, unsigned submitters)
     CUSPAN_REQUIRES(receiving_thread) {
   std::unique_ptr<DeviceSession> session;
   try {
     session = std::make_unique<DeviceSession>(place.driver.functions, *place.device, *place.channel,
-                                              std::move(exchange), &place.joins);
+                                              std::move(exchange), &place.joins, submitters);
     if (slot != nullptr) session->sharing().Begin(std::move(slot));
   } catch (const std::system_error& error) {
     return NoThread("of the session", error.code().value());
@@ -305,11 +306,14 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
       LogWarn("no peer access from other GPUs of this node: {}", opened.status().message());
     if (exchange) answer.exchange = exchange->address;
   }
+  // A software GPU serves to test everything, on any machine.
+  const unsigned submitters = std::max(Submitters::MostForThisMachine(),
+                                       start.driver == "soft" ? kSubmittersOfSoftwareGpu : 0U);
   const ReceivingThread::Scope role(receiving_thread);
   DeviceSession* session = nullptr;
   if (ready.ok()) {
     Result<DeviceSession*> made =
-        StartSession(socket, *place, std::move(exchange), std::move(slot));
+        StartSession(socket, *place, std::move(exchange), std::move(slot), submitters);
     if (made.ok())
       session = *made;
     else

@@ -1,6 +1,7 @@
 #include "proxy/server.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "common/log.h"
 #include "proxy/handlers/handlers.h"
@@ -72,6 +73,23 @@ bool NeedsMemory(Op op) {
   return op == Op::kGraphCopy || op == Op::kGraphSet || op == Op::kGraphMemoryBatch;
 }
 
+// True for ops without effects on work of other streams, and with effects in stream order only.
+template <typename T>
+constexpr bool KeepsToItsStream() {
+  if constexpr (std::is_same_v<T, StreamDestroy>)
+    return false;
+  else if constexpr (T::kClass == OpClass::kPosted)
+    return requires(T op) { op.stream; };
+  else
+    return T::kClass == OpClass::kChunk || std::is_same_v<T, StreamSynchronize>;
+}
+
+bool KeepsToItsStream(Op op) {
+  bool keeps = false;
+  WithOp(op, [&]<typename T>() { keeps = KeepsToItsStream<T>(); });
+  return keeps;
+}
+
 bool IsLaunch(Op op) { return op == Op::kLaunch || op == Op::kLaunchShaped; }
 
 Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
@@ -112,6 +130,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
       // launches.
       if (session.streams().queues().gathering() && !IsLaunch(frame->op()))
         session.streams().queues().FlushGathered();
+      if (!KeepsToItsStream(frame->op())) session.submitters().AwaitAll();
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
       channel.Pop();
       if (session.streams().queues().waiting_bytes() > kMaxWaitingBytes)

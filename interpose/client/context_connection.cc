@@ -37,6 +37,20 @@ ContextConnection::ContextConnection(ContextConnectionParts parts)
 
 void ContextConnection::OnFailed(CUresult result) { context_->Fail(number(), result); }
 
+CUresult ContextConnection::WaitForStream(std::uint64_t stream, std::uint64_t* sequence) {
+  coherence_.BeforeWait(false);
+  switch (wait_marks_.Await(stream, sequence, [this] { OnLongWait(); })) {
+    case WaitMarks::Result::kNotPossible:
+      return Synchronize(StreamSynchronize{stream}, sequence);
+    case WaitMarks::Result::kReached:
+      break;
+    case WaitMarks::Result::kDeviceIdle:
+      NoteStored(*sequence);
+      break;
+  }
+  return Synchronized(false);
+}
+
 void ContextConnection::OnLongWait() {
   if (region_ == nullptr || !mirrors_managed() || !region_->mirrors().managed_in_use()) return;
   if (said_what_is_waited_for_.exchange(true)) return;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "interpose/client/connection/connection.h"
+#include "interpose/client/connection/wait_marks.h"
 #include "interpose/client/limits.h"
 #include "interpose/client/memory/coherence.h"
 #include "interpose/client/memory/device_memory.h"
@@ -69,6 +70,8 @@ class ContextConnection final : public Connection {
     if (result != CUDA_SUCCESS) return result;
     return Synchronized(T::kOp == Op::kDeviceSynchronize);
   }
+  // Synchronize with a stream, without a call if possible: see WaitMarks.
+  CUresult WaitForStream(std::uint64_t stream, std::uint64_t* sequence);
   // To be called before work of the device is reported as complete to the program: all of it, or
   // some.
   CUresult Synchronized(bool all) {
@@ -116,6 +119,7 @@ class ContextConnection final : public Connection {
   Modules modules_;
   TensorMaps tensor_maps_;
   Limits limits_;
+  WaitMarks wait_marks_{this};
   const bool launches_block_;
 };
 

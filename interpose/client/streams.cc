@@ -1,5 +1,6 @@
 #include "interpose/client/streams.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "common/raise.h"
@@ -186,8 +187,12 @@ CUresult Streams::Ask(const StreamTarget& target, const Op& op) {
   ContextConnection& connection = *target.connection;
   if (EndsWithCopy(target) || KnownIdle(target)) return Completed(connection);
   std::uint64_t sequence = 0;
-  if (const CUresult result = connection.Synchronize(op, &sequence); result != CUDA_SUCCESS)
-    return result;
+  CUresult result = CUDA_SUCCESS;
+  if constexpr (std::is_same_v<Op, StreamSynchronize>)
+    result = connection.WaitForStream(op.stream, &sequence);
+  else
+    result = connection.Synchronize(op, &sequence);
+  if (result != CUDA_SUCCESS) return result;
   SetCompleted(target, sequence);
   return connection.ConsumePostedFailure();
 }

@@ -2,25 +2,23 @@
 
 #include <immintrin.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <climits>
 #include <ctime>
 
+#include "common/cores.h"
+
 namespace cuspan {
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 WaitStages WaitStages::ForThisMachine() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const int cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
   using std::chrono::microseconds;
   // Client, agent and proxy each use a core while they spin. The GPU's driver or the software GPU
   // needs some, too.
-  if (cores >= 6) return {microseconds(50), microseconds(200), microseconds(20'000)};
+  if (AvailableCores() >= 6) return {microseconds(50), microseconds(200), microseconds(20'000)};
   return {microseconds(1), microseconds(20), microseconds(20)};
 }
 

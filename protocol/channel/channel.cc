@@ -90,7 +90,7 @@ Result<ChannelLayout> ChannelLayout::FromSettings() {
 }
 
 std::size_t Channel::BytesFor(const ChannelLayout& layout) {
-  return PagesFor<Header>() + 2 * layout.ring_slots * kSlotBytes +
+  return PagesFor<Header>() + ChannelMarks::kBytes + 2 * layout.ring_slots * kSlotBytes +
          2 * layout.staging_slots * layout.staging_bytes;
 }
 
@@ -129,31 +129,34 @@ Result<std::unique_ptr<Channel>> Channel::Map(int fd, ChannelSide side, Bell* ow
     return Status::Invalid("the shared memory does not contain a channel");
   CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
   const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
+  CUSPAN_ASSIGN_OR_RETURN(Mapping marks,
+                          Mapping::Map(fd, PagesFor<Header>(), ChannelMarks::kBytes));
+  constexpr std::size_t kBeforeRings = PagesFor<Header>() + ChannelMarks::kBytes;
   Mapping rings[2];
   for (std::size_t direction = 0; direction < 2; ++direction) {
     CUSPAN_ASSIGN_OR_RETURN(
-        rings[direction],
-        Mapping::MapTwice(fd, PagesFor<Header>() + direction * ring_bytes, ring_bytes));
+        rings[direction], Mapping::MapTwice(fd, kBeforeRings + direction * ring_bytes, ring_bytes));
   }
   CUSPAN_ASSIGN_OR_RETURN(Mapping staging,
-                          Mapping::Map(fd, PagesFor<Header>() + 2 * ring_bytes,
+                          Mapping::Map(fd, kBeforeRings + 2 * ring_bytes,
                                        2 * layout.staging_slots * layout.staging_bytes));
   struct stat information = {};
   if (::fstat(fd, &information) != 0)
     return Status::Invalid("fstat of a channel: {}", std::strerror(errno));
   peer.CloseFd();
   return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer), std::move(header),
-                                              rings, std::move(staging),
+                                              std::move(marks), rings, std::move(staging),
                                               SharedSync(information.st_ino)));
 }
 
 Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header,
-                 Mapping rings[2], Mapping staging, SharedSync sync)
+                 Mapping marks, Mapping rings[2], Mapping staging, SharedSync sync)
     : layout_(layout),
       side_(side),
       own_(own),
       peer_(std::move(peer)),
       header_(std::move(header)),
+      marks_(std::move(marks), own, &peer_),
       rings_{std::move(rings[0]), std::move(rings[1])},
       staging_(std::move(staging)),
       sync_(sync),

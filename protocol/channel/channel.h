@@ -6,6 +6,8 @@
 //     receiving side reads;
 //   - a staging area of up to 64 slots. The sender takes a free slot, fills it and posts a Chunk
 //     with its number. The receiver returns slots in any order, after using their bytes.
+// Besides, there are marks (marks.h), written after a StreamMark.
+//
 // Close ends a channel for both sides. Either side may call it, or the agent that created the
 // channel.
 #pragma once
@@ -19,6 +21,7 @@
 
 #include "common/shared_sync.h"
 #include "protocol/channel/bell.h"
+#include "protocol/channel/marks.h"
 #include "protocol/channel/ring.h"
 #include "protocol/nccl/nccl.h"
 
@@ -196,6 +199,7 @@ class Channel {
   // Bytes of the client's frames not yet released by the receiver. For display only: both ends
   // continue meanwhile and may write anything to the counters.
   std::uint64_t UntakenRequestBytes() const;
+  const ChannelMarks& marks() const { return marks_; }
   // The staging areas, for pinning by a proxy: [0] client to proxy, [1] back.
   std::span<std::byte> StagingArea(int direction) const;
 
@@ -203,7 +207,7 @@ class Channel {
   struct Header;
   static Result<std::unique_ptr<Channel>> Map(int fd, ChannelSide side, Bell* own, Bell peer);
   Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header,
-          Mapping rings[2], Mapping staging, SharedSync sync);
+          Mapping marks, Mapping rings[2], Mapping staging, SharedSync sync);
   Header* header() const;
 
   template <typename T>
@@ -239,6 +243,7 @@ class Channel {
   Bell peer_;
   UniqueFd fd_;
   Mapping header_;
+  const ChannelMarks marks_;
   Mapping rings_[2];
   Mapping staging_;
   const SharedSync sync_;

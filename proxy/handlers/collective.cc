@@ -141,7 +141,7 @@ Status Handle(DeviceSession& session, const Origin&, const CollectiveCalls& op) 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CollectiveGroup& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<CallGroup> group,
                           session.collectives().MakeGroup(op, *stream->queue));
   if (group == nullptr) {

@@ -52,7 +52,7 @@ struct DeviceCopy final : PostedOp {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyToDeviceInline& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   InlineCopy copy(session, origin, std::move(stream));
   copy.destination = op.destination;
   copy.data = op.data;
@@ -60,7 +60,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyToDeviceIn
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream,
                                              RunAt(op.destination, op.bytes), op.bytes);
   CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer));
@@ -69,7 +69,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyFromDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   auto transfer =
       std::make_shared<Transfer>(op.transfer, origin, stream, RunAt(op.source, op.bytes), op.bytes);
   session.streams().queues().Add(*stream->queue, TransferFromDevice(session, std::move(transfer)));
@@ -77,7 +77,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyFromDevice
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyOnDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   DeviceCopy copy(session, origin, std::move(stream));
   copy.copy = op;
   return Queue(session, std::move(copy));

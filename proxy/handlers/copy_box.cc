@@ -52,7 +52,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxFromDev
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxOnDevice& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(LocatedBox to, FindBox(session, op.to, op.extent));
   CUSPAN_ASSIGN_OR_RETURN(LocatedBox from, FindBox(session, op.from, op.extent));
   BetweenBoxes copy(session, origin, std::move(stream));

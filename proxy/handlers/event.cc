@@ -97,7 +97,7 @@ Status Handle(DeviceSession& session, const Origin&, const EventDestroy& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const EventRecord& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.streams().events().Get(op.event));
   if (op.record != event->records + 1)
     return Status::Invalid("record {} of event 0x{:x} comes after record {}", op.record, op.event,
@@ -113,7 +113,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const EventRecord& o
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitEvent& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.streams().events().Get(op.event));
   if (op.record == 0) return Status::Ok();  // Never recorded: nothing to wait for.
   Prune(*event);
@@ -129,7 +129,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitEven
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitSignal& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   std::shared_ptr<Dependency> dependency = session.streams().signals().Await(op.signal);
   if (dependency == nullptr) return Status::Ok();
   return Queue(session, SignalWaitOp(session, origin, std::move(stream)), std::move(dependency));

@@ -255,7 +255,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphInstantia
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphLaunch& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   GraphLaunchOp launch(session, origin, std::move(stream));
   CUSPAN_ASSIGN_OR_RETURN(launch.exec, session.objects().executors.Get(op.exec));
   return Queue(session, std::move(launch));

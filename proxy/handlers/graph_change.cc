@@ -65,7 +65,7 @@ struct ChangeSetOp final : ChangeOp {
 template <typename Made, typename Op>
 Result<Made> MakeChange(DeviceSession& session, const Origin& origin, const Op& op)
     CUSPAN_REQUIRES(receiving_thread) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   Made change(session, origin, std::move(stream));
   CUSPAN_ASSIGN_OR_RETURN(change.exec, session.objects().executors.Get(op.exec));
   change.node = op.node;

@@ -1,5 +1,3 @@
-#include <array>
-
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_limits.h"
 #include "proxy/handlers/kernel_use.h"
@@ -9,22 +7,6 @@
 
 namespace cuspan::proxy {
 namespace {
-
-CUresult LaunchIn(const Driver& driver, CUfunction kernel, const GridShape& shape, CUstream stream,
-                  void** arguments) {
-  const auto& [grid, block, cluster, dynamic_shared, cooperative] = shape;
-  if (cluster.x != 1 || cluster.y != 1 || cluster.z != 1) {
-    if (driver.cuLaunchKernelEx == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-    std::array<CUlaunchAttribute, 2> attributes{};
-    const CUlaunchConfig config = ClusterConfig(shape, stream, attributes);
-    return driver.cuLaunchKernelEx(&config, kernel, arguments, nullptr);
-  }
-  return cooperative
-             ? driver.cuLaunchCooperativeKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y,
-                                                block.z, dynamic_shared, stream, arguments)
-             : driver.cuLaunchKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                     dynamic_shared, stream, arguments, nullptr);
-}
 
 // Minimum of pending ops for a launch to wait for a batch. The device needs longer for them than
 // the few microseconds until a batch is complete.
@@ -41,17 +23,15 @@ struct LaunchOp final : PostedOp {
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (session->sharing().SharesNow()) [[unlikely]]
       if (const auto result = LaunchInSlices(*session, origin, stream, call)) return *result;
-    if (stream->batches == nullptr && Behind() && MayBatch() &&
-        ++stream->worth_batches == kWorthBatches)
-      MakeBatches();
+    ConsiderBatches();
     std::vector<void*>& pointers = session->objects().argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
     Timeline::Start start = session->timeline().Begin(stream->driver);
     ShareGate::Sample sample;
     if (session->sharing().gate() != nullptr) [[unlikely]]
       sample = session->sharing().gate()->BeginSample(*call.kernel->time, *stream);
-    const CUresult result = LaunchIn(session->driver(), call.kernel->driver, call.shape,
-                                     stream->driver, pointers.data());
+    const CUresult result = LaunchKernel(session->driver(), call.kernel->driver, call.shape,
+                                         stream->driver, pointers.data());
     if (result == CUDA_SUCCESS)
       session->timeline().End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                               reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
@@ -102,6 +82,17 @@ struct LaunchOp final : PostedOp {
     return (waited || session->channel().HasAnotherFrame()) &&
            stream->submitted - stream->progress->completed() >= kEnoughToRun;
   }
+  // Submits the launch on another thread, if it may. See Submitters.
+  bool Delegate() CUSPAN_REQUIRES(receiving_thread) {
+    if (!session->submitters().SeveralThreads(origin.request)) return false;
+    if (session->sharing().gate() != nullptr || session->timeline().traced() ||
+        session->streams().IsLegacy(*stream) ||
+        call.arguments.size() > DelegatedLaunch::kMaxArgumentBytes ||
+        PendingLimit::MarksNext(*stream) || WaitsForBatch())
+      return false;
+    ConsiderBatches();
+    return session->submitters().Delegate(stream, origin, call);
+  }
   bool MayBatch() const CUSPAN_REQUIRES(receiving_thread) {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
     return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
@@ -126,6 +117,11 @@ struct LaunchOp final : PostedOp {
     work.bottleneck = call.kernel->bottleneck.load(std::memory_order_relaxed);
     return work;
   }
+  void ConsiderBatches() CUSPAN_REQUIRES(receiving_thread) {
+    if (stream->batches == nullptr && Behind() && MayBatch() &&
+        ++stream->worth_batches == kWorthBatches)
+      MakeBatches();
+  }
   void MakeBatches() CUSPAN_REQUIRES(receiving_thread) {
     stream->worth_batches = 0;
     stream->batches = std::make_shared<LaunchBatches>(session->driver(), *call.kernel);
@@ -141,11 +137,14 @@ struct LaunchOp final : PostedOp {
 template <typename Op>
 Status QueueLaunch(DeviceSession& session, const Origin& origin, const Op& op,
                    const GridShape& shape) CUSPAN_REQUIRES(receiving_thread) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
+                          session.streams().FindDelegated(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
                           FindKernel(session, op.kernel, op.arguments));
   LaunchOp launch(session, origin, std::move(stream));
   launch.call = {std::move(kernel), shape, op.arguments, {}};
+  if (launch.Delegate()) return Status::Ok();
+  session.submitters().Await(*launch.stream);
   return Queue(session, std::move(launch));
 }
 

@@ -51,7 +51,7 @@ struct CopySide {
 template <typename Op>
 Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxLocation& location)
     CUSPAN_REQUIRES(receiving_thread) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(LocatedBox found, FindBox(session, location, op.extent));
   const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
   if (!bytes || *bytes == 0)

@@ -84,7 +84,7 @@ bool MayTouch(const DeviceSession& session, const MemoryOperations& operations) 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const MemoryBatch& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   BatchOp batch(session, origin, std::move(stream));
   CUSPAN_ASSIGN_OR_RETURN(batch.operations, ReadOperations(op.operations));
   return Queue(session, std::move(batch));

@@ -67,7 +67,7 @@ struct Patch final : PostedOp {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const PatchMemory& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   if (op.data.empty() || op.data.size() > kMaxPatchBytes ||
       op.data.size() != op.mask.size() * kPatchWordBytes)
     return Status::Invalid("a patch of {} bytes with a mask of {} bytes", op.data.size(),

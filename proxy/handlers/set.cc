@@ -52,7 +52,7 @@ struct SetRows final : PostedOp {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const Memset& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   if (op.element_bytes != 1 && op.element_bytes != 2 && op.element_bytes != 4)
     return Status::Invalid("a memset with elements of {} bytes", op.element_bytes);
   if (op.elements > std::numeric_limits<std::uint64_t>::max() / op.element_bytes)
@@ -63,7 +63,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const Memset& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const MemsetRows& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   SetRows set(session, origin, std::move(stream));
   set.set = op;
   return Queue(session, std::move(set));

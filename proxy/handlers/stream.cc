@@ -33,6 +33,36 @@ struct SynchronizeOp final : PostedOp {
   }
 };
 
+struct MarkOp final : PostedOp {
+  using PostedOp::PostedOp;
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
+    StreamPoints& points = session->streams().points();
+    if (session->streams().OthersIdle(*stream)) mark.value |= ChannelMark::kDeviceIdle;
+    if (stream->broken == CUDA_SUCCESS && session->streams().DeviceMarks(*stream))
+      points.PutMark(stream->driver, stream->progress, stream->Asked(), stream->submitted, mark);
+    else
+      session->streams().WhenDone(*stream, [&points, mark = mark](CUresult result, std::uint64_t) {
+        points.WriteMark(mark, result);
+      });
+    return SubmitResult::kSubmitted;
+  }
+  void Drop() CUSPAN_REQUIRES(receiving_thread) override {
+    session->streams().points().WriteMark(mark, session->faults().lost());
+  }
+
+  ClientMark mark;
+};
+
+// Adds an op waiting for the end of its stream's work. It does not depend on other streams, only on
+// the stream's own queue. (The legacy stream's work includes the blocking streams'.)
+template <typename T>
+void QueueWait(DeviceSession& session, T wait) CUSPAN_REQUIRES(receiving_thread) {
+  StreamQueue& queue = *wait.stream->queue;
+  if (session.streams().IsLegacy(*wait.stream) || !StreamQueues::Empty(queue))
+    return session.streams().queues().Add(queue, std::move(wait));
+  wait.Submit();
+}
+
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamCreate& op) {
@@ -64,21 +94,26 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy&
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamSynchronize& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams().Find(op.stream));
-  StreamQueue& queue = *stream->queue;
-  const bool legacy = session.streams().IsLegacy(*stream);
-  SynchronizeOp synchronize(session, origin, std::move(stream));
-  // Synchronising does not depend on other streams, only on the stream's own queue. (The legacy
-  // stream's work includes the blocking streams'.)
-  if (!legacy && StreamQueues::Empty(queue))
-    synchronize.Submit();
-  else
-    session.streams().queues().Add(queue, std::move(synchronize));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  QueueWait(session, SynchronizeOp(session, origin, std::move(stream)));
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const StreamMark& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
+                          session.streams().FindDelegated(op.stream));
+  if (op.mark >= ChannelMarks::kCount || op.value % ChannelMark::kStep != 0)
+    return Status::Invalid("mark {} with the value {} does not exist", op.mark, op.value);
+  MarkOp marking(session, origin, std::move(stream));
+  marking.mark = {&session.channel().marks().all()[op.mark], op.value};
+  if (session.submitters().Delegate(marking.stream, marking.mark)) return Status::Ok();
+  session.submitters().Await(*marking.stream);
+  QueueWait(session, std::move(marking));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> found, session.streams().Find(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> found, session.FindStream(op.stream));
   Stream& stream = *found;
   const bool legacy = session.streams().IsLegacy(stream);
   CUresult result = stream.broken;

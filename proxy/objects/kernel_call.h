@@ -64,6 +64,10 @@ inline CUlaunchConfig ClusterConfig(const GridShape& shape, CUstream stream,
   return config;
 }
 
+// Launches the kernel. `arguments`: see cuLaunchKernel. Threads: any with the device's context.
+CUresult LaunchKernel(const Driver& driver, CUfunction kernel, const GridShape& shape,
+                      CUstream stream, void** arguments);
+
 // Returns the parameters of a kernel node. `pointers`: see PointAtArguments.
 inline CUgraphNodeParams KernelNode(const Kernel& kernel, const GridShape& shape,
                                     std::vector<void*>& pointers) {

@@ -5,13 +5,14 @@
 namespace cuspan::proxy {
 
 DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel& channel,
-                             std::optional<ExchangeSocket> exchange, JoinInbox* joins)
+                             std::optional<ExchangeSocket> exchange, JoinInbox* joins,
+                             unsigned submitters)
     : driver_(driver),
       device_(device),
       channel_(channel),
       joins_(joins),
       faults_(driver, channel),
-      streams_(driver, channel.own_bell(), faults_, worker_, completer_),
+      streams_(driver, channel, faults_, worker_, completer_),
       objects_(driver),
       memory_(driver, device, objects_.variables, std::move(exchange)),
       bulk_(driver, channel, faults_, streams_, completer_, timeline_),
@@ -19,7 +20,14 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       sharing_(*this),
       worker_(device),
       completer_(device, driver, channel, faults_),
-      timeline_(driver, streams_.timing_events(), completer_) {}
+      timeline_(driver, streams_.timing_events(), completer_),
+      submitters_(device, driver, faults_, streams_, submitters) {}
+
+Result<std::shared_ptr<Stream>> DeviceSession::FindStream(std::uint64_t handle) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, streams_.FindDelegated(handle));
+  submitters_.Await(*stream);
+  return stream;
+}
 
 bool DeviceSession::MayGoOn() {
   return streams_.MayGoOn() || bulk_.MayGoOn() || collectives_.HasWork() || sharing_.MayGoOn();

@@ -11,6 +11,7 @@
 #include "proxy/session/session_objects.h"
 #include "proxy/session/session_sharing.h"
 #include "proxy/session/session_streams.h"
+#include "proxy/session/submitters.h"
 #include "proxy/streams/completion.h"
 #include "proxy/streams/faults.h"
 #include "proxy/streams/roles.h"
@@ -24,8 +25,10 @@ class DeviceSession {
   // All references outlive the session. The calling thread becomes the receiving thread; the
   // device's context must be current. Without `exchange`, proxies of this node have no access to
   // each other's device memory. Without `joins`, there are no copies through other proxies.
+  // `submitters`: see Submitters.
   DeviceSession(const Driver& driver, const Device& device, Channel& channel,
-                std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr);
+                std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr,
+                unsigned submitters = Submitters::MostForThisMachine());
 
   // --- Surroundings
 
@@ -47,6 +50,12 @@ class DeviceSession {
   Worker& worker() { return worker_; }
   Completer& completer() { return completer_; }
   Timeline& timeline() { return timeline_; }
+  Submitters& submitters() { return submitters_; }
+
+  // Finds the stream of an op's handle: SessionStreams::FindDelegated. The op's place in the order
+  // is now: the driver has all delegated work before it.
+  Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle)
+      CUSPAN_REQUIRES(receiving_thread);
 
   // True if work waiting for the device, another thread or another process may continue. Cheap; for
   // Bell::Wait.
@@ -73,6 +82,7 @@ class DeviceSession {
   Worker worker_;
   Completer completer_;
   Timeline timeline_;
+  Submitters submitters_;
 };
 
 // Returns a reply with a failure only.

@@ -7,20 +7,19 @@
 
 namespace cuspan::proxy {
 
-SessionStreams::SessionStreams(const Driver& driver, Bell& bell, Faults& faults, Worker& worker,
-                               Completer& completer)
+SessionStreams::SessionStreams(const Driver& driver, Channel& channel, Faults& faults,
+                               Worker& worker, Completer& completer)
     : driver_(driver),
       faults_(faults),
       completer_(completer),
-      plain_events_(driver, CU_EVENT_DISABLE_TIMING),
       timing_events_(driver, CU_EVENT_DEFAULT),
-      marks_(driver),
-      pending_(faults, plain_events_, queues_, completer),
-      holds_(queues_, worker, bell) {
+      points_(driver, channel, faults, completer),
+      pending_(faults, points_.events(), queues_, completer),
+      holds_(queues_, worker, channel.own_bell()) {
   legacy_->queue = &queues_.legacy();
 }
 
-Result<std::shared_ptr<Stream>> SessionStreams::Find(std::uint64_t handle) {
+Result<std::shared_ptr<Stream>> SessionStreams::FindDelegated(std::uint64_t handle) {
   if (handle == 0 || handle == reinterpret_cast<std::uint64_t>(CU_STREAM_LEGACY)) return legacy_;
   return table_.Get(handle);
 }
@@ -44,27 +43,19 @@ void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
   }
   if (stream->asked == nullptr) return;
   PooledEvent event;
-  if (faults_.Check(plain_events_.Record(stream->driver, event)) == CUDA_SUCCESS)
+  if (faults_.Check(plain_events().Record(stream->driver, event)) == CUDA_SUCCESS)
     stream->asked->Replace(std::move(event));
 }
 
 void SessionStreams::WhenDone(Stream& stream, Answer answer) {
   CUresult result = faults_.lost();
   if (result == CUDA_SUCCESS) result = stream.broken;
-  // A mark in a blocking stream would also wait for the legacy stream's work and marks so far. A
-  // call waiting for the stream must not wait for these.
-  const bool behind_legacy = stream.blocking && !IsLegacy(stream) &&
-                             (legacy_marks_.load(std::memory_order_acquire) != 0 ||
-                              (legacy_->sequence > stream.sequence && !legacy_->Idle()));
-  if (result == CUDA_SUCCESS && stream.asked == nullptr)
-    stream.asked = std::make_shared<AskedStream>(stream.driver);
-  if (result == CUDA_SUCCESS && behind_legacy)
-    return completer_.Add(stream.progress, StreamPoint(stream.asked), stream.submitted,
+  if (result == CUDA_SUCCESS && BehindLegacy(stream))
+    return completer_.Add(stream.progress, StreamPoint(stream.Asked()), stream.submitted,
                           std::move(answer));
   // If a copy to the client was the last op, its last chunk marks the stream's end. The legacy
   // stream also waits for later work of other streams.
   bool known = stream.chunk_behind == stream.submitted && (!IsLegacy(stream) || OthersIdle(stream));
-  PooledEvent event;
   if (result == CUDA_SUCCESS && !known) {
     // Work finished already needs no mark. With more streams than the device has channels, the mark
     // could wait for another stream's work. A query of pending work is cheap.
@@ -81,14 +72,22 @@ void SessionStreams::WhenDone(Stream& stream, Answer answer) {
         answer(reached, chunks);
       };
     }
-    std::uint32_t mark = 0;
-    if (marks_.Put(stream.driver, stream.progress->word, &mark))
-      return completer_.Add(stream.progress, StreamPoint(stream.asked, mark), stream.submitted,
-                            std::move(answer));
-    result = faults_.Check(plain_events_.Record(stream.driver, event));
+    return points_.AddMark(stream.driver, stream.progress, stream.Asked(), stream.submitted,
+                           std::move(answer));
   }
   if (result != CUDA_SUCCESS) return answer(result, completer_.pushed());
-  completer_.Add(stream.progress, std::move(event), stream.submitted, std::move(answer));
+  completer_.Add(stream.progress, PooledEvent(), stream.submitted, std::move(answer));
+}
+
+bool SessionStreams::DeviceMarks(const Stream& stream) {
+  return !IsLegacy(stream) && !BehindLegacy(stream) && !KernelOutput::Expected() &&
+         !completer_.chunks_pending();
+}
+
+bool SessionStreams::BehindLegacy(const Stream& stream) const {
+  return stream.blocking && !IsLegacy(stream) &&
+         (legacy_marks_.load(std::memory_order_acquire) != 0 ||
+          (legacy_->sequence > stream.sequence && !legacy_->Idle()));
 }
 
 bool SessionStreams::OthersIdle(const Stream& stream) {

@@ -12,9 +12,9 @@
 #include "common/status.h"
 #include "proxy/gpu/driver.h"
 #include "proxy/gpu/events.h"
-#include "proxy/gpu/marks.h"
 #include "proxy/objects/handle_table.h"
 #include "proxy/objects/launch_batches.h"
+#include "proxy/session/stream_points.h"
 #include "proxy/streams/completion.h"
 #include "proxy/streams/faults.h"
 #include "proxy/streams/pending_limit.h"
@@ -30,7 +30,7 @@ namespace cuspan::proxy {
 class SessionStreams {
  public:
   // All references outlive it, except for the completer: no calls after its end.
-  SessionStreams(const Driver& driver, Bell& bell, Faults& faults, Worker& worker,
+  SessionStreams(const Driver& driver, Channel& channel, Faults& faults, Worker& worker,
                  Completer& completer);
 
   // --- Tables
@@ -41,13 +41,15 @@ class SessionStreams {
   StreamQueues& queues() { return queues_; }
   // Events without timing are cheaper. Used for the proxy's own and for the program's without
   // timing.
-  EventPool& plain_events() { return plain_events_; }
+  EventPool& plain_events() { return points_.events(); }
   EventPool& timing_events() { return timing_events_; }  // Used for cudaEventElapsedTime.
   WorkerHolds& holds() { return holds_; }
+  StreamPoints& points() { return points_; }
 
   // Finds the stream of an op's handle; 0 and 1 are the legacy stream. kInvalid if it does not
-  // exist.
-  Result<std::shared_ptr<Stream>> Find(std::uint64_t handle) CUSPAN_REQUIRES(receiving_thread);
+  // exist. Delegated work may be before the op: see DeviceSession::FindStream.
+  Result<std::shared_ptr<Stream>> FindDelegated(std::uint64_t handle)
+      CUSPAN_REQUIRES(receiving_thread);
   bool IsLegacy(const Stream& stream) const { return &stream == legacy_.get(); }
   // Removes the launch batches with kernels of `module`, or all without it, from their streams.
   // They end with their last reference, or by End().
@@ -83,6 +85,9 @@ class SessionStreams {
   void WhenAllDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
   // The same for all work submitted so far.
   void WhenHandedOverDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
+  // True if the device may write a mark of the client behind the stream's last work (StreamPoints::
+  // PutMark). Otherwise the mark would also wait for other streams, or come before messages.
+  bool DeviceMarks(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   // True if all other streams are idle, both in the queues and on the device.
   bool OthersIdle(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   // True if no other stream has work on the device. Queries the driver for streams with work
@@ -93,14 +98,16 @@ class SessionStreams {
   bool Done(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
 
  private:
+  // True if a mark in `stream` would also wait for the legacy stream's work and marks so far. A
+  // call waiting for the stream must not wait for these.
+  bool BehindLegacy(const Stream& stream) const CUSPAN_REQUIRES(receiving_thread);
   void ForgetOldProgress() CUSPAN_REQUIRES(receiving_thread);
 
   const Driver& driver_;
   Faults& faults_;
   Completer& completer_;
-  EventPool plain_events_;
   EventPool timing_events_;
-  MarkPool marks_;
+  StreamPoints points_;
   HandleTable<Stream> table_ CUSPAN_GUARDED_BY(receiving_thread){"stream"};
   HandleTable<Event> events_ CUSPAN_GUARDED_BY(receiving_thread){"event"};
   Signals signals_ CUSPAN_GUARDED_BY(receiving_thread);

@@ -48,6 +48,13 @@ CUevent MakeEvent(const Driver& driver) {
   return event;
 }
 
+// True for messages to the client: the kernels' output goes before them.
+bool TellsClient(const Completion& completion) {
+  return std::holds_alternative<SendChunk>(completion) ||
+         std::holds_alternative<ReachRecord>(completion) ||
+         std::holds_alternative<Answer>(completion);
+}
+
 }  // namespace
 
 void TransferState::Fail(Channel& channel, CUresult result) {
@@ -129,7 +136,9 @@ CUresult Completer::Query(const StreamProgress& progress, const StreamProgress::
   if (const CUresult lost = faults_.lost(); lost != CUDA_SUCCESS) return lost;
   const StreamPoint& point = entry.point;
   if (point.mark) {
-    if (progress.word.Reached(*point.mark)) return CUDA_SUCCESS;
+    if (point.client != nullptr ? Reached(point.client->value, *point.mark)
+                                : progress.word.Reached(*point.mark))
+      return CUDA_SUCCESS;
     if (!errors_.now) return CUDA_ERROR_NOT_READY;
   }
   if (point.query == nullptr && point.stream == nullptr) return CUDA_SUCCESS;
@@ -165,8 +174,7 @@ void Completer::Sweep(std::vector<Report>& reports) {
       StreamProgress::Entry& entry = progress->entries_.front();
       const CUresult result = Query(*progress, entry);
       if (result == CUDA_ERROR_NOT_READY) break;
-      if (!std::holds_alternative<ProgressMark>(entry.completion) &&
-          !std::holds_alternative<GiveSlotBack>(entry.completion) && result == CUDA_SUCCESS)
+      if (TellsClient(entry.completion) && result == CUDA_SUCCESS)
         KernelOutput::Flush(driver_, entry.point.query != nullptr ? entry.point.query : complete_);
       if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
         channel_.ReleaseSlot(slot->slot);
@@ -200,6 +208,8 @@ void Completer::SendReports(std::vector<Report>& reports) {
       record.complete.store(true, std::memory_order_release);
     } else if (std::holds_alternative<ProgressMark>(report.completion)) {
       channel_.own_bell().Ring();
+    } else if (const auto* wake = std::get_if<WakeClient>(&report.completion)) {
+      channel_.marks().WakeWaiter(*wake->mark);
     } else if (const auto* answer = std::get_if<Answer>(&report.completion)) {
       (*answer)(report.result, pushed());
     }

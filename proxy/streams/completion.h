@@ -88,9 +88,14 @@ struct ReachRecord {
 // Updates the stream's progress and wakes the receiving thread. The client does not wait for it, so
 // the device is polled less often.
 struct ProgressMark {};
+// The device has written a mark of the client: wakes its thread if it sleeps.
+struct WakeClient {
+  const ChannelMark* mark;
+};
 // Any other action. Called on the completer's or the receiving thread; must not block.
 using Answer = std::function<void(CUresult result, std::uint64_t chunks)>;
-using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMark, Answer>;
+using Completion =
+    std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMark, WakeClient, Answer>;
 
 // A point of a stream awaited by the completer.
 struct StreamPoint {
@@ -104,11 +109,15 @@ struct StreamPoint {
   // The device has reached this mark of the stream's word.
   StreamPoint(std::shared_ptr<AskedStream> stream, std::uint32_t mark)
       : stream(std::move(stream)), mark(mark) {}
+  // The same for a mark of the client.
+  StreamPoint(std::shared_ptr<AskedStream> stream, const ChannelMark& client, std::uint32_t value)
+      : stream(std::move(stream)), mark(value), client(&client) {}
 
   CUevent query = nullptr;
   PooledEvent owned;
   std::shared_ptr<AskedStream> stream;
   std::optional<std::uint32_t> mark;  // Reached, or else `stream` is asked for errors.
+  const ChannelMark* client = nullptr;
 };
 
 class Completer {
@@ -119,7 +128,8 @@ class Completer {
     // Units of the stream's work known to be complete: the `mark` of the last completion (see Add).
     std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
 
-    // The stream's marks. Owner: the receiving thread, except for MarkWord::Reached.
+    // The stream's marks. Owner: the thread submitting the stream's work, except for
+    // MarkWord::Reached.
     MarkWord word;
 
    private:

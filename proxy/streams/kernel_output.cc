@@ -63,10 +63,11 @@ void KernelOutput::Expect(std::span<const std::byte> image) {
     may_come.store(true, std::memory_order_release);
 }
 
+bool KernelOutput::Expected() { return may_come.load(std::memory_order_acquire); }
+
 void KernelOutput::Flush(const Driver& driver, CUevent reached) {
   if (the_channel == nullptr) return;
-  if (reached != nullptr && may_come.load(std::memory_order_acquire))
-    driver.cuEventSynchronize(reached);
+  if (reached != nullptr && Expected()) driver.cuEventSynchronize(reached);
   std::fflush(stdout);
   std::fflush(stderr);
 }

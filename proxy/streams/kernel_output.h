@@ -27,6 +27,9 @@ class KernelOutput {
   // To be called with each image before it is loaded. Threads: any.
   static void Expect(std::span<const std::byte> image);
 
+  // True if Expect found an image with printf calls, or impossible to search. Threads: any.
+  static bool Expected();
+
   // Sends output printed before completed work to the client. `reached` is a complete event. If it
   // is null, only output already written by the driver is sent. Threads: any.
   static void Flush(const Driver& driver, CUevent reached);

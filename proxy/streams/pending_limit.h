@@ -37,6 +37,10 @@ class PendingLimit {
     if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
       Mark(stream);
   }
+  // True if Add marks the progress of the stream's next op of one unit, and may pause the stream.
+  static bool MarksNext(const Stream& stream) CUSPAN_REQUIRES(receiving_thread) {
+    return stream.submitted + 1 - stream.marked >= kMarkEvery;
+  }
   // True if a paused stream may be resumed. Cheap.
   bool SomeMayResume() const CUSPAN_REQUIRES(receiving_thread);
   void Resume() CUSPAN_REQUIRES(receiving_thread);

@@ -100,6 +100,10 @@ class Dependency {
 
 // Queue of one stream in StreamQueues, its owner.
 class StreamQueue {
+ public:
+  // True if its next op would wait for Resume.
+  bool paused() const CUSPAN_REQUIRES(receiving_thread) { return paused_; }
+
  private:
   friend class StreamQueues;
   struct Entry {

@@ -7,6 +7,7 @@
 
 #include "proxy/gpu/driver.h"
 #include "proxy/streams/completion.h"
+#include "proxy/streams/delegated_work.h"
 #include "proxy/streams/roles.h"
 
 namespace cuspan::proxy {
@@ -32,12 +33,19 @@ struct Stream {
       0;  // Value of `submitted` when the driver last reported the stream idle.
   // Time of its last op, in the count of SessionStreams::Submitted over all streams.
   std::uint64_t sequence CUSPAN_GUARDED_BY(receiving_thread) = 0;
-  // The stream as the completer knows it; created on first use.
+  // Null until Asked().
   std::shared_ptr<AskedStream> asked CUSPAN_GUARDED_BY(receiving_thread);
   // Created after a number of launches suitable for batches.
   std::shared_ptr<LaunchBatches> batches CUSPAN_GUARDED_BY(receiving_thread);
   unsigned worth_batches CUSPAN_GUARDED_BY(receiving_thread) = 0;
 
+  DelegatedWork delegated;
+
+  // The stream as the completer knows it.
+  const std::shared_ptr<AskedStream>& Asked() CUSPAN_REQUIRES(receiving_thread) {
+    if (asked == nullptr) asked = std::make_shared<AskedStream>(driver);
+    return asked;
+  }
   bool Idle() const CUSPAN_REQUIRES(receiving_thread) { return progress->completed() == submitted; }
 };
 

@@ -1,7 +1,7 @@
 """Litmus tests of pinned memory used by the host and kernels at the same time, on one node and over agents."""
 import os
 
-from harness import SystemTest, own_lines, program
+from harness import SystemTest, app, own_lines, program
 
 # Rounds of each thread. Use more on a machine with enough time, to test the memory models.
 ROUNDS = int(os.environ.get("SYSTEM_TEST_ORDER_ROUNDS", "6"))
@@ -40,3 +40,22 @@ class Order(SystemTest):
 
     def test_coherence_of_one_word(self):
         self.litmus("words", rounds=100 * ROUNDS)
+
+
+class Streams(SystemTest):
+    """Random operations of several threads in shared streams: tests/apps/stream_order.cu."""
+
+    def random_operations(self, threads, streams, operations, *options):
+        command = self.cuspan("run", *options, "--", app("stream_order", "shared"), str(threads), str(streams), str(operations), "7")
+        result = self.run_command(command)
+        self.assertEqual((result.stdout, own_lines(result.stderr)),
+                         (f"stream_order: {threads} threads, {streams} streams, {operations} operations: PASS\n", []))
+
+    def test_a_million_operations(self):
+        self.random_operations(8, 16, 1_000_000)
+
+    def test_over_agents(self):
+        self.random_operations(8, 16, 100_000, "--same-node", "never")
+
+    def test_one_stream(self):
+        self.random_operations(4, 1, 50_000)

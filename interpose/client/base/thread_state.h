@@ -18,6 +18,7 @@
 namespace cuspan {
 
 class ContextConnection;
+class WaitMarks;
 struct CollectiveThread;
 struct Event;
 struct FunctionRecord;
@@ -68,6 +69,15 @@ struct ThreadState {
   };
   // Own streams by the numbers of their ContextConnections; see Streams.
   std::map<std::uint64_t, OwnStream> own_streams;
+  // The thread's marks in the channels of connections: see WaitMarks.
+  struct WaitMark {
+    std::weak_ptr<WaitMarks> owner;
+    std::uint64_t connection = 0;  // Connection::number().
+    std::uint32_t number = 0;      // Number of the mark.
+    std::uint32_t last = 0;        // Last value asked for.
+  };
+  std::vector<WaitMark> wait_marks;
+  bool returns_marks = false;  // True if at_end returns them.
   // Wait state, read by PythonWaits; null until its first wait.
   std::shared_ptr<PythonWaiter> python_waiter;
   // Group begun with ncclGroupStart; null until the first use of NCCL.

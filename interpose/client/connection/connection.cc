@@ -32,12 +32,6 @@ Connection::~Connection() {
   common_->connections.fetch_sub(1);
 }
 
-CUresult Connection::SynchronizeStream(std::uint64_t stream) {
-  StreamSynchronize op;
-  op.stream = stream;
-  return CallAndStore(op);
-}
-
 void Connection::Worked() { last_posts_.NoteWork(LastPosted()); }
 
 void Connection::AskWhenDone() {

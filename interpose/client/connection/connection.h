@@ -144,13 +144,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     bool all = T::kOp == Op::kDeviceSynchronize;
     if constexpr (requires { reply.device_done; }) all = reply.device_done;
-    if (result == CUDA_SUCCESS && all) {
-      last_posts_.NoteStored(sequence);
-      OnCompleted(sequence);
-    }
+    if (result == CUDA_SUCCESS && all) NoteStored(sequence);
     return fault() != CUDA_SUCCESS ? fault() : result;
   }
-  CUresult SynchronizeStream(std::uint64_t stream);
   // Gets the connection's own stream, created at the first call and synchronized with no other: for
   // work of this device in the order of another device's stream.
   CUresult OwnStream(std::uint64_t* stream) { return OwnStream(own_stream_, stream); }
@@ -200,6 +196,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static constexpr std::chrono::seconds kLongWait{10};
 
  protected:
+  // Everything posted up to `sequence` is complete, and its bytes are stored. Threads: any.
+  void NoteStored(std::uint64_t sequence) {
+    last_posts_.NoteStored(sequence);
+    OnCompleted(sequence);
+  }
   // Handlers of messages, called by the receiving thread; they must not block.
   virtual void OnEvent(const EventReached& reached) = 0;
   virtual void OnCommunicator(const CommunicatorNotice& notice) = 0;

@@ -1,11 +1,10 @@
 #include "interpose/client/connection/copy_threads.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "common/cores.h"
 #include "interpose/client/base/background_thread.h"
 #include "protocol/channel/bell.h"
 
@@ -23,10 +22,7 @@ constexpr Share kIntoSlots{3, 6};
 constexpr Share kOutOfSlots{2, 4};
 
 unsigned ThreadsForThisMachine(const Share& share) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const int cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  return static_cast<unsigned>(std::clamp(cores * share.of_eight / 8, 1, share.most));
+  return static_cast<unsigned>(std::clamp(AvailableCores() * share.of_eight / 8, 1, share.most));
 }
 
 }  // namespace

@@ -59,6 +59,11 @@ bool Receiver::Receive() {
   return ReceiveSome();
 }
 
+void Receiver::ReceiveArrived() {
+  const MutexLock receiving(receiving_);
+  ReceiveSome();
+}
+
 bool Receiver::ReceiveSome() {
   if (!HasWorkNow()) return false;
   bool any = false;

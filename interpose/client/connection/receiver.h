@@ -31,6 +31,8 @@ class Receiver {
   bool HasWork();
   // True while a waiting thread receives.
   bool watched() const { return watching_.load(std::memory_order_seq_cst) != 0; }
+  // Handles the messages arrived so far, after those another thread is handling.
+  void ReceiveArrived();
   // Handles all messages sent before the proxy closed the channel, until over() is true. Not for
   // receiving threads.
   template <typename Over>

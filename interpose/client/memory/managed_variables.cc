@@ -72,7 +72,7 @@ CUresult ManagedVariables::Write(Connection& connection, std::uint64_t address,
   }
   result = connection.transfers().Send(op.transfer, bytes.data(), bytes.size());
   // Makes it visible to kernels on all streams.
-  return result != CUDA_SUCCESS ? result : connection.SynchronizeStream(op.stream);
+  return result != CUDA_SUCCESS ? result : connection.CallAndStore(StreamSynchronize{op.stream});
 }
 
 CUresult ManagedVariables::Loaded(Connection& connection, const FatbinRecord& fatbin) {

@@ -96,7 +96,7 @@ CUresult Mirrors::Begin(Connection& connection, const BlockAllocator::Range& pla
   zero.elements = place.bytes;
   CUresult result = connection.MemoryStream(&zero.stream);
   if (result == CUDA_SUCCESS) result = connection.Send(zero);
-  if (result == CUDA_SUCCESS) result = connection.SynchronizeStream(zero.stream);
+  if (result == CUDA_SUCCESS) result = connection.CallAndStore(StreamSynchronize{zero.stream});
   if (result != CUDA_SUCCESS) return result;
   range->AddReplica(connection.number());
   if (NeedsOrder()) stores_.TurnOn();

@@ -98,7 +98,7 @@ CUresult SettleSpans(Connection& connection) {
   std::uint64_t stream = 0;
   if (const CUresult result = connection.MemoryStream(&stream); result != CUDA_SUCCESS)
     return result;
-  return connection.SynchronizeStream(stream);
+  return connection.CallAndStore(StreamSynchronize{stream});
 }
 
 }  // namespace cuspan

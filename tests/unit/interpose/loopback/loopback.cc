@@ -57,7 +57,7 @@ class Proxy {
       static_cast<void>(device_->MakeCurrent());
       {
         const proxy::ReceivingThread::Scope role(proxy::receiving_thread);
-        proxy::DeviceSession session(driver, *device_, *channel_, std::nullopt, &joins_);
+        proxy::DeviceSession session(driver, *device_, *channel_, std::nullopt, &joins_, 2);
         const Status ended = proxy::Serve(session);
         EXPECT_TRUE(ended.ok()) << ended.message();
       }

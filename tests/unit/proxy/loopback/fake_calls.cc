@@ -392,6 +392,7 @@ struct FakeCalls {
                            unsigned, unsigned, unsigned, CUstream stream, void** arguments,
                            void**) {
     std::scoped_lock lock(fake->mutex_);
+    fake->launching_threads_.insert(std::this_thread::get_id());
     const FakeGpu::Function& kernel = *reinterpret_cast<FakeGpu::Function*>(function);
     if (grid == 0 || block == 0 || kernel.name == "refused") return CUDA_ERROR_INVALID_VALUE;
     if (kernel.name == "nothing") return fake->Enqueue(stream, "nothing", [] {});

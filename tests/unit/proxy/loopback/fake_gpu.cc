@@ -102,6 +102,11 @@ std::vector<std::string> FakeGpu::Log() const {
   return log_;
 }
 
+std::size_t FakeGpu::LaunchingThreads() const {
+  std::scoped_lock lock(mutex_);
+  return launching_threads_.size();
+}
+
 bool FakeGpu::WaitForLog(const std::string& entry, std::size_t count) const {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, kPatience, [&] {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "proxy/gpu/driver.h"
@@ -60,6 +61,8 @@ class FakeGpu {
   // Submitted work in order, each with its stream: "add 1", "to-device 0", "record 2", "wait 2", ….
   // "asked 1" is the first query of stream 1 after other work.
   std::vector<std::string> Log() const;
+  // Number of threads that called cuLaunchKernel.
+  std::size_t LaunchingThreads() const;
   // Waits until the log has `count` entries equal to `entry`; false after a time-out.
   bool WaitForLog(const std::string& entry, std::size_t count = 1) const;
 
@@ -105,6 +108,7 @@ class FakeGpu {
   std::map<CUdeviceptr, std::size_t> host_memory_;  // Registered: bytes by address.
   bool has_own_addresses_ = false;
   std::vector<std::string> log_;
+  std::set<std::thread::id> launching_threads_;
   std::vector<std::byte> variable_ = std::vector<std::byte>(64);
   unsigned long long objects_ = 0;  // Number of textures and surfaces created.
   std::uint64_t tasks_ = 0;         // Number of tasks submitted.

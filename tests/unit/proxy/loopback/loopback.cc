@@ -188,7 +188,8 @@ ChannelLayout Loopback::SmallLayout() {
   return layout;
 }
 
-Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<ShareSlot> seat) {
+Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<ShareSlot> seat,
+                   unsigned submitters) {
   client_bell_.emplace(Must(Bell::Create()));
   proxy_bell_.emplace(Must(Bell::Create()));
   const auto other = [](const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); };
@@ -198,13 +199,13 @@ Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<S
   proxy_channel_ = Must(
       Channel::Attach(std::move(memory), ChannelSide::kProxy, &*proxy_bell_, other(*client_bell_)));
   client_ = std::make_unique<TestClient>(*client_channel_);
-  thread_ = std::thread([this, &driver, seat = std::move(seat)]() mutable {
+  thread_ = std::thread([this, &driver, seat = std::move(seat), submitters]() mutable {
     Status status;
     {
       Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
       if (device.ok() && device->window().base == kWindow) {
         const ReceivingThread::Scope role(receiving_thread);
-        DeviceSession session(driver, *device, *proxy_channel_, std::nullopt, &joins_);
+        DeviceSession session(driver, *device, *proxy_channel_, std::nullopt, &joins_, submitters);
         if (seat != nullptr) session.sharing().Begin(std::move(seat));
         status = Serve(session);
       } else {

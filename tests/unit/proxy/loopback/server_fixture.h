@@ -19,6 +19,9 @@ inline std::size_t Count(const std::vector<std::string>& log, const std::string&
 
 class ServerTest : public ::testing::Test {
  protected:
+  // `submitters`: see DeviceSession.
+  explicit ServerTest(unsigned submitters = 0)
+      : loopback(gpu.driver(), Loopback::SmallLayout(), nullptr, submitters) {}
   void TearDown() override {
     if (expect_end_ok_) {
       const Status end = loopback.End();
@@ -29,12 +32,12 @@ class ServerTest : public ::testing::Test {
 
   // Launches `add`: increases `count` elements from `address` by `value`.
   void PostAdd(std::uint64_t stream, std::uint64_t address, std::uint32_t count,
-               std::uint32_t value) {
+               std::uint32_t value, std::uint32_t thread = 0) {
     std::vector<std::byte> arguments(16);
     std::memcpy(arguments.data(), &address, 8);
     std::memcpy(arguments.data() + 8, &count, 4);
     std::memcpy(arguments.data() + 12, &value, 4);
-    PostLaunch(stream, add(), arguments);
+    PostLaunch(stream, add(), arguments, thread);
   }
   void PostLaunch(std::uint64_t stream, std::uint64_t kernel,
                   const std::vector<std::byte>& arguments = {}, std::uint32_t thread = 0) {
@@ -65,6 +68,15 @@ class ServerTest : public ::testing::Test {
     std::memcpy(&word, Read(stream, address, sizeof word).data(), sizeof word);
     return word;
   }
+  // Waits until the mark has `value`, and perhaps flags; false after a time-out.
+  bool AwaitMark(std::uint32_t mark, std::uint32_t value) {
+    const auto reached = [&] {
+      return client.channel().marks().all()[mark].value.load() - value < ChannelMark::kStep;
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!reached() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return reached();
+  }
   bool AwaitReached(std::uint64_t event, std::uint64_t record) {
     return client.Await([=](const Received& received) {
       for (const EventReached& reached : received.reached)
@@ -74,7 +86,7 @@ class ServerTest : public ::testing::Test {
   }
 
   FakeGpu gpu;
-  Loopback loopback{gpu.driver()};
+  Loopback loopback;
   TestClient& client = loopback.client();
   bool expect_end_ok_ = true;
   std::uint64_t module_ = 0;

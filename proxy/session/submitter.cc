@@ -1,0 +1,102 @@
+#include "proxy/session/submitter.h"
+
+#include <chrono>
+
+#include "common/log.h"
+#include "common/start_thread.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Time without work after which the thread sleeps: longer than most pauses of programs launching
+// all the time.
+constexpr std::chrono::microseconds kPollTime{200};
+
+}  // namespace
+
+Result<std::unique_ptr<Submitter>> Submitter::Start(const Device& device, const Driver& driver,
+                                                    Faults& faults, StreamPoints& points) {
+  std::unique_ptr<Submitter> submitter(new Submitter(driver, faults, points));
+  CUSPAN_ASSIGN_OR_RETURN(
+      submitter->thread_,
+      StartThread("cuspan-submit", [made = submitter.get(), &device] { made->Loop(device); }));
+  return submitter;
+}
+
+Submitter::~Submitter() {
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+  }
+  arrived_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Submitter::Wake() {
+  if (called_.load(std::memory_order_relaxed)) return;
+  {
+    const MutexLock lock(mutex_);
+    called_ = true;
+  }
+  arrived_.notify_one();
+}
+
+void Submitter::Give() {
+  // Either the thread sees the op before it sleeps, or this thread sees that it sleeps.
+  given_.fetch_add(1, std::memory_order_seq_cst);
+  if (awake_.load(std::memory_order_seq_cst)) return;
+  { const MutexLock lock(mutex_); }
+  arrived_.notify_one();
+}
+
+void Submitter::Loop(const Device& device) {
+  if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
+  awake_ = true;
+  auto active = Clock::now();
+  while (!ending_.load(std::memory_order_relaxed)) {
+    if (HasOp()) {
+      SubmitNext();
+      active = Clock::now();
+    } else if (Clock::now() - active > kPollTime) {
+      Sleep();
+      active = Clock::now();
+    } else {
+      __builtin_ia32_pause();
+    }
+  }
+}
+
+void Submitter::Sleep() {
+  MutexLock lock(mutex_);
+  awake_.store(false, std::memory_order_seq_cst);
+  arrived_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) {
+    return ending_ || called_ || given_.load(std::memory_order_seq_cst) != submitted_;
+  });
+  called_ = false;
+  awake_ = true;
+}
+
+void Submitter::SubmitNext() {
+  const DelegatedOp& next = ops_[submitted_.load(std::memory_order_relaxed) % kRoom];
+  Stream& stream = *next.stream;
+  std::visit([&](const auto& op) { Submit(stream, op); }, next.op);
+  stream.delegated.Submitted();
+  // Last: the receiving thread may now destroy the stream, or write another op.
+  submitted_.fetch_add(1, std::memory_order_release);
+}
+
+void Submitter::Submit(const Stream& stream, const DelegatedLaunch& launch) {
+  PointAtArguments(*launch.kernel, {launch.arguments.data(), launch.argument_bytes},
+                   argument_pointers_);
+  const CUresult result = LaunchKernel(driver_, launch.kernel->driver, launch.shape, stream.driver,
+                                       argument_pointers_.data());
+  if (result != CUDA_SUCCESS) faults_.Posted(launch.origin, result);
+}
+
+void Submitter::Submit(const Stream& stream, const DelegatedMark& mark) {
+  points_.PutMark(stream.driver, stream.progress, mark.asked, mark.submitted, mark.mark);
+}
+
+}  // namespace cuspan::proxy
