@@ -18,7 +18,7 @@ WaitStages WaitStages::ForThisMachine() {
   using std::chrono::microseconds;
   // Client, agent and proxy each use a core while they spin. The GPU's driver or the software GPU
   // needs some, too.
-  if (AvailableCores() >= 6) return {microseconds(50), microseconds(200), microseconds(20'000)};
+  if (AvailableCores() >= 6) return {microseconds(50), microseconds(200), microseconds(50'000)};
   return {microseconds(1), microseconds(20), microseconds(20)};
 }
 

@@ -18,8 +18,8 @@ namespace cuspan {
 struct WaitStages {
   std::chrono::nanoseconds spin;
   std::chrono::nanoseconds yield;  // From the start of the wait, so > spin.
-  // Maximum time of yielding while waiting for a reply: long enough for a copy of 1 GiB. Each
-  // sleeping process between client and device adds up to 0.1 ms to an operation of 1 ms.
+  // Maximum time of yielding while waiting for a reply: long enough for a copy of 2 GiB. Each
+  // sleeping process between client and device adds up to 0.1 ms to an operation.
   std::chrono::nanoseconds await{0};
   static WaitStages ForThisMachine();
 };

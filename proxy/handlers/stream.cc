@@ -38,7 +38,9 @@ struct MarkOp final : PostedOp {
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     StreamPoints& points = session->streams().points();
     if (session->streams().OthersIdle(*stream)) mark.value |= ChannelMark::kDeviceIdle;
-    if (stream->broken == CUDA_SUCCESS && session->streams().DeviceMarks(*stream))
+    // If other runs use the GPU, this one's progress must not depend on words of its client.
+    if (stream->broken == CUDA_SUCCESS && session->sharing().gate() == nullptr &&
+        session->streams().DeviceMarks(*stream))
       points.PutMark(stream->driver, stream->progress, stream->Asked(), stream->submitted, mark);
     else
       session->streams().WhenDone(*stream, [&points, mark = mark](CUresult result, std::uint64_t) {

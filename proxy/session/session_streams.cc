@@ -109,7 +109,7 @@ bool SessionStreams::OthersDone(const Stream& stream) {
     if (!done || &other == &stream || other.broken != CUDA_SUCCESS || other.Idle() ||
         other.found_done == other.submitted)
       return;
-    done = driver_.cuStreamQuery(other.driver) == CUDA_SUCCESS;
+    done = !other.delegated.pending() && driver_.cuStreamQuery(other.driver) == CUDA_SUCCESS;
     if (done) other.found_done = other.submitted;
   };
   ask(*legacy_);

@@ -121,7 +121,7 @@ Submitter* Submitters::Choose(const Stream& stream) {
 bool Submitters::NothingBefore(const Stream& stream) const {
   return faults_.lost() == CUDA_SUCCESS && stream.broken == CUDA_SUCCESS &&
          streams_.queues().EmptyAround(*stream.queue) && !stream.queue->paused() &&
-         !streams_.queues().held();
+         !streams_.queues().held() && !streams_.queues().awaited();
 }
 
 void Submitters::Await(Stream& stream) {

@@ -50,7 +50,8 @@ class Submitters {
  private:
   // The submitter for the stream's next op, or null.
   Submitter* Choose(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
-  // True if the stream's next op has nothing to wait for.
+  // True if the stream's next op has nothing to wait for, and nothing waits for all streams' ops:
+  // it would ask the driver for the end of work not submitted yet.
   bool NothingBefore(const Stream& stream) const CUSPAN_REQUIRES(receiving_thread);
 
   const Device& device_;

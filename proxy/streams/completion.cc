@@ -145,6 +145,9 @@ CUresult Completer::Query(const StreamProgress& progress, const StreamProgress::
   const CUresult result =
       point.stream != nullptr ? point.stream->Query(driver_) : driver_.cuEventQuery(point.query);
   if (result != CUDA_ERROR_NOT_READY) faults_.Check(result);
+  // Unless the device is lost, it will write the client's mark.
+  if (result != CUDA_SUCCESS && point.client != nullptr && faults_.lost() == CUDA_SUCCESS)
+    return CUDA_ERROR_NOT_READY;
   return result;
 }
 

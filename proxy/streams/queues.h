@@ -192,6 +192,9 @@ class StreamQueues {
   // Calls `then` once all ops added before have been submitted or dropped.
   void WhenSubmitted(std::function<void()> then) CUSPAN_REQUIRES(receiving_thread);
 
+  // True if WhenSubmitted still waits.
+  bool awaited() const CUSPAN_REQUIRES(receiving_thread) { return !barriers_.empty(); }
+
   // Drops all ops, also ops added later: the device is lost.
   void DropAll() CUSPAN_REQUIRES(receiving_thread);
 

@@ -33,7 +33,7 @@ LARGE = {
     "cuspan::Connection": (56, "calls, posts and failures of one connection, public for all of interpose/calls"),
     "cuspan::UcxTransport": (57, "implements Transport over one UCX worker: frames, bulk data, losses"),
     "cuspan::proxy::SessionSwap": (57, "states of one swap; each function is a transition"),
-    "cuspan::proxy::StreamQueues": (52, "order of all streams' work, with the legacy stream's barriers"),
+    "cuspan::proxy::StreamQueues": (53, "order of all streams' work, with the legacy stream's barriers"),
     "cuspan::Devices": (51, "connections and contexts of all devices under one lock order"),
     "cuspan::Relay": (51, "frames, bulk data and credits over one transport"),
     "cuspan::AgentCluster": (50, "start, messages and end of a run's agents"),

@@ -99,11 +99,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
     channel_->statistics().template Count<T>();
+    // Before the post: a wait posted later finds it.
+    if constexpr (T::kOp == Op::kEventRecord)
+      records_pending_.fetch_add(1, std::memory_order_relaxed);
     const std::uint64_t posted = channel_->Post(op, ThisThread().number);
     if (posted == 0) return Lost();
     if constexpr (requires { op.stream; }) last_posts_.Note(op.stream, posted);
-    if constexpr (T::kOp == Op::kEventRecord)
-      records_pending_.fetch_add(1, std::memory_order_relaxed);
     if (sequence != nullptr) *sequence = posted;
     return CUDA_SUCCESS;
   }

@@ -8,6 +8,9 @@
 namespace cuspan {
 namespace {
 
+// Messages of one device handled before those of others.
+constexpr std::uint32_t kMostAtOnce = 256;
+
 bool PostedRunsKernels(Op op) {
   bool runs = false;
   WithOp(op, [&runs]<typename T>() {
@@ -61,14 +64,16 @@ bool Receiver::Receive() {
 
 void Receiver::ReceiveArrived() {
   const MutexLock receiving(receiving_);
-  ReceiveSome();
+  // A ring holds fewer messages than this.
+  for (std::uint32_t taken = 0; taken < channel_.layout().ring_slots; taken += kMostAtOnce)
+    if (!ReceiveSome()) return;
 }
 
 bool Receiver::ReceiveSome() {
   if (!HasWorkNow()) return false;
   bool any = false;
   // Bounded: one busy device must not delay the others.
-  for (int i = 0; i < 256; ++i) {
+  for (std::uint32_t i = 0; i < kMostAtOnce; ++i) {
     Result<std::optional<Frame>> next = channel_.Peek();
     if (!next.ok()) {
       GiveUp(next.status().message());

@@ -10,9 +10,11 @@ namespace cuspan {
 
 WaitMarks::Result WaitMarks::Await(std::uint64_t stream, std::uint64_t* sequence,
                                    const std::function<void()>& on_long_wait) {
-  if (connection_.place().relayed || connection_.HasRecordsPending() ||
-      connection_.common().receiving.load(std::memory_order_acquire) != 0)
-    return Result::kNotPossible;
+  const auto reports_missing = [this] {
+    return connection_.HasRecordsPending() ||
+           connection_.common().receiving.load(std::memory_order_acquire) != 0;
+  };
+  if (connection_.place().relayed || reports_missing()) return Result::kNotPossible;
   ThreadState::WaitMark* const own = MarkOfThread();
   if (own == nullptr) return Result::kNotPossible;
   StreamMark op;
@@ -39,8 +41,11 @@ WaitMarks::Result WaitMarks::Await(std::uint64_t stream, std::uint64_t* sequence
                                                   std::memory_order_relaxed);
   // Failures of ops before the mark.
   connection_.receiver().ReceiveArrived();
+  connection_.common().output.WriteKept();
   if (connection_.fault() != CUDA_SUCCESS || (flags & ChannelMark::kFailed) != 0)
     return Result::kNotPossible;
+  // Another thread has recorded or copied before the mark: its own waits must not rely on it.
+  if (reports_missing()) return Result::kNotPossible;
   return (flags & ChannelMark::kDeviceIdle) != 0 ? Result::kDeviceIdle : Result::kReached;
 }
 

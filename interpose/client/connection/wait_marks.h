@@ -21,7 +21,7 @@ class WaitMarks {
   explicit WaitMarks(Connection* connection) : connection_(*connection) {}
 
   enum class Result {
-    kNotPossible,  // Nothing happened, or the device is lost: use a call.
+    kNotPossible,  // Use a call.
     kReached,      // Everything posted to the stream before is complete.
     kDeviceIdle,   // So is everything posted to the device up to *sequence.
   };

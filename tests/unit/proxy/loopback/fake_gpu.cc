@@ -19,7 +19,10 @@ FakeGpu::FakeGpu()
             std::scoped_lock lock(mutex_);
             return Refusal(function);
           },
-          [this](CUstream stream) { return Enqueue(stream, "graph", [] {}); },
+          [this](CUstream stream) {
+            std::scoped_lock lock(mutex_);
+            return Enqueue(stream, "graph", [] {});
+          },
           FakeMemoryBatch::CheckNode) {
   fake = this;
   contexts_.push_back(std::make_unique<Context>());

@@ -186,6 +186,24 @@ TEST_F(SubmittersTest, AMarkIsBehindTheWorkBeforeAndNoLaterWork) {
   }
 }
 
+// A wait for all streams begins when the last op received before it is submitted. Delegated
+// launches received meanwhile must not pass for complete.
+TEST_F(SubmittersTest, AWaitForAllStreamsKnowsOfDelegatedLaunches) {
+  BeginDelegating();
+  for (std::uint64_t transfer = 1; transfer <= 200; ++transfer) {
+    client.Post(CopyToDevice{streams[4], block + 4096, 4, transfer});
+    const std::uint32_t waiting = client.Ask(DeviceSynchronize{});
+    ASSERT_TRUE(client.AwaitClearToSend(transfer));
+    gpu.Hold(2);
+    PostAddByTurns(2, 1);
+    client.SendChunks(transfer, Pattern(4, 1));
+    EXPECT_EQ(client.Call(StreamQuery{streams[2]}).result, CUDA_ERROR_NOT_READY);
+    gpu.Let(2);
+    EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(waiting).result, CUDA_SUCCESS);
+  }
+  EXPECT_EQ(ReadWord(streams[2], Word(2)), sums[2]);
+}
+
 TEST_F(SubmittersTest, AStreamAndAModuleGoAfterTheirLaunches) {
   BeginDelegating();
   for (int i = 0; i < 50; ++i) {
