@@ -128,7 +128,10 @@ void Submitters::Await(Stream& stream) {
   if (streams_.IsLegacy(stream)) return AwaitAll();
   if (!stream.delegated.pending()) return;
   stream.delegated.Awaited();
-  PollUntil([&]() CUSPAN_REQUIRES(receiving_thread) { return !stream.delegated.pending(); });
+  PollUntil([&] {
+    receiving_thread.AssertHeld();
+    return !stream.delegated.pending();
+  });
 }
 
 void Submitters::AwaitAll() {
