@@ -34,8 +34,9 @@ void StreamPoints::PutMark(CUstream driver,
                            const ClientMark& mark) {
   CUresult result = faults_.lost();
   if (result == CUDA_SUCCESS) result = asked->Query(driver_);
-  const Answer write = [this, mark](CUresult reached, std::uint64_t) { WriteMark(mark, reached); };
-  if (result == CUDA_SUCCESS) return completer_.Add(progress, PooledEvent(), submitted, write);
+  const auto write = [this, mark](CUresult reached, std::uint64_t) { WriteMark(mark, reached); };
+  if (result == CUDA_SUCCESS)
+    return completer_.Add(progress, PooledEvent(), submitted, Answer(write));
   if (result != CUDA_ERROR_NOT_READY) return WriteMark(mark, faults_.Check(result));
   const std::span<ChannelMark> all = channel_.marks().all();
   const std::size_t offset = static_cast<std::size_t>(mark.mark - all.data()) * sizeof(ChannelMark);
