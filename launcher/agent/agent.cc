@@ -184,9 +184,10 @@ Result<MaybeConnections> ConnectOverMpi(bool head, int argc, char** argv,
                           StartMpiTransport(&argc, &argv));
   owner = transport;
   NameByRank(*transport);
-  const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
+  // Set by the launcher. Agents started by hand have no lanes unless the variable says so.
+  const Result<std::optional<std::uint32_t>> lanes = ParseLanes(SettingText(settings::kLanes));
   const Result<Ranks> ranks =
-      lanes.ok() ? Ranks::Of(transport->size(), *lanes) : Result<Ranks>(lanes.status());
+      lanes.ok() ? Ranks::Of(transport->size(), lanes->value_or(1)) : Result<Ranks>(lanes.status());
   if (!ranks.ok()) return head ? ranks.status() : Status::Invalid("");
   if (ranks->is_lane(transport->rank())) {
     CUSPAN_RETURN_IF_ERROR(ServeAsLane(*transport, *ranks));

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include "common/settings.h"
 #include "launcher/text/words.h"
@@ -55,9 +54,7 @@ Result<ClusterOptions> CheckClusterOptions(const OptionValues& values) {
   CUSPAN_RETURN_IF_ERROR(
       Assign(ParseSameNode(values.Text(settings::kSameNode)), options.same_node));
   CUSPAN_RETURN_IF_ERROR(CheckAgentSettings());
-  CUSPAN_RETURN_IF_ERROR(
-      Assign(ParseLanes(values.Text(settings::kLanes), std::thread::hardware_concurrency()),
-             options.lanes));
+  CUSPAN_RETURN_IF_ERROR(Assign(ParseLanes(values.Text(settings::kLanes)), options.lanes));
   CUSPAN_RETURN_IF_ERROR(Assign(ParseRelay(values.Text(settings::kRelay)), options.relay));
   CUSPAN_RETURN_IF_ERROR(Assign(ParseSecure(values.Text(settings::kSecure)), options.secure));
   options.mpirun = SettingText(settings::kMpirun);

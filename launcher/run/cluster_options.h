@@ -18,7 +18,7 @@ struct ClusterOptions {
   GpuRequest request;              // Request for some of their devices.
   std::string device = "auto";     // Driver: auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
-  std::uint32_t lanes = 1;  // Per node.
+  std::optional<std::uint32_t> lanes;  // Per node. None: chosen automatically (AutoLanes).
   // Possible hosts of the program's processes besides this node.
   std::vector<HostRequest> program_hosts;
   // Slurm places the program's processes, on nodes of the surrounding job's first component.

@@ -47,10 +47,12 @@ std::string_view NameOf(RelayKind kind);
 enum class SameNode { kAuto, kNever };
 Result<SameNode> ParseSameNode(std::string_view text);
 
-// Number of lanes for bulk data per node. 1: the agent itself; at most kMaxLanes. "auto" chooses
-// by the number of cores.
+// Number of lanes for bulk data per node. 1: the agent itself; at most kMaxLanes. Empty for "auto".
 inline constexpr std::uint32_t kMaxLanes = 16;
-Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores);
+Result<std::optional<std::uint32_t>> ParseLanes(std::string_view text);
+// The number for "auto" on a node with that many cores. From 2 on, calls do not wait behind the
+// bytes of copies.
+std::uint32_t AutoLanes(RelayKind relay, int cores);
 
 // Defaults for this number of lanes: staging buffers of a device, and concurrent sends per lane.
 std::uint32_t StagingBuffersFor(std::uint32_t lanes);

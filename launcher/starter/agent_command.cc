@@ -19,10 +19,10 @@ std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
   return options;
 }
 
-std::vector<AgentVariable> AgentVariables(const ClusterOptions& options) {
+std::vector<AgentVariable> AgentVariables(const ClusterOptions& options, std::uint32_t lanes) {
   return {{&settings::kDevice, options.device},
           {&settings::kSameNode, options.same_node == SameNode::kNever ? "never" : "auto"},
-          {&settings::kLanes, std::to_string(options.lanes)},
+          {&settings::kLanes, std::to_string(lanes)},
           // Also if it is off, since the environment may differ.
           {&settings::kSecure, SecureText(options.secure)}};
 }

@@ -28,7 +28,8 @@ struct AgentVariable {
   std::string value;
 };
 // Variables set from the options of `cuspan`: the settings with AgentsGet::kVariable and an option.
-std::vector<AgentVariable> AgentVariables(const ClusterOptions& options);
+// `lanes`: the plan's number.
+std::vector<AgentVariable> AgentVariables(const ClusterOptions& options, std::uint32_t lanes);
 
 // Ranks with consecutive numbers in an MPI job.
 struct RankGroup {

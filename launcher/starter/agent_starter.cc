@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/batch_system.h"
+#include "common/cores.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/batch/batch_job.h"
@@ -27,7 +28,6 @@ Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environ
   RenameThisHost(options.hosts, own_name);
   RenameThisHost(options.program_hosts, own_name);
   Plan plan = MakePlan(options.hosts, options.same_node, own_name, options.program_hosts);
-  plan.lanes = options.lanes;
   if (options.relay) {
     plan.relay = *options.relay;
   } else if (plan.relayed()) {
@@ -36,6 +36,7 @@ Result<Plan> PlanRun(const InstallPaths& paths, ClusterOptions& options, Environ
     LogInfo("--relay auto: {}: {}", NameOf(choice.kind), choice.reason);
     plan.relay = choice.kind;
   }
+  if (plan.relayed()) plan.lanes = options.lanes.value_or(AutoLanes(plan.relay, AvailableCores()));
   return plan;
 }
 
@@ -74,14 +75,14 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& w
   if (!secure.empty()) environment.Set(kSecureHostsVariable, SecureHostsText(secure));
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
-  for (const AgentVariable& variable : AgentVariables(options))
+  for (const AgentVariable& variable : AgentVariables(options, plan.lanes))
     environment.Set(variable.setting->name, variable.value);
   const auto set_unless_chosen = [&environment](const Setting& setting, std::uint32_t value) {
     if (!environment.Get(setting.name)) environment.Set(setting.name, std::to_string(value));
   };
-  if (options.lanes > 1) {
-    set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(options.lanes));
-    set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
+  if (plan.lanes > 1) {
+    set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(plan.lanes));
+    set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(plan.lanes));
   }
   // Required for software GPUs too: worker agents do not know the request, only this setting.
   if (options.request.share.shared) environment.Set(settings::kLeases.name, "on");

@@ -43,7 +43,9 @@ using Workers = std::vector<std::unique_ptr<UcxWorker>>;
 
 // The agent's own worker, then those of its lanes according to CUSPAN_LANES.
 Result<Workers> CreateWorkers() {
-  CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t lanes, ParseLanes(SettingText(settings::kLanes), 1));
+  CUSPAN_ASSIGN_OR_RETURN(const std::optional<std::uint32_t> set,
+                          ParseLanes(SettingText(settings::kLanes)));
+  const std::uint32_t lanes = set.value_or(1);
   Workers workers(lanes > 1 ? 1 + lanes : 1);
   for (std::unique_ptr<UcxWorker>& worker : workers) {
     CUSPAN_ASSIGN_OR_RETURN(worker, UcxWorker::Create());

@@ -223,7 +223,7 @@ TEST(SettingsTable, AgentsGetTheVariablesMarked) {
     if (setting.agents == AgentsGet::kVariable && *setting.option != '\0')
       marked.emplace_back(setting.name);
   std::vector<std::string> passed;
-  for (const AgentVariable& variable : AgentVariables({}))
+  for (const AgentVariable& variable : AgentVariables({}, 1))
     passed.emplace_back(variable.setting->name);
   EXPECT_THAT(passed, testing::UnorderedElementsAreArray(marked))
       << "the rows of AgentVariables, launcher/starter/agent_command.cc, against those of "

@@ -128,15 +128,27 @@ TEST(MakePlan, NeverSharingGivesEachMentionAnAgent) {
                                        AgentPlan{"localhost", 1}));
 }
 
-TEST(ParseLanes, ANumberOrWhatTheNodeHasRoomFor) {
-  EXPECT_EQ(*ParseLanes("1", 2), 1U);
-  EXPECT_EQ(*ParseLanes("16", 2), 16U);
-  EXPECT_EQ(*ParseLanes("auto", 2), 1U);
-  EXPECT_EQ(*ParseLanes("auto", 8), 2U);
-  EXPECT_EQ(*ParseLanes("auto", 16), 4U);
-  EXPECT_EQ(*ParseLanes("auto", 256), 4U);
+TEST(ParseLanes, ANumberOrAuto) {
+  EXPECT_EQ(*ParseLanes("1"), 1U);
+  EXPECT_EQ(*ParseLanes("16"), 16U);
+  EXPECT_EQ(*ParseLanes("auto"), std::nullopt);
   for (const char* wrong : {"", "0", "17", "-1", "two", "2x"})
-    EXPECT_THAT(ParseLanes(wrong, 8).status().message(), testing::HasSubstr("auto")) << wrong;
+    EXPECT_THAT(ParseLanes(wrong).status().message(), testing::HasSubstr("auto")) << wrong;
+}
+
+TEST(AutoLanes, AsManyAsTheNodeHasRoomFor) {
+  for (const RelayKind relay : kRelayKinds) {
+    std::uint32_t last = 1;
+    for (const int cores : {1, 2, 4, 6, 8, 16, 64, 256}) {
+      const std::uint32_t lanes = AutoLanes(relay, cores);
+      EXPECT_GE(lanes, last) << cores;
+      // The program, its agent and lanes have a core each; more lanes than 4 were never faster.
+      EXPECT_LE(lanes == 1 ? 1 : 2 + static_cast<int>(lanes), cores);
+      EXPECT_LE(lanes, 4U);
+      last = lanes;
+    }
+    EXPECT_GE(last, 2U) << "calls beside copies";
+  }
 }
 
 TEST(ParseLanes, EachLaneHasRoom) {
