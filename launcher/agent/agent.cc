@@ -180,14 +180,15 @@ Result<MaybeConnections> ConnectOverUcx(const Setup& setup, bool head, const Run
 // An error without a message is reported by the head agent.
 Result<MaybeConnections> ConnectOverMpi(bool head, int argc, char** argv,
                                         std::shared_ptr<void>& owner) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Transport> transport,
-                          StartMpiTransport(&argc, &argv));
-  owner = transport;
-  NameByRank(*transport);
   // Set by the launcher. Agents started by hand have no lanes unless the variable says so.
   const Result<std::optional<std::uint32_t>> lanes = ParseLanes(SettingText(settings::kLanes));
+  const std::uint32_t number = lanes.ok() ? lanes->value_or(1) : 1;
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Transport> transport,
+                          StartMpiTransport(&argc, &argv, number));
+  owner = transport;
+  NameByRank(*transport);
   const Result<Ranks> ranks =
-      lanes.ok() ? Ranks::Of(transport->size(), lanes->value_or(1)) : Result<Ranks>(lanes.status());
+      lanes.ok() ? Ranks::Of(transport->size(), number) : Result<Ranks>(lanes.status());
   if (!ranks.ok()) return head ? ranks.status() : Status::Invalid("");
   if (ranks->is_lane(transport->rank())) {
     CUSPAN_RETURN_IF_ERROR(ServeAsLane(*transport, *ranks));

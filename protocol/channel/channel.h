@@ -115,6 +115,8 @@ class Channel {
   void AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit);
   // True if a frame of this size fits now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
+  // Wakes the receiver ahead of a frame.
+  void RingPeer() { peer_.Ring(); }
   // Asks the receiver to ring this side's bell after releasing slots of the ring.
   void WantRoom() { outgoing_.WantSpace(); }
 

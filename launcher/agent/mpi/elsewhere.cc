@@ -9,7 +9,7 @@ Status BecomeMpiAgent(char** arguments) {
   return BecomeAgentProgram("mpi", "install cuspan again", arguments);
 }
 
-Result<std::unique_ptr<Transport>> StartMpiTransport(int*, char***) {
+Result<std::unique_ptr<Transport>> StartMpiTransport(int*, char***, std::uint32_t) {
   return Status::Internal("this agent has no MPI");
 }
 

@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <unordered_map>
 
+#include "common/log.h"
+#include "launcher/agent/mpi/agent_bells.h"
+#include "launcher/agent/mpi/ranks.h"
 #include "launcher/host/app_process.h"
 #include "launcher/run/plan.h"
 
@@ -45,7 +49,8 @@ constexpr std::string_view kMpi = "Open MPI";
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport() {
+  // `lanes`: value of CUSPAN_LANES.
+  explicit MpiTransport(std::uint32_t lanes) {
     int rank = 0;
     int size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -55,6 +60,8 @@ class MpiTransport final : public Transport {
     MPI_Comm_dup(MPI_COMM_WORLD, &frames_);
     MPI_Comm_dup(MPI_COMM_WORLD, &bulk_);
     sends_.resize(static_cast<std::size_t>(size));
+    // Another number of ranks is reported by the caller.
+    if (const Result<Ranks> ranks = Ranks::Of(this->size(), lanes); ranks.ok()) OpenBells(*ranks);
   }
 
 #ifdef MPICH_VERSION
@@ -99,15 +106,9 @@ class MpiTransport final : public Transport {
 
   bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
     std::deque<Send>& sends = sends_[rank];
-    // The oldest send normally finishes first. Exceptions only delay the reuse of buffers.
-    while (!sends.empty()) {
-      int done = 0;
-      MPI_Test(&sends.front().request, &done, MPI_STATUS_IGNORE);
-      if (done == 0) break;
-      free_buffers_.push_back(std::move(sends.front().buffer));
-      sends.pop_front();
-    }
+    FinishSends(sends);
     if (sends.size() >= kSendsToOneAgent) return false;
+    if (bells_) bells_->BeginSend(rank, std::chrono::steady_clock::now());
     Send& send = sends.emplace_back();
     if (!free_buffers_.empty()) {
       send.buffer = std::move(free_buffers_.back());
@@ -116,7 +117,12 @@ class MpiTransport final : public Transport {
     send.buffer.assign(message.begin(), message.end());
     MPI_Isend(send.buffer.data(), static_cast<int>(send.buffer.size()), MPI_BYTE,
               static_cast<int>(rank), kBatchTag, frames_, &send.request);
+    if (bells_) bells_->EndSend(rank, std::chrono::steady_clock::now());
     return true;
+  }
+
+  void Announce(std::uint32_t rank) override {
+    if (bells_) bells_->Announce(rank, std::chrono::steady_clock::now());
   }
 
   std::optional<Message> TryReceive() override {
@@ -129,10 +135,16 @@ class MpiTransport final : public Transport {
     int done = 0;
     MPI_Status status;
     MPI_Test(&receive.request, &done, &status);
-    if (done == 0) return std::nullopt;
+    if (done == 0) {
+      if (bells_ && bells_->active()) bells_->Progress(std::chrono::steady_clock::now());
+      return std::nullopt;
+    }
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     handed_out_ = true;
+    if (bells_)
+      bells_->CountReceived(static_cast<std::uint32_t>(status.MPI_SOURCE),
+                            std::chrono::steady_clock::now());
     return Message{static_cast<std::uint32_t>(status.MPI_SOURCE),
                    {receive.buffer.data(), static_cast<std::size_t>(bytes)}};
   }
@@ -195,11 +207,27 @@ class MpiTransport final : public Transport {
     bulk_ids_.resize(kept);
   }
 
-  // MPI has no wake-up, and ends the job if a rank is gone.
-  int wake_fd() const override { return -1; }
-  bool Arm() override { return false; }
+  // MPI has no wake-up. It moves bytes only while polled.
+  int wake_fd() const override { return bells_ ? bells_->fd() : -1; }
+  Rest Arm() override {
+    if (!bells_ || !bulk_requests_.empty() || !AllSent()) return Rest::kNaps;
+    const Rest rest = bells_->Arm(std::chrono::steady_clock::now());
+    if (rest != Rest::kUntilWoken || receives_.empty()) return rest;
+    // A message that came without a ring, or before it.
+    int arrived = 0;
+    MPI_Request_get_status(receives_[next_receive_ % kPostedReceives].request, &arrived,
+                           MPI_STATUS_IGNORE);
+    return arrived != 0 ? Rest::kNone : rest;
+  }
+  std::chrono::milliseconds longest_rest() const override {
+    return bells_ ? AgentBells::kLongestRest : std::chrono::milliseconds(-1);
+  }
+  // MPI ends the job if a rank is gone.
   std::optional<LostPeer> ConsumeLost() override { return std::nullopt; }
-  void GiveUp(std::uint32_t) override { gave_up_ = true; }
+  void GiveUp(std::uint32_t rank) override {
+    gave_up_ = true;
+    if (bells_) bells_->GiveUp(rank);
+  }
 
   void Shutdown() override {
     shut_down_ = true;
@@ -235,6 +263,44 @@ class MpiTransport final : public Transport {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  // Called by all ranks of the job. Without bells, this agent and those reached from it poll.
+  void OpenBells(const Ranks& ranks) {
+    const bool lane = ranks.is_lane(rank_);
+    MPI_Comm agents;
+    MPI_Comm_split(MPI_COMM_WORLD, lane ? 1 : 0, static_cast<int>(rank_), &agents);
+    if (!lane && ranks.agents > 1) {
+      Result<std::unique_ptr<AgentBells>> opened = AgentBells::Open();
+      if (!opened.ok()) LogInfo("this agent polls for messages: {}", opened.status().message());
+      const BellContact own = opened.ok() ? (*opened)->contact() : BellContact();
+      std::vector<BellContact> contacts(ranks.agents);
+      MPI_Allgather(&own, sizeof own, MPI_BYTE, contacts.data(), sizeof own, MPI_BYTE, agents);
+      if (opened.ok()) {
+        (*opened)->Meet(rank_, contacts);
+        bells_ = std::move(*opened);
+      }
+    }
+    MPI_Comm_free(&agents);
+  }
+
+  // True if MPI has finished the sends of all messages.
+  bool AllSent() {
+    return std::all_of(sends_.begin(), sends_.end(), [this](std::deque<Send>& sends) {
+      FinishSends(sends);
+      return sends.empty();
+    });
+  }
+
+  // The oldest send normally finishes first. Exceptions only delay the reuse of buffers.
+  void FinishSends(std::deque<Send>& sends) {
+    while (!sends.empty()) {
+      int done = 0;
+      MPI_Test(&sends.front().request, &done, MPI_STATUS_IGNORE);
+      if (done == 0) return;
+      free_buffers_.push_back(std::move(sends.front().buffer));
+      sends.pop_front();
+    }
+  }
+
   void PostReceives() {
     receives_.resize(kPostedReceives);
     for (std::size_t i = 0; i < kPostedReceives; ++i) {
@@ -264,6 +330,8 @@ class MpiTransport final : public Transport {
   std::vector<MPI_Request> bulk_requests_;
   std::vector<std::uint64_t> bulk_ids_;
   std::vector<int> finished_;
+  // Null in lanes, and if there are no other agents: only agents sleep until a message.
+  std::unique_ptr<AgentBells> bells_;
 };
 
 // Detects the mpirun of another MPI: its ranks do not find each other, and each would be the only
@@ -288,12 +356,12 @@ Status BecomeMpiAgent(char**) {
   return Status::Ok();
 }
 
-Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv) {
+Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv, std::uint32_t lanes) {
   int provided = 0;
   if (MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
     return Status::Unavailable("MPI_Init failed; start the agents with mpirun");
   CUSPAN_RETURN_IF_ERROR(CheckMpirun());
-  return std::unique_ptr<Transport>(std::make_unique<MpiTransport>());
+  return std::unique_ptr<Transport>(std::make_unique<MpiTransport>(lanes));
 }
 
 }  // namespace cuspan

@@ -5,7 +5,7 @@ namespace cuspan {
 
 Status BecomeMpiAgent(char**) { return Status::Ok(); }
 
-Result<std::unique_ptr<Transport>> StartMpiTransport(int*, char***) {
+Result<std::unique_ptr<Transport>> StartMpiTransport(int*, char***, std::uint32_t) {
   return Status::Unsupported("cuspan-agent-ucx has no MPI: start cuspan-agent");
 }
 

@@ -25,6 +25,12 @@ constexpr nanoseconds kLongSleep = std::chrono::hours(1);
 // Sleep without routes: only control messages arrive, at the start and end of a session.
 constexpr milliseconds kRoutelessSleep{2};
 
+// Negative limits are none.
+milliseconds Sooner(milliseconds a, milliseconds b) {
+  if (a.count() < 0 || b.count() < 0) return std::max(a, b);
+  return std::min(a, b);
+}
+
 }  // namespace
 
 void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
@@ -64,30 +70,38 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
     // Recent events may have changed the result of `step`.
     if (is_woken && !step()) return;
     // A transport without wake-up progresses only while polled.
-    const bool may_sleep = is_woken && relay->Arm();
+    const Transport::Rest rest = is_woken ? relay->Arm() : Transport::Rest::kNaps;
+    if (rest == Transport::Rest::kNone) {
+      ::sched_yield();
+      continue;
+    }
+    const bool may_sleep = rest == Transport::Rest::kUntilWoken;
     // Lanes may still move bulk of closed routes. They ring the bell, and this branch does not wait
     // for it.
     if (!relay->has_routes() && (!is_woken || relay->quiet())) {
-      poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessSleep);
+      poller.Wait(may_sleep ? relay->longest_rest() : kRoutelessSleep);
       polled_last = Clock::now();
       if (!step()) return;
       continue;
     }
     if (may_sleep && sleep.on_descriptors != nullptr) {
       sleep.on_descriptors->Listen();
-      if (!relay->HasWork()) poller.Wait(milliseconds(-1));
+      sleep.message = false;
+      if (!relay->HasWork()) poller.Wait(relay->longest_rest());
+      if (sleep.message) relay->WakeNextProxy();
       sleep.on_descriptors->Stop();
       continue;
     }
     if (may_sleep) {
       sleep.on_bell->Watch();
-      const milliseconds limit = poller.limit();
+      const milliseconds limit = Sooner(poller.limit(), relay->longest_rest());
       bell->Wait(
           [&] {
             agent_thread.AssertHeld();
             return relay->HasWork() || sleep.on_bell->fired();
           },
           limit.count() < 0 ? kLongSleep : nanoseconds(limit), sleep_at_once);
+      relay->PassOnFirst();
       polled_last = {};
       continue;
     }

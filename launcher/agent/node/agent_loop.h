@@ -17,6 +17,7 @@ namespace cuspan {
 struct AgentSleep {
   std::unique_ptr<BellRinger> on_bell;           // Watches the poller.
   std::unique_ptr<BellListener> on_descriptors;  // Watched by the poller.
+  bool message = false;  // Set by the poller if the transport has woken the agent.
 };
 
 // Handles events until `step`, called after each round, returns false. Without a relay it sleeps

@@ -76,7 +76,8 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
   if (transport == nullptr) return node;
   if (const int fd = transport->wake_fd(); fd >= 0) {
     // Only wakes the poller: the loop polls the transport in every round.
-    CUSPAN_RETURN_IF_ERROR(node->poller_.Watch(fd, [] {}));
+    CUSPAN_RETURN_IF_ERROR(
+        node->poller_.Watch(fd, [&sleep = node->sleep_] { sleep.message = true; }));
     CUSPAN_RETURN_IF_ERROR(node->StartSleep(transport->rank() == 0));
   }
   CUSPAN_ASSIGN_OR_RETURN(node->carrier_,

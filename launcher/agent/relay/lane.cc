@@ -97,7 +97,7 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& backoff) {
   const auto has_work = [this] { return commands_->HasFrame() || commands_->closed(); };
   const WaitStages sleep_at_once{nanoseconds(0), nanoseconds(0)};
   const bool wakes = ringer_ != nullptr;
-  if (wakes && transport_.Arm()) {
+  if (wakes && transport_.Arm() == Transport::Rest::kUntilWoken) {
     ringer_->Watch();
     bell_->Wait([&] { return has_work() || ringer_->fired(); }, kLaneIdleSleep, sleep_at_once);
     return;

@@ -170,11 +170,11 @@ void Relay::GiveUp(std::uint32_t rank) {
   carrier_.GiveUp(rank);
 }
 
-bool Relay::Arm() {
+Transport::Rest Relay::Arm() {
   const bool sent = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
     return peer.given_up || (peer.control.empty() && peer.batch.empty());
   });
-  return sent && transport_.Arm();
+  return sent ? transport_.Arm() : Transport::Rest::kNaps;
 }
 
 bool Relay::HasWork() {
@@ -199,9 +199,29 @@ bool Relay::HasWork() {
   return work;
 }
 
+void Relay::PassOnFirst() {
+  for (auto& [key, route] : routes_)
+    if (route.channel->HasFrame() && route.frame_credit >= route.needed_credit)
+      transport_.Announce(route.rank);
+  PassOn();
+}
+
+void Relay::WakeNextProxy() {
+  if (Route* route = Find(last_received_);
+      route != nullptr && route->channel->side() == ChannelSide::kClient)
+    route->channel->RingPeer();
+}
+
 bool Relay::Progress() {
   bool moved = ReceiveMessages();
   moved = FinishBulk() || moved;
+  moved = PassOn() || moved;
+  CloseBroken();
+  return moved;
+}
+
+bool Relay::PassOn() {
+  bool moved = false;
   for (auto& [key, route] : routes_) {
     if (route.channel->closed() || !route.failure.empty()) continue;
     moved = Deliver(route) || moved;
@@ -216,7 +236,6 @@ bool Relay::Progress() {
     moved = peers_[rank].sends->Start(now) || moved;
     moved = SendBatch(rank) || moved;
   }
-  CloseBroken();
   return moved;
 }
 
@@ -267,6 +286,7 @@ void Relay::ReceiveItem(std::uint32_t rank, const BatchReader::Item& item) {
   // Drops frames for a route closed here in the meantime.
   Route* route = Find(item.route);
   if (route == nullptr || route->rank != rank || !route->failure.empty()) return;
+  last_received_ = item.route;
   ReceiveFrame(*route, item.frame);
 }
 

@@ -79,10 +79,16 @@ class Relay {
   bool Progress() CUSPAN_REQUIRES(agent_thread);
   // True if a pass would find work in a channel; a cheap check for Bell::Wait.
   bool HasWork() CUSPAN_REQUIRES(agent_thread);
+  // Both are called after a pause, before the next pass. PassOnFirst: for frames in channels. It
+  // wakes the agents that they go to, and sends them before the transport is polled, which takes
+  // long after a pause. WakeNextProxy: for a message. It wakes the proxy that got the last one
+  // before: mostly this is for the same.
+  void PassOnFirst() CUSPAN_REQUIRES(agent_thread);
+  void WakeNextProxy() CUSPAN_REQUIRES(agent_thread);
   bool has_routes() const CUSPAN_REQUIRES(agent_thread) { return !routes_.empty(); }
-  // See Transport. Arm also returns false while messages are unsent.
-  int wake_fd() const { return transport_.wake_fd(); }
-  bool Arm() CUSPAN_REQUIRES(agent_thread);
+  // See Transport. While messages are unsent, Arm returns kNaps.
+  Transport::Rest Arm() CUSPAN_REQUIRES(agent_thread);
+  std::chrono::milliseconds longest_rest() const { return transport_.longest_rest(); }
   // True if more work is expected soon: an answer is outstanding, or bulk is in flight.
   bool awaiting() const CUSPAN_REQUIRES(agent_thread);
   // True if no bulk, no receive of a closed route and no unsent message is left, except for agents
@@ -140,6 +146,7 @@ class Relay {
     std::uint64_t message_count = 0;  // Number of messages received.
   };
 
+  bool PassOn() CUSPAN_REQUIRES(agent_thread);
   bool ReceiveMessages() CUSPAN_REQUIRES(agent_thread);
   void ReceiveItem(std::uint32_t rank, const BatchReader::Item& item) CUSPAN_REQUIRES(agent_thread);
   void ReceiveFrame(Route& route, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
@@ -179,6 +186,8 @@ class Relay {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<ChunkInbox>> inboxes_
       CUSPAN_GUARDED_BY(agent_thread);
   std::uint32_t last_tag_ CUSPAN_GUARDED_BY(agent_thread) = 0;
+  // Route of the last frame from another agent.
+  RouteKey last_received_ CUSPAN_GUARDED_BY(agent_thread) = {};
   BulkTable bulk_ CUSPAN_GUARDED_BY(agent_thread);
   std::vector<std::uint64_t> finished_ CUSPAN_GUARDED_BY(agent_thread);
 };

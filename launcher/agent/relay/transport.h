@@ -2,6 +2,7 @@
 // directly between their buffers. Implemented over MPI (mpi/), UCX (ucx/) and in tests.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -52,6 +53,8 @@ class Transport {
   // Copies and sends a message. If too many are in flight to that agent, returns false: try again
   // later.
   virtual bool TrySend(std::uint32_t rank, std::span<const std::byte> message) = 0;
+  // A message to that agent follows at once. Wakes it meanwhile, where this saves time.
+  virtual void Announce(std::uint32_t /*rank*/) {}
   // The next message, valid until the next call; empty if none has arrived.
   virtual std::optional<Message> TryReceive() = 0;
 
@@ -73,10 +76,18 @@ class Transport {
 
   // --- Sleep.
 
-  // Descriptor readable when there is work, after Arm has returned true (no work now). -1 if the
-  // transport has no wake-up and must be polled.
+  enum class Rest {
+    kNone,        // Work arrives within microseconds: poll on.
+    kNaps,        // Work may come without a wake-up: sleep shortly, and poll.
+    kUntilWoken,  // wake_fd() gets readable with the next work.
+  };
+  // Descriptor readable when there is work, after Arm has returned kUntilWoken. -1 if the transport
+  // has no wake-up and must be polled.
   virtual int wake_fd() const = 0;
-  virtual bool Arm() = 0;
+  // How the caller may rest now.
+  virtual Rest Arm() = 0;
+  // Limit of a rest until woken, after which Arm is called again. Negative: none.
+  virtual std::chrono::milliseconds longest_rest() const { return std::chrono::milliseconds(-1); }
 
   // --- Lost ranks.
 

@@ -30,7 +30,7 @@ void LaneThreads::Run(Transport& transport, ControlSocket socket) const {
     while (!ending_.load(std::memory_order_acquire)) {
       transport.FinishedBulk(unused);
       pollfd waited{transport.wake_fd(), POLLIN, 0};
-      ::poll(&waited, 1, transport.Arm() ? kPollMilliseconds : 1);
+      ::poll(&waited, 1, transport.Arm() == Transport::Rest::kUntilWoken ? kPollMilliseconds : 1);
     }
   };
   const Status served = ServeLane(transport, std::move(peers), std::move(socket), linger);

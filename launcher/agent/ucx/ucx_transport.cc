@@ -187,11 +187,12 @@ class UcxTransport final : public Transport {
   }
 
   int wake_fd() const override { return wake_.get(); }
-  bool Arm() override {
+  Rest Arm() override {
     // Required by UCX: its descriptor does not cover all of its progress.
-    if (ucp_worker_progress(worker_->get()) != 0) return false;
-    return arrived_.empty() && finished_.empty() && lost_.empty() &&
-           ucp_worker_arm(worker_->get()) == UCS_OK;
+    if (ucp_worker_progress(worker_->get()) != 0) return Rest::kNaps;
+    const bool armed = arrived_.empty() && finished_.empty() && lost_.empty() &&
+                       ucp_worker_arm(worker_->get()) == UCS_OK;
+    return armed ? Rest::kUntilWoken : Rest::kNaps;
   }
 
   std::optional<LostPeer> ConsumeLost() override {

@@ -151,7 +151,7 @@ class Endpoint : public Transport {
     });
   }
   int wake_fd() const override { return -1; }
-  bool Arm() override { return false; }
+  Rest Arm() override { return Rest::kNaps; }
   std::optional<LostPeer> ConsumeLost() override {
     const std::lock_guard lock(network_.mutex_);
     while (lost_reported_ < network_.lost_.size()) {

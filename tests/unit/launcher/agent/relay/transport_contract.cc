@@ -114,7 +114,7 @@ TEST_P(TransportContract, WhoSleepsIsWoken) {
   ASSERT_TRUE(agents_[1]->TrySend(0, RandomBytes(10, 1)));
   Until([&] { return messages_[0].size() == 1 && messages_[1].size() == 1; });
   for (std::size_t round = 2; round < 50; ++round) {
-    Until([&] { return agents_[1]->Arm(); });
+    Until([&] { return agents_[1]->Arm() == Transport::Rest::kUntilWoken; });
     ASSERT_TRUE(agents_[0]->TrySend(1, RandomBytes(10, 2)));
     pollfd waited{agents_[1]->wake_fd(), POLLIN, 0};
     while (::poll(&waited, 1, 0) == 0) Poll(0);

@@ -1,0 +1,129 @@
+// Wakes sleeping agents of a run over MPI, which has no wake-up of its own: agents ring each other
+// with UDP datagrams beside their messages.
+//
+// A ring tells how many messages its sender has sent to the receiver in all. An agent sleeps only
+// if it has received all messages told by every agent, and was told of every message received:
+// then nothing is on its way to it, and the sender's rings do arrive. A sender rings at a message
+// after a pause, because the receiver may sleep, and once more after the last message of a burst.
+// Rings are answered; one without an answer is repeated. Where a firewall drops the datagrams,
+// agents do not sleep but poll.
+//
+// A datagram of a stranger does nothing: it does not contain the receiver's random token, passed to
+// the other agents over MPI.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+#include "launcher/agent/relay/transport.h"
+#include "protocol/api/types.h"
+#include "protocol/network/sockets.h"
+
+namespace cuspan {
+
+// How to ring an agent; sent between processes of one architecture.
+struct BellContact {
+  static constexpr std::uint32_t kMaxAddresses = 8;
+  Key128 token{};
+  std::uint32_t awake_microseconds = 0;  // Time of polling after each message, at least.
+  std::uint32_t addresses = 0;           // 0: this agent cannot be rung.
+  net::Address address[kMaxAddresses];
+};
+static_assert(std::is_trivially_copyable_v<BellContact>);
+
+// Threads: one.
+class AgentBells {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Longest sleep, in case that several rings in a row are lost.
+  static constexpr std::chrono::milliseconds kLongestRest{500};
+
+  // Opens the socket. With --secure, only addresses on the run's interfaces are told.
+  static Result<std::unique_ptr<AgentBells>> Open();
+
+  // To be told to the other agents.
+  const BellContact& contact() const { return contact_; }
+  // `agents`: contacts by rank, this agent's included.
+  void Meet(std::uint32_t own_rank, std::span<const BellContact> agents);
+  // Readable when rung.
+  int fd() const { return socket_.get(); }
+
+  // A message to that agent follows at once: wakes it meanwhile.
+  void Announce(std::uint32_t rank, Time now);
+  // Called before and after each message to an agent.
+  void BeginSend(std::uint32_t rank, Time now);
+  void EndSend(std::uint32_t rank, Time now);
+  // Called after each message from an agent.
+  void CountReceived(std::uint32_t rank, Time now);
+  // No more rings to this agent; sleep does not wait for it.
+  void GiveUp(std::uint32_t rank) { peers_[rank].given_up = true; }
+
+  // True if Progress has work now or later.
+  bool active() const { return active_ != 0; }
+  // Sends rings that are due.
+  void Progress(Time now);
+  // Reads all rings, then decides how the caller may rest.
+  Transport::Rest Arm(Time now);
+
+ private:
+  // Datagram, in native byte order.
+  enum class Kind : std::uint32_t { kRing = 1, kAnswer = 2 };
+  struct Datagram {
+    Key128 token;  // The receiver's.
+    Kind kind;
+    std::uint32_t rank;     // The sender's.
+    std::uint32_t address;  // Index among the addresses of the ring's receiver.
+    std::uint32_t unused;
+    std::uint64_t number;    // Of the sender's rings; of an answer: the ring's, as the next.
+    std::uint64_t messages;  // Number sent.
+  };
+  struct Peer {
+    BellContact contact;
+    std::optional<std::uint32_t> address;  // Address of an answered ring.
+    std::uint64_t sent = 0;                // Messages.
+    std::uint64_t rings = 0;
+    std::uint64_t rung = 0;        // Messages told by the last ring.
+    std::uint64_t answered = 0;    // Number of the last ring with an answer.
+    std::uint32_t repeats = 0;     // Of the last ring.
+    std::uint32_t unanswered = 0;  // Rings before the first answer.
+    Time sent_last{};
+    Time rung_last{};
+    bool ring_follows = false;  // The message being sent is followed by a ring.
+    bool active = false;
+    bool given_up = false;
+    std::uint64_t received = 0;  // Messages.
+    Time received_last{};
+    std::uint64_t told = 0;       // Messages sent, by the peer's last ring,
+    std::uint64_t told_ring = 0;  // and the number of this ring.
+    Time told_last{};
+  };
+
+  AgentBells(UniqueFd socket, int family, const BellContact& contact)
+      : socket_(std::move(socket)), family_(family), contact_(contact) {}
+  static std::chrono::microseconds AwakeTime(const Peer& peer);
+  static bool CanRing(const Peer& peer);
+  static bool MaySleep(const Peer& peer, Time now);
+  void SetActive(Peer& peer, bool active);
+  // Tells of so many messages.
+  void Ring(Peer& peer, std::uint64_t messages, Time now);
+  void ProgressPeer(Peer& peer, Time now);
+  void SendTo(const net::Address& address, const Datagram& datagram) const;
+  void ReceiveAll(Time now);
+
+  UniqueFd socket_;
+  int family_;  // AF_INET6 reaches both kinds of addresses.
+  BellContact contact_;
+  std::uint32_t own_rank_ = 0;
+  std::vector<Peer> peers_;
+  std::uint32_t active_ = 0;  // Number of active peers: with rings due or unanswered.
+  Time read_last_{};
+};
+
+}  // namespace cuspan
