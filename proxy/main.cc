@@ -24,6 +24,7 @@
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
 #include "proxy/gpu/inventory.h"
+#include "proxy/gpu/known_devices.h"
 #include "proxy/gpu/nvml.h"
 #include "proxy/observer.h"
 #include "proxy/server.h"
@@ -122,7 +123,12 @@ Status AcquireShareSlot(const ProxyStart& start, ProxyResources& place,
 }
 
 Status LoadAndOpen(const ProxyStart& start, ProxyResources& place) {
-  CUSPAN_ASSIGN_OR_RETURN(place.driver, LoadDriver(start.driver));
+  CUSPAN_ASSIGN_OR_RETURN(place.driver, OpenDriver(start.driver));
+  if (Status status = InitDriver(place.driver, start.driver); !status.ok()) {
+    // The next run is told at its start.
+    if (const std::optional<KnownDevices> known = KnownDevices::Open()) known->Forget();
+    return status;
+  }
   // Clients of MPS see only the server's GPU.
   CUSPAN_ASSIGN_OR_RETURN(
       Device device,
@@ -365,6 +371,14 @@ int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
   return 1;
 }
 
+int ServeInventory(ControlSocket& socket, const InventoryRequest& request) {
+  Result<std::vector<DeviceDescription>> devices = ReadInventory(request.driver, request.fresh);
+  InventoryAnswer answer;
+  answer.problem = devices.status().message();
+  if (devices.ok()) answer.devices = std::move(*devices);
+  return socket.Send(answer).ok() ? 0 : 1;
+}
+
 int Run(int socket_fd) {
   // If the parent has already ended, the first read reports it: the agent's end of the socket is
   // closed with the agent.
@@ -378,7 +392,7 @@ int Run(int socket_fd) {
   }
   if (message->frame.op() == Op::kInventoryRequest) {
     Result<InventoryRequest> request = ParseMessage<InventoryRequest>(message->frame);
-    if (request.ok()) return socket->Send(ReadInventory(request->driver)).ok() ? 0 : 1;
+    if (request.ok()) return ServeInventory(*socket, *request);
     LogError("{}", request.status().message());
     return 1;
   }

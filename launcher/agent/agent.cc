@@ -279,7 +279,7 @@ int RunAgent(int argc, char** argv) {
     if (!started.ok()) return Fail(started.status());
     sweeper.emplace(std::move(*started));
   }
-  InventoryQuery inventory(paths->proxy, setup.proxy_environment, setup.options.device);
+  InventoryQuery inventory(paths->proxy, setup.proxy_environment, setup.options.device, false);
   std::shared_ptr<void> owner;
   Result<MaybeConnections> connected = [&]() -> Result<MaybeConnections> {
     switch (kind) {

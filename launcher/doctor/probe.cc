@@ -127,7 +127,7 @@ std::vector<std::string> UnknownSettings(const Environment& environment) {
 
 HostFacts FindFacts(const InstallPaths& paths, const ClusterOptions& options) {
   const Environment environment = ProxyEnvironment();
-  InventoryQuery query(paths.proxy, environment, options.device);
+  InventoryQuery query(paths.proxy, environment, options.device, true);
   // Starting the driver takes time.
   query.Begin();
   HostFacts facts;

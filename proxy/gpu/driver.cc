@@ -65,7 +65,7 @@ std::filesystem::path SoftwareDriverPath() {
   return self.parent_path() / "soft" / "libcuda.so.1";
 }
 
-Result<LoadedDriver> LoadDriver(const std::string& name) {
+Result<LoadedDriver> OpenDriver(const std::string& name) {
   if (name.empty())
     return Status::Invalid("no driver was named: name 'cuda', 'soft' or the path of a library");
   const bool vendor = name == "cuda";
@@ -102,14 +102,24 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
       reinterpret_cast<softgpu::SetLogIdentity>(::dlsym(library, softgpu::kSetLogIdentity));
   loaded.watch_compilations =
       reinterpret_cast<softgpu::WatchCompilations>(::dlsym(library, softgpu::kWatchCompilations));
-  if (const CUresult result = loaded.functions.cuInit(0); result != CUDA_SUCCESS)
-    return Status(CodeOfStart(result),
-                  Format("no usable GPU: cuInit of {} returns {}{}", loaded.path,
-                         loaded.functions.Describe(result),
-                         vendor ? ": check nvidia-smi and CUDA_VISIBLE_DEVICES on its host, name "
-                                  "other hosts with --hosts, or use --device soft"
-                                : ""));
   return loaded;
+}
+
+Status InitDriver(const LoadedDriver& driver, const std::string& name) {
+  const CUresult result = driver.functions.cuInit(0);
+  if (result == CUDA_SUCCESS) return Status::Ok();
+  return Status(CodeOfStart(result),
+                Format("no usable GPU: cuInit of {} returns {}{}", driver.path,
+                       driver.functions.Describe(result),
+                       name == "cuda" ? ": check nvidia-smi and CUDA_VISIBLE_DEVICES on its host, "
+                                        "name other hosts with --hosts, or use --device soft"
+                                      : ""));
+}
+
+Result<LoadedDriver> LoadDriver(const std::string& name) {
+  CUSPAN_ASSIGN_OR_RETURN(LoadedDriver driver, OpenDriver(name));
+  CUSPAN_RETURN_IF_ERROR(InitDriver(driver, name));
+  return driver;
 }
 
 }  // namespace cuspan::proxy

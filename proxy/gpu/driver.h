@@ -52,12 +52,18 @@ struct LoadedDriver {
   softgpu::WatchCompilations watch_compilations = nullptr;
 };
 
-// Loads a driver and initialises it (cuInit). `name` is one of:
+// Loads a driver, without initialising it. `name` is one of:
 //   - "cuda": NVIDIA's libcuda.so.1, found by the dynamic linker;
 //   - "soft": soft/libcuda.so.1 beside this executable;
 //   - the path of a library.
 // The library stays loaded until the process ends. kNotFound if it is missing, kUnsupported if it
-// is too old or lacks functions. Without a usable GPU: see CodeOfStart.
+// is too old or lacks functions.
+Result<LoadedDriver> OpenDriver(const std::string& name);
+
+// Initialises an opened driver (cuInit). Without a usable GPU: see CodeOfStart. `name` as above.
+Status InitDriver(const LoadedDriver& driver, const std::string& name);
+
+// Both.
 Result<LoadedDriver> LoadDriver(const std::string& name);
 
 // Path used by LoadDriver for "soft".

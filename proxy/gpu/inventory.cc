@@ -1,7 +1,11 @@
 #include "proxy/gpu/inventory.h"
 
 #include <cstring>
+#include <memory>
+#include <optional>
 
+#include "common/log.h"
+#include "proxy/gpu/known_devices.h"
 #include "proxy/gpu/nvml.h"
 
 namespace cuspan::proxy {
@@ -61,22 +65,33 @@ Result<std::vector<DeviceDescription>> DescribeDevices(const LoadedDriver& drive
   return devices;
 }
 
-InventoryAnswer ReadInventory(const std::string& name) {
-  InventoryAnswer answer;
-  Result<LoadedDriver> driver = LoadDriver(name);
-  if (!driver.ok()) {
-    answer.problem = driver.status().message();
-    return answer;
+Result<std::vector<DeviceDescription>> ReadInventory(const std::string& name, bool fresh) {
+  CUSPAN_ASSIGN_OR_RETURN(const LoadedDriver driver, OpenDriver(name));
+  std::unique_ptr<Nvml> nvml;
+  std::optional<KnownDevices> known;
+  std::string state;
+  if (!driver.functions.software) {
+    nvml = Nvml::Load();
+    if (nvml == nullptr)
+      LogInfo("libnvidia-ml.so.1 not found: the free memory of the GPUs is unknown");
+    else
+      known = KnownDevices::Open();
   }
-  Result<std::vector<DeviceDescription>> devices = DescribeDevices(*driver);
-  if (!devices.ok())
-    answer.problem = devices.status().message();
-  else if (devices->empty())
-    answer.problem = Format("{} found no GPU", driver->path);
-  else
-    answer.devices = std::move(*devices);
-  if (!driver->functions.software) AskNvml(answer.devices);
-  return answer;
+  if (known) state = StateOfDevices(*nvml, driver);
+  std::vector<DeviceDescription> devices;
+  if (!state.empty() && !fresh) devices = known->Find(state);
+  if (devices.empty()) {
+    CUSPAN_RETURN_IF_ERROR(InitDriver(driver, name));
+    CUSPAN_ASSIGN_OR_RETURN(devices, DescribeDevices(driver));
+    if (devices.empty()) return Status::NotFound("{} found no GPU", driver.path);
+    if (nvml != nullptr) AskNvml(*nvml, devices);
+    if (!state.empty())
+      if (const Status kept = known->Keep(state, devices); !kept.ok())
+        LogInfo("{}", kept.message());
+    return devices;
+  }
+  AskNvml(*nvml, devices);
+  return devices;
 }
 
 }  // namespace cuspan::proxy

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <string>
 
-#include "common/log.h"
-
 namespace cuspan::proxy {
 
 std::unique_ptr<Nvml> Nvml::Load() {
@@ -38,21 +36,16 @@ nvml::Device Nvml::Find(const std::array<std::uint8_t, 16>& uuid, bool* mig) con
   return nullptr;
 }
 
-void AskNvml(std::vector<DeviceDescription>& devices) {
-  const std::unique_ptr<Nvml> nvml = Nvml::Load();
-  if (nvml == nullptr) {
-    LogInfo("libnvidia-ml.so.1 not found: the free memory of the GPUs is unknown");
-    return;
-  }
+void AskNvml(const Nvml& nvml, std::vector<DeviceDescription>& devices) {
   std::string release;
   char text[80] = "";
-  auto* const version = nvml->Function<int(char*, unsigned)>("nvmlSystemGetDriverVersion");
+  auto* const version = nvml.Function<int(char*, unsigned)>("nvmlSystemGetDriverVersion");
   if (version != nullptr && version(text, sizeof text) == nvml::kSuccess)
     release.assign(text, ::strnlen(text, sizeof text));
-  auto* const memory = nvml->Function<int(nvml::Device, nvml::Memory*)>("nvmlDeviceGetMemoryInfo");
+  auto* const memory = nvml.Function<int(nvml::Device, nvml::Memory*)>("nvmlDeviceGetMemoryInfo");
   for (DeviceDescription& device : devices) {
     device.driver_release = release;
-    nvml::Device handle = nvml->Find(device.uuid, &device.mig);
+    nvml::Device handle = nvml.Find(device.uuid, &device.mig);
     if (handle == nullptr) continue;
     nvml::Memory bytes{};
     if (memory != nullptr && memory(handle, &bytes) == nvml::kSuccess)

@@ -34,8 +34,8 @@ class Nvml {
 };
 
 // Adds data of NVML missing in the driver's description, by UUID: free memory, MIG instances, the
-// kernel driver's release. Unknown values are left unchanged; without NVML, all.
-void AskNvml(std::vector<DeviceDescription>& devices);
+// kernel driver's release. Unknown values are left unchanged.
+void AskNvml(const Nvml& nvml, std::vector<DeviceDescription>& devices);
 
 // Answers questions about one device by NVML. Threads: one.
 class NvmlDevice {

@@ -71,7 +71,7 @@ void InventoryQuery::Drop() {
 Result<ProxyChild> InventoryQuery::Ask(const char* driver) const {
   CUSPAN_ASSIGN_OR_RETURN(ProxyChild child, SpawnProxy(executable_, environment_, -1, 0));
   // If the proxy dies here, it gives no answer, and its exit status contains the reason.
-  static_cast<void>(child.socket.Send(InventoryRequest{driver}).ok());
+  static_cast<void>(child.socket.Send(InventoryRequest{driver, fresh_}).ok());
   return child;
 }
 

@@ -20,10 +20,12 @@ struct Inventory {
 class InventoryQuery {
  public:
   // `executable`, `environment`: of the proxy. `setting`: the driver, "cuda", "soft" or "auto".
-  InventoryQuery(std::string executable, Environment environment, std::string setting)
+  // `fresh`: the driver itself is asked, not the cache of the user's earlier runs.
+  InventoryQuery(std::string executable, Environment environment, std::string setting, bool fresh)
       : executable_(std::move(executable)),
         environment_(std::move(environment)),
-        setting_(std::move(setting)) {}
+        setting_(std::move(setting)),
+        fresh_(fresh) {}
   ~InventoryQuery() { Drop(); }
   InventoryQuery(const InventoryQuery&) = delete;
 
@@ -41,6 +43,7 @@ class InventoryQuery {
   const std::string executable_;
   const Environment environment_;
   const std::string setting_;
+  const bool fresh_;
   std::optional<Result<ProxyChild>> asked_;
 };
 

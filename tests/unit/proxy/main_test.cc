@@ -95,7 +95,7 @@ class ProcessTest : public ::testing::Test {
 };
 
 TEST_F(ProcessTest, InventoryOfADriverThatIsNotThere) {
-  ASSERT_TRUE(socket->Send(InventoryRequest{"/nowhere/libcuda.so.1"}).ok());
+  ASSERT_TRUE(socket->Send(InventoryRequest{"/nowhere/libcuda.so.1", true}).ok());
   const InventoryAnswer answer = Must(socket->Expect<InventoryAnswer>(kPatience));
   EXPECT_THAT(answer.problem, HasSubstr("/nowhere/libcuda.so.1"));
   EXPECT_TRUE(answer.devices.empty());
@@ -103,7 +103,7 @@ TEST_F(ProcessTest, InventoryOfADriverThatIsNotThere) {
 }
 
 TEST_F(ProcessTest, InventoryOfTheVendorsDriverSaysWhatToDo) {
-  ASSERT_TRUE(socket->Send(InventoryRequest{"cuda"}).ok());
+  ASSERT_TRUE(socket->Send(InventoryRequest{"cuda", true}).ok());
   const InventoryAnswer answer = Must(socket->Expect<InventoryAnswer>(kPatience));
   if (answer.devices.empty()) {
     EXPECT_THAT(answer.problem, HasSubstr("--device soft"));
@@ -114,7 +114,7 @@ TEST_F(ProcessTest, InventoryOfTheVendorsDriverSaysWhatToDo) {
 }
 
 TEST_F(ProcessTest, ALibraryThatIsNoDriverIsNamed) {
-  ASSERT_TRUE(socket->Send(InventoryRequest{"libm.so.6"}).ok());
+  ASSERT_TRUE(socket->Send(InventoryRequest{"libm.so.6", true}).ok());
   EXPECT_THAT(Must(socket->Expect<InventoryAnswer>(kPatience)).problem,
               HasSubstr("not a CUDA driver"));
 }
@@ -199,7 +199,7 @@ TEST_F(ProcessTest, ASocketThatEndsBeforeTheStartEndsIt) {
 class SoftwareProcessTest : public ProcessTest {};
 
 TEST_F(SoftwareProcessTest, InventoryNamesTheSoftwareGpu) {
-  ASSERT_TRUE(socket->Send(InventoryRequest{"soft"}).ok());
+  ASSERT_TRUE(socket->Send(InventoryRequest{"soft", true}).ok());
   const InventoryAnswer answer = Must(socket->Expect<InventoryAnswer>(kPatience));
   ASSERT_FALSE(answer.devices.empty()) << answer.problem;
   EXPECT_TRUE(answer.devices[0].software);
@@ -280,7 +280,7 @@ class PairProcessTest : public ProcessTest {
   }
   ProxyReady StartOn(const std::string& driver) {
     ProcessTest::SetUp();
-    EXPECT_TRUE(socket->Send(InventoryRequest{"soft"}).ok());
+    EXPECT_TRUE(socket->Send(InventoryRequest{"soft", true}).ok());
     const InventoryAnswer known = Must(socket->Expect<InventoryAnswer>(kPatience));
     EXPECT_EQ(Exit(), 0);
     ProcessTest::SetUp();

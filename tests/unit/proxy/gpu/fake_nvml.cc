@@ -1,5 +1,9 @@
 // Replaces libnvidia-ml.so.1. It has GPU-01000000-… with 5 bytes free and the MIG device
-// MIG-02000000-… with 3. The GPU reports 41 degrees, and further values used by tests.
+// MIG-02000000-… with 3. The GPU reports 41 degrees, and further values used by tests. Variables
+// set the number of GPUs (FAKE_NVML_GPUS), their compute mode (FAKE_NVML_MODE) and their division
+// (FAKE_NVML_MIG).
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -10,6 +14,11 @@ struct Memory {
 int g_started = 0;
 int g_gpu = 5;
 int g_part = 3;
+
+unsigned Variable(const char* name, unsigned otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : static_cast<unsigned>(std::atoi(text));
+}
 }  // namespace
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -37,6 +46,28 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
 EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
   if (length < 8) return 7;  // NVML_ERROR_INSUFFICIENT_SIZE
   std::strcpy(version, "580.1.2");
+  return 0;
+}
+EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = Variable("FAKE_NVML_GPUS", 1);
+  return 0;
+}
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  if (index >= Variable("FAKE_NVML_GPUS", 1)) return 2;
+  *device = &g_gpu;
+  return 0;
+}
+EXPORT int nvmlDeviceGetUUID(void*, char* uuid, unsigned length) {
+  std::snprintf(uuid, length, "GPU-01000000-0000-0000-0000-000000000000");
+  return 0;
+}
+EXPORT int nvmlDeviceGetComputeMode(void*, unsigned* mode) {
+  *mode = Variable("FAKE_NVML_MODE", 0);
+  return 0;
+}
+EXPORT int nvmlDeviceGetMigMode(void*, unsigned* mode, unsigned* pending) {
+  if (std::getenv("FAKE_NVML_MIG") == nullptr) return 3;  // NVML_ERROR_NOT_SUPPORTED
+  *mode = *pending = Variable("FAKE_NVML_MIG", 0);
   return 0;
 }
 EXPORT int nvmlDeviceGetTemperature(void* device, unsigned sensor, unsigned* celsius) {

@@ -9,7 +9,9 @@ TEST(Nvml, TellsFreeMemoryAndPartsOfGpus) {
   std::vector<DeviceDescription> devices(3);
   for (std::size_t i = 0; i < devices.size(); ++i)
     devices[i].uuid[0] = static_cast<std::uint8_t>(i + 1);
-  AskNvml(devices);
+  const std::unique_ptr<Nvml> nvml = Nvml::Load();
+  ASSERT_NE(nvml, nullptr);
+  AskNvml(*nvml, devices);
   EXPECT_EQ(devices[0].free_bytes, 5U);
   EXPECT_FALSE(devices[0].mig);
   EXPECT_EQ(devices[1].free_bytes, 3U);

@@ -48,7 +48,7 @@ inline void RunWorker(Network& network, std::uint32_t rank, std::uint32_t agents
                       const Environment& environment) {
   const AgentThread::Scope role(agent_thread);
   const std::unique_ptr<Transport> transport = network.Join(rank, agents);
-  InventoryQuery inventory(FAKE_PROXY, environment, "soft");
+  InventoryQuery inventory(FAKE_PROXY, environment, "soft", false);
   auto worker = WorkerAgent::Create(OptionsOfRun(), FakePaths(), environment,
                                     AgentLinks{transport.get(), agents, {}});
   ASSERT_TRUE(worker.ok()) << worker.status().message();
@@ -157,7 +157,7 @@ class Agents {
       transport = network_.Join(0, agents_);
       links = {transport.get(), agents_, {}};
     }
-    InventoryQuery inventory(FAKE_PROXY, Node(), "soft");
+    InventoryQuery inventory(FAKE_PROXY, Node(), "soft", false);
     auto head =
         HeadAgent::Create(setup_.head, FakePaths(), Node(), key_, std::move(links), inventory);
     ASSERT_TRUE(head.ok()) << head.status().message();

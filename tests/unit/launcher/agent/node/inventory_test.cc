@@ -24,7 +24,7 @@ bool HasChild() {
 }
 
 TEST(InventoryQuery, FillsInWhoseTheDevicesAre) {
-  InventoryQuery query(FAKE_PROXY, Node("2", "1"), "cuda");
+  InventoryQuery query(FAKE_PROXY, Node("2", "1"), "cuda", false);
   const Inventory found = query.Collect("n1", 3);
   ASSERT_EQ(found.devices.size(), 2U) << found.problem;
   EXPECT_EQ(found.devices[1].ordinal, 1U);
@@ -35,7 +35,7 @@ TEST(InventoryQuery, FillsInWhoseTheDevicesAre) {
 }
 
 TEST(InventoryQuery, WhatWasBegunIsTaken) {
-  InventoryQuery query(FAKE_PROXY, Node("2", "1"), "soft");
+  InventoryQuery query(FAKE_PROXY, Node("2", "1"), "soft", false);
   query.Begin();
   query.Begin();
   const Inventory found = query.Collect("n1", 0);
@@ -45,13 +45,13 @@ TEST(InventoryQuery, WhatWasBegunIsTaken) {
 }
 
 TEST(InventoryQuery, CanBeRepeated) {
-  InventoryQuery query(FAKE_PROXY, Node("1", "1"), "cuda");
+  InventoryQuery query(FAKE_PROXY, Node("1", "1"), "cuda", false);
   EXPECT_EQ(query.Collect("n1", 0).devices.size(), 1U);
   EXPECT_EQ(query.Collect("n1", 0).devices.size(), 1U);
 }
 
 TEST(InventoryQuery, WithoutGpuAutoTakesTheSoftwareGpu) {
-  InventoryQuery query(FAKE_PROXY, Node("0", "1"), "auto");
+  InventoryQuery query(FAKE_PROXY, Node("0", "1"), "auto", false);
   query.Begin();
   const Inventory found = query.Collect("n1", 0);
   ASSERT_EQ(found.devices.size(), 1U) << found.problem;
@@ -60,7 +60,7 @@ TEST(InventoryQuery, WithoutGpuAutoTakesTheSoftwareGpu) {
 }
 
 TEST(InventoryQuery, WithoutAnyDeviceBothProblemsAreTold) {
-  InventoryQuery query(FAKE_PROXY, Node("0", "0"), "auto");
+  InventoryQuery query(FAKE_PROXY, Node("0", "0"), "auto", false);
   const Inventory found = query.Collect("n1", 0);
   EXPECT_TRUE(found.devices.empty());
   EXPECT_THAT(found.problem, HasSubstr("host n1: no usable GPU"));
@@ -68,7 +68,7 @@ TEST(InventoryQuery, WithoutAnyDeviceBothProblemsAreTold) {
 }
 
 TEST(InventoryQuery, AProxyThatDiesIsNamed) {
-  InventoryQuery query("/bin/false", Environment(), "cuda");
+  InventoryQuery query("/bin/false", Environment(), "cuda", false);
   query.Begin();
   EXPECT_THAT(query.Collect("n1", 0).problem,
               HasSubstr("host n1: listing the devices of driver 'cuda': its proxy exited with"));
@@ -76,7 +76,7 @@ TEST(InventoryQuery, AProxyThatDiesIsNamed) {
 }
 
 TEST(InventoryQuery, WithoutAProxySaysWhatToDo) {
-  InventoryQuery query("/nowhere/cuspan-proxy", Environment(), "cuda");
+  InventoryQuery query("/nowhere/cuspan-proxy", Environment(), "cuda", false);
   query.Begin();
   EXPECT_THAT(query.Collect("n1", 0).problem,
               HasSubstr("/nowhere/cuspan-proxy: No such file or directory: build or install"));
@@ -84,7 +84,7 @@ TEST(InventoryQuery, WithoutAProxySaysWhatToDo) {
 
 TEST(InventoryQuery, WhatNobodyTakesLeavesNoProxy) {
   {
-    InventoryQuery query(FAKE_PROXY, Node("1", "1"), "cuda");
+    InventoryQuery query(FAKE_PROXY, Node("1", "1"), "cuda", false);
     query.Begin();
     EXPECT_TRUE(HasChild());
     query.Drop();
