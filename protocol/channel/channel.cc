@@ -109,19 +109,9 @@ Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
   return fd;
 }
 
-Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, Bell* own,
-                                                 Bell peer) {
-  return Map(fd.get(), side, own, std::move(peer));
-}
-
-Result<std::unique_ptr<Channel>> Channel::AttachAndKeep(UniqueFd fd, ChannelSide side, Bell* own,
-                                                        Bell peer) {
-  Result<std::unique_ptr<Channel>> channel = Map(fd.get(), side, own, std::move(peer));
-  if (channel.ok()) (*channel)->fd_ = std::move(fd);
-  return channel;
-}
-
-Result<std::unique_ptr<Channel>> Channel::Map(int fd, ChannelSide side, Bell* own, Bell peer) {
+Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd file, ChannelSide side, Bell* own,
+                                                 Bell peer, ChannelFile keep) {
+  const int fd = file.get();
   CUSPAN_ASSIGN_OR_RETURN(Mapping header, Mapping::Map(fd, 0, PagesFor<Header>()));
   const auto* shared = reinterpret_cast<const Header*>(header.data());
   const ChannelLayout layout = shared->layout;
@@ -144,9 +134,11 @@ Result<std::unique_ptr<Channel>> Channel::Map(int fd, ChannelSide side, Bell* ow
   if (::fstat(fd, &information) != 0)
     return Status::Invalid("fstat of a channel: {}", std::strerror(errno));
   peer.CloseFd();
-  return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer), std::move(header),
-                                              std::move(marks), rings, std::move(staging),
-                                              SharedSync(information.st_ino)));
+  std::unique_ptr<Channel> channel(new Channel(layout, side, own, std::move(peer),
+                                               std::move(header), std::move(marks), rings,
+                                               std::move(staging), SharedSync(information.st_ino)));
+  if (keep == ChannelFile::kKeep) channel->fd_ = std::move(file);
+  return channel;
 }
 
 Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header,

@@ -51,6 +51,9 @@ struct Pace {
 // This process's end of the channel.
 enum class ChannelSide { kClient = 0, kProxy = 1 };
 
+// The descriptor of an attached channel: closed, or kept for passing it on (Channel::fd).
+enum class ChannelFile { kClose, kKeep };
+
 // A line of a Python program, and its total time of waiting for the device.
 struct WaitLocation {
   std::atomic<std::uint32_t> text_bytes;  // 0: empty; stored after the text.
@@ -86,12 +89,9 @@ class Channel {
   // Creates the shared memory of a new channel.
   static Result<UniqueFd> Create(const ChannelLayout& layout);
   // Maps a channel. `own` is the bell waking this side, and must outlive the channel; `peer` wakes
-  // the other side. kInvalid if `fd` is not a channel.
-  static Result<std::unique_ptr<Channel>> Attach(UniqueFd fd, ChannelSide side, Bell* own,
-                                                 Bell peer);
-  // The same, but keeps the descriptor for passing it on: fd().
-  static Result<std::unique_ptr<Channel>> AttachAndKeep(UniqueFd fd, ChannelSide side, Bell* own,
-                                                        Bell peer);
+  // the other side. kInvalid if `file` is not a channel.
+  static Result<std::unique_ptr<Channel>> Attach(UniqueFd file, ChannelSide side, Bell* own,
+                                                 Bell peer, ChannelFile keep = ChannelFile::kClose);
 
   // --- Sending. Threads: any.
 
@@ -207,7 +207,6 @@ class Channel {
 
  private:
   struct Header;
-  static Result<std::unique_ptr<Channel>> Map(int fd, ChannelSide side, Bell* own, Bell peer);
   Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header,
           Mapping marks, Mapping rings[2], Mapping staging, SharedSync sync);
   Header* header() const;

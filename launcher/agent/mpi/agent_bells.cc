@@ -22,7 +22,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Time without messages after which the receiver may sleep, at most.
+// Longest time of polling after a message counted on here.
 constexpr microseconds kMaxAwake{100};
 // An agent polls at least this long for the answers to its messages (naps.h).
 constexpr milliseconds kAwaits{1};
@@ -31,7 +31,7 @@ constexpr milliseconds kForgets{50};
 // An answer takes as long as waking the receiver.
 constexpr milliseconds kRepeatAfter{2};
 constexpr std::uint32_t kMaxRepeats = 4;
-// Unanswered rings after which an agent counts as unreachable by datagrams.
+// Number of unanswered rings that make an agent count as unreachable by datagrams.
 constexpr std::uint32_t kMaxUnanswered = 16;
 // A message told by a ring arrives with it; later, it is delayed, and polled for with naps.
 constexpr milliseconds kDueSoon{1};
@@ -90,7 +90,7 @@ std::uint16_t PortOf(int fd) {
                                   : reinterpret_cast<sockaddr_in6&>(own).sin6_port;
 }
 
-// Addresses of this host that may be told to other agents, the loopback last.
+// Addresses of this host for the other agents, the loopback last.
 Result<std::vector<net::Address>> AddressesToTell(std::uint16_t port, int family) {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<net::Address> all, net::OwnAddresses(port));
   // A run with --secure and without encrypting interfaces ends elsewhere, with a message.
@@ -119,7 +119,7 @@ Result<std::unique_ptr<AgentBells>> AgentBells::Open() {
   contact.token = random.secret;
   contact.awake_microseconds = static_cast<std::uint32_t>(
       std::chrono::duration_cast<microseconds>(WaitStages::ForThisMachine().yield).count());
-  // The loopback, which is last, is kept: agents of one host use it.
+  // The last address, the loopback, is kept: agents of one host use it.
   if (addresses.size() > BellContact::kMaxAddresses)
     addresses.erase(addresses.begin() + BellContact::kMaxAddresses - 1, addresses.end() - 1);
   contact.addresses = static_cast<std::uint32_t>(addresses.size());
@@ -147,8 +147,7 @@ bool AgentBells::CanRing(const Peer& peer) {
          (peer.address || peer.unanswered < kMaxUnanswered);
 }
 
-// An agent that has just sent something is awake; if wrong, the ring at the end of the burst wakes
-// it.
+// An agent is awake shortly after its messages. If not, the ring at the end of the burst wakes it.
 bool AgentBells::MaySleep(const Peer& peer, Time now) {
   return now - peer.sent_last >= AwakeTime(peer) && now - peer.received_last >= kAwaits;
 }
@@ -221,7 +220,7 @@ void AgentBells::Progress(Time now) {
 void AgentBells::ProgressPeer(Peer& peer, Time now) {
   if (!CanRing(peer)) return SetActive(peer, false);
   if (peer.rung != peer.sent) {
-    // The end of a burst, or an announced message that was not sent.
+    // The end of a burst, or an announced message was not sent.
     if (now - peer.sent_last >= AwakeTime(peer)) Ring(peer, peer.sent, now);
     return;
   }

@@ -1,12 +1,11 @@
-// Wakes sleeping agents of a run over MPI, which has no wake-up of its own: agents ring each other
-// with UDP datagrams beside their messages.
+// Wakes sleeping agents of a run over MPI: agents ring each other with UDP datagrams beside their
+// messages. MPI itself has no wake-up.
 //
-// A ring tells how many messages its sender has sent to the receiver in all. An agent sleeps only
-// if it has received all messages told by every agent, and was told of every message received:
-// then nothing is on its way to it, and the sender's rings do arrive. A sender rings at a message
-// after a pause, because the receiver may sleep, and once more after the last message of a burst.
-// Rings are answered; one without an answer is repeated. Where a firewall drops the datagrams,
-// agents do not sleep but poll.
+// A ring tells the number of messages sent to the receiver so far. An agent sleeps only while this
+// number equals that of the messages received, for each other agent. Then nothing is on its way,
+// and the sender's rings do arrive. A sender rings at a message after a pause, because the receiver
+// may sleep, and once more after the last message of a burst. Rings are answered; one without an
+// answer is repeated. If a firewall drops the datagrams, agents do not sleep but poll.
 //
 // A datagram of a stranger does nothing: it does not contain the receiver's random token, passed to
 // the other agents over MPI.
@@ -28,7 +27,7 @@
 
 namespace cuspan {
 
-// How to ring an agent; sent between processes of one architecture.
+// The way to ring an agent; sent between processes of one architecture.
 struct BellContact {
   static constexpr std::uint32_t kMaxAddresses = 8;
   Key128 token{};
@@ -81,8 +80,8 @@ class AgentBells {
     std::uint32_t rank;     // The sender's.
     std::uint32_t address;  // Index among the addresses of the ring's receiver.
     std::uint32_t unused;
-    std::uint64_t number;    // Of the sender's rings; of an answer: the ring's, as the next.
-    std::uint64_t messages;  // Number sent.
+    std::uint64_t number;    // The ring's, from 1. An answer repeats it,
+    std::uint64_t messages;  // and the number of messages sent.
   };
   struct Peer {
     BellContact contact;
@@ -91,7 +90,7 @@ class AgentBells {
     std::uint64_t rings = 0;
     std::uint64_t rung = 0;        // Messages told by the last ring.
     std::uint64_t answered = 0;    // Number of the last ring with an answer.
-    std::uint32_t repeats = 0;     // Of the last ring.
+    std::uint32_t repeats = 0;     // Number of repeats of the last ring.
     std::uint32_t unanswered = 0;  // Rings before the first answer.
     Time sent_last{};
     Time rung_last{};

@@ -210,7 +210,11 @@ class MpiTransport final : public Transport {
   // MPI has no wake-up. It moves bytes only while polled.
   int wake_fd() const override { return bells_ ? bells_->fd() : -1; }
   Rest Arm() override {
-    if (!bells_ || !bulk_requests_.empty() || !AllSent()) return Rest::kNaps;
+    if (!bells_ || !bulk_requests_.empty()) return Rest::kNaps;
+    for (std::deque<Send>& sends : sends_) {
+      FinishSends(sends);
+      if (!sends.empty()) return Rest::kNaps;
+    }
     const Rest rest = bells_->Arm(std::chrono::steady_clock::now());
     if (rest != Rest::kUntilWoken || receives_.empty()) return rest;
     // A message that came without a ring, or before it.
@@ -280,14 +284,6 @@ class MpiTransport final : public Transport {
       }
     }
     MPI_Comm_free(&agents);
-  }
-
-  // True if MPI has finished the sends of all messages.
-  bool AllSent() {
-    return std::all_of(sends_.begin(), sends_.end(), [this](std::deque<Send>& sends) {
-      FinishSends(sends);
-      return sends.empty();
-    });
   }
 
   // The oldest send normally finishes first. Exceptions only delay the reuse of buffers.

@@ -293,9 +293,9 @@ Status ClientSession::OpenRemote(const OpenDevice& open, Device& device) {
   CUSPAN_ASSIGN_OR_RETURN(device.channel_fd, Channel::Create(context_.layout));
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd own_fd, Duplicate(device.channel_fd.get()));
   CUSPAN_ASSIGN_OR_RETURN(Bell client_bell, Duplicate(*bell_));
-  CUSPAN_ASSIGN_OR_RETURN(
-      device.channel, Channel::AttachAndKeep(std::move(own_fd), ChannelSide::kProxy, &context_.bell,
-                                             std::move(client_bell)));
+  CUSPAN_ASSIGN_OR_RETURN(device.channel,
+                          Channel::Attach(std::move(own_fd), ChannelSide::kProxy, &context_.bell,
+                                          std::move(client_bell), ChannelFile::kKeep));
   context_.relay->SendControl(description.agent,
                               RemoteOpen{id_, open.context, description.ordinal, device.window,
                                          open.shared, niceness_, observer_});

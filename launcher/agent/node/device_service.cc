@@ -119,8 +119,9 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
   Status attached = proxy_bell.status();
   if (proxy_bell.ok()) {
-    Result<std::unique_ptr<Channel>> channel = Channel::AttachAndKeep(
-        std::move(fd), ChannelSide::kClient, &context_.bell, std::move(*proxy_bell));
+    Result<std::unique_ptr<Channel>> channel =
+        Channel::Attach(std::move(fd), ChannelSide::kClient, &context_.bell, std::move(*proxy_bell),
+                        ChannelFile::kKeep);
     attached = channel.status();
     if (channel.ok()) device.channel = std::move(*channel);
   }

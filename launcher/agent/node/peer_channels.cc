@@ -54,8 +54,8 @@ Result<PeerChannels::Joined> PeerChannels::MakeRemote(RouteKey route, const End&
   const int fds[] = {fd.get(), bell_.fd()};
   end.proxy->Join({NumberOf(route), true, ""}, fds);
   CUSPAN_ASSIGN_OR_RETURN(
-      joined.channel,
-      Channel::AttachAndKeep(std::move(fd), ChannelSide::kClient, &bell_, std::move(bell)));
+      joined.channel, Channel::Attach(std::move(fd), ChannelSide::kClient, &bell_, std::move(bell),
+                                      ChannelFile::kKeep));
   return joined;
 }
 

@@ -17,20 +17,7 @@ constexpr std::uint64_t kGrantBytes = kFrameWindow / 4;
 // Maximum bytes of frames from one route per pass, for fairness among routes.
 constexpr std::size_t kBytesPerPass = 64 * 1024;
 constexpr int kMessagesPerPass = 32;
-// Number of control messages queued for one agent above which congested() is true.
-constexpr std::size_t kMaxControl = 256;
-// Maximum number of chunk announcements held back to share a message, on links faster than
-// kHoldAbove bytes/s.
-constexpr std::uint64_t kHeldAnnouncements = 4;
-constexpr double kHoldAbove = 1.5e9;
-// Time for which an inline chunk waits for the proxy's answer behind it: one message instead of
-// two.
-constexpr std::chrono::microseconds kAnswerFollows{10};
-
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
-
-// False for keep-alive messages: agents exchanging nothing else are idle.
-bool IsUpdate(const RouteKey& route, Op op) { return route.session != 0 || op != Op::kAgentAlive; }
 
 bool IsCall(Op op) {
   bool call = false;
@@ -42,15 +29,13 @@ bool IsCall(Op op) {
 
 Relay::Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flight,
              Handlers handlers)
-    : transport_(transport),
-      carrier_(carrier),
-      sends_in_flight_(sends_in_flight),
-      handlers_(std::move(handlers)) {
+    : transport_(transport), carrier_(carrier), handlers_(std::move(handlers)) {
   const Transport::Limits& limits = transport.limits();
   assert(limits.message_bytes >= BatchWriter::kMinMessageBytes);
   for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
-    peers_.emplace_back(limits.message_bytes).sends =
-        std::make_unique<ChunkSends>(rank, sends_in_flight_, limits, carrier_, bulk_);
+    peers_.emplace_back(
+        transport, rank,
+        std::make_unique<ChunkSends>(rank, sends_in_flight, limits, carrier_, bulk_));
 }
 
 Relay::Route* Relay::Find(RouteKey key) {
@@ -133,8 +118,7 @@ bool Relay::awaiting() const {
 bool Relay::quiet() const {
   return std::all_of(peers_.begin(), peers_.end(),
                      [](const Peer& peer) {
-                       return peer.given_up ||
-                              (peer.control.empty() && peer.batch.empty() && peer.sends->empty());
+                       return peer.given_up || (peer.outbox.empty() && peer.sends->empty());
                      }) &&
          std::none_of(inboxes_.begin(), inboxes_.end(),
                       [this](const auto& entry) CUSPAN_REQUIRES(agent_thread) {
@@ -142,44 +126,29 @@ bool Relay::quiet() const {
                       });
 }
 
-void Relay::SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> frame) {
-  Peer& peer = peers_[rank];
-  if (peer.given_up) return;
-  if (frame.size() > kMaxFrameBytes)
-    return LogError("a message ({}) of {} bytes to agent {} is too large and is not sent",
-                    OpName(op), frame.size(), rank);
-  // Keep-alives must not wait behind other control messages.
-  if (op == Op::kAgentAlive)
-    peer.control.push_front(std::move(frame));
-  else
-    peer.control.push_back(std::move(frame));
-}
-
 bool Relay::congested() const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return peer.control.size() > kMaxControl; });
+                     [](const Peer& peer) { return peer.outbox.congested(); });
 }
 
 void Relay::GiveUp(std::uint32_t rank) {
   Peer& peer = peers_[rank];
   peer.given_up = true;
-  peer.control.clear();
-  peer.batch.Clear();
-  peer.held_until.reset();
+  peer.outbox.Close();
   transport_.GiveUp(rank);
   carrier_.GiveUp(rank);
 }
 
 Transport::Rest Relay::Arm() {
   const bool sent = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
-    return peer.given_up || (peer.control.empty() && peer.batch.empty());
+    return peer.given_up || peer.outbox.empty();
   });
   return sent ? transport_.Arm() : Transport::Rest::kNaps;
 }
 
 bool Relay::HasWork() {
   bool work = carrier_.HasWork() || std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
-                return peer.held_until.has_value();
+                return peer.outbox.awaits_answer();
               });
   for (auto& [key, route] : routes_) {
     if (route.channel->closed() || !route.failure.empty()) continue;
@@ -234,7 +203,7 @@ bool Relay::PassOn() {
   for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
     if (peers_[rank].given_up) continue;
     moved = peers_[rank].sends->Start(now) || moved;
-    moved = SendBatch(rank) || moved;
+    moved = peers_[rank].outbox.Send() || moved;
   }
   return moved;
 }
@@ -470,56 +439,6 @@ void Relay::Grant(Route& route) {
 
 // --- Messages to other agents.
 
-bool Relay::Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload) {
-  Peer& peer = peers_[rank];
-  if (peer.given_up) return false;
-  if (peer.batch.Append(route, header, payload)) return true;
-  peer.urgent = true;  // The batch is full.
-  return SendBatch(rank) && peer.batch.Append(route, header, payload);
-}
-
-bool Relay::MayHold(const Peer& peer) const {
-  return !peer.urgent && peer.control.empty() &&
-         peer.announced - peer.announced_sent < kHeldAnnouncements &&
-         peer.sends->started_announcement() <= peer.announced_sent &&
-         peer.sends->rate().bytes_per_second() > kHoldAbove;
-}
-
-// Sends the batch with all control messages added. True if anything but keep-alives was sent.
-bool Relay::SendBatch(std::uint32_t rank) {
-  Peer& peer = peers_[rank];
-  if (peer.held_until) {
-    if (!peer.urgent && peer.control.empty() && std::chrono::steady_clock::now() < *peer.held_until)
-      return false;
-    peer.held_until.reset();
-    peer.urgent = true;
-  } else if (MayHold(peer)) {
-    return false;
-  }
-  bool has_updates = !peer.batch.empty();
-  bool sent = false;
-  for (;;) {
-    bool full = false;
-    while (!peer.control.empty() && !full) {
-      const std::vector<std::byte>& frame = peer.control.front();
-      FrameHeader header;
-      std::memcpy(&header, frame.data(), sizeof header);
-      if (peer.batch.Append({}, header, Bytes(frame).subspan(sizeof header))) {
-        has_updates = has_updates || IsUpdate({}, static_cast<Op>(header.op));
-        peer.control.pop_front();
-      } else {
-        full = true;
-      }
-    }
-    if (peer.batch.empty() || !transport_.TrySend(rank, peer.batch.bytes())) return sent;
-    peer.batch.Clear();
-    peer.urgent = false;
-    peer.announced_sent = peer.announced;
-    sent = has_updates;
-    if (!full) return sent;
-  }
-}
-
 // Announces chunks covered by the other end's receives, and queues them.
 bool Relay::AnnounceChunks(Route& route) {
   bool moved = false;
@@ -542,9 +461,10 @@ bool Relay::AnnounceChunks(Route& route) {
     frame.payload_bytes = static_cast<std::uint32_t>(EncodedSize(announced));
     const std::span<std::byte> encoded(payload, frame.payload_bytes);
     EncodeInto(encoded, announced);
-    if (!Append(route.rank, {}, frame, encoded)) break;
+    const std::optional<std::uint64_t> number = peer.outbox.Announce(frame, encoded);
+    if (!number) break;
     --route.lane_credit[*lane];
-    peer.sends->Queue(*lane, {route.key, route.send_tag, route.memory, chunk, ++peer.announced});
+    peer.sends->Queue(*lane, {route.key, route.send_tag, route.memory, chunk, *number});
     route.waiting_chunks.pop_front();
     moved = true;
   }
@@ -571,13 +491,13 @@ bool Relay::CollectFrame(Route& route, const Frame& frame) {
   if (frame.op() == Op::kChunk) return CollectChunk(route, frame);
   const std::size_t bytes = FrameBytes(frame.header);
   route.needed_credit = bytes;
-  if (route.frame_credit < bytes || !Append(route.rank, route.key, frame.header, frame.payload))
-    return false;
-  Peer& peer = peers_[route.rank];
-  if (frame.op() == Op::kChunkInline && route.open_calls > 0 && !peer.urgent)
-    peer.held_until = std::chrono::steady_clock::now() + kAnswerFollows;
+  if (route.frame_credit < bytes) return false;
+  Outbox& outbox = peers_[route.rank].outbox;
+  if (!outbox.Append(route.key, frame.header, frame.payload)) return false;
+  if (frame.op() == Op::kChunkInline && route.open_calls > 0)
+    outbox.AwaitAnswer();
   else
-    peer.urgent = true;
+    outbox.Urge();
   route.needed_credit = 0;
   route.frame_credit -= bytes;
   CountAnswers(route, frame);

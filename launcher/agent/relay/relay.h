@@ -25,6 +25,7 @@
 #include "launcher/agent/relay/carrier.h"
 #include "launcher/agent/relay/chunk_inbox.h"
 #include "launcher/agent/relay/chunk_sends.h"
+#include "launcher/agent/relay/outbox.h"
 #include "launcher/agent/relay/transport.h"
 
 namespace cuspan {
@@ -44,10 +45,10 @@ class Relay {
   Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flight, Handlers handlers);
 
   // Queues a control message ahead of unsent frames. Messages over kMaxFrameBytes fit no message
-  // between agents: they are logged and dropped.
+  // between agents: they are logged and dropped, and so are all to an agent given up.
   template <typename T>
   void SendControl(std::uint32_t rank, const T& message) CUSPAN_REQUIRES(agent_thread) {
-    SendControlFrame(rank, T::kOp, MakeFrame(message));
+    peers_[rank].outbox.AddControl(T::kOp, MakeFrame(message));
   }
   // True if too many control messages are queued for some agent. Callers then delay new ones if
   // possible.
@@ -96,8 +97,6 @@ class Relay {
   bool quiet() const CUSPAN_REQUIRES(agent_thread);
 
  private:
-  void SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> frame)
-      CUSPAN_REQUIRES(agent_thread);
   struct Route {
     RouteKey key;
     std::uint32_t rank = 0;
@@ -129,17 +128,10 @@ class Relay {
     std::string failure;   // Reason to close it; empty: none.
   };
   struct Peer {
-    explicit Peer(std::size_t message_bytes) : batch(message_bytes) {}
-    std::deque<std::vector<std::byte>> control;
-    BatchWriter batch;
-    // The batch may hold back chunk announcements until one of the announced chunks is being sent:
-    // each message takes time from bulk.
-    bool urgent = false;  // The batch must not be held back.
-    // End of the batch's delay, set for an inline chunk waiting for the answer behind it.
-    std::optional<std::chrono::steady_clock::time_point> held_until;
-    std::uint64_t announced = 0;
-    std::uint64_t announced_sent = 0;  // Number of announcements sent.
+    Peer(Transport& transport, std::uint32_t rank, std::unique_ptr<ChunkSends> bulk)
+        : sends(std::move(bulk)), outbox(transport, rank, *sends) {}
     std::unique_ptr<ChunkSends> sends;
+    Outbox outbox;
     std::size_t routes = 0;
     bool garbled = false;  // A malformed message was received from it.
     bool given_up = false;
@@ -166,10 +158,6 @@ class Relay {
   bool CollectChunk(Route& route, const Frame& frame) CUSPAN_REQUIRES(agent_thread);
   bool AnnounceChunks(Route& route) CUSPAN_REQUIRES(agent_thread);
   void SetPace(Route& route) CUSPAN_REQUIRES(agent_thread);
-  bool Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload)
-      CUSPAN_REQUIRES(agent_thread);
-  bool MayHold(const Peer& peer) const CUSPAN_REQUIRES(agent_thread);
-  bool SendBatch(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
   void CloseBroken() CUSPAN_REQUIRES(agent_thread);
   std::uint32_t FreeTag(std::uint32_t rank) CUSPAN_REQUIRES(agent_thread);
   void ForgetOverInboxes() CUSPAN_REQUIRES(agent_thread);
@@ -177,7 +165,6 @@ class Relay {
 
   Transport& transport_;
   Carrier& carrier_;
-  const std::uint32_t sends_in_flight_;
   const Handlers handlers_;
   std::map<RouteKey, Route> routes_ CUSPAN_GUARDED_BY(agent_thread);
   std::vector<Peer> peers_ CUSPAN_GUARDED_BY(agent_thread);

@@ -444,8 +444,9 @@ TEST(Channel, KeepsItsFileWhereThatIsAskedFor) {
   ChannelEnds ends;
   EXPECT_EQ(ends.client->fd(), -1);
   Bell bell = NewBell();
-  const Result<std::unique_ptr<Channel>> kept = Channel::AttachAndKeep(
-      AnotherFd(ends.memory.get()), ChannelSide::kClient, &bell, OtherEnd(bell));
+  const Result<std::unique_ptr<Channel>> kept =
+      Channel::Attach(AnotherFd(ends.memory.get()), ChannelSide::kClient, &bell, OtherEnd(bell),
+                      ChannelFile::kKeep);
   ASSERT_TRUE(kept.ok());
   EXPECT_GE((*kept)->fd(), 0);
 }

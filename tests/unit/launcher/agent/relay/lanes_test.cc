@@ -84,7 +84,8 @@ struct Process {
     const UniqueFd fd = *Channel::Create(layout);
     const ChannelSide far =
         side == ChannelSide::kClient ? ChannelSide::kProxy : ChannelSide::kClient;
-    agents_end = *Channel::AttachAndKeep(AnotherFd(fd.get()), far, &agent.bell, OtherEnd(bell));
+    agents_end =
+        *Channel::Attach(AnotherFd(fd.get()), far, &agent.bell, OtherEnd(bell), ChannelFile::kKeep);
     channel = *Channel::Attach(AnotherFd(fd.get()), side, &bell, OtherEnd(agent.bell));
   }
   Bell bell = NewBell();
