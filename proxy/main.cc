@@ -13,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -122,17 +123,29 @@ Status AcquireShareSlot(const ProxyStart& start, ProxyResources& place,
   return Status::Ok();
 }
 
+// The inventory may come from the cache: the driver's list of devices could have changed since.
+// A missing device, and one without a known UUID (zeros), are left to Device::Open.
+Status CheckUuid(const Driver& driver, std::uint32_t ordinal,
+                 const std::array<std::uint8_t, 16>& wanted) {
+  CUdevice device = 0;
+  CUuuid uuid{};
+  if (wanted == std::array<std::uint8_t, 16>{} ||
+      driver.cuDeviceGet(&device, static_cast<int>(ordinal)) != CUDA_SUCCESS)
+    return Status::Ok();
+  if (driver.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS &&
+      std::memcmp(uuid.bytes, wanted.data(), wanted.size()) == 0)
+    return Status::Ok();
+  return Status::Unavailable(
+      "GPU {} of this host is not the one found at the start of the run: start it again", ordinal);
+}
+
 Status LoadAndOpen(const ProxyStart& start, ProxyResources& place) {
-  CUSPAN_ASSIGN_OR_RETURN(place.driver, OpenDriver(start.driver));
-  if (Status status = InitDriver(place.driver, start.driver); !status.ok()) {
-    // The next run is told at its start.
-    if (const std::optional<KnownDevices> known = KnownDevices::Open()) known->Forget();
-    return status;
-  }
+  CUSPAN_ASSIGN_OR_RETURN(place.driver, LoadDriver(start.driver));
   // Clients of MPS see only the server's GPU.
-  CUSPAN_ASSIGN_OR_RETURN(
-      Device device,
-      Device::Open(place.driver.functions, place.pairs ? 0 : start.ordinal, start.window));
+  const std::uint32_t ordinal = place.pairs ? 0 : start.ordinal;
+  CUSPAN_RETURN_IF_ERROR(CheckUuid(place.driver.functions, ordinal, start.uuid));
+  CUSPAN_ASSIGN_OR_RETURN(Device device,
+                          Device::Open(place.driver.functions, ordinal, start.window));
   place.device = std::make_unique<Device>(std::move(device));
   return Status::Ok();
 }
@@ -162,7 +175,12 @@ Status OpenInPairs(const ProxyStart& start, ProxyResources& place) {
 }
 
 Status OpenDriver(const ProxyStart& start, ProxyResources& place) {
-  CUSPAN_RETURN_IF_ERROR(place.pairs ? OpenInPairs(start, place) : LoadAndOpen(start, place));
+  if (Status opened = place.pairs ? OpenInPairs(start, place) : LoadAndOpen(start, place);
+      !opened.ok()) {
+    // The next run asks the driver at its start, and its user is told then.
+    if (const std::optional<KnownDevices> known = KnownDevices::Open()) known->Forget();
+    return opened;
+  }
   if (start.shared.bytes != 0) {
     // After a failure, managed and mapped memory are refused; the rest works.
     const Status shared =

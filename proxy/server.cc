@@ -172,12 +172,11 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
                                             stages.await, awaiting))
       continue;
     session.completer().HelperSleeps();
-    // A ring without a frame comes ahead of one: it ends the sleep, not the polling.
-    const std::uint32_t rung = channel.own_bell().rung();
     channel.own_bell().Wait(
         [&] {
           receiving_thread.AssertHeld();
-          return woken() || channel.own_bell().rung() != rung;
+          // Ends the sleep, not the polling.
+          return woken() || channel.ConsumeExpected();
         },
         hold ? std::min<std::chrono::nanoseconds>(Backlog::kPatience, longest) : longest, stages);
     session.completer().HelperIsBack();

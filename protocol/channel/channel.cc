@@ -39,6 +39,7 @@ struct Channel::Header {
   std::uint64_t magic;
   ChannelLayout layout;
   alignas(64) std::atomic<State> state;
+  alignas(64) std::atomic<std::uint32_t> expected[2];  // Frames come soon.
   RingControl rings[2];
   StagingControl staging[2];
   alignas(64) ChannelStatistics statistics;
@@ -292,6 +293,16 @@ void Channel::Pop() {
   incoming_.Pop();
   // Producers of a full ring should not wait until the last frame is popped.
   if (incoming_.UnpublishedReleaseSlots() >= layout_.ring_slots / 8) Flush();
+}
+
+void Channel::ExpectFrame() {
+  header()->expected[side_ == ChannelSide::kClient ? 0 : 1].store(1);
+  peer_.Ring();
+}
+
+bool Channel::ConsumeExpected() {
+  std::atomic<std::uint32_t>& expected = header()->expected[side_ == ChannelSide::kClient ? 1 : 0];
+  return expected.load(std::memory_order_relaxed) != 0 && expected.exchange(0) != 0;
 }
 
 void Channel::Flush() {

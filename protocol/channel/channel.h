@@ -115,8 +115,8 @@ class Channel {
   void AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit);
   // True if a frame of this size fits now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
-  // Wakes the receiver ahead of a frame.
-  void RingPeer() { peer_.Ring(); }
+  // Wakes the receiver ahead of a frame, which it may await.
+  void ExpectFrame();
   // Asks the receiver to ring this side's bell after releasing slots of the ring.
   void WantRoom() { outgoing_.WantSpace(); }
 
@@ -149,6 +149,8 @@ class Channel {
   bool HasFrame() const { return incoming_.HasFrame(); }
   // The same for the frame after the current one, between Peek and Pop.
   bool HasAnotherFrame() const { return incoming_.HasAnother(); }
+  // True once after each ExpectFrame of the other side.
+  bool ConsumeExpected();
   // Makes popped frames visible to the sender. Peek does it when the ring is empty.
   void Flush();
 

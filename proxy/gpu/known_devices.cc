@@ -22,6 +22,7 @@
 namespace cuspan::proxy {
 namespace {
 
+constexpr std::int64_t kUsedSeconds = 24 * 3600;
 constexpr std::int64_t kKeptSeconds = 7 * 24 * 3600;
 constexpr std::string_view kSuffix = ".devices";
 // Separates the state, a text, from the message behind it.
@@ -29,25 +30,35 @@ constexpr char kEndOfState = '\0';
 // Far above the size for all devices of a host.
 constexpr std::size_t kMaxFileBytes = kMaxControlBytes + (1 << 16);
 
-// FNV-1a, 64 bits (draft-eastlake-fnv). Names differ; equal states are compared as a whole.
+std::string BootId() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return boot;
+}
+
+// The boot, and FNV-1a with 64 bits (draft-eastlake-fnv). States are compared as a whole.
 std::string FileName(std::string_view state) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : state) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   char text[24];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text + std::string(kSuffix);
+  return Format("{}-{}{}", BootId(), text, kSuffix);
 }
+
+// True if a server of MPS may answer the driver: the devices are those of the server.
+bool HasMps() { return ::access("/tmp/nvidia-mps/control", F_OK) == 0; }
 
 Status CannotKeep(const char* what) {
   return Status::Unavailable("the descriptions of GPUs cannot be {}: {}", what,
                              std::strerror(errno));
 }
 
-// Variables read by the driver, sorted.
+// Variables that change the driver's list of devices, sorted. Others may contain secrets.
 std::vector<std::string> DriverVariables() {
   std::vector<std::string> found;
   for (char** variable = environ; *variable != nullptr; ++variable)
-    for (const std::string_view prefix : {"CUDA_", "NVIDIA_"})
+    for (const std::string_view prefix :
+         {"CUDA_VISIBLE_DEVICES=", "CUDA_DEVICE_ORDER=", "CUDA_MPS_", "NVIDIA_VISIBLE_DEVICES="})
       if (std::string_view(*variable).starts_with(prefix)) found.emplace_back(*variable);
   std::sort(found.begin(), found.end());
   return found;
@@ -79,13 +90,14 @@ std::string StateOfGpu(const Nvml& nvml, unsigned index) {
   return Format("gpu {} {} {}\n", name, bytes.total, compute_mode);
 }
 
-// Whole content of a private file, up to kMaxFileBytes; else empty.
+// Whole content of a private file, up to kMaxFileBytes, not older than a day; else empty.
 std::string ReadPrivate(int folder, const std::string& name) {
   const UniqueFd file(
       ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      !IsPrivate(status) || static_cast<std::size_t>(status.st_size) > kMaxFileBytes)
+      !IsPrivate(status) || static_cast<std::size_t>(status.st_size) > kMaxFileBytes ||
+      status.st_mtim.tv_sec < ::time(nullptr) - kUsedSeconds)
     return "";
   std::string content(static_cast<std::size_t>(status.st_size), '\0');
   for (std::size_t done = 0; done < content.size();) {
@@ -112,11 +124,10 @@ bool WriteAll(int fd, std::string_view content) {
 std::string StateOfDevices(const Nvml& nvml, const LoadedDriver& driver) {
   auto* const release = nvml.Function<int(char*, unsigned)>("nvmlSystemGetDriverVersion");
   auto* const count = nvml.Function<int(unsigned*)>("nvmlDeviceGetCount_v2");
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  const std::string boot = BootId();
   char version[80] = "";
   unsigned gpus = 0;
-  if (boot.empty() || release == nullptr || count == nullptr ||
+  if (HasMps() || boot.empty() || release == nullptr || count == nullptr ||
       release(version, sizeof version) != nvml::kSuccess || count(&gpus) != nvml::kSuccess ||
       gpus == 0)
     return "";
@@ -162,7 +173,7 @@ std::vector<DeviceDescription> KnownDevices::Find(std::string_view state) const 
 }
 
 Status KnownDevices::Keep(std::string_view state, std::vector<DeviceDescription> devices) const {
-  Remove(static_cast<std::int64_t>(::time(nullptr)) - kKeptSeconds);
+  Remove("", static_cast<std::int64_t>(::time(nullptr)) - kKeptSeconds);
   for (DeviceDescription& device : devices) device.free_bytes = kUnknownBytes;
   InventoryAnswer answer;
   answer.devices = std::move(devices);
@@ -187,9 +198,9 @@ Status KnownDevices::Keep(std::string_view state, std::vector<DeviceDescription>
   return status;
 }
 
-void KnownDevices::Forget() const { Remove(INT64_MAX); }
+void KnownDevices::Forget() const { Remove(BootId(), INT64_MAX); }
 
-void KnownDevices::Remove(std::int64_t before) const {
+void KnownDevices::Remove(std::string_view prefix, std::int64_t before) const {
   const int copy = ::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const folder = copy < 0 ? nullptr : ::fdopendir(copy);
   if (folder == nullptr) {
@@ -200,7 +211,8 @@ void KnownDevices::Remove(std::int64_t before) const {
   while (const dirent* entry = ::readdir(folder)) {
     struct stat status {};
     // Also files left behind by a killed process.
-    if (std::string_view(entry->d_name).find(kSuffix) == std::string_view::npos) continue;
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(prefix) || name.find(kSuffix) == name.npos) continue;
     if (::fstatat(folder_.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISREG(status.st_mode) && status.st_mtim.tv_sec < before)
       ::unlinkat(folder_.get(), entry->d_name, 0);

@@ -19,7 +19,8 @@ namespace cuspan::proxy {
 
 // The state of the GPUs visible to this process: boot, driver, environment, and NVML's list of the
 // GPUs. Empty if unknown, or if a GPU is divided into MIG instances: NVML does not list those that
-// the driver would choose. `driver` may be uninitialised.
+// the driver would choose. Empty also with a server of MPS, which
+// chooses the devices. `driver` may be uninitialised.
 std::string StateOfDevices(const Nvml& nvml, const LoadedDriver& driver);
 
 // Threads: one. Any number of processes may use the folder.
@@ -30,17 +31,17 @@ class KnownDevices {
   static std::optional<KnownDevices> Open();
   static Result<KnownDevices> Open(const std::string& folder);
 
-  // Devices kept for the state; empty if there are none, or the file is damaged.
+  // Devices kept for the state within a day; empty if there are none, or the file is damaged.
   std::vector<DeviceDescription> Find(std::string_view state) const;
   // Keeps them, and removes descriptions not written for a week.
   Status Keep(std::string_view state, std::vector<DeviceDescription> devices) const;
-  // Removes all: the driver has failed, and its next answer may differ.
+  // Removes those of this boot of this host: the driver has failed, and its next answer may differ.
   void Forget() const;
 
  private:
   explicit KnownDevices(UniqueFd folder) : folder_(std::move(folder)) {}
-  // Removes files last written before `time`, in seconds since 1970.
-  void Remove(std::int64_t before) const;
+  // Removes files with that start of the name, last written before a time in seconds since 1970.
+  void Remove(std::string_view prefix, std::int64_t before) const;
 
   UniqueFd folder_;
 };

@@ -29,7 +29,7 @@ LARGE = {
     "cuspan::Mirrors": (89, "fetching, posting and ordering of stores share one table of ranges and one lock"),
     "cuspan::proxy::ShareGate": (78, "decisions about time slices, with their samples and marks"),
     "cuspan::proxy::Communicator": (65, "life of an NCCL communicator; its operations and its failures depend on it"),
-    "cuspan::Channel": (61, "both ends of one shared mapping: rings, staging slots, marks and wake-ups"),
+    "cuspan::Channel": (62, "both ends of one shared mapping: rings, staging slots, marks and wake-ups"),
     "cuspan::Connection": (56, "calls, posts and failures of one connection, public for all of interpose/calls"),
     "cuspan::UcxTransport": (57, "implements Transport over one UCX worker: frames, bulk data, losses"),
     "cuspan::proxy::SessionSwap": (57, "states of one swap; each function is a transition"),

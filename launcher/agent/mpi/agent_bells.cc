@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -104,6 +106,12 @@ Result<std::vector<net::Address>> AddressesToTell(std::uint16_t port, int family
   return all;
 }
 
+std::uint64_t HostNumber() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return std::hash<std::string>()(boot);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AgentBells>> AgentBells::Open() {
@@ -117,6 +125,7 @@ Result<std::unique_ptr<AgentBells>> AgentBells::Open() {
   CUSPAN_ASSIGN_OR_RETURN(const RunKey random, RunKey::Random());
   BellContact contact;
   contact.token = random.secret;
+  contact.host = HostNumber();
   contact.awake_microseconds = static_cast<std::uint32_t>(
       std::chrono::duration_cast<microseconds>(WaitStages::ForThisMachine().yield).count());
   // The last address, the loopback, is kept: agents of one host use it.
@@ -127,13 +136,20 @@ Result<std::unique_ptr<AgentBells>> AgentBells::Open() {
   return std::unique_ptr<AgentBells>(new AgentBells(std::move(socket), family, contact));
 }
 
-void AgentBells::Meet(std::uint32_t own_rank, std::span<const BellContact> agents) {
+void AgentBells::Meet(std::uint32_t own_rank, std::span<const BellContact> agents, Time now) {
   own_rank_ = own_rank;
   peers_.resize(agents.size());
   for (std::size_t rank = 0; rank < agents.size(); ++rank) {
     peers_[rank].contact = agents[rank];
     std::uint32_t& addresses = peers_[rank].contact.addresses;
     addresses = std::min(addresses, BellContact::kMaxAddresses);
+    // Sent there from another host, the token would reach another process.
+    if (agents[rank].host != contact_.host)
+      while (addresses != 0 && net::IsLoopback(agents[rank].address[addresses - 1])) --addresses;
+    if (rank == own_rank) peers_[rank].given_up = true;
+    if (!CanRing(peers_[rank])) continue;
+    Ring(peers_[rank], 0, now);
+    SetActive(peers_[rank], true);
   }
 }
 
@@ -211,6 +227,11 @@ void AgentBells::SendTo(const net::Address& address, const Datagram& datagram) c
                              reinterpret_cast<const sockaddr*>(&to.storage), to.bytes));
 }
 
+void AgentBells::EndBursts(Time now) {
+  for (Peer& peer : peers_)
+    if (CanRing(peer) && peer.rung != peer.sent) Ring(peer, peer.sent, now);
+}
+
 void AgentBells::Progress(Time now) {
   if (now - read_last_ >= kReadEvery) ReceiveAll(now);
   for (Peer& peer : peers_)
@@ -224,7 +245,12 @@ void AgentBells::ProgressPeer(Peer& peer, Time now) {
     if (now - peer.sent_last >= AwakeTime(peer)) Ring(peer, peer.sent, now);
     return;
   }
-  if (peer.answered == peer.rings || peer.repeats >= kMaxRepeats) return SetActive(peer, false);
+  if (peer.answered == peer.rings) return SetActive(peer, false);
+  if (peer.repeats >= kMaxRepeats) {
+    // Another address may work.
+    if (std::exchange(peer.address, std::nullopt)) peer.unanswered = 0;
+    return SetActive(peer, false);
+  }
   if (now - peer.rung_last >= kRepeatAfter) Ring(peer, peer.sent, now);
 }
 
@@ -269,7 +295,8 @@ Transport::Rest AgentBells::Arm(Time now) {
   if (active()) Progress(now);
   auto rest = active() ? Transport::Rest::kNaps : Transport::Rest::kUntilWoken;
   for (const Peer& peer : peers_) {
-    if (peer.given_up || peer.told == peer.received) continue;
+    const bool heard = peer.told_ring != 0;
+    if (peer.given_up || (heard && peer.told == peer.received)) continue;
     if (peer.told > peer.received && now - peer.told_last < kDueSoon) return Transport::Rest::kNone;
     rest = Transport::Rest::kNaps;
   }

@@ -31,6 +31,7 @@ namespace cuspan {
 struct BellContact {
   static constexpr std::uint32_t kMaxAddresses = 8;
   Key128 token{};
+  std::uint64_t host = 0;                // Equal numbers: one host, reached by the loopback, too.
   std::uint32_t awake_microseconds = 0;  // Time of polling after each message, at least.
   std::uint32_t addresses = 0;           // 0: this agent cannot be rung.
   net::Address address[kMaxAddresses];
@@ -49,8 +50,9 @@ class AgentBells {
 
   // To be told to the other agents.
   const BellContact& contact() const { return contact_; }
-  // `agents`: contacts by rank, this agent's included.
-  void Meet(std::uint32_t own_rank, std::span<const BellContact> agents);
+  // `agents`: contacts by rank, this agent's included. Rings each: from an agent never heard,
+  // messages may come without a ring.
+  void Meet(std::uint32_t own_rank, std::span<const BellContact> agents, Time now);
   // Readable when rung.
   int fd() const { return socket_.get(); }
 
@@ -66,6 +68,8 @@ class AgentBells {
 
   // True if Progress has work now or later.
   bool active() const { return active_ != 0; }
+  // Rings for all messages not told so far; Progress is not called any more.
+  void EndBursts(Time now);
   // Sends rings that are due.
   void Progress(Time now);
   // Reads all rings, then decides how the caller may rest.

@@ -41,6 +41,11 @@ constexpr std::size_t kSendsToOneAgent = 16;
 // Sleep between two polls while waiting for another rank's first message.
 constexpr useconds_t kBackoffMicroseconds = 200;
 
+// MPI may still have to move bytes of a send that it reports as finished: those copied to its own
+// buffers, or its closing message of a bulk send, while the socket was full. It moves them while
+// polled.
+constexpr std::chrono::milliseconds kSettles{5};
+
 #ifdef MPICH_VERSION
 constexpr std::string_view kMpi = "MPICH";
 #else
@@ -60,7 +65,8 @@ class MpiTransport final : public Transport {
     MPI_Comm_dup(MPI_COMM_WORLD, &frames_);
     MPI_Comm_dup(MPI_COMM_WORLD, &bulk_);
     sends_.resize(static_cast<std::size_t>(size));
-    // Another number of ranks is reported by the caller.
+    given_up_.resize(sends_.size());
+    // Ranks with other numbers are reported by the caller.
     if (const Result<Ranks> ranks = Ranks::Of(this->size(), lanes); ranks.ok()) OpenBells(*ranks);
   }
 
@@ -108,7 +114,8 @@ class MpiTransport final : public Transport {
     std::deque<Send>& sends = sends_[rank];
     FinishSends(sends);
     if (sends.size() >= kSendsToOneAgent) return false;
-    if (bells_) bells_->BeginSend(rank, std::chrono::steady_clock::now());
+    used_last_ = std::chrono::steady_clock::now();
+    if (bells_) bells_->BeginSend(rank, used_last_);
     Send& send = sends.emplace_back();
     if (!free_buffers_.empty()) {
       send.buffer = std::move(free_buffers_.back());
@@ -126,7 +133,10 @@ class MpiTransport final : public Transport {
   }
 
   std::optional<Message> TryReceive() override {
-    if (receives_.empty()) PostReceives();
+    for (std::size_t i = receives_.size(); i < kPostedReceives; ++i) {
+      receives_.emplace_back().buffer.resize(kLimits.message_bytes);
+      PostReceive(i);
+    }
     // The message returned last is no longer in use.
     if (handed_out_) PostReceive(next_receive_++ % kPostedReceives);
     handed_out_ = false;
@@ -142,9 +152,8 @@ class MpiTransport final : public Transport {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     handed_out_ = true;
-    if (bells_)
-      bells_->CountReceived(static_cast<std::uint32_t>(status.MPI_SOURCE),
-                            std::chrono::steady_clock::now());
+    used_last_ = std::chrono::steady_clock::now();
+    if (bells_) bells_->CountReceived(static_cast<std::uint32_t>(status.MPI_SOURCE), used_last_);
     return Message{static_cast<std::uint32_t>(status.MPI_SOURCE),
                    {receive.buffer.data(), static_cast<std::size_t>(bytes)}};
   }
@@ -187,7 +196,14 @@ class MpiTransport final : public Transport {
   }
 
   void FinishedBulk(std::vector<std::uint64_t>& ids) override {
-    if (bulk_requests_.empty()) return;
+    if (bulk_requests_.empty()) {
+      // Moves the rest of finished sends; a lane does so in no other way.
+      int found = 0;
+      if (std::chrono::steady_clock::now() - used_last_ < kSettles)
+        MPI_Iprobe(MPI_ANY_SOURCE, kWholeTag, frames_, &found, MPI_STATUS_IGNORE);
+      return;
+    }
+    used_last_ = std::chrono::steady_clock::now();
     finished_.resize(bulk_requests_.size());
     int count = 0;
     MPI_Testsome(static_cast<int>(bulk_requests_.size()), bulk_requests_.data(), &count,
@@ -210,13 +226,16 @@ class MpiTransport final : public Transport {
   // MPI has no wake-up. It moves bytes only while polled.
   int wake_fd() const override { return bells_ ? bells_->fd() : -1; }
   Rest Arm() override {
-    if (!bells_ || !bulk_requests_.empty()) return Rest::kNaps;
-    for (std::deque<Send>& sends : sends_) {
-      FinishSends(sends);
-      if (!sends.empty()) return Rest::kNaps;
-    }
-    const Rest rest = bells_->Arm(std::chrono::steady_clock::now());
+    if (!bells_) return Rest::kNaps;
+    const auto now = std::chrono::steady_clock::now();
+    // First, to read all rings: an unread one would end each sleep.
+    const Rest rest = bells_->Arm(now);
     if (rest != Rest::kUntilWoken || receives_.empty()) return rest;
+    if (!bulk_requests_.empty() || now - used_last_ < kSettles) return Rest::kNaps;
+    for (std::size_t rank = 0; rank < sends_.size(); ++rank) {
+      FinishSends(sends_[rank]);
+      if (!sends_[rank].empty() && !given_up_[rank]) return Rest::kNaps;
+    }
     // A message that came without a ring, or before it.
     int arrived = 0;
     MPI_Request_get_status(receives_[next_receive_ % kPostedReceives].request, &arrived,
@@ -229,13 +248,14 @@ class MpiTransport final : public Transport {
   // MPI ends the job if a rank is gone.
   std::optional<LostPeer> ConsumeLost() override { return std::nullopt; }
   void GiveUp(std::uint32_t rank) override {
-    gave_up_ = true;
+    given_up_[rank] = true;
     if (bells_) bells_->GiveUp(rank);
   }
 
   void Shutdown() override {
     shut_down_ = true;
-    if (gave_up_) {
+    if (bells_) bells_->EndBursts(std::chrono::steady_clock::now());
+    if (std::find(given_up_.begin(), given_up_.end(), true) != given_up_.end()) {
 #ifndef MPICH_VERSION
       // MPI_Finalize would wait for ranks given up, so it is skipped. A process exiting without it
       // ends the job: the head agent does so first, when it has finished.
@@ -267,7 +287,7 @@ class MpiTransport final : public Transport {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  // Called by all ranks of the job. Without bells, this agent and those reached from it poll.
+  // Called by all ranks of the job, with equal `ranks`. Without bells, an agent polls.
   void OpenBells(const Ranks& ranks) {
     const bool lane = ranks.is_lane(rank_);
     MPI_Comm agents;
@@ -279,7 +299,7 @@ class MpiTransport final : public Transport {
       std::vector<BellContact> contacts(ranks.agents);
       MPI_Allgather(&own, sizeof own, MPI_BYTE, contacts.data(), sizeof own, MPI_BYTE, agents);
       if (opened.ok()) {
-        (*opened)->Meet(rank_, contacts);
+        (*opened)->Meet(rank_, contacts, std::chrono::steady_clock::now());
         bells_ = std::move(*opened);
       }
     }
@@ -297,14 +317,6 @@ class MpiTransport final : public Transport {
     }
   }
 
-  void PostReceives() {
-    receives_.resize(kPostedReceives);
-    for (std::size_t i = 0; i < kPostedReceives; ++i) {
-      receives_[i].buffer.resize(kLimits.message_bytes);
-      PostReceive(i);
-    }
-  }
-
   void PostReceive(std::size_t i) {
     Receive& receive = receives_[i];
     MPI_Irecv(receive.buffer.data(), static_cast<int>(receive.buffer.size()), MPI_BYTE,
@@ -312,11 +324,12 @@ class MpiTransport final : public Transport {
   }
 
   std::uint32_t rank_ = 0;
-  bool gave_up_ = false;
   bool shut_down_ = false;
   MPI_Comm frames_ = MPI_COMM_NULL;
   MPI_Comm bulk_ = MPI_COMM_NULL;
-  std::vector<std::deque<Send>> sends_;  // Indexed by rank, oldest first.
+  std::vector<std::deque<Send>> sends_;              // Indexed by rank, oldest first.
+  std::vector<bool> given_up_;                       // Indexed by rank.
+  std::chrono::steady_clock::time_point used_last_;  // Last message or bulk.
   std::vector<std::vector<std::byte>> free_buffers_;
   std::vector<Receive> receives_;
   std::size_t next_receive_ = 0;
@@ -344,6 +357,18 @@ Status CheckMpirun() {
       started, kMpi);
 }
 
+// The number is equal on all ranks: it tells agents from lanes.
+Status CheckLanes(std::uint32_t lanes) {
+  const std::uint32_t own[] = {lanes, ~lanes};
+  std::uint32_t least[2];
+  MPI_Allreduce(own, least, 2, MPI_UINT32_T, MPI_MIN, MPI_COMM_WORLD);
+  if (least[0] == ~least[1]) return Status::Ok();
+  return Status::Invalid(
+      "the ranks have different numbers of lanes, from {} to {}: set CUSPAN_LANES to one value on "
+      "all hosts",
+      least[0], ~least[1]);
+}
+
 }  // namespace
 
 Status BecomeMpiAgent(char**) {
@@ -357,6 +382,7 @@ Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv, st
   if (MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
     return Status::Unavailable("MPI_Init failed; start the agents with mpirun");
   CUSPAN_RETURN_IF_ERROR(CheckMpirun());
+  CUSPAN_RETURN_IF_ERROR(CheckLanes(lanes));
   return std::unique_ptr<Transport>(std::make_unique<MpiTransport>(lanes));
 }
 

@@ -101,7 +101,11 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
             return relay->HasWork() || sleep.on_bell->fired();
           },
           limit.count() < 0 ? kLongSleep : nanoseconds(limit), sleep_at_once);
-      relay->PassOnFirst();
+      if (relay->PassOnFirst()) {
+        // The answer is polled for, like any other.
+        moved_last = Clock::now();
+        backoff = kFirstBackoff;
+      }
       polled_last = {};
       continue;
     }

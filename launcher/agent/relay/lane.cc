@@ -25,6 +25,8 @@ constexpr milliseconds kAgentLimit{60'000};  // Time for the agent to start this
 constexpr milliseconds kMapLimit{10'000};
 // Longest sleep with nothing in flight: only the agent can bring work, and it rings the bell.
 constexpr milliseconds kLaneIdleSleep{1'000};
+// Time of naps after the last transfer: a transport may still have to move its end.
+constexpr milliseconds kSettles{5};
 
 class Lane {
  public:
@@ -103,9 +105,8 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& backoff) {
     return;
   }
   // A transport that cannot be armed now has pending work: it needs polling.
-  bell_->Wait(has_work,
-              wakes || under_way_ != 0 ? nanoseconds(backoff) : nanoseconds(kLaneIdleSleep),
-              sleep_at_once);
+  const bool naps = wakes || under_way_ != 0 || idle < kSettles;
+  bell_->Wait(has_work, naps ? nanoseconds(backoff) : nanoseconds(kLaneIdleSleep), sleep_at_once);
   backoff = std::min(2 * backoff, kLongestBackoff);
 }
 
@@ -209,8 +210,6 @@ bool Lane::ReportLost() {
 }
 
 bool Lane::ReportFinished() {
-  // A transport with a wake descriptor must be progressed after each wake-up.
-  if (under_way_ == 0 && ringer_ == nullptr) return false;
   finished_.clear();
   transport_.FinishedBulk(finished_);
   for (const std::uint64_t id : finished_) commands_->Post(LaneFinished{id});

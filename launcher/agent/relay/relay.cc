@@ -168,17 +168,17 @@ bool Relay::HasWork() {
   return work;
 }
 
-void Relay::PassOnFirst() {
+bool Relay::PassOnFirst() {
   for (auto& [key, route] : routes_)
     if (route.channel->HasFrame() && route.frame_credit >= route.needed_credit)
       transport_.Announce(route.rank);
-  PassOn();
+  return PassOn();
 }
 
 void Relay::WakeNextProxy() {
   if (Route* route = Find(last_received_);
       route != nullptr && route->channel->side() == ChannelSide::kClient)
-    route->channel->RingPeer();
+    route->channel->ExpectFrame();
 }
 
 bool Relay::Progress() {

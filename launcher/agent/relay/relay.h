@@ -84,7 +84,7 @@ class Relay {
   // wakes the agents that they go to, and sends them before the transport is polled, which takes
   // long after a pause. WakeNextProxy: for a message. It wakes the proxy that got the last one
   // before: mostly this is for the same.
-  void PassOnFirst() CUSPAN_REQUIRES(agent_thread);
+  bool PassOnFirst() CUSPAN_REQUIRES(agent_thread);
   void WakeNextProxy() CUSPAN_REQUIRES(agent_thread);
   bool has_routes() const CUSPAN_REQUIRES(agent_thread) { return !routes_.empty(); }
   // See Transport. While messages are unsent, Arm returns kNaps.

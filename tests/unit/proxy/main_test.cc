@@ -207,6 +207,15 @@ TEST_F(SoftwareProcessTest, InventoryNamesTheSoftwareGpu) {
   EXPECT_EQ(Exit(), 0);
 }
 
+TEST_F(SoftwareProcessTest, AnotherDeviceThanTheListedOneIsRefused) {
+  ProxyStart start = Start("soft");
+  start.uuid = {1, 2, 3};
+  const ProxyReady ready = SendStart(start);
+  EXPECT_NE(ready.result, 0);
+  EXPECT_THAT(ready.message, HasSubstr("GPU 0 of this host is not the one found"));
+  EXPECT_EQ(Exit(), 1);
+}
+
 TEST_F(SoftwareProcessTest, ADeviceThatIsNotThereIsNamed) {
   ProxyStart start = Start("soft");
   start.ordinal = 77;

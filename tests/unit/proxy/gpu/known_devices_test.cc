@@ -51,14 +51,22 @@ TEST(StateOfDevices, ChangesWithWhatADescriptionDependsOn) {
   EXPECT_THAT(state, HasSubstr("gpu GPU-01000000-0000-0000-0000-000000000000 9 0\n"));
   EXPECT_THAT(state, HasSubstr("driver /lib/libcuda.so.1 13000 580.1.2\n"));
   EXPECT_EQ(State(), state);
-  for (const char* name : {"FAKE_NVML_GPUS", "FAKE_NVML_MODE", "CUDA_VISIBLE_DEVICES",
-                           "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"}) {
+  for (const char* name :
+       {"FAKE_NVML_GPUS", "FAKE_NVML_MODE", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+        "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY"}) {
     Variables variables;
     variables.Set(name, "2");
     EXPECT_NE(State(), state) << name;
     EXPECT_NE(State(), "") << name;
   }
   EXPECT_EQ(State(), state);
+}
+
+TEST(StateOfDevices, ContainsNoSecrets) {
+  Variables variables;
+  variables.Set("NVIDIA_API_KEY", "secret");
+  variables.Set("CUDA_SOMETHING", "secret");
+  EXPECT_EQ(State().find("secret"), std::string::npos);
 }
 
 TEST(StateOfDevices, IsUnknownWithMigAndWithoutGpus) {
@@ -126,6 +134,20 @@ TEST_F(KnownDevicesTest, FindsWhatWasKeptForTheState) {
   EXPECT_THAT(Files(), SizeIs(2));
 }
 
+TEST_F(KnownDevicesTest, ADescriptionIsUsedForADay) {
+  const KnownDevices known = Open();
+  ASSERT_TRUE(known.Keep("state", Devices(1)).ok());
+  const auto set_age = [this](std::int64_t hours) {
+    const timespec then[] = {{::time(nullptr) - hours * 3600, 0},
+                             {::time(nullptr) - hours * 3600, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, OnlyFile().c_str(), then, 0), 0);
+  };
+  set_age(23);
+  EXPECT_THAT(known.Find("state"), SizeIs(1));
+  set_age(25);
+  EXPECT_THAT(known.Find("state"), IsEmpty());
+}
+
 TEST_F(KnownDevicesTest, DamagedFilesAreIgnored) {
   const KnownDevices known = Open();
   ASSERT_TRUE(known.Keep("state", Devices(2)).ok());
@@ -180,9 +202,10 @@ TEST_F(KnownDevicesTest, OldDescriptionsAreRemoved) {
   ASSERT_TRUE(known.Keep("new", Devices(1)).ok());
   EXPECT_THAT(known.Find("old"), IsEmpty());
   EXPECT_THAT(known.Find("new"), SizeIs(1));
+  std::ofstream(folder_ / "another-boot-1.devices") << "stays";
   known.Forget();
   EXPECT_THAT(known.Find("new"), IsEmpty());
-  EXPECT_EQ(OnlyFile().filename(), "something else");
+  EXPECT_THAT(Files(), SizeIs(2)) << "those of other boots, of other hosts perhaps";
 }
 
 TEST_F(KnownDevicesTest, AFullDiskIsReported) {

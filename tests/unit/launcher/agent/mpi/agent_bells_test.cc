@@ -15,7 +15,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Rest = Transport::Rest;
 
-// A socket in the place of an agent: it answers nothing.
+// A socket in the place of an agent, without answers.
 class Listener {
  public:
   Listener() : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
@@ -30,8 +30,10 @@ class Listener {
     std::memcpy(address_.bytes, &own.sin_addr, 4);
   }
   const net::Address& address() const { return address_; }
-  BellContact contact() const {
+  // The contact of an agent on that host.
+  BellContact contact(std::uint64_t host) const {
     BellContact contact;
+    contact.host = host;
     contact.awake_microseconds = 200;
     contact.addresses = 1;
     contact.address[0] = address_;
@@ -74,13 +76,20 @@ class AgentBellsTest : public testing::Test {
   void Meet() { Meet(first().contact(), second().contact()); }
   void Meet(const BellContact& of_first, const BellContact& of_second) {
     const BellContact contacts[] = {of_first, of_second};
-    first().Meet(0, contacts);
-    second().Meet(1, contacts);
+    first().Meet(0, contacts, now_);
+    second().Meet(1, contacts, now_);
+    // Both read the ring of the other, then the answer.
+    for (int i = 0; i < 2; ++i) {
+      first().Arm(Later(microseconds(100)));
+      second().Arm(now_);
+    }
+    Later(milliseconds(20));
   }
   static bool Rung(const AgentBells& agent) {
     pollfd waited{agent.fd(), POLLIN, 0};
     return ::poll(&waited, 1, 0) == 1;
   }
+  std::uint64_t Host() { return first().contact().host; }
   // Time of this test: it never waits.
   AgentBells::Time Later(std::chrono::nanoseconds passed) { return now_ += passed; }
 
@@ -110,7 +119,7 @@ TEST_F(AgentBellsTest, TheEndOfABurstRings) {
   second().CountReceived(0, now_);
   EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken) << "only the first message was told";
   for (int i = 0; i < 5; ++i) second().CountReceived(0, now_);
-  // It cannot know whether more are on their way: it polls.
+  // More may be on their way: it polls.
   EXPECT_EQ(second().Arm(now_), Rest::kNaps);
   EXPECT_EQ(first().Arm(now_), Rest::kNaps);
   EXPECT_FALSE(Rung(second()));
@@ -177,6 +186,15 @@ TEST_F(AgentBellsTest, ADelayedMessageIsPolledFor) {
   EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
 }
 
+TEST_F(AgentBellsTest, ItPollsForAnAgentNeverHeard) {
+  Listener listener;
+  second().Meet(1, std::vector{listener.contact(Host()), second().contact()}, now_);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(second().Arm(Later(milliseconds(1))), Rest::kNaps);
+  EXPECT_FALSE(second().active());
+  second().GiveUp(0);
+  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+}
+
 TEST_F(AgentBellsTest, WithoutRingsItPolls) {
   Meet();
   second().CountReceived(0, now_);
@@ -187,7 +205,7 @@ TEST_F(AgentBellsTest, WithoutRingsItPolls) {
 
 TEST_F(AgentBellsTest, LostRingsAreRepeatedAndEnd) {
   Listener listener;
-  Meet(first().contact(), listener.contact());
+  Meet(first().contact(), listener.contact(Host()));
   std::size_t rings = 0;
   for (int message = 0; message < 100; ++message) {
     first().BeginSend(1, Later(milliseconds(20)));
@@ -199,7 +217,7 @@ TEST_F(AgentBellsTest, LostRingsAreRepeatedAndEnd) {
       EXPECT_GE(rings, 2U) << "repeated";
     }
     EXPECT_LE(rings - before, 8U);
-    EXPECT_EQ(first().Arm(now_), Rest::kUntilWoken) << "nothing is waited for";
+    EXPECT_FALSE(first().active()) << "nothing is waited for";
   }
   EXPECT_LE(rings, 32U) << "an agent not reached by datagrams is left alone";
 }
@@ -213,36 +231,39 @@ TEST_F(AgentBellsTest, OnlyTheAddressThatAnsweredIsUsed) {
   contact.address[0] = elsewhere.address();
   contact.addresses = 2;
   Meet(first().contact(), contact);
-  first().BeginSend(1, now_);
   EXPECT_EQ(elsewhere.Take().size(), 1U);
-  second().CountReceived(0, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
-  first().Progress(Later(milliseconds(1)));
-  first().BeginSend(1, Later(milliseconds(20)));
+  first().BeginSend(1, now_);
   EXPECT_TRUE(Rung(second()));
   EXPECT_EQ(elsewhere.Take().size(), 0U);
+}
+
+TEST_F(AgentBellsTest, TheLoopbackReachesAgentsOfThisHostOnly) {
+  Listener listener;
+  Meet(first().contact(), listener.contact(Host() + 1));
+  first().BeginSend(1, now_);
+  EXPECT_EQ(listener.Take().size(), 0U) << "another process here must not get the token";
 }
 
 TEST_F(AgentBellsTest, AnAgentWithoutABellIsNotRung) {
   Meet(first().contact(), BellContact());
   first().BeginSend(1, now_);
   EXPECT_FALSE(first().active());
-  EXPECT_EQ(first().Arm(now_), Rest::kUntilWoken);
 }
 
 TEST_F(AgentBellsTest, StrangersRingForNothing) {
   Listener stranger;
   Listener spy;
-  Meet(spy.contact(), second().contact());
+  Meet(spy.contact(Host()), second().contact());
   const net::Address place = second().contact().address[second().contact().addresses - 1];
-  // The token is that of the spy, a zero.
-  first().Meet(0, std::vector{first().contact(), spy.contact()});
+  spy.Take();
+  // The token of the spy is zero.
+  first().Meet(0, std::vector{first().contact(), spy.contact(Host())}, now_);
   first().BeginSend(1, now_);
   std::vector<std::vector<char>> rings = spy.Take();
-  ASSERT_EQ(rings.size(), 1U);
-  std::vector<char> ring = rings.front();
+  ASSERT_EQ(rings.size(), 2U);
+  std::vector<char> ring = rings.back();
   stranger.Send(place, ring);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken) << "a wrong token";
+  EXPECT_EQ(second().Arm(now_), Rest::kNaps) << "a wrong token";
 
   const Key128 token = second().contact().token;
   std::memcpy(ring.data(), token.data(), token.size());
@@ -256,7 +277,7 @@ TEST_F(AgentBellsTest, StrangersRingForNothing) {
   ring.push_back(0);
   stranger.Send(place, ring);
   stranger.Send(place, {});
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(second().Arm(now_), Rest::kNaps);
   EXPECT_FALSE(Rung(second())) << "they were read";
   EXPECT_EQ(stranger.Take().size(), 0U) << "and not answered";
   // Unlike the ring itself.
