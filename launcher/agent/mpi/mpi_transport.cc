@@ -197,9 +197,9 @@ class MpiTransport final : public Transport {
 
   void FinishedBulk(std::vector<std::uint64_t>& ids) override {
     if (bulk_requests_.empty()) {
-      // Moves the rest of finished sends; a lane does so in no other way.
+      // Moves the rest of finished sends. Agents do so by receiving messages; a lane gets none.
       int found = 0;
-      if (std::chrono::steady_clock::now() - used_last_ < kSettles)
+      if (receives_.empty() && std::chrono::steady_clock::now() - used_last_ < kSettles)
         MPI_Iprobe(MPI_ANY_SOURCE, kWholeTag, frames_, &found, MPI_STATUS_IGNORE);
       return;
     }
