@@ -200,10 +200,11 @@ bool Relay::PassOn() {
     moved = Collect(route) || moved;
   }
   const auto now = std::chrono::steady_clock::now();
-  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    if (peers_[rank].given_up) continue;
-    moved = peers_[rank].sends->Start(now) || moved;
-    moved = peers_[rank].outbox.Send() || moved;
+  for (Peer& peer : peers_) {
+    // Most have nothing to send; with MPI lanes are among the ranks.
+    if (peer.given_up) continue;
+    if (!peer.sends->empty()) moved = peer.sends->Start(now) || moved;
+    if (!peer.outbox.empty()) moved = peer.outbox.Send() || moved;
   }
   return moved;
 }
