@@ -3,8 +3,10 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -39,13 +41,18 @@ class Listener {
     contact.address[0] = address_;
     return contact;
   }
-  // Datagrams arrived so far: over the loopback they are there when sendto returns.
+  // Datagrams arrived so far.
   std::vector<std::vector<char>> Take() {
     std::vector<std::vector<char>> taken;
     char bytes[256];
     for (ssize_t got = 0; (got = ::recv(fd_.get(), bytes, sizeof bytes, 0)) >= 0;)
       taken.emplace_back(bytes, bytes + got);
     return taken;
+  }
+  // Waits for a datagram.
+  void Await() const {
+    pollfd waited{fd_.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&waited, 1, 60'000), 1);
   }
   void Send(const net::Address& to, const std::vector<char>& bytes) {
     sockaddr_in address{};
@@ -65,12 +72,19 @@ class Listener {
 class AgentBellsTest : public testing::Test {
  protected:
   void SetUp() override {
+    // Datagrams over the loopback then arrive in the order sent, to all sockets.
+    ASSERT_EQ(::sched_getaffinity(0, sizeof cores_, &cores_), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(std::max(::sched_getcpu(), 0)), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
     for (std::unique_ptr<AgentBells>& agent : agents_) {
       Result<std::unique_ptr<AgentBells>> opened = AgentBells::Open();
       ASSERT_TRUE(opened.ok()) << opened.status().message();
       agent = std::move(*opened);
     }
   }
+  void TearDown() override { ::sched_setaffinity(0, sizeof cores_, &cores_); }
   AgentBells& first() { return *agents_[0]; }
   AgentBells& second() { return *agents_[1]; }
   void Meet() { Meet(first().contact(), second().contact()); }
@@ -80,12 +94,31 @@ class AgentBellsTest : public testing::Test {
     second().Meet(1, contacts, now_);
     // Both read the ring of the other, then the answer.
     for (int i = 0; i < 2; ++i) {
-      first().Arm(Later(microseconds(100)));
-      second().Arm(now_);
+      Arm(first(), Later(microseconds(100)));
+      Arm(second(), now_);
     }
     Later(milliseconds(20));
   }
-  static bool Rung(const AgentBells& agent) {
+  // Returns after the arrival of all datagrams sent before.
+  void Settle() {
+    last_.Send(last_.address(), {'x'});
+    last_.Await();
+    last_.Take();
+  }
+  Rest Arm(AgentBells& agent, AgentBells::Time now) {
+    Settle();
+    return agent.Arm(now);
+  }
+  void Progress(AgentBells& agent, AgentBells::Time now) {
+    Settle();
+    agent.Progress(now);
+  }
+  std::vector<std::vector<char>> Take(Listener& listener) {
+    Settle();
+    return listener.Take();
+  }
+  bool Rung(const AgentBells& agent) {
+    Settle();
     pollfd waited{agent.fd(), POLLIN, 0};
     return ::poll(&waited, 1, 0) == 1;
   }
@@ -93,6 +126,8 @@ class AgentBellsTest : public testing::Test {
   // Time of this test: it never waits.
   AgentBells::Time Later(std::chrono::nanoseconds passed) { return now_ += passed; }
 
+  cpu_set_t cores_{};
+  Listener last_;
   AgentBells::Time now_ = std::chrono::steady_clock::now();
   std::unique_ptr<AgentBells> agents_[2];
 };
@@ -100,14 +135,14 @@ class AgentBellsTest : public testing::Test {
 TEST_F(AgentBellsTest, AMessageAfterAPauseRings) {
   Meet();
   for (int round = 0; round < 10; ++round) {
-    EXPECT_EQ(second().Arm(Later(milliseconds(20))), Rest::kUntilWoken);
+    EXPECT_EQ(Arm(second(), Later(milliseconds(20))), Rest::kUntilWoken);
     EXPECT_FALSE(Rung(second()));
     first().BeginSend(1, now_);
     EXPECT_TRUE(Rung(second()));
-    EXPECT_EQ(second().Arm(now_), Rest::kNone) << "the message must be on its way";
+    EXPECT_EQ(Arm(second(), now_), Rest::kNone) << "the message must be on its way";
     second().CountReceived(0, now_);
-    EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
-    EXPECT_EQ(first().Arm(Later(milliseconds(1))), Rest::kUntilWoken) << "it was answered";
+    EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
+    EXPECT_EQ(Arm(first(), Later(milliseconds(1))), Rest::kUntilWoken) << "it was answered";
     EXPECT_FALSE(first().active());
   }
 }
@@ -117,15 +152,15 @@ TEST_F(AgentBellsTest, TheEndOfABurstRings) {
   first().BeginSend(1, now_);
   for (int i = 0; i < 5; ++i) first().BeginSend(1, Later(microseconds(1)));
   second().CountReceived(0, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken) << "only the first message was told";
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken) << "only the first message was told";
   for (int i = 0; i < 5; ++i) second().CountReceived(0, now_);
   // More may be on their way: it polls.
-  EXPECT_EQ(second().Arm(now_), Rest::kNaps);
-  EXPECT_EQ(first().Arm(now_), Rest::kNaps);
+  EXPECT_EQ(Arm(second(), now_), Rest::kNaps);
+  EXPECT_EQ(Arm(first(), now_), Rest::kNaps);
   EXPECT_FALSE(Rung(second()));
-  first().Progress(Later(milliseconds(1)));
+  Progress(first(), Later(milliseconds(1)));
   EXPECT_TRUE(Rung(second()));
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
 }
 
 TEST_F(AgentBellsTest, AnAgentAwaitingAnAnswerIsNotRung) {
@@ -133,13 +168,13 @@ TEST_F(AgentBellsTest, AnAgentAwaitingAnAnswerIsNotRung) {
   first().BeginSend(1, now_);
   first().EndSend(1, now_);
   second().CountReceived(0, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
-  EXPECT_EQ(first().Arm(Later(milliseconds(1))), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(first(), Later(milliseconds(1))), Rest::kUntilWoken);
   second().CountReceived(0, now_);
   second().BeginSend(0, now_);
   second().EndSend(0, now_);
   EXPECT_FALSE(Rung(first())) << "it polls";
-  second().Progress(Later(microseconds(500)));
+  Progress(second(), Later(microseconds(500)));
   EXPECT_TRUE(Rung(first())) << "the end of the burst, in case that it does not";
 }
 
@@ -157,14 +192,14 @@ TEST_F(AgentBellsTest, AnAnnouncedMessageRingsOnce) {
   first().Announce(1, now_);
   EXPECT_TRUE(Rung(second()));
   first().Announce(1, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kNone);
+  EXPECT_EQ(Arm(second(), now_), Rest::kNone);
   EXPECT_FALSE(Rung(second()));
   first().BeginSend(1, Later(microseconds(5)));
   first().EndSend(1, now_);
   EXPECT_FALSE(Rung(second()));
   second().CountReceived(0, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
-  first().Progress(Later(milliseconds(1)));
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
+  Progress(first(), Later(milliseconds(1)));
   EXPECT_FALSE(Rung(second()));
   EXPECT_FALSE(first().active());
 }
@@ -172,35 +207,35 @@ TEST_F(AgentBellsTest, AnAnnouncedMessageRingsOnce) {
 TEST_F(AgentBellsTest, AnAnnouncedMessageMayNotCome) {
   Meet();
   first().Announce(1, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kNone);
-  first().Progress(Later(milliseconds(1)));
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kNone);
+  Progress(first(), Later(milliseconds(1)));
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
 }
 
 TEST_F(AgentBellsTest, ADelayedMessageIsPolledFor) {
   Meet();
   first().BeginSend(1, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kNone);
-  EXPECT_EQ(second().Arm(Later(milliseconds(50))), Rest::kNaps);
+  EXPECT_EQ(Arm(second(), now_), Rest::kNone);
+  EXPECT_EQ(Arm(second(), Later(milliseconds(50))), Rest::kNaps);
   second().CountReceived(0, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
 }
 
 TEST_F(AgentBellsTest, ItPollsForAnAgentNeverHeard) {
   Listener listener;
   second().Meet(1, std::vector{listener.contact(Host()), second().contact()}, now_);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(second().Arm(Later(milliseconds(1))), Rest::kNaps);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Arm(second(), Later(milliseconds(1))), Rest::kNaps);
   EXPECT_FALSE(second().active());
   second().GiveUp(0);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
 }
 
 TEST_F(AgentBellsTest, WithoutRingsItPolls) {
   Meet();
   second().CountReceived(0, now_);
-  EXPECT_EQ(second().Arm(now_), Rest::kNaps);
+  EXPECT_EQ(Arm(second(), now_), Rest::kNaps);
   second().GiveUp(0);
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
 }
 
 TEST_F(AgentBellsTest, LostRingsAreRepeatedAndEnd) {
@@ -210,9 +245,9 @@ TEST_F(AgentBellsTest, LostRingsAreRepeatedAndEnd) {
   for (int message = 0; message < 100; ++message) {
     first().BeginSend(1, Later(milliseconds(20)));
     const std::size_t before = rings;
-    rings += listener.Take().size();
-    for (int i = 0; i < 100; ++i) first().Progress(Later(milliseconds(1)));
-    rings += listener.Take().size();
+    rings += Take(listener).size();
+    for (int i = 0; i < 100; ++i) Progress(first(), Later(milliseconds(1)));
+    rings += Take(listener).size();
     if (message == 0) {
       EXPECT_GE(rings, 2U) << "repeated";
     }
@@ -231,17 +266,17 @@ TEST_F(AgentBellsTest, OnlyTheAddressThatAnsweredIsUsed) {
   contact.address[0] = elsewhere.address();
   contact.addresses = 2;
   Meet(first().contact(), contact);
-  EXPECT_EQ(elsewhere.Take().size(), 1U);
+  EXPECT_EQ(Take(elsewhere).size(), 1U);
   first().BeginSend(1, now_);
   EXPECT_TRUE(Rung(second()));
-  EXPECT_EQ(elsewhere.Take().size(), 0U);
+  EXPECT_EQ(Take(elsewhere).size(), 0U);
 }
 
 TEST_F(AgentBellsTest, TheLoopbackReachesAgentsOfThisHostOnly) {
   Listener listener;
   Meet(first().contact(), listener.contact(Host() + 1));
   first().BeginSend(1, now_);
-  EXPECT_EQ(listener.Take().size(), 0U) << "another process here must not get the token";
+  EXPECT_EQ(Take(listener).size(), 0U) << "another process here must not get the token";
 }
 
 TEST_F(AgentBellsTest, AnAgentWithoutABellIsNotRung) {
@@ -255,15 +290,15 @@ TEST_F(AgentBellsTest, StrangersRingForNothing) {
   Listener spy;
   Meet(spy.contact(Host()), second().contact());
   const net::Address place = second().contact().address[second().contact().addresses - 1];
-  spy.Take();
+  Take(spy);
   // The token of the spy is zero.
   first().Meet(0, std::vector{first().contact(), spy.contact(Host())}, now_);
   first().BeginSend(1, now_);
-  std::vector<std::vector<char>> rings = spy.Take();
+  std::vector<std::vector<char>> rings = Take(spy);
   ASSERT_EQ(rings.size(), 2U);
   std::vector<char> ring = rings.back();
   stranger.Send(place, ring);
-  EXPECT_EQ(second().Arm(now_), Rest::kNaps) << "a wrong token";
+  EXPECT_EQ(Arm(second(), now_), Rest::kNaps) << "a wrong token";
 
   const Key128 token = second().contact().token;
   std::memcpy(ring.data(), token.data(), token.size());
@@ -277,14 +312,14 @@ TEST_F(AgentBellsTest, StrangersRingForNothing) {
   ring.push_back(0);
   stranger.Send(place, ring);
   stranger.Send(place, {});
-  EXPECT_EQ(second().Arm(now_), Rest::kNaps);
+  EXPECT_EQ(Arm(second(), now_), Rest::kNaps);
   EXPECT_FALSE(Rung(second())) << "they were read";
-  EXPECT_EQ(stranger.Take().size(), 0U) << "and not answered";
+  EXPECT_EQ(Take(stranger).size(), 0U) << "and not answered";
   // Unlike the ring itself.
   ring.pop_back();
   stranger.Send(place, ring);
-  EXPECT_EQ(second().Arm(now_), Rest::kNone);
-  EXPECT_EQ(stranger.Take().size(), 1U);
+  EXPECT_EQ(Arm(second(), now_), Rest::kNone);
+  EXPECT_EQ(Take(stranger).size(), 1U);
 }
 
 TEST_F(AgentBellsTest, AFloodDoesNotHoldUpTheAgent) {
@@ -292,9 +327,9 @@ TEST_F(AgentBellsTest, AFloodDoesNotHoldUpTheAgent) {
   Listener stranger;
   const net::Address place = second().contact().address[second().contact().addresses - 1];
   for (int i = 0; i < 100; ++i) stranger.Send(place, {'x'});
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
   EXPECT_TRUE(Rung(second())) << "the rest wakes it again";
-  EXPECT_EQ(second().Arm(now_), Rest::kUntilWoken);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
   EXPECT_FALSE(Rung(second()));
 }
 
