@@ -178,7 +178,8 @@ Status OpenDriver(const ProxyStart& start, ProxyResources& place) {
   if (Status opened = place.pairs ? OpenInPairs(start, place) : LoadAndOpen(start, place);
       !opened.ok()) {
     // The next run asks the driver at its start, and its user is told then.
-    if (const std::optional<KnownDevices> known = KnownDevices::Open()) known->Forget();
+    if (start.driver == "cuda")
+      if (const std::optional<KnownDevices> known = KnownDevices::Open()) known->Forget();
     return opened;
   }
   if (start.shared.bytes != 0) {

@@ -43,11 +43,17 @@ class Kills(SystemTest):
         living = wait_until(lambda: [victim for victim in self.processes() if victim[1].removesuffix("-ucx") in VICTIMS],
                             "something of the run is there")
         pid, name = living[int(choice * len(living))]
+        # Before the program starts, a proxy describes the GPUs. After its answer the run needs it no longer.
+        describes = name == "cuspan-proxy" and "waits" not in [victim[1] for victim in living]
         os.kill(pid, signal.SIGKILL)
         try:
             out, err = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            self.fail(f"{name} was killed, and after {LIMIT_S} s there are still {self.processes()}")
+            self.assertTrue(describes, f"{name} was killed, and after {LIMIT_S} s there are still {self.processes()}")
+            process.terminate()
+            process.communicate(timeout=LIMIT_S)
+            self.assert_nothing_left()
+            return
         # The program may have ended before its first line, or only because of the launcher's death.
         self.assertIn([line for line in out.splitlines() if line != "waits"],
                       ([], ["cudaErrorDevicesUnavailable"], ["cudaErrorNoDevice"]), f"{name} was killed; {err}")
