@@ -19,8 +19,8 @@ namespace cuspan::proxy {
 
 // The state of the GPUs visible to this process: boot, driver, environment, and NVML's list of the
 // GPUs. Empty if unknown, or if a GPU is divided into MIG instances: NVML does not list those that
-// the driver would choose. Empty also with a server of MPS, which
-// chooses the devices. `driver` may be uninitialised.
+// the driver would choose. Empty also with a server of MPS: its devices are the driver's. `driver`
+// may be uninitialised.
 std::string StateOfDevices(const Nvml& nvml, const LoadedDriver& driver);
 
 // Threads: one. Any number of processes may use the folder.

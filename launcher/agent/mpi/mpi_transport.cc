@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "launcher/agent/mpi/agent_bells.h"
 #include "launcher/agent/mpi/ranks.h"
+#include "launcher/agent/relay/naps.h"
 #include "launcher/host/app_process.h"
 #include "launcher/run/plan.h"
 
@@ -40,11 +41,6 @@ constexpr std::size_t kPostedReceives = 16;
 constexpr std::size_t kSendsToOneAgent = 16;
 // Sleep between two polls while waiting for another rank's first message.
 constexpr useconds_t kBackoffMicroseconds = 200;
-
-// MPI may still have to move bytes of a send that it reports as finished: those copied to its own
-// buffers, or its closing message of a bulk send, while the socket was full. It moves them while
-// polled.
-constexpr std::chrono::milliseconds kSettles{5};
 
 #ifdef MPICH_VERSION
 constexpr std::string_view kMpi = "MPICH";

@@ -25,8 +25,6 @@ constexpr milliseconds kAgentLimit{60'000};  // Time for the agent to start this
 constexpr milliseconds kMapLimit{10'000};
 // Longest sleep with nothing in flight: only the agent can bring work, and it rings the bell.
 constexpr milliseconds kLaneIdleSleep{1'000};
-// Time of naps after the last transfer: a transport may still have to move its end.
-constexpr milliseconds kSettles{5};
 
 class Lane {
  public:

@@ -80,10 +80,10 @@ class Relay {
   bool Progress() CUSPAN_REQUIRES(agent_thread);
   // True if a pass would find work in a channel; a cheap check for Bell::Wait.
   bool HasWork() CUSPAN_REQUIRES(agent_thread);
-  // Both are called after a pause, before the next pass. PassOnFirst: for frames in channels. It
-  // wakes the agents that they go to, and sends them before the transport is polled, which takes
-  // long after a pause. WakeNextProxy: for a message. It wakes the proxy that got the last one
-  // before: mostly this is for the same.
+  // Both are called after a pause, before the next pass. PassOnFirst sends frames of channels, and
+  // wakes their receivers beforehand: polling the transport first takes long after a pause. True if
+  // anything moved. WakeNextProxy, for a message, wakes the receiver of the message before it:
+  // mostly both have the same.
   bool PassOnFirst() CUSPAN_REQUIRES(agent_thread);
   void WakeNextProxy() CUSPAN_REQUIRES(agent_thread);
   bool has_routes() const CUSPAN_REQUIRES(agent_thread) { return !routes_.empty(); }
