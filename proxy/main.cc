@@ -281,7 +281,7 @@ Status StartServingSocket(ControlSocket& socket, ProxyResources& place) {
 // another thread.
 Result<DeviceSession*> StartSession(ControlSocket& socket, ProxyResources& place,
                                     std::optional<ExchangeSocket> exchange,
-                                    std::unique_ptr<ShareSlot> slot, unsigned submitters)
+                                    std::unique_ptr<ShareSlot> slot, SubmitterThreads submitters)
     CUSPAN_REQUIRES(receiving_thread) {
   std::unique_ptr<DeviceSession> session;
   try {
@@ -332,8 +332,8 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
     if (exchange) answer.exchange = exchange->address;
   }
   // A software GPU serves to test everything, on any machine.
-  const unsigned submitters = std::max(Submitters::MostForThisMachine(),
-                                       start.driver == "soft" ? kSubmittersOfSoftwareGpu : 0U);
+  SubmitterThreads submitters = SubmitterThreads::ForThisMachine();
+  if (start.driver == "soft") submitters.most = std::max(submitters.most, kSubmittersOfSoftwareGpu);
   const ReceivingThread::Scope role(receiving_thread);
   DeviceSession* session = nullptr;
   if (ready.ok()) {

@@ -6,7 +6,7 @@ namespace cuspan::proxy {
 
 DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel& channel,
                              std::optional<ExchangeSocket> exchange, JoinInbox* joins,
-                             unsigned submitters)
+                             SubmitterThreads submitters)
     : driver_(driver),
       device_(device),
       channel_(channel),

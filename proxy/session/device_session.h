@@ -25,10 +25,9 @@ class DeviceSession {
   // All references outlive the session. The calling thread becomes the receiving thread; the
   // device's context must be current. Without `exchange`, proxies of this node have no access to
   // each other's device memory. Without `joins`, there are no copies through other proxies.
-  // `submitters`: see Submitters.
   DeviceSession(const Driver& driver, const Device& device, Channel& channel,
                 std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr,
-                unsigned submitters = Submitters::MostForThisMachine());
+                SubmitterThreads submitters = SubmitterThreads::ForThisMachine());
 
   // --- Surroundings
 

@@ -10,18 +10,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Time without work after which the thread sleeps: longer than most pauses of programs launching
-// all the time.
-constexpr std::chrono::microseconds kPollTime{200};
+// Polls, of some 30 µs, after which the thread leaves its core to others between two polls.
+constexpr unsigned kBusyPolls = 1000;
 
 }  // namespace
 
 Result<std::unique_ptr<Submitter>> Submitter::Start(const Device& device, const Driver& driver,
-                                                    Faults& faults, StreamPoints& points) {
+                                                    Faults& faults, StreamPoints& points,
+                                                    std::chrono::microseconds poll_time) {
   std::unique_ptr<Submitter> submitter(new Submitter(driver, faults, points));
   CUSPAN_ASSIGN_OR_RETURN(
       submitter->thread_,
-      StartThread("cuspan-submit", [made = submitter.get(), &device] { made->Loop(device); }));
+      StartThread("cuspan-submit",
+                  [made = submitter.get(), &device, poll_time] { made->Loop(device, poll_time); }));
   return submitter;
 }
 
@@ -51,19 +52,24 @@ void Submitter::Give() {
   arrived_.notify_one();
 }
 
-void Submitter::Loop(const Device& device) {
+void Submitter::Loop(const Device& device, std::chrono::microseconds poll_time) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   awake_ = true;
   auto active = Clock::now();
+  unsigned polls = 0;
   while (!ending_.load(std::memory_order_relaxed)) {
     if (HasOp()) {
       SubmitNext();
       active = Clock::now();
-    } else if (Clock::now() - active > kPollTime) {
+      polls = 0;
+    } else if (Clock::now() - active > poll_time) {
       Sleep();
       active = Clock::now();
-    } else {
+      polls = 0;
+    } else if (++polls < kBusyPolls) {
       __builtin_ia32_pause();
+    } else {
+      std::this_thread::yield();
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -48,9 +49,11 @@ struct DelegatedOp {
 
 class Submitter {
  public:
-  // All references outlive it. kExhausted if the system allows no more threads.
+  // All references outlive it. The thread sleeps after `poll_time` without work. kExhausted if the
+  // system allows no more threads.
   static Result<std::unique_ptr<Submitter>> Start(const Device& device, const Driver& driver,
-                                                  Faults& faults, StreamPoints& points);
+                                                  Faults& faults, StreamPoints& points,
+                                                  std::chrono::microseconds poll_time);
   // Drops work not submitted yet.
   ~Submitter();
   Submitter(const Submitter&) = delete;
@@ -78,7 +81,7 @@ class Submitter {
   static constexpr std::size_t kRoom = 64;
   Submitter(const Driver& driver, Faults& faults, StreamPoints& points)
       : driver_(driver), faults_(faults), points_(points) {}
-  void Loop(const Device& device);
+  void Loop(const Device& device, std::chrono::microseconds poll_time);
   bool HasOp() const {
     return given_.load(std::memory_order_acquire) != submitted_.load(std::memory_order_relaxed);
   }

@@ -31,16 +31,17 @@ void PollUntil(Done&& done) {
 }  // namespace
 
 Submitters::Submitters(const Device& device, const Driver& driver, Faults& faults,
-                       SessionStreams& streams, unsigned most)
+                       SessionStreams& streams, SubmitterThreads threads)
     : device_(device),
       driver_(driver),
       faults_(faults),
       streams_(streams),
-      most_(most),
+      threads_(threads),
       of_last_thread_(kTurn) {}
 
-unsigned Submitters::MostForThisMachine() {
-  return static_cast<unsigned>(std::clamp((AvailableCores() - kOtherCores) / 2, 0, kMost));
+SubmitterThreads SubmitterThreads::ForThisMachine() {
+  return {.most =
+              static_cast<unsigned>(std::clamp((AvailableCores() - kOtherCores) / 2, 0, kMost))};
 }
 
 bool Submitters::SeveralThreads(std::uint32_t thread) {
@@ -104,14 +105,14 @@ Submitter* Submitters::Choose(const Stream& stream) {
     asleep->Wake();
     return nullptr;
   }
-  if (submitters_.size() < most_) {
+  if (submitters_.size() < threads_.most) {
     Result<std::unique_ptr<Submitter>> started =
-        Submitter::Start(device_, driver_, faults_, streams_.points());
+        Submitter::Start(device_, driver_, faults_, streams_.points(), threads_.poll_time);
     if (started.ok()) {
       submitters_.push_back(std::move(*started));
     } else {
       LogInfo("{}; the session goes on without it", started.status().message());
-      most_ = static_cast<unsigned>(submitters_.size());
+      threads_.most = static_cast<unsigned>(submitters_.size());
     }
     return nullptr;
   }

@@ -11,6 +11,7 @@
 // (DeviceSession::FindStream), or handles a frame with effects on more than a stream (server.cc).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,15 +23,22 @@
 
 namespace cuspan::proxy {
 
+struct SubmitterThreads {
+  // Useful on this machine: none without cores for them beside the program's threads.
+  static SubmitterThreads ForThisMachine();
+
+  unsigned most = 0;  // Started when needed.
+  // Time without work after which a thread sleeps, and gets none until it is awake again. The
+  // default is longer than most pauses of programs launching all the time.
+  std::chrono::microseconds poll_time{200};
+};
+
 // Threads: the receiving thread.
 class Submitters {
  public:
-  // All references outlive it. `most`: maximum of threads, started when needed.
+  // All references outlive it.
   Submitters(const Device& device, const Driver& driver, Faults& faults, SessionStreams& streams,
-             unsigned most);
-
-  // Threads useful on this machine: none without cores for them beside the program's threads.
-  static unsigned MostForThisMachine();
+             SubmitterThreads threads);
 
   // Counts a launch of this program thread. True if others launch at the same time.
   bool SeveralThreads(std::uint32_t thread) CUSPAN_REQUIRES(receiving_thread);
@@ -58,7 +66,8 @@ class Submitters {
   const Driver& driver_;
   Faults& faults_;
   SessionStreams& streams_;
-  unsigned most_ CUSPAN_GUARDED_BY(receiving_thread);  // Lowered if the system allows no more.
+  // The maximum is lowered if the system allows no more.
+  SubmitterThreads threads_ CUSPAN_GUARDED_BY(receiving_thread);
   std::uint32_t last_thread_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   // Launches since the thread changed.
   unsigned of_last_thread_ CUSPAN_GUARDED_BY(receiving_thread);

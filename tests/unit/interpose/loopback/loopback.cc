@@ -57,7 +57,8 @@ class Proxy {
       static_cast<void>(device_->MakeCurrent());
       {
         const proxy::ReceivingThread::Scope role(proxy::receiving_thread);
-        proxy::DeviceSession session(driver, *device_, *channel_, std::nullopt, &joins_, 2);
+        proxy::DeviceSession session(driver, *device_, *channel_, std::nullopt, &joins_,
+                                     {.most = 2});
         const Status ended = proxy::Serve(session);
         EXPECT_TRUE(ended.ok()) << ended.message();
       }

@@ -189,7 +189,7 @@ ChannelLayout Loopback::SmallLayout() {
 }
 
 Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<ShareSlot> seat,
-                   unsigned submitters) {
+                   SubmitterThreads submitters) {
   client_bell_.emplace(Must(Bell::Create()));
   proxy_bell_.emplace(Must(Bell::Create()));
   const auto other = [](const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); };

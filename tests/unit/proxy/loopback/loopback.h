@@ -102,9 +102,9 @@ class TestClient {
 // Both ends. The session runs from construction to End.
 class Loopback {
  public:
-  // If `seat` is not null, the device is shared with other runs. `submitters`: see DeviceSession.
+  // If `seat` is not null, the device is shared with other runs.
   explicit Loopback(const Driver& driver, ChannelLayout layout = SmallLayout(),
-                    std::unique_ptr<ShareSlot> seat = nullptr, unsigned submitters = 0);
+                    std::unique_ptr<ShareSlot> seat = nullptr, SubmitterThreads submitters = {});
   ~Loopback();
 
   // Little staging memory, so small copies take many chunks and run out of slots.

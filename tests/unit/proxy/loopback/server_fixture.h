@@ -19,8 +19,7 @@ inline std::size_t Count(const std::vector<std::string>& log, const std::string&
 
 class ServerTest : public ::testing::Test {
  protected:
-  // `submitters`: see DeviceSession.
-  explicit ServerTest(unsigned submitters = 0)
+  explicit ServerTest(SubmitterThreads submitters = {})
       : loopback(gpu.driver(), Loopback::SmallLayout(), nullptr, submitters) {}
   void TearDown() override {
     if (expect_end_ok_) {
