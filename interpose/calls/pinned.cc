@@ -18,12 +18,26 @@ bool IsDevices(Session& session, const void* memory) {
   return kind == PointerKind::kDevice || kind == PointerKind::kManaged;
 }
 
+Error ExposeRegistered(Session& session, const HostRange& range, const void* memory,
+                       std::uint64_t* address) {
+  RegisteredMemory& registered = session.region().registered();
+  if (const auto known = registered.DeviceAddress(memory)) {
+    *address = *known;
+    return CUDA_SUCCESS;
+  }
+  for (const auto& connection : session.devices().ContextConnections()) {
+    if (connection->transfers().Idle() || connection->fault() != CUDA_SUCCESS) continue;
+    CUSPAN_RETURN_IF_FAILED(connection->CallAndStore(DeviceSynchronize{}));
+  }
+  return registered.Expose(range.base, range.bytes, memory, address);
+}
+
 // Replaces an address in registered memory by the devices' address.
 Error PointAtRegistered(Session& session, std::uint64_t* address) {
   const void* const memory = HandleOf<const void*>(*address);
   const auto range = session.host_memory().Find(memory, 1);
   if (!range || range->allocated) return CUDA_SUCCESS;
-  return session.region().registered().Expose(range->base, range->bytes, memory, address);
+  return ExposeRegistered(session, *range, memory, address);
 }
 
 }  // namespace
@@ -79,8 +93,7 @@ Error DeviceAddressOfPinned(void* memory, std::uint64_t* address) {
     if (!range) return CUDA_ERROR_INVALID_VALUE;
     if (!session.region().available() || connection.sharing() == Sharing::kNone)
       return NotSupported("mapped memory (its address range is in use in this process)");
-    if (!range->allocated)
-      return session.region().registered().Expose(range->base, range->bytes, memory, address);
+    if (!range->allocated) return ExposeRegistered(session, *range, memory, address);
     *address = NumberOf(memory);
     return session.region().Expose(*address);
   });

@@ -21,21 +21,9 @@ Error UnregisterPinned(void* memory);
 
 // *address: the memory's address for kernels.
 Error DeviceAddressOfPinned(void* memory, std::uint64_t* address);
-// Replaces an address of page-locked memory by the devices' address: see WritePinned.
+// Replaces an address of page-locked memory by the devices' address, for work writing there. Memory
+// not used by devices yet is exposed to them. Other addresses stay unchanged.
 Error ReachPinned(Session& session, std::uint64_t* address);
-// Calls use(address for work on devices) → Error to post work writing there. Page-locked memory not
-// used by devices yet is exposed to them. Other addresses stay unchanged.
-template <typename Use>
-Error WritePinned(Session& session, std::uint64_t address, Use&& use) {
-  std::uint64_t reached = address;
-  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &reached));
-  if (reached == address) return use(reached);
-  // The program's changes of registered memory go first.
-  session.region().registered().BeforeLaunch();
-  const Error result = use(reached);
-  session.region().registered().AfterWork();
-  return result;
-}
 // Kernels use registered memory at another address than the host. Replaces host pointers to it, in
 // arguments or at multiples of their size inside arguments, by the kernels' addresses. `arguments`:
 // packed without gaps; `sizes`: in bytes.

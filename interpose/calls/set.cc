@@ -64,11 +64,11 @@ Error SetReached(Session& session, const StreamTarget& target, std::uint64_t sta
 
 Error Fill(const FillArea& area, int value, bool asynchronous, CUstream stream,
            DefaultStream meaning) {
-  const auto fill = [&](Session& session, const StreamTarget& target) {
-    return WritePinned(session, NumberOf(area.start), [&](std::uint64_t start) {
-      return FillOn(session, target, {HandleOf<void*>(start), area.pitch, area.width, area.rows},
-                    value, asynchronous);
-    });
+  const auto fill = [&](Session& session, const StreamTarget& target) -> Error {
+    std::uint64_t start = NumberOf(area.start);
+    CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
+    return FillOn(session, target, {HandleOf<void*>(start), area.pitch, area.width, area.rows},
+                  value, asynchronous);
   };
   if (!asynchronous) return OnStream(stream, meaning, fill);
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -87,10 +87,10 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
     return CUDA_ERROR_INVALID_VALUE;
   const auto fill = [&](Session& session, const StreamTarget& target) -> Error {
     if (set.width == 0 || set.height == 0) return CUDA_SUCCESS;
-    return WritePinned(session, set.dst, [&](std::uint64_t start) -> Error {
-      CUSPAN_RETURN_IF_FAILED(SetReached(session, target, start, set));
-      return WaitIfSeen(session, target, start, asynchronous);
-    });
+    std::uint64_t start = set.dst;
+    CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
+    CUSPAN_RETURN_IF_FAILED(SetReached(session, target, start, set));
+    return WaitIfSeen(session, target, start, asynchronous);
   };
   if (!asynchronous) return OnStream(stream, meaning, fill);
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -101,8 +101,9 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
 
 Error SetElements(Session& session, const StreamTarget& target,
                   const CUDA_MEMSET_NODE_PARAMS& set) {
-  return WritePinned(session, set.dst,
-                     [&](std::uint64_t start) { return SetReached(session, target, start, set); });
+  std::uint64_t start = set.dst;
+  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
+  return SetReached(session, target, start, set);
 }
 
 }  // namespace cuspan

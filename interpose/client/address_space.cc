@@ -129,6 +129,14 @@ bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
   return connection != nullptr && connection->memory().Covers(AddressOf(pointer), bytes);
 }
 
+void* AddressSpace::ForCopies(const void* memory, std::uint64_t bytes,
+                              const std::shared_ptr<ContextConnection>& other) const {
+  const auto address = parts_.region->registered().DeviceAddress(memory, bytes);
+  if (address && other != nullptr && parts_.region->Reaches(*other, *address))
+    return PointerTo(*address);
+  return const_cast<void*>(memory);
+}
+
 CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {
   CopyEnds ends{ConnectionOf(destination), ConnectionOf(source)};
   if (ends.to == ends.from) return ends;

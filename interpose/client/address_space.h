@@ -79,6 +79,13 @@ class AddressSpace {
   bool RunsOver(const void* pointer, std::uint64_t bytes);
   // Returns the ContextConnection of the device owning the address; null for host memory.
   std::shared_ptr<ContextConnection> ConnectionOf(const void* pointer);
+  // True if kernels use registered memory. Threads: any.
+  bool any_registered() const { return parts_.region->registered().any(); }
+  // Returns the address for a copy, by the device of `other`, of [memory, memory + bytes): memory
+  // registered by the program and used by kernels has another one on devices. Copies by it are in
+  // order with kernels.
+  void* ForCopies(const void* memory, std::uint64_t bytes,
+                  const std::shared_ptr<ContextConnection>& other) const;
   // Returns both sides of a copy, found by ConnectionOf. If the device of one side can access the
   // other side as shared or mapped memory, both sides become this device: it copies alone.
   CopyEnds EndsOf(const void* destination, const void* source);

@@ -106,6 +106,9 @@ class Copies {
                  const StreamTarget& target);
   CUresult End(const void* destination, const void* source, bool waited,
                const StreamTarget& target);
+  // Replaces memory by the address where the copy is in order with kernels.
+  void UseOrderedAddresses(CopyRequest& request);
+  void UseOrderedAddresses(BoxCopy& copy);
   // True if earlier operations may still write to page-locked memory before a copy posted now reads
   // it.
   bool HostWritesPending(ContextConnection& connection) const;

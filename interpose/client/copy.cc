@@ -40,12 +40,23 @@ CUresult Copies::End(const void* destination, const void* source, bool waited,
 
 CUresult Copies::Copy(CopyRequest request, const StreamTarget& target) {
   if (request.bytes == 0) return CUDA_SUCCESS;
+  UseOrderedAddresses(request);
   CUresult result = Begin(request.destination, request.source, &request.asynchronous, target);
   if (result != CUDA_SUCCESS) return result;
   bool waited = false;
   result = PostRun(request, target, &waited);
   if (result != CUDA_SUCCESS || request.asynchronous) return result;
   return End(request.destination, request.source, waited, target);
+}
+
+void Copies::UseOrderedAddresses(CopyRequest& request) {
+  AddressSpace& addresses = *parts_.addresses;
+  if (!addresses.any_registered()) [[likely]]
+    return;
+  const auto to = addresses.ConnectionOf(request.destination);
+  const auto from = addresses.ConnectionOf(request.source);
+  request.destination = addresses.ForCopies(request.destination, request.bytes, from);
+  request.source = addresses.ForCopies(request.source, request.bytes, to);
 }
 
 CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target, bool* waited) {

@@ -108,14 +108,31 @@ CUresult Copies::Copy(const BoxCopy& copy, const StreamTarget& target) {
         target);
   }
   BoxCopy now = copy;
-  const void* const to = copy.destination.pointer;
-  const void* const from = copy.source.pointer;
+  UseOrderedAddresses(now);
+  const void* const to = now.destination.pointer;
+  const void* const from = now.source.pointer;
   CUresult result = Begin(to, from, &now.asynchronous, target);
   if (result != CUDA_SUCCESS) return result;
   bool waited = false;
   result = PostBox(now, *bytes, target, &waited);
   if (result != CUDA_SUCCESS || now.asynchronous) return result;
   return End(to, from, waited, target);
+}
+
+void Copies::UseOrderedAddresses(BoxCopy& copy) {
+  AddressSpace& addresses = *parts_.addresses;
+  if (!addresses.any_registered()) [[likely]]
+    return;
+  const auto owner = [&](const BoxSide& side) {
+    return side.array != nullptr ? side.array->connection : addresses.ConnectionOf(side.pointer);
+  };
+  const auto order = [&](BoxSide& side, const BoxSide& other) {
+    const auto bytes = SpannedBytes(copy.extent, side.pitch, side.plane_rows);
+    if (side.array == nullptr && bytes)
+      side.pointer = addresses.ForCopies(side.pointer, *bytes, owner(other));
+  };
+  order(copy.destination, copy.source);
+  order(copy.source, copy.destination);
 }
 
 CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamTarget& target,

@@ -1,5 +1,5 @@
-// Page-locked host memory used by kernels in place: mapped, portable, from cudaMallocHost,
-// registered, on all devices.
+// Page-locked host memory used by kernels in place: mapped, portable, from cudaMallocHost, on all
+// devices. registered.cu has the program's own memory.
 //
 //   mapped [ELEMENTS]
 #include <chrono>
@@ -209,83 +209,6 @@ int CheckResults(int rounds) {
   return failures;
 }
 
-// The program's own memory, not aligned.
-int CheckRegistered(int devices, int count) {
-  int failures = 0;
-  std::vector<float> around(count + 100, 5);
-  float* const host = around.data() + 37;
-  const size_t bytes = count * sizeof(float);
-  for (int i = 0; i < count; ++i) host[i] = static_cast<float>(i % 1000);
-  std::vector<float> expected(host, host + count);
-  CHECK(cudaHostRegister(host, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable));
-  for (int device = 0; device < devices; ++device) {
-    CHECK(cudaSetDevice(device));
-    float *mapped = nullptr, *middle = nullptr, *copy = nullptr;
-    CHECK(cudaHostGetDevicePointer(&mapped, host, 0));
-    CHECK(cudaHostGetDevicePointer(&middle, host + count / 2, 0));
-    EXPECT(middle == mapped + count / 2, "%p and %p", static_cast<void*>(mapped),
-           static_cast<void*>(middle));
-    CHECK(cudaMalloc(&copy, bytes));
-    Scale<<<Blocks(count), kThreads>>>(mapped, count, 2);
-    CHECK_LAUNCH();
-    CHECK(cudaDeviceSynchronize());
-    // Writes of the host, also between launches without a wait.
-    for (int i = 0; i < count; i += 3) host[i] += 1;
-    Scale<<<Blocks(count / 2), kThreads>>>(mapped, count / 2, 3);
-    CHECK_LAUNCH();
-    for (int i = count / 2; i < count; ++i) host[i] += 7;
-    Add<<<Blocks(count - count / 2), kThreads>>>(middle, middle, count - count / 2);
-    CHECK_LAUNCH();
-    // A copy in the same stream comes after them, and so does a wait for it.
-    CHECK(cudaMemcpy(copy, mapped, bytes, cudaMemcpyDefault));
-    int wrong = 0;
-    for (int i = 0; i < count; ++i) {
-      expected[i] = expected[i] * 2 + (i % 3 == 0 ? 1 : 0);
-      expected[i] = i < count / 2 ? expected[i] * 3 : (expected[i] + 7) * 2;
-      wrong += host[i] != expected[i];
-    }
-    EXPECT(wrong == 0, "%d values are wrong after device %d", wrong, device);
-    // Copies with the program's own pointer.
-    Scale<<<Blocks(count), kThreads>>>(copy, count, 0.25f);
-    CHECK_LAUNCH();
-    CHECK(cudaMemcpy(host, copy, bytes, cudaMemcpyDeviceToHost));
-    Scale<<<Blocks(count), kThreads>>>(mapped, count, 0.5f);
-    CHECK_LAUNCH();
-    CHECK(cudaStreamSynchronize(nullptr));
-    wrong = 0;
-    for (int i = 0; i < count; ++i) {
-      expected[i] *= 0.125f;
-      wrong += host[i] != expected[i];
-    }
-    EXPECT(wrong == 0, "%d copied values are wrong after device %d", wrong, device);
-    CHECK(cudaFree(copy));
-  }
-  CHECK(cudaSetDevice(0));
-  float* mapped = nullptr;
-  CHECK(cudaHostGetDevicePointer(&mapped, host, 0));
-  Scale<<<Blocks(count), kThreads>>>(mapped, count, 2);
-  CHECK_LAUNCH();
-  CHECK(cudaHostUnregister(host));
-  int wrong = 0;
-  for (int i = 0; i < count; ++i) wrong += host[i] != expected[i] * 2;
-  for (int i = 0; i < 37; ++i) wrong += around[i] != 5 || around[37 + count + i] != 5;
-  EXPECT(wrong == 0, "%d values are wrong at the end", wrong);
-  void* none = nullptr;
-  EXPECT(cudaHostGetDevicePointer(&none, host, 0) == cudaErrorInvalidValue,
-         "it is not registered any more");
-  cudaGetLastError();
-  // Once more, with other contents.
-  CHECK(cudaHostRegister(host, bytes, cudaHostRegisterDefault));
-  for (int i = 0; i < count; ++i) host[i] = 1;
-  CHECK(cudaHostGetDevicePointer(&mapped, host, 0));
-  Scale<<<Blocks(count), kThreads>>>(mapped, count, 4);
-  CHECK_LAUNCH();
-  CHECK(cudaDeviceSynchronize());
-  EXPECT(host[0] == 4 && host[count - 1] == 4, "%g and %g", host[0], host[count - 1]);
-  CHECK(cudaHostUnregister(host));
-  return failures;
-}
-
 int CheckAttributes() {
   int failures = 0;
   CHECK(cudaSetDevice(0));
@@ -311,37 +234,6 @@ int CheckAttributes() {
   EXPECT(result == cudaErrorInvalidValue, "pageable memory gives %s", cudaGetErrorName(result));
   cudaGetLastError();
   CHECK(cudaFreeHost(memory));
-  return failures;
-}
-
-// Several pieces of the program's memory, mapped while a stream waits for the host.
-int CheckSeveralRegistered(int devices) {
-  constexpr int kPieces = 3, kCount = 1 << 19;
-  int failures = 0;
-  std::vector<std::vector<float>> pieces(kPieces, std::vector<float>(kCount, 1));
-  for (auto& piece : pieces)
-    CHECK(cudaHostRegister(piece.data(), kCount * sizeof(float),
-                           cudaHostRegisterMapped | cudaHostRegisterPortable));
-  for (int device = 0; device < devices; ++device) {
-    CHECK(cudaSetDevice(device));
-    for (auto& piece : pieces) {
-      CHECK(cudaLaunchHostFunc(
-          nullptr, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); },
-          nullptr));
-      float* mapped = nullptr;
-      CHECK(cudaHostGetDevicePointer(&mapped, piece.data(), 0));
-      Scale<<<Blocks(kCount), kThreads>>>(mapped, kCount, 2);
-      CHECK_LAUNCH();
-    }
-    CHECK(cudaDeviceSynchronize());
-    for (int i = 0; i < kPieces; ++i) {
-      int wrong = 0;
-      for (float value : pieces[i]) wrong += value != static_cast<float>(2 << device);
-      EXPECT(wrong == 0, "%d values of piece %d after device %d", wrong, i, device);
-    }
-  }
-  for (auto& piece : pieces) CHECK(cudaHostUnregister(piece.data()));
-  CHECK(cudaSetDevice(0));
   return failures;
 }
 
@@ -504,8 +396,6 @@ int main(int argc, char** argv) {
   failures += CheckBytes(count);
   failures += CheckCopies(count);
   failures += CheckResults(60);
-  failures += CheckRegistered(devices, count);
-  failures += CheckSeveralRegistered(devices);
   failures += CheckHandedOn(devices, 6);
   failures += CheckAttributes();
   std::printf("mapped: %d elements on %d %s: %s\n", count, devices, Devices(devices),

@@ -9,11 +9,11 @@ APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1]
 # Arguments of programs: smaller sizes for long runs on a software GPU, and actions not possible natively (continuing
 # after a fault, loading damaged code).
 ARGUMENTS = {"collectives": ["1001"], "completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
-             "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "resets": ["2", "fault"], "small_stacks": ["24", "first"]}
+             "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "registered": ["30000"], "resets": ["2", "fault"], "small_stacks": ["24", "first"]}
 INPUT = {"filter": "one line\nand another\n"}
 # Programs using all existing devices.
 ALL_DEVICES = {"collectives", "communicators", "completions", "fft", "libraries", "managed", "mapped", "matmul", "multi_device",
-               "peer_copies", "peers", "prefetch", "transfers", "vector_add"}
+               "peer_copies", "peers", "prefetch", "registered", "transfers", "vector_add"}
 # Programs using two devices.
 TWO_DEVICES = {"conditions", "driver_vmm", "ipc", "latches"}
 NO_DEVICE = {"never_cuda"}
@@ -23,7 +23,7 @@ FAULTS = {"after_fault", "clusters", "driver_api", "driver_bad_input", "driver_l
           "resets"}
 # Programs with simultaneous accesses to registered or pinned memory, by host and kernels or by kernels of two devices.
 # cuspan does not keep their order, and prints a line about it.
-UNORDERED = {"latches", "mapped"}
+UNORDERED = {"latches", "mapped", "registered"}
 PATHS = ("same-node", "agents")
 
 

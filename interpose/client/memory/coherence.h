@@ -40,15 +40,15 @@ class Coherence {
       return std::any_of(op.operations.begin(), op.operations.end(),
                          [this](const auto& one) { return region_->Contains(one.address); });
     else
-      return region_->mirrors().active() && Touches(op);
+      return (region_->mirrors().active() || region_->registered().any()) && Touches(op);
   }
   template <typename T>
   CUresult Before(const T&) {
     if constexpr (kRuns<T>) {
       if (const CUresult result = BeforeKernels(); result != CUDA_SUCCESS) return result;
     }
-    // A wait must see the same values as a kernel.
-    if constexpr (T::kMemory == MemoryUse::kWords) region_->registered().BeforeLaunch();
+    // A copy, or a wait for a word, must see the same values as a kernel.
+    if constexpr (!kRuns<T>) region_->registered().BeforeWork();
     return kReadsOnly<T> ? region_->mirrors().Prepare(connection_)
                          : region_->mirrors().BeforeWork(connection_);
   }
@@ -107,7 +107,7 @@ class Coherence {
   // Sends the program's writes to the device now, without waiting for other devices.
   CUresult SendUpdates() {
     if (region_ == nullptr) return CUDA_SUCCESS;
-    region_->registered().BeforeLaunch();
+    region_->registered().BeforeWork();
     const CUresult result = region_->mirrors().SendUpdates(connection_);
     return result != CUDA_SUCCESS ? result : variables_->SendUpdates(connection_);
   }
@@ -132,7 +132,7 @@ class Coherence {
   static constexpr bool kReadsOnly = T::kMemory == MemoryUse::kProgram;
 
   CUresult BeforeKernels() {
-    region_->registered().BeforeLaunch();
+    region_->registered().BeforeWork();
     if (const CUresult result = variables_->BeforeLaunch(connection_); result != CUDA_SUCCESS)
       return result;
     variables_->AfterLaunch(connection_);

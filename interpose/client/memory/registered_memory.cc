@@ -68,15 +68,17 @@ CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, cons
   return CUDA_SUCCESS;
 }
 
-std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory) const {
-  if (!any_.load(std::memory_order_acquire)) return std::nullopt;
+std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory,
+                                                             std::uint64_t bytes) const {
+  if (!any()) [[likely]]
+    return std::nullopt;
   const auto* const at = static_cast<const std::byte*>(memory);
   const MutexLock lock(mutex_);
   const auto after = ranges_.upper_bound(at);
   if (after == ranges_.begin()) return std::nullopt;
   const Range& range = std::prev(after)->second;
   const auto offset = static_cast<std::size_t>(at - range.base);
-  if (offset >= range.last.size()) return std::nullopt;
+  if (offset >= range.last.size() || bytes > range.last.size() - offset) return std::nullopt;
   return reinterpret_cast<std::uint64_t>(range.devices) + offset;
 }
 
@@ -95,20 +97,20 @@ void RegisteredMemory::Forget(const std::byte* base) {
 }
 
 void RegisteredMemory::AfterWork() {
-  if (!any_.load(std::memory_order_acquire)) [[likely]]
+  if (!any()) [[likely]]
     return;
   worked_.store(true);
   region_->refresher().CallBy(Refresher::Clock::now() + Mirrors::kSoon);
 }
 
 void RegisteredMemory::BeforeWait(bool asks) {
-  if (any_.load(std::memory_order_acquire) && region_->AnyAtWork()) [[unlikely]]
+  if (any() && region_->AnyAtWork()) [[unlikely]]
     Exchange(Direction::kToDevices, asks ? kMaxRefreshedBytes : kAll, true);
 }
 
 std::optional<Refresher::Time> RegisteredMemory::Refresh(bool worked, bool at_work) {
   const bool was_at_work = std::exchange(was_at_work_, at_work);
-  if (!any_.load(std::memory_order_acquire) || !(worked || was_at_work)) return std::nullopt;
+  if (!any() || !(worked || was_at_work)) return std::nullopt;
   const auto start = Refresher::Clock::now();
   Exchange(Direction::kToDevices, kMaxRefreshedBytes, at_work);
   Exchange(Direction::kToProgram, kMaxRefreshedBytes, at_work);

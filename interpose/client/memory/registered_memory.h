@@ -31,17 +31,20 @@ class RegisteredMemory {
   RegisteredMemory(const RegisteredMemory&) = delete;
 
   // Returns the kernels' address of `memory`, a part of the registered [base, base + bytes). The
-  // first call allocates it. CUDA_ERROR_OUT_OF_MEMORY if no memory is left.
+  // first call allocates it; no copies from and to it may be in flight, they would not be in order
+  // with kernels. CUDA_ERROR_OUT_OF_MEMORY if no memory is left.
   CUresult Expose(const std::byte* base, std::size_t bytes, const void* memory,
                   std::uint64_t* address);
-  // Same for memory already exposed; nothing for others.
-  std::optional<std::uint64_t> DeviceAddress(const void* memory) const;
+  // True if any is exposed.
+  bool any() const { return any_.load(std::memory_order_acquire); }
+  // The address of [memory, memory + bytes) if it is exposed.
+  std::optional<std::uint64_t> DeviceAddress(const void* memory, std::uint64_t bytes = 1) const;
   // Called when it is unregistered. The devices must have finished their work on it.
   void Forget(const std::byte* base);
 
-  // Called before a kernel is launched.
-  void BeforeLaunch() {
-    if (any_.load(std::memory_order_acquire)) [[unlikely]]
+  // Called before work that may read or write it is posted.
+  void BeforeWork() {
+    if (any()) [[unlikely]]
       Exchange(Direction::kToDevices, kAll, false);
   }
   // Called after work was posted.
@@ -50,7 +53,7 @@ class RegisteredMemory {
   void BeforeWait(bool asks);
   // Called before the program is notified of completed work.
   void Synchronized() {
-    if (any_.load(std::memory_order_acquire)) [[unlikely]]
+    if (any()) [[unlikely]]
       Exchange(Direction::kToProgram, kAll, false);
   }
 
