@@ -139,7 +139,8 @@ CUresult Copies::CopyHostToDevice(const CopyRequest& request, const StreamTarget
   const auto* source = static_cast<const std::byte*>(request.source);
   const bool pinned = parts_.host->Find(source, request.bytes).has_value();
   // Page-locked memory must be read when the stream reaches the copy, not now.
-  if (request.bytes <= kMaxInlineBytes && !(pinned && HostWritesPending(*there.connection))) {
+  const bool stable = !HostWritesPending(*there.connection);
+  if (request.bytes <= kMaxInlineBytes && (!pinned || stable)) {
     CopyToDeviceInline op;
     op.stream = there.stream;
     op.destination = AddressOf(request.destination);
@@ -151,7 +152,7 @@ CUresult Copies::CopyHostToDevice(const CopyRequest& request, const StreamTarget
   CopyToDevice op;
   op.destination = AddressOf(request.destination);
   op.bytes = request.bytes;
-  return SendBytes(there, op, source, request.bytes, {}, request.asynchronous && pinned);
+  return SendBytes(there, op, source, request.bytes, {}, request.asynchronous && pinned, stable);
 }
 
 CUresult Copies::CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there) {

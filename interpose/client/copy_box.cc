@@ -169,7 +169,7 @@ CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamT
   if (to.connection != nullptr) {
     return parts_.events->OnDevice(target, to.connection, [&](const StreamTarget& there) {
       return SendBytes(there, write, MemoryOf(copy.source), bytes, RowsOf(copy.source, extent),
-                       copy.asynchronous && from.pinned);
+                       copy.asynchronous && from.pinned, !HostWritesPending(*there.connection));
     });
   }
   *waited = true;

@@ -13,15 +13,24 @@
 namespace cuspan {
 
 // Posts `op`, a copy to a device, in the order of `there`, and sends it the bytes at `source`:
-// before it returns, or later.
+// before it returns, or `later`. `stable`: no work before the copy can still write them.
 template <typename Op>
 CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, std::uint64_t bytes,
-                   const HostRows& rows, bool later) {
-  Transfers& transfers = there.connection->transfers();
+                   const HostRows& rows, bool later, bool stable) {
+  OutgoingTransfers& transfers = there.connection->transfers().outgoing();
+  if (const auto early = stable ? transfers.BeginEarly(bytes) : std::nullopt) {
+    op.stream = there.stream;
+    op.transfer = early->transfer;
+    op.early = true;
+    const CUresult result = there.connection->Post(op);
+    if (result == CUDA_SUCCESS) return transfers.SendEarly(*early, source, bytes, rows);
+    transfers.ForgetEarly(*early);
+    return result;
+  }
   if (later)
     if (const CUresult started = transfers.StartSender(); started != CUDA_SUCCESS) return started;
   op.stream = there.stream;
-  op.transfer = transfers.BeginOutgoing();
+  op.transfer = transfers.Begin();
   if (const CUresult result = there.connection->Post(op); result != CUDA_SUCCESS) {
     transfers.Forget(op.transfer);
     return result;

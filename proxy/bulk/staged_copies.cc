@@ -23,11 +23,24 @@ CUresult StagedCopies::Submit(const StagedPiece& piece, Stream& stream, Completi
 
 CUresult StagedCopies::ToDevice(const DeviceBox& box, const StagedPiece& piece,
                                 const std::byte* slot, Stream& stream, Completion done) {
-  return Submit(piece, stream, std::move(done), [&] {
-    return IsRun(box) ? driver_.cuMemcpyHtoDAsync(box.location.address + piece.offset, slot,
-                                                  piece.bytes, stream.driver)
-                      : CopyToBox(driver_, box, piece.offset, slot, piece.bytes, stream.driver);
-  });
+  return Submit(piece, stream, std::move(done),
+                [&]() CUSPAN_REQUIRES(receiving_thread) { return Put(box, piece, slot, stream); });
+}
+
+CUresult StagedCopies::FromMemory(const DeviceBox& box, const StagedPiece& piece,
+                                  const std::byte* bytes, Stream& stream) {
+  Timeline::Start start = timeline_.Begin(stream.driver);
+  const CUresult result = Put(box, piece, bytes, stream);
+  if (result == CUDA_SUCCESS)
+    timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
+  return result;
+}
+
+CUresult StagedCopies::Put(const DeviceBox& box, const StagedPiece& piece, const std::byte* from,
+                           const Stream& stream) {
+  return IsRun(box) ? driver_.cuMemcpyHtoDAsync(box.location.address + piece.offset, from,
+                                                piece.bytes, stream.driver)
+                    : CopyToBox(driver_, box, piece.offset, from, piece.bytes, stream.driver);
 }
 
 CUresult StagedCopies::FromDevice(const DeviceBox& box, const StagedPiece& piece, std::byte* slot,

@@ -1,12 +1,19 @@
 #include "proxy/bulk/transfers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cuspan::proxy {
 
-Status Transfers::Announce(const std::shared_ptr<Transfer>& transfer) {
+Status Transfers::Announce(const std::shared_ptr<Transfer>& transfer, bool early) {
   if (!to_device_.emplace(transfer->state->id, transfer).second)
     return Status::Invalid("transfer {} is already under way", transfer->state->id);
+  if (!early) return Status::Ok();
+  if (transfer->bytes > kMaxEarlyBytes || transfer->bytes > kMaxEarlyInAll - early_bytes_)
+    return Status::Invalid("the early copy {} of {} bytes, with {} bytes of others before",
+                           transfer->state->id, transfer->bytes, early_bytes_);
+  transfer->early = true;
+  early_bytes_ += transfer->bytes;
   return Status::Ok();
 }
 
@@ -14,6 +21,14 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
   if (transfer.bytes == 0) {
     to_device_.erase(transfer.state->id);
     return SubmitResult::kSubmitted;
+  }
+  if (transfer.early) {
+    transfer.clear_to_send = true;
+    early_bytes_ -= transfer.bytes;
+    channel_.Post(TransferClearToSend{transfer.state->id, completer_.pushed()});
+    if (!SubmitKept(transfer)) return SubmitResult::kSubmitted;
+    ForgetIfReceived(transfer);
+    return transfer.submitted == transfer.bytes ? SubmitResult::kSubmitted : SubmitResult::kHeld;
   }
   // Chunks on their way to the client may hold new contents of this copy's source. The client has
   // to store them before it sends.
@@ -50,15 +65,22 @@ Status Transfers::ReceiveChunk(const Chunk& chunk) {
   if (found == to_device_.end())
     return Status::Invalid("a chunk of the unknown transfer {}", chunk.transfer);
   const std::shared_ptr<Transfer> transfer = found->second;
-  if (!transfer->clear_to_send)
+  if (!transfer->clear_to_send && !transfer->early)
     return Status::Invalid("a chunk of transfer {} before its clear to send", chunk.transfer);
   if (chunk.offset > transfer->bytes || chunk.bytes > transfer->bytes - chunk.offset ||
-      chunk.bytes > transfer->bytes - transfer->submitted)
+      chunk.bytes > transfer->bytes - transfer->received)
     return Status::Invalid(
-        "a chunk of bytes {} + {} of transfer {} with {} bytes ({} bytes submitted before)",
-        chunk.offset, chunk.bytes, chunk.transfer, transfer->bytes, transfer->submitted);
+        "a chunk of bytes {} + {} of transfer {} with {} bytes ({} bytes received before)",
+        chunk.offset, chunk.bytes, chunk.transfer, transfer->bytes, transfer->received);
+  transfer->received += chunk.bytes;
   // Chunks of a failed transfer are dropped.
   if (transfer->state->failed || faults_.lost() != CUDA_SUCCESS) {
+    channel_.ReleaseSlot(chunk.slot);
+    ForgetIfReceived(*transfer);
+    return Status::Ok();
+  }
+  if (!transfer->clear_to_send) {
+    transfer->kept.push_back({chunk.offset, {bytes, bytes + chunk.bytes}});
     channel_.ReleaseSlot(chunk.slot);
     return Status::Ok();
   }
@@ -73,11 +95,32 @@ Status Transfers::ReceiveChunk(const Chunk& chunk) {
     return Status::Ok();
   }
   transfer->submitted += chunk.bytes;
-  if (transfer->submitted == transfer->bytes) {
-    to_device_.erase(found);
-    queues_.Release(*stream.queue);
-  }
+  ForgetIfReceived(*transfer);
+  if (transfer->submitted == transfer->bytes) queues_.Release(*stream.queue);
   return Status::Ok();
+}
+
+bool Transfers::SubmitKept(Transfer& transfer) {
+  for (const auto& [offset, bytes] : std::exchange(transfer.kept, {})) {
+    for (std::size_t at = 0; at < bytes.size(); at += kMaxInlineBytes) {
+      const std::size_t part = std::min(kMaxInlineBytes, bytes.size() - at);
+      const CUresult result = staged_.FromMemory(
+          transfer.box,
+          {transfer.state->id, offset + at, static_cast<std::uint32_t>(part), TraceKind::kToDevice},
+          bytes.data() + at, *transfer.stream);
+      if (result != CUDA_SUCCESS) {
+        Fail(transfer, result);
+        return false;
+      }
+      pending_.Add(transfer.stream, 1 + part / kInlineBytesPerUnit);
+      transfer.submitted += part;
+    }
+  }
+  return true;
+}
+
+void Transfers::ForgetIfReceived(const Transfer& transfer) {
+  if (transfer.received == transfer.bytes) to_device_.erase(transfer.state->id);
 }
 
 SubmitResult Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
@@ -124,7 +167,13 @@ void Transfers::Forget() { slot_queue_.Forget(); }
 void Transfers::Fail(Transfer& transfer, CUresult result) {
   faults_.Posted(transfer.origin, result);
   transfer.state->Fail(channel_, result);
-  if (!transfer.clear_to_send) to_device_.erase(transfer.state->id);
+  if (transfer.early && !transfer.clear_to_send) {
+    transfer.clear_to_send = true;
+    early_bytes_ -= transfer.bytes;
+    ForgetIfReceived(transfer);
+  } else if (!transfer.clear_to_send) {
+    to_device_.erase(transfer.state->id);
+  }
 }
 
 }  // namespace cuspan::proxy

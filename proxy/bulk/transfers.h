@@ -3,7 +3,8 @@
 // Host to device: when the stream has reached the copy, the client gets clear to send
 // (TransferClearToSend). Each Chunk names a slot with bytes to copy. The slot is returned to the
 // client when the device has read its bytes. The copy holds its stream until its last chunk was
-// submitted.
+// submitted. Chunks of an early copy may come before its stream has reached it. Their bytes are
+// then kept in memory, and submitted from there, like those of a CopyToDeviceInline.
 //
 // Device to host: the copy takes free slots. When the device has filled one, the completer sends it
 // as a Chunk, in the order of the offsets.
@@ -11,14 +12,18 @@
 // Threads: the receiving thread. Completions run on the completer's thread.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "proxy/bulk/slot_queue.h"
 #include "proxy/bulk/staged_copies.h"
 #include "proxy/gpu/boxes.h"
 #include "proxy/objects/array.h"
 #include "proxy/objects/handle_table.h"
+#include "proxy/streams/pending_limit.h"
 #include "proxy/streams/roles.h"
 #include "proxy/streams/stream.h"
 #include "proxy/streams/timeline.h"
@@ -42,6 +47,15 @@ struct Transfer {
   const DeviceBox box;        // Device memory of the copy. Its bytes are numbered row after row.
   const std::uint64_t bytes;  // Their number.
   const std::shared_ptr<Array> array;
+  // Host to device: chunks may come before clear to send.
+  bool early CUSPAN_GUARDED_BY(receiving_thread) = false;
+  // Chunks received before, and bytes of all chunks received so far.
+  struct KeptChunk {
+    std::uint64_t offset;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<KeptChunk> kept CUSPAN_GUARDED_BY(receiving_thread);
+  std::uint64_t received CUSPAN_GUARDED_BY(receiving_thread) = 0;
   // Bytes submitted to the driver so far.
   std::uint64_t submitted CUSPAN_GUARDED_BY(receiving_thread) = 0;
   // Host to device: the copy has begun. Clear to send was posted, or will be.
@@ -51,17 +65,19 @@ struct Transfer {
 class Transfers {
  public:
   Transfers(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues,
-            EventPool& events, Completer& completer, Timeline& timeline)
+            PendingLimit& pending, EventPool& events, Completer& completer, Timeline& timeline)
       : channel_(channel),
         faults_(faults),
         queues_(queues),
+        pending_(pending),
         events_(events),
         completer_(completer),
         staged_(driver, events, completer, timeline) {}
 
   // Registers a received copy to the device. As in ReceiveChunk, kInvalid is a violation of the
-  // protocol, and the caller ends the session: the number is in use.
-  Status Announce(const std::shared_ptr<Transfer>& transfer) CUSPAN_REQUIRES(receiving_thread);
+  // protocol, and the caller ends the session: the number is in use, or too many bytes are early.
+  Status Announce(const std::shared_ptr<Transfer>& transfer, bool early)
+      CUSPAN_REQUIRES(receiving_thread);
   // Begins the copy; called when it is next in its stream.
   SubmitResult BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
   // Handles a chunk of a copy to the device. kInvalid if it was not requested, or names a wrong
@@ -85,19 +101,26 @@ class Transfers {
   void Forget() CUSPAN_REQUIRES(receiving_thread);
 
  private:
+  // Submits the chunks kept so far. Returns false if the transfer failed.
+  bool SubmitKept(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
+  // A transfer, or its failure, will need no more chunks.
+  void ForgetIfReceived(const Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
   // Copies one piece into `slot`. Returns false if the transfer failed.
   bool SubmitFromDevice(Transfer& transfer, std::uint32_t slot) CUSPAN_REQUIRES(receiving_thread);
 
   Channel& channel_;
   Faults& faults_;
   StreamQueues& queues_;
+  PendingLimit& pending_;
   EventPool& events_;
   Completer& completer_;
   StagedCopies staged_;
   // Host to device, from Announce to the last chunk. A transfer failing before clear to send is
-  // removed. One failing later stays until the session ends: chunks of it may be in flight.
+  // removed, if it is not early. One failing later stays until its last chunk, or until the session
+  // ends: chunks of it may be in flight.
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_
       CUSPAN_GUARDED_BY(receiving_thread);
+  std::uint64_t early_bytes_ CUSPAN_GUARDED_BY(receiving_thread) = 0;  // Not clear to send yet.
   // Device to host: each copy waiting for a slot holds its stream.
   SlotQueue<Transfer> slot_queue_ CUSPAN_GUARDED_BY(receiving_thread);
 };

@@ -63,7 +63,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& 
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream,
                                              RunAt(op.destination, op.bytes), op.bytes);
-  CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer));
+  CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer, op.early));
   session.streams().queues().Add(*stream->queue, TransferToDevice(session, std::move(transfer)));
   return Status::Ok();
 }

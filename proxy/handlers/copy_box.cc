@@ -39,7 +39,7 @@ Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Ori
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxToDevice& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Transfer> transfer,
                           MakeTransfer(session, origin, op, op.to));
-  CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer));
+  CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().Announce(transfer, op.early));
   session.streams().queues().Add(*transfer->stream->queue, TransferToDevice(session, transfer));
   return Status::Ok();
 }

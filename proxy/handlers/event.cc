@@ -14,7 +14,7 @@ struct RecordOp final : PostedOp {
   using PostedOp::PostedOp;
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     EventPool& events =
-        record->timed ? session->streams().timing_events() : session->streams().plain_events();
+        record->timed ? session->streams().timing_events() : session->streams().points().events();
     const CUresult result = events.Record(stream->driver, record->driver_event);
     // Added before Finish: it may add a mark, later in the stream on the device, too.
     if (result == CUDA_SUCCESS)

@@ -15,10 +15,10 @@ class SessionBulk {
   // All references outlive it, except for the completer and the timeline: no calls after their end.
   SessionBulk(const Driver& driver, Channel& channel, Faults& faults, SessionStreams& streams,
               Completer& completer, Timeline& timeline)
-      : transfers_(driver, channel, faults, streams.queues(), streams.plain_events(), completer,
-                   timeline),
-        peer_copies_(driver, channel, faults, streams.queues(), streams.plain_events(), completer,
-                     timeline) {}
+      : transfers_(driver, channel, faults, streams.queues(), streams.pending_limit(),
+                   streams.points().events(), completer, timeline),
+        peer_copies_(driver, channel, faults, streams.queues(), streams.points().events(),
+                     completer, timeline) {}
 
   Transfers& transfers() { return transfers_; }
   PeerCopies& peer_copies() { return peer_copies_; }

@@ -43,7 +43,7 @@ void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
   }
   if (stream->asked == nullptr) return;
   PooledEvent event;
-  if (faults_.Check(plain_events().Record(stream->driver, event)) == CUDA_SUCCESS)
+  if (faults_.Check(points_.events().Record(stream->driver, event)) == CUDA_SUCCESS)
     stream->asked->Replace(std::move(event));
 }
 

@@ -39,11 +39,9 @@ class SessionStreams {
   HandleTable<Event>& events() CUSPAN_REQUIRES(receiving_thread) { return events_; }
   Signals& signals() CUSPAN_REQUIRES(receiving_thread) { return signals_; }
   StreamQueues& queues() { return queues_; }
-  // Events without timing are cheaper. Used for the proxy's own and for the program's without
-  // timing.
-  EventPool& plain_events() { return points_.events(); }
   EventPool& timing_events() { return timing_events_; }  // Used for cudaEventElapsedTime.
   WorkerHolds& holds() { return holds_; }
+  PendingLimit& pending_limit() { return pending_; }
   StreamPoints& points() { return points_; }
 
   // Finds the stream of an op's handle; 0 and 1 are the legacy stream. kInvalid if it does not

@@ -50,7 +50,7 @@ bool SharedSession::HasWaiting() const {
 
 bool SharedSession::Mark(const std::shared_ptr<Stream>& stream, Answer done) {
   PooledEvent event;
-  if (session_.faults().Check(session_.streams().plain_events().Record(stream->driver, event)) !=
+  if (session_.faults().Check(session_.streams().points().events().Record(stream->driver, event)) !=
       CUDA_SUCCESS)
     return false;
   session_.completer().Add(stream->progress, std::move(event), stream->submitted, std::move(done));
@@ -78,7 +78,7 @@ void SharedSession::EndTime(PooledEvent begin, const std::shared_ptr<Stream>& st
   measured->begin = std::move(begin);
   PooledEvent mark;
   if (session_.streams().timing_events().Record(stream->driver, measured->end) != CUDA_SUCCESS ||
-      session_.streams().plain_events().Record(stream->driver, mark) != CUDA_SUCCESS)
+      session_.streams().points().events().Record(stream->driver, mark) != CUDA_SUCCESS)
     return;
   session_.completer().Add(
       stream->progress, std::move(mark), stream->submitted,

@@ -27,7 +27,8 @@ class StreamPoints {
   // All references outlive it.
   StreamPoints(const Driver& driver, Channel& channel, Faults& faults, Completer& completer);
 
-  // Events without timing.
+  // Events without timing: they are cheaper. Used for the proxy's own and for the program's without
+  // timing.
   EventPool& events() { return events_; }
 
   // Calls `answer` when the point is reached: by a mark, or else by an event.

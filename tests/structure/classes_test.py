@@ -40,7 +40,6 @@ LARGE = {
     "cuspan::DeviceMemory": (50, "own, imported and mapped blocks of a device's memory"),
     "cuspan::SharedRegion": (50, "pinned and managed memory in one window"),
     "cuspan::proxy::Completer": (50, "data of its thread and of the threads submitting to it"),
-    "cuspan::Transfers": (49, "incoming and outgoing transfers of a device share channel and lock"),
     "cuspan::AgentNode": (48, "owns all parts of an agent and joins them"),
     "cuspan::Session": (48, "owns all parts of the client: one accessor and one member each"),
     "cuspan::ClientSession": (47, "one process and its contexts, each with a proxy here or at another agent"),

@@ -109,7 +109,7 @@ bool Receiver::HandleFrame(const Frame& frame) {
     case Op::kTransferClearToSend: {
       TransferClearToSend clear_to_send;
       if (!DecodeFrom(frame.payload, clear_to_send)) return false;
-      connection_.transfers_.OnClearToSend(clear_to_send.transfer, clear_to_send.chunks);
+      connection_.transfers_.outgoing().OnClearToSend(clear_to_send.transfer, clear_to_send.chunks);
       return true;
     }
     case Op::kChunk: {

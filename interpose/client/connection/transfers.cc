@@ -1,10 +1,9 @@
 #include "interpose/client/connection/transfers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/trace.h"
-#include "interpose/client/base/background_thread.h"
-#include "interpose/client/connection/outgoing_chunks.h"
 
 namespace cuspan {
 namespace {
@@ -23,130 +22,25 @@ constexpr std::size_t kMaxEarly = 65536;
 }  // namespace
 
 Transfers::~Transfers() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    may_send_.notify_all();
-    // Running copies use this object and the channel. The wait is bounded: they run in this
-    // process.
-    received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_.empty(); });
-  }
-  if (sender_.joinable()) sender_.join();
-}
-
-std::uint64_t Transfers::BeginOutgoing() {
-  const MutexLock lock(mutex_);
-  const std::uint64_t transfer = next_++;
-  outgoing_.emplace(transfer, Outgoing{});
-  return transfer;
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  // Running copies use this object and the channel. The wait is bounded: they run in this process.
+  received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_.empty(); });
 }
 
 void Transfers::Forget(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
-  outgoing_.erase(transfer);
   common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
 }
 
 bool Transfers::Idle() {
   const MutexLock lock(mutex_);
-  return outgoing_.empty() && incoming_.empty();
-}
-
-bool Transfers::MaySend(std::uint64_t transfer) {
-  const MutexLock lock(mutex_);
-  const auto known = outgoing_.find(transfer);
-  return failed_ != CUDA_SUCCESS || known == outgoing_.end() || IsClearToSend(known->second);
-}
-
-CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                         const HostRows& rows) {
-  {
-    MutexLock lock(mutex_);
-    // Ends when the proxy requests or refuses the bytes, or with FailAll.
-    may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
-      const auto known = outgoing_.find(transfer);
-      return failed_ != CUDA_SUCCESS || known == outgoing_.end() || IsClearToSend(known->second);
-    });
-    const bool refused = outgoing_.erase(transfer) == 0;
-    if (failed_ != CUDA_SUCCESS) return failed_;
-    // The proxy takes no bytes of a refused transfer; it has posted the reason.
-    if (refused) return CUDA_SUCCESS;
-  }
-  const CUresult sent =
-      SendChunks(*channel_, common_->copy_in, {transfer, source, bytes, rows, device_}, 0, bytes);
-  if (sent == CUDA_SUCCESS) return sent;
-  // The device's fault is the better error, if it is known already.
-  const MutexLock lock(mutex_);
-  return failed_ != CUDA_SUCCESS ? failed_ : sent;
-}
-
-CUresult Transfers::StartSender() {
-  const MutexLock lock(mutex_);
-  if (!sender_.joinable()) sender_ = StartBackgroundThread("cuspan-send", [this] { SenderLoop(); });
-  return sender_.joinable() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
-}
-
-void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                          const HostRows& rows) {
-  {
-    const MutexLock lock(mutex_);
-    const auto known = outgoing_.find(transfer);
-    if (known == outgoing_.end()) return;  // Refused in the meantime.
-    known->second.source = source;
-    known->second.bytes = bytes;
-    known->second.rows = rows;
-    known->second.by_sender = true;
-  }
-  may_send_.notify_all();
-}
-
-bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
-  const ChannelLayout& layout = channel_->layout();
-  const std::uint64_t end =
-      std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->MostChunkBytes()} *
-                                                   std::max(layout.staging_slots / 2, 1U));
-  // A failure here is the loss of the channel; the receiver detects and reports it.
-  static_cast<void>(SendChunks(*channel_, common_->copy_in,
-                               {transfer, outgoing.source, outgoing.bytes, outgoing.rows, device_},
-                               outgoing.sent, end));
-  outgoing.sent = end;
-  return end == outgoing.bytes;
-}
-
-void Transfers::SenderLoop() {
-  MutexLock lock(mutex_);
-  std::uint64_t last = 0;  // Transfer served last.
-  for (;;) {
-    auto ready = outgoing_.end();
-    // Idle: ends with a transfer to send, or with this object.
-    may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
-      const auto is_ready = [&](const auto& entry) {
-        return entry.second.by_sender && IsClearToSend(entry.second);
-      };
-      const auto next = outgoing_.upper_bound(last);
-      ready = std::find_if(next, outgoing_.end(), is_ready);
-      if (ready == outgoing_.end()) ready = std::find_if(outgoing_.begin(), next, is_ready);
-      return stopping_ || (ready != outgoing_.end() && is_ready(*ready));
-    });
-    if (stopping_) return;
-    last = ready->first;
-    Outgoing outgoing = ready->second;
-    lock.unlock();
-    const bool all = SendPart(last, outgoing);
-    lock.lock();
-    // The proxy may have refused the rest meanwhile.
-    const auto known = outgoing_.find(last);
-    if (known == outgoing_.end()) continue;
-    if (all)
-      outgoing_.erase(known);
-    else
-      known->second.sent = outgoing.sent;
-  }
+  return incoming_.empty() && outgoing_.Idle();
 }
 
 std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
   const MutexLock lock(mutex_);
-  const std::uint64_t transfer = next_++;
+  const std::uint64_t transfer = std::exchange(next_, next_ + 2);
   incoming_.emplace(transfer, std::move(incoming));
   common_->receiving.fetch_add(1);
   return transfer;
@@ -169,17 +63,6 @@ void Transfers::WaitStored(std::uint64_t chunks) {
   received_.wait(
       lock, [&]() CUSPAN_REQUIRES(mutex_) { return failed_ != CUDA_SUCCESS || Stored(chunks); });
   stored_awaited_.erase(awaited);
-}
-
-void Transfers::OnClearToSend(std::uint64_t transfer, std::uint64_t chunks) {
-  {
-    const MutexLock lock(mutex_);
-    const auto known = outgoing_.find(transfer);
-    if (known == outgoing_.end()) return;
-    known->second.clear_to_send = chunks;
-    if (!Stored(chunks)) send_awaits_stored_.insert(chunks);
-  }
-  may_send_.notify_all();
 }
 
 bool Transfers::Begin(const Piece& piece, bool later, std::shared_ptr<Incoming>* incoming) {
@@ -327,10 +210,7 @@ void Transfers::Done(const Piece& piece) {
   // long as copying some of them.
   if (stopping_ || (!stored_awaited_.empty() && *stored_awaited_.begin() <= stored))
     received_.notify_all();
-  if (!send_awaits_stored_.empty() && *send_awaits_stored_.begin() <= stored) {
-    send_awaits_stored_.erase(send_awaits_stored_.begin(), send_awaits_stored_.upper_bound(stored));
-    may_send_.notify_all();
-  }
+  outgoing_.OnStored(stored);
 }
 
 void Transfers::EndIncoming(Incoming& incoming, CUresult result) {
@@ -346,8 +226,8 @@ void Transfers::Complete(Incoming& incoming) {
 }
 
 void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
+  outgoing_.OnFailed(transfer);
   const MutexLock lock(mutex_);
-  outgoing_.erase(transfer);
   if (const auto known = incoming_.find(transfer); known != incoming_.end()) {
     EndIncoming(*known->second, result);
     incoming_.erase(known);
@@ -356,17 +236,15 @@ void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
     if (failed_incoming_.size() > kFailedRemembered)
       failed_incoming_.erase(failed_incoming_.begin());
   }
-  may_send_.notify_all();
 }
 
 void Transfers::FailAll(CUresult result) {
+  outgoing_.FailAll(result);
   const MutexLock lock(mutex_);
   failed_ = result;
-  outgoing_.clear();
   for (const auto& [number, incoming] : incoming_) EndIncoming(*incoming, result);
   common_->receiving.fetch_sub(static_cast<int>(incoming_.size()));
   incoming_.clear();
-  may_send_.notify_all();
   received_.notify_all();
 }
 

@@ -1,13 +1,6 @@
 // Bulk bytes between the program's memory and one proxy, in chunks through the channel's staging
-// slots.
-//
-// To the device: the copy op is posted in its stream. When it is next in the stream, the proxy
-// requests its bytes (TransferClearToSend), and the chunks are sent. If the caller waits for the
-// copy, its thread sends them. Otherwise the connection's sender thread does, alternating between
-// all ready transfers.
-//
-// From the device: the proxy pushes chunks. The receiver thread stores them, or copy threads on its
-// behalf.
+// slots. The proxy pushes chunks from the device. The receiver thread stores them, or copy threads
+// on its behalf. OutgoingTransfers has the other direction.
 #pragma once
 
 #include <cuda.h>
@@ -18,13 +11,13 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "common/mutex.h"
 #include "interpose/client/connection/common.h"
 #include "interpose/client/connection/host_rows.h"
+#include "interpose/client/connection/outgoing_transfers.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -47,36 +40,21 @@ class Transfers {
  public:
   // `common` outlives it. `device`: number in the program, for traces.
   Transfers(Channel* channel, ConnectionCommon* common, int device)
-      : channel_(channel), common_(common), device_(static_cast<std::uint32_t>(device)) {}
+      : channel_(channel),
+        common_(common),
+        device_(static_cast<std::uint32_t>(device)),
+        outgoing_(channel, common, device) {}
   ~Transfers();
 
-  // --- To the device
+  OutgoingTransfers& outgoing() { return outgoing_; }
 
-  // Registers a transfer sent by the caller. Returns its number, for CopyToDevice.
-  std::uint64_t BeginOutgoing();
-  // Waits until the transfer is clear to send, then sends all bytes; the source, laid out as
-  // `rows`, may be reused afterwards. If the proxy refuses the transfer, it sends nothing and
-  // returns CUDA_SUCCESS: the failure was posted.
-  CUresult Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                const HostRows& rows = {});
-  // Starts the sender thread; to be called before SendLater. CUDA_ERROR_OPERATING_SYSTEM if no
-  // thread can be started.
-  CUresult StartSender();
-  // Send on the connection's own thread. The source stays in use until the stream has passed the
-  // copy.
-  void SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                 const HostRows& rows = {});
-  // Removes a transfer of either direction if its op could not be posted.
-  void Forget(std::uint64_t transfer);
-
-  // --- From the device
-
+  // Registers a transfer. Returns its number, an odd one.
   std::uint64_t BeginIncoming(std::shared_ptr<Incoming> incoming);
+  // Removes it if its op could not be posted.
+  void Forget(std::uint64_t transfer);
   CUresult WaitComplete(const Incoming& incoming);
   // True if no transfer is in flight, in either direction.
   bool Idle();
-  // True if the transfer to the device is clear to send, or over.
-  bool MaySend(std::uint64_t transfer);
   // Blocks until `chunks` chunks are stored.
   void WaitStored(std::uint64_t chunks);
   bool Stored(std::uint64_t chunks) const {
@@ -85,8 +63,6 @@ class Transfers {
 
   // --- Receiver thread
 
-  // Marks a transfer as clear to send once `chunks` chunks from the device are stored.
-  void OnClearToSend(std::uint64_t transfer, std::uint64_t chunks);
   // False if the chunk belongs to no transfer or is out of bounds. Between nodes, a transfer's
   // failure may arrive before its chunks: a late chunk only returns its slot.
   bool OnChunk(const Chunk& chunk);
@@ -97,21 +73,6 @@ class Transfers {
   void FailAll(CUresult result);
 
  private:
-  struct Outgoing {
-    const std::byte* source = nullptr;
-    std::uint64_t bytes = 0;
-    HostRows rows;
-    std::optional<std::uint64_t> clear_to_send;  // Clear to send at this number of stored chunks.
-    bool by_sender = false;
-    std::uint64_t sent = 0;
-  };
-
-  void SenderLoop();
-  bool IsClearToSend(const Outgoing& outgoing) const {
-    return outgoing.clear_to_send && Stored(*outgoing.clear_to_send);
-  }
-  // Sends the next part of it; true if this was the last. Called without the mutex.
-  bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
   // A received chunk.
   struct Piece {
     std::uint64_t number;  // Position among all chunks.
@@ -151,14 +112,11 @@ class Transfers {
   ConnectionCommon* const common_;
   const std::uint32_t device_;
   Mutex mutex_;
-  std::condition_variable may_send_;  // A transfer of outgoing_ is ready or gone.
   // One of incoming_ is complete, or stored_awaited_ is reached.
   std::condition_variable received_;
   std::uint64_t next_ CUSPAN_GUARDED_BY(mutex_) = 1;
   CUresult failed_ CUSPAN_GUARDED_BY(mutex_) = CUDA_SUCCESS;
   bool stopping_ CUSPAN_GUARDED_BY(mutex_) = false;
-  // Ordered by registration.
-  std::map<std::uint64_t, Outgoing> outgoing_ CUSPAN_GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_ CUSPAN_GUARDED_BY(mutex_);
   std::set<std::uint64_t> failed_incoming_
       CUSPAN_GUARDED_BY(mutex_);  // The latest failed ones; chunks may still come.
@@ -175,10 +133,9 @@ class Transfers {
   // Chunks waiting until all before them are stored, by number: inline ones, those with a target
   // being written, and those arriving after them.
   std::map<std::uint64_t, Piece> kept_ CUSPAN_GUARDED_BY(mutex_);
-  // Numbers of stored chunks awaited: by WaitStored, and for sending.
+  // Numbers of stored chunks awaited by WaitStored.
   std::multiset<std::uint64_t> stored_awaited_ CUSPAN_GUARDED_BY(mutex_);
-  std::multiset<std::uint64_t> send_awaits_stored_ CUSPAN_GUARDED_BY(mutex_);
-  std::thread sender_;
+  OutgoingTransfers outgoing_;
 };
 
 }  // namespace cuspan

@@ -59,18 +59,19 @@ CUresult ManagedVariables::Read(Connection& connection, std::uint64_t address,
 
 CUresult ManagedVariables::Write(Connection& connection, std::uint64_t address,
                                  const std::vector<std::byte>& bytes) {
+  OutgoingTransfers& outgoing = connection.transfers().outgoing();
   CopyToDevice op;
   if (const CUresult result = connection.MemoryStream(&op.stream); result != CUDA_SUCCESS)
     return result;
   op.destination = address;
   op.bytes = bytes.size();
-  op.transfer = connection.transfers().BeginOutgoing();
+  op.transfer = outgoing.Begin();
   CUresult result = connection.Send(op);
   if (result != CUDA_SUCCESS) {
-    connection.transfers().Forget(op.transfer);
+    outgoing.Forget(op.transfer);
     return result;
   }
-  result = connection.transfers().Send(op.transfer, bytes.data(), bytes.size());
+  result = outgoing.Send(op.transfer, bytes.data(), bytes.size());
   // Makes it visible to kernels on all streams.
   return result != CUDA_SUCCESS ? result : connection.CallAndStore(StreamSynchronize{op.stream});
 }

@@ -39,18 +39,18 @@ CUresult SendOne(Connection& connection, std::uint64_t stream, std::uint64_t des
     CountBytes(connection, bytes);
     return connection.Send(op);
   }
-  if (const CUresult started = connection.transfers().StartSender(); started != CUDA_SUCCESS)
-    return started;
+  OutgoingTransfers& outgoing = connection.transfers().outgoing();
+  if (const CUresult started = outgoing.StartSender(); started != CUDA_SUCCESS) return started;
   CopyToDevice op;
   op.stream = stream;
   op.destination = destination;
   op.bytes = bytes;
-  op.transfer = connection.transfers().BeginOutgoing();
+  op.transfer = outgoing.Begin();
   if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
-    connection.transfers().Forget(op.transfer);
+    outgoing.Forget(op.transfer);
     return result;
   }
-  connection.transfers().SendLater(op.transfer, source, bytes);
+  outgoing.SendLater(op.transfer, source, bytes);
   return CUDA_SUCCESS;
 }
 

@@ -94,7 +94,7 @@ void PostRandom(TestClient& client, Random& random, Op op, bool flip) {
     std::vector<std::byte> frame =
         MakeFrame(message, static_cast<std::uint32_t>(random()), random());
     if (frame.size() > kMaxFrameBytes) return;
-    if (flip) frame[Below(random, frame.size())] ^= static_cast<std::byte>(1U << Below(random, 8));
+    if (flip) frame[Below(random, frame.size())] ^= static_cast<std::byte>(1U << Below(random, 9));
     FrameHeader header;
     std::memcpy(&header, frame.data(), sizeof header);
     // Never blocks: an ended session makes no room.
@@ -157,7 +157,7 @@ TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
   for (int i = 0; i < 300; ++i) {
     const std::uint64_t stream = streams[Below(random, streams.size())];
     const std::uint64_t bytes = 1 + Below(random, 5 * 4096);
-    switch (Below(random, 8)) {
+    switch (Below(random, 9)) {
       case 0:
         client.Post(EventRecord{event, stream, ++records});
         break;
@@ -174,8 +174,12 @@ TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
         chunks += (bytes + 4095) / 4096;
         break;
       case 4:
-        client.Post(CopyToDevice{stream, block, bytes, ++transfer});
+        client.Post(CopyToDevice{stream, block, bytes, ++transfer, Below(random, 2) == 0});
         sends.emplace_back(transfer, bytes);
+        break;
+      case 6:
+        client.Post(CopyToDevice{stream, block, bytes, ++transfer, true});
+        client.SendChunks(transfer, std::vector<std::byte>(bytes));
         break;
       case 5:
         client.Post(Memset{stream, block, 1, 1, bytes});

@@ -426,6 +426,26 @@ const Malformed kMalformed[] = {
        client.Post(Chunk{5, 0, 8, 0});
      },
      "before its clear to send"},
+    {"EarlyChunkTwice",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(StreamWaitSignal{0, 1});
+       client.Post(CopyToDevice{0, kWindow, 8, 5, true});
+       client.Post(Chunk{5, 0, 8, 0});
+       client.Post(Chunk{5, 0, 8, 1});
+     },
+     "8 bytes received before"},
+    {"EarlyCopyTooLarge",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CopyToDevice{0, kWindow, kMaxEarlyBytes + 1, 5, true});
+     },
+     "early copy 5 of 262145 bytes"},
+    {"EarlyCopiesTooMany",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(StreamWaitSignal{0, 1});
+       for (std::uint64_t i = 0; i <= kMaxEarlyInAll / kMaxEarlyBytes; ++i)
+         client.Post(CopyToDevice{0, kWindow, kMaxEarlyBytes, i, true});
+     },
+     "early copy 32 of 262144 bytes, with 8388608 bytes of others before"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Frames, MalformedTest, ::testing::ValuesIn(kMalformed),

@@ -329,7 +329,7 @@ TEST_F(InlineChunks, ThatNoProxySendsAreRefused) {
 }
 
 // Bytes to the device. Some wait for bytes from it.
-class OutgoingTransfers : public IncomingTransfers {
+class OutgoingTest : public IncomingTransfers {
  protected:
   // The first piece received by the proxy belongs to this transfer and holds the bytes.
   void ExpectSent(std::uint64_t transfer) {
@@ -340,60 +340,114 @@ class OutgoingTransfers : public IncomingTransfers {
     EXPECT_EQ(chunk->transfer, transfer);
     ASSERT_EQ(chunk->bytes, sizeof bytes);
     EXPECT_EQ(std::memcmp(ends.proxy->IncomingSlot(chunk->slot), bytes, sizeof bytes), 0);
+    ends.proxy->ReleaseSlot(chunk->slot);
     ends.proxy->Pop();
   }
 
+  OutgoingTransfers& outgoing = transfers.outgoing();
   const std::byte bytes[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
 };
 
-TEST_F(OutgoingTransfers, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
-  ASSERT_EQ(transfers.StartSender(), CUDA_SUCCESS);
+TEST_F(OutgoingTest, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
+  ASSERT_EQ(outgoing.StartSender(), CUDA_SUCCESS);
   for (const bool later : {false, true}) {
     const std::uint64_t before = transfers.BeginIncoming(NewIncoming());
-    const std::uint64_t outgoing = transfers.BeginOutgoing();
+    const std::uint64_t number = outgoing.Begin();
     const std::uint64_t stored = later ? 2 : 1;
     std::thread sender;
     if (later)
-      transfers.SendLater(outgoing, bytes, sizeof bytes);
+      outgoing.SendLater(number, bytes, sizeof bytes);
     else
-      sender = std::thread(
-          [&] { EXPECT_EQ(transfers.Send(outgoing, bytes, sizeof bytes), CUDA_SUCCESS); });
-    transfers.OnClearToSend(outgoing, stored);
-    EXPECT_FALSE(transfers.MaySend(outgoing));
+      sender =
+          std::thread([&] { EXPECT_EQ(outgoing.Send(number, bytes, sizeof bytes), CUDA_SUCCESS); });
+    outgoing.OnClearToSend(number, stored);
+    EXPECT_FALSE(outgoing.MaySend(number));
     EXPECT_FALSE(ends.proxy->HasFrame());
     EXPECT_TRUE(transfers.OnChunk(Piece(before, 0)));
-    ExpectSent(outgoing);
+    ExpectSent(number);
     if (sender.joinable()) sender.join();
   }
 }
 
-TEST_F(OutgoingTransfers, GoAtOnceWhenAllIsStored) {
-  ASSERT_EQ(transfers.StartSender(), CUDA_SUCCESS);
-  const std::uint64_t outgoing = transfers.BeginOutgoing();
-  transfers.SendLater(outgoing, bytes, sizeof bytes);
-  transfers.OnClearToSend(outgoing, 0);
-  ExpectSent(outgoing);
+TEST_F(OutgoingTest, GoAtOnceWhenAllIsStored) {
+  ASSERT_EQ(outgoing.StartSender(), CUDA_SUCCESS);
+  const std::uint64_t number = outgoing.Begin();
+  outgoing.SendLater(number, bytes, sizeof bytes);
+  outgoing.OnClearToSend(number, 0);
+  ExpectSent(number);
 }
 
-TEST_F(OutgoingTransfers, AreNotSentWhenTheProxyRefusesThem) {
-  const std::uint64_t refused = transfers.BeginOutgoing();
-  std::thread sender(
-      [&] { EXPECT_EQ(transfers.Send(refused, bytes, sizeof bytes), CUDA_SUCCESS); });
+TEST_F(OutgoingTest, AreNotSentWhenTheProxyRefusesThem) {
+  const std::uint64_t refused = outgoing.Begin();
+  std::thread sender([&] { EXPECT_EQ(outgoing.Send(refused, bytes, sizeof bytes), CUDA_SUCCESS); });
   transfers.OnFailed(refused, CUDA_ERROR_INVALID_VALUE);
   sender.join();
   EXPECT_FALSE(ends.proxy->HasFrame());
 }
 
-TEST_F(OutgoingTransfers, EndWithTheirDevice) {
-  ASSERT_EQ(transfers.StartSender(), CUDA_SUCCESS);
-  const std::uint64_t outgoing = transfers.BeginOutgoing();
-  std::thread sender([&] {
-    EXPECT_EQ(transfers.Send(outgoing, bytes, sizeof bytes), CUDA_ERROR_ILLEGAL_ADDRESS);
-  });
-  transfers.SendLater(transfers.BeginOutgoing(), bytes, sizeof bytes);
+TEST_F(OutgoingTest, EndWithTheirDevice) {
+  ASSERT_EQ(outgoing.StartSender(), CUDA_SUCCESS);
+  const std::uint64_t number = outgoing.Begin();
+  std::thread sender(
+      [&] { EXPECT_EQ(outgoing.Send(number, bytes, sizeof bytes), CUDA_ERROR_ILLEGAL_ADDRESS); });
+  outgoing.SendLater(outgoing.Begin(), bytes, sizeof bytes);
   transfers.FailAll(CUDA_ERROR_ILLEGAL_ADDRESS);
   sender.join();
   EXPECT_FALSE(ends.proxy->HasFrame());
+}
+
+TEST_F(OutgoingTest, EarlyOnesAreSentAtOnce) {
+  for (int i = 0; i < 10'000; ++i) {
+    const std::optional<OutgoingTransfers::Early> early = outgoing.BeginEarly(sizeof bytes);
+    ASSERT_TRUE(early.has_value());
+    ASSERT_EQ(outgoing.SendEarly(*early, bytes, sizeof bytes, {}), CUDA_SUCCESS);
+    ExpectSent(early->transfer);
+    EXPECT_TRUE(transfers.Idle());
+    if (i % 2 == 0)
+      outgoing.OnClearToSend(early->transfer, 0);
+    else
+      transfers.OnFailed(early->transfer, CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+TEST_F(OutgoingTest, EarlyOnesDoNotWaitForASlot) {
+  std::vector<OutgoingTransfers::Early> begun;
+  while (const std::optional<OutgoingTransfers::Early> early = outgoing.BeginEarly(sizeof bytes))
+    begun.push_back(*early);
+  EXPECT_EQ(begun.size(), ends.client->layout().staging_slots);
+  outgoing.ForgetEarly(begun.back());
+  EXPECT_TRUE(outgoing.BeginEarly(sizeof bytes).has_value());
+  EXPECT_FALSE(outgoing.BeginEarly(sizeof bytes).has_value());
+}
+
+TEST_F(OutgoingTest, EarlyOnesFitAChunk) {
+  EXPECT_FALSE(outgoing.BeginEarly(ends.client->MostChunkBytes() + 1).has_value());
+  EXPECT_TRUE(outgoing.BeginEarly(ends.client->MostChunkBytes()).has_value());
+}
+
+TEST_F(OutgoingTest, NoneIsEarlyAfterTheDevicesEnd) {
+  transfers.FailAll(CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_FALSE(outgoing.BeginEarly(sizeof bytes).has_value());
+  EXPECT_EQ(ends.client->SlotsInUse(), 0U);
+}
+
+TEST_F(OutgoingTest, EarlyOnesHaveAMaximumTogether) {
+  ChannelLayout layout = kSmallLayout;
+  layout.staging_slots = 64;
+  layout.staging_bytes = kMaxEarlyBytes;
+  const ChannelEnds wide(layout);
+  OutgoingTransfers many{wide.client.get(), &common, 0};
+  std::vector<OutgoingTransfers::Early> begun;
+  while (const std::optional<OutgoingTransfers::Early> early = many.BeginEarly(kMaxEarlyBytes))
+    begun.push_back(*early);
+  EXPECT_EQ(begun.size(), kMaxEarlyInAll / kMaxEarlyBytes);
+  EXPECT_FALSE(many.BeginEarly(1).has_value());
+  many.OnClearToSend(begun[3].transfer, 0);
+  many.OnFailed(begun[4].transfer);
+  many.OnFailed(begun[4].transfer);
+  EXPECT_TRUE(many.BeginEarly(kMaxEarlyBytes).has_value());
+  EXPECT_TRUE(many.BeginEarly(kMaxEarlyBytes).has_value());
+  EXPECT_FALSE(many.BeginEarly(1).has_value());
 }
 
 TEST_F(IncomingTransfers, OthersAreRefused) {
