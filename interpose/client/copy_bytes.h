@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "interpose/client/base/thread_state.h"
+#include "interpose/client/connection/early_copy.h"
 #include "interpose/client/stream_target.h"
 
 namespace cuspan {
@@ -18,18 +19,14 @@ template <typename Op>
 CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, std::uint64_t bytes,
                    const HostRows& rows, bool later, bool stable) {
   OutgoingTransfers& transfers = there.connection->transfers().outgoing();
-  if (const auto early = stable ? transfers.BeginEarly(bytes) : std::nullopt) {
-    op.stream = there.stream;
-    op.transfer = early->transfer;
-    op.early = true;
-    const CUresult result = there.connection->Post(op);
-    if (result == CUDA_SUCCESS) return transfers.SendEarly(*early, source, bytes, rows);
-    transfers.ForgetEarly(*early);
-    return result;
+  op.stream = there.stream;
+  if (stable) {
+    const auto sent = SendEarly(transfers, op, source, bytes, rows,
+                                [&](const Op& early) { return there.connection->Post(early); });
+    if (sent) return *sent;
   }
   if (later)
     if (const CUresult started = transfers.StartSender(); started != CUDA_SUCCESS) return started;
-  op.stream = there.stream;
   op.transfer = transfers.Begin();
   if (const CUresult result = there.connection->Post(op); result != CUDA_SUCCESS) {
     transfers.Forget(op.transfer);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "interpose/client/connection/connection.h"
+#include "interpose/client/connection/early_copy.h"
 #include "protocol/api/patch.h"
 
 namespace cuspan {
@@ -40,11 +41,14 @@ CUresult SendOne(Connection& connection, std::uint64_t stream, std::uint64_t des
     return connection.Send(op);
   }
   OutgoingTransfers& outgoing = connection.transfers().outgoing();
-  if (const CUresult started = outgoing.StartSender(); started != CUDA_SUCCESS) return started;
   CopyToDevice op;
   op.stream = stream;
   op.destination = destination;
   op.bytes = bytes;
+  const auto sent = SendEarly(outgoing, op, source, bytes, {},
+                              [&](const CopyToDevice& early) { return connection.Send(early); });
+  if (sent) return *sent;
+  if (const CUresult started = outgoing.StartSender(); started != CUDA_SUCCESS) return started;
   op.transfer = outgoing.Begin();
   if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
     outgoing.Forget(op.transfer);

@@ -1,0 +1,29 @@
+// Copies to a device whose bytes are sent with their op: see kMaxEarlyBytes.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "interpose/client/connection/outgoing_transfers.h"
+
+namespace cuspan {
+
+// Posts `op`, a copy of the bytes at `source`, by post(op) → CUresult, and sends the bytes. Nothing
+// happens, and there is no result, if it cannot be an early copy now. Threads: any.
+template <typename Op, typename Post>
+std::optional<CUresult> SendEarly(OutgoingTransfers& outgoing, Op& op, const std::byte* source,
+                                  std::uint64_t bytes, const HostRows& rows, Post&& post) {
+  const std::optional<OutgoingTransfers::Early> early = outgoing.BeginEarly(bytes);
+  if (!early) return std::nullopt;
+  op.transfer = early->transfer;
+  op.early = true;
+  const CUresult result = post(op);
+  if (result == CUDA_SUCCESS) return outgoing.SendEarly(*early, source, bytes, rows);
+  outgoing.ForgetEarly(*early);
+  return result;
+}
+
+}  // namespace cuspan
