@@ -1,10 +1,13 @@
 #include "interpose/calls/library.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "common/log.h"
 #include "common/unique_fd.h"
@@ -42,12 +45,12 @@ Error AddImage(const void* code, bool preserved, Kind kind, FatbinRecord** fatbi
   LogError("device code cannot be loaded: {}", added.status().message());
   if (kind == Kind::kModule) return CUDA_ERROR_INVALID_IMAGE;
   // Adds an empty image: each use of the library fails with this error.
-  *fatbin = Registry::Get().AddImage(std::vector<std::byte>());
+  *fatbin = Registry::Get().AddImage(LargeBytes());
   return CUDA_SUCCESS;
 }
 
 Error AddFile(const char* path, FatbinRecord** fatbin) {
-  std::vector<std::byte> image;
+  LargeBytes image;
   CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &image));
   if (image.size() == 1) return CUDA_ERROR_INVALID_IMAGE;  // The NUL alone.
   *fatbin = Registry::Get().AddImage(std::move(image));
@@ -66,7 +69,10 @@ Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind
         jit.Answer(answer);
         const bool fails = kind == Kind::kModule || connection.fault() != CUDA_SUCCESS;
         if (loaded != CUDA_SUCCESS && fails) return loaded;
-        if (kind == Kind::kModule) fatbin->owner = connection.number();
+        if (kind == Kind::kModule) {
+          fatbin->owner = connection.number();
+          Registry::ForgetImages(*fatbin);
+        }
         *handle = HandleOf<Handle>(NumberOf(session.libraries().Add(fatbin)->handle()));
         return CUDA_SUCCESS;
       });
@@ -89,14 +95,22 @@ Error Unload(const void* handle, Kind kind) {
 
 }  // namespace
 
-Error ReadCodeFile(const char* path, std::vector<std::byte>* code) {
+Error ReadCodeFile(const char* path, LargeBytes* code) {
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return CUDA_ERROR_FILE_NOT_FOUND;
-  constexpr std::size_t kStep = 1 << 20;
+  // Other files than regular ones have no size, and this one's may change.
+  struct stat status {};
+  const bool has_size = ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
+  constexpr std::size_t kLeast = 64 << 10;
+  std::size_t room = kLeast;
+  if (has_size)
+    room = std::clamp<std::size_t>(static_cast<std::size_t>(status.st_size), 0,
+                                   fatbin::kMaxModuleBytes) +
+           2;  // The NUL, and the file's end.
+  LargeBytes read(room);
   std::size_t bytes = 0;
   for (;;) {
-    code->resize(bytes + kStep);
-    const ssize_t got = ::read(file.get(), code->data() + bytes, kStep);
+    const ssize_t got = ::read(file.get(), read.data() + bytes, read.size() - 1 - bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       LogError("device code of {} cannot be read: {}", path, std::strerror(errno));
@@ -108,9 +122,14 @@ Error ReadCodeFile(const char* path, std::vector<std::byte>* code) {
       LogError("device code of {} has more than {} bytes", path, fatbin::kMaxModuleBytes - 1);
       return CUDA_ERROR_INVALID_IMAGE;
     }
+    if (bytes < read.size() - 1) continue;
+    LargeBytes more(2 * read.size() + kLeast);
+    std::copy_n(read.data(), bytes, more.data());
+    read = std::move(more);
   }
-  code->resize(bytes + 1);
-  code->back() = std::byte{0};
+  read.data()[bytes] = std::byte{0};
+  read.Shorten(bytes + 1);
+  *code = std::move(read);
   return CUDA_SUCCESS;
 }
 
@@ -142,7 +161,8 @@ Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodu
   JitOptions jit;
   CUSPAN_RETURN_IF_FAILED(jit.Read(options));
   FatbinRecord* fatbin = nullptr;
-  CUSPAN_RETURN_IF_FAILED(AddImage(image, false, Kind::kModule, &fatbin));
+  // A module is loaded now, and not again.
+  CUSPAN_RETURN_IF_FAILED(AddImage(image, true, Kind::kModule, &fatbin));
   return LoadOnCurrentDevice(fatbin, jit, Kind::kModule, module);
 }
 

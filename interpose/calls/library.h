@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/large_bytes.h"
 #include "interpose/calls/base/ways_in.h"
 #include "interpose/calls/load_options.h"
 #include "interpose/client/libraries.h"
@@ -17,7 +18,7 @@ namespace cuspan {
 
 // Reads the file and appends a NUL, since source text has no end of its own.
 // CUDA_ERROR_FILE_NOT_FOUND if it cannot be opened.
-Error ReadCodeFile(const char* path, std::vector<std::byte>* code);
+Error ReadCodeFile(const char* path, LargeBytes* code);
 
 // `code`: any format accepted by CUDA as a module.
 Error LoadLibrary(const void* code, const LoadOptions& options, CUlibrary* library);

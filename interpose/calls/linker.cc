@@ -154,7 +154,7 @@ Error AddFileToLinker(CUlinkState handle, CUjitInputType kind, const char* path,
   return WithLinker(handle, [&](ContextLinker& linker) -> Error {
     const MutexLock lock(linker.mutex);
     CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));  // Before reading the file.
-    std::vector<std::byte> code;
+    LargeBytes code;
     CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &code));
     const std::size_t bytes = code.size() - 1;  // Without the NUL at its end.
     if (bytes == 0) return CUDA_ERROR_INVALID_IMAGE;

@@ -72,15 +72,21 @@ Result<FatbinRecord*> Registry::AddImage(const void* image, bool preserved) {
   }
   if (preserved) return Add(std::move(found));
   return AddImage(found->objects.empty()
-                      ? std::vector<std::byte>(found->image.begin(), found->image.end())
-                      : fatbin::WithObjects(found->image, found->objects));
+                      ? LargeBytes(found->image)
+                      : LargeBytes(fatbin::WithObjects(found->image, found->objects)));
 }
 
-FatbinRecord* Registry::AddImage(std::vector<std::byte> image) {
+FatbinRecord* Registry::AddImage(LargeBytes image) {
   auto record = std::make_shared<FatbinRecord>();
   record->owned = std::move(image);
-  record->image = record->owned;
+  record->image = record->owned.all();
   return Add(std::move(record));
+}
+
+void Registry::ForgetImages(FatbinRecord& fatbin) {
+  fatbin.image = {};
+  fatbin.objects.clear();
+  fatbin.owned = {};
 }
 
 std::shared_ptr<FatbinRecord> Registry::RemoveFatbin(const FatbinRecord* fatbin) {
@@ -90,9 +96,7 @@ std::shared_ptr<FatbinRecord> Registry::RemoveFatbin(const FatbinRecord* fatbin)
   std::shared_ptr<FatbinRecord> removed = std::move(known->second);
   fatbins_.erase(known);
   // Frees the images now: a graph may keep the record of a kernel for long.
-  removed->image = {};
-  removed->objects.clear();
-  std::vector<std::byte>().swap(removed->owned);
+  ForgetImages(*removed);
   version_.fetch_add(1, std::memory_order_release);
   for (const FunctionRecord& function : removed->functions) {
     Erase(functions_by_key_, function.host, function);

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/large_bytes.h"
 #include "common/mutex.h"
 #include "common/status.h"
 #include "structs.gen.h"
@@ -50,7 +51,7 @@ struct FatbinRecord : std::enable_shared_from_this<FatbinRecord> {
   // The container in the program's memory; empty if malformed. For a library: any image CUDA takes
   // as a module.
   std::span<const std::byte> image;
-  std::vector<std::byte> owned;  // Storage of `image` outside the program's memory.
+  LargeBytes owned;  // Storage of `image` outside the program's memory.
   // Containers of the objects linked to `image` (relocatable code).
   std::vector<std::span<const std::byte>> objects;
   std::uint64_t owner =
@@ -82,7 +83,9 @@ class Registry {
   // Adds a library. `image` is anything CUDA takes as a module. If `preserved`, it must stay in
   // place until RemoveFatbin; otherwise it is copied. kInvalid if its headers are invalid.
   Result<FatbinRecord*> AddImage(const void* image, bool preserved);
-  FatbinRecord* AddImage(std::vector<std::byte> image);
+  FatbinRecord* AddImage(LargeBytes image);
+  // Frees the images: no other device will load them. Called before others know the record.
+  static void ForgetImages(FatbinRecord& fatbin);
   // Null if it was removed before. Otherwise the caller keeps it until all devices have unloaded
   // it: a table may find its symbols by the addresses of the records.
   [[nodiscard]] std::shared_ptr<FatbinRecord> RemoveFatbin(const FatbinRecord* fatbin);

@@ -1,8 +1,10 @@
 // Linking device code at run time, and the options of the driver's compiler. The fake GPU's linker
 // concatenates its inputs to an image, and writes its parameters into both logs.
 #include <cuda.h>
+#include <sys/stat.h>
 
 #include <cstdio>
+#include <thread>
 
 #include "tests/unit/interpose/loopback/loopback.h"
 
@@ -86,6 +88,38 @@ TEST_F(LinkerTest, TheImageOfAllInputsComesBack) {
   EXPECT_EQ(Complete(state), "first, " + large);
   EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
   EXPECT_TRUE(gpu().WaitForLog("unlink"));
+}
+
+// A pipe has no size, and gives its bytes in parts.
+TEST_F(LinkerTest, FilesOfAnySizeAndPipesAreReadWhole) {
+  const std::string path = ::testing::TempDir() + "/cuspan_linker_test.pipe";
+  for (const std::size_t bytes : {16U, 65'534U, 65'535U, 65'536U, 200'000U, 5U << 20}) {
+    std::string text(bytes, 'x');
+    text.back() = 'y';
+    const auto write = [&] {
+      std::FILE* const file = std::fopen(path.c_str(), "w");
+      ASSERT_NE(file, nullptr);
+      EXPECT_EQ(std::fwrite(text.data(), 1, text.size(), file), text.size());
+      std::fclose(file);
+    };
+    for (const bool pipe : {false, true}) {
+      std::remove(path.c_str());
+      std::thread writer;
+      if (pipe) {
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        writer = std::thread(write);
+      } else {
+        write();
+      }
+      const CUlinkState state = New();
+      EXPECT_EQ(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path.c_str(), 0, nullptr, nullptr),
+                CUDA_SUCCESS);
+      if (writer.joinable()) writer.join();
+      EXPECT_EQ(Complete(state), text) << bytes << (pipe ? " from a pipe" : "");
+      EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+    }
+  }
+  std::remove(path.c_str());
 }
 
 TEST_F(LinkerTest, AFileIsReadWhereTheProgramIs) {

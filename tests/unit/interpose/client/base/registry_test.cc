@@ -145,7 +145,7 @@ TEST(Registry, CopiesTheImageOfALibrary) {
   const std::shared_ptr<FatbinRecord> removed = registry.RemoveFatbin(*copied);
   ASSERT_NE(removed, nullptr);
   EXPECT_TRUE(removed->image.empty());
-  EXPECT_EQ(removed->owned.capacity(), 0U);
+  EXPECT_EQ(removed->owned.size(), 0U);
   program.container[4] = std::byte{9};  // An unknown version.
   EXPECT_FALSE(registry.AddImage(program.container, false).ok());
   program.wrapper.container = nullptr;
