@@ -2,8 +2,12 @@
 //
 //   driver_program [--rounds N]
 #include <cuda.h>
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "bench/calls/measure.h"
 
@@ -110,6 +114,68 @@ void MeasureMemory(CUstream stream) {
   CHECK(cuMemAddressFree(base, places * kBytes));
 }
 
+// A module of the size of a small library.
+constexpr int kKernels = 300;
+std::string TextOfManyKernels() {
+  std::string text = ".version 6.0\n.target sm_50\n.address_size 64\n";
+  for (int kernel = 0; kernel < kKernels; ++kernel) {
+    text += ".visible .entry kernel_" + std::to_string(kernel) +
+            "(.param .u64 to) {\n.reg .b64 %to<2>; .reg .b32 %sum;\nld.param.u64 %to0, [to];\n"
+            "cvta.to.global.u64 %to1, %to0;\nld.global.u32 %sum, [%to1];\n";
+    for (int i = 0; i < 300; ++i)
+      text += "mad.lo.u32 %sum, %sum, " + std::to_string(3 + 2 * (kernel + i)) + ", " +
+              std::to_string(i) + ";\n";
+    text += "st.global.u32 [%to1], %sum;\nret;\n}\n";
+  }
+  return text;
+}
+
+// Loads and unloads of a module of machine code, from memory and from a file.
+void MeasureModules(CUstream stream, CUdeviceptr memory) {
+  std::string text = TextOfManyKernels();
+  CUlinkState linker = nullptr;
+  CHECK(cuLinkCreate(0, nullptr, nullptr, &linker));
+  CHECK(cuLinkAddData(linker, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "kernels", 0, nullptr,
+                      nullptr));
+  void* linked = nullptr;
+  std::size_t bytes = 0;
+  CHECK(cuLinkComplete(linker, &linked, &bytes));
+  std::vector<char> image(static_cast<char*>(linked), static_cast<char*>(linked) + bytes);
+  CHECK(cuLinkDestroy(linker));
+  image.push_back(0);
+  char path[] = "/tmp/bench-module-XXXXXX";
+  const int file = ::mkstemp(path);
+  if (file < 0 || ::write(file, image.data(), bytes) != static_cast<ssize_t>(bytes)) {
+    std::fprintf(stderr, "%s cannot be written\n", path);
+    std::exit(2);
+  }
+  ::close(file);
+  const auto measure = [&](const char* name, bool from_file, bool launch) {
+    std::vector<double> samples;
+    for (int i = 0; i < 1 + rounds / 5; ++i) {
+      const auto start = Clock::now();
+      CUmodule module = nullptr;
+      CHECK(from_file ? cuModuleLoad(&module, path) : cuModuleLoadData(&module, image.data()));
+      if (launch) {
+        CUfunction function = nullptr;
+        void* arguments[] = {&memory};
+        CHECK(cuModuleGetFunction(&function, module, "kernel_7"));
+        CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+        CHECK(cuStreamSynchronize(stream));
+      }
+      CHECK(cuModuleUnload(module));
+      samples.push_back(Microseconds(Clock::now() - start));
+    }
+    Measured measured;
+    measured.round_trip = Median(samples);
+    Print(name, 1, 1, measured);
+  };
+  measure("module_of_300_kernels", false, false);
+  measure("module_file_of_300_kernels", true, false);
+  measure("module_with_a_launch", false, true);
+  ::unlink(path);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -140,5 +206,6 @@ int main(int argc, char** argv) {
   MeasureLocalCalls(function, kernel, stream, memory);
   MeasureLaunches(function, stream, memory);
   MeasureMemory(stream);
+  MeasureModules(stream, memory);
   return 0;
 }

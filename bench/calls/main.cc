@@ -1,14 +1,17 @@
 // cuspan bench calls: cost of CUDA calls through cuspan. Compares with the same program on a GPU of
 // this machine if there is one, and with raw MPI.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "bench/common/child.h"
 #include "bench/common/command.h"
+#include "bench/common/median.h"
 #include "bench/common/origin.h"
 #include "bench/common/raw_link.h"
 #include "common/format.h"
@@ -65,6 +68,31 @@ Status Read(const std::string& text, Measurements& measurements, std::vector<Key
   return Status::Ok();
 }
 
+// Whole runs, of a program without a GPU and of one with a single kernel.
+Status MeasureStart(const std::vector<std::string>& before, const std::string& folder, bool quiet,
+                    Measurements& measurements, std::vector<Key>& order) {
+  constexpr int kRuns = 5;
+  const std::pair<const char*, std::vector<std::string>> programs[] = {
+      {"run_true", {"true"}},
+      {"run_first_kernel", {folder + "/bench-calls-program", "--first-kernel", "1"}}};
+  for (const auto& [name, program] : programs) {
+    std::vector<std::string> words = before;
+    words.insert(words.end(), program.begin(), program.end());
+    std::vector<double> times;
+    for (int i = 0; i < kRuns; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      CUSPAN_RETURN_IF_ERROR(Capture(words, quiet).status());
+      times.push_back(
+          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+              .count());
+    }
+    const Key key{name};
+    measurements[key].round_trip = Median(std::move(times));
+    order.push_back(key);
+  }
+  return Status::Ok();
+}
+
 // Runs all measurements of one placement, with programs in `folder`.
 Result<Measurements> Measure(const std::vector<std::string>& before, const std::string& folder,
                              const Options& options, std::vector<Key>& order, bool quiet) {
@@ -90,6 +118,7 @@ Result<Measurements> Measure(const std::vector<std::string>& before, const std::
     CUSPAN_ASSIGN_OR_RETURN(const std::string text, capture("/bench-calls-image-program", {}));
     CUSPAN_RETURN_IF_ERROR(Read(text, measurements, order));
   }
+  if (!driver) CUSPAN_RETURN_IF_ERROR(MeasureStart(before, folder, quiet, measurements, order));
   for (const std::string& entry : options.threads) {
     const std::size_t cross = entry.find('x');
     const std::string devices = cross == std::string::npos ? "1" : entry.substr(cross + 1);

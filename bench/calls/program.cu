@@ -4,6 +4,7 @@
 // percent of one core.
 //
 //   program [--rounds N] [--threads T --devices D]
+//   program --first-kernel 1    runs one kernel and ends
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -75,6 +76,13 @@ void MeasureClasses() {
   measure(
       "copy_to_8", [&] { CHECK(cudaMemcpy(memory, pageable.data(), 8, cudaMemcpyHostToDevice)); },
       nothing);
+  const std::vector<char> large(64 << 10);
+  measure(
+      "copy_to_64_KiB",
+      [&] {
+        CHECK(cudaMemcpyAsync(memory, large.data(), large.size(), cudaMemcpyHostToDevice, stream));
+      },
+      [&] { CHECK(cudaStreamSynchronize(stream)); });
   measure(
       "copy_from_8", [&] { CHECK(cudaMemcpy(pageable.data(), memory, 8, cudaMemcpyDeviceToHost)); },
       nothing);
@@ -349,6 +357,11 @@ int main(int argc, char** argv) {
     if (name == "--rounds") rounds = value;
     if (name == "--threads") threads = value;
     if (name == "--devices") devices = value;
+    if (name == "--first-kernel") {
+      Empty<<<1, 1>>>();
+      CHECK(cudaDeviceSynchronize());
+      return 0;
+    }
   }
   int count = 0;
   CHECK(cudaGetDeviceCount(&count));
