@@ -1,6 +1,9 @@
 #include "proxy/bulk/staged_copies.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "protocol/wire/frame.h"
 
 namespace cuspan::proxy {
 
@@ -30,10 +33,16 @@ CUresult StagedCopies::ToDevice(const DeviceBox& box, const StagedPiece& piece,
 CUresult StagedCopies::FromMemory(const DeviceBox& box, const StagedPiece& piece,
                                   const std::byte* bytes, Stream& stream) {
   Timeline::Start start = timeline_.Begin(stream.driver);
-  const CUresult result = Put(box, piece, bytes, stream);
-  if (result == CUDA_SUCCESS)
-    timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
-  return result;
+  // The driver copies small amounts before it returns, and would wait for the stream with others.
+  for (std::uint32_t at = 0; at < piece.bytes; at += kMaxInlineBytes) {
+    StagedPiece part = piece;
+    part.offset += at;
+    part.bytes = std::min<std::uint32_t>(piece.bytes - at, kMaxInlineBytes);
+    if (const CUresult result = Put(box, part, bytes + at, stream); result != CUDA_SUCCESS)
+      return result;
+  }
+  timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
+  return CUDA_SUCCESS;
 }
 
 CUresult StagedCopies::Put(const DeviceBox& box, const StagedPiece& piece, const std::byte* from,

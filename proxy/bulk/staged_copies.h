@@ -35,8 +35,8 @@ class StagedCopies {
   // After a failure, `done` is dropped.
   CUresult ToDevice(const DeviceBox& box, const StagedPiece& piece, const std::byte* slot,
                     Stream& stream, Completion done) CUSPAN_REQUIRES(receiving_thread);
-  // The same from memory free after the call: the driver copies the bytes. At most kMaxInlineBytes,
-  // and the caller counts them (PendingLimit).
+  // The same from memory free after the call: the driver copies the bytes, and the caller counts
+  // them (PendingLimit).
   CUresult FromMemory(const DeviceBox& box, const StagedPiece& piece, const std::byte* bytes,
                       Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   CUresult FromDevice(const DeviceBox& box, const StagedPiece& piece, std::byte* slot,

@@ -102,19 +102,16 @@ Status Transfers::ReceiveChunk(const Chunk& chunk) {
 
 bool Transfers::SubmitKept(Transfer& transfer) {
   for (const auto& [offset, bytes] : std::exchange(transfer.kept, {})) {
-    for (std::size_t at = 0; at < bytes.size(); at += kMaxInlineBytes) {
-      const std::size_t part = std::min(kMaxInlineBytes, bytes.size() - at);
-      const CUresult result = staged_.FromMemory(
-          transfer.box,
-          {transfer.state->id, offset + at, static_cast<std::uint32_t>(part), TraceKind::kToDevice},
-          bytes.data() + at, *transfer.stream);
-      if (result != CUDA_SUCCESS) {
-        Fail(transfer, result);
-        return false;
-      }
-      pending_.Add(transfer.stream, 1 + part / kInlineBytesPerUnit);
-      transfer.submitted += part;
+    const auto count = static_cast<std::uint32_t>(bytes.size());
+    const CUresult result =
+        staged_.FromMemory(transfer.box, {transfer.state->id, offset, count, TraceKind::kToDevice},
+                           bytes.data(), *transfer.stream);
+    if (result != CUDA_SUCCESS) {
+      Fail(transfer, result);
+      return false;
     }
+    pending_.Add(transfer.stream, 1 + count / kInlineBytesPerUnit);
+    transfer.submitted += count;
   }
   return true;
 }
