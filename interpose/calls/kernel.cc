@@ -26,6 +26,14 @@ Error FindFunction(const void* function, const FunctionRecord** record) {
   return CheckSupported(*known.record->fatbin);
 }
 
+Error FindOwner(Session& session, const FunctionRecord& function,
+                std::shared_ptr<ContextConnection>* owner) {
+  const std::uint64_t number = function.fatbin->owner;
+  if (number == 0) return CUDA_SUCCESS;
+  *owner = session.devices().ConnectionNumbered(number);
+  return *owner != nullptr ? (*owner)->fault() : CUDA_ERROR_INVALID_HANDLE;
+}
+
 Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
                  LoadedKernel** kernel) {
   auto& known = SlotOf(ThisThread().kernels, NumberOf(&function));
@@ -39,6 +47,8 @@ Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
   if (Registry::Get().FindFunction(function.handle) == nullptr)
     return cudaErrorInvalidDeviceFunction;
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*function.fatbin));
+  const std::uint64_t owner = function.fatbin->owner;
+  if (owner != 0 && owner != connection.number()) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult result = connection.modules().Kernel(function, kernel);
   if (result == CUDA_SUCCESS) known = {&function, connection.number(), version, *kernel};
   // Registered, but in no image of its fat binary.

@@ -15,7 +15,13 @@ Error CheckSupported(const FatbinRecord& fatbin);
 // cudaErrorInvalidDeviceFunction). CUDA_ERROR_NOT_SUPPORTED as for CheckSupported.
 Error FindFunction(const void* function, const FunctionRecord** record);
 
-// Finds the kernel, and loads it on the device of `connection` if necessary.
+// *owner: the context of the kernel's module; unchanged for a kernel without an own context.
+// CUDA_ERROR_INVALID_HANDLE if the context has ended.
+Error FindOwner(Session& session, const FunctionRecord& function,
+                std::shared_ptr<ContextConnection>* owner);
+
+// Finds the kernel, and loads it on the device of `connection` if necessary. A module's kernel must
+// be that of its own context: see FindOwner.
 // cudaErrorInvalidDeviceFunction if its image does not contain it, or is unloaded.
 Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
                  LoadedKernel** kernel);

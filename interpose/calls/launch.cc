@@ -124,6 +124,7 @@ Error CheckOwner(const LaunchCall& call, const ContextConnection& connection) {
 // Finds the kernel on the device of `connection`, and checks the launch.
 Error FindLaunchable(Session& session, ContextConnection& connection, const LaunchCall& call,
                      LoadedKernel** kernel) {
+  CUSPAN_RETURN_IF_FAILED(CheckOwner(call, connection));
   CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *call.function, kernel));
   const DeviceDescription& device = session.devices().description(connection.device());
   CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, **kernel, call.shape, call.cooperative));

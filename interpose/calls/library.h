@@ -31,14 +31,14 @@ Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodu
 Error LoadModuleFromFile(const char* path, CUmodule* module);
 Error UnloadModule(CUmodule module);
 
-// Calls body(Library&, Session&, ContextConnection&) → Error with the current device. Without a
-// current context, a module's own context is used. `handle` is a library or a module.
+// Calls body(Library&, Session&, ContextConnection&) → Error with the current device, or with a
+// module's own context, whichever is current. `handle` is a library or a module.
 template <typename Body>
 Error WithLibrary(const void* handle, Body&& body) {
   return WithSession([&](Session& known) -> Error {
     const std::shared_ptr<Library> library = known.libraries().Find(handle);
     if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (IsAnywhere() && library->owner() != 0) {
+    if (library->owner() != 0) {
       const std::shared_ptr<ContextConnection> owner =
           known.devices().ConnectionNumbered(library->owner());
       if (owner == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -25,8 +25,10 @@ Error ExposeRegistered(Session& session, const HostRange& range, const void* mem
     *address = *known;
     return CUDA_SUCCESS;
   }
+  // Copies in flight from and to it are not in order with kernels.
+  const HostSpan span{NumberOf(range.base), NumberOf(range.base) + range.bytes};
   for (const auto& connection : session.devices().ContextConnections()) {
-    if (connection->transfers().Idle() || connection->fault() != CUDA_SUCCESS) continue;
+    if (connection->fault() != CUDA_SUCCESS || !connection->transfers().Uses(span)) continue;
     CUSPAN_RETURN_IF_FAILED(connection->CallAndStore(DeviceSynchronize{}));
   }
   return registered.Expose(range.base, range.bytes, memory, address);

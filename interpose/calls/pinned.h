@@ -24,6 +24,20 @@ Error DeviceAddressOfPinned(void* memory, std::uint64_t* address);
 // Replaces an address of page-locked memory by the devices' address, for work writing there. Memory
 // not used by devices yet is exposed to them. Other addresses stay unchanged.
 Error ReachPinned(Session& session, std::uint64_t* address);
+// Calls use(address for work on devices) → Error to post work of `worker` writing
+// [address, address + bytes).
+template <typename Use>
+Error WritePinned(Session& session, ContextConnection& worker, std::uint64_t address,
+                  std::uint64_t bytes, Use&& use) {
+  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &address));
+  RegisteredMemory& registered = session.region().registered();
+  // The program's changes go first.
+  if (!registered.BeforeCopy(address, bytes)) [[likely]]
+    return use(address);
+  const Error result = use(address);
+  registered.AfterCopy(address, bytes, true, worker);
+  return result;
+}
 // Kernels use registered memory at another address than the host. Replaces host pointers to it, in
 // arguments or at multiples of their size inside arguments, by the kernels' addresses. `arguments`:
 // packed without gaps; `sizes`: in bytes.

@@ -41,6 +41,14 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
   return WaitIfSeen(session, target, start, asynchronous);
 }
 
+// Bytes from the first to the last set one; 0 if their number does not fit.
+std::uint64_t BytesOf(const CUDA_MEMSET_NODE_PARAMS& set) {
+  std::uint64_t width = 0;
+  if (__builtin_mul_overflow(std::uint64_t{set.width}, std::uint64_t{set.elementSize}, &width))
+    return 0;
+  return SpannedBytes({width, set.height, 1}, set.pitch, set.height).value_or(0);
+}
+
 // Sets the rows of `set`, beginning at `start`.
 Error SetReached(Session& session, const StreamTarget& target, std::uint64_t start,
                  const CUDA_MEMSET_NODE_PARAMS& set) {
@@ -65,10 +73,13 @@ Error SetReached(Session& session, const StreamTarget& target, std::uint64_t sta
 Error Fill(const FillArea& area, int value, bool asynchronous, CUstream stream,
            DefaultStream meaning) {
   const auto fill = [&](Session& session, const StreamTarget& target) -> Error {
-    std::uint64_t start = NumberOf(area.start);
-    CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
-    return FillOn(session, target, {HandleOf<void*>(start), area.pitch, area.width, area.rows},
-                  value, asynchronous);
+    const auto bytes = SpannedBytes({area.width, area.rows, 1}, area.pitch, area.rows);
+    return WritePinned(session, *target.connection, NumberOf(area.start), bytes.value_or(0),
+                       [&](std::uint64_t start) {
+                         return FillOn(session, target,
+                                       {HandleOf<void*>(start), area.pitch, area.width, area.rows},
+                                       value, asynchronous);
+                       });
   };
   if (!asynchronous) return OnStream(stream, meaning, fill);
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -87,10 +98,11 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
     return CUDA_ERROR_INVALID_VALUE;
   const auto fill = [&](Session& session, const StreamTarget& target) -> Error {
     if (set.width == 0 || set.height == 0) return CUDA_SUCCESS;
-    std::uint64_t start = set.dst;
-    CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
-    CUSPAN_RETURN_IF_FAILED(SetReached(session, target, start, set));
-    return WaitIfSeen(session, target, start, asynchronous);
+    return WritePinned(session, *target.connection, set.dst, BytesOf(set),
+                       [&](std::uint64_t start) -> Error {
+                         CUSPAN_RETURN_IF_FAILED(SetReached(session, target, start, set));
+                         return WaitIfSeen(session, target, start, asynchronous);
+                       });
   };
   if (!asynchronous) return OnStream(stream, meaning, fill);
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -101,9 +113,8 @@ Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstre
 
 Error SetElements(Session& session, const StreamTarget& target,
                   const CUDA_MEMSET_NODE_PARAMS& set) {
-  std::uint64_t start = set.dst;
-  CUSPAN_RETURN_IF_FAILED(ReachPinned(session, &start));
-  return SetReached(session, target, start, set);
+  return WritePinned(session, *target.connection, set.dst, BytesOf(set),
+                     [&](std::uint64_t start) { return SetReached(session, target, start, set); });
 }
 
 }  // namespace cuspan

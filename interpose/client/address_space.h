@@ -81,6 +81,7 @@ class AddressSpace {
   std::shared_ptr<ContextConnection> ConnectionOf(const void* pointer);
   // True if kernels use registered memory. Threads: any.
   bool any_registered() const { return parts_.region->registered().any(); }
+  RegisteredMemory& registered() const { return parts_.region->registered(); }
   // Returns the address for a copy, by the device of `other`, of [memory, memory + bytes): memory
   // registered by the program and used by kernels has another one on devices. Copies by it are in
   // order with kernels.

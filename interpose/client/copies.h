@@ -10,6 +10,7 @@
 #include "interpose/client/address_space.h"
 #include "interpose/client/arrays.h"
 #include "interpose/client/host_calls.h"
+#include "interpose/client/memory/addresses.h"
 #include "interpose/client/peer_copies.h"
 #include "interpose/client/streams.h"
 
@@ -107,13 +108,33 @@ class Copies {
   CUresult End(const void* destination, const void* source, bool waited,
                const StreamTarget& target);
   // Replaces memory by the address where the copy is in order with kernels.
-  void UseOrderedAddresses(CopyRequest& request);
-  void UseOrderedAddresses(BoxCopy& copy);
+  // Returns the executing device; null for a copy between host memory.
+  std::shared_ptr<ContextConnection> UseOrderedAddresses(CopyRequest& request);
+  std::shared_ptr<ContextConnection> UseOrderedAddresses(BoxCopy& copy);
+  // Returns post() → CUresult, a copy between these bytes, executed by `worker`. Gives registered
+  // memory the contents for it, and its contents to the program later.
+  template <typename Post>
+  CUresult WithRegistered(Connection& worker, const void* destination, std::uint64_t written,
+                          const void* source, std::uint64_t read, Post&& post);
   // True if earlier operations may still write to page-locked memory before a copy posted now reads
   // it.
   bool HostWritesPending(ContextConnection& connection) const;
 
   const CopiesParts parts_;
 };
+
+template <typename Post>
+CUresult Copies::WithRegistered(Connection& worker, const void* destination, std::uint64_t written,
+                                const void* source, std::uint64_t read, Post&& post) {
+  if (!parts_.addresses->any_registered()) [[likely]]
+    return post();
+  RegisteredMemory& registered = parts_.addresses->registered();
+  const bool writes = registered.BeforeCopy(AddressOf(destination), written);
+  const bool reads = registered.BeforeCopy(AddressOf(source), read);
+  const CUresult result = post();
+  if (writes) registered.AfterCopy(AddressOf(destination), written, true, worker);
+  if (reads) registered.AfterCopy(AddressOf(source), read, false, worker);
+  return result;
+}
 
 }  // namespace cuspan

@@ -29,10 +29,8 @@ CUresult Copies::Begin(const void* destination, const void* source, bool* asynch
 
 CUresult Copies::End(const void* destination, const void* source, bool waited,
                      const StreamTarget& target) {
-  if (!waited && parts_.addresses->SeenByOthers(destination, source)) {
-    if (const CUresult result = parts_.streams->Synchronize(target); result != CUDA_SUCCESS)
-      return result;
-  }
+  if (!waited && parts_.addresses->SeenByOthers(destination, source))
+    return parts_.streams->Synchronize(target);
   // The program may access shared memory after the return, and earlier work of the stream is
   // complete, too.
   return target.connection->Synchronized(false);
@@ -40,23 +38,26 @@ CUresult Copies::End(const void* destination, const void* source, bool waited,
 
 CUresult Copies::Copy(CopyRequest request, const StreamTarget& target) {
   if (request.bytes == 0) return CUDA_SUCCESS;
-  UseOrderedAddresses(request);
+  const auto worker = UseOrderedAddresses(request);
   CUresult result = Begin(request.destination, request.source, &request.asynchronous, target);
   if (result != CUDA_SUCCESS) return result;
   bool waited = false;
-  result = PostRun(request, target, &waited);
+  result = WithRegistered(worker != nullptr ? *worker : *target.connection, request.destination,
+                          request.bytes, request.source, request.bytes,
+                          [&] { return PostRun(request, target, &waited); });
   if (result != CUDA_SUCCESS || request.asynchronous) return result;
   return End(request.destination, request.source, waited, target);
 }
 
-void Copies::UseOrderedAddresses(CopyRequest& request) {
+std::shared_ptr<ContextConnection> Copies::UseOrderedAddresses(CopyRequest& request) {
   AddressSpace& addresses = *parts_.addresses;
   if (!addresses.any_registered()) [[likely]]
-    return;
+    return nullptr;
   const auto to = addresses.ConnectionOf(request.destination);
   const auto from = addresses.ConnectionOf(request.source);
   request.destination = addresses.ForCopies(request.destination, request.bytes, from);
   request.source = addresses.ForCopies(request.source, request.bytes, to);
+  return to != nullptr ? to : from;
 }
 
 CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target, bool* waited) {
@@ -132,7 +133,7 @@ CUresult Copies::CopyPeer(const PeerCopies::Copy& copy, bool asynchronous,
 
 bool Copies::HostWritesPending(ContextConnection& connection) const {
   return connection.common().receiving.load(std::memory_order_acquire) != 0 ||
-         parts_.host_calls->pending();
+         parts_.host_calls->pending() || parts_.events->AwaitOthers();
 }
 
 CUresult Copies::CopyHostToDevice(const CopyRequest& request, const StreamTarget& there) {

@@ -8,6 +8,9 @@
 namespace cuspan {
 namespace {
 
+// The proxy submits kept rows one by one.
+constexpr std::uint64_t kMaxEarlyRows = 256;
+
 bool InsideOf(std::uint64_t start, std::uint64_t size, std::uint64_t whole) {
   return start <= whole && size <= whole - start;
 }
@@ -108,21 +111,27 @@ CUresult Copies::Copy(const BoxCopy& copy, const StreamTarget& target) {
         target);
   }
   BoxCopy now = copy;
-  UseOrderedAddresses(now);
+  const auto worker = UseOrderedAddresses(now);
   const void* const to = now.destination.pointer;
   const void* const from = now.source.pointer;
   CUresult result = Begin(to, from, &now.asynchronous, target);
   if (result != CUDA_SUCCESS) return result;
   bool waited = false;
-  result = PostBox(now, *bytes, target, &waited);
+  const auto spanned = [&](const BoxSide& side) {
+    return side.array != nullptr ? 0
+                                 : SpannedBytes(extent, side.pitch, side.plane_rows).value_or(0);
+  };
+  result = WithRegistered(worker != nullptr ? *worker : *target.connection, to,
+                          spanned(now.destination), from, spanned(now.source),
+                          [&] { return PostBox(now, *bytes, target, &waited); });
   if (result != CUDA_SUCCESS || now.asynchronous) return result;
   return End(to, from, waited, target);
 }
 
-void Copies::UseOrderedAddresses(BoxCopy& copy) {
+std::shared_ptr<ContextConnection> Copies::UseOrderedAddresses(BoxCopy& copy) {
   AddressSpace& addresses = *parts_.addresses;
   if (!addresses.any_registered()) [[likely]]
-    return;
+    return nullptr;
   const auto owner = [&](const BoxSide& side) {
     return side.array != nullptr ? side.array->connection : addresses.ConnectionOf(side.pointer);
   };
@@ -133,6 +142,8 @@ void Copies::UseOrderedAddresses(BoxCopy& copy) {
   };
   order(copy.destination, copy.source);
   order(copy.source, copy.destination);
+  const auto to = owner(copy.destination);
+  return to != nullptr ? to : owner(copy.source);
 }
 
 CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamTarget& target,
@@ -168,8 +179,12 @@ CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamT
   }
   if (to.connection != nullptr) {
     return parts_.events->OnDevice(target, to.connection, [&](const StreamTarget& there) {
+      // An array's kept bytes could not be submitted at once (StagedCopies::FromMemory).
+      const bool early =
+          copy.destination.array == nullptr && extent.rows * extent.planes <= kMaxEarlyRows;
       return SendBytes(there, write, MemoryOf(copy.source), bytes, RowsOf(copy.source, extent),
-                       copy.asynchronous && from.pinned, !HostWritesPending(*there.connection));
+                       copy.asynchronous && from.pinned,
+                       early && !HostWritesPending(*there.connection));
     });
   }
   *waited = true;

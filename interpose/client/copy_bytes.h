@@ -20,14 +20,15 @@ CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, s
                    const HostRows& rows, bool later, bool stable) {
   OutgoingTransfers& transfers = there.connection->transfers().outgoing();
   op.stream = there.stream;
-  if (stable) {
+  // A post concerning shared memory may wait for other transfers: this one must not hold a slot.
+  if (stable && !there.connection->coherence().Concerns(op)) {
     const auto sent = SendEarly(transfers, op, source, bytes, rows,
                                 [&](const Op& early) { return there.connection->Post(early); });
     if (sent) return *sent;
   }
   if (later)
     if (const CUresult started = transfers.StartSender(); started != CUDA_SUCCESS) return started;
-  op.transfer = transfers.Begin();
+  op.transfer = transfers.Begin(SpanOf(rows, source, 0, bytes));
   if (const CUresult result = there.connection->Post(op); result != CUDA_SUCCESS) {
     transfers.Forget(op.transfer);
     return result;

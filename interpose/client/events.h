@@ -35,6 +35,8 @@ class Events final : public ContextTable {
   CUresult Destroy(std::uint64_t event);
   // Returns the state shared with other processes; null for other events.
   std::shared_ptr<SharedEvent> FindShared(std::uint64_t event) { return shared_.Find(event); }
+  // True if a stream may be waiting for an event of another process.
+  bool AwaitOthers() const { return shared_.holding(); }
 
   CUresult Record(std::uint64_t event, const StreamTarget& target);
   CUresult Query(std::uint64_t event);

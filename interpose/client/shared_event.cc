@@ -166,7 +166,11 @@ CUresult SharedEvents::Hold(const std::shared_ptr<SharedEvent>& event,
   StreamWaitSignal wait;
   wait.stream = stream;
   wait.signal = NextHandle();
-  if (const CUresult result = connection->Post(wait); result != CUDA_SUCCESS) return result;
+  holds_.fetch_add(1);
+  if (const CUresult result = connection->Post(wait); result != CUDA_SUCCESS) {
+    holds_.fetch_sub(1);
+    return result;
+  }
   const MutexLock lock(held_mutex_);
   held_.push_back({event, number, connection, wait.signal});
   arrived_.notify_one();
@@ -192,7 +196,7 @@ void SharedEvents::Watch() {
       arrived_.wait(lock, [&]() CUSPAN_REQUIRES(held_mutex_) { return !held_.empty(); });
       held.swap(held_);
     }
-    std::erase_if(held, SendIfOver);
+    holds_.fetch_sub(std::erase_if(held, SendIfOver));
     if (held.empty()) continue;
     {
       const MutexLock lock(held_mutex_);

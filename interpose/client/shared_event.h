@@ -95,6 +95,9 @@ class SharedEvents {
   // Makes the stream of `connection` wait until the last record, as of now, is reached.
   CUresult Hold(const std::shared_ptr<SharedEvent>& event,
                 const std::shared_ptr<ContextConnection>& connection, std::uint64_t stream);
+  // True if a stream may be waiting for another process, which may write the memory of later
+  // copies.
+  bool holding() const { return holds_.load(std::memory_order_acquire) != 0; }
 
  private:
   // A stream waiting for a record.
@@ -108,6 +111,7 @@ class SharedEvents {
   void Watch();
 
   std::atomic<std::size_t> count_{0};
+  std::atomic<std::size_t> holds_{0};
   mutable SharedMutex mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<SharedEvent>> events_ CUSPAN_GUARDED_BY(mutex_);
   Mutex held_mutex_;

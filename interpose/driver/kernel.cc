@@ -8,15 +8,18 @@ namespace cuspan {
 namespace {
 
 // Calls use(Session&, ContextConnection&, const FunctionRecord&, LoadedKernel&) → Error with the
-// kernel on the current device.
+// kernel on the current device, or in its module's own context.
 template <typename Use>
 CUresult AboutFunction(CUfunction function, Use&& use) {
   return AnswerLocally([&](Session& session, ContextConnection& connection) -> Error {
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
+    std::shared_ptr<ContextConnection> owner;
+    CUSPAN_RETURN_IF_FAILED(FindOwner(session, *record, &owner));
+    ContextConnection& place = owner != nullptr ? *owner : connection;
     LoadedKernel* loaded = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *record, &loaded));
-    return use(session, connection, *record, *loaded);
+    CUSPAN_RETURN_IF_FAILED(FindKernel(place, *record, &loaded));
+    return use(session, place, *record, *loaded);
   });
 }
 

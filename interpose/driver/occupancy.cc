@@ -10,20 +10,35 @@
 namespace cuspan {
 namespace {
 
-Error FindLoaded(ContextConnection& connection, CUfunction function, LoadedKernel** kernel) {
+// A kernel on the current device, or in its module's own context.
+struct Loaded {
+  explicit Loaded(ContextConnection& current) : current(&current) {}
+  ContextConnection& connection() const { return owner != nullptr ? *owner : *current; }
+
+  ContextConnection* const current;
+  std::shared_ptr<ContextConnection> owner;
+  LoadedKernel* kernel = nullptr;
+};
+
+Error FindLoaded(Session& session, const FunctionRecord& record, Loaded* loaded) {
+  CUSPAN_RETURN_IF_FAILED(FindOwner(session, record, &loaded->owner));
+  return FindKernel(loaded->connection(), record, &loaded->kernel);
+}
+
+Error FindLoaded(Session& session, CUfunction function, Loaded* loaded) {
   const FunctionRecord* record = nullptr;
   if (FindFunction(function, &record).failed()) return CUDA_ERROR_INVALID_HANDLE;
-  return FindKernel(connection, *record, kernel);
+  return FindLoaded(session, *record, loaded);
 }
 
 CUresult MaxActiveBlocks(int* blocks, CUfunction function, int block_threads, std::size_t shared,
                          unsigned flags) {
-  return AnswerLocally([&](Session&, ContextConnection& connection) -> Error {
+  return AnswerLocally([&](Session& session, ContextConnection& connection) -> Error {
     if (blocks == nullptr || block_threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
       return CUDA_ERROR_INVALID_VALUE;
-    LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindLoaded(connection, function, &kernel));
-    return ActiveBlocks(connection, *kernel, block_threads, shared, flags, blocks);
+    Loaded loaded(connection);
+    CUSPAN_RETURN_IF_FAILED(FindLoaded(session, function, &loaded));
+    return ActiveBlocks(loaded.connection(), *loaded.kernel, block_threads, shared, flags, blocks);
   });
 }
 
@@ -35,9 +50,10 @@ CUresult BestBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2
     if (grid == nullptr || block == nullptr || limit < 0 ||
         flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
       return CUDA_ERROR_INVALID_VALUE;
-    LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindLoaded(connection, function, &kernel));
-    const DeviceDescription& device = session.devices().description(connection.device());
+    Loaded loaded(connection);
+    CUSPAN_RETURN_IF_FAILED(FindLoaded(session, function, &loaded));
+    const LoadedKernel* const kernel = loaded.kernel;
+    const DeviceDescription& device = session.devices().description(loaded.connection().device());
     const int warp = std::max(1, AttributeOf(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE));
     const int most_threads =
         AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
@@ -68,13 +84,13 @@ CUresult BestBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2
 // `ask`: ActiveClusters or PotentialCluster.
 CUresult AboutClusters(int* value, CUfunction function, const CUlaunchConfig* config,
                        decltype(ActiveClusters)* ask) {
-  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
-    LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(connection, *call.function, &kernel));
-    return ask(connection, *kernel, call, value);
+    Loaded loaded(connection);
+    CUSPAN_RETURN_IF_FAILED(FindLoaded(session, *call.function, &loaded));
+    return ask(loaded.connection(), *loaded.kernel, call, value);
   });
 }
 
@@ -111,11 +127,11 @@ CUSPAN_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int*
 CUSPAN_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
                                                                CUfunction function, int blocks,
                                                                int block_threads) {
-  return AnswerInContext([&](Session&, ContextConnection& connection) -> Error {
+  return AnswerInContext([&](Session& session, ContextConnection& connection) -> Error {
     if (bytes == nullptr || blocks <= 0 || block_threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-    LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindLoaded(connection, function, &kernel));
-    return AvailableShared(connection, *kernel, blocks, block_threads, bytes);
+    Loaded loaded(connection);
+    CUSPAN_RETURN_IF_FAILED(FindLoaded(session, function, &loaded));
+    return AvailableShared(loaded.connection(), *loaded.kernel, blocks, block_threads, bytes);
   });
 }
 

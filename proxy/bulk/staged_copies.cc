@@ -26,8 +26,11 @@ CUresult StagedCopies::Submit(const StagedPiece& piece, Stream& stream, Completi
 
 CUresult StagedCopies::ToDevice(const DeviceBox& box, const StagedPiece& piece,
                                 const std::byte* slot, Stream& stream, Completion done) {
-  return Submit(piece, stream, std::move(done),
-                [&]() CUSPAN_REQUIRES(receiving_thread) { return Put(box, piece, slot, stream); });
+  return Submit(piece, stream, std::move(done), [&] {
+    return IsRun(box) ? driver_.cuMemcpyHtoDAsync(box.location.address + piece.offset, slot,
+                                                  piece.bytes, stream.driver)
+                      : CopyToBox(driver_, box, piece.offset, slot, piece.bytes, stream.driver);
+  });
 }
 
 CUresult StagedCopies::FromMemory(const DeviceBox& box, const StagedPiece& piece,
@@ -38,18 +41,15 @@ CUresult StagedCopies::FromMemory(const DeviceBox& box, const StagedPiece& piece
     StagedPiece part = piece;
     part.offset += at;
     part.bytes = std::min<std::uint32_t>(piece.bytes - at, kMaxInlineBytes);
-    if (const CUresult result = Put(box, part, bytes + at, stream); result != CUDA_SUCCESS)
-      return result;
+    const CUresult result =
+        IsRun(box)
+            ? driver_.cuMemcpyHtoDAsync(box.location.address + part.offset, bytes + at, part.bytes,
+                                        stream.driver)
+            : CopyRowsToBox(driver_, box, part.offset, bytes + at, part.bytes, stream.driver);
+    if (result != CUDA_SUCCESS) return result;
   }
   timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
   return CUDA_SUCCESS;
-}
-
-CUresult StagedCopies::Put(const DeviceBox& box, const StagedPiece& piece, const std::byte* from,
-                           const Stream& stream) {
-  return IsRun(box) ? driver_.cuMemcpyHtoDAsync(box.location.address + piece.offset, from,
-                                                piece.bytes, stream.driver)
-                    : CopyToBox(driver_, box, piece.offset, from, piece.bytes, stream.driver);
 }
 
 CUresult StagedCopies::FromDevice(const DeviceBox& box, const StagedPiece& piece, std::byte* slot,

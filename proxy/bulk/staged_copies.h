@@ -43,8 +43,6 @@ class StagedCopies {
                       Stream& stream, Completion done) CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  CUresult Put(const DeviceBox& box, const StagedPiece& piece, const std::byte* from,
-               const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   // copy() returns the driver's result.
   template <typename Copy>
   CUresult Submit(const StagedPiece& piece, Stream& stream, Completion done, Copy&& copy)

@@ -26,8 +26,9 @@ SubmitResult Transfers::BeginToDevice(Transfer& transfer) {
     transfer.clear_to_send = true;
     early_bytes_ -= transfer.bytes;
     channel_.Post(TransferClearToSend{transfer.state->id, completer_.pushed()});
-    if (!SubmitKept(transfer)) return SubmitResult::kSubmitted;
+    const bool submitted = SubmitKept(transfer);
     ForgetIfReceived(transfer);
+    if (!submitted) return SubmitResult::kSubmitted;
     return transfer.submitted == transfer.bytes ? SubmitResult::kSubmitted : SubmitResult::kHeld;
   }
   // Chunks on their way to the client may hold new contents of this copy's source. The client has
@@ -110,7 +111,9 @@ bool Transfers::SubmitKept(Transfer& transfer) {
       Fail(transfer, result);
       return false;
     }
-    pending_.Add(transfer.stream, 1 + count / kInlineBytesPerUnit);
+    const std::uint64_t rows =
+        IsRun(transfer.box) ? 1 : transfer.box.extent.rows * transfer.box.extent.planes;
+    pending_.Add(transfer.stream, rows + count / kInlineBytesPerUnit);
     transfer.submitted += count;
   }
   return true;

@@ -51,6 +51,28 @@ CUresult CopyToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offs
   return result;
 }
 
+CUresult CopyRowsToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offset,
+                       const std::byte* packed, std::uint64_t bytes, CUstream stream) {
+  if (to.array != nullptr) return CopyToBox(driver, to, offset, packed, bytes, stream);
+  const BoxLocation& location = to.location;
+  CUresult result = CUDA_SUCCESS;
+  ForEachPiece(to.extent, offset, bytes, [&](const BoxPiece& piece) {
+    const std::byte* row = packed + (piece.packed - offset);
+    for (std::uint64_t z = 0; z < piece.extent.planes; ++z) {
+      for (std::uint64_t y = 0; y < piece.extent.rows; ++y) {
+        if (result != CUDA_SUCCESS) return;
+        const std::uint64_t rows =
+            (location.z + piece.z + z) * location.plane_rows + location.y + piece.y + y;
+        result = driver.cuMemcpyHtoDAsync(
+            location.address + rows * location.pitch + location.x + piece.x, row,
+            piece.extent.width, stream);
+        row += piece.extent.width;
+      }
+    }
+  });
+  return result;
+}
+
 CUresult CopyFromBox(const Driver& driver, const DeviceBox& from, std::uint64_t offset,
                      std::byte* packed, std::uint64_t bytes, CUstream stream) {
   CUresult result = CUDA_SUCCESS;

@@ -30,6 +30,10 @@ inline bool IsRun(const DeviceBox& box) {
 // contain them. If several driver calls are needed, the first failure is returned.
 CUresult CopyToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offset,
                    const std::byte* packed, std::uint64_t bytes, CUstream stream);
+// CopyToBox by a driver call for each row of memory: from pageable memory, the driver may wait for
+// the stream with a box.
+CUresult CopyRowsToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offset,
+                       const std::byte* packed, std::uint64_t bytes, CUstream stream);
 CUresult CopyFromBox(const Driver& driver, const DeviceBox& from, std::uint64_t offset,
                      std::byte* packed, std::uint64_t bytes, CUstream stream);
 // Copies between two boxes; the extent of `to` is used for both.

@@ -266,6 +266,50 @@ int CheckOrder(int devices, int count, bool rows, bool graph, bool held) {
   return failures;
 }
 
+// The first use by a kernel does not wait for copies of other memory.
+int CheckUnrelated(int count) {
+  int failures = 0;
+  Registered registered(count, 1);
+  Registered unrelated(count, 1);
+  float* from = nullptr;
+  CHECK(cudaMalloc(&from, count * sizeof(float)));
+  CHECK(cudaDeviceSynchronize());
+  HeldStream of;
+  of.Hold();
+  CHECK(cudaMemcpyAsync(unrelated.host(), from, count * sizeof(float), cudaMemcpyDeviceToHost,
+                        of.stream));
+  HeldStream other;
+  Scale<<<Blocks(count), kThreads, 0, other.stream>>>(registered.host(), count, 2);
+  CHECK_LAUNCH();
+  CHECK(cudaStreamSynchronize(other.stream));
+  const int wrong = CountWrong(registered.host(), count, 2);
+  EXPECT(wrong == 0, "%d values are wrong", wrong);
+  of.Finish();
+  CHECK(cudaFree(from));
+  return failures;
+}
+
+// The host finds copied values without a call, as the last ones arrive.
+int CheckPolled(int count) {
+  int failures = 0;
+  Registered registered(count, 1);
+  float *mapped = nullptr, *from = nullptr;
+  CHECK(cudaHostGetDevicePointer(&mapped, registered.host(), 0));
+  std::vector<float> threes(count, 3);
+  CHECK(cudaMalloc(&from, count * sizeof(float)));
+  CHECK(cudaMemcpy(from, threes.data(), count * sizeof(float), cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpyAsync(registered.host(), from, count * sizeof(float), cudaMemcpyDeviceToHost));
+  const volatile float* const last = registered.host() + count - 1;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (*last != 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT(*last == 3, "the last value is %g", static_cast<double>(*last));
+  CHECK(cudaDeviceSynchronize());
+  const int wrong = CountWrong(registered.host(), count, 3);
+  EXPECT(wrong == 0, "%d values are wrong", wrong);
+  CHECK(cudaFree(from));
+  return failures;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -280,6 +324,10 @@ int main(int argc, char** argv) {
           failures += CheckOrder(devices, size, rows, graph, held);
       }
     }
+  }
+  for (const int size : {count, 5 * count, 2 << 20}) {
+    failures += CheckUnrelated(size);
+    failures += CheckPolled(size);
   }
   std::printf("registered: %d elements on %d %s: %s\n", count, devices, Devices(devices),
               Verdict(failures));

@@ -49,6 +49,13 @@ class Lanes(SystemTest):
     def test_one_send_at_a_time(self):
         self.transfers(2, CUSPAN_SENDS_IN_FLIGHT="1")
 
+    def test_copies_to_managed_memory_with_few_buffers(self):
+        """Copies and updates of managed memory need buffers at the same time."""
+        result = self.run_command(self.cuspan("run", "--same-node", "never", "--", app("managed_threads", "shared")),
+                                  self.environment(1, CUSPAN_STAGING_BUFFERS="2"))
+        self.assertIn("PASS", result.stdout)
+        self.assert_nothing_left()
+
     def test_devices_on_several_agents(self):
         """One agent per device, each with its own lanes."""
         result = self.run_command(self.cuspan("run", "--same-node", "never", "--hosts", "localhost,localhost",

@@ -22,8 +22,8 @@ void UnpackRows(const HostRows& rows, std::byte* base, std::uint64_t offset, std
 // Addresses from the first of these bytes to the end of the last (at least one byte). Bytes of
 // other rows may be in between.
 struct HostSpan {
-  std::uint64_t begin;
-  std::uint64_t end;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
   bool Meets(const HostSpan& other) const { return begin < other.end && other.begin < end; }
 };
 HostSpan SpanOf(const HostRows& rows, const std::byte* base, std::uint64_t offset,

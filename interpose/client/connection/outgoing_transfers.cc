@@ -18,10 +18,10 @@ OutgoingTransfers::~OutgoingTransfers() {
   if (sender_.joinable()) sender_.join();
 }
 
-std::uint64_t OutgoingTransfers::Begin() {
+std::uint64_t OutgoingTransfers::Begin(const HostSpan& source) {
   const MutexLock lock(mutex_);
   last_number_ += 2;
-  outgoing_.emplace(last_number_, Outgoing{});
+  outgoing_[last_number_].span = source;
   return last_number_;
 }
 
@@ -30,9 +30,10 @@ void OutgoingTransfers::Forget(std::uint64_t transfer) {
   outgoing_.erase(transfer);
 }
 
-bool OutgoingTransfers::Idle() {
+bool OutgoingTransfers::Uses(const HostSpan& span) {
   const MutexLock lock(mutex_);
-  return outgoing_.empty();
+  return std::any_of(outgoing_.begin(), outgoing_.end(),
+                     [&](const auto& entry) { return entry.second.span.Meets(span); });
 }
 
 bool OutgoingTransfers::MaySend(std::uint64_t transfer) {
@@ -151,7 +152,11 @@ CUresult OutgoingTransfers::SendEarly(const Early& early, const std::byte* sourc
   PackRows(rows, source, 0, bytes, channel_->OutgoingSlot(early.slot));
   span.Done(TraceKind::kIntoStaging, device_, early.transfer, 0, bytes);
   const Chunk chunk{early.transfer, 0, static_cast<std::uint32_t>(bytes), early.slot};
-  if (channel_->Post(chunk) == 0) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (channel_->Post(chunk) == 0) {
+    // The device's fault is the better error, if it is known already.
+    const MutexLock lock(mutex_);
+    return failed_ != CUDA_SUCCESS ? failed_ : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
   channel_->statistics().bytes_to_device.fetch_add(bytes, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }

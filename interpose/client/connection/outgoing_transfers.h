@@ -32,8 +32,9 @@ class OutgoingTransfers {
       : channel_(channel), common_(common), device_(static_cast<std::uint32_t>(device)) {}
   ~OutgoingTransfers();
 
-  // Registers a transfer sent by the caller. Returns its number, an even one, for CopyToDevice.
-  std::uint64_t Begin();
+  // Registers a transfer sent by the caller, of bytes in `source`. Returns its number, an even one,
+  // for CopyToDevice.
+  std::uint64_t Begin(const HostSpan& source);
   // Waits until the transfer is clear to send, then sends all bytes; the source, laid out as
   // `rows`, may be reused afterwards. If the proxy refuses the transfer, it sends nothing and
   // returns CUDA_SUCCESS: the failure was posted.
@@ -48,8 +49,8 @@ class OutgoingTransfers {
                  const HostRows& rows = {});
   // Removes a transfer if its op could not be posted.
   void Forget(std::uint64_t transfer);
-  // True if no transfer is in flight. An early one has left the program's memory.
-  bool Idle();
+  // True if a transfer may still read these bytes. An early one has read its own.
+  bool Uses(const HostSpan& span);
   // True if the transfer is clear to send, or over.
   bool MaySend(std::uint64_t transfer);
 
@@ -75,6 +76,7 @@ class OutgoingTransfers {
 
  private:
   struct Outgoing {
+    HostSpan span;
     const std::byte* source = nullptr;
     std::uint64_t bytes = 0;
     HostRows rows;

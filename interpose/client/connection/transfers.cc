@@ -33,9 +33,13 @@ void Transfers::Forget(std::uint64_t transfer) {
   common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
 }
 
-bool Transfers::Idle() {
+bool Transfers::Uses(const HostSpan& span) {
   const MutexLock lock(mutex_);
-  return incoming_.empty() && outgoing_.Idle();
+  return outgoing_.Uses(span) ||
+         std::any_of(incoming_.begin(), incoming_.end(), [&](const auto& entry) {
+           const Incoming& incoming = *entry.second;
+           return SpanOf(incoming.rows, incoming.destination, 0, incoming.bytes).Meets(span);
+         });
 }
 
 std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {

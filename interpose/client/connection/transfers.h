@@ -53,8 +53,8 @@ class Transfers {
   // Removes it if its op could not be posted.
   void Forget(std::uint64_t transfer);
   CUresult WaitComplete(const Incoming& incoming);
-  // True if no transfer is in flight, in either direction.
-  bool Idle();
+  // True if a transfer in flight, in either direction, may read or write these bytes.
+  bool Uses(const HostSpan& span);
   // Blocks until `chunks` chunks are stored.
   void WaitStored(std::uint64_t chunks);
   bool Stored(std::uint64_t chunks) const {

@@ -40,15 +40,15 @@ class Coherence {
       return std::any_of(op.operations.begin(), op.operations.end(),
                          [this](const auto& one) { return region_->Contains(one.address); });
     else
-      return (region_->mirrors().active() || region_->registered().any()) && Touches(op);
+      return region_->mirrors().active() && Touches(op);
   }
   template <typename T>
   CUresult Before(const T&) {
     if constexpr (kRuns<T>) {
       if (const CUresult result = BeforeKernels(); result != CUDA_SUCCESS) return result;
     }
-    // A copy, or a wait for a word, must see the same values as a kernel.
-    if constexpr (!kRuns<T>) region_->registered().BeforeWork();
+    // A wait must see the same values as a kernel.
+    if constexpr (T::kMemory == MemoryUse::kWords) region_->registered().BeforeWork();
     return kReadsOnly<T> ? region_->mirrors().Prepare(connection_)
                          : region_->mirrors().BeforeWork(connection_);
   }

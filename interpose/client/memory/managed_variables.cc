@@ -65,7 +65,7 @@ CUresult ManagedVariables::Write(Connection& connection, std::uint64_t address,
     return result;
   op.destination = address;
   op.bytes = bytes.size();
-  op.transfer = outgoing.Begin();
+  op.transfer = outgoing.Begin(SpanOf({}, bytes.data(), 0, bytes.size()));
   CUresult result = connection.Send(op);
   if (result != CUDA_SUCCESS) {
     outgoing.Forget(op.transfer);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/arrival_order.h"
 #include "interpose/client/memory/shared_region.h"
@@ -36,11 +37,12 @@ void NameUnordered(const std::byte* base, const ByteRuns& runs) {
 CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, const void* memory,
                                   std::uint64_t* address) {
   if (!region_->refresher().Start()) return CUDA_ERROR_OPERATING_SYSTEM;
-  MutexLock lock(mutex_);
-  auto known = ranges_.find(base);
-  if (known == ranges_.end()) {
+  for (;;) {
+    if (const auto known = DeviceAddress(memory)) {
+      *address = *known;
+      return CUDA_SUCCESS;
+    }
     // The calls below wait for devices, and their work may wait for a thread needing this mutex.
-    lock.unlock();
     std::uint64_t place = 0;
     if (const CUresult result = region_->Allocate(SharedRegion::Kind::kHost, bytes, &place);
         result != CUDA_SUCCESS)
@@ -49,23 +51,19 @@ CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, cons
       static_cast<void>(region_->Free(place));
       return result;
     }
-    lock.lock();
-    known = ranges_.find(base);
-    if (known != ranges_.end()) {
-      // Another thread was faster.
-      lock.unlock();
-      static_cast<void>(region_->Free(place));
-      return Expose(base, bytes, memory, address);
-    }
-    Range range{const_cast<std::byte*>(base), reinterpret_cast<std::byte*>(place),
-                std::vector<std::byte>(base, base + bytes)};
+    Range range{const_cast<std::byte*>(base),
+                reinterpret_cast<std::byte*>(place),
+                std::vector<std::byte>(base, base + bytes),
+                {}};
     std::memcpy(range.devices, range.last.data(), bytes);
-    known = ranges_.emplace(base, std::move(range)).first;
-    any_.store(true, std::memory_order_release);
+    bool is_new = false;
+    {
+      const WriterLock lock(mutex_);
+      is_new = ranges_.emplace(base, std::move(range)).second;
+      any_.store(true, std::memory_order_release);
+    }
+    if (!is_new) static_cast<void>(region_->Free(place));  // Another thread was faster.
   }
-  *address = reinterpret_cast<std::uint64_t>(known->second.devices) +
-             static_cast<std::uint64_t>(static_cast<const std::byte*>(memory) - base);
-  return CUDA_SUCCESS;
 }
 
 std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory,
@@ -73,7 +71,7 @@ std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory,
   if (!any()) [[likely]]
     return std::nullopt;
   const auto* const at = static_cast<const std::byte*>(memory);
-  const MutexLock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto after = ranges_.upper_bound(at);
   if (after == ranges_.begin()) return std::nullopt;
   const Range& range = std::prev(after)->second;
@@ -85,15 +83,51 @@ std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory,
 void RegisteredMemory::Forget(const std::byte* base) {
   std::uint64_t place = 0;
   {
-    const MutexLock lock(mutex_);
+    const MutexLock exchanging(exchanging_);
+    const WriterLock lock(mutex_);
     const auto known = ranges_.find(base);
     if (known == ranges_.end()) return;
-    Exchange(known->second, Direction::kToProgram, false);
+    Exchange(known->second, known->second.all(), Direction::kToProgram, false);
     place = reinterpret_cast<std::uint64_t>(known->second.devices);
     ranges_.erase(known);
     any_.store(!ranges_.empty(), std::memory_order_release);
   }
   static_cast<void>(region_->Free(place));
+}
+
+template <typename Use>
+bool RegisteredMemory::WithPart(std::uint64_t address, std::uint64_t bytes, Use&& use) {
+  if (!any()) [[likely]]
+    return false;
+  const MutexLock exchanging(exchanging_);
+  const ReaderLock lock(mutex_);
+  for (auto& [base, range] : ranges_) {
+    const std::uint64_t begin = address - AddressOf(range.devices);
+    if (begin >= range.last.size()) continue;
+    use(range, Part{begin, begin + std::min<std::uint64_t>(bytes, range.last.size() - begin)});
+    return true;
+  }
+  return false;
+}
+
+bool RegisteredMemory::BeforeCopy(std::uint64_t address, std::uint64_t bytes) {
+  return WithPart(address, bytes, [this](Range& range, Part part) {
+    exchanging_.AssertHeld();
+    Exchange(range, part, Direction::kToDevices, false);
+  });
+}
+
+void RegisteredMemory::AfterCopy(std::uint64_t address, std::uint64_t bytes, bool writes,
+                                 Connection& worker) {
+  const auto note = [&](Range& range, Part part) {
+    if (!writes) return;
+    if (range.copied.end != 0)
+      part = {std::min(range.copied.begin, part.begin), std::max(range.copied.end, part.end)};
+    range.copied = part;
+  };
+  if (!WithPart(address, bytes, note)) return;
+  worker.Worked();
+  AfterWork();
 }
 
 void RegisteredMemory::AfterWork() {
@@ -114,26 +148,36 @@ std::optional<Refresher::Time> RegisteredMemory::Refresh(bool worked, bool at_wo
   const auto start = Refresher::Clock::now();
   Exchange(Direction::kToDevices, kMaxRefreshedBytes, at_work);
   Exchange(Direction::kToProgram, kMaxRefreshedBytes, at_work);
+  {
+    const MutexLock exchanging(exchanging_);
+    const ReaderLock lock(mutex_);
+    for (auto& [base, range] : ranges_) {
+      if (range.last.size() > kMaxRefreshedBytes)
+        Exchange(range, range.copied, Direction::kToProgram, at_work);
+      if (!at_work) range.copied = {};
+    }
+  }
   if (!at_work) return std::nullopt;
   const auto end = Refresher::Clock::now();
   return end + std::max<Refresher::Clock::duration>(Mirrors::kSoon, 4 * (end - start));
 }
 
 void RegisteredMemory::Exchange(Direction direction, std::size_t most_bytes, bool at_work) {
-  const MutexLock lock(mutex_);
+  const MutexLock exchanging(exchanging_);
+  const ReaderLock lock(mutex_);
   for (auto& [base, range] : ranges_)
-    if (range.last.size() <= most_bytes) Exchange(range, direction, at_work);
+    if (range.last.size() <= most_bytes) Exchange(range, range.all(), direction, at_work);
 }
 
-void RegisteredMemory::Exchange(Range& range, Direction direction, bool at_work) {
+void RegisteredMemory::Exchange(Range& range, Part part, Direction direction, bool at_work) {
   const bool to_devices = direction == Direction::kToDevices;
   const std::byte* const from = to_devices ? range.base : range.devices;
   std::byte* const to = to_devices ? range.devices : range.base;
   ByteRuns runs;
   // Usually nothing has changed; comparing pieces detects this faster.
   constexpr std::size_t kPiece = 4096;
-  for (std::size_t begin = 0; begin < range.last.size(); begin += kPiece) {
-    const std::size_t end = std::min(begin + kPiece, range.last.size());
+  for (std::size_t begin = part.begin; begin < part.end; begin += kPiece) {
+    const std::size_t end = std::min(begin + kPiece, part.end);
     if (std::memcmp(from + begin, range.last.data() + begin, end - begin) == 0) continue;
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t start = i;

@@ -22,6 +22,7 @@
 
 namespace cuspan {
 
+class Connection;
 class SharedRegion;
 
 // Threads: any except the receiver's; the region's memory may have to be fetched.
@@ -42,11 +43,16 @@ class RegisteredMemory {
   // Called when it is unregistered. The devices must have finished their work on it.
   void Forget(const std::byte* base);
 
-  // Called before work that may read or write it is posted.
+  // Called before work that may read or write any of it is posted.
   void BeforeWork() {
     if (any()) [[unlikely]]
       Exchange(Direction::kToDevices, kAll, false);
   }
+  // Called before and after a copy or a set of these bytes, by the kernels' address, is posted.
+  // BeforeCopy returns false if they are not in registered memory. `writes`: the bytes are the
+  // target. `worker` executes the work.
+  bool BeforeCopy(std::uint64_t address, std::uint64_t bytes);
+  void AfterCopy(std::uint64_t address, std::uint64_t bytes, bool writes, Connection& worker);
   // Called after work was posted.
   void AfterWork();
   // Called before the program waits, or only queries (`asks`).
@@ -66,20 +72,36 @@ class RegisteredMemory {
  private:
   static constexpr std::size_t kAll = SIZE_MAX;
   enum class Direction { kToDevices, kToProgram };
+  // Bytes of a range.
+  struct Part {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
   struct Range {
     std::byte* base;
     std::byte* devices;           // Copy in the region.
     std::vector<std::byte> last;  // Last common contents.
+    Part copied;                  // Written by copies since the devices were idle.
+
+    Part all() const { return {0, last.size()}; }
   };
   // Exchanges all ranges of at most `most_bytes`.
   void Exchange(Direction direction, std::size_t most_bytes, bool at_work);
-  void Exchange(Range& range, Direction direction, bool at_work);
+  void Exchange(Range& range, Part part, Direction direction, bool at_work)
+      CUSPAN_REQUIRES(exchanging_);
+  // Calls use(Range&, Part) for the range with these bytes at the kernels' address. False if there
+  // is none.
+  template <typename Use>
+  bool WithPart(std::uint64_t address, std::uint64_t bytes, Use&& use);
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};
   std::atomic<bool> worked_{false};
   bool was_at_work_ = false;  // At the last call of Refresh.
-  mutable Mutex mutex_;
+  // Contents of the ranges. An exchange may take long.
+  Mutex exchanging_;
+  // Taken after exchanging_.
+  mutable SharedMutex mutex_;
   std::map<const std::byte*, Range> ranges_ CUSPAN_GUARDED_BY(mutex_);  // Keyed by base.
 };
 

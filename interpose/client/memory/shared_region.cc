@@ -343,8 +343,9 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
       continue;
     // Copies in flight from and to it are made by our threads; they must not access protected
     // pages. Without any, the device need not be done: it may be waiting for the program.
+    const HostSpan span{segment.range.base, segment.range.base + segment.range.bytes};
     CUresult result = CUDA_SUCCESS;
-    if (!connection->transfers().Idle()) result = connection->CallAndStore(DeviceSynchronize{});
+    if (connection->transfers().Uses(span)) result = connection->CallAndStore(DeviceSynchronize{});
     if (result == CUDA_SUCCESS) result = MapOn(*connection, segment);
     if (result != CUDA_SUCCESS) return result;
   }

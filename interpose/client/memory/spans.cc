@@ -49,7 +49,7 @@ CUresult SendOne(Connection& connection, std::uint64_t stream, std::uint64_t des
                               [&](const CopyToDevice& early) { return connection.Send(early); });
   if (sent) return *sent;
   if (const CUresult started = outgoing.StartSender(); started != CUDA_SUCCESS) return started;
-  op.transfer = outgoing.Begin();
+  op.transfer = outgoing.Begin(SpanOf({}, source, 0, bytes));
   if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
     outgoing.Forget(op.transfer);
     return result;

@@ -340,6 +340,38 @@ TEST_F(DriverQueriesTest, AContextEndsWithTheLastWhoWasAttached) {
   }).join();
 }
 
+// Its kernels and variables are those of its own context.
+TEST_F(DriverQueriesTest, AModuleAnswersWhileAnotherContextIsCurrent) {
+  CUmodule module = nullptr;
+  ASSERT_EQ(cuModuleLoadData(&module, ".version 8.0\n.target sm_80\n.address_size 64\n"),
+            CUDA_SUCCESS);
+  CUcontext own = nullptr;
+  CUcontext other = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&own), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 0), CUDA_SUCCESS);
+  unsigned count = 0;
+  CUfunction add = nullptr;
+  int value = 0;
+  EXPECT_EQ(cuModuleGetFunctionCount(&count, module), CUDA_SUCCESS);
+  EXPECT_GT(count, 0U);
+  EXPECT_EQ(cuModuleGetFunction(&add, module, "add"), CUDA_SUCCESS);
+  EXPECT_EQ(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, add), CUDA_SUCCESS);
+  EXPECT_GT(value, 0);
+  EXPECT_EQ(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, add, 32, 0), CUDA_SUCCESS);
+  CUdeviceptr address = 0;
+  unsigned number = 1;
+  void* arguments[] = {&address, &number, &number};
+  EXPECT_EQ(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr),
+            CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(own), CUDA_SUCCESS);
+  std::uint32_t* words = NewWords(1);
+  address = reinterpret_cast<CUdeviceptr>(words);
+  EXPECT_EQ(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(Read(words, 1), std::vector<std::uint32_t>{1});
+  EXPECT_EQ(cuModuleUnload(module), CUDA_SUCCESS);
+}
+
 TEST_F(DriverQueriesTest, WhatWasSaidOfAFunctionIsLaunched) {
   CUmodule module = nullptr;
   CUfunction add = nullptr;

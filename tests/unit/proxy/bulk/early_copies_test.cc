@@ -141,6 +141,22 @@ TEST_F(EarlyCopies, ACopyFailingWithKeptBytesReleasesItsStream) {
   EXPECT_EQ(client.Now().failed_transfers.size(), 1U);
 }
 
+TEST_F(EarlyCopies, TheNumberOfOneFailingWithAllItsBytesKeptIsFree) {
+  const std::vector<std::byte> bytes = Pattern(2 * kChunk, 8);
+  Hold();
+  PostCopy(1, block, bytes.size());
+  client.SendChunks(1, bytes);
+  ASSERT_TRUE(AllSlotsAreFree());
+  gpu.Refuse("to-device", CUDA_ERROR_OUT_OF_MEMORY);
+  GoOn();
+  EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
+  ASSERT_EQ(client.Now().failed_transfers.size(), 1U);
+  gpu.Refuse("to-device", CUDA_SUCCESS);
+  PostCopy(1, block, bytes.size());
+  client.SendChunks(1, bytes);
+  EXPECT_EQ(Read(stream, block, bytes.size()), bytes);
+}
+
 // The maximum is that of the copies waiting for their turn.
 TEST_F(EarlyCopies, ManyInARowAreAccepted) {
   const std::vector<std::byte> bytes = Pattern(kMaxEarlyBytes, 9);

@@ -344,6 +344,8 @@ class OutgoingTest : public IncomingTransfers {
     ends.proxy->Pop();
   }
 
+  HostSpan Span() const { return SpanOf({}, bytes, 0, sizeof bytes); }
+
   OutgoingTransfers& outgoing = transfers.outgoing();
   const std::byte bytes[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
 };
@@ -352,7 +354,7 @@ TEST_F(OutgoingTest, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
   ASSERT_EQ(outgoing.StartSender(), CUDA_SUCCESS);
   for (const bool later : {false, true}) {
     const std::uint64_t before = transfers.BeginIncoming(NewIncoming());
-    const std::uint64_t number = outgoing.Begin();
+    const std::uint64_t number = outgoing.Begin(Span());
     const std::uint64_t stored = later ? 2 : 1;
     std::thread sender;
     if (later)
@@ -371,14 +373,14 @@ TEST_F(OutgoingTest, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
 
 TEST_F(OutgoingTest, GoAtOnceWhenAllIsStored) {
   ASSERT_EQ(outgoing.StartSender(), CUDA_SUCCESS);
-  const std::uint64_t number = outgoing.Begin();
+  const std::uint64_t number = outgoing.Begin(Span());
   outgoing.SendLater(number, bytes, sizeof bytes);
   outgoing.OnClearToSend(number, 0);
   ExpectSent(number);
 }
 
 TEST_F(OutgoingTest, AreNotSentWhenTheProxyRefusesThem) {
-  const std::uint64_t refused = outgoing.Begin();
+  const std::uint64_t refused = outgoing.Begin(Span());
   std::thread sender([&] { EXPECT_EQ(outgoing.Send(refused, bytes, sizeof bytes), CUDA_SUCCESS); });
   transfers.OnFailed(refused, CUDA_ERROR_INVALID_VALUE);
   sender.join();
@@ -387,13 +389,30 @@ TEST_F(OutgoingTest, AreNotSentWhenTheProxyRefusesThem) {
 
 TEST_F(OutgoingTest, EndWithTheirDevice) {
   ASSERT_EQ(outgoing.StartSender(), CUDA_SUCCESS);
-  const std::uint64_t number = outgoing.Begin();
+  const std::uint64_t number = outgoing.Begin(Span());
   std::thread sender(
       [&] { EXPECT_EQ(outgoing.Send(number, bytes, sizeof bytes), CUDA_ERROR_ILLEGAL_ADDRESS); });
-  outgoing.SendLater(outgoing.Begin(), bytes, sizeof bytes);
+  outgoing.SendLater(outgoing.Begin(Span()), bytes, sizeof bytes);
   transfers.FailAll(CUDA_ERROR_ILLEGAL_ADDRESS);
   sender.join();
   EXPECT_FALSE(ends.proxy->HasFrame());
+}
+
+TEST_F(OutgoingTest, UseTheirBytesUntilTheyAreSent) {
+  const std::uint64_t number = outgoing.Begin(Span());
+  const HostSpan after{Span().end, Span().end + 8};
+  EXPECT_TRUE(transfers.Uses(Span()));
+  EXPECT_TRUE(transfers.Uses({Span().begin - 8, Span().begin + 1}));
+  EXPECT_FALSE(transfers.Uses(after));
+  outgoing.OnClearToSend(number, 0);
+  EXPECT_EQ(outgoing.Send(number, bytes, sizeof bytes), CUDA_SUCCESS);
+  EXPECT_FALSE(transfers.Uses(Span()));
+  const auto incoming = NewIncoming();
+  const HostSpan there = SpanOf({}, incoming->destination, 0, incoming->bytes);
+  const std::uint64_t other = transfers.BeginIncoming(incoming);
+  EXPECT_TRUE(transfers.Uses(there));
+  transfers.Forget(other);
+  EXPECT_FALSE(transfers.Uses(there));
 }
 
 TEST_F(OutgoingTest, EarlyOnesAreSentAtOnce) {
@@ -402,7 +421,7 @@ TEST_F(OutgoingTest, EarlyOnesAreSentAtOnce) {
     ASSERT_TRUE(early.has_value());
     ASSERT_EQ(outgoing.SendEarly(*early, bytes, sizeof bytes, {}), CUDA_SUCCESS);
     ExpectSent(early->transfer);
-    EXPECT_TRUE(transfers.Idle());
+    EXPECT_FALSE(transfers.Uses(Span()));
     if (i % 2 == 0)
       outgoing.OnClearToSend(early->transfer, 0);
     else
