@@ -31,7 +31,7 @@ Error FindOwner(Session& session, const FunctionRecord& function,
   const std::uint64_t number = function.fatbin->owner;
   if (number == 0) return CUDA_SUCCESS;
   *owner = session.devices().ConnectionNumbered(number);
-  return *owner != nullptr ? (*owner)->fault() : CUDA_ERROR_INVALID_HANDLE;
+  return *owner != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
@@ -47,10 +47,13 @@ Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
   if (Registry::Get().FindFunction(function.handle) == nullptr)
     return cudaErrorInvalidDeviceFunction;
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*function.fatbin));
-  const std::uint64_t owner = function.fatbin->owner;
-  if (owner != 0 && owner != connection.number()) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult result = connection.modules().Kernel(function, kernel);
-  if (result == CUDA_SUCCESS) known = {&function, connection.number(), version, *kernel};
+  std::shared_ptr<ContextConnection> owner;
+  if (Session* const session = Session::IfStarted())
+    CUSPAN_RETURN_IF_FAILED(FindOwner(*session, function, &owner));
+  const bool own = owner == nullptr || owner.get() == &connection;
+  const CUresult result = (own ? connection : *owner).modules().Kernel(function, kernel);
+  // Another context may end first.
+  if (result == CUDA_SUCCESS && own) known = {&function, connection.number(), version, *kernel};
   // Registered, but in no image of its fat binary.
   return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidDeviceFunction) : Error(result);
 }

@@ -16,12 +16,12 @@ Error CheckSupported(const FatbinRecord& fatbin);
 Error FindFunction(const void* function, const FunctionRecord** record);
 
 // *owner: the context of the kernel's module; unchanged for a kernel without an own context.
-// CUDA_ERROR_INVALID_HANDLE if the context has ended.
+// CUDA_ERROR_INVALID_HANDLE if the context has ended; its device may be lost.
 Error FindOwner(Session& session, const FunctionRecord& function,
                 std::shared_ptr<ContextConnection>* owner);
 
-// Finds the kernel, and loads it on the device of `connection` if necessary. A module's kernel must
-// be that of its own context: see FindOwner.
+// Finds the kernel, and loads it on the device of `connection` if necessary. A module's kernel is
+// found in its own context.
 // cudaErrorInvalidDeviceFunction if its image does not contain it, or is unloaded.
 Error FindKernel(ContextConnection& connection, const FunctionRecord& function,
                  LoadedKernel** kernel);

@@ -35,7 +35,8 @@ Error WritePinned(Session& session, ContextConnection& worker, std::uint64_t add
   if (!registered.BeforeCopy(address, bytes)) [[likely]]
     return use(address);
   const Error result = use(address);
-  registered.AfterCopy(address, bytes, true, worker);
+  worker.Worked();
+  registered.AfterCopy(address, bytes, true);
   return result;
 }
 // Kernels use registered memory at another address than the host. Replaces host pointers to it, in

@@ -98,6 +98,7 @@ class Copies {
     if (result != CUDA_SUCCESS || asynchronous || ends.to == ends.from) return result;
     return parts_.streams->Synchronize(target);
   }
+  CopyEnds EndsOf(const BoxCopy& copy);
   static CUresult WaitForBoth(const CopyEnds& ends);
   // Copies between two devices without access to each other's memory, in the order of `target`,
   // perhaps a third device's.
@@ -108,13 +109,13 @@ class Copies {
   CUresult End(const void* destination, const void* source, bool waited,
                const StreamTarget& target);
   // Replaces memory by the address where the copy is in order with kernels.
-  // Returns the executing device; null for a copy between host memory.
-  std::shared_ptr<ContextConnection> UseOrderedAddresses(CopyRequest& request);
-  std::shared_ptr<ContextConnection> UseOrderedAddresses(BoxCopy& copy);
-  // Returns post() → CUresult, a copy between these bytes, executed by `worker`. Gives registered
+  // Returns the executing devices, if any memory is registered.
+  CopyEnds UseOrderedAddresses(CopyRequest& request);
+  CopyEnds UseOrderedAddresses(BoxCopy& copy);
+  // Returns post() → CUresult, a copy between these bytes, executed by `ends`. Gives registered
   // memory the contents for it, and its contents to the program later.
   template <typename Post>
-  CUresult WithRegistered(Connection& worker, const void* destination, std::uint64_t written,
+  CUresult WithRegistered(const CopyEnds& ends, const void* destination, std::uint64_t written,
                           const void* source, std::uint64_t read, Post&& post);
   // True if earlier operations may still write to page-locked memory before a copy posted now reads
   // it.
@@ -124,16 +125,19 @@ class Copies {
 };
 
 template <typename Post>
-CUresult Copies::WithRegistered(Connection& worker, const void* destination, std::uint64_t written,
-                                const void* source, std::uint64_t read, Post&& post) {
+CUresult Copies::WithRegistered(const CopyEnds& ends, const void* destination,
+                                std::uint64_t written, const void* source, std::uint64_t read,
+                                Post&& post) {
   if (!parts_.addresses->any_registered()) [[likely]]
     return post();
   RegisteredMemory& registered = parts_.addresses->registered();
   const bool writes = registered.BeforeCopy(AddressOf(destination), written);
   const bool reads = registered.BeforeCopy(AddressOf(source), read);
   const CUresult result = post();
-  if (writes) registered.AfterCopy(AddressOf(destination), written, true, worker);
-  if (reads) registered.AfterCopy(AddressOf(source), read, false, worker);
+  for (const auto& worker : {ends.to, ends.from})
+    if (worker != nullptr && (writes || reads)) worker->Worked();
+  if (writes) registered.AfterCopy(AddressOf(destination), written, true);
+  if (reads) registered.AfterCopy(AddressOf(source), read, false);
   return result;
 }
 

@@ -38,26 +38,25 @@ CUresult Copies::End(const void* destination, const void* source, bool waited,
 
 CUresult Copies::Copy(CopyRequest request, const StreamTarget& target) {
   if (request.bytes == 0) return CUDA_SUCCESS;
-  const auto worker = UseOrderedAddresses(request);
+  const CopyEnds ends = UseOrderedAddresses(request);
   CUresult result = Begin(request.destination, request.source, &request.asynchronous, target);
   if (result != CUDA_SUCCESS) return result;
   bool waited = false;
-  result = WithRegistered(worker != nullptr ? *worker : *target.connection, request.destination,
-                          request.bytes, request.source, request.bytes,
+  result = WithRegistered(ends, request.destination, request.bytes, request.source, request.bytes,
                           [&] { return PostRun(request, target, &waited); });
   if (result != CUDA_SUCCESS || request.asynchronous) return result;
   return End(request.destination, request.source, waited, target);
 }
 
-std::shared_ptr<ContextConnection> Copies::UseOrderedAddresses(CopyRequest& request) {
+CopyEnds Copies::UseOrderedAddresses(CopyRequest& request) {
   AddressSpace& addresses = *parts_.addresses;
   if (!addresses.any_registered()) [[likely]]
-    return nullptr;
+    return {};
   const auto to = addresses.ConnectionOf(request.destination);
   const auto from = addresses.ConnectionOf(request.source);
   request.destination = addresses.ForCopies(request.destination, request.bytes, from);
   request.source = addresses.ForCopies(request.source, request.bytes, to);
-  return to != nullptr ? to : from;
+  return addresses.EndsOf(request.destination, request.source);
 }
 
 CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target, bool* waited) {

@@ -111,7 +111,7 @@ CUresult Copies::Copy(const BoxCopy& copy, const StreamTarget& target) {
         target);
   }
   BoxCopy now = copy;
-  const auto worker = UseOrderedAddresses(now);
+  const CopyEnds ends = UseOrderedAddresses(now);
   const void* const to = now.destination.pointer;
   const void* const from = now.source.pointer;
   CUresult result = Begin(to, from, &now.asynchronous, target);
@@ -121,17 +121,16 @@ CUresult Copies::Copy(const BoxCopy& copy, const StreamTarget& target) {
     return side.array != nullptr ? 0
                                  : SpannedBytes(extent, side.pitch, side.plane_rows).value_or(0);
   };
-  result = WithRegistered(worker != nullptr ? *worker : *target.connection, to,
-                          spanned(now.destination), from, spanned(now.source),
+  result = WithRegistered(ends, to, spanned(now.destination), from, spanned(now.source),
                           [&] { return PostBox(now, *bytes, target, &waited); });
   if (result != CUDA_SUCCESS || now.asynchronous) return result;
   return End(to, from, waited, target);
 }
 
-std::shared_ptr<ContextConnection> Copies::UseOrderedAddresses(BoxCopy& copy) {
+CopyEnds Copies::UseOrderedAddresses(BoxCopy& copy) {
   AddressSpace& addresses = *parts_.addresses;
   if (!addresses.any_registered()) [[likely]]
-    return nullptr;
+    return {};
   const auto owner = [&](const BoxSide& side) {
     return side.array != nullptr ? side.array->connection : addresses.ConnectionOf(side.pointer);
   };
@@ -142,16 +141,20 @@ std::shared_ptr<ContextConnection> Copies::UseOrderedAddresses(BoxCopy& copy) {
   };
   order(copy.destination, copy.source);
   order(copy.source, copy.destination);
-  const auto to = owner(copy.destination);
-  return to != nullptr ? to : owner(copy.source);
+  return EndsOf(copy);
+}
+
+CopyEnds Copies::EndsOf(const BoxCopy& copy) {
+  CopyEnds ends = parts_.addresses->EndsOf(copy.destination.pointer, copy.source.pointer);
+  if (copy.destination.array != nullptr) ends.to = copy.destination.array->connection;
+  if (copy.source.array != nullptr) ends.from = copy.source.array->connection;
+  return ends;
 }
 
 CUresult Copies::PostBox(const BoxCopy& copy, std::uint64_t bytes, const StreamTarget& target,
                          bool* waited) {
   const BoxExtent& extent = copy.extent;
-  CopyEnds ends = parts_.addresses->EndsOf(copy.destination.pointer, copy.source.pointer);
-  if (copy.destination.array != nullptr) ends.to = copy.destination.array->connection;
-  if (copy.source.array != nullptr) ends.from = copy.source.array->connection;
+  const CopyEnds ends = EndsOf(copy);
   const BoxEnd to = EndOf(copy.destination, extent, ends.to, copy.destination_device, *parts_.host);
   const BoxEnd from = EndOf(copy.source, extent, ends.from, copy.source_device, *parts_.host);
   if (!to.valid || !from.valid || IsWrong(copy.sides, to, from)) return CUDA_ERROR_INVALID_VALUE;

@@ -52,17 +52,16 @@ CUresult OutgoingTransfers::Send(std::uint64_t transfer, const std::byte* source
     MutexLock lock(mutex_);
     // Ends when the proxy requests or refuses the bytes, or with FailAll.
     may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) { return MaySendNow(transfer); });
-    const bool refused = outgoing_.erase(transfer) == 0;
     if (failed_ != CUDA_SUCCESS) return failed_;
     // The proxy takes no bytes of a refused transfer; it has posted the reason.
-    if (refused) return CUDA_SUCCESS;
+    if (!outgoing_.contains(transfer)) return CUDA_SUCCESS;
   }
   const CUresult sent =
       SendChunks(*channel_, common_->copy_in, {transfer, source, bytes, rows, device_}, 0, bytes);
-  if (sent == CUDA_SUCCESS) return sent;
-  // The device's fault is the better error, if it is known already.
   const MutexLock lock(mutex_);
-  return failed_ != CUDA_SUCCESS ? failed_ : sent;
+  outgoing_.erase(transfer);  // Until now, its bytes were in use.
+  // The device's fault is the better error, if it is known already.
+  return sent != CUDA_SUCCESS && failed_ != CUDA_SUCCESS ? failed_ : sent;
 }
 
 CUresult OutgoingTransfers::StartSender() {

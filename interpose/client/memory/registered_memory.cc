@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/log.h"
-#include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/arrival_order.h"
 #include "interpose/client/memory/shared_region.h"
@@ -117,17 +116,15 @@ bool RegisteredMemory::BeforeCopy(std::uint64_t address, std::uint64_t bytes) {
   });
 }
 
-void RegisteredMemory::AfterCopy(std::uint64_t address, std::uint64_t bytes, bool writes,
-                                 Connection& worker) {
+void RegisteredMemory::AfterCopy(std::uint64_t address, std::uint64_t bytes, bool writes) {
+  worked_.store(true);  // Before the note: Refresh keeps it.
   const auto note = [&](Range& range, Part part) {
     if (!writes) return;
     if (range.copied.end != 0)
       part = {std::min(range.copied.begin, part.begin), std::max(range.copied.end, part.end)};
     range.copied = part;
   };
-  if (!WithPart(address, bytes, note)) return;
-  worker.Worked();
-  AfterWork();
+  if (WithPart(address, bytes, note)) AfterWork();
 }
 
 void RegisteredMemory::AfterWork() {
@@ -154,7 +151,8 @@ std::optional<Refresher::Time> RegisteredMemory::Refresh(bool worked, bool at_wo
     for (auto& [base, range] : ranges_) {
       if (range.last.size() > kMaxRefreshedBytes)
         Exchange(range, range.copied, Direction::kToProgram, at_work);
-      if (!at_work) range.copied = {};
+      // More may have been copied since the devices were asked.
+      if (!at_work && !worked_.load()) range.copied = {};
     }
   }
   if (!at_work) return std::nullopt;

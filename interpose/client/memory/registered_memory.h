@@ -22,7 +22,6 @@
 
 namespace cuspan {
 
-class Connection;
 class SharedRegion;
 
 // Threads: any except the receiver's; the region's memory may have to be fetched.
@@ -50,9 +49,9 @@ class RegisteredMemory {
   }
   // Called before and after a copy or a set of these bytes, by the kernels' address, is posted.
   // BeforeCopy returns false if they are not in registered memory. `writes`: the bytes are the
-  // target. `worker` executes the work.
+  // target. Connection::Worked of the executing devices is called before AfterCopy.
   bool BeforeCopy(std::uint64_t address, std::uint64_t bytes);
-  void AfterCopy(std::uint64_t address, std::uint64_t bytes, bool writes, Connection& worker);
+  void AfterCopy(std::uint64_t address, std::uint64_t bytes, bool writes);
   // Called after work was posted.
   void AfterWork();
   // Called before the program waits, or only queries (`asks`).

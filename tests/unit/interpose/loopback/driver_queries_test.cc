@@ -363,6 +363,16 @@ TEST_F(DriverQueriesTest, AModuleAnswersWhileAnotherContextIsCurrent) {
   void* arguments[] = {&address, &number, &number};
   EXPECT_EQ(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr),
             CUDA_ERROR_INVALID_HANDLE);
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUDA_KERNEL_NODE_PARAMS parameters{};
+  parameters.func = add;
+  parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.kernelParams = arguments;
+  ASSERT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphAddKernelNode(&node, graph, nullptr, 0, &parameters), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
   EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
   ASSERT_EQ(cuCtxSetCurrent(own), CUDA_SUCCESS);
   std::uint32_t* words = NewWords(1);
