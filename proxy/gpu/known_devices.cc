@@ -6,16 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <memory>
 
+#include "common/boot_id.h"
 #include "common/cache_folder.h"
 #include "common/log.h"
+#include "common/private_file.h"
 #include "common/settings.h"
 #include "protocol/wire/frame.h"
 
@@ -30,12 +30,6 @@ constexpr char kEndOfState = '\0';
 // Far above the size for all devices of a host.
 constexpr std::size_t kMaxFileBytes = kMaxControlBytes + (1 << 16);
 
-std::string BootId() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  return boot;
-}
-
 // The boot, and FNV-1a with 64 bits (draft-eastlake-fnv). States are compared as a whole.
 std::string FileName(std::string_view state) {
   std::uint64_t hash = 0xcbf29ce484222325;
@@ -47,11 +41,6 @@ std::string FileName(std::string_view state) {
 
 // True if a server of MPS may answer the driver: the devices are those of the server.
 bool HasMps() { return ::access("/tmp/nvidia-mps/control", F_OK) == 0; }
-
-Status CannotKeep(const char* what) {
-  return Status::Unavailable("the descriptions of GPUs cannot be {}: {}", what,
-                             std::strerror(errno));
-}
 
 // Variables that change the driver's list of devices, sorted. Others may contain secrets.
 std::vector<std::string> DriverVariables() {
@@ -92,31 +81,10 @@ std::string StateOfGpu(const Nvml& nvml, unsigned index) {
 
 // Whole content of a private file, up to kMaxFileBytes, not older than a day; else empty.
 std::string ReadPrivate(int folder, const std::string& name) {
-  const UniqueFd file(
-      ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      !IsPrivate(status) || static_cast<std::size_t>(status.st_size) > kMaxFileBytes ||
-      status.st_mtim.tv_sec < ::time(nullptr) - kUsedSeconds)
-    return "";
-  std::string content(static_cast<std::size_t>(status.st_size), '\0');
-  for (std::size_t done = 0; done < content.size();) {
-    const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return "";
-    done += static_cast<std::size_t>(got);
-  }
-  return content;
-}
-
-bool WriteAll(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t put = ::write(fd, content.data(), content.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(put));
-  }
-  return true;
+  const auto file = OpenPrivateFile(folder, name, kMaxFileBytes);
+  if (!file || file->modified < ::time(nullptr) - kUsedSeconds) return "";
+  std::string content(file->bytes, '\0');
+  return ReadAll(file->file.get(), content.data(), content.size()) ? content : "";
 }
 
 }  // namespace
@@ -182,20 +150,10 @@ Status KnownDevices::Keep(std::string_view state, std::vector<DeviceDescription>
   content += kEndOfState;
   content.append(reinterpret_cast<const char*>(frame.data()), frame.size());
   if (content.size() > kMaxFileBytes) return Status::Exhausted("too many GPUs to be kept");
-  // Renamed as a whole: a reader, or a process killed here, leaves no part of a file under the
-  // name.
   const std::string name = FileName(state);
-  const std::string fresh = Format("{}.{}", name, ::getpid());
-  ::unlinkat(folder_.get(), fresh.c_str(), 0);
-  const UniqueFd file(::openat(folder_.get(), fresh.c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.valid()) return CannotKeep("created");
-  if (WriteAll(file.get(), content) &&
-      ::renameat(folder_.get(), fresh.c_str(), folder_.get(), name.c_str()) == 0)
-    return Status::Ok();
-  Status status = CannotKeep("written");
-  ::unlinkat(folder_.get(), fresh.c_str(), 0);
-  return status;
+  Status replaced = ReplaceFile(folder_.get(), Format("{}.{}", name, ::getpid()), name, {content});
+  if (replaced.ok()) return replaced;
+  return Status::Unavailable("the descriptions of GPUs cannot be kept: {}", replaced.message());
 }
 
 void KnownDevices::Forget() const { Remove(BootId(), INT64_MAX); }

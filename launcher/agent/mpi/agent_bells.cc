@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "common/boot_id.h"
 #include "launcher/host/route.h"
 #include "launcher/run/run_key.h"
 #include "launcher/run/secure_network.h"
@@ -106,11 +106,7 @@ Result<std::vector<net::Address>> AddressesToTell(std::uint16_t port, int family
   return all;
 }
 
-std::uint64_t HostNumber() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  return std::hash<std::string>()(boot);
-}
+std::uint64_t HostNumber() { return std::hash<std::string>()(BootId()); }
 
 }  // namespace
 

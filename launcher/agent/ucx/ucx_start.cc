@@ -4,11 +4,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "common/boot_id.h"
 #include "common/settings.h"
 #include "launcher/agent/meeting/meeting.h"
 #include "launcher/agent/ucx/lane_threads.h"
@@ -28,9 +28,7 @@ constexpr std::chrono::seconds kConnectLimit{30};
 // Identifies this process's kernel and namespaces. If they are equal, UCX uses shared memory and
 // wakes the peer by a socket of the network namespace.
 std::string OwnPlace() {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string place;
-  std::getline(boot, place);
+  std::string place = BootId();
   for (const char* const name : {"net", "ipc", "pid", "mnt", "user"}) {
     std::error_code ignored;
     place +=

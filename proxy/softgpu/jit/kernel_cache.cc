@@ -8,7 +8,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -17,6 +16,7 @@
 
 #include "common/cache_folder.h"
 #include "common/log.h"
+#include "common/private_file.h"
 #include "common/settings.h"
 
 namespace cuspan::softgpu {
@@ -47,30 +47,6 @@ XXH128_hash_t Checksum(std::string_view content) {
 
 std::string FileName(const CacheKey& key) {
   return Format("{:016x}{:016x}{}", key.high, key.low, kSuffix);
-}
-
-bool ReadAll(int file, void* data, std::size_t bytes) {
-  auto* at = static_cast<char*>(data);
-  while (bytes != 0) {
-    const ssize_t got = ::read(file, at, bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
-bool WriteAll(int file, const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const char*>(data);
-  while (bytes != 0) {
-    const ssize_t put = ::write(file, at, bytes);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    at += put;
-    bytes -= static_cast<std::size_t>(put);
-  }
-  return true;
 }
 
 KernelCache* OpenBySettings() {
@@ -109,25 +85,18 @@ Result<std::unique_ptr<KernelCache>> KernelCache::Open(const std::string& folder
 
 std::optional<std::string> KernelCache::Load(const CacheKey& key) {
   const std::string name = FileName(key);
-  const UniqueFd file(
-      ::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      !IsPrivate(status)) {
-    return std::nullopt;
-  }
+  const auto file = OpenPrivateFile(folder_.get(), name, sizeof(Header) + kMaxContentBytes);
   Header header{};
-  const auto bytes = static_cast<std::uint64_t>(status.st_size);
-  if (!ReadAll(file.get(), &header, sizeof header) ||
+  if (!file || !ReadAll(file->file.get(), &header, sizeof header) ||
       std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key != key ||
-      header.bytes > kMaxContentBytes || bytes != sizeof header + header.bytes) {
+      header.bytes > kMaxContentBytes || file->bytes != sizeof header + header.bytes) {
     return std::nullopt;
   }
   std::string content(header.bytes, '\0');
-  if (!ReadAll(file.get(), content.data(), content.size())) return std::nullopt;
+  if (!ReadAll(file->file.get(), content.data(), content.size())) return std::nullopt;
   const XXH128_hash_t checksum = Checksum(content);
   if (!XXH128_isEqual(checksum, header.checksum)) return std::nullopt;
-  if (std::time(nullptr) - status.st_mtim.tv_sec > kMarkSeconds) ::futimens(file.get(), nullptr);
+  if (std::time(nullptr) - file->modified > kMarkSeconds) ::futimens(file->file.get(), nullptr);
   hits_.fetch_add(1, std::memory_order_relaxed);
   return content;
 }
@@ -150,7 +119,6 @@ void KernelCache::Store(const CacheKey& key, std::string_view content) {
   until_trim_ = most_bytes_ / 16;
 }
 
-// Writes a temporary file first and renames it, so that readers never see a partial file.
 Status KernelCache::Write(const std::string& name, const CacheKey& key, std::string_view content) {
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
@@ -159,28 +127,10 @@ Status KernelCache::Write(const std::string& name, const CacheKey& key, std::str
   header.checksum = Checksum(content);
   const std::string temporary =
       Format("{}{}-{}", kTemporaryPrefix, ::getpid(), next_temporary_.fetch_add(1));
-  const auto create = [&] {
-    return UniqueFd(::openat(folder_.get(), temporary.c_str(),
-                             O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  };
-  UniqueFd file = create();
-  if (!file.valid() && errno == EEXIST) {
-    // Left by a dead process with the same pid.
-    ::unlinkat(folder_.get(), temporary.c_str(), 0);
-    file = create();
-  }
-  if (!file.valid())
-    return Status::Unavailable("cannot store compiled kernels in {}: {}", path_,
-                               std::strerror(errno));
-  const bool written = WriteAll(file.get(), &header, sizeof header) &&
-                       WriteAll(file.get(), content.data(), content.size());
-  if (!written || ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) {
-    const int reason = errno;
-    ::unlinkat(folder_.get(), temporary.c_str(), 0);
-    return Status::Unavailable("cannot store compiled kernels in {}: {}", path_,
-                               std::strerror(reason));
-  }
-  return Status::Ok();
+  Status written = ReplaceFile(folder_.get(), temporary, name,
+                               {{reinterpret_cast<const char*>(&header), sizeof header}, content});
+  if (written.ok()) return written;
+  return Status::Unavailable("cannot store compiled kernels in {}: {}", path_, written.message());
 }
 
 // Other processes may trim at the same time, so missing files are ignored.

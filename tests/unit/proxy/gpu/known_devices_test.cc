@@ -208,10 +208,10 @@ TEST_F(KnownDevicesTest, OldDescriptionsAreRemoved) {
   EXPECT_THAT(Files(), SizeIs(2)) << "those of other boots, of other hosts perhaps";
 }
 
-TEST_F(KnownDevicesTest, AFullDiskIsReported) {
+TEST_F(KnownDevicesTest, AMissingFolderIsReported) {
   const KnownDevices known = Open();
   std::filesystem::remove_all(folder_);
-  EXPECT_THAT(known.Keep("state", Devices(1)).message(), HasSubstr("cannot be created"));
+  EXPECT_THAT(known.Keep("state", Devices(1)).message(), HasSubstr("cannot be kept: No such file"));
   known.Forget();
 }
 
