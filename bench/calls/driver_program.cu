@@ -147,6 +147,7 @@ void MeasureModules(CUstream stream, CUdeviceptr memory) {
   const int file = ::mkstemp(path);
   if (file < 0 || ::write(file, image.data(), bytes) != static_cast<ssize_t>(bytes)) {
     std::fprintf(stderr, "%s cannot be written\n", path);
+    ::unlink(path);
     std::exit(2);
   }
   ::close(file);

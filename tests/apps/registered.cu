@@ -175,9 +175,9 @@ int CheckSeveralRegistered(int devices) {
   return failures;
 }
 
-// A copy reads what kernels before it in its stream have written, and kernels after it read what it
-// has written: of any size, of runs and of rows, from the first use of the memory by a kernel on.
-// `held`: the work begins when all of it is given; kernels have used the memory before.
+// A copy reads the values of the kernels before it in its stream, and the kernels after it read the
+// copied values: runs and rows of any size, from the first use of the memory by a kernel on.
+// `held`: the work begins when all of it is given, and kernels have used the memory before.
 int CheckOrder(int devices, int count, bool rows, bool graph, bool held) {
   int failures = 0;
   const int width = 50, pitch = rows ? 70 : width;
