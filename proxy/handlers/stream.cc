@@ -41,7 +41,7 @@ struct MarkOp final : PostedOp {
     // If other runs use the GPU, this one's progress must not depend on words of its client.
     if (stream->broken == CUDA_SUCCESS && session->sharing().gate() == nullptr &&
         session->streams().DeviceMarks(*stream))
-      points.PutMark(stream->driver, stream->progress, stream->Asked(), stream->submitted, mark);
+      Put(points);
     else
       session->streams().WhenDone(*stream, [&points, mark = mark](CUresult result, std::uint64_t) {
         points.WriteMark(mark, result);
@@ -50,6 +50,11 @@ struct MarkOp final : PostedOp {
   }
   void Drop() CUSPAN_REQUIRES(receiving_thread) override {
     session->streams().points().WriteMark(mark, session->faults().lost());
+  }
+
+  void Put(StreamPoints& points) CUSPAN_REQUIRES(receiving_thread) {
+    if (!points.TryMark(stream->progress, stream->Asked(), stream->submitted, mark))
+      points.PutMark(stream->driver, stream->progress, stream->Asked(), stream->submitted, mark);
   }
 
   ClientMark mark;

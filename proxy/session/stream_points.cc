@@ -28,23 +28,34 @@ void StreamPoints::AddMark(CUstream driver,
   completer_.Add(progress, std::move(event), submitted, std::move(answer));
 }
 
-void StreamPoints::PutMark(CUstream driver,
-                           const std::shared_ptr<Completer::StreamProgress>& progress,
+bool StreamPoints::TryMark(const std::shared_ptr<Completer::StreamProgress>& progress,
                            const std::shared_ptr<AskedStream>& asked, std::uint64_t submitted,
                            const ClientMark& mark) {
   CUresult result = faults_.lost();
   if (result == CUDA_SUCCESS) result = asked->Query(driver_);
-  const auto write = [this, mark](CUresult reached, std::uint64_t) { WriteMark(mark, reached); };
-  if (result == CUDA_SUCCESS)
-    return completer_.Add(progress, PooledEvent(), submitted, Answer(write));
-  if (result != CUDA_ERROR_NOT_READY) return WriteMark(mark, faults_.Check(result));
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  if (result != CUDA_SUCCESS || progress->Complete(submitted))
+    WriteMark(mark, faults_.Check(result));
+  else
+    completer_.Add(progress, PooledEvent(), submitted, Writing(mark));
+  return true;
+}
+
+void StreamPoints::PutMark(CUstream driver,
+                           const std::shared_ptr<Completer::StreamProgress>& progress,
+                           const std::shared_ptr<AskedStream>& asked, std::uint64_t submitted,
+                           const ClientMark& mark) {
   const std::span<ChannelMark> all = channel_.marks().all();
   const std::size_t offset = static_cast<std::size_t>(mark.mark - all.data()) * sizeof(ChannelMark);
   if (marks_.PutForClient(driver, offset, mark.value))
     completer_.Add(progress, StreamPoint(asked, *mark.mark, mark.value), submitted,
                    WakeClient{mark.mark});
   else
-    AddMark(driver, progress, asked, submitted, write);
+    AddMark(driver, progress, asked, submitted, Writing(mark));
+}
+
+Answer StreamPoints::Writing(const ClientMark& mark) {
+  return [this, mark](CUresult result, std::uint64_t) { WriteMark(mark, result); };
 }
 
 void StreamPoints::WriteMark(const ClientMark& mark, CUresult result) {

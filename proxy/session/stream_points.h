@@ -34,7 +34,11 @@ class StreamPoints {
   // Calls `answer` when the point is reached: by a mark, or else by an event.
   void AddMark(CUstream driver, const std::shared_ptr<Completer::StreamProgress>& progress,
                std::shared_ptr<AskedStream> asked, std::uint64_t submitted, Answer answer);
-  // The device writes the client's mark. If the work is complete, or the driver refuses, the proxy
+  // Writes the client's mark if the work is complete, or has failed. False if it is still pending.
+  bool TryMark(const std::shared_ptr<Completer::StreamProgress>& progress,
+               const std::shared_ptr<AskedStream>& asked, std::uint64_t submitted,
+               const ClientMark& mark);
+  // The device writes the client's mark behind the pending work. If the driver refuses, the proxy
   // does.
   void PutMark(CUstream driver, const std::shared_ptr<Completer::StreamProgress>& progress,
                const std::shared_ptr<AskedStream>& asked, std::uint64_t submitted,
@@ -43,6 +47,9 @@ class StreamPoints {
   void WriteMark(const ClientMark& mark, CUresult result);
 
  private:
+  // WriteMark, called at the completion.
+  Answer Writing(const ClientMark& mark);
+
   const Driver& driver_;
   Channel& channel_;
   Faults& faults_;

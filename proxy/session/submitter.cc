@@ -12,6 +12,9 @@ using Clock = std::chrono::steady_clock;
 
 // Polls, of some 30 µs, after which the thread leaves its core to others between two polls.
 constexpr unsigned kBusyPolls = 1000;
+// Time after which a mark is left to the device, at the cost of one more call of the driver. Most
+// programs waiting for each launch have shorter kernels.
+constexpr std::chrono::microseconds kLongestWatch{40};
 
 }  // namespace
 
@@ -45,7 +48,7 @@ void Submitter::Wake() {
 }
 
 void Submitter::Give() {
-  // Either the thread sees the op before it sleeps, or this thread sees that it sleeps.
+  // The thread sees the op before it sleeps, or this thread sees it asleep.
   given_.fetch_add(1, std::memory_order_seq_cst);
   if (awake_.load(std::memory_order_seq_cst)) return;
   { const MutexLock lock(mutex_); }
@@ -60,6 +63,11 @@ void Submitter::Loop(const Device& device, std::chrono::microseconds poll_time) 
   while (!ending_.load(std::memory_order_relaxed)) {
     if (HasOp()) {
       SubmitNext();
+      PollMarks();
+      active = Clock::now();
+      polls = 0;
+    } else if (!watched_.empty()) {
+      PollMarks();
       active = Clock::now();
       polls = 0;
     } else if (Clock::now() - active > poll_time) {
@@ -85,24 +93,57 @@ void Submitter::Sleep() {
 }
 
 void Submitter::SubmitNext() {
-  const DelegatedOp& next = ops_[submitted_.load(std::memory_order_relaxed) % kRoom];
+  DelegatedOp& next = ops_[taken_.load(std::memory_order_relaxed) % kRoom];
   Stream& stream = *next.stream;
-  std::visit([&](const auto& op) { Submit(stream, op); }, next.op);
-  stream.delegated.Submitted();
-  // Last: the receiving thread may now destroy the stream, or write another op.
-  submitted_.fetch_add(1, std::memory_order_release);
+  // The mark behind the stream's work so far must not wait for this op.
+  std::erase_if(watched_, [&](const WatchedMark& watched) {
+    if (watched.stream != &stream) return false;
+    LeaveToDevice(watched);
+    return true;
+  });
+  std::visit([&](auto& op) { Submit(stream, op); }, next.op);
+  taken_.fetch_add(1, std::memory_order_release);
 }
 
-void Submitter::Submit(const Stream& stream, const DelegatedLaunch& launch) {
+void Submitter::Submit(Stream& stream, const DelegatedLaunch& launch) {
   PointAtArguments(*launch.kernel, {launch.arguments.data(), launch.argument_bytes},
                    argument_pointers_);
   const CUresult result = LaunchKernel(driver_, launch.kernel->driver, launch.shape, stream.driver,
                                        argument_pointers_.data());
   if (result != CUDA_SUCCESS) faults_.Posted(launch.origin, result);
+  Finish(stream);
 }
 
-void Submitter::Submit(const Stream& stream, const DelegatedMark& mark) {
+void Submitter::Submit(Stream& stream, DelegatedMark& mark) {
+  watched_.push_back({&stream, std::move(mark), Clock::now()});
+}
+
+void Submitter::Finish(Stream& stream) {
+  stream.delegated.Submitted();
+  submitted_.fetch_add(1, std::memory_order_release);
+}
+
+void Submitter::PollMarks() {
+  const bool hurry = hurry_.load(std::memory_order_relaxed);
+  const auto now = Clock::now();
+  std::erase_if(watched_, [&](const WatchedMark& watched) {
+    Stream& stream = *watched.stream;
+    const DelegatedMark& mark = watched.mark;
+    if (points_.TryMark(stream.progress, mark.asked, mark.submitted, mark.mark)) {
+      Finish(stream);
+      return true;
+    }
+    if (!hurry && now - watched.since < kLongestWatch) return false;
+    LeaveToDevice(watched);
+    return true;
+  });
+}
+
+void Submitter::LeaveToDevice(const WatchedMark& watched) {
+  Stream& stream = *watched.stream;
+  const DelegatedMark& mark = watched.mark;
   points_.PutMark(stream.driver, stream.progress, mark.asked, mark.submitted, mark.mark);
+  Finish(stream);
 }
 
 }  // namespace cuspan::proxy

@@ -34,7 +34,7 @@ struct DelegatedLaunch {
   std::array<std::byte, kMaxArgumentBytes> arguments;
 };
 
-// StreamPoints::PutMark.
+// A mark behind the stream's work.
 struct DelegatedMark {
   std::shared_ptr<AskedStream> asked;
   std::uint64_t submitted = 0;
@@ -60,7 +60,8 @@ class Submitter {
 
   // True while the thread polls for work. Asleep, it would take some 50 µs to begin.
   bool awake() const { return awake_.load(std::memory_order_acquire); }
-  // Number of ops given and not submitted.
+  // Number of ops given and not submitted. A mark counts as submitted when it is written, or the
+  // device is to write it.
   std::size_t load() const {
     return given_.load(std::memory_order_relaxed) - submitted_.load(std::memory_order_acquire);
   }
@@ -69,13 +70,17 @@ class Submitter {
 
   // Ends its sleep.
   void Wake() CUSPAN_REQUIRES(receiving_thread);
-  bool HasRoom() const { return load() < kRoom; }
+  bool HasRoom() const {
+    return given_.load(std::memory_order_relaxed) - taken_.load(std::memory_order_acquire) < kRoom;
+  }
   // Place for the next op, written by the caller before Give. Requires room.
   DelegatedOp& NextOp() CUSPAN_REQUIRES(receiving_thread) {
     return ops_[given_.load(std::memory_order_relaxed) % kRoom];
   }
   // Submits this op, in the order of calls. Then reports it by DelegatedWork::Submitted.
   void Give() CUSPAN_REQUIRES(receiving_thread);
+  // While true, marks are left to the device at once: somebody waits for the work to be submitted.
+  void Hurry(bool hurry) { hurry_.store(hurry, std::memory_order_relaxed); }
 
  private:
   static constexpr std::size_t kRoom = 64;
@@ -83,11 +88,15 @@ class Submitter {
       : driver_(driver), faults_(faults), points_(points) {}
   void Loop(const Device& device, std::chrono::microseconds poll_time);
   bool HasOp() const {
-    return given_.load(std::memory_order_acquire) != submitted_.load(std::memory_order_relaxed);
+    return given_.load(std::memory_order_acquire) != taken_.load(std::memory_order_relaxed);
   }
   void SubmitNext();
-  void Submit(const Stream& stream, const DelegatedLaunch& launch);
-  void Submit(const Stream& stream, const DelegatedMark& mark);
+  void Submit(Stream& stream, const DelegatedLaunch& launch);
+  void Submit(Stream& stream, DelegatedMark& mark);
+  // Reports an op of the stream as submitted. The receiving thread may now destroy the stream.
+  void Finish(Stream& stream);
+  // Writes the watched marks with complete work, and leaves those watched too long to the device.
+  void PollMarks();
   void Sleep();
 
   const Driver& driver_;
@@ -100,10 +109,22 @@ class Submitter {
   Mutex mutex_;
   std::condition_variable arrived_;
 
-  // Ops given, and of these the ones submitted. The others are in ops_.
+  // Ops given. Of these, the ones taken out of ops_, and the ones submitted.
   alignas(64) std::atomic<std::uint64_t> given_ = 0;
-  alignas(64) std::atomic<std::uint64_t> submitted_ = 0;
+  std::atomic<bool> hurry_ = false;
+  alignas(64) std::atomic<std::uint64_t> taken_ = 0;
+  std::atomic<std::uint64_t> submitted_ = 0;
   std::array<DelegatedOp, kRoom> ops_;
+
+  // A mark to be written by this thread when the stream's work is complete. It is a stream's last
+  // op: a later op first leaves the mark to the device.
+  struct WatchedMark {
+    Stream* stream;
+    DelegatedMark mark;
+    std::chrono::steady_clock::time_point since;
+  };
+  void LeaveToDevice(const WatchedMark& watched);
+  std::vector<WatchedMark> watched_;  // Owner: the thread.
 
   std::vector<void*> argument_pointers_;  // Owner: the thread.
 

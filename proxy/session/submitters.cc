@@ -14,7 +14,8 @@ namespace {
 constexpr unsigned kTurn = 32;
 // Cores for the receiving thread and the threads of driver, agent and program.
 constexpr int kOtherCores = 4;
-// More threads gain nothing: the driver has locks of its own.
+// Eight waiting threads of a program reach 0.85 and 0.91 of the rate without a proxy if 6 and 8
+// threads submit (H200, driver 580). More gain nothing: the driver has locks of its own.
 constexpr int kMost = 8;
 
 // Polls until `done()`, for the time of a few driver calls.
@@ -40,8 +41,8 @@ Submitters::Submitters(const Device& device, const Driver& driver, Faults& fault
       of_last_thread_(kTurn) {}
 
 SubmitterThreads SubmitterThreads::ForThisMachine() {
-  return {.most =
-              static_cast<unsigned>(std::clamp((AvailableCores() - kOtherCores) / 2, 0, kMost))};
+  return {.most = static_cast<unsigned>(
+              std::clamp((AvailableCores() - kOtherCores) * 2 / 3, 0, kMost))};
 }
 
 bool Submitters::SeveralThreads(std::uint32_t thread) {
@@ -129,14 +130,21 @@ void Submitters::Await(Stream& stream) {
   if (streams_.IsLegacy(stream)) return AwaitAll();
   if (!stream.delegated.pending()) return;
   stream.delegated.Awaited();
+  Submitter& submitter = *stream.delegated.submitter();
+  submitter.Hurry(true);
   PollUntil([&] {
     receiving_thread.AssertHeld();
     return !stream.delegated.pending();
   });
+  submitter.Hurry(false);
 }
 
 void Submitters::AwaitAll() {
-  for (const auto& submitter : submitters_) PollUntil([&] { return submitter->load() == 0; });
+  for (const auto& submitter : submitters_) submitter->Hurry(true);
+  for (const auto& submitter : submitters_) {
+    PollUntil([&] { return submitter->load() == 0; });
+    submitter->Hurry(false);
+  }
 }
 
 }  // namespace cuspan::proxy

@@ -6,9 +6,11 @@
 //
 // Launches of one program thread are submitted by the receiving thread: handing them over would add
 // a hop between two cores. While launches of several program threads arrive by turns, each goes to
-// a submitter, with the mark behind it. All delegated work of a stream is with one submitter at a
-// time. The receiving thread awaits it before it adds another op of the stream
-// (DeviceSession::FindStream), or handles a frame with effects on more than a stream (server.cc).
+// a submitter, with the mark behind it. The submitter polls the stream and writes the mark itself:
+// for a mark written by the device, it would have to call the driver once more. All delegated work
+// of a stream is with one submitter at a time. The receiving thread awaits it before it adds
+// another op of the stream (DeviceSession::FindStream), or handles a frame with effects on more
+// than a stream (server.cc).
 #pragma once
 
 #include <chrono>

@@ -91,6 +91,7 @@ Completer::~Completer() {
 
 void Completer::Add(const std::shared_ptr<StreamProgress>& progress, StreamPoint point,
                     std::uint64_t mark, Completion completion) {
+  progress->pending_.fetch_add(1, std::memory_order_relaxed);
   Put({progress, {std::move(point), mark, std::move(completion)}});
 }
 
@@ -216,6 +217,7 @@ void Completer::SendReports(std::vector<Report>& reports) {
     } else if (const auto* answer = std::get_if<Answer>(&report.completion)) {
       (*answer)(report.result, pushed());
     }
+    report.progress->pending_.fetch_sub(1, std::memory_order_release);
   }
   reports.clear();
 }

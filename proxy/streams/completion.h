@@ -127,6 +127,13 @@ class Completer {
    public:
     // Units of the stream's work known to be complete: the `mark` of the last completion (see Add).
     std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
+    // Sets completed() without a completion. Nothing happens, and the result is false, if any
+    // completion is pending: it would be overtaken. Threads: as for Add.
+    bool Complete(std::uint64_t mark) {
+      if (pending_.load(std::memory_order_acquire) != 0) return false;
+      completed_.store(mark, std::memory_order_release);
+      return true;
+    }
 
     // The stream's marks. Owner: the thread submitting the stream's work, except for
     // MarkWord::Reached.
@@ -141,6 +148,7 @@ class Completer {
     };
     std::deque<Entry> entries_;  // Owner: the polling thread.
     std::atomic<std::uint64_t> completed_ = 0;
+    std::atomic<std::uint64_t> pending_ = 0;  // Completions added and not executed yet.
   };
 
   Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults);

@@ -6,6 +6,7 @@
 // kMaxPending.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -34,12 +35,12 @@ class PendingLimit {
   void Add(const std::shared_ptr<Stream>& stream, std::uint64_t units)
       CUSPAN_REQUIRES(receiving_thread) {
     stream->submitted += units;
-    if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
+    if (Unmarked(*stream) >= kMarkEvery) [[unlikely]]
       Mark(stream);
   }
   // True if Add marks the progress of the stream's next op of one unit, and may pause the stream.
   static bool MarksNext(const Stream& stream) CUSPAN_REQUIRES(receiving_thread) {
-    return stream.submitted + 1 - stream.marked >= kMarkEvery;
+    return Unmarked(stream) + 1 >= kMarkEvery;
   }
   // True if a paused stream may be resumed. Cheap.
   bool SomeMayResume() const CUSPAN_REQUIRES(receiving_thread);
@@ -51,6 +52,13 @@ class PendingLimit {
   static constexpr std::uint64_t kMaxPending = 256;
   static constexpr std::uint64_t kMarkEvery = 64;
 
+  // Work with neither a mark behind it nor known to be complete.
+  static std::uint64_t Unmarked(const Stream& stream) CUSPAN_REQUIRES(receiving_thread) {
+    const std::uint64_t unmarked = stream.submitted - stream.marked;
+    if (unmarked + 1 < kMarkEvery) [[likely]]
+      return unmarked;
+    return stream.submitted - std::max(stream.marked, stream.progress->completed());
+  }
   void Mark(const std::shared_ptr<Stream>& stream) CUSPAN_REQUIRES(receiving_thread);
   static bool MayResume(const Stream& stream) CUSPAN_REQUIRES(receiving_thread) {
     return stream.submitted - stream.progress->completed() <= kMaxPending / 2;
