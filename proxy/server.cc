@@ -64,9 +64,12 @@ constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 // Interval of the notifications to the client while its frames are deliberately left in the ring.
 constexpr std::chrono::seconds kReportWhileHolding{2};
 
-// Maximum of frames handled while launches wait for a batch. Frames of other streams may keep the
-// loop busy for long.
-constexpr unsigned kMaxFramesForBatch = 64;
+// Maximum of frames handled while launches of this many streams wait for batches: enough to fill
+// those if the streams' launches arrive by turns. Frames of other streams may keep the loop busy
+// for long.
+constexpr std::size_t FramesForBatches(std::size_t streams) {
+  return std::clamp<std::size_t>(StreamQueues::kMaxInBatch * streams, 64, 256);
+}
 
 // True for ops naming memory accessed by the driver.
 bool NeedsMemory(Op op) {
@@ -98,7 +101,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
   const WaitStages awaiting{stages.spin, stages.await};
   bool dropped = false;
   Backlog backlog;
-  unsigned frames_for_batch = 0;
+  std::size_t frames_for_batch = 0;
   std::chrono::steady_clock::time_point told;
   session.completer().HelperIsBack();
   while (!channel.closed()) {
@@ -128,7 +131,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
     if (frame.has_value()) {
       // Tasks run at once by the worker (a kernel's attributes, for example) must not overtake
       // launches.
-      if (session.streams().queues().gathering() && !IsLaunch(frame->op()))
+      if (session.streams().queues().gathering() != 0 && !IsLaunch(frame->op()))
         session.streams().queues().FlushGathered();
       if (!KeepsToItsStream(frame->op())) session.submitters().AwaitAll();
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
@@ -137,9 +140,10 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         return Status::Exhausted("{} ops are queued on streams, more than a proxy accepts",
                                  session.streams().queues().waiting_ops());
     }
-    if (!session.streams().queues().gathering()) {
+    if (session.streams().queues().gathering() == 0) {
       frames_for_batch = 0;
-    } else if (!frame.has_value() || ++frames_for_batch >= kMaxFramesForBatch ||
+    } else if (!frame.has_value() ||
+               ++frames_for_batch >= FramesForBatches(session.streams().queues().gathering()) ||
                !channel.HasFrame()) {
       session.streams().queues().FlushGathered();
     }

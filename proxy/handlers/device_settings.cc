@@ -1,6 +1,5 @@
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
-#include "proxy/objects/launch_batches.h"
 
 namespace cuspan::proxy {
 
@@ -17,7 +16,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const LimitSet& op) 
   // Some limits affect running kernels, so the graphs of launch batches are discarded and created
   // again later.
   return OnWorker<LimitSet>(
-      session, origin, [&session, op, batches = session.streams().ExtractBatches({})] {
+      session, origin, [&session, op, batches = session.objects().batches.Extract({})] {
         for (const auto& some : batches) some->End();
         return session.faults().Check(
             session.driver().cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));

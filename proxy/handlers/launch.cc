@@ -1,9 +1,10 @@
+#include <array>
+
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_limits.h"
 #include "proxy/handlers/kernel_use.h"
 #include "proxy/handlers/posted_op.h"
 #include "proxy/handlers/sliced_launch.h"
-#include "proxy/objects/launch_batches.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -11,9 +12,6 @@ namespace {
 // Minimum of pending ops for a launch to wait for a batch. The device needs longer for them than
 // the few microseconds until a batch is complete.
 constexpr std::uint64_t kEnoughToRun = 8;
-// Number of launches in a stream, suitable for batches, before graphs are created. This costs the
-// worker some milliseconds.
-constexpr unsigned kWorthBatches = 256;
 // Maximum of argument bytes for batches; most kernels have far less.
 constexpr std::size_t kMaxArgumentBytes = 1024;
 
@@ -45,35 +43,24 @@ struct LaunchOp final : PostedOp {
     return call.Keep();
   }
   BatchKind Batches() const CUSPAN_REQUIRES(receiving_thread) override {
-    return stream->batches != nullptr && stream->batches->ready() && MayBatch()
-               ? BatchKind::kLaunches
-               : BatchKind::kNone;
+    return session->objects().batches.ready() && MayBatch() ? BatchKind::kLaunches
+                                                            : BatchKind::kNone;
   }
   bool WaitsForBatch() const CUSPAN_REQUIRES(receiving_thread) {
     return Batches() != BatchKind::kNone && Behind();
   }
   BatchResult SubmitBatch(std::span<StreamOp* const> batch)
       CUSPAN_REQUIRES(receiving_thread) override {
-    LaunchBatches& batches = *stream->batches;
-    LaunchBatches::Chain* chain = batches.Next(batch.size(), stream->progress->completed());
-    if (chain == nullptr) return {};
-    const std::size_t count = chain->nodes->size();
-    for (std::size_t i = 0; i < count; ++i) {
-      const KernelCall& next = static_cast<LaunchOp*>(batch[i])->call;
-      if (batches.Set(*chain, i, next, session->objects().argument_pointers) == CUDA_SUCCESS)
-        continue;
-      next.kernel->launched_alone = true;
-      return {};
-    }
-    if (session->driver().cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) {
-      batches.GiveUp();  // Out of memory, for example; further launches would fail, too.
-      return {};
-    }
+    std::array<const KernelCall*, StreamQueues::kMaxInBatch> calls;
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      calls[i] = &static_cast<const LaunchOp*>(batch[i])->call;
+    const std::size_t count =
+        session->objects().batches.Launch(*stream, {calls.data(), batch.size()});
+    if (count == 0) return {};
     PredictedWork work{0, true};
     if (session->sharing().SharesNow())
       for (std::size_t i = 0; i < count; ++i) work.Add(static_cast<LaunchOp*>(batch[i])->Noted());
     FinishWork(CUDA_SUCCESS, work, count);
-    chain->last_launch = stream->submitted;
     return {count};
   }
 
@@ -95,8 +82,8 @@ struct LaunchOp final : PostedOp {
   }
   bool MayBatch() const CUSPAN_REQUIRES(receiving_thread) {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
-    return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
-           cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMaxArgumentBytes &&
+    return !call.kernel->launched_alone && !cooperative && cluster.x == 1 && cluster.y == 1 &&
+           cluster.z == 1 && call.arguments.size() <= kMaxArgumentBytes &&
            !session->timeline().traced() &&
            (!session->sharing().SharesNow() ||
             session->sharing().gate()->MayBatch(*call.kernel->time, Blocks()));
@@ -118,16 +105,7 @@ struct LaunchOp final : PostedOp {
     return work;
   }
   void ConsiderBatches() CUSPAN_REQUIRES(receiving_thread) {
-    if (stream->batches == nullptr && Behind() && MayBatch() &&
-        ++stream->worth_batches == kWorthBatches)
-      MakeBatches();
-  }
-  void MakeBatches() CUSPAN_REQUIRES(receiving_thread) {
-    stream->worth_batches = 0;
-    stream->batches = std::make_shared<LaunchBatches>(session->driver(), *call.kernel);
-    auto model = std::make_shared<KernelCall>(call);
-    model->Keep();
-    session->worker().Run([batches = stream->batches, model] { batches->Make(*model); });
+    if (Behind() && MayBatch()) session->objects().batches.Count(call);
   }
 
   KernelCall call;

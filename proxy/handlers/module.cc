@@ -8,7 +8,6 @@
 #include "proxy/gpu/linking.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
-#include "proxy/objects/launch_batches.h"
 #include "proxy/streams/kernel_output.h"
 
 namespace cuspan::proxy {
@@ -152,7 +151,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& 
   // Its kernels, and copies to its variables, may be queued or running.
   return OnWorkerWhenDone<ModuleUnload>(
       session, origin,
-      [&session, op, module, batches = session.streams().ExtractBatches(op.module),
+      [&session, op, module, batches = session.objects().batches.Extract(op.module),
        slices = std::move(slices)](CUresult) {
         for (const auto& some : batches) some->End();
         session.objects().variables.RemoveModule(op.module);

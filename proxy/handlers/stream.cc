@@ -1,6 +1,5 @@
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/posted_op.h"
-#include "proxy/objects/launch_batches.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -90,10 +89,6 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy&
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
                           session.streams().table().Take(op.stream));
   StreamQueue& queue = *stream->queue;
-  // Queued launches are submitted one by one: ExtractBatches does not find this stream any more.
-  stream->leaving = true;
-  if (const auto batches = stream->batches; batches != nullptr)
-    session.worker().Run([batches] { batches->End(); });  // On the worker: the driver may block.
   if (stream->broken == CUDA_SUCCESS)
     session.streams().queues().Add(queue, DestroyOp(session, origin, std::move(stream)));
   session.streams().queues().Retire(queue);

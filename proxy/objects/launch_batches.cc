@@ -1,66 +1,74 @@
 #include "proxy/objects/launch_batches.h"
 
-#include "common/log.h"
-#include "proxy/objects/kernel_call.h"
+#include <algorithm>
 
 namespace cuspan::proxy {
 
-CUresult LaunchBatches::MakeOne(const Size& size, const KernelCall& call, Chains& made) const {
-  std::vector<void*> pointers;
-  PointAtArguments(*call.kernel, call.arguments, pointers);
-  CUresult result = driver_.cuGraphCreate(&made.graph, 0);
-  for (std::size_t i = 0; i < size.nodes && result == CUDA_SUCCESS; ++i) {
-    CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
-    CUgraphNode node = nullptr;
-    result = driver_.cuGraphAddNode(&node, made.graph, i == 0 ? nullptr : &made.nodes.back(),
-                                    nullptr, i == 0 ? 0 : 1, &parameters);
-    made.nodes.push_back(node);
-  }
-  made.chains.resize(size.chains);
-  for (Chain& chain : made.chains) {
-    chain.nodes = &made.nodes;
-    if (result == CUDA_SUCCESS) result = driver_.cuGraphInstantiate(&chain.driver, made.graph, 0);
-  }
-  return result;
+bool LaunchBatches::ready() const {
+  return std::any_of(chains_.begin(), chains_.end(),
+                     [](const auto& some) { return some->state() == LaunchChains::State::kReady; });
 }
 
-void LaunchBatches::Make(const KernelCall& call) {
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
-    const CUresult result = MakeOne(kSizes[i], call, sizes_[i]);
-    if (result == CUDA_SUCCESS) continue;
-    LogDebug("launches of {} are submitted one by one: {}", call.kernel->name,
-             driver_.Describe(result));
-    return;
+void LaunchBatches::Count(const KernelCall& call) {
+  if (++counted_ < worth_graphs_) return;
+  if (!chains_.empty()) {
+    const LaunchChains::State last = chains_.back()->state();
+    if (last == LaunchChains::State::kFailed) GiveUp();
+    if (last != LaunchChains::State::kReady || !all_run_ || chains_.size() == kMost) return;
   }
-  made_.store(true, std::memory_order_release);
+  all_run_ = false;
+  chains_.push_back(std::make_shared<LaunchChains>(driver_, *call.kernel));
+  auto model = std::make_shared<KernelCall>(call);
+  model->Keep();
+  worker_.Run([made = chains_.back(), model] { made->Make(*model); });
 }
 
-void LaunchBatches::End() {
-  for (Chains& size : sizes_) {
-    for (const Chain& chain : size.chains)
-      if (chain.driver != nullptr) driver_.cuGraphExecDestroy(chain.driver);
-    if (size.graph != nullptr) driver_.cuGraphDestroy(size.graph);
-    size = {};
+LaunchBatches::Found LaunchBatches::FindFree(std::size_t launches) {
+  for (const auto& some : chains_) {
+    if (some->state() != LaunchChains::State::kReady) continue;
+    if (LaunchChains::Chain* const chain = some->Next(launches)) return {some.get(), chain};
   }
+  return {};
 }
 
-LaunchBatches::Chain* LaunchBatches::Next(std::size_t launches, std::uint64_t completed) {
-  for (Chains& size : sizes_) {
-    if (launches < size.nodes.size()) continue;
-    Chain& chain = size.chains[size.next];
-    if (completed < chain.last_launch) return nullptr;
-    size.next = (size.next + 1) % size.chains.size();
-    return &chain;
+std::size_t LaunchBatches::Launch(const Stream& stream, std::span<const KernelCall* const> calls) {
+  const auto [owner, chain] = FindFree(calls.size());
+  if (chain == nullptr) {
+    all_run_ = true;
+    return 0;
   }
-  return nullptr;
+  const std::size_t count = chain->nodes->size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (owner->Set(*chain, i, *calls[i], pointers_) == CUDA_SUCCESS) continue;
+    calls[i]->kernel->launched_alone = true;
+    return 0;
+  }
+  if (driver_.cuGraphLaunch(chain->driver, stream.driver) != CUDA_SUCCESS) {
+    GiveUp();
+    return 0;
+  }
+  chain->stream = stream.progress;
+  chain->last_launch = stream.submitted + count;
+  return count;
 }
 
-CUresult LaunchBatches::Set(const Chain& chain, std::size_t node, const KernelCall& call,
-                            std::vector<void*>& pointers) {
-  modules_.insert(call.kernel->module);
-  PointAtArguments(*call.kernel, call.arguments, pointers);
-  CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
-  return driver_.cuGraphExecNodeSetParams(chain.driver, (*chain.nodes)[node], &parameters);
+std::vector<std::shared_ptr<LaunchChains>> LaunchBatches::Extract(
+    std::optional<std::uint64_t> module) {
+  std::vector<std::shared_ptr<LaunchChains>> taken;
+  std::erase_if(chains_, [&](const auto& some) {
+    if (module.has_value() && !some->MadeOf(*module)) return false;
+    taken.push_back(some);
+    return true;
+  });
+  return taken;
+}
+
+void LaunchBatches::GiveUp() {
+  counted_ = 0;
+  worth_graphs_ = kWorthAnotherTry;
+  worker_.Run([taken = Extract({})] {
+    for (const auto& some : taken) some->End();
+  });
 }
 
 }  // namespace cuspan::proxy

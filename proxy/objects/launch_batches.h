@@ -1,77 +1,69 @@
-// Batches of kernel launches in one stream. They are launched as a graph: a chain of kernel nodes
-// with parameters set before each launch. On an H200, a single launch takes driver and device 3.5
-// µs. In a chain of 4 or 32, a launch takes 1.0 or 0.65 µs (measured).
+// Batches of kernel launches. They are launched as graphs (launch_chains.h), created when launches
+// arrive faster than they are submitted, and kept for all streams of the session.
 //
 // Order, results and errors do not change: if the driver refuses a batch, its launches are
 // submitted one by one.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
-#include <unordered_set>
+#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "proxy/gpu/driver.h"
 #include "proxy/objects/kernel_call.h"
-#include "proxy/streams/queues.h"
+#include "proxy/objects/launch_chains.h"
+#include "proxy/streams/roles.h"
+#include "proxy/streams/stream.h"
+#include "proxy/streams/worker.h"
 
 namespace cuspan::proxy {
 
-// Threads: the worker calls Make, and End when it is not used any more; the receiving thread calls
-// the rest.
+// Threads: the receiving thread.
 class LaunchBatches {
  public:
-  // One of several chains used in rotation: a chain can be changed only while it does not run.
-  struct Chain {
-    CUgraphExec driver = nullptr;
-    const std::vector<CUgraphNode>* nodes = nullptr;
-    std::uint64_t last_launch = 0;  // Stream::submitted after it.
-  };
+  // Both references outlive it. The worker creates and destroys the graphs.
+  LaunchBatches(const Driver& driver, Worker& worker) : driver_(driver), worker_(worker) {}
 
-  LaunchBatches(const Driver& driver, const Kernel& kernel)
-      : driver_(driver), modules_{kernel.module} {}
-  LaunchBatches(const LaunchBatches&) = delete;
-  ~LaunchBatches() { End(); }
-
-  // Creates the chains, with nodes like `call`. After a failure, it never becomes ready.
-  void Make(const KernelCall& call);
-  bool ready() const { return !given_up_ && made_.load(std::memory_order_acquire); }
-  // It is not ready from now on, whether created or not.
-  void GiveUp() { given_up_ = true; }
-  // Releases the driver's objects.
-  void End();
-
-  // Returns a chain with at most `launches` nodes. Null if all are longer, or if it still runs.
-  // `completed`: the stream's completed units.
-  Chain* Next(std::size_t launches, std::uint64_t completed);
-  // Sets the parameters of a node for the next launch of `chain`.
-  CUresult Set(const Chain& chain, std::size_t node, const KernelCall& call,
-               std::vector<void*>& pointers);
-  // True if it ever contained kernels of this module.
-  bool MadeOf(std::uint64_t module) const { return modules_.contains(module); }
+  // True if Launch may succeed.
+  bool ready() const CUSPAN_REQUIRES(receiving_thread);
+  // Counts a launch submitted later than it arrived. After some, graphs are created for launches
+  // like it, and more of them when all are in use.
+  void Count(const KernelCall& call) CUSPAN_REQUIRES(receiving_thread);
+  // Launches the first `calls` in the stream, and returns their number: 0 if the first one has to
+  // be launched alone.
+  std::size_t Launch(const Stream& stream, std::span<const KernelCall* const> calls)
+      CUSPAN_REQUIRES(receiving_thread);
+  // Removes the graphs with kernels of `module`, or all without it. They end with their last
+  // reference, or by End().
+  std::vector<std::shared_ptr<LaunchChains>> Extract(std::optional<std::uint64_t> module)
+      CUSPAN_REQUIRES(receiving_thread);
 
  private:
-  struct Size {
-    std::size_t nodes;
-    std::size_t chains;
+  // A chain with at most `launches` nodes and not running, with its owner; or nothing.
+  struct Found {
+    LaunchChains* owner = nullptr;
+    LaunchChains::Chain* chain = nullptr;
   };
-  // A stream is paused if 256 launches are pending, and progress is marked every 64. With these
-  // numbers of chains, one is free unless the stream is paused.
-  static constexpr std::array<Size, 2> kSizes = {{{StreamQueues::kMaxInBatch, 10}, {4, 16}}};
-  struct Chains {
-    CUgraph graph = nullptr;
-    std::vector<CUgraphNode> nodes;
-    std::vector<Chain> chains;
-    std::size_t next = 0;
-  };
-  CUresult MakeOne(const Size& size, const KernelCall& call, Chains& made) const;
+  Found FindFree(std::size_t launches) CUSPAN_REQUIRES(receiving_thread);
+  // Ends all graphs, and creates none for a long time.
+  void GiveUp() CUSPAN_REQUIRES(receiving_thread);
+
+  // Launches counted before the first graphs are created: this takes the worker some milliseconds.
+  static constexpr std::uint64_t kWorthGraphs = 256;
+  // The same after the driver refused graphs: memory was exhausted, for example.
+  static constexpr std::uint64_t kWorthAnotherTry = 1'000'000;
+  // Maximum of streams with all their launches in batches.
+  static constexpr std::size_t kMost = 8;
 
   const Driver& driver_;
-  std::atomic<bool> made_ = false;
-  bool given_up_ = false;  // Owner: the receiving thread.
-  std::array<Chains, kSizes.size()> sizes_;
-  std::unordered_set<std::uint64_t> modules_;
+  Worker& worker_;
+  std::vector<std::shared_ptr<LaunchChains>> chains_ CUSPAN_GUARDED_BY(receiving_thread);
+  std::uint64_t counted_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
+  std::uint64_t worth_graphs_ CUSPAN_GUARDED_BY(receiving_thread) = kWorthGraphs;
+  bool all_run_ CUSPAN_GUARDED_BY(receiving_thread) = false;
+  std::vector<void*> pointers_ CUSPAN_GUARDED_BY(receiving_thread);  // Arguments of a launch.
 };
 
 }  // namespace cuspan::proxy

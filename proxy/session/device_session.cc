@@ -13,7 +13,7 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       joins_(joins),
       faults_(driver, channel),
       streams_(driver, channel, faults_, worker_, completer_),
-      objects_(driver),
+      objects_(driver, worker_),
       memory_(driver, device, objects_.variables, std::move(exchange)),
       bulk_(driver, channel, faults_, streams_, completer_, timeline_),
       collectives_(device, channel, faults_, streams_.queues(), driver.software),

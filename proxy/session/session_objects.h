@@ -9,14 +9,18 @@
 #include "proxy/objects/code.h"
 #include "proxy/objects/graph.h"
 #include "proxy/objects/handle_table.h"
+#include "proxy/objects/launch_batches.h"
 #include "proxy/objects/variable_ranges.h"
 #include "proxy/streams/roles.h"
+#include "proxy/streams/worker.h"
 
 namespace cuspan::proxy {
 
 // Threads: any for the tables; for objects, see their types.
 struct SessionObjects {
-  explicit SessionObjects(const Driver& driver) : patch_kernel(driver) {}
+  // The worker, too, outlives it, except for tasks of its own.
+  SessionObjects(const Driver& driver, Worker& worker)
+      : patch_kernel(driver), batches(driver, worker) {}
 
   HandleTable<Module> modules{"module"};
   HandleTable<Linker> linkers{"linker"};
@@ -31,6 +35,7 @@ struct SessionObjects {
   // --- Launches. Threads: the receiving thread.
 
   PatchKernel patch_kernel CUSPAN_GUARDED_BY(receiving_thread);
+  LaunchBatches batches CUSPAN_GUARDED_BY(receiving_thread);
   std::vector<void*> argument_pointers
       CUSPAN_GUARDED_BY(receiving_thread);  // Arguments of the launch being submitted.
 };

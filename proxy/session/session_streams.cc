@@ -169,19 +169,6 @@ bool SessionStreams::Done(const Stream& stream) {
   return done;
 }
 
-std::vector<std::shared_ptr<LaunchBatches>> SessionStreams::ExtractBatches(
-    std::optional<std::uint64_t> module) {
-  std::vector<std::shared_ptr<LaunchBatches>> taken;
-  const auto take = [&](Stream& stream) {
-    receiving_thread.AssertHeld();
-    if (stream.batches != nullptr && (!module || stream.batches->MadeOf(*module)))
-      taken.push_back(std::move(stream.batches));
-  };
-  take(*legacy_);
-  table_.ForEach(take);
-  return taken;
-}
-
 void SessionStreams::ForgetOldProgress() {
   std::erase_if(old_progress_,
                 [](const auto& old) { return old.first->completed() >= old.second; });

@@ -13,7 +13,6 @@
 #include "proxy/gpu/driver.h"
 #include "proxy/gpu/events.h"
 #include "proxy/objects/handle_table.h"
-#include "proxy/objects/launch_batches.h"
 #include "proxy/session/stream_points.h"
 #include "proxy/streams/completion.h"
 #include "proxy/streams/faults.h"
@@ -49,10 +48,6 @@ class SessionStreams {
   Result<std::shared_ptr<Stream>> FindDelegated(std::uint64_t handle)
       CUSPAN_REQUIRES(receiving_thread);
   bool IsLegacy(const Stream& stream) const { return &stream == legacy_.get(); }
-  // Removes the launch batches with kernels of `module`, or all without it, from their streams.
-  // They end with their last reference, or by End().
-  std::vector<std::shared_ptr<LaunchBatches>> ExtractBatches(std::optional<std::uint64_t> module)
-      CUSPAN_REQUIRES(receiving_thread);
 
   // --- Progress
 

@@ -171,7 +171,7 @@ class StreamQueues {
   // Maximum of ops submitted together.
   static constexpr std::size_t kMaxInBatch = 32;
   // True if ops wait only for others to form a batch.
-  bool gathering() const CUSPAN_REQUIRES(receiving_thread) { return !gathering_.empty(); }
+  std::size_t gathering() const CUSPAN_REQUIRES(receiving_thread) { return gathering_.size(); }
   // Submits these ops without waiting any longer.
   void FlushGathered() CUSPAN_REQUIRES(receiving_thread);
 

@@ -12,16 +12,12 @@
 
 namespace cuspan::proxy {
 
-class LaunchBatches;
-
 // A stream. Owner: the receiving thread.
 struct Stream {
   CUstream driver = nullptr;
   CUresult broken = CUDA_SUCCESS;  // Error of its creation.
   bool blocking = true;            // Keeps order with the legacy stream.
   StreamQueue* queue = nullptr;    // Valid until the stream is retired.
-  bool leaving CUSPAN_GUARDED_BY(receiving_thread) =
-      false;  // Destroyed by the client; may have queued ops.
   std::shared_ptr<Completer::StreamProgress> progress =
       std::make_shared<Completer::StreamProgress>();
   // Work accepted by the driver, in units of PendingLimit::Add, and its value at the last mark.
@@ -35,9 +31,6 @@ struct Stream {
   std::uint64_t sequence CUSPAN_GUARDED_BY(receiving_thread) = 0;
   // Null until Asked().
   std::shared_ptr<AskedStream> asked CUSPAN_GUARDED_BY(receiving_thread);
-  // Created after a number of launches suitable for batches.
-  std::shared_ptr<LaunchBatches> batches CUSPAN_GUARDED_BY(receiving_thread);
-  unsigned worth_batches CUSPAN_GUARDED_BY(receiving_thread) = 0;
 
   DelegatedWork delegated;
 

@@ -1,0 +1,80 @@
+// Graphs for launching several kernels of a stream at once: chains of kernel nodes with parameters
+// set before each launch. On an H200, a single launch takes driver and device 3.5 µs. In a chain of
+// 4 or 32, a launch takes 1.0 or 0.65 µs (measured).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "proxy/gpu/driver.h"
+#include "proxy/objects/kernel_call.h"
+#include "proxy/streams/completion.h"
+#include "proxy/streams/queues.h"
+
+namespace cuspan::proxy {
+
+// Enough chains for a stream with any number of launches. Created once, used by any stream.
+//
+// Threads: the worker calls Make, and End when it is not used any more; the receiving thread calls
+// the rest.
+class LaunchChains {
+ public:
+  struct Chain {
+    CUgraphExec driver = nullptr;
+    const std::vector<CUgraphNode>* nodes = nullptr;
+    // It still runs until this stream has completed `last_launch`. Null before its first launch.
+    std::shared_ptr<Completer::StreamProgress> stream;
+    std::uint64_t last_launch = 0;
+
+    bool Runs() const { return stream != nullptr && stream->completed() < last_launch; }
+  };
+
+  LaunchChains(const Driver& driver, const Kernel& kernel)
+      : driver_(driver), modules_{kernel.module} {}
+  LaunchChains(const LaunchChains&) = delete;
+  ~LaunchChains() { End(); }
+
+  enum class State { kToBeMade, kReady, kFailed };
+  State state() const { return state_.load(std::memory_order_acquire); }
+  // Creates the chains, with nodes like `call`, a launch of the kernel.
+  void Make(const KernelCall& call);
+  // Releases the driver's objects.
+  void End();
+
+  // Returns a chain with at most `launches` nodes. Null if all are longer, or if it still runs: a
+  // running chain cannot be changed.
+  Chain* Next(std::size_t launches);
+  // Sets the parameters of a node for the next launch of `chain`.
+  CUresult Set(const Chain& chain, std::size_t node, const KernelCall& call,
+               std::vector<void*>& pointers);
+  // True if it ever contained kernels of this module.
+  bool MadeOf(std::uint64_t module) const { return modules_.contains(module); }
+
+ private:
+  struct Size {
+    std::size_t nodes;
+    std::size_t chains;
+  };
+  // A stream is paused if 256 launches are pending, and progress is marked every 64. With these
+  // numbers of chains, one is free unless the stream is paused.
+  static constexpr std::array<Size, 2> kSizes = {{{StreamQueues::kMaxInBatch, 10}, {4, 16}}};
+  // The chains of a size, used in rotation.
+  struct Rotation {
+    CUgraph graph = nullptr;
+    std::vector<CUgraphNode> nodes;
+    std::vector<Chain> chains;
+    std::size_t next = 0;
+  };
+  CUresult MakeOne(const Size& size, const KernelCall& call, Rotation& made) const;
+
+  const Driver& driver_;
+  std::atomic<State> state_ = State::kToBeMade;
+  std::array<Rotation, kSizes.size()> sizes_;
+  std::unordered_set<std::uint64_t> modules_;
+};
+
+}  // namespace cuspan::proxy
