@@ -7,8 +7,6 @@
 #include <climits>
 #include <utility>
 
-#include "protocol/fatbin/image.h"
-
 namespace cuspan::fatbin {
 namespace {
 
@@ -50,37 +48,6 @@ Status Inflate(const Entry& entry, std::uint8_t* image) {
   return Status::Ok();
 }
 
-// Searches images for a symbol, up to a total size.
-class Search {
- public:
-  explicit Search(std::string_view name) : name_(name) {}
-  // True if the symbol occurs, or may occur in bytes not searched.
-  bool In(std::span<const std::uint8_t> image) {
-    if (image.size() > left_) return true;
-    left_ -= image.size();
-    const std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
-    return text.find(name_) != std::string_view::npos;
-  }
-  bool InContainer(std::span<const std::uint8_t> bytes, bool has_objects) {
-    const Result<Container> container = ReadContainer(bytes);
-    if (!container.ok()) return true;
-    return std::any_of(container->entries.begin(), container->entries.end(),
-                       [&](const Entry& entry) { return InEntry(entry, has_objects); });
-  }
-
- private:
-  bool InEntry(const Entry& entry, bool has_objects) {
-    // Objects do not contain objects.
-    if (entry.kind == Kind::kObject) return !has_objects || InContainer(entry.payload, false);
-    if (entry.kind != Kind::kPtx && entry.kind != Kind::kElf) return true;
-    const Result<std::vector<std::uint8_t>> image = DecodePayload(entry, left_);
-    return !image.ok() || In(*image);
-  }
-
-  const std::string_view name_;
-  std::uint64_t left_ = kMaxSearchedBytes;
-};
-
 }  // namespace
 
 Result<std::vector<std::uint8_t>> DecodePayload(const Entry& entry, std::uint64_t most_bytes) {
@@ -112,14 +79,6 @@ Result<std::string> DecodePtx(const Entry& entry, std::uint64_t most_bytes) {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<std::uint8_t> image, DecodePayload(entry, most_bytes));
   const auto end = std::find(image.begin(), image.end(), std::uint8_t{0});
   return std::string(image.begin(), end);
-}
-
-bool MayName(std::span<const std::byte> image, std::string_view name) {
-  Search search(name);
-  const std::span bytes(reinterpret_cast<const std::uint8_t*>(image.data()), image.size());
-  return KindOf(image.data(), image.size()) == ImageKind::kContainer
-             ? search.InContainer(bytes, true)
-             : search.In(bytes);
 }
 
 }  // namespace cuspan::fatbin

@@ -18,6 +18,8 @@ struct GraphLaunchOp final : PostedOp {
   bool UsesGpu() const override { return true; }
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (exec->failure != CUDA_SUCCESS) return Finish(exec->failure);
+    const bool prints = exec->graph->prints;
+    if (prints) BeginPrinting();
     Timeline::Start start = session->timeline().Begin(stream->driver);
     ShareGate* const gate = session->sharing().gate();
     ShareGate::Sample sample;
@@ -30,6 +32,7 @@ struct GraphLaunchOp final : PostedOp {
                session->sharing().SharesNow() ? gate->Predict(*exec->time, 1) : PredictedWork{});
     if (gate != nullptr && result == CUDA_SUCCESS)
       gate->EndSample(std::move(sample), exec->time, 1, stream);
+    if (prints) EndPrinting();
     return SubmitResult::kSubmitted;
   }
 
@@ -163,6 +166,7 @@ Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
   CUgraphNodeParams parameters = KernelNode(*kernel, shape, pointers);
   CUgraphNode node = nullptr;
   CUSPAN_RETURN_IF_ERROR(AddNode(session, op, parameters, &node));
+  if (kernel->prints) WholeOf(*session.objects().graphs.Find(op.graph)).prints = true;
   const auto set = [&](CUlaunchAttributeID id, const CUlaunchAttributeValue& value) {
     Graph& whole = WholeOf(*session.objects().graphs.Find(op.graph));
     if (whole.failure == CUDA_SUCCESS)

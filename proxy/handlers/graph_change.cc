@@ -78,6 +78,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphChangeKer
   CUSPAN_ASSIGN_OR_RETURN(ChangeKernelOp change, MakeChange<ChangeKernelOp>(session, origin, op));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
                           FindKernel(session, op.kernel, op.arguments));
+  if (kernel->prints) change.exec->graph->prints = true;
   change.call = {std::move(kernel), op.shape, op.arguments, {}};
   return Queue(session, std::move(change));
 }

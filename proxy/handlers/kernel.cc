@@ -58,6 +58,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op
     auto kernel = std::make_shared<Kernel>();
     kernel->module = op.module;
     kernel->name = op.name;
+    kernel->prints = module->printing.Include(op.name);
     if (session.sharing().kernel_table() != nullptr) {
       const KernelKey key{module->hash, op.name};
       kernel->time = session.sharing().kernel_table()->TimeOf(key);

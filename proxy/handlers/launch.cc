@@ -19,9 +19,19 @@ struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
+    if (call.kernel->prints) [[unlikely]] {
+      BeginPrinting();
+      SubmitWhole();
+      EndPrinting();
+      return SubmitResult::kSubmitted;
+    }
     if (session->sharing().SharesNow()) [[unlikely]]
       if (const auto result = LaunchInSlices(*session, origin, stream, call)) return *result;
     ConsiderBatches();
+    SubmitWhole();
+    return SubmitResult::kSubmitted;
+  }
+  void SubmitWhole() CUSPAN_REQUIRES(receiving_thread) {
     std::vector<void*>& pointers = session->objects().argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
     Timeline::Start start = session->timeline().Begin(stream->driver);
@@ -36,7 +46,6 @@ struct LaunchOp final : PostedOp {
     FinishWork(result, session->sharing().SharesNow() ? Noted() : PredictedWork{});
     if (session->sharing().gate() != nullptr && result == CUDA_SUCCESS) [[unlikely]]
       session->sharing().gate()->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
-    return SubmitResult::kSubmitted;
   }
   std::size_t Keep() CUSPAN_REQUIRES(receiving_thread) override {
     waited = true;
@@ -74,7 +83,7 @@ struct LaunchOp final : PostedOp {
     if (!session->submitters().SeveralThreads(origin.request)) return false;
     if (session->sharing().gate() != nullptr || session->timeline().traced() ||
         session->streams().IsLegacy(*stream) ||
-        call.arguments.size() > DelegatedLaunch::kMaxArgumentBytes ||
+        call.arguments.size() > DelegatedLaunch::kMaxArgumentBytes || call.kernel->prints ||
         PendingLimit::MarksNext(*stream) || WaitsForBatch())
       return false;
     ConsiderBatches();
@@ -82,8 +91,8 @@ struct LaunchOp final : PostedOp {
   }
   bool MayBatch() const CUSPAN_REQUIRES(receiving_thread) {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
-    return !call.kernel->launched_alone && !cooperative && cluster.x == 1 && cluster.y == 1 &&
-           cluster.z == 1 && call.arguments.size() <= kMaxArgumentBytes &&
+    return !call.kernel->launched_alone && !call.kernel->prints && !cooperative && cluster.x == 1 &&
+           cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMaxArgumentBytes &&
            !session->timeline().traced() &&
            (!session->sharing().SharesNow() ||
             session->sharing().gate()->MayBatch(*call.kernel->time, Blocks()));

@@ -18,7 +18,7 @@ CUresult Load(DeviceSession& session, Module& module, JitArguments& jit) {
     LogError("{}", image.message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  KernelOutput::Expect(module.image);
+  module.printing = fatbin::FindCallers(module.image, KernelOutput::kFunction);
   const CUresult result = LoadImage(session.driver(), module.image, jit, &module.driver);
   if (result != CUDA_SUCCESS)
     LogInfo("the driver cannot load a module of {} bytes: {}", module.total,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proxy/session/device_session.h"
+#include "proxy/streams/kernel_output.h"
 
 namespace cuspan::proxy {
 
@@ -24,6 +25,11 @@ struct PostedOp : StreamOp {
     if (session->sharing().SharesNow() && result == CUDA_SUCCESS)
       session->sharing().gate()->Started(stream, work);
     return SubmitResult::kSubmitted;
+  }
+  // Begin is called before, End after the submission of kernels possibly printing (KernelOutput).
+  static void BeginPrinting() { KernelOutput::Begin(); }
+  void EndPrinting() CUSPAN_REQUIRES(receiving_thread) {
+    session->streams().WhenDone(*stream, [](CUresult, std::uint64_t) { KernelOutput::End(); });
   }
   // Predicted time of moving `bytes` within a GPU: about 1 TB/s, plus the start.
   static PredictedWork TimeToMove(std::uint64_t bytes) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/scheduling/pairs.h"
+#include "protocol/fatbin/callers.h"
 #include "proxy/gpu/driver.h"
 #include "proxy/gpu/jit.h"
 #include "proxy/objects/kernel_slices.h"
@@ -28,6 +29,7 @@ struct Module {
   CUresult result = CUDA_ERROR_NOT_INITIALIZED;     // Result of loading.
   std::uint64_t hash = 0;                           // ModuleHash, if kernel times are stored.
   std::optional<std::vector<std::string>> kernels;  // Names; set on first use.
+  fatbin::Callers printing;                         // Kernels calling KernelOutput::kFunction.
 };
 
 // A linker of device code. The receiving thread collects the pieces of the next input; the worker
@@ -56,6 +58,7 @@ struct Kernel {
   std::string name;          // Name in the module.
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
+  bool prints = false;               // It may print.
   std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();
   std::atomic<scheduling::Bottleneck> bottleneck =
       scheduling::Bottleneck::kUnknown;  // Threads: any.

@@ -31,6 +31,7 @@ struct Graph {
   CUresult failure = CUDA_SUCCESS;    // Error of the first failed node.
   std::vector<std::uint64_t> bodies;  // Handles.
   std::uint64_t generation = 0;       // Generation; incremented when all nodes are removed.
+  bool prints = false;                // One of its kernels, or of an instance's, may print.
   // Number of its tasks on the worker: the driver allows one thread at a time for a graph.
   std::atomic<unsigned> tasks = 0;
   CUresult unclean = CUDA_SUCCESS;  // Owner: the worker. Error of removing its nodes.

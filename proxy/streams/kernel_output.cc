@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
-
-#include "protocol/fatbin/payload.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -17,12 +15,9 @@ constexpr std::size_t kMaxBytes = 16 * 1024;
 // Buffer for output between two flushes.
 constexpr std::size_t kBufferBytes = 64 * 1024;
 
-// Function called by printf in device code; nvcc's machine code and PTX contain its name.
-constexpr std::string_view kPrint = "vprintf";
-
 Channel* the_channel = nullptr;
-// A module with printf calls was loaded.
-std::atomic<bool> may_come{false};
+// Work begun and not ended.
+std::atomic<std::uint64_t> begun{0};
 
 ssize_t Send(void* error, const char* text, std::size_t bytes) {
   for (std::size_t sent = 0; sent < bytes;) {
@@ -58,12 +53,11 @@ Status KernelOutput::Install(Channel& channel) {
   return Status::Ok();
 }
 
-void KernelOutput::Expect(std::span<const std::byte> image) {
-  if (!may_come.load(std::memory_order_relaxed) && fatbin::MayName(image, kPrint))
-    may_come.store(true, std::memory_order_release);
-}
+void KernelOutput::Begin() { begun.fetch_add(1, std::memory_order_relaxed); }
 
-bool KernelOutput::Expected() { return may_come.load(std::memory_order_acquire); }
+void KernelOutput::End() { begun.fetch_sub(1, std::memory_order_release); }
+
+bool KernelOutput::Expected() { return begun.load(std::memory_order_acquire) != 0; }
 
 void KernelOutput::Flush(const Driver& driver, CUevent reached) {
   if (the_channel == nullptr) return;

@@ -7,11 +7,10 @@
 // is sent to the client in frames, before the reply to the synchronising call.
 //
 // Synchronising after work takes some 1.5 µs (measured on an H200) for each reply. It is therefore
-// done only after loading a module with printf calls, or a module impossible to search for them.
+// done only while kernels possibly printing are submitted and not known to be complete.
 #pragma once
 
-#include <cstddef>
-#include <span>
+#include <string_view>
 
 #include "protocol/channel/channel.h"
 #include "proxy/gpu/driver.h"
@@ -20,14 +19,18 @@ namespace cuspan::proxy {
 
 class KernelOutput {
  public:
+  // The function of the driver called by printf in device code.
+  static constexpr std::string_view kFunction = "vprintf";
+
   // Replaces the process's stdout and stderr by streams to the client of `channel`. `channel` must
   // exist until the process ends. The log opened before (SetLogName) still uses the real stderr.
   static Status Install(Channel& channel);
 
-  // To be called with each image before it is loaded. Threads: any.
-  static void Expect(std::span<const std::byte> image);
-
-  // True if Expect found an image with printf calls, or impossible to search. Threads: any.
+  // Begin is called before work with kernels possibly printing is submitted; End after it is
+  // complete and Flush was called. Threads: any.
+  static void Begin();
+  static void End();
+  // True if there may be output not sent yet. Threads: any.
   static bool Expected();
 
   // Sends output printed before completed work to the client. `reached` is a complete event. If it

@@ -14,6 +14,11 @@ __global__ void Say(int number) { printf("kernel %d, thread %d\n", number, threa
 __global__ void SayMuch(int lines) {
   for (int i = 0; i < lines; ++i) printf("line %d of a kernel that says much\n", i);
 }
+__device__ __noinline__ void Tell(int number) { printf("kernel %d, in a function\n", number); }
+__device__ void (*tell)(int) = Tell;
+__global__ void SayInFunction(int number) { Tell(number); }
+__global__ void SayByPointer(int number) { tell(number); }
+__global__ void SayNothing(int* word) { ++*word; }
 __global__ void Fail(int limit) { assert(static_cast<int>(threadIdx.x) < limit); }
 
 void Print() {
@@ -62,6 +67,34 @@ void Print() {
   CHECK(cudaEventSynchronize(event));
   std::printf("program 7: locked, event\n");
   funlockfile(stdout);
+  // Kernels printing nothing, in the same module, before and after others.
+  CHECK(cudaMemset(memory, 0, sizeof *memory));
+  for (int number = 9; number < 12; ++number) {
+    SayNothing<<<1, 1, 0, stream>>>(memory);
+    CHECK(cudaStreamSynchronize(stream));
+    SayInFunction<<<1, 1, 0, stream>>>(number);
+    SayNothing<<<1, 1, 0, stream>>>(memory);
+    CHECK(cudaStreamSynchronize(stream));
+    std::printf("program 9: quiet\n");
+  }
+  CHECK(cudaMemcpy(&value, memory, sizeof value, cudaMemcpyDeviceToHost));
+  std::printf("program 9: %d\n", value);
+  SayByPointer<<<1, 1, 0, stream>>>(12);
+  CHECK(cudaStreamSynchronize(stream));
+  std::printf("program 10: pointer\n");
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  Say<<<1, 1, 0, stream>>>(13);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < 2; ++i) {
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    std::printf("program 11: graph\n");
+  }
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
   CHECK(cudaFree(memory));
   CHECK(cudaEventDestroy(event));
   CHECK(cudaStreamDestroy(stream));

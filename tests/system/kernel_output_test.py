@@ -7,7 +7,10 @@ EXPECTED = ["program 0", "kernel 1, thread 0", "kernel 1, thread 1", "program 1:
             "kernel 3, thread 0", "program 3: event", "kernel 4, thread 0", "program 4: copy",
             *(f"line {i} of a kernel that says much" for i in range(2000)), "program 5: much",
             "kernel 7, thread 0", "program 8: copy to the device",
-            "kernel 5, thread 0", "program 6: locked, device", "kernel 6, thread 0", "program 7: locked, event"]
+            "kernel 5, thread 0", "program 6: locked, device", "kernel 6, thread 0", "program 7: locked, event",
+            *(line for i in range(9, 12) for line in (f"kernel {i}, in a function", "program 9: quiet")), "program 9: 6",
+            "kernel 12, in a function", "program 10: pointer",
+            *2 * ["kernel 13, thread 0", "program 11: graph"]]
 PATHS = {"same-node": "auto", "agents": "never"}
 
 

@@ -12,14 +12,6 @@
 namespace cuspan::fatbin {
 namespace {
 
-Entry Find(const Container& container, Kind kind) {
-  for (const Entry& entry : container.entries) {
-    if (entry.kind == kind) return entry;
-  }
-  ADD_FAILURE() << "no entry of kind " << static_cast<int>(kind);
-  return {};
-}
-
 TEST(PayloadTest, EveryCompressModeHoldsTheSameText) {
   // The reference is uncompressed output of nvcc.
   const auto plain_bytes = ReadSample("none");
@@ -77,57 +69,6 @@ TEST(PayloadTest, UnknownPackingAndOtherKindsAreRefused) {
   const auto elf_bytes = ReadSample("default");
   EXPECT_EQ(DecodePtx(Find(*ReadContainer(elf_bytes), Kind::kElf)).status().code(),
             StatusCode::kInvalid);
-}
-
-bool SampleMayName(const std::string& sample, std::string_view name) {
-  const auto bytes = ReadSample(sample);
-  return MayName(std::as_bytes(std::span(bytes)), name);
-}
-
-TEST(NamesTest, AreFoundHoweverTheImageIsPacked) {
-  for (const char* sample : {"default", "size", "speed", "none", "debug", "many"}) {
-    SCOPED_TRACE(sample);
-    EXPECT_TRUE(SampleMayName(sample, "FatbinAdd"));
-    EXPECT_FALSE(SampleMayName(sample, "vprintf"));
-  }
-}
-
-TEST(NamesTest, MayBeInWhatCanNotBeLookedAt) {
-  EXPECT_TRUE(SampleMayName("lto", "vprintf"));
-  const std::vector<std::byte> large(kMaxSearchedBytes + 1, std::byte{'.'});
-  EXPECT_TRUE(MayName(large, "vprintf"));
-  EXPECT_FALSE(MayName(std::span(large).first(kMaxSearchedBytes), "vprintf"));
-}
-
-// Searching these would take too long, or too much stack because of their nesting.
-TEST(NamesTest, LookAtNoMoreThanTheyMay) {
-  const auto sample = ReadSample("none");
-  const std::span<const std::byte> whole = std::as_bytes(std::span(sample));
-  std::vector<std::byte> deep(whole.begin(), whole.end());
-  for (int i = 0; i < 3; ++i) {
-    const std::span<const std::byte> objects[] = {deep};
-    deep = WithObjects(whole, objects);
-  }
-  EXPECT_TRUE(MayName(deep, "vprintf"));
-  const std::vector<std::span<const std::byte>> many(2 * kMaxSearchedBytes / sample.size(), whole);
-  EXPECT_TRUE(MayName(WithObjects(whole, many), "vprintf"));
-}
-
-TEST(NamesTest, AreFoundInObjectsAndImagesOfTheirOwn) {
-  const auto linked = ReadSample("none");
-  const auto object = ReadSample("size");
-  const std::span<const std::byte> objects[] = {std::as_bytes(std::span(object))};
-  const std::vector<std::byte> both = WithObjects(std::as_bytes(std::span(linked)), objects);
-  EXPECT_FALSE(MayName(both, "vprintf"));
-  const auto lto = ReadSample("lto");
-  const std::span<const std::byte> hidden[] = {std::as_bytes(std::span(lto))};
-  EXPECT_TRUE(MayName(WithObjects(std::as_bytes(std::span(linked)), hidden), "vprintf"));
-  const auto elf = DecodePayload(Find(*ReadContainer(linked), Kind::kElf));
-  ASSERT_TRUE(elf.ok());
-  EXPECT_TRUE(MayName(std::as_bytes(std::span(*elf)), "FatbinCount"));
-  EXPECT_FALSE(MayName(std::as_bytes(std::span(*elf)), "vprintf"));
-  const std::string_view text = ".extern .func (.param .b32 r) vprintf";
-  EXPECT_TRUE(MayName(std::as_bytes(std::span(text)), "vprintf"));
 }
 
 }  // namespace

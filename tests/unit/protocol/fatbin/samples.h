@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/fatbin/fatbin.h"
+
 namespace cuspan::fatbin {
 
 inline std::vector<std::uint8_t> ReadSample(const std::string& name) {
@@ -17,6 +19,15 @@ inline std::vector<std::uint8_t> ReadSample(const std::string& name) {
                      std::ios::binary);
   EXPECT_TRUE(file.good()) << name;
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The first entry of this kind.
+inline Entry Find(const Container& container, Kind kind) {
+  for (const Entry& entry : container.entries) {
+    if (entry.kind == kind) return entry;
+  }
+  ADD_FAILURE() << "no entry of kind " << static_cast<int>(kind);
+  return {};
 }
 
 }  // namespace cuspan::fatbin

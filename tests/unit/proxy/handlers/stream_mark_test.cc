@@ -91,6 +91,25 @@ TEST_F(StreamMarkTest, IsWrittenWithoutTheDriversMarks) {
   EXPECT_TRUE(Await(5));
 }
 
+// The proxy has sent the printed lines before, and other kernels of the module print nothing.
+TEST_F(StreamMarkTest, IsWrittenByTheDeviceAfterThePrintedLinesAreSent) {
+  static constexpr char kPtx[] =
+      ".entry nothing() { call vprintf; } .entry add(.param .u64 a) { ret; }";
+  const auto text = std::as_bytes(std::span(kPtx));
+  module_ = loopback.LoadModule({text.begin(), text.end()});
+  gpu.Hold(1);
+  PostLaunch(stream, loopback.FindKernel(module(), "nothing"));
+  Post(stream, 4);
+  gpu.Let(1);
+  EXPECT_TRUE(Await(5));
+  gpu.Hold(1);
+  PostAdd(stream, block, 1, 1);
+  Post(stream, 8);
+  gpu.LetNext(1, 2);
+  EXPECT_EQ(Value(), 9U);
+  gpu.Let(1);
+}
+
 TEST_F(StreamMarkTest, FailsAfterAFault) {
   PostLaunch(stream, loopback.FindKernel(module(), "faults"));
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_ERROR_ILLEGAL_ADDRESS);
