@@ -111,7 +111,14 @@ Error PostLaunch(Session& session, const LaunchCall& call, const LoadedKernel& k
     op.dynamic_shared = static_cast<std::uint32_t>(call.shape.dynamic_shared);
     op.cooperative = call.cooperative;
     op.arguments = arguments;
-    return target.connection->Post(op);
+    WaitMarks& marks = target.connection->wait_marks();
+    const WaitMarks::LaunchMark mark = marks.BeforeLaunch(target.stream);
+    op.mark = mark.number;
+    op.value = mark.value;
+    std::uint64_t sequence = 0;
+    CUSPAN_RETURN_IF_FAILED(target.connection->Post(op, &sequence));
+    marks.AfterLaunch(target.stream, sequence, mark);
+    return CUDA_SUCCESS;
   });
 }
 

@@ -88,6 +88,7 @@ class ContextConnection final : public Connection {
   }
 
   Context& context() const { return *context_; }
+  WaitMarks& wait_marks() { return wait_marks_; }
   Coherence& coherence() { return coherence_; }
   DeviceMemory& memory() { return memory_; }
   const DeviceMemory& memory() const { return memory_; }

@@ -1,10 +1,12 @@
 #include <array>
+#include <optional>
 
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_limits.h"
 #include "proxy/handlers/kernel_use.h"
 #include "proxy/handlers/posted_op.h"
 #include "proxy/handlers/sliced_launch.h"
+#include "proxy/handlers/stream_wait.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -78,8 +80,8 @@ struct LaunchOp final : PostedOp {
     return (waited || session->channel().HasAnotherFrame()) &&
            stream->submitted - stream->progress->completed() >= kEnoughToRun;
   }
-  // Submits the launch on another thread, if it may. See Submitters.
-  bool Delegate() CUSPAN_REQUIRES(receiving_thread) {
+  // Submits the launch on another thread, if it may. See Submitters::Delegate.
+  bool Delegate(std::optional<ClientMark>& mark) CUSPAN_REQUIRES(receiving_thread) {
     if (!session->submitters().SeveralThreads(origin.request)) return false;
     if (session->sharing().gate() != nullptr || session->timeline().traced() ||
         session->streams().IsLegacy(*stream) ||
@@ -87,7 +89,7 @@ struct LaunchOp final : PostedOp {
         PendingLimit::MarksNext(*stream) || WaitsForBatch())
       return false;
     ConsiderBatches();
-    return session->submitters().Delegate(stream, origin, call);
+    return session->submitters().Delegate(stream, origin, call, mark);
   }
   bool MayBatch() const CUSPAN_REQUIRES(receiving_thread) {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
@@ -121,29 +123,38 @@ struct LaunchOp final : PostedOp {
   bool waited = false;
 };
 
+// Submits the launch, and writes `mark` behind it.
 template <typename Op>
 Status QueueLaunch(DeviceSession& session, const Origin& origin, const Op& op,
-                   const GridShape& shape) CUSPAN_REQUIRES(receiving_thread) {
+                   const GridShape& shape, std::optional<ClientMark> mark)
+    CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
                           session.streams().FindDelegated(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
                           FindKernel(session, op.kernel, op.arguments));
-  LaunchOp launch(session, origin, std::move(stream));
+  LaunchOp launch(session, origin, stream);
   launch.call = {std::move(kernel), shape, op.arguments, {}};
-  if (launch.Delegate()) return Status::Ok();
-  session.submitters().Await(*launch.stream);
-  return Queue(session, std::move(launch));
+  if (!launch.Delegate(mark)) {
+    session.submitters().Await(*stream);
+    CUSPAN_RETURN_IF_ERROR(Queue(session, std::move(launch)));
+  }
+  if (mark) PutMark(session, origin, std::move(stream), *mark, Behind::kLaunch);
+  return Status::Ok();
 }
 
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const Launch& op) {
+  std::optional<ClientMark> mark;
+  if (op.value != 0) {
+    CUSPAN_ASSIGN_OR_RETURN(mark, MarkOf(session, op.mark, op.value));
+  }
   return QueueLaunch(session, origin, op,
-                     {op.grid, op.block, {}, op.dynamic_shared, op.cooperative});
+                     {op.grid, op.block, {}, op.dynamic_shared, op.cooperative}, mark);
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LaunchShaped& op) {
-  return QueueLaunch(session, origin, op, op.shape);
+  return QueueLaunch(session, origin, op, op.shape, std::nullopt);
 }
 
 }  // namespace cuspan::proxy

@@ -1,5 +1,6 @@
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/posted_op.h"
+#include "proxy/handlers/stream_wait.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -31,43 +32,6 @@ struct SynchronizeOp final : PostedOp {
         origin.request, {session->faults().lost(), session->completer().pushed()});
   }
 };
-
-struct MarkOp final : PostedOp {
-  using PostedOp::PostedOp;
-  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
-    StreamPoints& points = session->streams().points();
-    if (session->streams().OthersIdle(*stream)) mark.value |= ChannelMark::kDeviceIdle;
-    // If other runs use the GPU, this one's progress must not depend on words of its client.
-    if (stream->broken == CUDA_SUCCESS && session->sharing().gate() == nullptr &&
-        session->streams().DeviceMarks(*stream))
-      Put(points);
-    else
-      session->streams().WhenDone(*stream, [&points, mark = mark](CUresult result, std::uint64_t) {
-        points.WriteMark(mark, result);
-      });
-    return SubmitResult::kSubmitted;
-  }
-  void Drop() CUSPAN_REQUIRES(receiving_thread) override {
-    session->streams().points().WriteMark(mark, session->faults().lost());
-  }
-
-  void Put(StreamPoints& points) CUSPAN_REQUIRES(receiving_thread) {
-    if (!points.TryMark(stream->progress, stream->Asked(), stream->submitted, mark))
-      points.PutMark(stream->driver, stream->progress, stream->Asked(), stream->submitted, mark);
-  }
-
-  ClientMark mark;
-};
-
-// Adds an op waiting for the end of its stream's work. It does not depend on other streams, only on
-// the stream's own queue. (The legacy stream's work includes the blocking streams'.)
-template <typename T>
-void QueueWait(DeviceSession& session, T wait) CUSPAN_REQUIRES(receiving_thread) {
-  StreamQueue& queue = *wait.stream->queue;
-  if (session.streams().IsLegacy(*wait.stream) || !StreamQueues::Empty(queue))
-    return session.streams().queues().Add(queue, std::move(wait));
-  wait.Submit();
-}
 
 }  // namespace
 
@@ -104,13 +68,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamSynchron
 Status Handle(DeviceSession& session, const Origin& origin, const StreamMark& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
                           session.streams().FindDelegated(op.stream));
-  if (op.mark >= ChannelMarks::kCount || op.value % ChannelMark::kStep != 0)
-    return Status::Invalid("mark {} with the value {} does not exist", op.mark, op.value);
-  MarkOp marking(session, origin, std::move(stream));
-  marking.mark = {&session.channel().marks().all()[op.mark], op.value};
-  if (session.submitters().Delegate(marking.stream, marking.mark)) return Status::Ok();
-  session.submitters().Await(*marking.stream);
-  QueueWait(session, std::move(marking));
+  CUSPAN_ASSIGN_OR_RETURN(const ClientMark mark, MarkOf(session, op.mark, op.value));
+  PutMark(session, origin, std::move(stream), mark, Behind::kAnything);
   return Status::Ok();
 }
 

@@ -105,13 +105,16 @@ void Submitter::SubmitNext() {
   taken_.fetch_add(1, std::memory_order_release);
 }
 
-void Submitter::Submit(Stream& stream, const DelegatedLaunch& launch) {
+void Submitter::Submit(Stream& stream, DelegatedLaunch& launch) {
   PointAtArguments(*launch.kernel, {launch.arguments.data(), launch.argument_bytes},
                    argument_pointers_);
   const CUresult result = LaunchKernel(driver_, launch.kernel->driver, launch.shape, stream.driver,
                                        argument_pointers_.data());
   if (result != CUDA_SUCCESS) faults_.Posted(launch.origin, result);
-  Finish(stream);
+  if (launch.mark)
+    Submit(stream, *launch.mark);
+  else
+    Finish(stream);
 }
 
 void Submitter::Submit(Stream& stream, DelegatedMark& mark) {

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -22,23 +23,26 @@
 
 namespace cuspan::proxy {
 
-// A launch with its arguments.
-struct DelegatedLaunch {
-  // Most kernels have fewer bytes of arguments.
-  static constexpr std::size_t kMaxArgumentBytes = 256;
-
-  const Kernel* kernel = nullptr;
-  GridShape shape;
-  Origin origin;
-  std::uint32_t argument_bytes = 0;
-  std::array<std::byte, kMaxArgumentBytes> arguments;
-};
-
 // A mark behind the stream's work.
 struct DelegatedMark {
   std::shared_ptr<AskedStream> asked;
   std::uint64_t submitted = 0;
   ClientMark mark;
+};
+
+// A launch with its arguments, and perhaps a mark behind it.
+struct DelegatedLaunch {
+  // Most kernels have fewer bytes of arguments.
+  static constexpr std::size_t kMaxArgumentBytes = 256;
+
+  DelegatedLaunch() {}  // Does not clear the arguments.
+
+  const Kernel* kernel = nullptr;
+  GridShape shape;
+  Origin origin;
+  std::optional<DelegatedMark> mark;
+  std::uint32_t argument_bytes = 0;
+  std::array<std::byte, kMaxArgumentBytes> arguments;
 };
 
 // An op of a stream. Stream and kernel exist until the receiving thread has awaited it.
@@ -91,7 +95,7 @@ class Submitter {
     return given_.load(std::memory_order_acquire) != taken_.load(std::memory_order_relaxed);
   }
   void SubmitNext();
-  void Submit(Stream& stream, const DelegatedLaunch& launch);
+  void Submit(Stream& stream, DelegatedLaunch& launch);
   void Submit(Stream& stream, DelegatedMark& mark);
   // Reports an op of the stream as submitted. The receiving thread may now destroy the stream.
   void Finish(Stream& stream);

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "proxy/gpu/device.h"
@@ -46,9 +47,10 @@ class Submitters {
   bool SeveralThreads(std::uint32_t thread) CUSPAN_REQUIRES(receiving_thread);
 
   // Submits the launch, with at most DelegatedLaunch::kMaxArgumentBytes, on another thread. Nothing
-  // happens, and the result is false, if there is no thread for it, or the launch has to wait.
-  bool Delegate(const std::shared_ptr<Stream>& stream, const Origin& origin, const KernelCall& call)
-      CUSPAN_REQUIRES(receiving_thread);
+  // happens, and the result is false, if there is no thread for it, or the launch has to wait. If
+  // that thread also writes the mark behind the launch, `mark` is reset.
+  bool Delegate(const std::shared_ptr<Stream>& stream, const Origin& origin, const KernelCall& call,
+                std::optional<ClientMark>& mark) CUSPAN_REQUIRES(receiving_thread);
   // The same for a mark behind the stream's work, if that was delegated.
   bool Delegate(const std::shared_ptr<Stream>& stream, const ClientMark& mark)
       CUSPAN_REQUIRES(receiving_thread);

@@ -8,7 +8,7 @@ from harness import KINDS, Statistics, SystemTest, app, own_lines
 APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu"))
 # Arguments of programs: smaller sizes for long runs on a software GPU, and actions not possible natively (continuing
 # after a fault, loading damaged code).
-ARGUMENTS = {"collectives": ["1001"], "completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
+ARGUMENTS = {"collectives": ["1001"], "completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "launch_waits": ["100"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
              "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "registered": ["30000"], "resets": ["2", "fault"], "small_stacks": ["24", "first"]}
 INPUT = {"filter": "one line\nand another\n"}
 # Programs using all existing devices.

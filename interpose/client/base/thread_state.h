@@ -75,6 +75,15 @@ struct ThreadState {
     std::uint64_t connection = 0;  // Connection::number().
     std::uint32_t number = 0;      // Number of the mark.
     std::uint32_t last = 0;        // Last value asked for.
+    // The thread's last launch, until it waits for a stream. behind_launch: value asked for with
+    // it, or 0.
+    std::uint64_t stream = 0;
+    std::uint64_t sequence = 0;
+    std::uint32_t behind_launch = 0;
+    // Value asked for and not awaited, or 0. It may be written at any time.
+    std::uint32_t in_vain = 0;
+    // Number of its last launches with nothing between them and a wait, up to a maximum.
+    unsigned awaited_launches = 0;
   };
   std::vector<WaitMark> wait_marks;
   bool returns_marks = false;  // True if at_end returns them.

@@ -14,8 +14,10 @@ namespace cuspan {
 // Threads: any; takes no lock.
 class LastPosts {
  public:
+  // False for the default streams: the proxy is asked about these.
+  static bool Notes(std::uint64_t stream) { return stream > 2; }
   void Note(std::uint64_t stream, std::uint64_t sequence) {
-    if (stream <= 2) return;  // The proxy is asked about default streams.
+    if (!Notes(stream)) return;
     RaiseTo(slots_[SlotOf(stream)].sequence, sequence);
   }
   // Sequence of the last op posted to a stream created by the program, or a higher one.

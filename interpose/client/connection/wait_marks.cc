@@ -7,7 +7,6 @@
 #include "interpose/client/connection/connection.h"
 
 namespace cuspan {
-
 WaitMarks::Result WaitMarks::Await(std::uint64_t stream, std::uint64_t* sequence,
                                    const std::function<void()>& on_long_wait) {
   const auto reports_missing = [this] {
@@ -17,17 +16,13 @@ WaitMarks::Result WaitMarks::Await(std::uint64_t stream, std::uint64_t* sequence
   if (connection_.place().relayed || reports_missing()) return Result::kNotPossible;
   ThreadState::WaitMark* const own = MarkOfThread();
   if (own == nullptr) return Result::kNotPossible;
-  StreamMark op;
-  op.stream = stream;
-  op.mark = own->number;
-  op.value = own->last + ChannelMark::kStep;
-  if (connection_.Send(op, sequence) != CUDA_SUCCESS) return Result::kNotPossible;
-  own->last = op.value;
+  std::uint32_t value = 0;
+  if (!Ask(*own, stream, &value, sequence)) return Result::kNotPossible;
   Channel& channel = connection_.channel();
-  ChannelMark& mark = channel.marks().all()[own->number];
+  ChannelMark& mark = MarkOf(*own);
   std::uint32_t flags = ChannelMark::kFailed;
   const auto over = [&] {
-    flags = mark.value.load(std::memory_order_acquire) - op.value;
+    flags = mark.value.load(std::memory_order_acquire) - value;
     return flags < ChannelMark::kStep || connection_.fault() != CUDA_SUCCESS;
   };
   const DeviceWait wait(connection_.common(), channel);
@@ -49,11 +44,80 @@ WaitMarks::Result WaitMarks::Await(std::uint64_t stream, std::uint64_t* sequence
   return (flags & ChannelMark::kDeviceIdle) != 0 ? Result::kDeviceIdle : Result::kReached;
 }
 
+bool WaitMarks::Ask(ThreadState::WaitMark& own, std::uint64_t stream, std::uint32_t* value,
+                    std::uint64_t* sequence) {
+  const bool follows_launch = own.sequence != 0 && own.stream == stream &&
+                              connection_.last_posts().Of(stream) == own.sequence;
+  const std::uint64_t launched = std::exchange(own.sequence, 0);
+  if (!follows_launch) {
+    GiveUpLaunch(own);
+    own.awaited_launches = 0;
+  } else if (own.awaited_launches < kHabit) {
+    ++own.awaited_launches;
+  }
+  if (own.behind_launch != 0) {
+    *value = std::exchange(own.behind_launch, 0);
+    *sequence = launched;
+    return true;
+  }
+  if (!MayAsk(own)) return false;
+  StreamMark op;
+  op.stream = stream;
+  op.mark = own.number;
+  op.value = *value = NextValue(own);
+  return connection_.Send(op, sequence) == CUDA_SUCCESS;
+}
+
+WaitMarks::LaunchMark WaitMarks::BeforeLaunch(std::uint64_t stream) {
+  ThreadState::WaitMark* const own = KnownMark();
+  if (own == nullptr) return {};
+  GiveUpLaunch(*own);
+  if (own->awaited_launches < kHabit || !LastPosts::Notes(stream) || !MayAsk(*own)) return {};
+  return {own->number, NextValue(*own)};
+}
+
+void WaitMarks::AfterLaunch(std::uint64_t stream, std::uint64_t sequence, const LaunchMark& mark) {
+  ThreadState::WaitMark* const own = KnownMark();
+  if (own == nullptr) return;
+  own->stream = stream;
+  own->sequence = sequence;
+  own->behind_launch = mark.value;
+}
+
+void WaitMarks::GiveUpLaunch(ThreadState::WaitMark& own) {
+  if (own.behind_launch == 0) return;
+  own.in_vain = std::exchange(own.behind_launch, 0);
+  own.awaited_launches = 0;
+}
+
+bool WaitMarks::MayAsk(ThreadState::WaitMark& own) const {
+  if (own.in_vain == 0) return true;
+  if (MarkOf(own).value.load(std::memory_order_acquire) - own.in_vain >= ChannelMark::kStep)
+    return false;
+  own.in_vain = 0;
+  return true;
+}
+
+std::uint32_t WaitMarks::NextValue(ThreadState::WaitMark& own) {
+  own.last += ChannelMark::kStep;
+  if (own.last == 0) own.last += ChannelMark::kStep;  // 0 stands for none.
+  return own.last;
+}
+
+ChannelMark& WaitMarks::MarkOf(const ThreadState::WaitMark& own) const {
+  return connection_.channel().marks().all()[own.number];
+}
+
+ThreadState::WaitMark* WaitMarks::KnownMark() const {
+  for (ThreadState::WaitMark& mark : ThisThread().wait_marks)
+    if (mark.connection == connection_.number()) return &mark;
+  return nullptr;
+}
+
 ThreadState::WaitMark* WaitMarks::MarkOfThread() {
+  if (ThreadState::WaitMark* const known = KnownMark()) return known;
   ThreadState& thread = ThisThread();
   std::vector<ThreadState::WaitMark>& marks = thread.wait_marks;
-  for (ThreadState::WaitMark& mark : marks)
-    if (mark.connection == connection_.number()) return &mark;
   const std::optional<std::uint32_t> number = Take();
   if (!number) return nullptr;
   std::erase_if(marks, [](const ThreadState::WaitMark& mark) { return mark.owner.expired(); });

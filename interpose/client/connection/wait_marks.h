@@ -1,5 +1,6 @@
 // Waits for streams by marks of the channel (protocol/channel/marks.h): the device writes the mark,
-// the waiting thread looks at it, and no reply is sent.
+// the waiting thread looks at it, and no reply is sent. If a thread waits for each of its launches,
+// the marks are asked for by the launches themselves.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "common/mutex.h"
 #include "interpose/client/base/thread_state.h"
+#include "protocol/channel/marks.h"
 
 namespace cuspan {
 
@@ -31,7 +33,32 @@ class WaitMarks {
   Result Await(std::uint64_t stream, std::uint64_t* sequence,
                const std::function<void()>& on_long_wait);
 
+  // Mark to be written behind the calling thread's next launch in `stream`; value 0: none.
+  struct LaunchMark {
+    std::uint32_t number = 0;
+    std::uint32_t value = 0;
+  };
+  LaunchMark BeforeLaunch(std::uint64_t stream);
+  // Called after the launch was posted.
+  void AfterLaunch(std::uint64_t stream, std::uint64_t sequence, const LaunchMark& mark);
+
  private:
+  // Launches in a row, each directly awaited, after which the next one probably is, too.
+  static constexpr unsigned kHabit = 3;
+
+  // Gets the value to wait for: the one asked for by the thread's last launch, or by a new
+  // StreamMark. False if there is none.
+  bool Ask(ThreadState::WaitMark& own, std::uint64_t stream, std::uint32_t* value,
+           std::uint64_t* sequence);
+  // The launch's mark will not be awaited.
+  static void GiveUpLaunch(ThreadState::WaitMark& own);
+  // False if a value asked for in vain may still be written, over a later one.
+  bool MayAsk(ThreadState::WaitMark& own) const;
+  static std::uint32_t NextValue(ThreadState::WaitMark& own);
+  ChannelMark& MarkOf(const ThreadState::WaitMark& own) const;
+
+  // The calling thread's mark; null if it has none.
+  ThreadState::WaitMark* KnownMark() const;
   // The calling thread's mark, given back at the thread's end; null if all are in use.
   ThreadState::WaitMark* MarkOfThread();
   std::optional<std::uint32_t> Take();

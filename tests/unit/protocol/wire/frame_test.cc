@@ -63,13 +63,15 @@ TEST(Frame, IsWrittenAsTheFormatSays) {
   launch.dynamic_shared = 0x400;
   launch.cooperative = true;
   launch.arguments = arguments;
+  launch.mark = 7;
+  launch.value = 0x108;
   constexpr int kGolden[] = {
       0x75, 0x63,                                                  // magic "cu"
       1,                                                           // version
       0,                                                           // flags
       140,  0,                                                     // op
       0,    0,                                                     // zero
-      51,   0,    0,    0,                                         // payload bytes
+      59,   0,    0,    0,                                         // payload bytes
       0x0d, 0x0c, 0x0b, 0x0a,                                      // request
       0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,              // sequence
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,              // kernel
@@ -79,6 +81,8 @@ TEST(Frame, IsWrittenAsTheFormatSays) {
       0,    4,    0,    0,                                         // dynamic_shared
       1,                                                           // cooperative
       2,    0,    0,    0,    0xaa, 0xbb,                          // arguments
+      7,    0,    0,    0,                                         // mark
+      8,    1,    0,    0,                                         // value
   };
   std::vector<std::byte> golden;
   for (const int number : kGolden) golden.push_back(static_cast<std::byte>(number));

@@ -118,6 +118,52 @@ TEST_F(StreamMarkTest, FailsAfterAFault) {
   EXPECT_NE(Value() & ChannelMark::kFailed, 0U);
 }
 
+TEST_F(StreamMarkTest, IsWrittenBehindALaunch) {
+  gpu.Hold(1);
+  Launch launch{add(), stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}};
+  const std::uint64_t arguments[] = {block, std::uint64_t{1} << 32 | 1};
+  launch.arguments = std::as_bytes(std::span(arguments));
+  launch.mark = 7;
+  launch.value = 4;
+  client.Post(launch);
+  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
+  gpu.LetNext(1, 1);
+  EXPECT_EQ(Value(), 0U);
+  gpu.LetNext(1, 1);
+  EXPECT_EQ(Value(), 5U) << "all other streams are idle";
+  gpu.Let(1);
+  // Queued launches, too.
+  client.Post(CopyToDevice{stream, block, 4, 1});
+  launch.value = 8;
+  client.Post(launch);
+  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
+  EXPECT_EQ(Value(), 5U);
+  ASSERT_TRUE(client.AwaitClearToSend(1));
+  client.SendChunks(1, Pattern(4, 1));
+  EXPECT_TRUE(AwaitMark(7, 8));
+}
+
+TEST_F(StreamMarkTest, IsWrittenBehindARefusedLaunch) {
+  Launch launch{
+      loopback.FindKernel(module(), "refused"), stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}};
+  launch.mark = 7;
+  launch.value = 4;
+  client.Post(launch);
+  EXPECT_TRUE(AwaitMark(7, 4));
+  EXPECT_TRUE(client.Await([](const Received& received) { return !received.failures.empty(); }));
+}
+
+TEST_F(StreamMarkTest, AWrongOneBehindALaunchEndsTheSession) {
+  Launch launch{
+      loopback.FindKernel(module(), "nothing"), stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}};
+  launch.mark = ChannelMarks::kCount;
+  launch.value = 4;
+  client.Post(launch);
+  const Status end = loopback.AwaitEnd();
+  EXPECT_EQ(end.message(), "mark 1024 with the value 4 does not exist");
+  expect_end_ok_ = false;
+}
+
 TEST_F(StreamMarkTest, WrongOnesEndTheSession) {
   client.Post(StreamMark{stream, ChannelMarks::kCount, 4});
   const Status end = loopback.AwaitEnd();

@@ -29,6 +29,16 @@ class SubmittersTest : public ServerTest {
   void PostMark(std::uint32_t thread) {
     client.Post(StreamMark{streams[thread], thread, marks[thread] += ChannelMark::kStep}, thread);
   }
+  // A launch with a mark behind it.
+  void PostMarkedAdd(std::uint32_t thread, std::uint32_t value) {
+    const std::uint64_t arguments[] = {Word(thread), std::uint64_t{value} << 32 | 1};
+    Launch launch{add(), streams[thread], {1, 1, 1}, {1, 1, 1}, 0, false, {}};
+    launch.arguments = std::as_bytes(std::span(arguments));
+    launch.mark = thread;
+    launch.value = marks[thread] += ChannelMark::kStep;
+    client.Post(launch, thread);
+    sums[thread] += value;
+  }
   bool Reached(std::uint32_t thread) const {
     return client.channel().marks().all()[thread].value.load() == marks[thread];
   }
@@ -120,6 +130,11 @@ TEST_F(SubmittersTest, RandomOpsKeepTheirOrder) {
       case 5:
         client.Ask(MemoryInfo{});
         break;
+      case 8:
+      case 9:
+      case 10:
+        PostMarkedAdd(thread, random());
+        break;
       default: {
         const std::uint32_t value = random();
         PostAdd(streams[thread], Word(thread), 1, value, thread);
@@ -132,7 +147,18 @@ TEST_F(SubmittersTest, RandomOpsKeepTheirOrder) {
   std::vector<std::uint32_t> found(recorded);
   std::memcpy(found.data(), bytes.data(), bytes.size());
   for (std::uint32_t i = 0; i < recorded; ++i) ASSERT_EQ(found[i], expected[i]) << "copy " << i;
+  for (std::uint32_t thread = 1; thread <= 4; ++thread) EXPECT_TRUE(AwaitMark(thread));
   EXPECT_TRUE(client.Now().failures.empty());
+}
+
+TEST_F(SubmittersTest, LaunchesBringTheirMarks) {
+  BeginDelegating();
+  for (int i = 0; i < 1000; ++i) {
+    for (std::uint32_t thread = 1; thread <= 2; ++thread) PostMarkedAdd(thread, 1);
+    for (std::uint32_t thread = 1; thread <= 2; ++thread) ASSERT_TRUE(AwaitMark(thread));
+  }
+  EXPECT_EQ(ReadWord(streams[1], Word(1)), sums[1]);
+  EXPECT_EQ(ReadWord(streams[2], Word(2)), sums[2]);
 }
 
 TEST_F(SubmittersTest, AFailedLaunchIsReportedBeforeTheMarkBehindIt) {
