@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "common/cores.h"
 #include "common/log.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/streams/backlog.h"
+#include "proxy/streams/pause_polling.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -59,6 +61,9 @@ constexpr std::chrono::nanoseconds kPollsWhileIdle{300};
 // Interval after a longer wait than most replies need. The worker may need the driver meanwhile.
 constexpr std::chrono::nanoseconds kPollsWhileAwaiting{1500};
 
+// One of them may poll through a program's pauses.
+constexpr int kCoresForPolling = 8;
+
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 
 // Interval of the notifications to the client while its frames are deliberately left in the ring.
@@ -99,6 +104,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
   Channel& channel = session.channel();
   const WaitStages stages = WaitStages::ForThisMachine();
   const WaitStages awaiting{stages.spin, stages.await};
+  PausePolling polling(AvailableCores() >= kCoresForPolling);
   bool dropped = false;
   Backlog backlog;
   std::size_t frames_for_batch = 0;
@@ -166,6 +172,19 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         },
         stages.yield, stages);
     if (soon) continue;
+    if (!session.completer().urgent() && polling.Begin()) {
+      const bool ended = channel.own_bell().Wait(
+          [&] {
+            session.completer().Help(kPollsWhileAwaiting);
+            return session.completer().urgent() || woken();
+          },
+          PausePolling::kLongest, {stages.spin, PausePolling::kLongest});
+      if (ended) {
+        polling.Ended();
+        continue;
+      }
+      polling.InVain();
+    }
     // The client waits for the device. The completer's thread would poll, too; this thread also
     // receives the client's next frame without delay.
     if (session.completer().urgent() && channel.own_bell().Wait(
