@@ -25,11 +25,15 @@ std::optional<T> ReadAt(Bytes bytes, std::uint64_t offset) {
   return value;
 }
 
+// Longest name in an image, in bytes; longer ones are cut. Damaged images may have a name of any
+// length many times.
+constexpr std::size_t kLongestName = 16 * 1024;
+
 // The text up to its NUL; empty outside `bytes`.
 std::string_view TextAt(Bytes bytes, std::uint64_t offset) {
   if (offset >= bytes.size()) return {};
   const auto* const text = reinterpret_cast<const char*>(bytes.data() + offset);
-  return {text, ::strnlen(text, bytes.size() - offset)};
+  return {text, ::strnlen(text, std::min<std::uint64_t>(bytes.size() - offset, kLongestName))};
 }
 
 // An ELF image of machine code.
@@ -79,10 +83,14 @@ class Elf {
   Bytes symbol_names_;
 };
 
+// Maximum length of all names, as a multiple of the image's size. Names may share their ends.
+constexpr std::uint64_t kNameBytesPerByte = 4;
+
 // Flag of a kernel's symbol, in st_other.
 constexpr unsigned char kEntry = 0x10;
 // A kernel launching others: these may be the callers. Part of the names of the functions for it.
-constexpr std::string_view kLaunchFunctions[] = {"cudaLaunchDevice", "cudaCDP"};
+constexpr std::string_view kLaunchFunctions[] = {"cudaLaunchDevice", "cudaCDP",
+                                                 "__cuda_syscall_cnp"};
 
 constexpr std::string_view kAttributes = ".nv.info.";
 constexpr std::uint8_t kExterns = 0x0f;     // EIATTR_EXTERNS: u32 numbers of symbols.
@@ -146,18 +154,27 @@ class Search {
     if (!elf.Open(image)) return All();
     std::optional<std::uint32_t> function;
     std::set<std::string_view> kernels;
+    std::uint64_t left_of_names = kNameBytesPerByte * image.size();
     elf.ForEachSymbol([&](std::uint32_t number, const Elf64_Sym& symbol, std::string_view name) {
+      if (found_.all) return;
+      if (name.size() > left_of_names) return All();
+      left_of_names -= name.size();
       if (name == function_) function = number;
       if ((symbol.st_other & kEntry) != 0) kernels.insert(name);
       if (NamesLaunch(name)) All();
     });
     if (!function || found_.all) return;
     bool listed = false;
+    // Sections of a sound image do not overlap.
+    std::uint64_t left = image.size();
     for (const Elf64_Shdr& section : elf.sections()) {
       std::string_view name = elf.NameOf(section);
       if (!name.starts_with(kAttributes)) continue;
       name.remove_prefix(kAttributes.size());
-      const std::optional<bool> lists = ListsExtern(elf.BytesOf(section), *function);
+      const Bytes attributes = elf.BytesOf(section);
+      if (attributes.size() > left) return All();
+      left -= attributes.size();
+      const std::optional<bool> lists = ListsExtern(attributes, *function);
       if (!lists) return All();
       if (!*lists) continue;
       // Its callers are not known.
@@ -167,33 +184,51 @@ class Search {
     }
     if (!listed) All();
   }
+  // One pass: finds the bodies one after the other, and the name in each.
   void InPtx(std::string_view text) {
     if (NamesLaunch(text)) return All();
-    for (std::size_t at = text.find(function_); at != std::string_view::npos;
-         at = text.find(function_, at + function_.size())) {
-      // The body containing it, or the declaration.
-      const std::size_t kernel = text.rfind(".entry", at);
-      const std::size_t other = text.rfind(".func", at);
-      if (other != std::string_view::npos && (kernel == std::string_view::npos || kernel < other)) {
-        if (IsDeclaration(text, other)) continue;
+    constexpr std::string_view kKernel = ".entry";
+    constexpr std::string_view kFunction = ".func";
+    std::size_t next_kernel = text.find(kKernel);
+    std::size_t next_function = text.find(kFunction);
+    std::size_t name = text.find(function_);
+    if (name < std::min(next_kernel, next_function)) return All();
+    while (name != std::string_view::npos) {
+      const std::size_t begin = std::min(next_kernel, next_function);
+      const bool is_kernel = begin == next_kernel;
+      if (is_kernel)
+        next_kernel = text.find(kKernel, begin + kKernel.size());
+      else
+        next_function = text.find(kFunction, begin + kFunction.size());
+      const std::size_t end = std::min({next_kernel, next_function, text.size()});
+      if (name >= end) continue;
+      const std::string_view body = text.substr(begin, end - begin);
+      if (is_kernel) {
+        const std::string_view kernel = KernelOf(body.substr(kKernel.size()));
+        if (kernel.empty()) return All();
+        found_.kernels.emplace(kernel);
+      } else if (!IsDeclaration(body)) {
         return All();
       }
-      if (kernel == std::string_view::npos) return All();
-      constexpr std::string_view kSpace = " \t\r\n";
-      const std::size_t begin = text.find_first_not_of(kSpace, kernel + std::strlen(".entry"));
-      if (begin >= at) return All();
-      const std::size_t end = text.find_first_of(" \t\r\n({;", begin);
-      found_.kernels.emplace(text.substr(begin, end - begin));
+      name = text.find(function_, end);
     }
+  }
+  // The name after ".entry".
+  static std::string_view KernelOf(std::string_view text) {
+    constexpr std::string_view kSpace = " \t\r\n";
+    const std::size_t begin = text.find_first_not_of(kSpace);
+    if (begin == std::string_view::npos) return {};
+    const std::size_t end = text.find_first_of(" \t\r\n({;", begin);
+    return end == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin);
   }
   static bool NamesLaunch(std::string_view text) {
     return std::ranges::any_of(kLaunchFunctions, [&](std::string_view launch) {
       return text.find(launch) != std::string_view::npos;
     });
   }
-  // True if the function beginning at `at` has no body.
-  static bool IsDeclaration(std::string_view text, std::size_t at) {
-    const std::size_t end = text.find_first_of("{;", at);
+  // True if the function has no body.
+  static bool IsDeclaration(std::string_view text) {
+    const std::size_t end = text.find_first_of("{;");
     return end != std::string_view::npos && text[end] == ';';
   }
 

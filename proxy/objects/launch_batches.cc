@@ -12,9 +12,15 @@ bool LaunchBatches::ready() const {
 void LaunchBatches::Count(const KernelCall& call) {
   if (++counted_ < worth_graphs_) return;
   if (!chains_.empty()) {
-    const LaunchChains::State last = chains_.back()->state();
-    if (last == LaunchChains::State::kFailed) GiveUp();
-    if (last != LaunchChains::State::kReady || !all_run_ || chains_.size() == kMost) return;
+    switch (chains_.back()->state()) {
+      case LaunchChains::State::kToBeMade:
+        all_run_ = false;  // It concerns the chains made before.
+        return;
+      case LaunchChains::State::kFailed:
+        return GiveUp();
+      case LaunchChains::State::kReady:
+        if (!all_run_ || chains_.size() == kMost) return;
+    }
   }
   all_run_ = false;
   chains_.push_back(std::make_shared<LaunchChains>(driver_, *call.kernel));
@@ -26,12 +32,13 @@ void LaunchBatches::Count(const KernelCall& call) {
 LaunchBatches::Found LaunchBatches::FindFree(std::size_t launches) {
   for (const auto& some : chains_) {
     if (some->state() != LaunchChains::State::kReady) continue;
-    if (LaunchChains::Chain* const chain = some->Next(launches)) return {some.get(), chain};
+    if (LaunchChains::Chain* const chain = some->FindFree(launches)) return {some.get(), chain};
   }
   return {};
 }
 
 std::size_t LaunchBatches::Launch(const Stream& stream, std::span<const KernelCall* const> calls) {
+  if (calls.size() < LaunchChains::kShortest) return 0;
   const auto [owner, chain] = FindFree(calls.size());
   if (chain == nullptr) {
     all_run_ = true;
@@ -65,7 +72,7 @@ std::vector<std::shared_ptr<LaunchChains>> LaunchBatches::Extract(
 
 void LaunchBatches::GiveUp() {
   counted_ = 0;
-  worth_graphs_ = kWorthAnotherTry;
+  worth_graphs_ = std::min(kPatience * worth_graphs_, kMostWorth);
   worker_.Run([taken = Extract({})] {
     for (const auto& some : taken) some->End();
   });

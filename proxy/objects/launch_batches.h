@@ -47,13 +47,15 @@ class LaunchBatches {
     LaunchChains::Chain* chain = nullptr;
   };
   Found FindFree(std::size_t launches) CUSPAN_REQUIRES(receiving_thread);
-  // Ends all graphs, and creates none for a long time.
+  // Ends all graphs, and creates none for some time.
   void GiveUp() CUSPAN_REQUIRES(receiving_thread);
 
   // Launches counted before the first graphs are created: this takes the worker some milliseconds.
   static constexpr std::uint64_t kWorthGraphs = 256;
-  // The same after the driver refused graphs: memory was exhausted, for example.
-  static constexpr std::uint64_t kWorthAnotherTry = 1'000'000;
+  // Their number grows by this factor each time the driver refuses graphs. Memory may be exhausted,
+  // or the kernel may be unsuitable.
+  static constexpr std::uint64_t kPatience = 16;
+  static constexpr std::uint64_t kMostWorth = 1'000'000;
   // Maximum of streams with all their launches in batches.
   static constexpr std::size_t kMost = 8;
 
@@ -62,6 +64,7 @@ class LaunchBatches {
   std::vector<std::shared_ptr<LaunchChains>> chains_ CUSPAN_GUARDED_BY(receiving_thread);
   std::uint64_t counted_ CUSPAN_GUARDED_BY(receiving_thread) = 0;
   std::uint64_t worth_graphs_ CUSPAN_GUARDED_BY(receiving_thread) = kWorthGraphs;
+  // No chain was free for a batch since the last ones were added.
   bool all_run_ CUSPAN_GUARDED_BY(receiving_thread) = false;
   std::vector<void*> pointers_ CUSPAN_GUARDED_BY(receiving_thread);  // Arguments of a launch.
 };

@@ -43,13 +43,16 @@ void LaunchChains::End() {
   }
 }
 
-LaunchChains::Chain* LaunchChains::Next(std::size_t launches) {
+LaunchChains::Chain* LaunchChains::FindFree(std::size_t launches) {
   for (Rotation& size : sizes_) {
     if (launches < size.nodes.size()) continue;
-    Chain& chain = size.chains[size.next];
-    if (chain.Runs()) return nullptr;
-    size.next = (size.next + 1) % size.chains.size();
-    return &chain;
+    // Chains of slow streams may run much longer than the next ones.
+    for (std::size_t i = 0; i < size.chains.size(); ++i) {
+      Chain& chain = size.chains[size.next];
+      size.next = (size.next + 1) % size.chains.size();
+      if (!chain.Runs()) return &chain;
+    }
+    return nullptr;
   }
   return nullptr;
 }

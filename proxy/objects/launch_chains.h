@@ -45,9 +45,11 @@ class LaunchChains {
   // Releases the driver's objects.
   void End();
 
-  // Returns a chain with at most `launches` nodes. Null if all are longer, or if it still runs: a
-  // running chain cannot be changed.
-  Chain* Next(std::size_t launches);
+  // Fewer launches fill no chain.
+  static constexpr std::size_t kShortest = 4;
+  // Returns one of the longest chains with at most `launches` nodes. Null if all of them run: a
+  // running one cannot be changed.
+  Chain* FindFree(std::size_t launches);
   // Sets the parameters of a node for the next launch of `chain`.
   CUresult Set(const Chain& chain, std::size_t node, const KernelCall& call,
                std::vector<void*>& pointers);
@@ -60,8 +62,9 @@ class LaunchChains {
     std::size_t chains;
   };
   // A stream is paused if 256 launches are pending, and progress is marked every 64. With these
-  // numbers of chains, one is free unless the stream is paused.
-  static constexpr std::array<Size, 2> kSizes = {{{StreamQueues::kMaxInBatch, 10}, {4, 16}}};
+  // numbers of chains, a stream alone always has a free one unless it is paused.
+  static constexpr std::array<Size, 2> kSizes = {
+      {{StreamQueues::kMaxInBatch, 10}, {kShortest, 16}}};
   // The chains of a size, used in rotation.
   struct Rotation {
     CUgraph graph = nullptr;

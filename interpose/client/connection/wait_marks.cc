@@ -1,5 +1,6 @@
 #include "interpose/client/connection/wait_marks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -19,7 +20,7 @@ WaitMarks::Result WaitMarks::Await(std::uint64_t stream, std::uint64_t* sequence
   std::uint32_t value = 0;
   if (!Ask(*own, stream, &value, sequence)) return Result::kNotPossible;
   Channel& channel = connection_.channel();
-  ChannelMark& mark = MarkOf(*own);
+  ChannelMark& mark = MarkOf(own->number);
   std::uint32_t flags = ChannelMark::kFailed;
   const auto over = [&] {
     flags = mark.value.load(std::memory_order_acquire) - value;
@@ -90,10 +91,13 @@ void WaitMarks::GiveUpLaunch(ThreadState::WaitMark& own) {
   own.awaited_launches = 0;
 }
 
-bool WaitMarks::MayAsk(ThreadState::WaitMark& own) const {
+bool WaitMarks::MayAsk(ThreadState::WaitMark& own) {
   if (own.in_vain == 0) return true;
-  if (MarkOf(own).value.load(std::memory_order_acquire) - own.in_vain >= ChannelMark::kStep)
-    return false;
+  if (!Written(own.number, own.in_vain)) {
+    const ThreadState::WaitMark old = own;
+    if (!Take(&own)) return false;
+    Return(old);
+  }
   own.in_vain = 0;
   return true;
 }
@@ -104,8 +108,12 @@ std::uint32_t WaitMarks::NextValue(ThreadState::WaitMark& own) {
   return own.last;
 }
 
-ChannelMark& WaitMarks::MarkOf(const ThreadState::WaitMark& own) const {
-  return connection_.channel().marks().all()[own.number];
+ChannelMark& WaitMarks::MarkOf(std::uint32_t number) const {
+  return connection_.channel().marks().all()[number];
+}
+
+bool WaitMarks::Written(std::uint32_t number, std::uint32_t value) const {
+  return MarkOf(number).value.load(std::memory_order_acquire) - value < ChannelMark::kStep;
 }
 
 ThreadState::WaitMark* WaitMarks::KnownMark() const {
@@ -118,41 +126,42 @@ ThreadState::WaitMark* WaitMarks::MarkOfThread() {
   if (ThreadState::WaitMark* const known = KnownMark()) return known;
   ThreadState& thread = ThisThread();
   std::vector<ThreadState::WaitMark>& marks = thread.wait_marks;
-  const std::optional<std::uint32_t> number = Take();
-  if (!number) return nullptr;
-  std::erase_if(marks, [](const ThreadState::WaitMark& mark) { return mark.owner.expired(); });
+  ThreadState::WaitMark mark;
+  mark.connection = connection_.number();
+  // The connection lives as long as this object.
+  mark.owner = std::shared_ptr<WaitMarks>(connection_.shared_from_this(), this);
+  if (!Take(&mark)) return nullptr;
+  std::erase_if(marks, [](const ThreadState::WaitMark& other) { return other.owner.expired(); });
   if (!std::exchange(thread.returns_marks, true)) {
     thread.at_end.push_back([&marks] {
-      for (const ThreadState::WaitMark& mark : marks)
-        if (const std::shared_ptr<WaitMarks> owner = mark.owner.lock()) owner->Return(mark);
+      for (const ThreadState::WaitMark& each : marks)
+        if (const std::shared_ptr<WaitMarks> owner = each.owner.lock()) owner->Return(each);
     });
   }
-  const std::uint32_t value =
-      connection_.channel().marks().all()[*number].value.load(std::memory_order_relaxed);
-  // The connection lives as long as this object.
-  const std::shared_ptr<WaitMarks> self(connection_.shared_from_this(), this);
-  marks.push_back({self, connection_.number(), *number, value - value % ChannelMark::kStep});
+  marks.push_back(std::move(mark));
   return &marks.back();
 }
 
-std::optional<std::uint32_t> WaitMarks::Take() {
+bool WaitMarks::Take(ThreadState::WaitMark* mark) {
   const MutexLock lock(mutex_);
-  if (!returned_.empty()) {
-    const std::uint32_t number = returned_.back();
-    returned_.pop_back();
-    return number;
+  const auto found = std::find_if(
+      returned_.begin(), returned_.end(),
+      [&](const Returned& returned) { return Written(returned.number, returned.last); });
+  if (found != returned_.end()) {
+    mark->number = found->number;
+    mark->last = found->last;
+    returned_.erase(found);
+    return true;
   }
-  if (taken_ == ChannelMarks::kCount) return std::nullopt;
-  return taken_++;
+  if (taken_ == ChannelMarks::kCount) return false;
+  mark->number = taken_++;
+  mark->last = 0;
+  return true;
 }
 
 void WaitMarks::Return(const ThreadState::WaitMark& mark) {
-  const std::uint32_t value =
-      connection_.channel().marks().all()[mark.number].value.load(std::memory_order_acquire);
-  // A value asked for in vain may be written later: nobody else gets the mark.
-  if (value - mark.last >= ChannelMark::kStep) return;
   const MutexLock lock(mutex_);
-  returned_.push_back(mark.number);
+  returned_.push_back({mark.number, mark.last});
 }
 
 }  // namespace cuspan

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "common/mutex.h"
@@ -52,22 +51,30 @@ class WaitMarks {
            std::uint64_t* sequence);
   // The launch's mark will not be awaited.
   static void GiveUpLaunch(ThreadState::WaitMark& own);
-  // False if a value asked for in vain may still be written, over a later one.
-  bool MayAsk(ThreadState::WaitMark& own) const;
+  // If a value asked for in vain may still be written, over a later one, gets another mark. False
+  // if there is none.
+  bool MayAsk(ThreadState::WaitMark& own);
   static std::uint32_t NextValue(ThreadState::WaitMark& own);
-  ChannelMark& MarkOf(const ThreadState::WaitMark& own) const;
+  ChannelMark& MarkOf(std::uint32_t number) const;
+  // True if the mark has this value, and perhaps flags.
+  bool Written(std::uint32_t number, std::uint32_t value) const;
 
   // The calling thread's mark; null if it has none.
   ThreadState::WaitMark* KnownMark() const;
   // The calling thread's mark, given back at the thread's end; null if all are in use.
   ThreadState::WaitMark* MarkOfThread();
-  std::optional<std::uint32_t> Take();
+  // Gets a mark used by no thread, as its number and value.
+  bool Take(ThreadState::WaitMark* mark);
   void Return(const ThreadState::WaitMark& mark);
 
   Connection& connection_;
   Mutex mutex_;
   std::uint32_t taken_ CUSPAN_GUARDED_BY(mutex_) = 0;  // The marks below it were taken once.
-  std::vector<std::uint32_t> returned_ CUSPAN_GUARDED_BY(mutex_);
+  struct Returned {
+    std::uint32_t number;
+    std::uint32_t last;  // Nobody else gets the mark until it has this value.
+  };
+  std::vector<Returned> returned_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

@@ -1,6 +1,9 @@
 #include "protocol/fatbin/callers.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 #include <random>
 #include <vector>
@@ -107,6 +110,57 @@ TEST(CallersTest, AreFoundInObjects) {
   EXPECT_TRUE(with(printing).Include("Direct"));
   EXPECT_FALSE(with(printing).Include("Silent"));
   EXPECT_TRUE(with(lto).all);
+}
+
+// Each takes one pass over the text.
+TEST(CallersTest, ManyCallsTakeNoLongerThanTheirText) {
+  std::string text = ".extern .func vprintf;\n.entry k() {";
+  while (text.size() < kMaxSearchedBytes / 2) text += "vprintf ";
+  EXPECT_EQ(CallersInText(text + "}").kernels, (std::set<std::string, std::less<>>{"k"}));
+  text = ".extern .func vprintf;\n";
+  while (text.size() < kMaxSearchedBytes / 2) text += ".entry k() { vprintf } ";
+  EXPECT_EQ(CallersInText(text).kernels.size(), 1U);
+}
+
+// Sections and names of a damaged image may overlap.
+TEST(CallersTest, OverlappingSectionsAreNotAllRead) {
+  constexpr std::uint16_t kSections = 60'000;
+  constexpr std::uint64_t kAttributes = 16 << 20;
+  std::string names("\0.nv.info.x\0vprintf\0", 20);
+  const std::uint64_t names_at = sizeof(Elf64_Ehdr) + kSections * sizeof(Elf64_Shdr);
+  const std::uint64_t symbols_at = names_at + names.size();
+  const std::uint64_t attributes_at = symbols_at + 2 * sizeof(Elf64_Sym);
+  std::vector<std::uint8_t> image(attributes_at + kAttributes, 1);
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_shoff = sizeof header;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = kSections;
+  std::memcpy(image.data(), &header, sizeof header);
+  for (std::uint64_t i = 0; i < kSections; ++i) {
+    Elf64_Shdr section{};
+    section.sh_name = 1;
+    section.sh_type = SHT_PROGBITS;
+    section.sh_offset = attributes_at;
+    section.sh_size = kAttributes;
+    if (i == 0) {
+      section = {};
+      section.sh_type = SHT_STRTAB;
+      section.sh_offset = names_at;
+      section.sh_size = names.size();
+    } else if (i == 1) {
+      section = {};
+      section.sh_type = SHT_SYMTAB;
+      section.sh_offset = symbols_at;
+      section.sh_size = 2 * sizeof(Elf64_Sym);
+    }
+    std::memcpy(image.data() + sizeof header + i * sizeof section, &section, sizeof section);
+  }
+  std::memcpy(image.data() + names_at, names.data(), names.size());
+  const Elf64_Sym symbols[2] = {
+      {}, {.st_name = 12, .st_info = 0, .st_other = 0, .st_shndx = 0, .st_value = 0, .st_size = 0}};
+  std::memcpy(image.data() + symbols_at, symbols, sizeof symbols);
+  EXPECT_TRUE(CallersIn(image).all);
 }
 
 // Damage may hide callers, but nothing outside the image is read.

@@ -148,6 +148,23 @@ TEST_F(LaunchTest, ANewStreamUsesTheBatchesOfAnother) {
   EXPECT_GT(Count(gpu.Log(), "graph 2"), 1U);
 }
 
+// Short batches fill no chain: they are not a reason for more graphs.
+TEST_F(LaunchTest, FewLaunchesAtATimeNeedNoMoreGraphs) {
+  FloodOnce();
+  gpu.Refuse("cuGraphInstantiate", CUDA_ERROR_OUT_OF_MEMORY);  // All batches would end with these.
+  for (int i = 0; i < 200; ++i) {
+    gpu.Hold(kStream);
+    for (int k = 0; k < 8 + 3; ++k) PostAdd(stream, block, 1, 1);
+    Let();
+  }
+  EXPECT_EQ(ReadWord(stream, block), kFlood + 200 * 11);
+  const std::size_t before = Batches();
+  Flood();
+  Let();
+  EXPECT_EQ(ReadWord(stream, block), 2 * kFlood + 200 * 11);
+  EXPECT_GT(Batches(), before);
+}
+
 // A stream does not change graphs still running in another one.
 TEST_F(LaunchTest, SeveralStreamsHaveBatchesAtTheSameTime) {
   FloodOnce();
