@@ -47,8 +47,10 @@ WaitMarks::Result WaitMarks::Await(std::uint64_t stream, std::uint64_t* sequence
 
 bool WaitMarks::Ask(ThreadState::WaitMark& own, std::uint64_t stream, std::uint32_t* value,
                     std::uint64_t* sequence) {
+  // Work with shared memory, in any stream, is better known to be complete from a later mark.
   const bool follows_launch = own.sequence != 0 && own.stream == stream &&
-                              connection_.last_posts().Of(stream) == own.sequence;
+                              connection_.last_posts().Of(stream) == own.sequence &&
+                              connection_.last_posts().work() <= own.sequence;
   const std::uint64_t launched = std::exchange(own.sequence, 0);
   if (!follows_launch) {
     GiveUpLaunch(own);
