@@ -63,6 +63,15 @@ constexpr std::chrono::nanoseconds kPollsWhileAwaiting{1500};
 
 // One of them may poll through a program's pauses.
 constexpr int kCoresForPolling = 8;
+// Time between two looks at the ring meanwhile: a program on the same core's other thread should
+// not become slower.
+constexpr std::chrono::nanoseconds kBetweenLooks{3000};
+
+void PauseFor(std::chrono::nanoseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end)
+    for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
+}
 
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 
@@ -175,6 +184,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
     if (!session.completer().urgent() && polling.Begin()) {
       const bool ended = channel.own_bell().Wait(
           [&] {
+            PauseFor(kBetweenLooks);
             session.completer().Help(kPollsWhileAwaiting);
             return session.completer().urgent() || woken();
           },
