@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
+#include "common/cores.h"
 #include "common/log.h"
 #include "common/mutex.h"
 #include "interpose/client/base/background_thread.h"
@@ -21,22 +23,41 @@ extern "C" int __sigaction(int number, const struct sigaction* action, struct si
 namespace cuspan {
 namespace {
 
+// Both threads poll before they sleep, if there are cores for it: waking a thread takes some 50 µs,
+// much longer than most answers.
+struct PollTimes {
+  std::chrono::nanoseconds answer;  // The thread with the fault polls for its answer.
+  std::chrono::nanoseconds next;    // The service polls for the next fault.
+
+  static PollTimes ForThisMachine() {
+    using std::chrono::microseconds;
+    if (AvailableCores() < kCoresForPolling) return {};
+    return {microseconds(100), microseconds(200)};
+  }
+  static constexpr int kCoresForPolling = 6;
+};
+
 // A pending fault, on the stack of its thread.
 struct Request {
   std::uint64_t address;
   std::size_t bytes;
   Access access;
-  std::atomic<std::uint32_t> answer{0};
+  std::atomic<std::uint32_t> answer{kNone};
   Request* next = nullptr;
+
+  static constexpr std::uint32_t kNone = 0;
+  static constexpr std::uint32_t kSleeping = 1;  // None yet, and the thread sleeps.
+  static constexpr std::uint32_t kAdmitted = 2;
+  static constexpr std::uint32_t kNotOurs = 3;
 };
-constexpr std::uint32_t kAdmitted = 1;
-constexpr std::uint32_t kNotOurs = 2;
 
 constinit std::atomic<Mirrors*> the_mirrors{nullptr};
 constinit AddressWindow the_window{};
 constinit std::atomic<pid_t> the_process{0};
 constinit std::atomic<Request*> waiting{nullptr};
 constinit std::atomic<std::uint32_t> rung{0};
+constinit std::atomic<bool> service_sleeps{false};
+constinit PollTimes poll_times{};
 // The program's own actions. Replaced, never changed: a handler may be reading them.
 struct ProgramsActions {
   std::atomic<const struct sigaction*> segv{nullptr};
@@ -52,6 +73,28 @@ void FutexWake(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
+// Polls until over() is true; false after `limit`. Only calls allowed in a signal handler.
+template <typename Over>
+bool PollUntil(std::chrono::nanoseconds limit, Over&& over) {
+  if (over()) return true;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (std::chrono::steady_clock::now() < end) {
+    if (over()) return true;
+    __builtin_ia32_pause();
+  }
+  return over();
+}
+
+// Returns once `rung` is no longer `seen`.
+void AwaitRing(std::uint32_t seen) {
+  const auto over = [&] { return rung.load(std::memory_order_seq_cst) != seen; };
+  if (PollUntil(poll_times.next, over)) return;
+  // Either this thread sees the ring, or the ringing one sees that it sleeps.
+  service_sleeps.store(true, std::memory_order_seq_cst);
+  while (!over()) FutexWait(rung, seen);
+  service_sleeps.store(false, std::memory_order_relaxed);
+}
+
 void ServeFaults() {
   for (;;) {
     const std::uint32_t seen = rung.load(std::memory_order_acquire);
@@ -61,7 +104,7 @@ void ServeFaults() {
       if (the_mirrors.load()->stores().any())
         the_mirrors.load()->SendStores();
       else
-        FutexWait(rung, seen);
+        AwaitRing(seen);
       continue;
     }
     while (request != nullptr) {
@@ -70,16 +113,17 @@ void ServeFaults() {
           the_mirrors.load()->Admit(request->address, request->bytes, request->access);
       // The request may be gone once the answer is stored.
       std::atomic<std::uint32_t>& answer = request->answer;
-      answer.store(ours ? kAdmitted : kNotOurs, std::memory_order_release);
-      FutexWake(answer);
+      if (answer.exchange(ours ? Request::kAdmitted : Request::kNotOurs,
+                          std::memory_order_acq_rel) == Request::kSleeping)
+        FutexWake(answer);
       request = next;
     }
   }
 }
 
 void RingService() {
-  rung.fetch_add(1, std::memory_order_acq_rel);
-  FutexWake(rung);
+  rung.fetch_add(1, std::memory_order_seq_cst);
+  if (service_sleeps.load(std::memory_order_seq_cst)) FutexWake(rung);
 }
 
 bool AskService(std::uint64_t address, std::size_t bytes, Access access) {
@@ -91,8 +135,14 @@ bool AskService(std::uint64_t address, std::size_t bytes, Access access) {
   RingService();
   // Ends with the service's answer; the service's own waits end with the device's. A child of fork,
   // without this service thread, does not get here.
-  while (request.answer.load(std::memory_order_acquire) == 0) FutexWait(request.answer, 0);
-  return request.answer.load(std::memory_order_acquire) == kAdmitted;
+  std::atomic<std::uint32_t>& answer = request.answer;
+  const auto answered = [&] { return answer.load(std::memory_order_acquire) > Request::kSleeping; };
+  if (!PollUntil(poll_times.answer, answered)) {
+    std::uint32_t none = Request::kNone;
+    answer.compare_exchange_strong(none, Request::kSleeping, std::memory_order_acq_rel);
+    while (!answered()) FutexWait(answer, Request::kSleeping);
+  }
+  return answer.load(std::memory_order_acquire) == Request::kAdmitted;
 }
 
 // Performs the program's action, as the kernel would have done.
@@ -183,6 +233,7 @@ bool StartFaults(Mirrors& mirrors, const AddressWindow& window) {
   if (started) return true;
   the_mirrors = &mirrors;
   the_window = window;
+  poll_times = PollTimes::ForThisMachine();
   std::thread service = StartBackgroundThread("cuspan-faults", ServeFaults);
   if (!service.joinable()) return false;
   service.detach();
