@@ -181,7 +181,9 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         },
         stages.yield, stages);
     if (soon) continue;
-    if (!session.completer().urgent() && polling.Begin()) {
+    // Time slices of a shared GPU have times of their own.
+    if (!hold && session.sharing().gate() == nullptr && !session.completer().urgent() &&
+        polling.Begin()) {
       const bool ended = channel.own_bell().Wait(
           [&] {
             PauseFor(kBetweenLooks);

@@ -67,11 +67,12 @@ class Elf {
       return {};
     return image_.subspan(section.sh_offset, section.sh_size);
   }
+  // Ends when visit(number, symbol, name) is false.
   template <typename Visit>
   void ForEachSymbol(Visit&& visit) const {
     for (std::uint32_t i = 0;
          const auto symbol = ReadAt<Elf64_Sym>(symbols_, i * sizeof(Elf64_Sym)); ++i)
-      visit(i, *symbol, TextAt(symbol_names_, symbol->st_name));
+      if (!visit(i, *symbol, TextAt(symbol_names_, symbol->st_name))) return;
   }
 
  private:
@@ -156,12 +157,14 @@ class Search {
     std::set<std::string_view> kernels;
     std::uint64_t left_of_names = kNameBytesPerByte * image.size();
     elf.ForEachSymbol([&](std::uint32_t number, const Elf64_Sym& symbol, std::string_view name) {
-      if (found_.all) return;
-      if (name.size() > left_of_names) return All();
+      if (name.size() > left_of_names || NamesLaunch(name)) {
+        All();
+        return false;
+      }
       left_of_names -= name.size();
       if (name == function_) function = number;
       if ((symbol.st_other & kEntry) != 0) kernels.insert(name);
-      if (NamesLaunch(name)) All();
+      return true;
     });
     if (!function || found_.all) return;
     bool listed = false;

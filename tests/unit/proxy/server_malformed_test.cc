@@ -374,7 +374,8 @@ const Malformed kMalformed[] = {
        const Launch launch{88, 0, {1, 1, 1}, {1, 1, 1}, 0, true, {}};
        std::vector<std::byte> payload(EncodedSize(launch));
        EncodeInto(std::span(payload), launch);
-       payload[payload.size() - 5] = std::byte{2};
+       // Before three numbers: of arguments, mark and value.
+       payload[payload.size() - 3 * sizeof(std::uint32_t) - 1] = std::byte{2};
        client.channel().TryPost(HeaderOf(launch), payload);
      },
      "malformed Launch"},
