@@ -10,20 +10,12 @@
 #include "protocol/fatbin/fatbin.h"
 #include "protocol/fatbin/image.h"
 #include "protocol/fatbin/payload.h"
+#include "protocol/fatbin/read_at.h"
 
 namespace cuspan::fatbin {
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
-
-// Reads a structure; nothing outside `bytes`.
-template <typename T>
-std::optional<T> ReadAt(Bytes bytes, std::uint64_t offset) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
 
 // Longest name in an image, in bytes; longer ones are cut. Damaged images may have a name of any
 // length many times.

@@ -3,7 +3,7 @@
 //
 // Mechanism: these blocks are protected. An access raises SIGSEGV, our handler passes it to a
 // thread of ours, this thread does the necessary work, and the instruction is repeated. The handler
-// itself uses only system calls, so it may run in any thread and on a small stack.
+// itself only polls and makes system calls, so it may run in any thread and on a small stack.
 // - userfaultfd would need no signal. But without privilege (vm.unprivileged_userfaultfd = 0, the
 //   usual setting) it does not see the kernel's own accesses either, the harder part.
 // - The kernel's accesses (read() into this memory) raise no signal: the call fails with EFAULT.

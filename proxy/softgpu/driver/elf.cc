@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "protocol/fatbin/fatbin.h"
+#include "protocol/fatbin/read_at.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -20,14 +21,6 @@ constexpr std::string_view kPtxSection = &kNames[1];
 // Sections in which nvcc puts fat binaries: of whole programs, and of objects to be linked.
 constexpr std::string_view kFatbinSections[] = {".nv_fatbin", "__nv_relfatbin"};
 
-template <typename T>
-std::optional<T> Load(Bytes bytes, std::uint64_t offset) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
 std::optional<Bytes> Part(Bytes bytes, std::uint64_t offset, std::uint64_t length) {
   if (offset > bytes.size() || length > bytes.size() - offset) return std::nullopt;
   return bytes.subspan(offset, length);
@@ -36,12 +29,12 @@ std::optional<Bytes> Part(Bytes bytes, std::uint64_t offset, std::uint64_t lengt
 // Calls use(name, bytes) for the sections located in the file.
 template <typename Use>
 void ForSections(Bytes elf, Use&& use) {
-  const auto header = Load<Elf64_Ehdr>(elf, 0);
+  const auto header = fatbin::ReadAt<Elf64_Ehdr>(elf, 0);
   if (!header || !IsElf(elf.data()) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
       header->e_shentsize != sizeof(Elf64_Shdr))
     return;
   const auto section = [&](std::uint64_t index) {
-    return Load<Elf64_Shdr>(elf, header->e_shoff + index * sizeof(Elf64_Shdr));
+    return fatbin::ReadAt<Elf64_Shdr>(elf, header->e_shoff + index * sizeof(Elf64_Shdr));
   };
   const auto names_section = section(header->e_shstrndx);
   if (!names_section) return;
@@ -127,7 +120,7 @@ std::vector<Bytes> FatbinsOfObject(Bytes object) {
 std::vector<Bytes> FatbinsOfArchive(Bytes archive) {
   std::vector<Bytes> containers;
   if (!Part(archive, 0, SARMAG) || std::memcmp(archive.data(), ARMAG, SARMAG) != 0) return {};
-  for (std::uint64_t at = SARMAG; const auto header = Load<ar_hdr>(archive, at);) {
+  for (std::uint64_t at = SARMAG; const auto header = fatbin::ReadAt<ar_hdr>(archive, at);) {
     std::uint64_t bytes = 0;
     for (const char digit : header->ar_size) {
       if (digit < '0' || digit > '9') break;
