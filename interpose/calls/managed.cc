@@ -39,7 +39,7 @@ Error PrefetchTo(Session& session, const StreamTarget& target, const void* memor
   // nothing: its accesses fetch the data.
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id != target.connection->device())
     return CUDA_SUCCESS;
-  return session.region().mirrors().Prepare(*target.connection);
+  return session.region().mirrors().Prepare(*target.connection, target.stream);
 }
 
 int DeviceNumber(const MemoryAdvice::Location& location) {

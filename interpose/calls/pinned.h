@@ -35,7 +35,7 @@ Error WritePinned(Session& session, ContextConnection& worker, std::uint64_t add
   if (!registered.BeforeCopy(address, bytes)) [[likely]]
     return use(address);
   const Error result = use(address);
-  worker.Worked();
+  worker.Worked(worker.LastPosted());
   registered.AfterCopy(address, bytes, true);
   return result;
 }

@@ -59,7 +59,7 @@ class ContextConnection final : public Connection {
     if (result == CUDA_SUCCESS) [[likely]]
       coherence_.Posted(op, sequence);
     if (place != nullptr) *place = sequence;
-    if (shared) coherence_.After(op);
+    if (shared) coherence_.After(op, sequence);
     return result;
   }
   // CallAndStore for the program, reporting work as complete to it.

@@ -135,7 +135,7 @@ CUresult Copies::WithRegistered(const CopyEnds& ends, const void* destination,
   const bool reads = registered.BeforeCopy(AddressOf(source), read);
   const CUresult result = post();
   for (const auto& worker : {ends.to, ends.from})
-    if (worker != nullptr && (writes || reads)) worker->Worked();
+    if (worker != nullptr && (writes || reads)) worker->Worked(worker->LastPosted());
   if (writes) registered.AfterCopy(AddressOf(destination), written, true);
   if (reads) registered.AfterCopy(AddressOf(source), read, false);
   return result;

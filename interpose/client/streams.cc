@@ -42,6 +42,7 @@ CUresult Streams::Create(unsigned flags, int priority, std::uint64_t* stream) {
 
 CUresult Streams::End(ContextConnection& connection, std::uint64_t stream) {
   peer_copies_.ForgetStream(connection, stream);
+  connection.coherence().StreamEnds(stream);
   StreamDestroy destroy;
   destroy.stream = stream;
   return connection.Post(destroy);

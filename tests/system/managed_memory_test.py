@@ -29,7 +29,7 @@ class ManagedMemory(SystemTest):
                                  f"concurrentManagedAccess {concurrent}\nmanaged_concurrent: PASS\n")
 
     def test_programs_with_memory_of_the_device_on_the_node(self):
-        for name, arguments in (("managed", ["30000"]), ("managed_io", []), ("prefetch", []),
+        for name, arguments in (("managed", ["30000"]), ("managed_io", []), ("managed_turns", []), ("prefetch", []),
                                 ("driver_memops", []), ("conditions", [])):
             with self.subTest(name):
                 command = self.cuspan("run", "--same-node", "auto", "--", app(name, "shared"), *arguments)

@@ -32,8 +32,6 @@ Connection::~Connection() {
   common_->connections.fetch_sub(1);
 }
 
-void Connection::Worked() { last_posts_.NoteWork(LastPosted()); }
-
 void Connection::AskWhenDone() {
   const std::uint64_t work = last_posts_.work();
   // Skips new work: a wait of the program may soon report its completion anyway.

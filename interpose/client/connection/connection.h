@@ -154,8 +154,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Gets a second one, for shared memory: its work never waits for the program or other devices.
   CUresult MemoryStream(std::uint64_t* stream) { return OwnStream(memory_stream_, stream); }
 
-  // Records the latest op as work possibly using memory shared with the program.
-  void Worked();
+  // Records the op posted at this position as work possibly using memory shared with the program.
+  void Worked(std::uint64_t sequence) { last_posts_.NoteWork(sequence); }
   // True if recorded work is not known to be complete.
   bool AtWork() const { return completed() < last_posts_.work() && fault() == CUDA_SUCCESS; }
   // Requests notification of its completion, at the second call since the last recorded work.

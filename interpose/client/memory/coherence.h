@@ -32,7 +32,7 @@ class Coherence {
   // True if `op` may access shared memory: Before and After must then enclose its posting.
   template <typename T>
   bool Concerns(const T& op) const {
-    if constexpr (T::kMemory == MemoryUse::kNone || T::kMemory == MemoryUse::kNames) return false;
+    if constexpr (!kUsesMemory<T>) return false;
     if (region_ == nullptr) return false;
     if constexpr (kRuns<T>)
       return true;
@@ -43,24 +43,31 @@ class Coherence {
       return region_->mirrors().active() && Touches(op);
   }
   template <typename T>
-  CUresult Before(const T&) {
+  CUresult Before([[maybe_unused]] const T& op) {
     if constexpr (kRuns<T>) {
       if (const CUresult result = BeforeKernels(); result != CUDA_SUCCESS) return result;
     }
     // A wait must see the same values as a kernel.
     if constexpr (T::kMemory == MemoryUse::kWords) region_->registered().BeforeWork();
-    return kReadsOnly<T> ? region_->mirrors().Prepare(connection_)
-                         : region_->mirrors().BeforeWork(connection_);
+    if constexpr (kReadsOnly<T>)
+      return region_->mirrors().Prepare(connection_, op.stream);
+    else if constexpr (kUsesMemory<T>)
+      return region_->mirrors().BeforeWork(connection_, op.stream);
+    else
+      return CUDA_SUCCESS;
   }
+  // `sequence`: position among all posted ops.
   template <typename T>
-  void After(const T&) {
+  void After([[maybe_unused]] const T& op, [[maybe_unused]] std::uint64_t sequence) {
     // Repeated: kernels may write managed variables from now on, whatever another thread has
     // fetched meanwhile.
     if constexpr (kRuns<T>) variables_->AfterLaunch(connection_);
-    if (kReadsOnly<T> || !region_->used_by_kernels()) return;
-    connection_.Worked();
-    region_->mirrors().AfterWork(connection_);
-    region_->registered().AfterWork();
+    if constexpr (kUsesMemory<T> && !kReadsOnly<T>) {
+      if (!region_->used_by_kernels()) return;
+      connection_.Worked(sequence);
+      region_->mirrors().AfterWork(connection_, op.stream);
+      region_->registered().AfterWork();
+    }
   }
   // Gives the device the pinned memory referenced by a kernel's parameters. Called before its
   // launch is posted or recorded. `arguments`: the parameters in sequence; `sizes`: their bytes.
@@ -78,7 +85,11 @@ class Coherence {
   void BeforeWait(bool asks) {
     if (region_ == nullptr) return;
     region_->registered().BeforeWait(asks);
-    region_->mirrors().BeforeWait();
+    region_->mirrors().BeforeWait(connection_);
+  }
+  // Called before a stream ends.
+  void StreamEnds(std::uint64_t stream) {
+    if (region_ != nullptr) region_->mirrors().StreamEnds(stream);
   }
   // Called before a stream continues after completed work of `other`.
   void Follow(const Connection& other) {
@@ -126,6 +137,9 @@ class Coherence {
   }
 
  private:
+  template <typename T>
+  static constexpr bool kUsesMemory =
+      T::kMemory != MemoryUse::kNone && T::kMemory != MemoryUse::kNames;
   template <typename T>
   static constexpr bool kRuns = RunsKernels(T::kMemory);
   template <typename T>

@@ -5,58 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/client/memory/differences.h"
+
 namespace cuspan {
-namespace {
-
-// Maximum gap between spans sent as one.
-constexpr std::uint64_t kGapBytes = 1024;
-// Unit of comparison if the exact bytes do not matter.
-constexpr std::uint64_t kLineBytes = 64;
-
-// Returns the first difference at or after `from`; `end` without one.
-std::uint64_t NextDifference(const std::byte* a, const std::byte* b, std::uint64_t from,
-                             std::uint64_t end) {
-  constexpr std::uint64_t kStride = 4096;
-  while (from < end) {
-    const std::uint64_t piece = std::min(kStride, end - from);
-    if (std::memcmp(a + from, b + from, piece) != 0) {
-      while (a[from] == b[from]) ++from;
-      return from;
-    }
-    from += piece;
-  }
-  return end;
-}
-
-std::uint64_t EndOfDifference(const std::byte* a, const std::byte* b, std::uint64_t from,
-                              std::uint64_t end) {
-  while (from < end && a[from] != b[from]) ++from;
-  return from;
-}
-
-// Same for whole lines, the parts of a block.
-std::uint64_t EndOfDifferentLines(const std::byte* a, const std::byte* b, std::uint64_t from,
-                                  std::uint64_t end) {
-  while (from < end && std::memcmp(a + from, b + from, kLineBytes) != 0) from += kLineBytes;
-  return from;
-}
-
-// Adds [from, to). Merges it with the last span, if this ends at `least` or later, and at most
-// `gap` before `from`.
-void Add(std::uint64_t from, std::uint64_t to, std::uint64_t least, std::uint64_t gap,
-         MirroredRange::Spans* spans) {
-  if (!spans->empty()) {
-    auto& last = spans->back();
-    const std::uint64_t end = last.base + last.bytes;
-    if (from == end || (end >= least && from - end <= gap)) {
-      last.bytes = to - last.base;
-      return;
-    }
-  }
-  spans->push_back({from, to - from});
-}
-
-}  // namespace
 
 MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool managed, bool near)
     : range_(place),
@@ -126,7 +77,7 @@ void MirroredRange::Stored(PageStates::Run run) {
 
 bool MirroredRange::CollectWritten(std::size_t block, bool exact, Spans* spans) {
   if (!twinned_[block]) {
-    Add(block * block_bytes_, (block + 1) * block_bytes_, block * block_bytes_, 0, spans);
+    AddRun(block * block_bytes_, (block + 1) * block_bytes_, block * block_bytes_, 0, spans);
     states_.Pushed(block);
     if (replicas_.size() > 1) MakeTwins({block, 1});
     return true;
@@ -137,16 +88,13 @@ bool MirroredRange::CollectWritten(std::size_t block, bool exact, Spans* spans) 
   const std::uint64_t begin = block * block_bytes_;
   const std::uint64_t block_end = begin + block_bytes_;
   bool changed = false;
-  for (std::uint64_t at = NextDifference(here_, twin_, begin, block_end); at < block_end;) {
-    if (!exact) at = at / kLineBytes * kLineBytes;
-    const std::uint64_t end = exact ? EndOfDifference(here_, twin_, at, block_end)
-                                    : EndOfDifferentLines(here_, twin_, at, block_end);
-    // Later writes of the program count for the next time.
-    std::memcpy(twin_ + at, here_ + at, end - at);
-    Add(at, end, begin, exact ? 0 : kGapBytes, spans);
-    changed = true;
-    at = NextDifference(here_, twin_, end, block_end);
-  }
+  ForEachDifference(here_, twin_, begin, block_end, exact,
+                    [&](std::uint64_t at, std::uint64_t end) {
+                      // Later writes of the program count for the next time.
+                      std::memcpy(twin_ + at, here_ + at, end - at);
+                      AddRun(at, end, begin, exact ? 0 : kGapBytes, spans);
+                      changed = true;
+                    });
   states_.Pushed(block);
   return changed;
 }
@@ -188,7 +136,7 @@ PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::
       const std::uint64_t run_end = exact ? EndOfDifference(bytes, twin_, at, end) : end;
       std::memcpy(twin_ + at, bytes + at, run_end - at);
       std::memcpy(here_ + at, bytes + at, run_end - at);
-      if (spans != nullptr) Add(at, run_end, begin, 0, spans);
+      if (spans != nullptr) AddRun(at, run_end, begin, 0, spans);
       if (changed.count == 0) changed.first = block;
       changed.count = block - changed.first + 1;
       at = NextDifference(bytes, twin_, run_end, end);

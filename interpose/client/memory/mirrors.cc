@@ -48,22 +48,22 @@ MirroredRange* Mirrors::Find(std::uint64_t address) {
 
 CUresult Mirrors::MapAlias() {
   if (alias_ != nullptr) return CUDA_SUCCESS;
-  void* const alias =
-      ::mmap(nullptr, window_.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+  void* const alias = ::mmap(nullptr, memory_.window.bytes, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_NORESERVE, memory_.file, 0);
   if (alias == MAP_FAILED) {
     LogError(
         "managed and mapped memory for a device on another node needs {} GiB of address space: {}",
-        window_.bytes >> 30, std::strerror(errno));
+        memory_.window.bytes >> 30, std::strerror(errno));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (!stores_.SetMemory(window_, static_cast<std::byte*>(alias))) {
+  if (!stores_.SetMemory(memory_.window, static_cast<std::byte*>(alias))) {
     LogError("cannot allocate memory for the log of the program's stores to pinned memory: {}",
              std::strerror(errno));
-    ::munmap(alias, window_.bytes);
+    ::munmap(alias, memory_.window.bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   // Child processes do not need it.
-  ::madvise(alias, window_.bytes, MADV_DONTFORK);
+  ::madvise(alias, memory_.window.bytes, MADV_DONTFORK);
   alias_ = static_cast<std::byte*>(alias);
   return CUDA_SUCCESS;
 }
@@ -72,18 +72,19 @@ CUresult Mirrors::Begin(Connection& connection, const BlockAllocator::Range& pla
   const MutexLock lock(mutex_);
   Enter();
   if (const CUresult result = MapAlias(); result != CUDA_SUCCESS) return result;
+  kept_.End(place);
   MirroredRange* range = Find(place.base);
   if (range == nullptr) {
-    const std::uint64_t offset = place.base - window_.base;
+    const std::uint64_t offset = place.base - memory_.window.base;
     const auto made =
-        ranges_.try_emplace(place.base, place, alias_ + offset, offset >= window_.bytes / 2,
+        ranges_.try_emplace(place.base, place, alias_ + offset, offset >= memory_.window.bytes / 2,
                             connection.sharing() == Sharing::kMemory);
     range = &made.first->second;
     if (!range->valid()) {
       ranges_.erase(made.first);
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (!StartFaults(*this, window_)) {
+    if (!StartFaults(*this, memory_.window)) {
       ranges_.erase(made.first);
       return CUDA_ERROR_OPERATING_SYSTEM;
     }
@@ -109,6 +110,7 @@ CUresult Mirrors::Begin(Connection& connection, const BlockAllocator::Range& pla
 void Mirrors::End(const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
   Enter();
+  kept_.Forget(place);
   if (ranges_.contains(place.base)) {
     static_cast<void>(PostStores());
     stores_.Unlog(place);
@@ -127,6 +129,7 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
   expected_.clear();
   // Device writes there, for an earlier block, were never fetched.
   const PageStates::Run run = range->BlocksOf(block.base, block.bytes);
+  kept_.End(range->RangeOf(run));
   range->states().Invalidate(run);
   Protect(*range, run.first, run.count);
 }
@@ -134,6 +137,7 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
 void Mirrors::Forget(const Connection& connection) {
   const MutexLock lock(mutex_);
   Enter();
+  kept_.Lose(connection);
   working_devices_.remove_if(
       [&](const WorkingDevice& worker) { return worker.connection.get() == &connection; });
   for (auto& [base, range] : ranges_) {
@@ -155,8 +159,11 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
     const PageStates::Run run = states.SameAccess(at, end);
     const BlockAllocator::Range place = range.RangeOf(run);
     stores_.SetValid(place, states.valid(run.first));
-    if (::mprotect(PointerTo(place.base), place.bytes, ProtectionOf(states.access(run.first))) !=
-        0) {
+    const int protection = ProtectionOf(states.access(run.first));
+    bool set = true;
+    for (const BlockAllocator::Range& part : kept_.Without(place))
+      set = ::mprotect(PointerTo(part.base), part.bytes, protection) == 0 && set;
+    if (!set) {
       // The kernel has no space for more mappings of different protection. All is made writable,
       // after fetching all of it.
       if (stores_.on())
@@ -164,6 +171,7 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
             "kernels on other nodes may see stores of the program to pinned memory in another "
             "order: Linux allows too few mappings to protect its pages separately; raise "
             "vm.max_map_count");
+      kept_.End(range.place());
       range.Written({0, range.blocks()}, false);
       for (std::size_t block = 0; block < range.blocks(); ++block)
         if (!states.valid(block)) static_cast<void>(Fetch(range, {block, 1}));
@@ -241,25 +249,26 @@ void Mirrors::WaitForOthers(const Connection& connection,
   }
 }
 
-CUresult Mirrors::PrepareLocked(Connection& connection, MutexLock* lock) {
+CUresult Mirrors::PrepareLocked(Connection& connection, std::uint64_t stream, MutexLock* lock) {
   const bool managed = managed_in_use();
   if (managed) WaitForOthers(connection, lock);
+  if (kept_.connection() != &connection) kept_.EndAll();
   if (const CUresult result = Collect(connection, managed); result != CUDA_SUCCESS) return result;
-  return connection.mirrors_managed() ? Push(&connection) : CUDA_SUCCESS;
+  return connection.mirrors_managed() ? Push(&connection, stream) : CUDA_SUCCESS;
 }
 
-CUresult Mirrors::Prepare(Connection& connection) {
+CUresult Mirrors::Prepare(Connection& connection, std::uint64_t stream) {
   if (!active()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
   Enter();
-  return PrepareLocked(connection, &lock);
+  return PrepareLocked(connection, stream, &lock);
 }
 
-CUresult Mirrors::BeforeWork(Connection& connection) {
+CUresult Mirrors::BeforeWork(Connection& connection, std::uint64_t stream) {
   if (!active()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
   Enter();
-  const CUresult result = PrepareLocked(connection, &lock);
+  const CUresult result = PrepareLocked(connection, stream, &lock);
   if (result != CUDA_SUCCESS || !CanWork(connection)) return result;
   // From now on a device with a copy receives every change, so its copy is complete when its work
   // arrives. Writes of a device using our memory are found by the twins.
@@ -278,12 +287,19 @@ CUresult Mirrors::SendUpdates(Connection& connection) {
   return Push(&connection);
 }
 
-void Mirrors::BeforeWait() {
+void Mirrors::BeforeWait(Connection& connection) {
   if (!active()) return;
   const MutexLock lock(mutex_);
   Enter();
   if (CountAtWork() != 0 && (stores_.any() || unsettled_ || AnyPinnedDirty()))
     static_cast<void>(Push(nullptr));
+  kept_.BeforeWait(connection);
+}
+
+void Mirrors::StreamEnds(std::uint64_t stream) {
+  if (!active()) return;
+  const MutexLock lock(mutex_);
+  kept_.StreamEnds(stream);
 }
 
 CUresult Mirrors::Follow(Connection& connection, const Connection& other) {
@@ -295,7 +311,7 @@ CUresult Mirrors::Follow(Connection& connection, const Connection& other) {
   return connection.mirrors_managed() ? Push(&connection) : CUDA_SUCCESS;
 }
 
-CUresult Mirrors::Push(Connection* connection) {
+CUresult Mirrors::Push(Connection* connection, std::optional<std::uint64_t> stream) {
   CUresult result = CUDA_SUCCESS;
   bool any = false;
   const auto note = [&](CUresult posted) {
@@ -318,6 +334,7 @@ CUresult Mirrors::Push(Connection* connection) {
     any = true;
     note(CatchUp(range, *replica, *connection));
   }
+  if (connection != nullptr) note(kept_.BeforeWork(*connection, stream, &any));
   if (!any) return result;
   note(SettlePosted(connection));
   return result;
@@ -347,7 +364,7 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* connection) {
   for (std::size_t block = 0; block < count; ++block) {
     if (states.dirty(block) && range.CollectWritten(block, busy, &written)) {
       range.Changed({block, 1}, told);
-      relay_pause_ = kSoon;
+      relay_.pause = kSoon;
       expected_.clear();  // Fetches in flight may be older.
     }
     // Sends the bytes found so far while searching for more.
@@ -418,7 +435,7 @@ std::vector<Connection*> Mirrors::Listeners(MirroredRange& range, const Connecti
   return listeners;
 }
 
-void Mirrors::AfterWork(Connection& connection) {
+void Mirrors::AfterWork(Connection& connection, std::uint64_t stream) {
   if (!active()) return;
   const MutexLock lock(mutex_);
   Enter();
@@ -441,6 +458,7 @@ void Mirrors::AfterWork(Connection& connection) {
     if (working_devices_.size() > 1) call_by_(Clock::now() + kSoon);
     return;
   }
+  KeepPages(connection, stream);
   bool dirty = false;
   for (auto& [base, range] : ranges_) {
     dirty = dirty || (!range.managed() && range.states().any_dirty());
@@ -450,6 +468,23 @@ void Mirrors::AfterWork(Connection& connection) {
   }
   seen_.clear();  // None of it is valid any more.
   if (dirty || working_devices_.size() > 1) call_by_(Clock::now() + kSoon);
+}
+
+void Mirrors::KeepPages(Connection& connection, std::uint64_t stream) {
+  for (const std::uint64_t page : kept_.AfterWork(connection, stream)) {
+    MirroredRange* const range = Find(page);
+    if (range == nullptr || !range->managed() || working_devices_.size() != 1 ||
+        range->replicas().size() != 1)
+      continue;
+    const PageStates::Run run = range->BlocksOf(page, KeptPages::kPageBytes);
+    const bool agreed = range->states().valid(run.first) && !range->states().dirty(run.first) &&
+                        !range->states().unstable(run.first);
+    if (!agreed || !kept_.Keep(connection, page, range->here() + (page - range->place().base)))
+      continue;
+    range->Stored(run);
+    range->states().Invalidate(run);
+    Protect(*range, run.first, run.count);
+  }
 }
 
 }  // namespace cuspan

@@ -23,6 +23,9 @@
 //   so all blocks count as written.
 // - While devices work, stores of the program to pinned memory are executed one by one, logged, and
 //   sent in the same order (ordered_stores.h has the exceptions).
+// - Pages of managed memory used by the program and one device by turns are exchanged without
+// faults
+//   (kept_pages.h).
 // - A fetch from a working device with updates is repeated until two in succession are equal, at
 //   most 64 times: the result is a state of the device's memory. All other data seen by the program
 //   is then fetched again, since it may be older.
@@ -47,6 +50,7 @@
 
 #include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
+#include "interpose/client/memory/kept_pages.h"
 #include "interpose/client/memory/mirrored_range.h"
 #include "interpose/client/memory/ordered_stores.h"
 #include "structs.gen.h"
@@ -80,10 +84,7 @@ class Mirrors {
   Mirrors(const Mirrors&) = delete;
 
   // Sets the region and the file behind it, once.
-  void SetMemory(const AddressWindow& window, int file) {
-    window_ = window;
-    file_ = file;
-  }
+  void SetMemory(const AddressWindow& window, int file) { memory_ = {window, file}; }
   // True if the program uses mirrored memory. Otherwise Allocated, Prepare to Follow, and Refresh
   // do nothing, and no device waits for another.
   bool active() const {
@@ -106,11 +107,14 @@ class Mirrors {
   // Called when the device is gone, with all its unfetched updates.
   void Forget(const Connection& connection);
 
-  // Called before work reading the region: sends the writes of the program and of other devices.
-  CUresult Prepare(Connection& connection);
+  // Called before work reading the region, in `stream`: sends the writes of the program and of
+  // other devices.
+  CUresult Prepare(Connection& connection, std::uint64_t stream);
   // Called before and after work that may write the region is posted. BeforeWork includes Prepare.
-  CUresult BeforeWork(Connection& connection);
-  void AfterWork(Connection& connection);
+  CUresult BeforeWork(Connection& connection, std::uint64_t stream);
+  void AfterWork(Connection& connection, std::uint64_t stream);
+  // Called before a stream of the device ends.
+  void StreamEnds(std::uint64_t stream);
   // Sends the program's writes now, without waiting for other devices.
   CUresult SendUpdates(Connection& connection);
   // Called after a copy to the region was posted to the device's stream. If the copy is small, its
@@ -118,8 +122,9 @@ class Mirrors {
   // synchronisation.
   void Copied(Connection& connection, std::uint64_t address, std::uint64_t bytes,
               std::uint64_t stream);
-  // Called before the program waits or queries: sends its pinned writes to devices at work.
-  void BeforeWait();
+  // Called before the program waits for the device or queries its work: sends its pinned writes to
+  // devices at work.
+  void BeforeWait(Connection& connection);
   // Called before the program is notified of completed work of the device.
   void Synchronized(const Connection& connection);
   // Called before a stream of `connection` continues after completed work of `other`.
@@ -211,8 +216,9 @@ class Mirrors {
   std::vector<std::uint64_t> NumbersOfListeners() const CUSPAN_REQUIRES(mutex_);
 
   // Sends changes to all devices receiving every change, and all missing data to `connection`, if
-  // not null.
-  CUresult Push(Connection* connection) CUSPAN_REQUIRES(mutex_);
+  // not null, for its work in `stream`, if known.
+  CUresult Push(Connection* connection, std::optional<std::uint64_t> stream = std::nullopt)
+      CUSPAN_REQUIRES(mutex_);
   CUresult PostWritten(MirroredRange& range, Connection* connection) CUSPAN_REQUIRES(mutex_);
   CUresult Post(MirroredRange& range, Connection* connection, const MirroredRange::Spans& spans)
       CUSPAN_REQUIRES(mutex_);
@@ -226,7 +232,10 @@ class Mirrors {
                                      Connection* connection) CUSPAN_REQUIRES(mutex_);
   // True if devices may be writing.
   bool Busy() const CUSPAN_REQUIRES(mutex_);
-  CUresult PrepareLocked(Connection& connection, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
+  CUresult PrepareLocked(Connection& connection, std::uint64_t stream, MutexLock* lock)
+      CUSPAN_REQUIRES(mutex_);
+  // Keeps the pages touched at each turn, after work was posted.
+  void KeepPages(Connection& connection, std::uint64_t stream) CUSPAN_REQUIRES(mutex_);
   // Waits until the other working devices are done, with the mutex released. Gives up after some
   // rounds if other threads keep posting work.
   void WaitForOthers(const Connection& connection, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
@@ -270,8 +279,12 @@ class Mirrors {
 
   const Used used_;
   const CallBy call_by_;
-  AddressWindow window_;
-  int file_ = -1;
+  // The region, and the file behind it.
+  struct RegionMemory {
+    AddressWindow window;
+    int file = -1;
+  };
+  RegionMemory memory_;
   std::atomic<bool> mirrored_{false};  // True if ranges exist or existed.
   std::atomic<bool> in_use_{false};
   std::atomic<bool> managed_in_use_{false};
@@ -297,10 +310,13 @@ class Mirrors {
   std::vector<Seen> seen_ CUSPAN_GUARDED_BY(mutex_);
   std::optional<Fetching> fetching_ CUSPAN_GUARDED_BY(mutex_);
   std::vector<Expected> expected_ CUSPAN_GUARDED_BY(mutex_);  // Since the last synchronisation.
-  // State of Relay: next address, next time, and pause if nothing was found.
-  std::uint64_t relay_at_ CUSPAN_GUARDED_BY(mutex_) = 0;
-  Time relay_due_ CUSPAN_GUARDED_BY(mutex_);
-  std::chrono::microseconds relay_pause_ CUSPAN_GUARDED_BY(mutex_){kSoon};
+  KeptPages kept_ CUSPAN_GUARDED_BY(mutex_){MirroredRange::kBlockBytes};
+  struct RelayState {
+    std::uint64_t at = 0;  // Next address.
+    Time due;
+    std::chrono::microseconds pause{kSoon};  // If nothing was found.
+  };
+  RelayState relay_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

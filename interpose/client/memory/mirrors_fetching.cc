@@ -44,23 +44,6 @@ void NameUnordered() {
       "kernels run\")");
 }
 
-// Starts receiving a part of the region from the device.
-CUresult BeginReceive(Connection& connection, std::uint64_t stream,
-                      const BlockAllocator::Range& part,
-                      const std::shared_ptr<Incoming>& incoming) {
-  incoming->bytes = part.bytes;
-  CopyFromDevice op;
-  op.stream = stream;
-  op.source = part.base;
-  op.bytes = part.bytes;
-  op.transfer = connection.transfers().BeginIncoming(incoming);
-  if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
-    connection.transfers().Forget(op.transfer);
-    return result;
-  }
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 void Mirrors::Synchronized(const Connection& connection) {
@@ -71,6 +54,7 @@ void Mirrors::Synchronized(const Connection& connection) {
   if (worker == nullptr) return;
   worker->has_unfetched = true;
   if (worker->in_place) return;
+  kept_.Synchronized(connection);
   for (auto& [base, range] : ranges_)
     if (range.states().Synchronized()) Protect(range, 0, range.blocks());
   ConsumeExpected(connection);
@@ -139,6 +123,7 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
       done.push_back(worker.connection.get());
   }
   if (!fetch && !in_place) return CUDA_SUCCESS;
+  kept_.EndAll();
   const bool at_work = CountAtWork() != 0;
   CUresult result = CUDA_SUCCESS;
   std::vector<BlocksToFetch> wanted;
@@ -187,6 +172,7 @@ CUresult Mirrors::Collect(const Connection& connection, bool all) {
 }
 
 CUresult Mirrors::BeginFetch(MirroredRange& range, PageStates::Run run) {
+  kept_.End(range.RangeOf(run));
   const BlockAllocator::Range part = used_(range.RangeOf(run));
   std::shared_ptr<Connection> connection;
   for (const WorkingDevice& worker : working_devices_)
@@ -355,6 +341,7 @@ CUresult Mirrors::FetchUpdates(const std::vector<BlocksToFetch>& wanted, const F
 }
 
 CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
+  kept_.End(range.RangeOf(run));
   const bool at_work = CountAtWork() != 0;
   const Time start = Clock::now();
   bool written = false;
@@ -378,6 +365,7 @@ CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
 }
 
 void Mirrors::Touch(MirroredRange& range, std::size_t block, bool write) {
+  kept_.End(range.RangeOf({block, 1}));
   PageStates& states = range.states();
   PageStates::Run run{block, 0};
   if (fetching_) {
@@ -411,6 +399,8 @@ bool Mirrors::Admit(std::uint64_t address, std::uint64_t bytes, Access access) {
   }
   MirroredRange* const range = Find(address);
   if (range == nullptr) return false;
+  if (kept_.Contain({address, bytes})) return true;
+  if (range->managed()) kept_.Touched(address);
   const PageStates::Run run = range->BlocksOf(address, bytes);
   if (access != Access::kRead) {
     Enter();
@@ -465,7 +455,7 @@ void Mirrors::Relay() {
   while (entry != ranges_.end() && relayed < kMaxRelayedBytes) {
     MirroredRange& range = entry->second;
     const auto [base, bytes] = range.place();
-    const std::uint64_t start = std::max(relay_at_, base);
+    const std::uint64_t start = std::max(relay_.at, base);
     if (range.managed() || start >= base + bytes) {
       ++entry;
       continue;
@@ -473,7 +463,7 @@ void Mirrors::Relay() {
     const PageStates::Run run =
         range.BlocksOf(start, std::min(kMaxRelayedBytes - relayed, base + bytes - start));
     const BlockAllocator::Range place = range.RangeOf(run);
-    relay_at_ = place.base + place.bytes;
+    relay_.at = place.base + place.bytes;
     if (used_(place).bytes == 0) continue;
     wanted.push_back({&range, run});
     relayed += place.bytes;
@@ -481,8 +471,8 @@ void Mirrors::Relay() {
   static_cast<void>(FetchUpdates(wanted, kFromAll, &changed));
   for (const auto& [range, run] : wanted)
     for (std::size_t i = 0; in_place && i < run.count; ++i) range->states().Written(run.first + i);
-  if (entry == ranges_.end()) relay_at_ = 0;
-  relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMaxPause);
+  if (entry == ranges_.end()) relay_.at = 0;
+  relay_.pause = changed ? kSoon : std::min(2 * relay_.pause, kMaxPause);
   if (in_place) static_cast<void>(Push(nullptr));  // Resets the pause if any were written.
 }
 
@@ -501,12 +491,12 @@ std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
   for (const Seen& seen : seen_) next = std::min(next.value_or(seen.until), seen.until);
   // A finished one may have notified another just before.
   if (working_devices_.size() == 1) return next;
-  if (relay_due_ <= now) {
+  if (relay_.due <= now) {
     Relay();
     const Time end = Clock::now();
-    relay_due_ = end + std::max<Clock::duration>(relay_pause_, kMaxFetching * (end - now));
+    relay_.due = end + std::max<Clock::duration>(relay_.pause, kMaxFetching * (end - now));
   }
-  return std::min(next.value_or(relay_due_), relay_due_);
+  return std::min(next.value_or(relay_.due), relay_.due);
 }
 
 }  // namespace cuspan

@@ -216,7 +216,7 @@ CUresult Mirrors::PostLogged() {
       note(*to, senders.try_emplace(to, *to).first->second.Add(record.address, record.data));
   });
   for (auto& [to, sender] : senders) note(*to, sender.Flush());
-  relay_pause_ = kSoon;
+  relay_.pause = kSoon;
   expected_.clear();  // Fetches in flight may be older.
   unsettled_ = true;
   return result;
@@ -257,7 +257,7 @@ CUresult Mirrors::CloseRun() {
     const CUresult posted = Post(*range, nullptr, Pieces(part));
     if (result == CUDA_SUCCESS) result = posted;
   }
-  relay_pause_ = kSoon;
+  relay_.pause = kSoon;
   expected_.clear();  // Fetches in flight may be older.
   unsettled_ = true;
   return result;
@@ -296,6 +296,7 @@ std::uint64_t Mirrors::BeginCall(std::uint64_t address, std::uint64_t bytes, boo
   MirroredRange* const range = Find(address);
   if (range == nullptr) return 0;
   Enter();
+  if (kept_.Contain({address, bytes})) return address;
   const PageStates::Run run = range->BlocksOf(address, bytes);
   const bool ordered = stores_.on() && !range->managed() &&
                        bytes <= range->place().bytes - (address - range->place().base);

@@ -83,8 +83,12 @@ CUresult PostSpans(Connection& connection, std::uint64_t base, const std::byte* 
                    Spans spans) {
   if (spans.empty()) return CUDA_SUCCESS;
   std::uint64_t stream = 0;
-  if (const CUresult result = connection.MemoryStream(&stream); result != CUDA_SUCCESS)
-    return result;
+  const CUresult result = connection.MemoryStream(&stream);
+  return result == CUDA_SUCCESS ? PostSpans(connection, stream, base, memory, spans) : result;
+}
+
+CUresult PostSpans(Connection& connection, std::uint64_t stream, std::uint64_t base,
+                   const std::byte* memory, Spans spans) {
   while (!spans.empty()) {
     const std::size_t count = std::max<std::size_t>(FitPatch(spans), 1);
     const auto& first = spans.front();
@@ -103,6 +107,22 @@ CUresult SettleSpans(Connection& connection) {
   if (const CUresult result = connection.MemoryStream(&stream); result != CUDA_SUCCESS)
     return result;
   return connection.CallAndStore(StreamSynchronize{stream});
+}
+
+CUresult BeginReceive(Connection& connection, std::uint64_t stream,
+                      const BlockAllocator::Range& part,
+                      const std::shared_ptr<Incoming>& incoming) {
+  incoming->bytes = part.bytes;
+  CopyFromDevice op;
+  op.stream = stream;
+  op.source = part.base;
+  op.bytes = part.bytes;
+  op.transfer = connection.transfers().BeginIncoming(incoming);
+  if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
+    connection.transfers().Forget(op.transfer);
+    return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace cuspan
