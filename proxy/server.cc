@@ -211,7 +211,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         [&] {
           receiving_thread.AssertHeld();
           // Ends the sleep, not the polling.
-          return woken() || channel.ConsumeExpected();
+          return woken() || channel.ahead().ConsumeExpected();
         },
         hold ? std::min<std::chrono::nanoseconds>(Backlog::kPatience, longest) : longest, stages);
     session.completer().HelperIsBack();

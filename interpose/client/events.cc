@@ -155,13 +155,14 @@ CUresult Events::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mill
   const std::shared_ptr<Event> second = Find(end);
   if (first == nullptr || second == nullptr || first->connection != second->connection)
     return CUDA_ERROR_INVALID_HANDLE;
+  const Event* const both[] = {first.get(), second.get()};
   // Errors of either event precede CUDA_ERROR_NOT_READY, as in the driver.
-  for (const auto& event : {first, second}) {
+  for (const Event* const event : both) {
     if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || event->recorded.load() == 0)
       return CUDA_ERROR_INVALID_HANDLE;
     if (event->failure() != CUDA_SUCCESS) return event->failure();
   }
-  for (const auto& event : {first, second})
+  for (const Event* const event : both)
     if (!event->complete()) return CUDA_ERROR_NOT_READY;
   if (const CUresult fault = first->connection->fault(); fault != CUDA_SUCCESS) return fault;
   const double time = second->time.load() - first->time.load();

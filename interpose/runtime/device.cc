@@ -1,5 +1,8 @@
 // Devices of the session: selection, properties, synchronisation, reset.
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -48,15 +51,23 @@ template <typename Properties, Properties (*kMake)(const DeviceDescription&)>
 class KnownProperties {
  public:
   const Properties& Of(Session& session, int device) {
+    const auto index = static_cast<std::size_t>(device);
+    if (index < first_.size()) {
+      if (const Properties* const known = first_[index].load(std::memory_order_acquire))
+        return *known;
+    }
     const MutexLock lock(mutex_);
     const auto [known, is_new] = known_.try_emplace(device);
     if (is_new) known->second = kMake(session.devices().description(device));
+    if (index < first_.size()) first_[index].store(&known->second, std::memory_order_release);
     return known->second;
   }
 
  private:
   Mutex mutex_;
   std::map<int, Properties> known_ CUSPAN_GUARDED_BY(mutex_);
+  // The first devices' properties: found without the lock.
+  std::array<std::atomic<const Properties*>, 16> first_{};
 };
 
 const cudaDeviceProp& PropertiesOf(Session& session, int device) {

@@ -32,14 +32,15 @@ Result<Bell> Bell::Open(UniqueFd fd) {
   return Bell(std::move(fd), std::move(mapping));
 }
 
-void Bell::Ring() {
+bool Bell::Ring() {
   // Orders the published data before the load of `sleeping`. Otherwise x86 may reorder the load
   // before the store, and a wake-up is lost.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (word()->sleeping.load(std::memory_order_relaxed) == kNobody) return;
-  if (word()->sleeping.exchange(kNobody) == kNobody) return;
+  if (word()->sleeping.load(std::memory_order_relaxed) == kNobody) return false;
+  if (word()->sleeping.exchange(kNobody) == kNobody) return false;
   word()->rung.fetch_add(1);
   ::syscall(SYS_futex, &word()->rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  return true;
 }
 
 void Bell::Pause() { _mm_pause(); }

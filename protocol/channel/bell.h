@@ -35,8 +35,8 @@ class Bell {
   // Closes the descriptor once it is no longer passed to others; the bell still works.
   void CloseFd() { fd_.Reset(); }
 
-  // Wakes all waiters. Call after publishing their data.
-  void Ring();
+  // Wakes all waiters. Call after publishing their data. True if a thread may have slept.
+  bool Ring();
 
   // Sleeps for at most `limit`, and only if `idle()`, without being rung: ringing a sleeper's bell
   // costs the sender a system call. For a thread whose work is done by others meanwhile. `idle` is

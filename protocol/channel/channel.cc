@@ -14,7 +14,7 @@
 namespace cuspan {
 namespace {
 
-constexpr std::uint64_t kChannelMagic = 0x6c6e6e6863757363;  // "cuschnnl"
+constexpr std::uint64_t kChannelMagic = 0x326e6e6863757363;  // "cuschnn2"
 constexpr std::size_t kPage = 4096;
 // Size of a copy's first chunk. Chosen among 32K … 1M by measuring copies over TCP
 // (bench/results/change-first-chunks.csv).
@@ -39,7 +39,7 @@ struct Channel::Header {
   std::uint64_t magic;
   ChannelLayout layout;
   alignas(64) std::atomic<State> state;
-  alignas(64) std::atomic<std::uint32_t> expected[2];  // Frames come soon.
+  alignas(64) WakeAhead::Words ahead;
   RingControl rings[2];
   StagingControl staging[2];
   alignas(64) ChannelStatistics statistics;
@@ -150,6 +150,7 @@ Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, M
       peer_(std::move(peer)),
       header_(std::move(header)),
       marks_(std::move(marks), own, &peer_),
+      ahead_(&this->header()->ahead, &peer_, side == ChannelSide::kClient ? 0 : 1),
       rings_{std::move(rings[0]), std::move(rings[1])},
       staging_(std::move(staging)),
       sync_(sync),
@@ -293,16 +294,6 @@ void Channel::Pop() {
   incoming_.Pop();
   // Producers of a full ring should not wait until the last frame is popped.
   if (incoming_.UnpublishedReleaseSlots() >= layout_.ring_slots / 8) Flush();
-}
-
-void Channel::ExpectFrame() {
-  header()->expected[side_ == ChannelSide::kClient ? 0 : 1].store(1);
-  peer_.Ring();
-}
-
-bool Channel::ConsumeExpected() {
-  std::atomic<std::uint32_t>& expected = header()->expected[side_ == ChannelSide::kClient ? 1 : 0];
-  return expected.load(std::memory_order_relaxed) != 0 && expected.exchange(0) != 0;
 }
 
 void Channel::Flush() {

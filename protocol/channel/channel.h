@@ -23,6 +23,7 @@
 #include "protocol/channel/bell.h"
 #include "protocol/channel/marks.h"
 #include "protocol/channel/ring.h"
+#include "protocol/channel/wake_ahead.h"
 #include "protocol/nccl/nccl.h"
 
 namespace cuspan {
@@ -115,8 +116,6 @@ class Channel {
   void AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit);
   // True if a frame of this size fits now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
-  // Wakes the receiver ahead of a frame, which it may await.
-  void ExpectFrame();
   // Asks the receiver to ring this side's bell after releasing slots of the ring.
   void WantRoom() { outgoing_.WantSpace(); }
 
@@ -149,8 +148,6 @@ class Channel {
   bool HasFrame() const { return incoming_.HasFrame(); }
   // The same for the frame after the current one, between Peek and Pop.
   bool HasAnotherFrame() const { return incoming_.HasAnother(); }
-  // True once after each ExpectFrame of the other side.
-  bool ConsumeExpected();
   // Makes popped frames visible to the sender. Peek does it when the ring is empty.
   void Flush();
 
@@ -204,6 +201,7 @@ class Channel {
   // continue meanwhile and may write anything to the counters.
   std::uint64_t UntakenRequestBytes() const;
   const ChannelMarks& marks() const { return marks_; }
+  WakeAhead& ahead() { return ahead_; }
   // The staging areas, for pinning by a proxy: [0] client to proxy, [1] back.
   std::span<std::byte> StagingArea(int direction) const;
 
@@ -232,7 +230,8 @@ class Channel {
                                     .sequence = room->sequence};
     EncodeInto({room->frame + sizeof(FrameHeader), payload_bytes}, message);
     outgoing_.Publish(*room);
-    peer_.Ring();
+    if (peer_.Ring()) [[unlikely]]
+      ahead_.WokeReceiver();
     return room->sequence;
   }
   // Nothing if closed or given up.
@@ -247,6 +246,7 @@ class Channel {
   UniqueFd fd_;
   Mapping header_;
   const ChannelMarks marks_;
+  WakeAhead ahead_;
   Mapping rings_[2];
   Mapping staging_;
   const SharedSync sync_;

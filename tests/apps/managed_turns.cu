@@ -33,7 +33,7 @@ enum class Wait { kDevice, kStream, kEvent, kStreamQuery, kEventQuery, kCopy, kF
 struct Phase {
   Words words;
   bool writes;       // The host also writes.
-  int launches;      // In each turn.
+  int launches;      // Kernels of each turn.
   bool two_streams;  // Used alternately.
   bool default_stream;
   Wait wait;

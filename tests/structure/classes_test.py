@@ -48,6 +48,7 @@ LARGE = {
     "cuspan::softgpu::LoadedProgram": (45, "compilation of a module: quick, thread and warp code, and their cache"),
     "cuspan::softgpu::emit::WarpAccess": (43, "all forms of one access: each for loads and for stores"),
     "cuspan::LeaseKeeper": (42, "states of a run's leases, with their timers"),
+    "cuspan::MpiTransport": (42, "implements Transport over MPI, most functions in a line or two"),
     "cuspan::Python": (42, "functions of Python's C API, looked up at run time"),
 }
 # Classes without public data.

@@ -120,7 +120,9 @@ Result<std::unique_ptr<AgentBells>> AgentBells::Open() {
                           AddressesToTell(PortOf(socket.get()), family));
   CUSPAN_ASSIGN_OR_RETURN(const RunKey random, RunKey::Random());
   BellContact contact;
+  CUSPAN_ASSIGN_OR_RETURN(const RunKey other, RunKey::Random());
   contact.token = random.secret;
+  contact.wake_token = other.secret;
   contact.host = HostNumber();
   contact.awake_microseconds = static_cast<std::uint32_t>(
       std::chrono::duration_cast<microseconds>(WaitStages::ForThisMachine().yield).count());
@@ -178,13 +180,24 @@ void AgentBells::Announce(std::uint32_t rank, Time now) {
   SetActive(peer, true);
 }
 
+std::optional<FarWake> AgentBells::WakeOf(std::uint32_t rank) const {
+  const Peer& peer = peers_[rank];
+  if (peer.given_up || !peer.address) return std::nullopt;
+  const net::Address& address = peer.contact.address[*peer.address];
+  if (family_ == AF_INET && address.family != AF_INET) return std::nullopt;
+  const SocketAddress to = ToSocket(address, family_);
+  const Datagram wake{peer.contact.wake_token, Kind::kWake, own_rank_, 0, 0, 0, 0};
+  return FarWake::Of(std::as_bytes(std::span(&to.storage, 1)).first(to.bytes),
+                     std::as_bytes(std::span(&wake, 1)));
+}
+
 void AgentBells::BeginSend(std::uint32_t rank, Time now) {
   Peer& peer = peers_[rank];
   ++peer.sent;
   if (!CanRing(peer)) return;
   if (MaySleep(peer, now) && peer.rung < peer.sent) {
     // A ring takes as long as the message. Likely awake: the message goes first.
-    peer.ring_follows = now - peer.received_last < kForgets;
+    peer.ring_follows = now - peer.received_last < kForgets || now - peer.woken_last < kDueSoon;
     if (!peer.ring_follows) Ring(peer, peer.sent, now);
   }
   peer.sent_last = now;
@@ -263,6 +276,11 @@ void AgentBells::ReceiveAll(Time now) {
                    reinterpret_cast<sockaddr*>(&from.storage), &from.bytes);
     if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     // Other errors report the fate of an earlier datagram (udp(7)).
+    if (bytes == sizeof datagram && datagram.kind == Kind::kWake &&
+        SameSecret(datagram.token, contact_.wake_token)) {
+      woken_last_ = now;
+      continue;
+    }
     if (bytes != sizeof datagram || datagram.rank >= peers_.size() ||
         !SameSecret(datagram.token, contact_.token))
       continue;
@@ -289,6 +307,7 @@ void AgentBells::ReceiveAll(Time now) {
 Transport::Rest AgentBells::Arm(Time now) {
   ReceiveAll(now);
   if (active()) Progress(now);
+  if (now - woken_last_ < kDueSoon) return Transport::Rest::kNone;
   auto rest = active() ? Transport::Rest::kNaps : Transport::Rest::kUntilWoken;
   for (const Peer& peer : peers_) {
     const bool heard = peer.told_ring != 0;

@@ -8,7 +8,7 @@
 // answer is repeated. If a firewall drops the datagrams, agents do not sleep but poll.
 //
 // A datagram of a stranger does nothing: it does not contain the receiver's random token, passed to
-// the other agents over MPI.
+// the other agents over MPI. Programs get another token, to wake the far agent themselves.
 #pragma once
 
 #include <chrono>
@@ -31,6 +31,7 @@ namespace cuspan {
 struct BellContact {
   static constexpr std::uint32_t kMaxAddresses = 8;
   Key128 token{};
+  Key128 wake_token{};                   // Only for waking it.
   std::uint64_t host = 0;                // Equal numbers: one host, reached by the loopback, too.
   std::uint32_t awake_microseconds = 0;  // Time of polling after each message, at least.
   std::uint32_t addresses = 0;           // 0: this agent cannot be rung.
@@ -58,6 +59,10 @@ class AgentBells {
 
   // A message to that agent follows at once: wakes it meanwhile.
   void Announce(std::uint32_t rank, Time now);
+  // The same, if a process of this node has woken it: the ring may follow the message.
+  void Woken(std::uint32_t rank, Time now) { peers_[rank].woken_last = now; }
+  // The datagram for processes of this node to wake that agent; nothing before it answered a ring.
+  std::optional<FarWake> WakeOf(std::uint32_t rank) const;
   // Called before and after each message to an agent.
   void BeginSend(std::uint32_t rank, Time now);
   void EndSend(std::uint32_t rank, Time now);
@@ -77,9 +82,9 @@ class AgentBells {
 
  private:
   // Datagram, in native byte order.
-  enum class Kind : std::uint32_t { kRing = 1, kAnswer = 2 };
+  enum class Kind : std::uint32_t { kRing = 1, kAnswer = 2, kWake = 3 };
   struct Datagram {
-    Key128 token;  // The receiver's.
+    Key128 token;  // The receiver's; of kWake its wake_token.
     Kind kind;
     std::uint32_t rank;     // The sender's.
     std::uint32_t address;  // Index among the addresses of the ring's receiver.
@@ -98,6 +103,7 @@ class AgentBells {
     std::uint32_t unanswered = 0;  // Rings before the first answer.
     Time sent_last{};
     Time rung_last{};
+    Time woken_last{};          // When another process did so.
     bool ring_follows = false;  // The message being sent is followed by a ring.
     bool active = false;
     bool given_up = false;
@@ -127,6 +133,7 @@ class AgentBells {
   std::vector<Peer> peers_;
   std::uint32_t active_ = 0;  // Number of active peers: with rings due or unanswered.
   Time read_last_{};
+  Time woken_last_{};
 };
 
 }  // namespace cuspan

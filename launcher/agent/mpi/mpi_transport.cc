@@ -128,6 +128,13 @@ class MpiTransport final : public Transport {
     if (bells_) bells_->Announce(rank, std::chrono::steady_clock::now());
   }
 
+  void Woken(std::uint32_t rank) override {
+    if (bells_) bells_->Woken(rank, std::chrono::steady_clock::now());
+  }
+  std::optional<FarWake> WakeOf(std::uint32_t rank) const override {
+    return bells_ ? bells_->WakeOf(rank) : std::nullopt;
+  }
+
   std::optional<Message> TryReceive() override {
     for (std::size_t i = receives_.size(); i < kPostedReceives; ++i) {
       receives_.emplace_back().buffer.resize(kLimits.message_bytes);

@@ -49,6 +49,14 @@ std::uint32_t Relay::FreeTag(std::uint32_t rank) {
   return last_tag_;
 }
 
+void Relay::Route::TellFarWake(const Transport& transport) {
+  if (has_far_wake || channel->side() != ChannelSide::kProxy) return;
+  const std::optional<FarWake> wake = transport.WakeOf(rank);
+  if (!wake) return;
+  channel->ahead().SetFarWake(*wake);
+  has_far_wake = true;
+}
+
 void Relay::Open(RouteKey key, std::uint32_t rank, std::shared_ptr<Channel> channel) {
   Close(key);
   Route& route = routes_[key];
@@ -67,6 +75,7 @@ void Relay::Open(RouteKey key, std::uint32_t rank, std::shared_ptr<Channel> chan
   if (route.failure.empty()) inbox->PostAhead();
   Grant(route);
   SetPace(route);
+  route.TellFarWake(transport_);
 }
 
 void Relay::Close(RouteKey key) {
@@ -169,16 +178,21 @@ bool Relay::HasWork() {
 }
 
 bool Relay::PassOnFirst() {
-  for (auto& [key, route] : routes_)
-    if (route.channel->HasFrame() && route.frame_credit >= route.needed_credit)
+  for (auto& [key, route] : routes_) {
+    if (!route.channel->HasFrame() || route.frame_credit < route.needed_credit) continue;
+    if (route.channel->ahead().ConsumeFarWoken())
+      transport_.Woken(route.rank);
+    else
       transport_.Announce(route.rank);
+    route.TellFarWake(transport_);
+  }
   return PassOn();
 }
 
 void Relay::WakeNextProxy() {
   if (Route* route = Find(last_received_);
       route != nullptr && route->channel->side() == ChannelSide::kClient)
-    route->channel->ExpectFrame();
+    route->channel->ahead().Expect();
 }
 
 bool Relay::Progress() {

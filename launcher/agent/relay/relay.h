@@ -125,7 +125,10 @@ class Relay {
     std::uint64_t consumed = 0;  // Bytes posted and not yet granted again.
     ChunkInbox* inbox = nullptr;
     bool granted = false;  // The first credit was sent.
-    std::string failure;   // Reason to close it; empty: none.
+    bool has_far_wake = false;
+    // Lets a client wake the other agent, as soon as the way is known.
+    void TellFarWake(const Transport& transport);
+    std::string failure;  // Reason to close it; empty: none.
   };
   struct Peer {
     Peer(Transport& transport, std::uint32_t rank, std::unique_ptr<ChunkSends> bulk)

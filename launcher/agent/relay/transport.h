@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "protocol/channel/far_wake.h"
 
 namespace cuspan {
 
@@ -55,6 +56,11 @@ class Transport {
   virtual bool TrySend(std::uint32_t rank, std::span<const std::byte> message) = 0;
   // A message to that agent follows at once. Wakes it meanwhile, where this saves time.
   virtual void Announce(std::uint32_t /*rank*/) {}
+  // The same, if a process of this node has just woken it.
+  virtual void Woken(std::uint32_t /*rank*/) {}
+  // The way for processes of this node to do so, if there is one by now. The agent then polls for
+  // the message for a while.
+  virtual std::optional<FarWake> WakeOf(std::uint32_t /*rank*/) const { return std::nullopt; }
   // The next message, valid until the next call; empty if none has arrived.
   virtual std::optional<Message> TryReceive() = 0;
 

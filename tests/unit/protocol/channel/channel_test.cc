@@ -1,10 +1,18 @@
 #include "protocol/channel/channel.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <set>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,6 +61,117 @@ TEST(Channel, CarriesMessagesBothWays) {
   ASSERT_TRUE(DecodeFrom((*frame)->payload, received));
   EXPECT_EQ(received.result, -3);
   ends.client->Pop();
+}
+
+// A socket in the place of the agent at the other end of a route.
+class FarAgent {
+ public:
+  FarAgent() : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address_;
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address_), bytes), 0);
+    EXPECT_EQ(::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address_), &bytes), 0);
+  }
+  FarWake wake() const {
+    constexpr std::byte kText[] = {std::byte{'w'}, std::byte{'a'}, std::byte{'k'}};
+    return FarWake::Of(std::as_bytes(std::span(&address_, 1)), kText);
+  }
+  // The datagram arrived first; empty if there is none. Over the loopback it arrives at once.
+  std::string Take() {
+    char text[64];
+    const ssize_t bytes = ::recv(fd_.get(), text, sizeof text, 0);
+    return bytes < 0 ? "" : std::string(text, static_cast<std::size_t>(bytes));
+  }
+
+ private:
+  const UniqueFd fd_;
+  sockaddr_in address_{};
+};
+
+TEST(Channel, AClientWakesBothAgentsIfItsOwnOneSleeps) {
+  ChannelEnds ends;
+  FarAgent agent;
+  ends.proxy->ahead().SetFarWake(agent.wake());
+  ends.client->Post(Fence{});
+  EXPECT_EQ(agent.Take(), "") << "nobody sleeps";
+  ends.proxy_bell.BeginSleep();
+  ends.client->Post(Fence{});
+  EXPECT_EQ(agent.Take(), "wak");
+  ends.client->Post(Fence{});
+  EXPECT_EQ(agent.Take(), "") << "woken already";
+  ends.client_bell.BeginSleep();
+  ends.proxy->Post(DeviceOutput{});
+  EXPECT_EQ(agent.Take(), "") << "the other direction";
+}
+
+TEST(Channel, WithoutAFarAgentItWakesTheNearOne) {
+  ChannelEnds ends;
+  ends.proxy_bell.BeginSleep();
+  const std::uint32_t rung = ends.proxy_bell.rung();
+  EXPECT_NE(ends.client->Post(Fence{}), 0U);
+  EXPECT_NE(ends.proxy_bell.rung(), rung);
+}
+
+TEST(Channel, AnAgentLearnsOnceThatTheFarOneWasWoken) {
+  ChannelEnds ends;
+  FarAgent agent;
+  ends.proxy->ahead().SetFarWake(agent.wake());
+  ends.proxy_bell.BeginSleep();
+  ends.client->Post(Fence{});
+  EXPECT_TRUE(ends.proxy->ahead().ConsumeFarWoken());
+  EXPECT_FALSE(ends.proxy->ahead().ConsumeFarWoken());
+}
+
+TEST(FarWake, SurvivesGarbage) {
+  FarAgent agent;
+  FarWaker().Send(FarWake::Of({}, {}));
+  const std::vector<std::byte> long_one(1000);
+  EXPECT_EQ(FarWake::Of(long_one, {}).address_bytes, 0U);
+  EXPECT_EQ(FarWake::Of({}, long_one).address_bytes, 0U);
+  FarWake wake = agent.wake();
+  wake.address_bytes = wake.datagram_bytes = ~0U;
+  FarWaker().Send(wake);
+  wake = agent.wake();
+  wake.address[0] = std::byte{77};  // The family.
+  FarWaker().Send(wake);
+  EXPECT_EQ(agent.Take().substr(0, 3), "wak") << "too long a length is cut";
+}
+
+TEST(FarWake, ASocketClosedByTheProgramIsReplacedAndNoOtherFileUsed) {
+  FarAgent agent;
+  // The descriptors of this process, in the range of the library's.
+  const auto sockets = [] {
+    std::vector<int> found;
+    for (int fd = 500; fd < 700; ++fd) {
+      struct stat file {};
+      if (::fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode)) found.push_back(fd);
+    }
+    return found;
+  };
+  const std::vector<int> before = sockets();
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_NONBLOCK), 0);
+  {
+    FarWaker waker;
+    waker.Send(agent.wake());
+    EXPECT_EQ(agent.Take(), "wak");
+    std::vector<int> after = sockets();
+    ASSERT_EQ(after.size(), before.size() + 1);
+    std::erase_if(
+        after, [&](int fd) { return std::find(before.begin(), before.end(), fd) != before.end(); });
+    ASSERT_EQ(::dup2(pipe[1], after[0]), after[0]);
+    waker.Send(agent.wake());
+    EXPECT_EQ(agent.Take(), "wak");
+    char byte = 0;
+    EXPECT_EQ(::read(pipe[0], &byte, 1), -1) << "written to the program's file";
+    ::close(pipe[1]);
+    pipe[1] = after[0];
+  }
+  EXPECT_EQ(::write(pipe[1], "x", 1), 1) << "the program's file was closed";
+  EXPECT_EQ(sockets(), before);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 TEST(Channel, TellsWhenTheReceiverHasTakenAFrame) {

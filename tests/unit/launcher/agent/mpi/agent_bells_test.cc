@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 namespace cuspan {
@@ -320,6 +321,49 @@ TEST_F(AgentBellsTest, StrangersRingForNothing) {
   stranger.Send(place, ring);
   EXPECT_EQ(Arm(second(), now_), Rest::kNone);
   EXPECT_EQ(Take(stranger).size(), 1U);
+}
+
+TEST_F(AgentBellsTest, AWokenAgentPollsForTheMessageAWhile) {
+  Meet();
+  ASSERT_EQ(Arm(second(), now_), Rest::kUntilWoken);
+  const std::optional<FarWake> wake = first().WakeOf(1);
+  ASSERT_TRUE(wake.has_value());
+  FarWaker().Send(*wake);
+  EXPECT_TRUE(Rung(second()));
+  EXPECT_EQ(Arm(second(), now_), Rest::kNone);
+  EXPECT_FALSE(Rung(second())) << "it was read";
+  EXPECT_EQ(Arm(second(), Later(milliseconds(5))), Rest::kUntilWoken) << "no message has come";
+  // Neither counts the wake as a message or a ring.
+  EXPECT_EQ(Arm(first(), now_), Rest::kUntilWoken);
+}
+
+TEST_F(AgentBellsTest, AMessageToAWokenAgentGoesAheadOfItsRing) {
+  Meet();
+  Later(milliseconds(100));
+  first().Woken(1, now_);
+  first().BeginSend(1, now_);
+  EXPECT_FALSE(Rung(second()));
+  first().EndSend(1, now_);
+  EXPECT_TRUE(Rung(second()));
+}
+
+TEST_F(AgentBellsTest, AWakeWithAnotherTokenIsIgnored) {
+  Meet();
+  const std::optional<FarWake> wake = first().WakeOf(1);
+  ASSERT_TRUE(wake.has_value());
+  FarWake changed = *wake;
+  changed.datagram[0] ^= std::byte{1};
+  FarWaker().Send(changed);
+  // The token of rings wakes nobody in this way.
+  std::memcpy(changed.datagram, second().contact().token.data(), sizeof(Key128));
+  FarWaker().Send(changed);
+  EXPECT_EQ(Arm(second(), now_), Rest::kUntilWoken);
+}
+
+TEST_F(AgentBellsTest, AnAgentNeverHeardHasNoKnownAddress) {
+  Listener silent;
+  first().Meet(0, std::vector{first().contact(), silent.contact(Host())}, now_);
+  EXPECT_FALSE(first().WakeOf(1).has_value());
 }
 
 TEST_F(AgentBellsTest, AFloodDoesNotHoldUpTheAgent) {
