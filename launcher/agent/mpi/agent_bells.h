@@ -103,7 +103,7 @@ class AgentBells {
     std::uint32_t unanswered = 0;  // Rings before the first answer.
     Time sent_last{};
     Time rung_last{};
-    Time woken_last{};          // When another process did so.
+    Time woken_last{};          // Time of a wake by another process.
     bool ring_follows = false;  // The message being sent is followed by a ring.
     bool active = false;
     bool given_up = false;
