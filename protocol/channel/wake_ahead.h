@@ -13,7 +13,7 @@ namespace cuspan {
 // One side's view of the channel's words for it. Threads: any.
 class WakeAhead {
  public:
-  // In the channel's memory; all zero at first.
+  // Shared by both sides; all zero at first.
   struct Words {
     // Indexes are directions: 0 client to proxy, 1 back.
     std::atomic<std::uint32_t> expected[2];   // 1: frames come soon.
