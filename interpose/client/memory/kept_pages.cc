@@ -74,65 +74,67 @@ void KeptPages::Synchronized(const Connection& connection) {
     page.valid = fetched = true;
   }
   EndPages(Take([](const Page& page) { return !page.valid; }), TurnHabits::Reason::kInVain);
-  if (connection.AtWork() && !fetched) return;
-  quiet_ = !pages_.empty();
-  writes_.ordered.clear();
+  if (fetched) quiet_ = !pages_.empty();
 }
 
 CUresult KeptPages::BeforeWork(Connection& connection, std::optional<std::uint64_t> stream,
                                bool* settle) {
   if (connection_.get() != &connection) return CUDA_SUCCESS;
-  // Otherwise the writes, and all streams waiting for them, would wait for other work.
-  const bool idle = quiet_ || !connection.AtWork();
-  if (notified_) began_quiet_ = idle;
-  std::uint64_t to = stream.value_or(0);
-  const bool in_stream = stream.has_value() && idle;
-  CUresult result = in_stream ? CUDA_SUCCESS : connection.MemoryStream(&to);
+  if (notified_) began_quiet_ = quiet_ || !connection.AtWork();
   bool posted = false;
-  for (Page& page : pages_)
-    if (result == CUDA_SUCCESS) result = PostWrites(page, to, &posted);
-  if (posted && !in_stream) *settle = true;
-  if (result == CUDA_SUCCESS && posted && in_stream) result = MarkWrites(to);
-  return result == CUDA_SUCCESS && stream.has_value() ? Follow(*stream) : result;
+  CUresult result = PostWrites(pages_, &posted);
+  if (!stream.has_value()) {
+    *settle = *settle || posted;
+    return result;
+  }
+  if (result == CUDA_SUCCESS && posted) result = MarkWrites();
+  return result == CUDA_SUCCESS ? Follow(*stream) : result;
 }
 
-CUresult KeptPages::PostWrites(Page& page, std::uint64_t stream, bool* posted) {
-  ByteRuns runs;
-  // Bytes between the writes may be sent along only if the device's contents there are known.
-  ForEachDifference(page.here, page.agreed.data(), 0, kPageBytes, !page.valid,
-                    [&](std::uint64_t from, std::uint64_t to) {
-                      // Later writes of the program count for the next time.
-                      std::memcpy(page.agreed.data() + from, page.here + from, to - from);
-                      AddRun(from, to, 0, page.valid ? kGapBytes : 0, &runs);
-                    });
-  if (runs.empty()) return CUDA_SUCCESS;
-  *posted = true;
-  const CUresult result = Follow(stream);
-  return result == CUDA_SUCCESS
-             ? PostSpans(*connection_, stream, page.address, page.agreed.data(), runs)
-             : result;
+CUresult KeptPages::PostWrites(Pages& pages, bool* posted) {
+  std::uint64_t stream = 0;
+  CUresult result = CUDA_SUCCESS;
+  for (Page& page : pages) {
+    ByteRuns runs;
+    // Bytes between the writes may be sent along only if the device's contents there are known.
+    ForEachDifference(page.here, page.agreed.data(), 0, kPageBytes, !page.valid,
+                      [&](std::uint64_t from, std::uint64_t to) {
+                        // Later writes of the program count for the next time.
+                        std::memcpy(page.agreed.data() + from, page.here + from, to - from);
+                        AddRun(from, to, 0, page.valid ? kGapBytes : 0, &runs);
+                      });
+    if (runs.empty()) continue;
+    *posted = true;
+    if (result == CUDA_SUCCESS && stream == 0) result = connection_->MemoryStream(&stream);
+    if (result == CUDA_SUCCESS)
+      result = PostSpans(*connection_, stream, page.address, page.agreed.data(), runs);
+  }
+  return result;
 }
 
-CUresult KeptPages::MarkWrites(std::uint64_t stream) {
-  if (writes_.event == 0) {
+CUresult KeptPages::MarkWrites() {
+  EventRecord record;
+  CUresult result = connection_->MemoryStream(&record.stream);
+  if (result == CUDA_SUCCESS && writes_.event == 0) {
     EventCreate create;
     create.event = NextHandle();
     create.flags = CU_EVENT_DISABLE_TIMING;
-    if (const CUresult result = connection_->Send(create); result != CUDA_SUCCESS) return result;
-    writes_.event = create.event;
+    result = connection_->Send(create);
+    if (result == CUDA_SUCCESS) writes_.event = create.event;
   }
-  EventRecord record;
+  if (result != CUDA_SUCCESS) return result;
   record.event = writes_.event;
-  record.stream = stream;
   record.record = writes_.record + 1;
-  if (const CUresult result = connection_->Send(record); result != CUDA_SUCCESS) return result;
+  result = connection_->Send(record, &writes_.sequence);
+  if (result != CUDA_SUCCESS) return result;
   writes_.record = record.record;
-  writes_.ordered = {stream};
+  writes_.ordered = {record.stream};
   return CUDA_SUCCESS;
 }
 
 CUresult KeptPages::Follow(std::uint64_t stream) {
   std::vector<std::uint64_t>& ordered = writes_.ordered;
+  if (connection_->last_posts().Stored(writes_.sequence)) ordered.clear();
   if (ordered.empty() || std::find(ordered.begin(), ordered.end(), stream) != ordered.end())
     return CUDA_SUCCESS;
   StreamWaitEvent wait;
@@ -205,15 +207,14 @@ void KeptPages::End(const BlockAllocator::Range& place) {
 }
 
 void KeptPages::EndPages(Pages&& pages, TurnHabits::Reason reason) {
-  bool posted = false;
-  for (Page& page : pages) {
+  for (const Page& page : pages) {
     ::mprotect(PointerTo(page.address), kPageBytes, PROT_NONE);
     habits_.End(page.address, reason);
-    // A lost device needs no writes. Other failures are reported by the program's next call.
-    std::uint64_t stream = 0;
-    if (connection_->MemoryStream(&stream) == CUDA_SUCCESS)
-      static_cast<void>(PostWrites(page, stream, &posted));
   }
+  // Writes of the program since the last work. A lost device needs none; other failures are
+  // reported by the program's next call.
+  bool posted = false;
+  if (!pages.empty()) static_cast<void>(PostWrites(pages, &posted));
   if (posted) static_cast<void>(SettleSpans(*connection_));
 }
 

@@ -4,8 +4,9 @@
 // Natively such a turn costs little more than a launch and a wait. By page faults it costs more
 // than 100 µs: two faults, four changes of protection, of which each interrupts all cores running
 // the program, and two more waits for the device. A kept page is readable and writable all the
-// time. Before work, the program's writes are posted in the stream of the work. Before a wait, a
-// fetch of the page is posted behind the work; when the wait is over, the page is here.
+// time. Before work, the program's writes are posted to the stream for shared memory, never delayed
+// by other work, and the work's stream waits for them on the device. Before most waits, a fetch of
+// the page is posted behind the work; when the wait is over, the page is here.
 //
 // A kept page never shows old contents after a notification: if they were not fetched, it becomes
 // inaccessible before the program is notified, and its block is fetched on access, like any other.
@@ -55,8 +56,8 @@ class KeptPages {
   // into the program's copy; the others end.
   void Synchronized(const Connection& connection);
 
-  // Posts the program's writes for work of the device in `stream`, if known, and makes the stream
-  // wait for earlier ones. *settle becomes true if SettleSpans must follow.
+  // Posts the program's writes. Work posted next to `stream` comes after all writes so far. If the
+  // stream is unknown, *settle becomes true if SettleSpans must follow.
   CUresult BeforeWork(Connection& connection, std::optional<std::uint64_t> stream, bool* settle);
   // Called after work that may write the pages was posted to `stream`. Returns the pages to be kept
   // from now on, if a turn begins.
@@ -97,10 +98,10 @@ class KeptPages {
   // Makes them inaccessible, and sends their writes.
   void EndPages(Pages&& pages, TurnHabits::Reason reason);
   // Posts the program's writes, now agreed on.
-  CUresult PostWrites(Page& page, std::uint64_t stream, bool* posted);
-  // Makes later streams wait for the writes posted to this one.
-  CUresult MarkWrites(std::uint64_t stream);
-  // Makes `stream` wait for the writes marked last.
+  CUresult PostWrites(Pages& pages, bool* posted);
+  // Marks all writes posted so far.
+  CUresult MarkWrites();
+  // Makes `stream` wait for the marked writes, if it does not already.
   CUresult Follow(std::uint64_t stream);
 
   TurnHabits habits_;
@@ -113,11 +114,13 @@ class KeptPages {
   std::uint64_t stream_ = 0;
   bool began_quiet_ = false;
   bool in_one_stream_ = false;
-  // Writes posted in a stream of the program, marked by an event.
+  // The event marking posted writes.
   struct Writes {
-    std::uint64_t event = 0;             // 0: not created yet.
-    std::uint64_t record = 0;            // Number of its last record.
-    std::vector<std::uint64_t> ordered;  // Streams behind it. Empty: the writes have arrived.
+    std::uint64_t event = 0;     // 0: not created yet.
+    std::uint64_t record = 0;    // Number of its last record,
+    std::uint64_t sequence = 0;  // and its position among all posted ops.
+    // Streams behind the record. Empty: it was reached.
+    std::vector<std::uint64_t> ordered;
   };
   Writes writes_;
 };
