@@ -23,9 +23,7 @@
 //   so all blocks count as written.
 // - While devices work, stores of the program to pinned memory are executed one by one, logged, and
 //   sent in the same order (ordered_stores.h has the exceptions).
-// - Pages of managed memory used by the program and one device by turns are exchanged without
-// faults
-//   (kept_pages.h).
+// - Pages of managed memory used by turns are exchanged without faults (kept_pages.h).
 // - A fetch from a working device with updates is repeated until two in succession are equal, at
 //   most 64 times: the result is a state of the device's memory. All other data seen by the program
 //   is then fetched again, since it may be older.
