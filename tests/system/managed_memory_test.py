@@ -30,7 +30,7 @@ class ManagedMemory(SystemTest):
 
     def test_programs_with_memory_of_the_device_on_the_node(self):
         for name, arguments in (("managed", ["30000"]), ("managed_io", []), ("managed_turns", []), ("prefetch", []),
-                                ("driver_memops", []), ("conditions", [])):
+                                ("driver_memops", []), ("driver_turns", ["20"]), ("conditions", [])):
             with self.subTest(name):
                 command = self.cuspan("run", "--same-node", "auto", "--", app(name, "shared"), *arguments)
                 result = self.run_command(command, self.environment(1, CUSPAN_MANAGED="device"), 0)
