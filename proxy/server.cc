@@ -107,6 +107,14 @@ bool KeepsToItsStream(Op op) {
   return keeps;
 }
 
+// Graphs for batches of launches are created between frames. Looks for an idle device take time, so
+// while frames arrive there is one for this many of them.
+constexpr unsigned kFramesPerGraph = 64;
+
+bool MayMakeGraph(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
+  return session.objects().batches.wants_graphs() && session.streams().AllDone();
+}
+
 bool IsLaunch(Op op) { return op == Op::kLaunch || op == Op::kLaunchShaped; }
 
 Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
@@ -117,6 +125,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
   bool dropped = false;
   Backlog backlog;
   std::size_t frames_for_batch = 0;
+  unsigned frames_since_graph = 0;
   std::chrono::steady_clock::time_point told;
   session.completer().HelperIsBack();
   while (!channel.closed()) {
@@ -163,6 +172,9 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
       session.streams().queues().FlushGathered();
     }
     if (may_go_on) session.GoOn();
+    if ((!frame.has_value() || ++frames_since_graph % kFramesPerGraph == 0) &&
+        MayMakeGraph(session))
+      session.objects().batches.MakeNext();
     if (frame.has_value()) {
       session.completer().Help(kPollsBetweenFrames);
       continue;
@@ -176,8 +188,9 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
     };
     const bool soon = channel.own_bell().Wait(
         [&] {
+          receiving_thread.AssertHeld();
           session.completer().Help(kPollsWhileIdle);
-          return woken();
+          return woken() || MayMakeGraph(session);
         },
         stages.yield, stages);
     if (soon) continue;

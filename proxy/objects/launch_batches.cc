@@ -11,22 +11,14 @@ bool LaunchBatches::ready() const {
 
 void LaunchBatches::Count(const KernelCall& call) {
   if (++counted_ < worth_graphs_) return;
-  if (!chains_.empty()) {
-    switch (chains_.back()->state()) {
-      case LaunchChains::State::kToBeMade:
-        all_run_ = false;  // It concerns the chains made before.
-        return;
-      case LaunchChains::State::kFailed:
-        return GiveUp();
-      case LaunchChains::State::kReady:
-        if (!all_run_ || chains_.size() == kMost) return;
-    }
-  }
-  all_run_ = false;
-  chains_.push_back(std::make_shared<LaunchChains>(driver_, *call.kernel));
-  auto model = std::make_shared<KernelCall>(call);
-  model->Keep();
-  worker_.Run([made = chains_.back(), model] { made->Make(*model); });
+  if (!chains_.empty() && (wants_graphs() || !all_run_ || chains_.size() == kMost)) return;
+  chains_.push_back(std::make_shared<LaunchChains>(driver_, call));
+}
+
+void LaunchBatches::MakeNext() {
+  chains_.back()->MakeNext();
+  if (chains_.back()->state() == LaunchChains::State::kFailed) return GiveUp();
+  if (!wants_graphs()) all_run_ = false;  // It concerned the ones made before.
 }
 
 LaunchBatches::Found LaunchBatches::FindFree(std::size_t launches) {

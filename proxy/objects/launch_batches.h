@@ -1,4 +1,4 @@
-// Batches of kernel launches. They are launched as graphs (launch_chains.h), created when launches
+// Batches of kernel launches. They are launched as graphs (launch_chains.h), wanted when launches
 // arrive faster than they are submitted, and kept for all streams of the session.
 //
 // Order, results and errors do not change: if the driver refuses a batch, its launches are
@@ -23,14 +23,20 @@ namespace cuspan::proxy {
 // Threads: the receiving thread.
 class LaunchBatches {
  public:
-  // Both references outlive it. The worker creates and destroys the graphs.
+  // Both references outlive it. The worker destroys the graphs.
   LaunchBatches(const Driver& driver, Worker& worker) : driver_(driver), worker_(worker) {}
 
   // True if Launch may succeed.
   bool ready() const CUSPAN_REQUIRES(receiving_thread);
-  // Counts a launch submitted later than it arrived. After some, graphs are created for launches
+  // Counts a launch submitted later than it arrived. After some, graphs are wanted for launches
   // like it, and more of them when all are in use.
   void Count(const KernelCall& call) CUSPAN_REQUIRES(receiving_thread);
+  // True if MakeNext has to be called while the device has no work.
+  bool wants_graphs() const CUSPAN_REQUIRES(receiving_thread) {
+    return !chains_.empty() && chains_.back()->state() == LaunchChains::State::kToBeMade;
+  }
+  // Creates the next graph. Requires wants_graphs().
+  void MakeNext() CUSPAN_REQUIRES(receiving_thread);
   // Launches the first `calls` in the stream, and returns their number: 0 if the first one has to
   // be launched alone.
   std::size_t Launch(const Stream& stream, std::span<const KernelCall* const> calls)
@@ -50,7 +56,7 @@ class LaunchBatches {
   // Ends all graphs, and creates none for some time.
   void GiveUp() CUSPAN_REQUIRES(receiving_thread);
 
-  // Launches counted before the first graphs are created: this takes the worker some milliseconds.
+  // Launches counted before graphs are wanted: their creation takes some milliseconds in all.
   static constexpr std::uint64_t kWorthGraphs = 256;
   // Their number grows by this factor each time the driver refuses graphs. Memory may be exhausted,
   // or the kernel may be unsuitable.

@@ -4,40 +4,48 @@
 
 namespace cuspan::proxy {
 
-CUresult LaunchChains::MakeOne(const Size& size, const KernelCall& call, Rotation& made) const {
+CUresult LaunchChains::MakeGraph(const Size& size, Rotation& made) const {
   std::vector<void*> pointers;
-  PointAtArguments(*call.kernel, call.arguments, pointers);
+  PointAtArguments(*model_.kernel, model_.arguments, pointers);
   CUresult result = driver_.cuGraphCreate(&made.graph, 0);
   for (std::size_t i = 0; i < size.nodes && result == CUDA_SUCCESS; ++i) {
-    CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
+    CUgraphNodeParams parameters = KernelNode(*model_.kernel, model_.shape, pointers);
     CUgraphNode node = nullptr;
     result = driver_.cuGraphAddNode(&node, made.graph, i == 0 ? nullptr : &made.nodes.back(),
                                     nullptr, i == 0 ? 0 : 1, &parameters);
     made.nodes.push_back(node);
   }
-  made.chains.resize(size.chains);
-  for (Chain& chain : made.chains) {
-    chain.nodes = &made.nodes;
-    if (result == CUDA_SUCCESS) result = driver_.cuGraphInstantiate(&chain.driver, made.graph, 0);
-  }
   return result;
 }
 
-void LaunchChains::Make(const KernelCall& call) {
+CUresult LaunchChains::MakeIn(const Size& size, Rotation& made) const {
+  if (made.graph == nullptr)
+    if (const CUresult result = MakeGraph(size, made); result != CUDA_SUCCESS) return result;
+  Chain chain;
+  chain.nodes = &made.nodes;
+  const CUresult result = driver_.cuGraphInstantiate(&chain.driver, made.graph, 0);
+  if (result == CUDA_SUCCESS) made.chains.push_back(std::move(chain));
+  return result;
+}
+
+void LaunchChains::MakeNext() {
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
-    const CUresult result = MakeOne(kSizes[i], call, sizes_[i]);
-    if (result == CUDA_SUCCESS) continue;
-    LogDebug("launches of {} are submitted one by one: {}", call.kernel->name,
-             driver_.Describe(result));
-    return state_.store(State::kFailed, std::memory_order_release);
+    if (sizes_[i].chains.size() == kSizes[i].chains) continue;
+    const CUresult result = MakeIn(kSizes[i], sizes_[i]);
+    if (result != CUDA_SUCCESS) {
+      LogDebug("launches of {} are submitted one by one: {}", model_.kernel->name,
+               driver_.Describe(result));
+      state_ = State::kFailed;
+    } else if (i + 1 == kSizes.size() && sizes_[i].chains.size() == kSizes[i].chains) {
+      state_ = State::kReady;
+    }
+    return;
   }
-  state_.store(State::kReady, std::memory_order_release);
 }
 
 void LaunchChains::End() {
   for (Rotation& size : sizes_) {
-    for (const Chain& chain : size.chains)
-      if (chain.driver != nullptr) driver_.cuGraphExecDestroy(chain.driver);
+    for (const Chain& chain : size.chains) driver_.cuGraphExecDestroy(chain.driver);
     if (size.graph != nullptr) driver_.cuGraphDestroy(size.graph);
     size = {};
   }

@@ -101,12 +101,12 @@ bool SessionStreams::OthersIdle(const Stream& stream) {
   return idle;
 }
 
-bool SessionStreams::OthersDone(const Stream& stream) {
+bool SessionStreams::AllDone(const Stream* except) {
   ForgetOldProgress();
   bool done = old_progress_.empty();
   const auto ask = [&](Stream& other) {
     receiving_thread.AssertHeld();
-    if (!done || &other == &stream || other.broken != CUDA_SUCCESS || other.Idle() ||
+    if (!done || &other == except || other.broken != CUDA_SUCCESS || other.Idle() ||
         other.found_done == other.submitted)
       return;
     done = !other.delegated.pending() && driver_.cuStreamQuery(other.driver) == CUDA_SUCCESS;

@@ -83,9 +83,9 @@ class SessionStreams {
   bool DeviceMarks(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
   // True if all other streams are idle, both in the queues and on the device.
   bool OthersIdle(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
-  // True if no other stream has work on the device. Queries the driver for streams with work
-  // submitted after the last query.
-  bool OthersDone(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);
+  // True if no stream has work on the device; `except` is not looked at. Queries the driver for
+  // streams with work submitted after the last query.
+  bool AllDone(const Stream* except = nullptr) CUSPAN_REQUIRES(receiving_thread);
   // True if all work submitted to `stream` is known to be complete. For the legacy stream, this
   // includes the work of blocking streams.
   bool Done(const Stream& stream) CUSPAN_REQUIRES(receiving_thread);

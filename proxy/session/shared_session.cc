@@ -62,7 +62,7 @@ void SharedSession::MarkAll(Answer done) { session_.streams().WhenHandedOverDone
 // --- Measuring run times
 
 bool SharedSession::BeginTime(Stream& stream, PooledEvent* begin) {
-  if (!session_.streams().OthersDone(stream) ||
+  if (!session_.streams().AllDone(&stream) ||
       session_.streams().timing_events().Record(stream.driver, *begin) != CUDA_SUCCESS)
     return false;
   session_.sharing().KeepKernelTimes();

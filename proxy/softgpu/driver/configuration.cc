@@ -98,6 +98,13 @@ Status ReadCheck(Configuration* configuration) {
                          text);
 }
 
+Status ReadWaits(Configuration* configuration) {
+  const std::string_view text = SettingText(settings::kSoftWaits);
+  configuration->waits = text == "on";
+  if (configuration->waits || IsOff(settings::kSoftWaits)) return Status::Ok();
+  return Status::Invalid("{}='{}' is neither on nor off", settings::kSoftWaits.name, text);
+}
+
 Status ReadSchedule(Configuration* configuration) {
   const std::string_view text = SettingText(settings::kSoftSchedule);
   configuration->order.reset();
@@ -195,6 +202,7 @@ Result<Configuration> ReadConfiguration() {
   CUSPAN_RETURN_IF_ERROR(ReadKernelLimit(&configuration));
   CUSPAN_RETURN_IF_ERROR(ReadCheck(&configuration));
   CUSPAN_RETURN_IF_ERROR(ReadSchedule(&configuration));
+  CUSPAN_RETURN_IF_ERROR(ReadWaits(&configuration));
   CUSPAN_RETURN_IF_ERROR(CheckCompilation());
   CUSPAN_RETURN_IF_ERROR(ReadCopyRate(&configuration));
   CUSPAN_RETURN_IF_ERROR(ReadBlockRate(&configuration));

@@ -428,6 +428,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* handle, CUgraph
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (flags == CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~kInstantiateFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  driver->MayWait(*graph->tree->context);
   std::lock_guard lock(graph->tree->mutex);
   if (graph->lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;  // Part of another graph.
   auto program = std::make_shared<GraphProgram>();

@@ -220,6 +220,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostUnregister(void* memory) {
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
   if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  driver->MayWait(*context);
   const auto address = reinterpret_cast<std::uint64_t>(memory);
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->host_memory.Unregister(address));
   driver->addresses.RemoveFixed(address);

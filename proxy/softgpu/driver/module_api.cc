@@ -40,6 +40,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* module, const void
   CUSPAN_SOFT_RETURN_IF_ERROR(options.Read(count, names, values));
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  driver->MayWait(*context);
   const auto start = std::chrono::steady_clock::now();
   const int capability = driver->configuration.Capability();
   std::string ptx, why;
@@ -67,6 +68,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleUnload(CUmodule handle) {
   if (module == nullptr) return driver->InvalidHandle();
   const std::shared_ptr<Context> context = module->context();
   CUSPAN_SOFT_RETURN_IF_ERROR(context->error());
+  driver->MayWait(*context);
   module = driver->modules.Remove(Number(handle));
   if (module == nullptr) return driver->InvalidHandle();
   // Launches still running keep the code and the variables.

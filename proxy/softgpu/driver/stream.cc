@@ -17,6 +17,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, un
   }
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  driver->MayWait(*context);
   auto entry = std::make_shared<StreamEntry>();
   entry->stream = context->streams().Create(
       flags != CU_STREAM_NON_BLOCKING,

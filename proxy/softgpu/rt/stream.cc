@@ -68,6 +68,7 @@ void StreamSet::Destroy(const StreamPtr& stream) {
 
 OperationPtr StreamSet::Enqueue(Stream& stream, std::unique_ptr<Task> task, OperationPtr after) {
   auto operation = std::make_shared<Operation>(std::move(task));
+  std::shared_lock adding(adding_);
   std::lock_guard lock(mutex_);
   EnqueueLocked(stream, operation, std::move(after));
   return operation;
@@ -76,6 +77,7 @@ OperationPtr StreamSet::Enqueue(Stream& stream, std::unique_ptr<Task> task, Oper
 OperationPtr StreamSet::EnqueueSequence(Stream& stream, std::unique_ptr<TaskSequence> tasks,
                                         OperationPtr after) {
   auto operation = std::make_shared<Operation>(std::move(tasks));
+  std::shared_lock adding(adding_);
   std::lock_guard lock(mutex_);
   EnqueueLocked(stream, operation, std::move(after));
   return operation;
@@ -83,9 +85,15 @@ OperationPtr StreamSet::EnqueueSequence(Stream& stream, std::unique_ptr<TaskSequ
 
 void StreamSet::Record(Stream& stream, Event& event) {
   auto operation = std::make_shared<Operation>();
+  std::shared_lock adding(adding_);
   std::lock_guard lock(mutex_);
   EnqueueLocked(stream, operation, nullptr);
   event.SetRecord(std::move(operation));
+}
+
+void StreamSet::Drain() {
+  std::unique_lock adding(adding_);
+  for (const OperationPtr& operation : Pending()) operation->Wait();
 }
 
 void StreamSet::EnqueueLocked(Stream& stream, const OperationPtr& operation, OperationPtr after) {

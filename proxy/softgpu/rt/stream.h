@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "proxy/softgpu/rt/queue.h"
@@ -61,6 +62,9 @@ class StreamSet {
   // later position.
   void Record(Stream& stream, Event& event);
 
+  // Waits until all work is done. Until then, other threads that add work wait, too.
+  void Drain();
+
   // Returns unfinished operations of the stream, or of the whole context. It is idle when they are
   // done.
   std::vector<OperationPtr> Pending(const Stream& stream) const;
@@ -80,6 +84,7 @@ class StreamSet {
 
   OperationQueue& queue_;
   const std::uint64_t number_;  // Never reused.
+  std::shared_mutex adding_;    // Locked before mutex_; exclusively by Drain.
   mutable std::mutex mutex_;
   const StreamPtr legacy_;
   std::vector<StreamPtr> streams_;
