@@ -17,6 +17,9 @@ namespace {
 constexpr std::chrono::milliseconds kWatchedSleep{1};
 // Interval of the checks for the agent's end and for proxies not answering: neither rings the bell.
 constexpr std::chrono::milliseconds kAgentCheck{1000 / AnswerWatch::kPollsPerSecond};
+// The same while no thread waits for a device. After a pause, a wake-up and two system calls take
+// some 0.25 ms.
+constexpr std::chrono::milliseconds kIdleCheck{1000};
 
 // True if devices of the program's node keep managed memory in device memory. A single GPU does:
 // its kernels are faster there. A software GPU uses the program's memory.
@@ -338,10 +341,12 @@ bool Devices::StartReceiving() {
 
 void Devices::ReceiveLoop() {
   const WaitStages stages = WaitStages::ForThisMachine();
+  constexpr WaitStages kSleepAtOnce{std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)};
   std::vector<std::shared_ptr<ContextConnection>> connections;
   std::vector<std::shared_ptr<ContextConnection>> failed;
   std::uint64_t version = 0;
   bool agent_gone = false;
+  bool quiet = false;  // The last wait ended without work: another one will not end soon.
   auto checked = std::chrono::steady_clock::now();
   const auto lately_failed = [&](const std::shared_ptr<ContextConnection>& connection) {
     return connection->fault() != CUDA_SUCCESS &&
@@ -361,15 +366,19 @@ void Devices::ReceiveLoop() {
     // Otherwise the agent would wake this thread constantly for messages received by other threads.
     // It still does beside an idle device: its messages need this thread.
     if (all_watched()) bell_.ShortSleep(all_watched, kWatchedSleep);
+    const bool idle =
+        quiet && std::none_of(connections.begin(), connections.end(), [](const auto& connection) {
+          return connection->channel().waited_for();
+        });
     // The time-out is for the checks below: everything else rings the bell.
-    bell_.Wait(
+    quiet = !bell_.Wait(
         [&] {
           if (connections_version_.load(std::memory_order_relaxed) != version) return true;
           for (const auto& connection : connections)
             if (connection->receiver().HasWork() || lately_failed(connection)) return true;
           return all_watched();
         },
-        kAgentCheck, stages);
+        idle ? kIdleCheck : kAgentCheck, quiet ? kSleepAtOnce : stages);
     for (const auto& connection : connections) {
       while (connection->receiver().Receive() && connection->fault() == CUDA_SUCCESS &&
              connections_version_.load() == version) {
