@@ -6,6 +6,7 @@
 #include "common/cores.h"
 #include "common/log.h"
 #include "proxy/handlers/handlers.h"
+#include "proxy/session/graph_maker.h"
 #include "proxy/streams/backlog.h"
 #include "proxy/streams/pause_polling.h"
 
@@ -107,14 +108,6 @@ bool KeepsToItsStream(Op op) {
   return keeps;
 }
 
-// Graphs for batches of launches are created between frames. Looks for an idle device take time, so
-// while frames arrive there is one for this many of them.
-constexpr unsigned kFramesPerGraph = 64;
-
-bool MayMakeGraph(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
-  return session.objects().batches.wants_graphs() && session.streams().AllDone();
-}
-
 bool IsLaunch(Op op) { return op == Op::kLaunch || op == Op::kLaunchShaped; }
 
 Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
@@ -125,7 +118,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
   bool dropped = false;
   Backlog backlog;
   std::size_t frames_for_batch = 0;
-  unsigned frames_since_graph = 0;
+  GraphMaker graphs(session);
   std::chrono::steady_clock::time_point told;
   session.completer().HelperIsBack();
   while (!channel.closed()) {
@@ -172,13 +165,12 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
       session.streams().queues().FlushGathered();
     }
     if (may_go_on) session.GoOn();
-    if ((!frame.has_value() || ++frames_since_graph % kFramesPerGraph == 0) &&
-        MayMakeGraph(session))
-      session.objects().batches.MakeNext();
     if (frame.has_value()) {
+      graphs.AfterFrame();
       session.completer().Help(kPollsBetweenFrames);
       continue;
     }
+    graphs.MakeIfIdle();
     const std::chrono::nanoseconds longest =
         session.sharing().gate() == nullptr ? kLongestSleep : session.sharing().gate()->Settle();
     const auto woken = [&] {
@@ -190,7 +182,7 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
         [&] {
           receiving_thread.AssertHeld();
           session.completer().Help(kPollsWhileIdle);
-          return woken() || MayMakeGraph(session);
+          return woken() || graphs.MayMake();
         },
         stages.yield, stages);
     if (soon) continue;

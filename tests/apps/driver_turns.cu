@@ -40,6 +40,12 @@ class Sequences {
     for (auto& stream : streams_) CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     *word_ = 0;
+    // Loads all kernels: at a kernel's first launch, a driver may wait until the device is idle.
+    Add<<<1, 1>>>(word_, 0);
+    Read<<<1, 1>>>(word_, seen_);
+    Set<<<1, 1>>>(flag_, 0);
+    CHECK_LAUNCH();
+    CHECK(cudaDeviceSynchronize());
   }
   Sequences(const Sequences&) = delete;
   ~Sequences() {
