@@ -17,6 +17,10 @@ constexpr std::uint64_t kGrantBytes = kFrameWindow / 4;
 // Maximum bytes of frames from one route per pass, for fairness among routes.
 constexpr std::size_t kBytesPerPass = 64 * 1024;
 constexpr int kMessagesPerPass = 32;
+// Messages after which an agent no longer expects a frame for a proxy. Agents send keep-alives
+// every 2 s.
+constexpr int kMostVainWakes = 4;
+
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
 
 bool IsCall(Op op) {
@@ -190,7 +194,9 @@ bool Relay::PassOnFirst() {
 }
 
 void Relay::WakeNextProxy() {
-  if (Route* route = Find(last_received_);
+  if (last_received_.vain_wakes == kMostVainWakes) return;
+  ++last_received_.vain_wakes;
+  if (Route* route = Find(last_received_.route);
       route != nullptr && route->channel->side() == ChannelSide::kClient)
     route->channel->ahead().Expect();
 }
@@ -270,7 +276,7 @@ void Relay::ReceiveItem(std::uint32_t rank, const BatchReader::Item& item) {
   // Drops frames for a route closed here in the meantime.
   Route* route = Find(item.route);
   if (route == nullptr || route->rank != rank || !route->failure.empty()) return;
-  last_received_ = item.route;
+  last_received_ = {item.route};
   ReceiveFrame(*route, item.frame);
 }
 

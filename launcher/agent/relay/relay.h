@@ -82,8 +82,8 @@ class Relay {
   bool HasWork() CUSPAN_REQUIRES(agent_thread);
   // Both are called after a pause, before the next pass. PassOnFirst sends frames of channels, and
   // wakes their receivers beforehand: polling the transport first takes long after a pause. True if
-  // anything moved. WakeNextProxy, for a message, wakes the receiver of the message before it:
-  // mostly both have the same.
+  // anything moved. WakeNextProxy, for a message, wakes the receiver of the last frame: mostly both
+  // have the same. It does not do so for ever: an idle run has keep-alives only.
   bool PassOnFirst() CUSPAN_REQUIRES(agent_thread);
   void WakeNextProxy() CUSPAN_REQUIRES(agent_thread);
   bool has_routes() const CUSPAN_REQUIRES(agent_thread) { return !routes_.empty(); }
@@ -176,8 +176,12 @@ class Relay {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<ChunkInbox>> inboxes_
       CUSPAN_GUARDED_BY(agent_thread);
   std::uint32_t last_tag_ CUSPAN_GUARDED_BY(agent_thread) = 0;
-  // Route of the last frame from another agent.
-  RouteKey last_received_ CUSPAN_GUARDED_BY(agent_thread) = {};
+  // The last frame from another agent.
+  struct LastReceived {
+    RouteKey route = {};
+    int vain_wakes = 0;  // Of its receiver since then.
+  };
+  LastReceived last_received_ CUSPAN_GUARDED_BY(agent_thread);
   BulkTable bulk_ CUSPAN_GUARDED_BY(agent_thread);
   std::vector<std::uint64_t> finished_ CUSPAN_GUARDED_BY(agent_thread);
 };
